@@ -1,7 +1,7 @@
 //! Known mistakes, planted one at a time in a copy of the protocols: each must be found.
 //!
-//! A mutant is a file in `crates/sync/mutants` or `crates/ras/mutants`: a sentence that says what is wrong, who must find it, and one or more
-//! changes: the source file, a piece of it as it is, and the same as it must not be.
+//! A mutant is a file in `crates/sync/mutants` or `crates/ras/mutants`: a sentence that says what is wrong, which checker must find it, and
+//! one or more changes: the source file, a piece of it as it is, and the same as it must not be.
 //!
 //! ```text
 //! Who gives back does not look whether anybody waits.
@@ -17,7 +17,7 @@
 //! ---- end
 //! ```
 //!
-//! | line | who finds it | when |
+//! | line | finder | when |
 //! |---|---|---|
 //! | `test: crash_SUITE TEST` | the explorer | `cargo xtask mutants`; a tenth, in turn, in `cargo xtask test` |
 //! | `test: PACKAGE/crash_SUITE TEST` | the explorer, in another package than chappe-sync | the same |
@@ -61,7 +61,7 @@ struct Mutant {
     edits: Vec<Edit>,
 }
 
-/// Who must find it.
+/// The checker that must find it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Checker {
     Test { suite: String, test: String },

@@ -317,7 +317,7 @@ impl Map {
                 // As a member, so that a death in mid-burial is seen, and the sweeper buries the rest. If every slot is taken, reapers see
                 // it at their next look; the removal is not refused.
                 let seat = if force { map.join(Seat::Thread, "remove").ok() } else { None };
-                // E1 SeqCst: from here on nobody joins.
+                // E1 SeqCst: from here on no thread can join.
                 state.store(REMOVED, Ordering::SeqCst);
                 map.bury_all();
                 if let Some(seat) = seat {
@@ -501,7 +501,7 @@ impl Map {
         // Relaxed: written once, before the arena could be seen.
         self.header().lasting.load(Ordering::Relaxed) == 1
     }
-    /// Whether its file has lost its name to nobody or to another.
+    /// Whether its file has lost its name (the name is gone, or another file has it).
     pub fn is_unlinked(&self) -> bool {
         let Some(path) = &self.dir else { return false };
         Dir::open(path).is_ok_and(|d| d.has_lost(self.folder, &self.name, self.inode))
@@ -524,7 +524,7 @@ impl Map {
     /// As [`Map::standing`], waiting at most so long.
     pub(crate) fn standing_within(&self, most: Duration) -> Standing {
         let state = &self.header().state;
-        // E1 SeqCst: after our claim of a life word; pairs with the remover's.
+        // E1 SeqCst: after the caller's claim of a life word; pairs with the remover's.
         match state.load(Ordering::SeqCst) {
             SERVING => Standing::Serving,
             REMOVED => Standing::Removed,

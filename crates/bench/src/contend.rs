@@ -50,7 +50,7 @@ impl Board {
     }
 }
 
-/// Who wants the lock, and for how long.
+/// The threads that want the lock, and for how long.
 #[derive(Clone, Copy)]
 pub struct Contest {
     /// Threads of this process, or processes of one thread.

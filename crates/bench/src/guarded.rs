@@ -15,7 +15,7 @@ pub trait Guarded: Sync {
 #[inline(always)]
 fn section<R, T>(lock: &impl Lock, beside: &InPage<T>, work: impl FnOnce(&mut u64) -> R) -> R {
     lock.lock();
-    // SAFETY: the number is touched only by who holds the lock, of which there is one.
+    // SAFETY: the number is touched only by the holder of the lock, of which there is one.
     let answer = work(unsafe { &mut *beside.number() });
     lock.unlock();
     answer

@@ -8,8 +8,8 @@
 //!   right  holds 2       has 0, gives 2, waits for 1 ...
 //! ```
 //!
-//! Who waits for a pool waits for one that the other side holds until it has been given the one before: nobody can
-//! overtake, each give is one hand-off, and a round trip is two, as in the futex ping-pong beside it.
+//! A side that waits for a pool waits for one that the other side holds until it has been given the one before: neither can overtake, each
+//! give is one hand-off, and a round trip is two, as in the futex ping-pong beside it.
 //!
 //! *asleep*: both sides sleep at once. *spinning*: neither ever sleeps; the baseline then is a flag that two
 //! processors write in turns, which is the round trip of a cache line.

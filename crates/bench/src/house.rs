@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The environment names one at a time.
 static ONLY: Mutex<()> = Mutex::new(());
 
-/// Where this run's arenas lie. Whoever makes another in this process waits until this one is gone.
+/// Where this run's arenas lie. A thread that makes another in this process waits until this one is gone.
 pub struct House {
     path: PathBuf,
     _only: MutexGuard<'static, ()>,

@@ -28,7 +28,7 @@ impl<T> InPage<T> {
         self.object.get()
     }
 
-    /// The number, for whoever holds the object.
+    /// The number, for the holder of the object.
     pub fn number(&self) -> *mut u64 {
         self.number.get()
     }
@@ -46,7 +46,7 @@ pub enum Flavour {
     Normal,
     /// Says that its owner died.
     Robust,
-    /// Lends the owner the priority of who waits.
+    /// Lends the owner the priority of its waiters.
     Inheriting,
 }
 

@@ -13,25 +13,25 @@
 //! | giving back by a compare-and-swap, since it may have been taken away | pool | a swap |
 //! | the sender's name in a slot | tube m:n | a constant |
 //! | sending by a compare-and-swap, since a sender that is dead or stopped is passed over | tube m:n | a swap |
-//! | who waits as bits of members, which a kill leaves right | pool, tubes | one word, as a count would be |
-//! | who is at the other end as bits of members | tubes | the same |
+//! | the waiters as bits of members, which a kill leaves right | pool, tubes | one word, as a count would be |
+//! | the members at the other end as bits | tubes | the same |
 //!
-//! Nothing is left out of a semaphore: a unit has no owner, and its word has room for who is on the way to whom. Its row shows how
-//! much two programs differ by chance.
+//! Nothing is left out of a semaphore: a unit has no owner, and its word has room for the grants under way. Its row shows how much two
+//! programs differ by chance.
 //!
 //! What cannot be left out, because the algorithm would be another one, has rows of the closest plain algorithms beside it:
 //!
 //! | stays | because of it | beside it |
 //! |---|---|---|
-//! | a look whether the object was removed | an object's slot is never anything else: who was woken may remove it | all |
+//! | a look whether the object was removed | an object's slot is never anything else: a woken thread may remove it | all |
 //! | a cell for each permit | each death returns its own | `sem_t` |
 //! | `up` by a compare-and-swap | nothing may be added to what was removed | a counter: compare-and-swap, add |
-//! | unlocking by a compare-and-swap | flags outlive who holds the lock | the locks of Rust programs; pthread's, also robust |
-//! | a slot is claimed before its index | who dies between the two wedges nobody | Vyukov's ring; the private tube |
+//! | unlocking by a compare-and-swap | flags outlive the holder of the lock | the locks of Rust programs; pthread's, also robust |
+//! | a slot is claimed before its index | a death between the two wedges no other thread | Vyukov's ring; the private tube |
 //! | lengths, ends that close | they are not for deaths | rtrb's ring, which has neither |
 //!
-//! No intent is written, no system call made, and nothing is put on a robust list in any of these pairs: that is paid once a
-//! thread, and by who waits.
+//! No intent is written, no system call made, and nothing is put on a robust list in any of these pairs: that is paid once a thread, and by
+//! a thread that waits.
 //!
 //! Times: three processes of each program (their memory lies differently), one measured at a time, on one processor, in turns.
 //! Private objects are the named ones' code on other memory, but for tubes. *instructions* and *locked* (locked operations and full

@@ -37,7 +37,7 @@ impl Lock for SpinLock {
     }
     #[inline]
     fn unlock(&self) {
-        // Release: pairs with the swap of whoever locks next.
+        // Release: pairs with the swap of the next locker.
         self.0.store(0, Ordering::Release);
     }
 }

@@ -10,7 +10,7 @@
 //! | choice by many threads at once | [`stress`] |
 //! | there and back | [`pingpong`] |
 //! | processor time of a message that comes alone | [`paced`] |
-//! | from a take to the return of who waited for it | [`resume`] |
+//! | from a take to the return of the thread that waited for it | [`resume`] |
 //! | between two processes | [`between`] |
 //!
 //! [`channel`] and [`chooser`] say what a row must do, and have the peers; [`ours`] has the tubes. Between processes that

@@ -69,7 +69,7 @@ impl Pthread {
 
     fn set(&self, turn: u64) {
         self.0.lock();
-        // SAFETY: the number is touched only by who holds the mutex.
+        // SAFETY: the number is touched only by the holder of the mutex.
         unsafe { *self.0.place().number() = turn };
         self.0.unlock();
     }
@@ -83,7 +83,7 @@ impl Turns for Pthread {
     }
     fn wait(&self, ours: u64) {
         self.0.lock();
-        // SAFETY: `new` initialised both; the number is touched only by who holds the mutex, which we do.
+        // SAFETY: `new` initialised both; the number is touched only by the holder of the mutex, which is this thread.
         unsafe {
             while *self.0.place().number() != ours {
                 libc::pthread_cond_wait(self.1.object(), self.0.place().object());

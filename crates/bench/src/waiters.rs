@@ -60,7 +60,7 @@ fn quantile(samples: &mut [u64], at: f64) -> f64 {
     samples.get((last as f64 * at).round() as usize).copied().unwrap_or(0) as f64 / 1e6
 }
 
-/// Who waits for what is taken from others, as often as it is told, and notes when it had it: order, begun, time.
+/// Waits for what is taken from others, as often as it is told, and notes when it had it: order, begun, time.
 fn heir(board: &[AtomicU64; 4], prey: &Pool) {
     for turn in 1.. {
         while board[0].load(SeqCst) < turn {

@@ -262,7 +262,7 @@ fn waiting_in_the_role_of_an_application_makes_none() {
     let stop = AtomicBool::new(false);
     let served = AtomicU32::new(0);
     let first = std::thread::scope(|s| {
-        // In another process than the one that is silenced: gives only to who waits already.
+        // In another process than the one that is silenced: gives only to a thread that waits already.
         s.spawn(|| {
             let mut held = Some(back.acquire().unwrap());
             while !stop.load(Ordering::SeqCst) {

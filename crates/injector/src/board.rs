@@ -81,10 +81,10 @@ struct Note {
 // SAFETY: atomics but for the notes' texts; each has one writer, and is read after that writer's process has ended.
 unsafe impl Sync for Board {}
 
-/// Memory that all who are forked from here on share: zeroed, and mapped for good.
+/// Memory that all processes forked from here on share: zeroed, and mapped for good.
 ///
 /// # Safety
-/// Zeros are a valid `T`, and those who share it write to it through atomics only, or in turns.
+/// Zeros are a valid `T`, and the sharing processes write to it through atomics only, or in turns.
 pub unsafe fn shared<T: Sync>() -> &'static T {
     // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
     let page = unsafe {
@@ -126,7 +126,7 @@ pub type Verdict = Result<(), (Fault, String)>;
 pub enum Cue {
     /// The victim sleeps in its operation: do what wakes it, if the play has it woken.
     Asleep,
-    /// The victim is stopped at the point: check who must get on all the same, or have somebody meet it.
+    /// The victim is stopped at the point: check that the others make progress all the same, or let one meet it.
     Stopped,
     /// The victim is dead: check, and return the verdict.
     Dead,
@@ -352,7 +352,7 @@ pub fn within(limit: Duration, mut true_now: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Who has not looked for so long was stopped: on the busiest machine it looks sooner.
+/// A member that has not looked for so long was stopped: on the busiest machine it looks sooner.
 const STOPPED: Duration = Duration::from_secs(5);
 
 /// A short sleep between two looks at a word: two CPUs are too few to spin on.

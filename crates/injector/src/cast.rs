@@ -1,12 +1,12 @@
-//! Who runs in a soak, each in a process of its own that may be killed at any moment: jobs and holders.
+//! The processes of a soak, each of which may be killed at any moment: jobs and holders.
 //!
-//! A **job** runs under a permit that `chappe acquire` holds for it. A **holder** takes permits by itself, through the
-//! library. Both show that they have a permit alone: for as long as they have it they keep an exclusive lock (flock) on
-//! the file that is named after it, and write their process id into it.
+//! A **job** runs under a permit that `chappe acquire` holds for it. A **holder** takes permits by itself, through the library. Both show
+//! that they have a permit alone: for as long as they have it they keep an exclusive lock (flock) on the file that is named after it, and
+//! write their process id into it.
 //!
-//! A process that was killed can still have its lock for some microseconds after its permit has gone on: the kernel
-//! closes files after it has told of the death. So who finds the file locked looks whether the process named in it is on
-//! its way out, and then waits; it cries collision if that process lives.
+//! A process that was killed can still have its lock for some microseconds after its permit has gone on: the kernel closes files after it
+//! has reported the death. So a process that finds the file locked checks whether the process named in it is on its way out, and then
+//! waits; it reports a collision if that process lives.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};

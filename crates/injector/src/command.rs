@@ -98,7 +98,7 @@ pub fn run() -> ExitCode {
 }
 
 fn say(text: &str) {
-    // Whoever no longer reads has the exit status.
+    // A reader that has gone still gets the exit status.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
@@ -229,7 +229,7 @@ fn visit_the_zoo(args: &[&str]) -> Result<usize, String> {
     }
     let kills = kills.unwrap_or(if time.is_some() { u64::MAX / 4 } else { 1000 });
     let (time, seed) = (time.unwrap_or(FOR_EVER), seed.unwrap_or_else(now));
-    // Who waits for what a greedy one keeps need not do so for long.
+    // A waiter for what a greedy one keeps need not wait for long.
     let limit = Duration::from_secs(if mistake.is_some() { 3 } else { 20 });
     let home = Home::make().map_err(|e| e.to_string())?;
     let sum = zoo::visit(&Visit { kills, time, seed, limit, home: home.0.clone(), mistake })?;
@@ -272,7 +272,7 @@ struct Home(PathBuf);
 const PREFIX: &str = "chappe-injector-";
 
 impl Home {
-    /// Makes it, and has everybody who is forked from here keep arenas there.
+    /// Makes it, and makes all processes forked from here keep arenas there.
     fn enter() -> Result<Home, String> {
         let home = Home::make().map_err(|e| e.to_string())?;
         // SAFETY: this process has one thread.

@@ -11,10 +11,10 @@
 //! Most of those in which the victim only dies, and some operations that are sound, are swept in two ways: it dies in each
 //! state, and at each instruction. Both must find the same at the same instructions: one death tells of all of a state's.
 //!
-//! What they keep lies on the board's own words. They are models of mistakes: nothing else may use them.
-//! With them go the mistakes made with chappe's own objects ([`play::mistakes`]), which the plays' own checks must see. So there
-//! is one at least for each column of the table: wedged (dead, stopped, and waited for by who comes), torn, lost, after one fault
-//! and after two, duplicated, leaked, told, and the backstop.
+//! What they keep lies on the board's own words. They are models of mistakes: nothing else may use them. With them go the mistakes made
+//! with chappe's own objects ([`play::mistakes`]), which the plays' own checks must see. So there is one at least for each column of the
+//! table: wedged (dead, stopped, and waited for by a newcomer), torn, lost, after one fault and after two, duplicated, leaked, told, and
+//! the backstop.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -40,7 +40,7 @@ pub struct Control {
 impl Control {
     /// Sweeps it whole. The second is whether the injector saw what there is to see, and nothing else.
     pub fn try_out(&self) -> (Tally, bool) {
-        // Who is wedged here stays so: there is no point in waiting long. Who is not is never waited for.
+        // A wedged process stays so here: there is no point in waiting long. A process that is not wedged is never waited for.
         let limit = Duration::from_millis(if self.is_slow() { 500 } else { 20_000 });
         let enough = if self.compared { u64::MAX } else { 4 };
         let plan = Plan { limit, enough, doubles: u64::from(self.second), ..Plan::all() };
@@ -99,7 +99,7 @@ const TAIL: usize = 1;
 const STAMPS: usize = 2;
 const VALUES: usize = STAMPS + CELLS as usize;
 
-/// The ring: a position is claimed by CAS, then its cell is stamped. Who dies in between wedges it.
+/// The ring: a position is claimed by CAS, then its cell is stamped. A death in between wedges it.
 struct Ring {
     pop: bool,
 }
@@ -305,7 +305,7 @@ impl Play for Single {
     }
 }
 
-/// A permit, and a note that somebody has it. Whoever makes up for a death takes the note away, then gives the permit back.
+/// A permit, and a note that it is held. A recoverer takes the note away, then gives the permit back.
 struct Recovery;
 
 const NOTE: usize = 0;

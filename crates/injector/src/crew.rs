@@ -28,7 +28,7 @@ pub fn work<D: FnMut(usize) -> Tally>(
     for number in numbers {
         give.write_all(&(*number as u32).to_ne_bytes()).map_err(broken)?;
     }
-    // Before there is anybody else who has it open: they are done when it is empty.
+    // Before any other process has it open: they are done when it is empty.
     drop(give);
     let mut crew = Vec::new();
     for _ in 0..directors {
@@ -66,7 +66,7 @@ fn direct<D: FnMut(usize) -> Tally>(
 ) -> Result<(), String> {
     let mut sweep = enter()?;
     let mut number = [0; 4];
-    // A pipe is read four bytes at a time, whoever else reads it.
+    // A pipe is read four bytes at a time, whichever other process reads it.
     while todo.read_exact(&mut number).is_ok() {
         let number = u32::from_ne_bytes(number) as usize;
         let tally = sweep(number);

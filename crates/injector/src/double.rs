@@ -1,14 +1,13 @@
-//! Double faults: the victim dies at its point, and who makes up for that dies as well, at its own.
+//! Double faults: the victim dies at its point, and the recoverer dies as well, at its own.
 //!
-//! The **recoverer** is one more process, which does what every survivor's reaper does ([`Play::recoverer`]), or `doctor` for a
-//! stranger to the arena. Everybody else is stopped until it is dead: so its death, not a faster survivor, is what the
-//! rest have to make up for. For each first point its path is recorded once, since it depends on what the dead left. It is
-//! then killed in each of its states, as the victim is. In every other trial of a play with helpers they meet the stopped
-//! recoverer before it dies; else they go on when it is dead.
+//! The **recoverer** is one more process, which does what every survivor's reaper does ([`Play::recoverer`]), or what `doctor` does,
+//! without being a member of the arena. All others are stopped until it is dead: so the rest have to recover from its death, and no faster
+//! survivor comes first. For each first point its path is recorded once, since it depends on what the dead victim left. It is then killed
+//! in each of its states, as the victim is. In every other trial of a play with helpers they meet the stopped recoverer before it dies;
+//! else they go on when it is dead.
 //!
-//! Who recovers the recoverer is a survivor, and is not killed here: three deaths in a row are the explorer's (crashsim).
-//! Plays in which nothing returns with a death ([`Play::recovers`]) have no double faults, nor have those whose victim
-//! goes on.
+//! A survivor recovers the recoverer, and is not killed here: three deaths in a row are the explorer's (crashsim). Plays in which nothing
+//! returns with a death ([`Play::recovers`]) have no double faults, nor have those whose victim goes on.
 
 use crate::board::Stage;
 use crate::lead::Point;

@@ -1,7 +1,7 @@
-//! Leading one process of a trial to its point: the victim, or the one that makes up for its death.
+//! Leading one process of a trial to its point: the victim, or the recoverer of its death.
 //!
-//! It goes instruction by instruction where its path is recorded, else straight to the point. Whoever falls asleep on its
-//! way is woken by the survivors, who are told.
+//! It goes instruction by instruction where its path is recorded, else straight to the point. If the process falls asleep on its way, the
+//! survivors are told, and wake it.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -34,12 +34,12 @@ pub enum Point {
     Recorded,
 }
 
-/// Who is led.
+/// The process that is led.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The one that runs the operation.
     Victim,
-    /// The one that makes up for the victim's death, while the survivors are stopped.
+    /// The one that recovers from the victim's death, while the survivors are stopped.
     Recoverer,
 }
 
@@ -191,7 +191,7 @@ impl<'a> Lead<'a> {
         }
     }
 
-    /// It sleeps: whoever is to wake it is told. Its next move, or asleep for longer than the watchdog allows.
+    /// It sleeps: the survivor that is to wake it is told. Its next move, or asleep for longer than the watchdog allows.
     fn sleep_on(&mut self, cast: &mut Survivors) -> Move {
         if !self.told {
             self.told = true;

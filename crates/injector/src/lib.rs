@@ -17,22 +17,22 @@
 //! recoverer                     (of a double fault)                          begin |--- make up for it ---x
 //! ```
 //!
-//! [`sweep()`] does that for every instruction. Where nothing that outlives the victim changes between two of them, one
-//! death tells of both: [`sight`] says why, and takes a look after each instruction of a first run. So a hundred trials stand
-//! for ten thousand instructions, and there is time for more: who makes up for a death is killed too ([`double`]).
-//! Two directors ([`crew`]) use two processors. [`soak`] kills at random while jobs share pools under the real command,
-//! or senders and receivers tubes ([`soak::tubes`]), or a zoo of processes everything there is ([`soak::zoo`]).
-//! [`rivals`] has the same storm blow over chappe and over others.
+//! [`sweep()`] does that for every instruction. Where nothing that outlives the victim changes between two of them, one death tells of
+//! both: [`sight`] says why, and takes a look after each instruction of a first run. So a hundred trials stand for ten thousand
+//! instructions, and there is time for more: the recoverer of a death is killed too ([`double`]). Two directors ([`crew`]) use two
+//! processors. [`soak`] kills at random while jobs share pools under the real command, or senders and receivers share tubes
+//! ([`soak::tubes`]), or a zoo of processes uses everything there is ([`soak::zoo`]). [`rivals`] exposes chappe and other libraries to the
+//! same kills.
 //!
-//! What the survivors may find is a [`Fault`]: *wedged* (somebody does not get on within the watchdog), *torn* (state
-//! contradicts itself), *lost* (a permit does not come back), *doubled* (one permit, two holders), *leaked* (a slot stays
-//! out of use after the sweep). How often the one-second backstop had to fire is counted beside them: it must never.
-//! What each column of the table counts is said in [`tally`].
+//! What the survivors may find is a [`Fault`]: *wedged* (a process makes no progress within the watchdog), *torn* (state contradicts
+//! itself), *lost* (a permit does not come back), *doubled* (one permit, two holders), *leaked* (a slot stays out of use after the sweep).
+//! How often the one-second backstop had to fire is counted beside them: it must never. What each column of the table counts is said in
+//! [`tally`].
 //!
-//! **Stops.** In the scenes called *stopped* others must get on beside the stopped victim, which then dies or goes on. In *met*
-//! somebody comes for the same thing meanwhile: it must get through, unless the play says why it may wait, for a
-//! permit that the victim has, or for the one lock under which an arena's objects are made and removed. How often
-//! that was so is the column *held up*; nobody ever waits for a dead one.
+//! **Stops.** In the scenes called *stopped* others must make progress beside the stopped victim, which then dies or goes on. In *met* a
+//! newcomer comes for the same thing meanwhile: it must get through, unless the play says why it may wait, for a permit that the victim
+//! has, or for the one lock under which an arena's objects are made and removed. How often that was so is the column *held up*; no process
+//! ever waits for a dead one.
 //!
 //! An injector that finds nothing proves nothing: [`control`] has operations known to be broken, one at least for each
 //! column, [`cast`] a supervisor known to be, and the zoo [mistakes](soak::zoo::limb::Mistake) to be made; the tests demand

@@ -48,7 +48,7 @@ pub fn row(t: &Tally) -> String {
     text
 }
 
-/// Who has to wait for a stopped process, how often, and why; nothing where nobody has.
+/// How often processes had to wait for a stopped one, and why; nothing where none had.
 fn held_up(t: &Tally) -> Option<String> {
     (t.held > 0 && !t.why.is_empty()).then(|| format!("held up {} times: {}", t.held, t.why))
 }

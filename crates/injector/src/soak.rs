@@ -4,9 +4,9 @@
 //! fourth of the jobs leave their second half to a child, so that the job outlives its first process. Each loop starts
 //! its next process when the last has ended, in whatever way.
 //!
-//! The director picks a kind, then one of that kind among its own descendants (orphaned jobs come to it), makes sure by
-//! pidfd that it still is who it was, and kills it. At the end it starts nobody any more, waits until all have
-//! ended, and has a survivor count: every permit can be had, exactly once. Findings:
+//! The director picks a kind, then one of that kind among its own descendants (orphaned jobs come to it), makes sure by pidfd that it still
+//! is the same process, and kills it. At the end it starts no more, waits until all have ended, and has a survivor count: every permit can
+//! be had, exactly once. Findings:
 //!
 //! | | |
 //! |---|---|
@@ -288,7 +288,7 @@ impl Director<'_> {
         Ok(())
     }
 
-    /// Takes note of all who have ended. Answers the loops that need a next process.
+    /// Takes note of all processes that have ended. Answers the loops that need a next process.
     fn reap(&mut self) -> Vec<usize> {
         let mut slots = Vec::new();
         loop {
@@ -362,7 +362,7 @@ impl Descendant {
         if fd < 0 {
             return false;
         }
-        // Behind the descriptor is who has the number now: is it still the one that was seen?
+        // Behind the descriptor is the process that has the number now: is it still the one that was seen?
         let same = descendants().iter().any(|d| d.pid == self.pid && d.kind == self.kind);
         // SAFETY: as above; no siginfo is given.
         let done = same
@@ -379,7 +379,7 @@ fn words(pid: i32) -> Vec<String> {
     line.split(|b| *b == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect()
 }
 
-/// Everybody below this process who is not dead.
+/// All living processes below this one.
 fn descendants() -> Vec<Descendant> {
     let mut parents = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -15,7 +15,7 @@
 //! - Where a victim that was stopped **goes on** afterwards ([`Pause::Check`]) nothing is collapsed: what it had loaded matters
 //!   to it. It goes on from every instruction of a short path ([`SHORT`]); of a longer one, or in a share, from every
 //!   so-manieth, and always from both sides of each store to shared memory, atomic instruction and system call.
-//! - Both the victim and who makes up for its death die: see [`double`].
+//! - Both the victim and the recoverer of its death die: see [`double`].
 //!
 //! How often a loop turns varies a little between runs (digits of a process id, spinning): a victim that never comes to
 //! its point dies at the operation's end, and is not counted as killed inside. Of a loop the first turns are taken

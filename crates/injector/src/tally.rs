@@ -2,26 +2,26 @@
 //!
 //! | column | counts |
 //! |---|---|
-//! | instr. | the instructions of the operation, in the run in which nobody was killed |
+//! | instr. | the instructions of the operation, in the run without a kill |
 //! | kill points | those of them before which a death has been tried, by itself or with others of its state: see [`sweep`](mod@crate::sweep) |
 //! | states | the deaths that survivors can tell apart |
 //! | trials | casts that lived and died: the recorded run, deaths, those that went on, double faults |
-//! | kills | trials in which the victim came to its point and died there, and nobody else did |
-//! | double faults | trials in which who made up for its death came to a point of its own, and died as well: [`double`](crate::double) |
+//! | kills | trials in which the victim came to its point and died there, and no other process did |
+//! | double faults | trials in which the recoverer of its death came to a point of its own, and died as well: [`double`](crate::double) |
 //! | wedged | trials after which a survivor did not get on within the watchdog, dead or stopped though the victim was |
 //! | torn | after which state contradicted itself, a name was missing or too many, or an operation failed without a reason |
 //! | lost | after which a permit, a unit, a letter or a notification was missing that the victim cannot have had |
 //! | duplicated | after which two had what only one can have: a permit, a unit, a letter, two arms of one choice |
 //! | leaked | after which a slot (of members, objects, cells, data, a tube's) stayed out of use when all dead had been swept |
 //! | backstop fired | the times that a survivor found a death by its look once a second alone, which nothing had woken it for |
-//! | told | the times that who locked a mutex was told that its holder had died: no fault, it saves from torn data |
-//! | held up | trials in which somebody came while the victim was stopped, and had to wait until that went on or died |
+//! | told | the times that a process that locked a mutex was told that its holder had died: no fault, it saves from torn data |
+//! | held up | trials in which a process came while the victim was stopped, and had to wait until that went on or died |
 //! | worst ms | the longest from the last kill until those that waited had got on, or all was found to be there |
 //!
-//! One trial counts as one fault at most: the first that is seen, since others follow from it. *Held up* is a fault
-//! (wedged) unless the play has a reason, which stands below the table; so where it is 0 nobody starves. Recovery ends
-//! when a survivor *notices* that all is there, so it contains the survivors' own waits: of Plan 9's words
-//! up to two seconds, since who sleeps on a word in somebody's own memory is told of no death, and looks again that often.
+//! One trial counts as one fault at most: the first that is seen, since others follow from it. *Held up* is a fault (wedged) unless the
+//! play has a reason, which stands below the table; so where it is 0 no process starves. Recovery ends when a survivor *notices* that all
+//! is there, so it contains the survivors' own waits: of Plan 9's words up to two seconds, since a sleeper on a word in a program's own
+//! memory is told of no death, and looks again that often.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -77,8 +77,7 @@ pub struct Tally {
     pub refused: bool,
     /// The first findings, in words.
     pub findings: Vec<String>,
-    /// The points at which the victim's death was found to do harm: address, and the so-manieth time there. Only for
-    /// those who compare sweeps.
+    /// The points at which the victim's death was found to do harm: address, and the so-manieth time there. Only for comparisons of sweeps.
     pub faulty: BTreeSet<(u64, u32)>,
 }
 

@@ -1,13 +1,13 @@
 //! One trial: the cast is forked, the victim is led to its point and killed, the survivors are heard.
 //!
-//! In a trial of a **double fault** a recoverer is led too. It has begun to lead a life of its own before the victim
-//! does; when the victim has died, the survivors stay stopped (SIGSTOP) and it alone makes up for the death, until it has
-//! come to its own point. There it dies as well, at once or after the survivors have gone on beside it. So what it dies of
-//! is no matter of luck: everybody else could have been descheduled for that long.
+//! In a trial of a **double fault** a recoverer is led too. It has begun to lead a life of its own before the victim does; when the victim
+//! has died, the survivors stay stopped (SIGSTOP) and it alone recovers from the death, until it has come to its own point. There it dies
+//! as well, at once or after the survivors have gone on beside it. So its death does not depend on luck: all others could have been
+//! descheduled for that long.
 //!
-//! Everything is bounded. Whoever is waited for has the watchdog's time, every child is killed and reaped before the
-//! trial returns, and dies with the director (PDEATHSIG). Children that a victim leaves behind come to the director
-//! (subreaper) and end when the play is over. A cast member that panics says so in the verdict.
+//! Everything is bounded. Every wait has the watchdog's time, every child is killed and reaped before the trial returns, and dies with the
+//! director (PDEATHSIG). Children that a victim leaves behind come to the director (subreaper) and end when the play is over. A cast member
+//! that panics says so in the verdict.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
@@ -94,7 +94,7 @@ pub struct Route {
     pub point: Point,
     /// Whether a victim that was stopped and checked runs on to its end, instead of dying there.
     pub spare: bool,
-    /// Who makes up for its death, and dies too.
+    /// The recoverer of its death, which dies too.
     pub second: Option<Second>,
 }
 
@@ -129,7 +129,7 @@ pub struct Trial {
     pub held: bool,
     /// The recorded path: the recoverer's if there is one, else the victim's.
     pub path: Vec<Mark>,
-    /// How often whoever was recorded slept.
+    /// How often the recorded process slept.
     pub sleeps: u32,
     /// Whether the victim died at its point, not at the end because it never came there.
     pub reached: bool,
@@ -234,7 +234,7 @@ pub fn prepare() {
     }
 }
 
-/// Who is to live.
+/// The processes that are to live.
 pub struct Survivors {
     /// The keeper.
     pub keeper: Child,
@@ -378,7 +378,7 @@ fn direct(
     killed
 }
 
-/// How long survivors go on beside a stopped recoverer: enough for whoever is awake to meet it.
+/// How long survivors go on beside a stopped recoverer: enough for one that is awake to meet it.
 const ASIDE: Duration = Duration::from_millis(1);
 
 fn take<'a>(stage: &'a Stage, role: Role, child: Child, trial: &mut Trial) -> Option<Lead<'a>> {

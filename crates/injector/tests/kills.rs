@@ -55,7 +55,7 @@ fn operations_killed_anywhere_happened_or_did_not_and_keep_nobody_waiting() {
     }
 }
 
-/// Who makes an object while another that does so is stopped waits for it: the table says so, how often, and why.
+/// A process that makes an object while another that does so is stopped waits for it: the table says so, how often, and why.
 #[test]
 fn who_waits_for_a_stopped_process_is_counted_and_the_reason_is_told() {
     let said = nothing_found(&["sweep", "--share", "1000", "--only", "create pool, met"]);

@@ -210,7 +210,7 @@ impl<T> Pages<T> {
     /// The system's: it stays as it is.
     ///
     /// # Safety
-    /// Nobody else has any of the values, but for those that may find zeroes in them at any time.
+    /// No other thread has any of the values, except those that may find zeroes in them at any time.
     pub unsafe fn wipe(&self) -> io::Result<()> {
         // Acquire: as in `get`.
         let first = NonNull::new(self.first.load(Ordering::Acquire).cast());

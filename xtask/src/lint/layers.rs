@@ -44,7 +44,7 @@ const LEVELS: [(&str, u32); 19] = [
 const SURFACE: u32 = 8;
 const FACADE: &str = "chappe";
 
-/// Who may call the C library directly: the room made for it, and programs that are about processes, not protocols.
+/// The crates that may call the C library directly: the one made for it, and programs that are about processes, not protocols.
 const C_LIBRARY: [&str; 6] = ["plat", "cli", "injector", "bench", "ffi", "preload"];
 
 /// Where machine code may stand beside `plat`: it is what the room is for.

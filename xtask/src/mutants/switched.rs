@@ -35,7 +35,7 @@ impl Switched {
             }
         }
         let read = |file: &str| fs::read_to_string(root().join(file)).with_context(|| file.to_owned());
-        // Who changes two functions is switched in both, or in none; and whoever is refused is in nobody's way.
+        // A mutant that changes two functions is switched in both, or in none; a refused mutant affects no other.
         loop {
             let mut refused = BTreeSet::new();
             for (file, changes) in &files {

@@ -63,8 +63,8 @@ impl Drop for Emulator {
 }
 
 fn emulated(word: *mut u32) -> u32 {
-    // SAFETY: whoever executes the instruction gives the address of a word that it may change.
-    // Acquire: pairs with whoever stored zero there.
+    // SAFETY: the program that executes the instruction gives the address of a word that it may change.
+    // Acquire: pairs with the store of zero there.
     unsafe { AtomicU32::from_ptr(word) }.swap(1, Ordering::Acquire)
 }
 

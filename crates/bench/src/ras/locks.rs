@@ -21,7 +21,7 @@ pub struct OnePermit {
     number: UnsafeCell<u64>,
 }
 
-// SAFETY: the number is touched only by who holds the permit, of which there is one.
+// SAFETY: the number is touched only by the holder of the permit, of which there is one.
 unsafe impl Sync for OnePermit {}
 
 impl Guarded for OnePermit {

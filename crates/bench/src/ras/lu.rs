@@ -1,14 +1,14 @@
 //! The LU decomposition of netbsd-restartable-sequences, section 5: row-parallel, its threads meet at one lock.
 //!
-//! For each column all threads take rows below the diagonal, a few at a time, from a counter that the lock guards, and make them
-//! zero in that column; whoever finds none left arrives at a barrier whose count the lock guards as well. So each thread takes the
-//! lock some fourteen times a column: 14,000 times for a matrix of 1000 x 1000, as in the paper. What sleeps at the barrier sleeps
-//! on a futex, whatever the lock is.
+//! For each column all threads take rows below the diagonal, a few at a time, from a counter that the lock guards, and make them zero in
+//! that column; a thread that finds none left arrives at a barrier whose count the lock guards as well. So each thread takes the lock some
+//! fourteen times a column: 14,000 times for a matrix of 1000 x 1000, as in the paper. What sleeps at the barrier sleeps on a futex,
+//! whatever the lock is.
 //!
-//! No row is touched by two threads in one column, and the arithmetic of a row does not depend on who does it: the result is the
-//! serial one, bit for bit, or the lock let two in at once.
+//! No row is touched by two threads in one column, and the arithmetic of a row does not depend on the thread: the result is the serial one,
+//! bit for bit, or the lock let two in at once.
 //!
-//! The guarded number: the next row to be taken in the low half, those who have arrived in the high one.
+//! The guarded number: the next row to be taken in the low half, the number of arrived threads in the high one.
 
 use crate::guarded::Guarded;
 use std::cell::UnsafeCell;
@@ -60,8 +60,8 @@ struct Shared<'m> {
     size: usize,
 }
 
-// SAFETY: each row is changed only by who took its number from the counter, and read as a pivot only in columns after the one in
-// which it was last changed: a barrier is between.
+// SAFETY: each row is changed only by the thread that took its number from the counter, and read as a pivot only in columns after the one
+// in which it was last changed: a barrier is between.
 unsafe impl Sync for Shared<'_> {}
 
 impl Shared<'_> {
@@ -102,7 +102,7 @@ impl Shared<'_> {
             });
             let now = k as u32;
             if last {
-                // Release: all rows of this column, which were passed on through the lock, to who sees the next one.
+                // Release: all rows of this column, which were passed on through the lock, to a thread that sees the next one.
                 column.store(now + 1, Ordering::Release);
                 wake_all(column);
             }

@@ -1,8 +1,8 @@
 //! Tables 1 and 2 of netbsd-restartable-sequences, as they are today: a test-and-set by each mechanism, and a release.
 //!
-//! *min*, *median*: all of it, with the loop and the release. *alone*: less what the loop and the release take by themselves, as
-//! the paper's figures are. A processor that does several things at once does most of the release beside the rest, so neither
-//! says all: where *alone* is near nothing, the test-and-set is free for who releases as well.
+//! *min*, *median*: all of it, with the loop and the release. *alone*: less what the loop and the release take by themselves, as the
+//! paper's figures are. A processor that does several things at once does most of the release beside the rest, so neither says all: where
+//! *alone* is near nothing, the test-and-set is free for a thread that releases as well.
 
 use crate::process::pin;
 use crate::ras::illegal::Emulator;

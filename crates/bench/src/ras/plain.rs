@@ -19,7 +19,7 @@ const SPINS: u32 = 100;
 #[derive(Default)]
 pub struct PlainLock(AtomicU32, UnsafeCell<u64>);
 
-// SAFETY: the number is touched only by who holds the lock.
+// SAFETY: the number is touched only by the holder of the lock.
 unsafe impl Sync for PlainLock {}
 
 impl PlainLock {
@@ -51,7 +51,7 @@ impl Lock for PlainLock {
     }
     #[inline(always)]
     fn unlock(&self) {
-        // Release: pairs with whoever locks next.
+        // Release: pairs with the next locker.
         if self.0.swap(0, Ordering::Release) == 2 {
             raw::wake(&self.0, Scope::Private);
         }

@@ -1,7 +1,7 @@
 //! Sixteen sequences of this program's own, for `rasctl`: figure 1 of netbsd-restartable-sequences, once for each.
 //!
-//! A body takes the word's address as its second argument: what it answers comes in the register of the first on some machines,
-//! and who is started again must find its arguments where they were.
+//! A body takes the word's address as its second argument: what it answers comes in the register of the first on some machines, and a
+//! restarted run must find its arguments where they were.
 
 use chappe::ras::rasctl::{self, RasError};
 use std::sync::atomic::AtomicU32;

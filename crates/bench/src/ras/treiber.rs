@@ -60,7 +60,7 @@ impl Treiber {
             // Relaxed: published by the swap.
             self.next[place as usize].store(seen as u32, Ordering::Relaxed);
             let new = head((seen >> 32) + 1, place);
-            // Release: the link, to whoever takes the place. Relaxed: as above.
+            // Release: the link, to the thread that takes the place. Relaxed: as above.
             match self.head.0.compare_exchange_weak(seen, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,

@@ -39,7 +39,7 @@ impl Plain {
     }
 }
 
-/// A server that counts for who asks, one request after the other: how long one takes.
+/// A server that counts for its clients, one request after the other: how long one takes.
 fn served(ask: impl Fn(), serve: impl Fn() + Sync) -> f64 {
     std::thread::scope(|s| {
         s.spawn(|| (0..TURNS).for_each(|_| serve()));

@@ -37,7 +37,7 @@ pub trait Pair {
 
 impl<F: FnMut()> Pair for F {
     fn time(&mut self, count: u32) -> f64 {
-        // Whoever was asleep just now is not as fast at first.
+        // A thread that was asleep just now is not as fast at first.
         (0..count / 4).for_each(|_| self());
         let start = Instant::now();
         (0..count).for_each(|_| self());

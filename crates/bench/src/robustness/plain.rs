@@ -34,7 +34,7 @@ impl Counter {
     fn ring(&self) {
         self.word.fetch_and(!SLEEPERS, Ordering::SeqCst);
         self.bell.fetch_add(1, Ordering::SeqCst);
-        // All of them: who finds nothing says again that it sleeps.
+        // All of them: a thread that finds nothing announces again that it sleeps.
         (0..64).for_each(|_| raw::wake(&self.bell, Scope::Shared));
     }
 }
@@ -73,12 +73,12 @@ pub struct Vyukov {
     tail: Apart,
     head: Apart,
     places: Box<[Place]>,
-    /// Whether who has changed it makes a fence, and looks whether somebody sleeps.
+    /// Whether the thread that has changed it makes a fence, and looks for a sleeper.
     sleepers: bool,
     asleep: [AtomicU32; 2],
 }
 
-// SAFETY: a place's value is touched only by who has claimed its index, and published by its stamp.
+// SAFETY: a place's value is touched only by the thread that has claimed its index, and published by its stamp.
 unsafe impl Sync for Vyukov {}
 
 impl Vyukov {

@@ -1,7 +1,7 @@
 //! A process that has the pairs of the program that it runs, and does them when it is told to.
 //!
-//! One line each way: `time GROUP|ROW|COUNT` answers nanoseconds, `count GROUP|ROW` instructions and locked operations. It ends with
-//! whoever started it.
+//! One line each way: `time GROUP|ROW|COUNT` answers nanoseconds, `count GROUP|ROW` instructions and locked operations. It ends with its
+//! starter.
 
 use crate::house::House;
 use crate::process::pin;

@@ -16,7 +16,7 @@ use crate::table::{Aim, Case, Column, Table, nanoseconds, times};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// One who takes part: a name, and a contest held with its lock.
+/// A contender: a name, and a contest held with its lock.
 pub struct Contender<'a> {
     name: String,
     hold: Box<dyn Fn(Contest) -> Outcome + 'a>,

@@ -2,7 +2,7 @@
 //!
 //! Table 1: two threads that release each other's semaphore in turns, and a semaphore acquired many times, then released as
 //! often. There each operation was a system call; the time is that of one operation (a round trip has four). On two
-//! processors nobody needs to sleep who finds the word raised when he looks: a release that wakes after it has raised
+//! processors a thread need not sleep if it finds the word raised when it looks: a release that wakes after it has raised
 //! leaves the other side the time of a system call for that.
 //!
 //! Table 2: locks by spinning and locks by semaphores. First the bare contest for one lock; then the shape of

@@ -1,9 +1,8 @@
 //! Strong semantics shown: three threads on one semaphore of value 1, one of which keeps it for 100 us, two for 5 us.
 //!
-//! Each wants it again at once. Where a newcomer may overtake who waits (`sem_t`, barging), whoever is running takes it
-//! again and again, and who sleeps hardly ever gets it. Where an `up` hands the unit to the first in line, nobody is passed
-//! more than twice, and nobody waits for longer than the other two keep it (and the scheduler keeps them waiting for a
-//! processor).
+//! Each wants it again at once. Where a newcomer may overtake a waiter (`sem_t`, barging), the running thread takes it again and again, and
+//! a sleeper hardly ever gets it. Where an `up` hands the unit to the first in line, no thread is passed more than twice, and none waits
+//! for longer than the other two keep it (and the scheduler keeps them waiting for a processor).
 //!
 //! For each thread: how often it got the semaphore, its longest wait, and *passed*, how often at most others got it
 //! meanwhile. A thread that loses its processor after it has begun to count and before it stands in line is passed by

@@ -104,7 +104,7 @@ pub fn there_and_back(course: Course, waiting: Waiting) -> f64 {
     )
 }
 
-/// A ring of places for records of N bytes. Whoever takes an end begins at its first place.
+/// A ring of places for records of N bytes. A process that takes an end begins at its first place.
 pub struct Ring<const N: usize>(&'static [Place<N>; PLACES]);
 
 const EMPTY: u32 = 0;

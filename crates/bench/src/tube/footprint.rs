@@ -1,7 +1,7 @@
 //! What a channel with room for one number takes of memory.
 //!
-//! Ten thousand are made in a process of its own, which grows; whoever its memory comes from, all of it counts. As many
-//! have been made before, in what was free. Huge pages are refused: they would come all at once.
+//! Ten thousand are made in a process of its own, which grows; all of its memory counts, whichever allocator it comes from. As many have
+//! been made before, in what was free. Huge pages are refused: they would come all at once.
 //!
 //! A named tube takes its room from an arena, which says how much.
 

@@ -1,5 +1,5 @@
-//! iceoryx2 as a way between processes: a topic with one publisher and one subscriber, who copy the record in and out as
-//! all others in the tables do. Only with the feature `iceoryx2`.
+//! iceoryx2 as a way between processes: a topic with one publisher and one subscriber, which copy the record in and out as all others in
+//! the tables do. Only with the feature `iceoryx2`.
 //!
 //! A subscriber cannot wait. It asks again and again, or waits for an event that the publisher raises after each record.
 //! A publisher that finds no room tries again until there is.
@@ -19,7 +19,7 @@ fn prefix() -> String {
     format!("chappe-bench-{}-iceoryx2-", std::process::id())
 }
 
-/// Removes what it leaves in /dev/shm for whoever comes next; nobody does.
+/// Removes what it leaves in /dev/shm for later runs; nothing else does.
 pub fn clean() {
     let files = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     for file in files.filter(|f| f.file_name().as_encoded_bytes().starts_with(prefix().as_bytes())) {

@@ -90,7 +90,7 @@ pub enum Moved {
 pub const MOVED: [(&str, Moved); 2] = [("copied", Moved::Copied), ("in place", Moved::InPlace)];
 
 impl Waiting {
-    /// The role of who waits so.
+    /// The role of a thread that waits so.
     pub fn role(self) -> Role {
         match self {
             Waiting::Spinning => Role::Application,

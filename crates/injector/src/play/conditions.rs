@@ -29,7 +29,7 @@ fn open() -> Result<&'static Condvar, (Fault, String)> {
     Ok(Box::leak(Box::new(fine("opening the condition variable", Condvar::open("v"))?)))
 }
 
-/// `v` beside mutex `m`; the keeper counts who waits for `v`.
+/// `v` beside mutex `m`; the keeper counts the waiters of `v`.
 fn build(w: &mut World) -> Verdict {
     mutexes::build(w)?;
     fine("making the condition variable", Condvar::create("v"))?;
@@ -113,7 +113,7 @@ impl Operation for Wait {
     }
 }
 
-/// It gives up before anybody notifies: both who wait with it hear what is said afterwards, whether it has left or died.
+/// It gives up before any notification: both helpers that wait with it hear what is said afterwards, whether it has left or died.
 struct TimedOut;
 
 impl Operation for TimedOut {
@@ -204,7 +204,7 @@ impl Operation for Notify {
         if w.was_done() && !w.stage().until(|| w.done_helpers() >= heard) {
             return fault(Fault::Lost, format!("{heard} should have heard: {}", w.describe()));
         }
-        // Once both are through, nobody may be left who looks after the dead.
+        // Once both are through, no process may be left that looks after the dead.
         let settled = || w.done_helpers() == helpers || w.is_recovered() && w.waiting() != 1;
         if self.all && helpers == 2 && !w.stage().until(settled) {
             return fault(Fault::Torn, format!("one of two has heard what was for all: {}", w.describe()));

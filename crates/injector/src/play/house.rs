@@ -18,8 +18,8 @@ impl World<'_> {
         }
     }
 
-    /// Whether the victim has removed what was then looked for: it must have if it came to its end, but whoever met it
-    /// may have made it again.
+    /// Whether the victim has removed what was then looked for: it must have if it came to its end, but the process that met it may have
+    /// made it again.
     pub fn has_removed<T>(&self, found: Result<T, ObjectError>) -> Result<bool, (Fault, String)> {
         match found {
             Ok(_) if self.was_done() && self.scene() != Met => fault(Fault::Torn, "removed, it is still there"),
@@ -67,7 +67,7 @@ impl World<'_> {
         let pool = |name: &str, permits| Pool::create_in(handle, name, permits).map(drop).map_err(|e| e.to_string());
         let full = |object: &str| format!("{arena}/{object}");
         let capacity = handle.capacity();
-        // The slots that are free by now, before any removal makes whoever searches look at them anew.
+        // The slots that are free by now, before any removal makes a searching process look at them anew.
         // A tube takes two, and so does an owned semaphore.
         let twofold = |state: &ObjectState| matches!(state, ObjectState::Tube(_) | ObjectState::Owned { .. });
         let more = all.iter().filter(|o| twofold(&o.state)).count();

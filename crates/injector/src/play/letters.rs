@@ -1,9 +1,8 @@
-//! What was sent through tubes, by whom, and who has received it.
+//! The letters sent through tubes, with their senders and receivers.
 //!
-//! A letter says who wrote it, as which of its own, and the rest of it follows from that: what is torn contradicts itself.
-//! Survivors note on the board what they send and what they receive. The victim notes which letter it is about to send,
-//! which it looks at in place, and which it has received for good; so what is missing at the end, or is there twice, can be its
-//! doing or a fault. Tubes are called `t` and `u`.
+//! A letter names its writer and its number, and the rest of it follows from that: what is torn contradicts itself. Survivors note on the
+//! board what they send and what they receive. The victim notes which letter it is about to send, which it looks at in place, and which it
+//! has received for good; so what is missing at the end, or is there twice, can be its doing or a fault. Tubes are called `t` and `u`.
 //!
 //! When the victim is dead, its tube is tried ([`World::sound`]): what is there is received, in order; as many letters as it
 //! has slots can be sent and no more; each end is told that the other has gone when it has, and not before.
@@ -20,7 +19,7 @@ use crate::board::{Fault, SETTING, Verdict};
 /// What tubes carry here.
 pub type Letter = [u64; 4];
 
-/// Who writes: the keeper.
+/// The writers: the keeper.
 pub const KEEPER: u64 = 0;
 /// The first helper; the second is one more.
 pub const HELPER: u64 = 1;
@@ -47,7 +46,7 @@ pub fn letter(writer: u64, number: u64) -> Letter {
     [name, !name, name.rotate_left(17) ^ 0x5eed_1e77_e5ee_d0d0, name.wrapping_mul(0x9e37_79b9_7f4a_7c15)]
 }
 
-/// Who wrote a letter, and which it is.
+/// The writer of a letter, and its number.
 pub fn read(it: &Letter) -> Result<(u64, u64), (Fault, String)> {
     let (writer, number) = (it[0] >> 32, it[0] & 0xffff_ffff);
     if *it == letter(writer, number) && writer < WRITERS && number < 64 {
@@ -106,7 +105,7 @@ impl World<'_> {
 
     // ---- tubes ----
 
-    /// The keeper makes a tube in arena `default`, and will count who waits at tube `t`.
+    /// The keeper makes a tube in arena `default`, and will count the waiters at tube `t`.
     pub fn make_tube(&mut self, name: &'static str, kind: Kind, slots: u32) -> Verdict {
         fine("making the arena", Arena::open_or_create("default", &OPTIONS))?;
         let options = TubeOptions { slots, kind, ..TubeOptions::default() };
@@ -337,7 +336,7 @@ impl World<'_> {
         }
     }
 
-    /// While the victim is stopped: letters go past it. Whoever has one slot, or has passed one, leaves the others.
+    /// While the victim is stopped: letters go past it. A process that has one slot, or has passed one, leaves the others.
     pub fn letters_pass(&self, tube: &str, rounds: u32, at_once: u32) -> Verdict {
         for round in 0..rounds {
             for _ in 0..at_once {
@@ -368,7 +367,7 @@ impl World<'_> {
         fault(Fault::Torn, "told that all have gone from the other end, where the living victim is")
     }
 
-    /// The victim's operation is to leave an end: who is told that it has gone need not look whether it has died.
+    /// The victim's operation is to leave an end: a process that is told that it has gone need not look whether it has died.
     pub fn expect_to_leave(&self) {
         self.leaves.set(true);
     }
@@ -379,7 +378,7 @@ impl World<'_> {
     pub fn sound(&self, tube: &str, slots: u32) -> Verdict {
         let recovered = || chappe::doctor().is_ok() && self.is_recovered();
         self.demand(recovered, "the dead victim is not recovered:")?;
-        // Whoever has just begun to see to a dead member is no longer listed as one who does.
+        // A process that has just begun to recover a dead member is no longer listed as one that does.
         let (mut room, mut found) = (0, Ok(()));
         let whole = self.stage().until(|| {
             let tried = self.room(tube).map(|now| room = now);

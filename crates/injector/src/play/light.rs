@@ -36,7 +36,7 @@ struct Light {
 /// What the victim performs, given to its light thread.
 struct Part<'p>(&'p dyn Operation, &'p World<'p>);
 
-// SAFETY: who gives it away waits until the other has done with it, and uses it no more.
+// SAFETY: the thread that gives it away waits until the other has done with it, and uses it no more.
 unsafe impl Send for Part<'_> {}
 
 impl Part<'_> {

@@ -3,15 +3,15 @@
 //! | mistake | claims | must be found |
 //! |---|---|---|
 //! | a lock that knows no deaths (`plan9::Lock`, which says so) | that others get it | wedged |
-//! | the same, its holder stopped | that nobody who comes waits for it | wedged |
-//! | the same | that who comes waits for a permit, which is free | wedged |
+//! | the same, its holder stopped | that no newcomer waits for it | wedged |
+//! | the same | that a newcomer waits for a permit, which is free | wedged |
 //! | a unit taken out and put back | that none is missing | lost |
 //! | two units added one by one | all or none | torn |
-//! | two counts changed in two sections | that who is not told of a death finds them equal | torn |
+//! | two counts changed in two sections | that a process that is not told of a death finds them equal | torn |
 //! | a letter that is numbered before it is sent | that all numbers come | wedged |
 //! | a letter given back to its tube before it is worked on | that it is worked on | lost |
 //! | a child that reserves a slot, and gives it up when its parent says so | that the slot comes back | leaked |
-//! | a life word of which the kernel no longer knows that somebody sleeps on it | that its death wakes somebody | the backstop fires |
+//! | a life word of which the kernel no longer knows that a thread sleeps on it | that its death wakes the sleeper | the backstop fires |
 //! | a letter worked on before it is given back, its mark not looked at | that it is worked on once | doubled |
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -64,7 +64,7 @@ pub fn all() -> Vec<(Box<dyn Operation>, Scene, Must)> {
 }
 
 struct Deathless {
-    /// Whoever waits is said to wait for a permit. It is free.
+    /// A waiter is said to wait for a permit. It is free.
     excused: bool,
 }
 
@@ -340,7 +340,7 @@ impl Operation for Unheard {
         w.holding(pool);
         let watched = || words_of(std::process::id() | libc::FUTEX_WAITERS);
         assert!(w.stage().until(|| !watched().is_empty()), "nobody wants to know of the victim's death");
-        // All who sleep on it have said so by then, as a rule, and look again no sooner than after a second.
+        // All sleepers on it have announced themselves by then, as a rule, and look again no sooner than after a second.
         std::thread::sleep(Duration::from_millis(50));
         let words = watched();
         w.stage().begin();
@@ -361,7 +361,7 @@ fn words_of(value: u32) -> Vec<&'static AtomicU32> {
     };
     let arenas = maps.lines().filter(|line| line.contains(" rw-s ") && line.contains("/chappe-injector-"));
     let places = arenas.filter_map(bounds).flat_map(|(from, to)| (from..to).step_by(size_of::<u32>()));
-    // SAFETY: aligned words of shared mappings that stay; whoever else uses them does so by atomics, or by the kernel.
+    // SAFETY: aligned words of shared mappings that stay; other threads use them by atomics, or the kernel does.
     let words = places.map(|at| unsafe { &*std::ptr::with_exposed_provenance::<AtomicU32>(at) });
     words.filter(|word| word.load(SeqCst) == value).collect()
 }

@@ -1,14 +1,14 @@
 //! Plays over chappe's own operations.
 //!
-//! An [`Operation`] says what the victim does and what the survivors demand; a [`Scene`] says who else is there. A
-//! [`Case`] is one in the other. Each trial has an arena directory of its own, empty at the start.
+//! An [`Operation`] says what the victim does and what the survivors demand; a [`Scene`] says which other processes there are. A [`Case`]
+//! is one in the other. Each trial has an arena directory of its own, empty at the start.
 //!
-//! | scene | who else | when the victim is at its point |
+//! | scene | other processes | when the victim is at its point |
 //! |---|---|---|
-//! | alone | nobody | it dies |
+//! | alone | none | it dies |
 //! | waiters | two processes that sleep in the pool's queue; where the victim sleeps too, one before, one behind it | it dies |
-//! | met | one process, which begins an operation of the same kind while the victim is stopped | when that is through, or waits for a reason that it may (see `reasons`), it dies |
-//! | stopped | nobody; or with *waiter*, one that waits ahead | whoever needs nothing of the victim's must get on; then it dies, or goes on |
+//! | met | one process begins an operation of the same kind while the victim is stopped | once it is through or waits as it may (see `reasons`), it dies |
+//! | stopped | none; or with *waiter*, one that waits ahead | a process that needs nothing of the victim's must make progress; then it dies, or goes on |
 //!
 //! The keeper's demand after the death is the same everywhere: every helper gets what it came for, every permit can be had
 //! exactly once, the names are those that should be there, nothing is out of use.
@@ -99,7 +99,7 @@ pub trait Operation {
         false
     }
 
-    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whoever else waits.
+    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whether or not others wait.
     fn is_interrupted(&self) -> bool {
         false
     }
@@ -125,7 +125,7 @@ pub trait Operation {
         None
     }
 
-    /// The keeper, while the victim is stopped: who must get on all the same?
+    /// The keeper, while the victim is stopped: do the others make progress all the same?
     fn others(&self, w: &mut World) -> Verdict {
         if w.scene() == Scene::StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
     }
@@ -203,7 +203,7 @@ impl Case {
     }
 }
 
-/// Who has been asleep at so many looks will sleep on: everything else that it could sleep for is shorter.
+/// A process that has been asleep at so many looks will sleep on: everything else that it could sleep for is shorter.
 const ASLEEP: u32 = 30;
 
 /// Every operation in each of its scenes; their arenas lie in `home`.

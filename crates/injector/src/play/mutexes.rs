@@ -1,4 +1,4 @@
-//! Mutexes: what a holder leaves half done is never seen by anybody who was not told.
+//! Mutexes: what a holder leaves half done is seen only by threads that were told.
 
 use std::hint::black_box;
 use std::mem::forget;
@@ -118,7 +118,7 @@ pub fn victim_has(w: &World) -> bool {
 /// While the victim is stopped: the helper that waits gets the mutex, unless it is the victim's.
 fn waiter_gets_it(w: &mut World) -> Verdict {
     w.let_go();
-    // Whoever comes by finishes what the stopped one began.
+    // Any process that comes by finishes what the stopped one began.
     if let Ok(guard) = open()?.try_lock() {
         drop(guard);
     }
@@ -248,7 +248,7 @@ impl Operation for TimedOut {
     }
 }
 
-/// The counts are whole when it begins: who locks it is told of the death, or the lock was free.
+/// The counts are whole when it begins: the next holder is told of the death, or the lock was free.
 struct Unlock;
 
 impl Operation for Unlock {
@@ -359,7 +359,7 @@ impl Operation for Heal {
             guard[1] = guard[0];
             MutexGuard::make_consistent(&mut guard);
         }
-        // Met: whoever came meanwhile may have made it whole.
+        // Met: the process that came meanwhile may have made it whole.
         w.stage().end(was_told || w.scene() != Alone);
     }
     fn meet(&self, w: &World) -> Verdict {
@@ -524,7 +524,7 @@ impl Operation for Remove {
         warm(w);
         w.stage().begin();
         let gone = Mutex::remove("m", w.scene() == Waiters);
-        // Met: whoever came meanwhile may hold it.
+        // Met: the process that came meanwhile may hold it.
         w.stage().end(gone.is_ok() || w.scene() == Met);
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
@@ -548,7 +548,7 @@ impl Operation for Remove {
             fine("opening the arena", Arena::open_or_create("default", &OPTIONS))?;
             fine("making it anew", Mutex::create("m", [0u64, 0]))?;
         }
-        // Who removes it without force locks it first: killed then, it leaves a death to be told of.
+        // A process that removes it without force locks it first: killed then, it leaves a death to be told of.
         check(w, &[0, 1], &HOUSES)
     }
 }

@@ -1,8 +1,8 @@
 //! The C interface of the Nix paper (`chappe/nix.h`): a `Sem` in memory that processes share, and a `Tube` from before a fork.
 //!
-//! A `Sem` in an arena's memory (the data of a mutex) has its semaphore in that arena; one on the board, in the arena of the family, which is
-//! large: its rows are few, and nobody makes up for their deaths step by step. Who is killed while it initialises a `Sem` may leave a
-//! semaphore that no `Sem` names: it is listed, and can be removed.
+//! A `Sem` in an arena's memory (the data of a mutex) has its semaphore in that arena; one on the board, in the arena of the family, which
+//! is large: its rows are few, and no process recovers from their deaths step by step. A process that is killed while it initialises a
+//! `Sem` may leave a semaphore that no `Sem` names: it is listed, and can be removed.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::sync::OnceLock;
@@ -114,7 +114,7 @@ fn semaphore(spot: Spot) -> Result<Semaphore, (Fault, String)> {
     fine("the semaphore at its spot", Semaphore::at(spot))
 }
 
-/// The keeper makes the first `Sem`, and counts who waits there.
+/// The keeper makes the first `Sem`, and counts its waiters.
 fn build(w: &mut World, place: Place, value: u32) -> Verdict {
     place.build(w)?;
     let spot = place.build_sem(w, 0, value)?;
@@ -432,7 +432,7 @@ impl Operation for Init {
     }
 }
 
-/// By force, as it has always been in C: who waits is told.
+/// By force, as it has always been in C: waiters are told.
 struct Free;
 
 impl Operation for Free {

@@ -194,7 +194,7 @@ impl Operation for RemovePool {
         w.warm("p");
         w.stage().begin();
         let gone = Pool::remove("p", w.scene() == Waiters);
-        // Met: whoever came meanwhile may hold it.
+        // Met: the process that came meanwhile may hold it.
         w.stage().end(gone.is_ok() || w.scene() == Met);
     }
     fn others(&self, w: &mut World) -> Verdict {

@@ -1,7 +1,7 @@
 //! Owned semaphores: locks that return with a death, until they prove to be none. Then nothing returns.
 //!
-//! One is a lock as long as it is not demoted: its unit is there again after its holder's death. Who posts without holding it, and who
-//! dies having said that it ends in good order, has demoted it: what the books then allow is said at each operation.
+//! One is a lock as long as it is not demoted: its unit is there again after its holder's death. A process that posts without holding it,
+//! or that dies having said that it ends in good order, has demoted it: what the books then allow is said at each operation.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 
 /// What the semaphore is called, and what the ledger calls it.
 const NAME: &str = "o";
-/// Who is inside the lock: a process. SeqCst: in the scene's own books, by whose swap two inside are found.
+/// The process inside the lock. SeqCst: in the scene's own books, by whose swap two inside are found.
 const INSIDE: usize = 18;
 
 fn arena() -> Result<Arena, (Fault, String)> {
@@ -55,7 +55,7 @@ pub fn warm(w: &World) -> OwnedSemaphore {
     it
 }
 
-/// The same, and the victim holds it: those of the scene who wait have come.
+/// The same, and the victim holds it: the waiters of the scene have come.
 fn warm_holding(w: &World) -> OwnedSemaphore {
     let it = warm(w);
     it.try_wait().expect("it is free");
@@ -105,7 +105,7 @@ pub fn take_or_victim_has(w: &World) -> Verdict {
     let it = find()?;
     match it.try_wait() {
         Err(DownError::WouldBlock) if victim_has(w, &it) => Ok(()),
-        // Set aside for who alone has waited. Whether it ever comes back is asked after the victim's death.
+        // Set aside for the only process that has waited. Whether it ever comes back is asked after the victim's death.
         Err(DownError::WouldBlock) if it.holder().is_none() && w.scene() == Stopped => Ok(()),
         Err(DownError::WouldBlock) => {
             fault(Fault::Wedged, format!("it is neither free nor the stopped victim's: {:?}", it.holder()))
@@ -114,11 +114,11 @@ pub fn take_or_victim_has(w: &World) -> Verdict {
     }
 }
 
-/// While the victim is stopped: who waits gets on, unless the victim has it.
+/// While the victim is stopped: the waiter makes progress, unless the victim has it.
 fn waiter_gets_it(w: &mut World) -> Verdict {
     w.let_go();
     let it = find()?;
-    // Whoever comes by finishes what the stopped one began.
+    // Any process that comes by finishes what the stopped one began.
     if let Ok(()) = it.try_wait() {
         pass_through(w, it, Ok(()))?;
     }
@@ -493,7 +493,7 @@ impl Operation for TakeLate {
     }
 }
 
-/// Who makes up for a dead holder, by trying, is killed.
+/// A process that recovers from the holder's death, by trying, is killed.
 struct Recover {
     /// The holder had said that it ends in good order.
     ended: bool,

@@ -1,7 +1,7 @@
-//! Why somebody that comes while the victim is stopped may have to wait for it, and whether that is so.
+//! The reasons for which a newcomer may have to wait for the stopped victim, and whether they hold.
 //!
-//! A reason is no excuse by itself: where it can be seen from outside that it does not hold (the permit is free, and who
-//! wants it sleeps), the wait is a fault all the same.
+//! A reason is no excuse by itself: where it can be seen from outside that it does not hold (the permit is free, and the process that wants
+//! it sleeps), the wait is a fault all the same.
 
 use super::World;
 

@@ -91,7 +91,7 @@ impl Operation for Settle {
     }
 }
 
-/// The keeper has the permit, which is taken from it; whoever waits gets it then, or when the keeper gives it back.
+/// The keeper has the permit, which is taken from it; a waiter gets it then, or when the keeper gives it back.
 struct Force;
 
 impl Operation for Force {

@@ -155,7 +155,7 @@ impl Operation for GiveBack {
             return one_is_left(w);
         }
         let (pool, victim) = (w.open("p")?, w.stage().word(VICTIM).load(SeqCst));
-        // Whoever comes by finishes what the stopped one began. Somebody waits: nothing is to be had.
+        // Any process that comes by finishes what the stopped one began. There is a waiter: no permit is free.
         if let Ok(permit) = pool.try_acquire() {
             drop(permit);
         }

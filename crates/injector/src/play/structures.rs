@@ -1,8 +1,8 @@
-//! Structures that wait for nobody, and locks for threads with deadlines: an operation has happened, or has not; who comes while the victim is stopped in the middle of a change gets
-//! through; nothing stays out of use.
+//! Structures without waiting, and locks for threads with deadlines: an operation has happened, or has not; a process that comes while the
+//! victim is stopped in the middle of a change gets through; nothing stays out of use.
 //!
-//! They lie in an arena of their own, `s`, whose blocks the structure takes nearly all: made anew, it needs them back. What has happened is counted by a look at the structure
-//! afterwards, beside what the survivors have noted.
+//! They lie in an arena of their own, `s`, whose blocks the structure takes nearly all: made anew, it needs them back. What has happened is
+//! counted by a look at the structure afterwards, beside what the survivors have noted.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering::SeqCst;
@@ -28,7 +28,7 @@ const FIRST: u64 = 3;
 
 type Two = [u64; 2];
 type Numbered = Map<u64, Two>;
-/// An operation, ready to be done; given who does it.
+/// An operation, ready to be done; given the number of the process that does it.
 type Act = Box<dyn Fn(u64) -> Verdict>;
 
 /// Adds to two numbers, which are the same.
@@ -77,7 +77,7 @@ fn told<T>(what: &str, result: Result<T, impl std::fmt::Display>) -> Result<T, (
     fine(what, result)
 }
 
-/// Who: a number of its own, small.
+/// The process: a number of its own, small.
 fn own(w: &World) -> u64 {
     10 + w.stage().word(NOTED).load(SeqCst) + if w.is_victim() { 50 } else { 0 }
 }
@@ -391,7 +391,7 @@ impl Operation for What {
             None => return fault(Fault::Lost, format!("{happened} of {noted} have happened")),
             Some(n) => return fault(Fault::Doubled, format!("the victim's happened {n} times, of {victims:?}")),
         }
-        // Of a structure that is made anew nothing may be out of use: first all who died are swept, and the helper is gone.
+        // Of a structure that is made anew nothing may be out of use: first all dead members are swept, and the helper is gone.
         let mut gone = Ok(());
         let swept = w.stage().until(|| {
             chappe::doctor().map(drop).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! Named tubes: a letter is sent or not, received once, or once more and says so; and nobody waits for who died or stopped.
+//! Named tubes: a letter is sent or not, received once, or redelivered with a flag; and no process waits for a dead or stopped one.
 //!
-//! | the victim | who else | past a stopped one |
+//! | the victim | other processes | past a stopped one |
 //! |---|---|---|
 //! | sends, there is room | receivers that wait; another sender, or the receiver, that comes | letters pass, if there may be another sender |
 //! | sends, the tube is full | senders before and behind it | the sender before it gets its room |
 //! | receives, a letter is there | senders that wait for room; another that comes | letters pass, or fill what is left |
 //! | receives, there is none | receivers before and behind it | the receiver before it gets its letter |
 //!
-//! The keeper has no end of its own where the victim is the only one of its side: then who waits at the other is to be
-//! told that it has gone, which [`letters`](super::letters) holds against its death. See there for what is demanded after it.
+//! The keeper has no end of its own where the victim is the only one of its side: then a waiter at the other is to be told that it has
+//! gone, which [`letters`](super::letters) holds against its death. See there for what is demanded after it.
 
 mod bytes;
 mod choices;
@@ -344,7 +344,7 @@ impl Operation for Receive {
             }
             return Ok(());
         }
-        // An only sender, who waits, fills it itself.
+        // An only sender, which waits, fills it itself.
         if many_senders(self.kind) { w.post_all("t", KEEPER, FEW) } else { Ok(()) }
     }
     fn perform(&self, w: &World) {
@@ -391,7 +391,7 @@ impl Operation for Receive {
         self.deliver(w)
     }
     fn check(&self, w: &mut World) -> Verdict {
-        // Who copies out what is there never has it in hand; who sleeps, or looks in place, does.
+        // A receiver that copies out what is there never has it in hand; one that sleeps, or looks in place, does.
         let marks = u32::from(self.empty || matches!(self.how, InPlace | GivenUp));
         let could = !self.empty || w.was_woken();
         check(w, Receive::slots(w), Part::Receives(could, marks))

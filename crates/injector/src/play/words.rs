@@ -1,8 +1,8 @@
-//! Plan 9's semaphores: words of the board, no arena, no queue of ours. Nothing returns with a death.
+//! Plan 9's semaphores: words of the board, no arena, no queue of chappe's. Nothing returns with a death.
 //!
-//! What they promise all the same: an operation has happened or has not; who waits for what is there gets it, at the
-//! second look if the wake-up has died. What they say they lose (a `Usem`'s release half-way under waiters, a lock whose
-//! holder dies) is not played, or is a control (see `mistakes`).
+//! What they promise all the same: an operation has happened or has not; a waiter for what is there gets it, at the second look if the
+//! wake-up has died. What they say they lose (a `Usem`'s release half-way under waiters, a lock whose holder dies) is not played, or is a
+//! control (see `mistakes`).
 
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::time::Duration;
@@ -279,7 +279,7 @@ impl Operation for Try {
     }
 }
 
-/// The keeper has it; who dies waiting for it keeps it from nobody. If the victim dies with it, anybody may unlock.
+/// The keeper has it; a death while waiting for it keeps it from no other process. If the victim dies with it, any process may unlock.
 struct Locking;
 
 impl Operation for Locking {
@@ -324,12 +324,12 @@ impl Operation for Locking {
             (true, true, _) => lock(w.stage()).unlock(),
             (false, _, false) => {}
         }
-        // Whoever died waiting is still counted: `lock` gets it, `canlock` need not.
+        // A waiter that died is still counted: `lock` gets it, `canlock` need not.
         pass(w)
     }
 }
 
-/// Nothing is on its semaphore, and somebody is counted. Those who live wait or are through: the dead one has it.
+/// Nothing is on its semaphore, and a waiter is counted. The living ones wait or are through: the dead one has it.
 fn is_held(stage: &Stage) -> bool {
     let both = stage.word(WORD).load(SeqCst);
     both as u32 > 0 && both >> 32 == 0

@@ -37,7 +37,7 @@ pub const LET_GO: usize = 9;
 pub const WOKEN: usize = 14;
 /// The process of helper `i` that is about to sleep outside any arena: word `SLEEPERS + i`.
 pub const SLEEPERS: usize = 10;
-/// Who has permit `i` of pool `j`: word `OWNERS + 16 * j + i`.
+/// The holder of permit `i` of pool `j`: word `OWNERS + 16 * j + i`.
 const OWNERS: usize = 64;
 
 /// Capacities of every arena here: small enough to fill in a moment.
@@ -109,7 +109,7 @@ impl<'a> World<'a> {
 
     // ---- words ----
 
-    /// Lets whoever attends to the word come.
+    /// Lets the process come that attends to the word.
     pub fn call(&self, word: usize) {
         self.stage.word(word).store(1, SeqCst);
     }
@@ -128,7 +128,7 @@ impl<'a> World<'a> {
         self.holding_while(|| pool.waiters().len());
     }
 
-    /// The same with anything that can be had; `waiting` counts who wants it.
+    /// The same with anything that can be taken; `waiting` counts its waiters.
     pub fn holding_while(&self, waiting: impl Fn() -> usize) {
         if self.scene.waits() {
             self.call(FIRST);
@@ -281,12 +281,12 @@ impl<'a> World<'a> {
         self.owed.drain(..).for_each(|act| act());
     }
 
-    /// The keeper counts who waits for this object of arena `default`.
+    /// The keeper counts the waiters of this object of arena `default`.
     pub fn count_waiters_of(&mut self, name: &'static str) {
         self.queue = Queue::Object(name);
     }
 
-    /// The keeper counts who waits as this says.
+    /// The keeper counts the waiters by this function.
     pub fn count_waiters(&mut self, count: impl Fn() -> usize + 'static) {
         self.queue = Queue::By(Box::new(count));
     }
@@ -324,7 +324,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Who holds and who waits, for findings.
+    /// Holders and waiters, for findings.
     pub fn describe(&self) -> String {
         let Queue::Pool(pool) = self.queue else {
             let all = Arena::open("default").map_or(Vec::new(), |arena| arena.objects());
@@ -370,7 +370,7 @@ impl<'a> World<'a> {
 
     // ---- demands ----
 
-    /// This comes true within the watchdog. If not, somebody is wedged: `text` says how, and who holds and waits is added.
+    /// This comes true within the watchdog. If not, a process is wedged: `text` says how, and holders and waiters are added.
     pub fn demand(&self, true_now: impl Fn() -> bool, text: &str) -> Verdict {
         if self.stage.until(true_now) {
             return Ok(());
@@ -405,7 +405,7 @@ impl<'a> World<'a> {
     /// While the victim is stopped: the helper that waits gets the permit, unless it is the victim's.
     pub fn waiter_gets_it(&mut self, name: &str) -> Verdict {
         self.let_go();
-        // Whoever comes by finishes what the stopped one began.
+        // Any process that comes by finishes what the stopped one began.
         self.take_or_victim_has(name).or_else(
             |(fault, text)| {
                 if fault == Fault::Wedged { Ok(()) } else { Err((fault, text)) }
@@ -483,7 +483,7 @@ fn owner<'a>(stage: &'a Stage, pool: &Pool, index: u32) -> &'a std::sync::atomic
     stage.word(OWNERS + 16 * pool + index as usize % 16)
 }
 
-/// Notes that this process has the permit; somebody who has it already is a fault.
+/// Notes that this process has the permit; another holder is a fault.
 fn claim(stage: &Stage, permit: &Permit<'_>) -> Verdict {
     claim_index(stage, permit.pool(), permit.index())
 }

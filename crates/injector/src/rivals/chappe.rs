@@ -1,8 +1,8 @@
 //! chappe in the storms, as it ships: no call for recovery anywhere.
 //!
-//! In a churned storm a process in four removes the object when it has finished, and one in eight the arena: refused while
-//! anybody uses them. So arenas are made, linked, initialised and unlinked all the time, too. Whoever finds that an object
-//! was removed under it begins again; any other error counts.
+//! In a churned storm a process in four removes the object when it has finished, and one in eight the arena: refused while any process uses
+//! them. So arenas are made, linked, initialised and unlinked all the time, too. A process that finds that an object was removed under it
+//! begins again; any other error counts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     letters.into_iter().chain(LOCKS.map(|lock| Box::new(lock) as Box<dyn Subject>)).collect()
 }
 
-/// The directory of the arenas of all who are started from here.
+/// The directory of the arenas of all processes that are started from here.
 fn set(home: &Path) {
     // SAFETY: the director has one thread.
     unsafe { std::env::set_var("CHAPPE_DIR", home) };
@@ -230,7 +230,7 @@ impl Subject for Letters {
 /// What gives a turn to one at a time.
 struct Lock {
     name: &'static str,
-    /// One turn, waiting so long at most; of a witness, who goes when he has it, without a place of his own.
+    /// One turn, waiting so long at most; of a witness, which goes when it has it, without a place of its own.
     turn: fn(Duration, Option<&mut Here>) -> Came,
 }
 
@@ -261,7 +261,7 @@ fn pool_broken(e: PoolError) -> Broken {
     }
 }
 
-/// A mutex around two numbers that are the same, but for who was killed between.
+/// A mutex around two numbers that are the same, except after a kill in between.
 fn with_lock(limit: Duration, here: Option<&mut Here>) -> Came {
     let mutex = Mutex::<[u64; 2]>::open_or_create(MUTEX, [0, 0])?;
     let mut guard = match mutex.lock_timeout(limit) {
@@ -272,7 +272,7 @@ fn with_lock(limit: Duration, here: Option<&mut Here>) -> Came {
             guard
         }
         Err(LockError::Dead { .. }) => return Err(Broken::Removed),
-        // Who only has it open does not use it yet: the arena may go before the first call that joins it.
+        // A process that only has it open does not use it yet: the arena may go before the first call that joins it.
         Err(LockError::Arena(e)) => return Err(e.into()),
         Err(e) => return Err(Broken::Refused(e.to_string())),
     };

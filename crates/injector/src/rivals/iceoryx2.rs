@@ -199,7 +199,7 @@ impl Subject for Topic {
     fn last_resort(&self, here: &mut Here) -> Option<Result<(), String>> {
         let force = || {
             let mut config = configured(here)?.clone();
-            // Who sees to the dead may be what hangs.
+            // The code that recovers the dead may be what hangs.
             config.global.node.cleanup_dead_nodes_on_creation = false;
             config.global.node.cleanup_dead_nodes_on_destruction = false;
             let node = made(&config)?;

@@ -1,23 +1,22 @@
 //! One storm for chappe and its rivals: processes that use an object are killed at random moments, and a **witness**, a
 //! process that has just been started, must then be able to use it.
 //!
-//! | storm | what the processes do | who is killed, and where |
+//! | storm | what the processes do | which are killed, and where |
 //! |---|---|---|
-//! | `churned` | create or open it by its name, use it, drop everything, and now and then remove it, again and again | anybody, anywhere |
-//! | `kept` | the same, while one that is never killed keeps it | anybody, anywhere |
+//! | `churned` | create or open it by its name, use it, drop everything, and now and then remove it, again and again | any, anywhere |
+//! | `kept` | the same, while one that is never killed keeps it | any, anywhere |
 //! | `steady` | send, to one that is never killed and keeps it | senders that have been attached, in mid-stream |
 //!
 //! Python's objects have no names: they are made before the processes are forked, and so `kept`.
 //!
-//! The witness is asked after each burst of one to three kills. It has [`Churn::limit`]; whenever it is refused it tries
-//! again, in another process. What it does counts as done when it has sent and received, or locked and unlocked. If it
-//! has not come so far, or one of the others has not come on for as long, the object is **wedged**, and the round is over:
-//! everybody is told to end, who does not is killed, and once nobody is there another witness says whether it stays so.
-//! Where a library has a last resort for that, it is tried then.
+//! The witness is asked after each burst of one to three kills. It has [`Churn::limit`]; whenever it is refused it tries again, in another
+//! process. What it does counts as done when it has sent and received, or locked and unlocked. If it has not come so far, or one of the
+//! others has made no progress for as long, the object is **wedged**, and the round is over: all are told to end, those that do not are
+//! killed, and once none is there another witness says whether it stays so. Where a library has a last resort for that, it is tried then.
 //!
-//! Each library has what it offers for recovery. chappe needs no call. iceoryx2's own configuration has dead nodes seen to
-//! whenever a node is made, a service is opened, or a node goes; besides, everybody calls for it before opening.
-//! Python's `multiprocessing` offers none for locks and queues; its manual says so.
+//! Each library uses what it offers for recovery. chappe needs no call. iceoryx2's own configuration recovers dead nodes whenever a node is
+//! made, a service is opened, or a node goes; besides, every process calls for it before opening. Python's `multiprocessing` offers none
+//! for locks and queues; its manual says so.
 //!
 //! Whether what is received is right is asked only of single messages: the soaks ([`crate::soak`]) ask much more.
 //! A [`control`](chappe::Control), a lock that a death does not give back, must be found wedged: else the storm is none.
@@ -88,9 +87,9 @@ pub struct Round {
 /// An object that cannot be used any more.
 #[derive(Clone, Debug)]
 pub struct Wedge {
-    /// What was said to who tried, or that it hung.
+    /// What the process that tried was told, or that it hung.
     pub said: String,
-    /// Whether it could not be used either when nobody else was there any more.
+    /// Whether it could not be used either when no other process was left.
     pub stays: bool,
     /// What the library's last resort did, if it has one and it was wanted.
     pub resort: Option<Result<(), String>>,
@@ -211,7 +210,7 @@ impl Here<'_> {
             Err(why) => {
                 self.word(REFUSED).fetch_add(1, SeqCst);
                 self.say(&why);
-                // Who is refused at once would try thousands of times a second.
+                // A process that is refused at once would try thousands of times a second.
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -228,7 +227,7 @@ impl Here<'_> {
 
     /// Leaves words for the director. One that dies here leaves some of them.
     pub fn say(&self, words: &str) {
-        // Who cannot is not heard; the counts are on the board.
+        // If it cannot be written, it is not heard; the counts are on the board.
         let _ = std::fs::write(self.home.join(format!("said-{}", self.place)), words);
     }
 
@@ -321,13 +320,13 @@ pub fn churn(who: &str, plan: Churn, home: &Path, say: fn(&str)) -> Result<bool,
     Ok(found)
 }
 
-/// What is sent: who sends, a number, and what shows that it is whole.
+/// What is sent: the sender, a number, and what shows that it is whole.
 pub fn letter(place: usize, number: u64) -> u64 {
     let low = (number << 4 | place as u64) & u64::from(u32::MAX);
     !low << 32 | low
 }
 
-/// Who sent it, and the number.
+/// The sender, and the number.
 ///
 /// # Errors
 /// It is torn.

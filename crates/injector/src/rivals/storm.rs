@@ -99,7 +99,7 @@ impl Director<'_> {
         Child::fork(|| {
             let mut here = Here { stage, place, home, dice };
             let file = home.join(format!("said-{place}"));
-            // Who cannot say it is not heard; that it ended is seen.
+            // If it cannot be written, it is not heard; that the process ended is seen.
             std::panic::set_hook(Box::new(move |panic| drop(std::fs::write(&file, panic.to_string()))));
             let status = life(subject, &mut here);
             // SAFETY: ends this process at once: the director's exit handlers are not for it to run.
@@ -145,7 +145,7 @@ impl Director<'_> {
         }
     }
 
-    /// Whether somebody does not come on. Who ended by itself is followed by another.
+    /// Whether a process makes no progress. One that ended by itself is followed by another.
     fn look(&mut self, workers: &mut [Worker]) -> Option<String> {
         for (place, worker) in workers.iter_mut().enumerate() {
             let turns = self.word(place, TURNS) + self.word(place, REFUSED);

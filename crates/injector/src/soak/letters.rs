@@ -1,4 +1,4 @@
-//! Who runs in a soak of tubes, each in a process of its own that may be killed at any moment, and what they note.
+//! The processes of a soak of tubes, each of which may be killed at any moment, and what they note.
 //!
 //! Six senders and six receivers share three tubes:
 //!
@@ -36,11 +36,11 @@ const LETTERS: usize = 1 << 20;
 pub const TRIED: u8 = 1;
 /// It was sent.
 pub const SENT: u8 = 2;
-/// It was received, unmarked or by one who is not told.
+/// It was received, unmarked or by a receiver that is not told.
 pub const GOT: u8 = 4;
 /// It was received, and was marked.
 pub const MARKED: u8 = 8;
-/// It was received once more by one who is not told of marks.
+/// It was received once more by a receiver that is not told of marks.
 pub const TWICE: u8 = 16;
 /// A receiver has died that had noted it and not given it back.
 pub const EXCUSED: u8 = 32;
@@ -145,7 +145,7 @@ impl Board {
         }
     }
 
-    /// A letter was received. `again`: whether it was marked, if that was said; `place`: who has it.
+    /// A letter was received. `again`: whether it was marked, if that was said; `place`: its receiver.
     pub fn receive(&self, place: Option<usize>, it: &Letter, tube: usize, again: Option<bool>) {
         let [sender, number, of, ..] = *it;
         if *it != letter(sender, number, of) || sender >= SIX as u64 || number >= LETTERS as u64 || of != tube as u64 {
@@ -358,7 +358,7 @@ impl<'a> Life<'a> {
             self.board.receive(Some(self.place), &it, which, Some(again));
             return Ok(());
         }
-        // First who has it: what is noted and comes again is excused by that.
+        // First the holder: what is noted and comes again is excused by that.
         let name = it[1].wrapping_mul(SIX as u64).wrapping_add(it[0] % SIX as u64);
         self.here().holds.store(1 + name % (LETTERS * SIX) as u64, SeqCst);
         self.board.receive(Some(self.place), &it, which, Some(loan.again()));

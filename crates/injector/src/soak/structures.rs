@@ -119,7 +119,7 @@ fn after(step: u64) -> Option<u64> {
     (step % 2 == 1).then_some(step)
 }
 
-/// All that is shared, and who one is.
+/// All that is shared, and the process's own place.
 struct Worker {
     board: &'static Board,
     place: usize,

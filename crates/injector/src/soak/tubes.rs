@@ -1,11 +1,11 @@
 //! The soak of tubes: random SIGKILLs of senders and receivers, with letters in their hands and between.
 //!
-//! Who they are is in [`letters`](super::letters). Each that is killed is followed by another at its place. At the end nobody sends
+//! The processes are in [`letters`](super::letters). Each that is killed is followed by another at its place. At the end no process sends
 //! any more, all end by themselves, and a survivor receives what is left and tries every slot. Then the ledger must add up:
 //!
 //! | | |
 //! |---|---|
-//! | lost | a letter that was sent has not come; one for each receiver that was killed while it copied, and one for each that was dropped after its second receiver's death, may be missing |
+//! | lost | a sent letter has not come; one may be missing for each receiver killed while it copied, and for each dropped after its second receiver's death |
 //! | doubled | one has come twice without saying so, or has said so and its first receiver was not killed with it in hand |
 //! | torn | one contradicts itself, or was never sent |
 //! | out of order | one has come after a later one of its sender, to the same receiver |
@@ -123,7 +123,7 @@ struct Director {
     storm: Storm,
     board: &'static Board,
     dice: Dice,
-    /// Who is at each place, and when it last was seen to come on, after how many turns.
+    /// The process at each place, and when it last was seen to make progress, after how many turns.
     cast: Vec<(Option<Child>, Instant, u64)>,
     /// Receivers that were killed while they copied, by [`Share`].
     undecided: [u64; 2],
@@ -168,7 +168,7 @@ pub fn soak(storm: Storm) -> Result<Sum, String> {
         let most = director.undecided[share as usize] + dropped[share as usize];
         sum.lost += board.count_of(share, SENT, GOT | MARKED).saturating_sub(most);
     }
-    // Once more to one who is not told, or marked after it was noted: its first receiver was killed with it in hand.
+    // Once more to a receiver that is not told, or marked after it was noted: its first receiver was killed with it in hand.
     sum.doubled = board.doubled.load(SeqCst) + board.count(TWICE, EXCUSED) + board.count(GOT | MARKED, EXCUSED);
     sum.torn = board.torn.load(SeqCst);
     sum.order = board.order.load(SeqCst);

@@ -1,11 +1,11 @@
 //! The zoo: a dozen processes over several arenas that take, wait, choose, send, make, remove, fork, exec, are killed, stopped and
 //! continued, and run out of memory, of descriptors and of room, with every history checked.
 //!
-//! What there is, is in [`places`]; which animal does what, in [`animals`]; who kills them, in [`director`]; what they note
-//! of themselves, in [`board`] and [`ledger`]. A visit is a number of rounds. In each, everybody is killed at random for some seconds;
-//! then all end by themselves, and a survivor counts ([`audit`]). So what is undecided because somebody died in the middle of it never
-//! adds up. In the first two thirds nobody is stopped, and the backstop must never fire. In the last third some are; there
-//! its firing is counted apart, since a stopped process that had just been told of a death may leave others asleep until then.
+//! What there is, is in [`places`]; which animal does what, in [`animals`]; the killer, in [`director`]; what they note of themselves, in
+//! [`board`] and [`ledger`]. A visit is a number of rounds. In each, all are killed at random for some seconds; then all end by themselves,
+//! and a survivor counts ([`audit`]). So what is undecided because a process died in the middle of it never adds up. In the first two
+//! thirds none is stopped, and the backstop must never fire. In the last third some are; there its firing is counted apart, since a stopped
+//! process that had just been told of a death may leave others asleep until then.
 //!
 //! Findings:
 //!
@@ -16,11 +16,11 @@
 //! | leaked | a slot, a member or a file stays |
 //! | torn | data or letters contradict themselves, or an object is another than was asked for |
 //! | out of order | a letter after a later one of its sender |
-//! | untold | a mutex whose holder had died, and who came next was not told |
+//! | untold | a mutex whose holder had died, and whose next holder was not told |
 //! | unclear errors | an error that is not documented for what was tried |
-//! | wedged | somebody made no turn within the watchdog |
-//! | held up | somebody waited for a stopped one of whom it needs nothing |
-//! | failed | somebody ended with an error, or crashed |
+//! | wedged | a process made no turn within the watchdog |
+//! | held up | a process waited for a stopped one of which it needs nothing |
+//! | failed | a process ended with an error, or crashed |
 
 pub mod animals;
 pub mod audit;
@@ -210,7 +210,7 @@ fn check(zoo: &Zoo, stage: &Stage, last: bool) -> bool {
     let verdict = ask(stage, "the count", || audit::audit(zoo, stage, last)).and_then(|()| {
         let Some(small) = &zoo.small else { return Ok(()) };
         ask(stage, "the count of the small file system", || audit::small(small))?;
-        // Whoever had something mapped has gone.
+        // Every process that had something mapped is gone.
         match audit::used(small) {
             Ok(0..=LOCK_FILE) => Ok(()),
             other => Err((Fault::Leaked, format!("of the emptied small file system {other:?} bytes are in use"))),

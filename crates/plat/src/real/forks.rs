@@ -1,8 +1,8 @@
 //! What a process does once, and forks: a fork in the middle of it leaves no child waiting.
 //!
-//! A forked child has one thread. What another thread of the parent was doing at that moment nobody finishes there. A `Once` or
-//! a `OnceLock` of the standard library that was running is running for ever in the child, and its next user hangs. So
-//! this library has none that two threads can come to. It has these instead:
+//! A forked child has one thread. What another thread of the parent was doing at that moment is never finished there. A `Once` or a
+//! `OnceLock` of the standard library that was running is running for ever in the child, and its next user hangs. So this library has none
+//! that two threads can come to. It has these instead:
 //!
 //! - [`Once`]: an action with an effect on the process (fork handlers are registered). The child does it again.
 //! - [`Made`](crate::Made) and [`Row`](crate::Row): a value that is made when it is first asked for. Every thread that finds none makes one, and the first to
@@ -11,7 +11,7 @@
 //!
 //! | word of a [`Once`] | |
 //! |---|---|
-//! | 0 | nobody has done it |
+//! | 0 | not done yet |
 //! | `incarnation:32`, `thread:30`, `DOING` | that thread of that process does it |
 //! | `DONE` | it is done, in this process or in one that it was forked from |
 //!
@@ -119,7 +119,7 @@ impl Default for Nest {
 }
 
 impl Nest {
-    /// Nobody forks.
+    /// No thread forks.
     pub const fn new() -> Nest {
         Nest { forker: AtomicU32::new(0), times: AtomicU32::new(0) }
     }

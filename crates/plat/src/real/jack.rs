@@ -116,9 +116,9 @@ pub enum Refused {
 /// Which way sound goes through a port of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// From us to the server.
+    /// From this program to the server.
     Plays,
-    /// From the server to us.
+    /// From the server to this program.
     Records,
 }
 
@@ -127,7 +127,7 @@ pub enum Way {
 pub struct Signals {
     /// 1 once the server has ended, or has put this client out.
     pub gone: AtomicU32,
-    /// How often somebody was late.
+    /// How often a client was late.
     pub xruns: AtomicU64,
     /// Frames a second.
     pub rate: AtomicU64,
@@ -300,7 +300,7 @@ impl Client {
         Arc::clone(&self.signals)
     }
 
-    /// Our ports, as the server calls them.
+    /// This client's ports, as the server calls them.
     pub fn port_names(&self) -> Vec<String> {
         let name = |port: &*mut RawPort| {
             // SAFETY: the port is ours, and the library keeps its name while it is registered.

@@ -108,7 +108,7 @@ std::arch::global_asm!(
     ".size chappe_rseq_own, 64",
     "chappe_rseq_own:",
     ".long 0, 0xffffffff, 0, 0, 0, 0, 0, 0",
-    // Our own: see `GONE`.
+    // This library's own: see `GONE`.
     ".long 0, 0, 0, 0, 0, 0, 0, 0",
     ".popsection",
 );
@@ -122,12 +122,12 @@ std::arch::global_asm!(
     ".size chappe_rseq_own, 64",
     "chappe_rseq_own:",
     ".long 0, 0xffffffff, 0, 0, 0, 0, 0, 0",
-    // Our own: see `GONE`.
+    // This library's own: see `GONE`.
     ".long 0, 0, 0, 0, 0, 0, 0, 0",
     ".popsection",
 );
 
-/// The distance of our own area from the thread pointer.
+/// The distance of this library's own area from the thread pointer.
 fn own() -> isize {
     let at: isize;
     // SAFETY: reads where the linker says that the symbol is.
@@ -233,7 +233,7 @@ fn call(area: usize, flags: libc::c_int) -> Result<(), i32> {
 /// Registers the calling thread's own area, until the thread ends. Allocates nothing and takes no lock: it may be called by a signal
 /// handler that has interrupted an allocation, or that has interrupted this function.
 fn register() -> Result<(), i32> {
-    // Relaxed: the key was made before anybody came here; see `KEY`.
+    // Relaxed: the key was made before any thread came here; see `KEY`.
     let key = KEY.load(Ordering::Relaxed).wrapping_sub(1);
     // It is given up at the thread's end at the latest: its stack may be unmapped before its last instruction.
     // SAFETY: a key of ours; the value is no pointer that anybody follows.

@@ -1,8 +1,9 @@
 //! The address sanitizer, if the process has one: it is told of stacks that are not the kernel thread's, and of switches between them.
 //!
-//! It marks what lies between the variables of a frame, and so has to know which stack a thread is on: to describe an address, to take the marks away where
-//! frames are left without returning, and to have the frames whose variables it keeps apart (its fake stack) follow their thread. Its leak checker looks for pointers on the
-//! stacks that it knows alone. A program that is built with it has its functions; they are looked up by name, once. Elsewhere nothing is called.
+//! It marks what lies between the variables of a frame, and so has to know which stack a thread is on: to describe an address, to take the
+//! marks away where frames are left without returning, and to make the frames whose variables it keeps apart (its fake stack) follow their
+//! thread. Its leak checker looks for pointers only on the stacks that it knows. A program that is built with it has its functions; they
+//! are looked up by name, once. Otherwise nothing is called.
 
 use crate::Made;
 use std::ffi::{CStr, c_void};
@@ -97,12 +98,12 @@ pub fn is_clear(bytes: Range<usize>) {
 pub struct Frames(*mut c_void);
 
 impl Frames {
-    /// Of a stack on which nobody was yet.
+    /// Of a stack that no thread has used yet.
     pub const NONE: Frames = Frames(null_mut());
 }
 
-/// The calling kernel thread is on this stack now. What is kept of the one that it has left goes to `left`, or away, if nobody comes back to it; what was kept of this one is taken.
-/// Answers where the other stack lies.
+/// The calling kernel thread is on this stack now. What is kept of the stack that it has left goes to `left`, or is dropped, if no thread
+/// returns to that stack; what was kept of this stack is taken. Answers where the other stack lies.
 pub fn landed(on: Range<usize>, frames: &mut Frames, left: Option<&mut Frames>) -> Range<usize> {
     let Some(calls) = calls() else { return 0..0 };
     let save = left.map_or(null_mut(), |left| &raw mut left.0);

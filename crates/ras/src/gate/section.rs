@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use chappe_plat::atomic::Ordering;
 
-    /// Also where nothing is registered: there is an area, which nobody writes.
+    /// Also where nothing is registered: there is an area, which is never written.
     #[test]
     fn a_section_that_is_not_aborted_ends_as_it_says() {
         rseq::prepare();

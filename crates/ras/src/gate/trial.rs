@@ -413,7 +413,7 @@ mod tests {
             if std::env::var_os(AGAIN).is_some() {
                 return not_tested(TEST, "the kernel has no concurrency ids");
             }
-            // The C library's area may be too small for them, where one of our own is not.
+            // The C library's area may be too small for them, where this library's own is not.
             let mut again = std::process::Command::new(std::env::current_exe().unwrap());
             again.args(["--exact", &format!("gate::trial::tests::{TEST}"), "--nocapture"]);
             let ended = again.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0").env(AGAIN, "").status().unwrap();

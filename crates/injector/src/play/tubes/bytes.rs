@@ -41,7 +41,7 @@ const DONE: usize = 16;
 /// How many records others have sent.
 const SENT: usize = 17;
 
-/// A record of this length: who reads it can tell whether it is whole.
+/// A record of this length: its reader can tell whether it is whole.
 fn record(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + length) as u8).collect()
 }

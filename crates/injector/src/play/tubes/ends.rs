@@ -1,4 +1,4 @@
-//! The ends of tubes, and tubes themselves: who comes, goes, seals, makes and removes; and what the dead had in hand.
+//! The ends of tubes, and tubes themselves: attaching, leaving, sealing, making and removing; and what the dead had in hand.
 
 use chappe::tube::named::{Kind, NotReceived, NotSent, Tube, TubeError, TubeOptions};
 use chappe::{Arena, ObjectError};
@@ -30,7 +30,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// The victim comes to an end where nobody has been. Who waits at the other is told, if it had come, when it has died.
+/// The victim attaches an end that no process has had. A waiter at the other is told, if the victim had come, when it has died.
 struct Attach {
     name: &'static str,
     kind: Kind,
@@ -65,7 +65,7 @@ impl Operation for Attach {
         } else {
             tube.receiver().map(std::mem::forget).is_ok()
         };
-        // Met: whoever came meanwhile may have the only one.
+        // Met: the process that came meanwhile may have the only one.
         w.stage().end(done || w.scene() == Met);
     }
     fn wait(&self, w: &World, which: usize) -> Verdict {
@@ -89,7 +89,7 @@ impl Operation for Attach {
     }
 }
 
-/// The victim's end goes, the last of its side; it dies in the middle, or goes on. Those who wait at the other are told.
+/// The victim's end goes, the last of its side; it dies in the middle, or goes on. Waiters at the other are told.
 struct Close {
     name: &'static str,
     kind: Kind,
@@ -165,7 +165,7 @@ impl Operation for Close {
             }
             return w.demand(|| w.done_helpers() > 0, "the last one has gone, and who waits is not told:");
         }
-        // The other end is looked at from outside: who waits there would be told as well.
+        // The other end is looked at from outside: a waiter there would be told as well.
         let info = w.tube_info("t")?;
         let left = if self.sends { info.senders.len() } else { info.receivers.len() };
         if gone && left > 0 {
@@ -184,7 +184,7 @@ impl Operation for Close {
     }
 }
 
-/// Nobody has ever sent. Those who wait are told when it is sealed, and no sender comes after that.
+/// No process has ever sent. Waiters are told when it is sealed, and no sender comes after that.
 struct Seal;
 
 impl Operation for Seal {
@@ -210,7 +210,7 @@ impl Operation for Seal {
     }
     fn wait(&self, w: &World, _which: usize) -> Verdict {
         let into = fine("attaching a receiver", w.tube("t")?.receiver())?;
-        // Nobody has ever sent: so nobody has died.
+        // No process has ever sent: so no sender has died.
         match into.recv() {
             Err(NotReceived::Disconnected { .. }) if w.tube_info("t")?.sealed => Ok(()),
             other => fault(Fault::Torn, format!("nobody sends: {other:?}")),
@@ -311,7 +311,7 @@ impl Operation for Again {
         w.letters_pass("t", 6, 1)
     }
     fn bereaved(&self, w: &mut World) -> Verdict {
-        // For who met the victim, and found nothing, if that has taken it with it.
+        // For the process that met the victim, and found nothing, if the victim has taken it along.
         if w.scene() == Met { w.post_all("t", KEEPER, 1) } else { Ok(()) }
     }
     fn check(&self, w: &mut World) -> Verdict {
@@ -337,7 +337,7 @@ impl Operation for Recover {
     fn perform(&self, w: &World) {
         w.warm("p");
         let arena = Arena::open("default").expect("the keeper has made it");
-        // Now: whoever joins the arena sees to the dead at once.
+        // Now: a process that joins the arena recovers the dead at once.
         let hold = || {
             let tube = w.tube("t").expect("the keeper has made it");
             let (mut out, into) = (tube.sender().expect("there may be many"), tube.receiver().expect("as above"));
@@ -437,7 +437,7 @@ impl Operation for Remove {
         w.warm("p");
         w.stage().begin();
         let gone = Tube::remove("t", w.scene() == Waiters);
-        // Met: whoever came meanwhile may have an end.
+        // Met: the process that came meanwhile may have an end.
         w.stage().end(gone.is_ok() || w.scene() == Met);
     }
     /// One waits to look at a letter in place, the other to copy it out.

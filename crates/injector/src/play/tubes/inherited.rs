@@ -1,7 +1,7 @@
 //! Fork and exec of a process that has an end of a tube, or a mutex locked: see also `lives`.
 //!
-//! A forked child has an end from its first use on, and uses none here: who waits is told when the parent has gone. A process
-//! that calls exec is another one afterwards: what it had is made up for while it lives on.
+//! A forked child has an end from its first use on, and uses none here: a waiter is told when the parent has gone. A process that calls
+//! exec is another one afterwards: what it had is recovered while it lives on.
 
 use std::mem::forget;
 

@@ -1,4 +1,4 @@
-//! Waits at a tube that end without a letter, and looks that find none: who gives up takes nothing from those that wait.
+//! Waits at a tube that end without a letter, and looks that find none: a process that gives up takes nothing from the waiters.
 
 use std::time::Duration;
 

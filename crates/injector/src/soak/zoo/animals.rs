@@ -1,6 +1,6 @@
 //! Which animal is in which cage, and what its limbs do.
 //!
-//! | cage | who | limbs |
+//! | cage | animal | limbs |
 //! |---|---|---|
 //! | 0, 1 | grazers | three take permits, two take units |
 //! | 2, 3 | traders | a producer or consumer of each arena, one takes units, the groom |
@@ -115,7 +115,7 @@ pub fn live(zoo: &Zoo, cage: usize, seed: u64, want: Option<Want>) -> Result<(),
     Ok(())
 }
 
-/// Helps those who sleep at the end of a round, as long as somebody is left.
+/// Helps the sleepers at the end of a round, as long as a process is left.
 ///
 /// # Errors
 /// What should not have failed.

@@ -1,9 +1,9 @@
 //! What must hold between two rounds, when nobody is in the zoo: a survivor looks, as in the plays.
 //!
-//! Every permit can be had, each once. Each semaphore has as many units as it may have, given who died in the middle of what.
-//! Stores can be locked, and are whole. Of the letters none is missing but those that may, and every slot of every tube can be
-//! filled. Nobody is a member any more, nothing waits, and nothing is in the directory that should not be. At the very end
-//! every slot of every arena is used once.
+//! Every permit can be had, each once. Each semaphore has as many units as it may have, given what the deaths interrupted. Stores can be
+//! locked, and are whole. Of the letters none is missing but those that may, and every slot of every tube can be filled. No process is a
+//! member any more, nothing waits, and nothing is in the directory that should not be. At the very end every slot of every arena is used
+//! once.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
@@ -88,7 +88,7 @@ fn sweep_out(stage: &Stage, arena: &str, names: &[&str]) -> Verdict {
         return Err((Fault::Torn, format!("{arena} has {there:?} instead of {names:?}")));
     }
     let others = || -> Vec<_> { handle.members().into_iter().filter(|m| m.pid != std::process::id()).collect() };
-    // Whoever is swept at this moment is still listed.
+    // A member that is swept at this moment is still listed.
     if !stage.until(|| chappe::doctor().is_ok() && others().is_empty()) {
         return Err((Fault::Leaked, format!("{arena} still has the members {:?}", others())));
     }

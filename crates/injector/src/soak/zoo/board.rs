@@ -1,21 +1,21 @@
-//! What all animals of the zoo write to and all others read: who lives, what each limb is doing and has in hand, who is
-//! under each permit, and what was found.
+//! What all animals of the zoo write to and all others read: which live, what each limb is doing and has in hand, the holders of each
+//! permit, and what was found.
 //!
-//! One anonymous shared mapping, all of it atomics, every access sequentially consistent; zeroed memory is a board on
-//! which nothing has happened. Whoever is killed at any instruction leaves it as it stands, and that is the point: a
-//! limb notes what it is about to do *before* it does it and what became of it *after*, each by one store. So of each that is killed at
-//! most one operation is undecided, and [`Board::settle`] says which.
+//! One anonymous shared mapping, all of it atomics, every access sequentially consistent; zeroed memory is a board on which nothing has
+//! happened. A process that is killed at any instruction leaves it as it stands, and that is the point: a limb notes what it is about to do
+//! *before* it does it and what became of it *after*, each by one store. So of each that is killed at most one operation is undecided, and
+//! [`Board::settle`] says which.
 //!
 //! | word of a limb | says |
 //! |---|---|
 //! | `number` | which life this is: no two lives of a round have the same |
-//! | `turns` | how many turns came to their end: who makes none is stuck |
-//! | `deed`, `needs`, `bars` | what it is at, what it may have to wait for, and what others may have to wait for that it has: a bit for each kind of object of each arena |
+//! | `turns` | how many turns came to their end: a limb that makes none is stuck |
+//! | `deed`, `needs`, `bars` | what it is at, what it may wait for, what others may wait for because of it: a bit for each kind of object of each arena |
 //! | `unit` | what it is doing with a unit of a semaphore: see [`ledger`](super::ledger) |
 //! | `copies`, `holds` | what it has of tubes: see [`ledger`](super::ledger) |
 //!
-//! **Who is gone.** The director, or whoever else ends a life, first notes that it is condemned. So what is found under a
-//! permit besides oneself is a finding, unless it was condemned: no look at a process id that may be another's by now.
+//! **Dead animals.** The director, or any other process that ends a life, first notes that it is condemned. So another holder that is found
+//! under a permit is a finding, unless it was condemned: no look at a process id that may be another's by now.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
@@ -27,7 +27,7 @@ use crate::board::shared;
 pub const CAGES: usize = 12;
 /// Forked children that can be there at once.
 pub const CUBS: usize = 6;
-/// The place of who helps at the end of a round.
+/// The place of the helper at the end of a round.
 pub const USHER: usize = CAGES + CUBS;
 /// All places.
 pub const PLACES: usize = USHER + 1;
@@ -100,7 +100,7 @@ impl Deed {
     /// What others may have to wait for while it does this and is stopped.
     fn bars(self, arena: usize) -> u32 {
         let of = |kinds: u32| kinds << (4 * arena);
-        // Making, removing and attaching take locks that a stopped one keeps; who forks waits for those of its process.
+        // Making, removing and attaching take locks that a stopped one keeps; a fork waits for those of its process.
         const ADMIN: u32 = 1 << 31;
         match self {
             Deed::None | Deed::Await => 0,
@@ -201,15 +201,15 @@ pub enum Found {
     Torn,
     /// A letter after a later one.
     Order,
-    /// A holder died with the mutex locked, and who came next was not told.
+    /// A holder died with the mutex locked, and the next holder was not told.
     Untold,
     /// An error that is not documented for what was tried.
     Unclear,
     /// Somebody made no turn within the watchdog.
     Wedged,
-    /// Somebody waited for a stopped one of whom it needs nothing.
+    /// A process waited for a stopped one of which it needs nothing.
     HeldUp,
-    /// Somebody ended with an error of its own, or crashed.
+    /// A process ended with an error of its own, or crashed.
     Failed,
 }
 
@@ -291,9 +291,9 @@ pub struct Board {
     lives: AtomicU32,
     of: [AtomicU32; LIVES],
     condemned: [AtomicU8; LIVES],
-    /// Who is under each permit.
+    /// The holder of each permit.
     pub owners: [[[AtomicU32; MOST_PERMITS]; POOLS.len()]; ARENAS.len()],
-    /// Who has each mutex locked.
+    /// The holder of each mutex.
     pub lockers: [AtomicU32; ARENAS.len()],
     /// What is known of each semaphore's units.
     pub units: [Units; ARENAS.len() * SEMAPHORES.len()],
@@ -311,12 +311,12 @@ pub struct Board {
     counts: [AtomicU64; Count::ALL.len()],
     /// Backstops of those that have ended.
     pub backstops: AtomicU64,
-    /// Who they all are.
+    /// All places.
     pub places: [Place; PLACES],
 }
 
 impl Board {
-    /// A board that all who are forked from here on share. It stays mapped.
+    /// A board that all processes forked from here on share. It stays mapped.
     pub fn shared() -> &'static Board {
         // SAFETY: all its fields are atomics.
         unsafe { shared() }

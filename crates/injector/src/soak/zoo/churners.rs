@@ -1,11 +1,9 @@
-//! Who makes, opens, uses and removes arenas and objects of a few names, also by force, while others do the same with the
-//! same names.
+//! Animals that make, open, use and remove arenas and objects of a few names, also by force, while others do the same with the same names.
 //!
-//! Whoever opens something gets what it asked for, or an error that is documented for that. What an object is can be told
-//! from its name and what it was made with: a pool `n2` has 3 or 5 permits, a semaphore a thousand units, the data of a mutex and each
-//! letter of a tube begin with a word of their type. Who has a mutex locked writes its life into the data and finds it there
-//! again, whatever is removed under it.
-//!
+//! A churner that opens something gets what it asked for, or an error that is documented for that. What an object is can be told from its
+//! name and what it was made with: a pool `n2` has 3 or 5 permits, a semaphore a thousand units, the data of a mutex and each letter of a
+//! tube begin with a word of their type. The holder of a mutex writes its life into the data and finds it there again, whatever is removed
+//! under it.
 //! | what | where |
 //! |---|---|
 //! | objects `n0` to `n3` of any kind | in the three arenas that stay, and in those that come and go |

@@ -1,4 +1,4 @@
-//! Who sends and receives letters by tubes, each limb in a part of its own:
+//! Animals that send and receive letters by tubes, each limb in a part of its own:
 //!
 //! | arena | parts |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | third | one sends by `e`, two receive; one sends by `f`, one receives |
 //!
 //! Letters are copied in, and written in place, some given up and begun again; they are copied out, and looked at in place.
-//! Who finds an end taken that may have one only stands by. What is noted when is told in [`ledger`](super::ledger).
+//! A courier that finds an end taken that only one may have stands by. What is noted when is told in [`ledger`](super::ledger).
 
 use std::collections::HashMap;
 

@@ -1,11 +1,11 @@
-//! Who keeps the animals alive, and kills and stops them. It has one thread, and never touches chappe.
+//! The director: keeps the animals alive, and kills and stops them. It has one thread, and never touches chappe.
 //!
-//! Every few milliseconds it kills one, or several in one moment, and has another life begin in its place. In the
-//! second part of a visit it stops one instead, now and then kills another meanwhile, and lets it go on, or kills it too, once all
-//! whom it cannot hold up have made a turn: whoever waits for nothing that the stopped one may have, by what both say that they are
-//! at. So how long one is stopped is for the others to say, and none of it depends on time.
+//! Every few milliseconds it kills one, or several in one moment, and has another life begin in its place. In the second part of a visit it
+//! stops one instead, now and then kills another meanwhile, and lets it go on, or kills it too, once all that it cannot hold up have made a
+//! turn: those that wait for nothing that the stopped one may have, by what both say that they are at. So how long one is stopped is for
+//! the others to say, and none of it depends on time.
 //!
-//! Who makes no turn for as long as the watchdog allows is wedged: that ends the visit, with a look at what everybody is at.
+//! An animal that makes no turn for as long as the watchdog allows is wedged: that ends the visit, with a look at what all are at.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// Who has not looked for so long was not running.
+/// A process that has not looked for so long was not running.
 const SLEPT: Duration = Duration::from_secs(2);
 
 /// The director of one visit.
@@ -172,7 +172,7 @@ impl<'z> Director<'z> {
 
     // ---- looking ----
 
-    /// Who has ended is followed by another; who does not come on is found.
+    /// An animal that has ended is followed by another; one that makes no progress is found.
     fn look(&mut self) {
         for cage in 0..CAGES {
             if self.see_to(cage) {
@@ -340,7 +340,7 @@ impl<'z> Director<'z> {
 
     // ---- stopping ----
 
-    /// Stops one until all whom it cannot hold up have come on.
+    /// Stops one until all that it cannot hold up have made progress.
     fn stop(&mut self) {
         let cage = self.dice.roll(CAGES as u64) as usize;
         let board = self.zoo.board;
@@ -369,7 +369,7 @@ impl<'z> Director<'z> {
             // SAFETY: our child, stopped.
             unsafe { libc::kill(pid, libc::SIGCONT) };
         }
-        // Who waited for it waits from here on.
+        // An animal that waited for it waits from here on.
         self.seen.iter_mut().flatten().for_each(|seen| seen.at = Instant::now());
     }
 

@@ -1,8 +1,7 @@
-//! Who takes permits: one, several at once, whichever comes first, in a choice, for a thread or for the process; with
-//! and without a time limit. Half of them sleep without one: only their own process's reaper can wake them when who they wait
-//! for is killed.
+//! Animals that take permits: one, several at once, whichever comes first, in a choice, for a thread or for the process; with and without a
+//! time limit. Half of them sleep without one: only their own process's reaper can wake them when the holder that they wait for is killed.
 //!
-//! Nobody waits for anything while it holds something. So whoever waits gets on, as long as permits come back.
+//! No grazer waits for anything while it holds something. So a waiter makes progress, as long as permits come back.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! What becomes of units and letters: what is noted before and after, and what may be missing when somebody dies in between.
+//! What becomes of units and letters: what is noted before and after, and what may be missing after a death in between.
 //!
-//! **Units** of a semaphore belong to nobody: who dies with one takes it along. Each semaphore has one at the start, and
-//! whoever takes it puts it back. A limb notes where it is:
+//! **Units** of a semaphore have no owner: an animal that dies with one takes it along. Each semaphore has one at the start, and an animal
+//! that takes it puts it back. A limb notes where it is:
 //!
 //! | note | means | if it dies there, of its one unit is |
 //! |---|---|---|
@@ -13,10 +13,10 @@
 //! So for each semaphore, and for those of each arena together, there is a least and a greatest value, which differ by the deaths in
 //! the middle of `down` and `up`. A groom puts in one more when it is possible that none is left.
 //!
-//! **Letters** have a number each, and a word in the ledger: who sends notes first that it is about to, then that it has
-//! sent it, and by which tube; who receives notes that. Who copies a letter out notes before that it is about to, and which tubes it may be
-//! from: if it dies, one letter of these may be missing. Who looks at it in place notes first which one, then that it was
-//! received, then gives it back: if it dies, that one may come once more, and says so.
+//! **Letters** have a number each, and a word in the ledger: a sender notes first that it is about to, then that it has sent it, and by
+//! which tube; a receiver notes that. A receiver that copies a letter out notes before that it is about to, and which tubes it may be from:
+//! if it dies, one letter of these may be missing. A receiver that looks at it in place notes first which one, then that it was received,
+//! then gives it back: if it dies, that one may come once more, and is flagged.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 

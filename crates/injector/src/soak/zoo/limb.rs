@@ -20,11 +20,11 @@ pub type Broken = Box<dyn std::error::Error>;
 pub enum Mistake {
     /// Receivers give back first what they note then: letters are lost.
     Forgetful,
-    /// Who has given a permit back goes on as if it had it.
+    /// A limb that has given a permit back goes on as if it had it.
     Careless,
-    /// Who puts a unit back puts in one more, now and then.
+    /// A limb that puts a unit back puts in one more, now and then.
     Generous,
-    /// Who has a mutex locked leaves it with its data in pieces.
+    /// A limb that has a mutex locked leaves it with its data in pieces.
     Untidy,
     /// One keeps a permit for ever.
     Greedy,

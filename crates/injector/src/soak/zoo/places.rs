@@ -169,7 +169,7 @@ pub fn make() -> Result<(), Box<dyn std::error::Error>> {
     }
     for tube in TUBES {
         let made = Tube::<Letter>::create(&full(tube.arena, tube.name), &tube.options())?;
-        // So that who comes first need not wait for one who may be told to end before it has come.
+        // So that the first to come need not wait for one that may be told to end before it has come.
         drop((made.sender()?, made.receiver()?));
     }
     Ok(())

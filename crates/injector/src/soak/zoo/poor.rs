@@ -1,10 +1,10 @@
-//! Who runs out of memory, of descriptors, or of room for arenas.
+//! Animals that run out of memory, of descriptors, or of room for arenas.
 //!
 //! | short of | how | what may happen |
 //! |---|---|---|
 //! | memory | `RLIMIT_AS` a little above what it has, and it keeps taking more | errors; then it aborts, wherever it is: to all others a death as any other |
 //! | descriptors | `RLIMIT_NOFILE` a little above those it has | errors; with the limit as before, all works again |
-//! | room | a file system of half a megabyte, filled with arenas and, now and then, to the last page | [`ArenaError::NoSpace`]; what is there works on, and what is removed makes room |
+//! | room | a file system of half a megabyte, now and then filled to the last page | [`ArenaError::NoSpace`]; what is there works on, removals make room |
 //!
 //! A crash (SIGSEGV, SIGBUS) is a finding in any case.
 
@@ -51,7 +51,7 @@ fn limit(what: libc::__rlimit_resource_t, soft: u64) -> std::io::Result<()> {
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Where who aborts says so.
+/// Where an animal that aborts says so.
 static BOARD: AtomicPtr<Board> = AtomicPtr::new(std::ptr::null_mut());
 static PLACE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
@@ -73,12 +73,12 @@ fn may_abort(limb: &Limb) -> Result<(), Broken> {
         libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&nothing), 2);
         libc::signal(libc::SIGABRT, condemned as extern "C" fn(libc::c_int) as libc::sighandler_t);
     }
-    // To say why it panics would need memory, and the lock of who has just run out of it.
+    // To say why it panics would need memory, and the lock of the allocator that has just run out of it.
     std::panic::set_hook(Box::new(|_| {}));
     Ok(())
 }
 
-/// All turns of one who is short of memory or of descriptors.
+/// All turns of an animal that is short of memory or of descriptors.
 ///
 /// # Errors
 /// What should not have failed, but for want of these.

@@ -1,6 +1,6 @@
-//! Who takes units of semaphores and puts them back; and the groom, who sees to it that there is one to be had.
+//! Animals that take units of semaphores and put them back; and the groom, which makes sure that there is one to be had.
 //!
-//! The groom never waits: it tries, and it puts in. So it must get on whoever is stopped.
+//! The groom never waits: it tries, and it puts in. So it must make progress whichever process is stopped.
 
 use std::time::Duration;
 

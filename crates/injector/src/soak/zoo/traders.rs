@@ -1,14 +1,13 @@
-//! Who puts things into a store and takes them out: data under a mutex, whose halves agree whenever nobody is in the middle,
-//! and two condition variables.
+//! Animals that put things into a store and take them out: data under a mutex, whose halves agree whenever no animal is in the middle, and
+//! two condition variables.
 //!
-//! A producer waits while there is no room, a consumer while there is nothing, without a time limit. Each notifies one of the
-//! others while it still has the mutex. So a notification that got lost would leave all of them asleep, with the store
-//! full or empty. Who dies in its section leaves the mutex to one who is told: that one makes the data whole, and
-//! notifies all, since the dead one may not have. Who was notified and dies before it has the mutex is followed by another in its
-//! place, which looks for itself.
+//! A producer waits while there is no room, a consumer while there is nothing, without a time limit. Each notifies one of the others while
+//! it still has the mutex. So a notification that got lost would leave all of them asleep, with the store full or empty. An animal that
+//! dies in its section leaves the mutex to one that is told: that one makes the data whole, and notifies all, since the dead one may not
+//! have. An animal that was notified and dies before it has the mutex is followed by another in its place, which looks for itself.
 //!
-//! Who is in a section writes its life beside the mutex, and takes it away before it unlocks. So who is not told of a death,
-//! and finds one there, should have been told.
+//! An animal in a section writes its life beside the mutex, and takes it away before it unlocks. So one that is not told of a death, and
+//! finds a life there, should have been told.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -185,7 +184,7 @@ pub fn peek(limb: &mut Limb, places: &[Place]) -> Result<(), Broken> {
     Ok(())
 }
 
-/// At the end of a round: has everybody look who waits.
+/// At the end of a round: makes all waiters look.
 ///
 /// # Errors
 /// What should not have failed.

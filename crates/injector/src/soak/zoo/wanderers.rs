@@ -1,10 +1,10 @@
-//! Who forks with a permit in hand, and who becomes another program with whatever it has.
+//! Animals that fork with a permit in hand, and that become another program with whatever they have.
 //!
-//! A forked child is a process of its own: the permit is its parent's, and the parent's alone; then it does what all others do, and
-//! sends by the end that its parent has attached. Of parent and child one may kill the other; else both end by themselves.
+//! A forked child is a process of its own: the permit is its parent's, and the parent's alone; then it does what all others do, and sends
+//! by the end that its parent has attached. Of parent and child one may kill the other; else both end by themselves.
 //!
-//! Who calls exec, mostly a thread that does not lead its process, has permits of its own and of the process, a mutex, a unit, and an
-//! end of a tube. All that comes back while the process goes on as something else: the director sees to it.
+//! A wanderer that calls exec, mostly from a thread that does not lead its process, has permits of its own and of the process, a mutex, a
+//! unit, and an end of a tube. All that comes back while the process goes on as something else: the director sees to it.
 
 use std::ffi::CString;
 use std::sync::atomic::Ordering::SeqCst;
@@ -67,7 +67,7 @@ pub fn roam(limb: &mut Limb, places: &[Place]) -> Result<(), Broken> {
 
 // ---- fork ----
 
-/// Who kills whom.
+/// Which one kills the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Feud {
     None,
@@ -236,7 +236,7 @@ fn become_another(limb: &mut Limb, places: &[Place]) -> Result<(), Broken> {
     let arena = limb.arena();
     let place = &places[arena];
     limb.at(Deed::Anything, arena);
-    // One of each at most, and what can be had at once: who has one thing waits for none.
+    // One of each at most, and what can be had at once: a wanderer that has one thing waits for none.
     let stalls = place.pools[1].acquire()?;
     let claim = limb.claim(arena, 1, stalls.indices(), false);
     let field = place.pools[2].try_acquire_owned().ok();
