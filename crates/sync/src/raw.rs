@@ -229,19 +229,19 @@ pub fn down_now(semaphore: &Semaphore) -> bool {
     semaphore.take_one()
 }
 
-/// The same of [`Semaphore::up`].
+/// As [`down_now`], of [`Semaphore::up`].
 #[inline(always)]
 pub fn up_now(semaphore: &Semaphore) -> bool {
     semaphore.give_now(1)
 }
 
-/// The same of [`Pool::acquire`].
+/// As [`down_now`], of [`Pool::acquire`].
 #[inline(always)]
 pub fn acquire_now(pool: &Pool) -> Option<Hold> {
     pool.get_now::<false>().map(Hold::of)
 }
 
-/// The same of [`Pool::acquire_owned`].
+/// As [`down_now`], of [`Pool::acquire_owned`].
 #[inline(always)]
 pub fn acquire_owned_now(pool: &Pool) -> Option<Hold> {
     pool.get_owned_now()
@@ -253,7 +253,7 @@ pub fn take_owned_now(pool: &Pool) -> Option<u64> {
     pool.take_owned_now()
 }
 
-/// Gives that permit back.
+/// Gives a permit from [`take_owned_now`] back.
 ///
 /// # Safety
 /// The permit is this process's, of this pool, which has a name; it has become no lease; and it is given back once.
@@ -262,7 +262,7 @@ pub unsafe fn give_owned_now(pool: &Pool, bits: u64) {
     pool.give_first(bits);
 }
 
-/// The same of [`Mutex::lock`].
+/// As [`down_now`], of [`Mutex::lock`].
 #[inline(always)]
 pub fn lock_now<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     mutex.get_now::<false>()

@@ -122,7 +122,7 @@ fn mark<T>(slot: &Slot<T>, seen: u64, lap: u64) -> Option<u64> {
     slot.passed.compare_exchange(seen, mark, Ordering::SeqCst, Ordering::Relaxed).is_ok().then_some(mark)
 }
 
-/// On a line of its own.
+/// On a cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Apart(AtomicU64);
@@ -164,7 +164,7 @@ impl<'r, T> Claim<'r, T> {
         std::ptr::from_ref(self.slot) as u64
     }
 
-    /// The claim that this is.
+    /// The claim with this number.
     ///
     /// # Safety
     /// It is a claim's, of a ring that is still there, and is used once.
@@ -372,7 +372,7 @@ impl<T, K: Track<T>> Ring<T, K> {
 
     /// Marks the positions of this slot before this lap as passed over.
     fn pass_over(&self, slot: &Slot<T>, lap: u64) {
-        // Relaxed: for `len`, which is exact only when all is quiet.
+        // Relaxed: for `count`, which is exact only when all is quiet.
         self.passed.store(1, Ordering::Relaxed);
         loop {
             // Acquire: I2, what is good already.
@@ -566,7 +566,7 @@ impl<T, K: Track<T>> Ring<T, K> {
         self.track.rank(self.tail.0.load(Ordering::Relaxed)) // Relaxed: a hint.
     }
 
-    /// How many messages there are: exact when all is quiet, else at some moment or other, about.
+    /// How many messages there are: exact when no operation is under way, else approximate.
     pub fn count(&self) -> usize {
         // Acquire, both: E1.
         let (mut head, mut tail) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Acquire));

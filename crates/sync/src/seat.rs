@@ -61,7 +61,7 @@ pub struct ThreadSeat {
     taken: Cell<u32>,
     /// Whether the reaper is known to watch this arena.
     watched: Cell<bool>,
-    /// It is lent to a light thread.
+    /// Whether it is lent to a light thread.
     lent: bool,
 }
 
@@ -112,7 +112,7 @@ impl Seats {
 impl Drop for Seats {
     fn drop(&mut self) {
         set_last(std::ptr::null());
-        // The first thread's locals go when the process calls exit, whatever it had begun. What it has then is left to
+        // The first thread's locals go when the process calls exit, in the middle of any operation. What it has then is left to
         // recovery, as at any death of a process.
         let exits = || process::tid() == process::pid();
         for seat in self.all.get_mut() {

@@ -29,7 +29,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-/// One of the things a choice chooses among.
+/// An arm of a choice: an operation that it may choose.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Armed<'a>(&'a dyn Operation);

@@ -64,7 +64,7 @@ impl Arm for Semaphore {
 
 impl Operation for Semaphore {
     fn glance(&self) -> Glance {
-        // A named one only after a look at which arenas there are: two are refused, whatever is ready.
+        // A named semaphore only after a check of the arms' arenas: two named arenas are refused, even if an arm is ready.
         let is_private = self.0.map.directory().is_none();
         if is_private && self.take_one() { Glance::Taken(Taken::UNIT) } else { Glance::Ask }
     }

@@ -292,7 +292,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// I10: one of all nodes, unless the table is full.
+    /// I10: takes a free node, unless the table is full.
     #[cold]
     fn take_spare_node(&self, me: u16) -> Result<(u32, u64), Full> {
         let (nodes, hint) = (self.shape().nodes(), self.node_hint(me));
@@ -507,8 +507,8 @@ impl<'a> Table<'a> {
         Walk { bucket: 0, key: key.to_vec(), begun: true }
     }
 
-    /// The next entry of a walk: its key and value. Every key that was there throughout the walk comes, none twice, and none that
-    /// was not there when it came.
+    /// The next entry of a walk: its key and value. A walk returns every key that was there throughout the walk, none twice, and none that
+    /// was not there when it was returned.
     pub fn step(&self, walk: &mut Walk, value: &mut [u8]) -> Option<(Vec<u8>, usize)> {
         while walk.bucket < self.shape().buckets() {
             if let Some((key, len)) = self.beyond(walk, value) {
@@ -525,7 +525,7 @@ impl<'a> Table<'a> {
     fn beyond(&self, walk: &Walk, value: &mut [u8]) -> Option<(Vec<u8>, usize)> {
         let mut tries = 0;
         loop {
-            // The smallest key there can be is none: no key is empty, and of no length.
+            // The empty key is smaller than every key: no key has length 0.
             let after =
                 if walk.begun { self.locate(&walk.key) } else { Key { hash: walk.bucket.into(), id: 0, bytes: &[] } };
             let found = self.find(&after, true);

@@ -265,8 +265,8 @@ pub(crate) fn take_one(o: &Object, place: Place) -> Option<Units> {
     take_from(o, place, load(o))
 }
 
-/// Takes a unit if there is one and, in a strong semaphore, no member waits for it. Never enters the kernel: it adds no unit that
-/// it would have to hand on.
+/// Takes a unit if there is one and, in a strong semaphore, no member waits for it. Never blocks. The thread that adds a unit hands it
+/// on; only a unit found under way is concluded here, which may wake its waiter.
 pub(crate) fn take(map: &Map, place: Place) -> Result<(), Refused> {
     let o = map.object(place.index);
     loop {

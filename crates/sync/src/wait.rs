@@ -342,7 +342,7 @@ pub(crate) fn bury(map: &Map, object: u32, head: Head) {
     });
 }
 
-/// One of the things a choice waits for.
+/// An object, clock or descriptor that a choice waits for.
 pub(crate) trait Arm {
     fn map(&self) -> &'static Map;
     fn place(&self) -> Place;
@@ -620,7 +620,7 @@ fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, 
     kinds::take_back(map, who.party(map).member, state, None);
     leave(who, arms, begun, None);
     finish(who, arms, begun);
-    // Now whatever was reserved for us, or told us to try again, goes to the next.
+    // Now what was reserved for us, or the try that we were told, goes to the next waiter.
     kinds::untold(map, object);
     kinds::drain(map, object);
     Ended::Dead(at)

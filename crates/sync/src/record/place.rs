@@ -235,7 +235,7 @@ impl<'a> Ring<'a> {
     pub fn begin_at(&self, lap: u64) {
         let lap = lap.wrapping_mul(ONE_LAP);
         for slot in 0..self.slots() {
-            self.at(slot).store(word(lap, 0, EMPTY), Ordering::Relaxed); // Relaxed: nobody else uses it yet.
+            self.at(slot).store(word(lap, 0, EMPTY), Ordering::Relaxed); // Relaxed: no other thread uses it yet.
         }
         self.tail().store(lap, Ordering::Relaxed); // Relaxed: as above.
         self.head().store(lap, Ordering::Relaxed); // Relaxed: as above.

@@ -17,7 +17,7 @@ fn many(slots: u32) -> Shape {
 fn ring(shape: Shape) -> Ring<'static> {
     let memory = vec![0u8; bytes_needed(shape.slots, shape.size, shape.align) + 64].leak();
     let aligned = memory.as_mut_ptr().align_offset(64);
-    // SAFETY: as many bytes, zeroed and aligned, that nobody else knows of.
+    // SAFETY: as many bytes, zeroed and aligned, that no other thread knows of.
     unsafe { Ring::new(NonNull::from(&mut memory[aligned..]).cast(), shape) }
 }
 

@@ -71,18 +71,18 @@ fn number_in(name: u64) -> u64 {
     name >> SIZES
 }
 
-/// All that is shared of it may be zeroed while somebody reads (I4).
+/// All that is shared of a run may be zeroed while another thread reads it (I4).
 struct Run<T> {
-    /// Written while it is nobody else's; of a late one, what it was last linked as.
+    /// Written only by the thread that owns the run; of a late run, the number as which it was last linked.
     number: AtomicU64,
     next: AtomicU64,
-    /// Of those that are in a list: the next of it.
+    /// If the run is in a list: the next run of the list.
     below: AtomicU64,
     slots: [Slot<T>; LENGTH],
 }
 
 impl<T> Run<T> {
-    /// Makes one that was linked as number 0, as the first is, where it is to lie: its messages need not be written.
+    /// Makes a run in place that was linked as number 0, as the first is; its messages need not be written.
     fn lay(run: &mut MaybeUninit<Run<T>>) {
         let run = run.as_mut_ptr();
         // SAFETY: each part of it, but for places of messages, which may be anything.
@@ -95,7 +95,7 @@ impl<T> Run<T> {
         }
     }
 
-    /// Whether nobody has anything to do in it any more. Everybody has walked past it.
+    /// Whether no thread still writes or reads in the run. Receivers have walked past it already.
     fn is_done(&self, n: u64) -> bool {
         // Acquire: what was done there comes before it is used again.
         self.slots.iter().map(|slot| slot.word.load(Ordering::Acquire)).all(|w| lap_of(w) > n && w & STATE == EMPTY)
@@ -113,7 +113,7 @@ impl<T> Run<T> {
     }
 }
 
-/// On a line of its own.
+/// On a cache line of its own.
 #[repr(align(128))]
 struct Apart(AtomicU64);
 
@@ -121,10 +121,10 @@ struct Apart(AtomicU64);
 pub struct Chain<T> {
     first: Apart,
     last: Apart,
-    /// Lists. One is taken from `spare` or `held`, whose names have a number, too, one more each time; or all of them, as of `late`.
+    /// Lists. A thread takes one run from `spare` or `held`, whose names have a number, too, which rises with each change; or takes all, as of `late`.
     spare: AtomicU64,
     late: AtomicU64,
-    /// Those of the largest row that are kept from use until all of them are there; and the place where that row begins: a hint.
+    /// The spare runs of the largest row, kept from use until all of them are spare; and the place where that row begins: a hint.
     held: AtomicU64,
     holds: AtomicU64,
     made: AtomicU64,
@@ -133,7 +133,7 @@ pub struct Chain<T> {
     /// The most runs that were in service at once since then.
     most: AtomicU64,
     since: AtomicU64,
-    /// Whether somebody trims.
+    /// Whether a thread trims.
     trimmed: AtomicU32,
     /// The runs of each size, one after the other.
     small: [Row<Run<T>>; SMALL as usize],
@@ -187,7 +187,7 @@ impl<T> Chain<T> {
     pub(super) fn begin_at(&self, number: u64) -> u64 {
         let run = self.run(1);
         for slot in &run.slots {
-            slot.word.store(word(number, EMPTY), Ordering::Relaxed); // Relaxed, here and below: nobody else has it yet.
+            slot.word.store(word(number, EMPTY), Ordering::Relaxed); // Relaxed, here and below: no other thread has it yet.
         }
         run.number.store(number, Ordering::Relaxed); // Relaxed: as above.
         run.next.store(named(number + 1, NONE), Ordering::Relaxed); // Relaxed: as above.
@@ -377,7 +377,7 @@ impl<T> Chain<T> {
             return;
         }
         let now = clock::coarse();
-        // Acquire: after the last one that trimmed.
+        // Acquire: after the last thread that trimmed.
         if now < self.since.load(Ordering::Relaxed) + KEPT || self.trimmed.swap(1, Ordering::Acquire) != 0 {
             return;
         }
@@ -388,13 +388,13 @@ impl<T> Chain<T> {
             && (1 << row) - 1 > most
             && self.give_back(row)
         {}
-        // Release: before the next one that trims.
+        // Release: before the next thread that trims.
         self.trimmed.store(0, Ordering::Release);
     }
 
     /// The largest row with memory that can be given back.
     fn largest(&self) -> Option<u32> {
-        // Relaxed, both: of those that trim there is one.
+        // Relaxed, both: only one thread trims at a time.
         let (made, blank) = (self.made.load(Ordering::Relaxed), self.blank.load(Ordering::Relaxed));
         (SMALL..=made.ilog2()).rev().find(|row| blank & 1 << row == 0)
     }
@@ -444,7 +444,7 @@ impl<T> Chain<T> {
         true
     }
 
-    /// All runs of a row are ours, in this list, which has perhaps others as well: those are spare from now on.
+    /// Gives back the memory of a row all of whose runs are ours, in this list. Other runs in the list are spare from now on.
     fn wipe(&self, row: u32, list: u64) -> bool {
         let places = 1_u64 << row..2 << row;
         let (mut next, mut others) = (list, Vec::new());

@@ -36,9 +36,9 @@ struct Index {
     rest_of_line: [u64; 7],
     /// As `mine`.
     own: Cell<u64>,
-    /// What it last saw of the other end's.
+    /// The last value seen of the other end's index.
     seen: Cell<u64>,
-    /// Where the next one lies.
+    /// The slot of the next message.
     place: Cell<usize>,
 }
 
@@ -63,7 +63,7 @@ unsafe impl<T: Send> Send for Line<T> {}
 unsafe impl<T: Send> Sync for Line<T> {}
 
 impl<T> Line<T> {
-    /// One with room for so many messages.
+    /// A line with room for so many messages.
     ///
     /// # Panics
     /// If the memory for so many is beyond what can be addressed.
@@ -79,7 +79,7 @@ impl<T> Line<T> {
     pub(super) fn begin_at(capacity: usize, messages: u64) -> Line<T> {
         let line = Line::new(capacity);
         for index in [&line.head, &line.tail] {
-            index.mine.store(messages, Ordering::Relaxed); // Relaxed: nobody else has it yet.
+            index.mine.store(messages, Ordering::Relaxed); // Relaxed: no other thread has it yet.
             index.seen.set(messages);
             index.own.set(messages);
         }
@@ -102,7 +102,7 @@ impl<T> Line<T> {
     /// Whether there is a hole.
     ///
     /// # Safety
-    /// Nobody else sends meanwhile.
+    /// No other thread sends meanwhile.
     #[inline(always)]
     pub unsafe fn has_hole(&self) -> bool {
         let tail = self.tail.at();
@@ -117,7 +117,7 @@ impl<T> Line<T> {
     /// Sends a message.
     ///
     /// # Safety
-    /// There is a hole, and nobody else sends meanwhile.
+    /// There is a hole, and no other thread sends meanwhile.
     #[inline(always)]
     pub unsafe fn put(&self, message: T) {
         let place = self.tail.place.get();
@@ -130,7 +130,7 @@ impl<T> Line<T> {
     /// Whether there is a message.
     ///
     /// # Safety
-    /// Nobody else receives meanwhile.
+    /// No other thread receives meanwhile.
     #[inline(always)]
     pub unsafe fn has_message(&self) -> bool {
         let head = self.head.at();
@@ -145,7 +145,7 @@ impl<T> Line<T> {
     /// Takes the next message.
     ///
     /// # Safety
-    /// There is one, and nobody else receives meanwhile.
+    /// There is a message, and no other thread receives meanwhile.
     #[inline(always)]
     pub unsafe fn get(&self) -> T {
         let place = self.head.place.get();
@@ -159,7 +159,7 @@ impl<T> Line<T> {
     /// Takes the next message, if there is one.
     ///
     /// # Safety
-    /// Nobody else receives meanwhile.
+    /// No other thread receives meanwhile.
     pub unsafe fn take(&self) -> Option<T> {
         // SAFETY: by the caller's promise.
         unsafe { self.has_message().then(|| self.get()) }
@@ -170,7 +170,7 @@ impl<T> Line<T> {
         self.tail.mine.load(Ordering::Relaxed) // Relaxed: a hint.
     }
 
-    /// How many messages there are: by anybody.
+    /// How many messages there are. Any thread may call it.
     pub fn count(&self) -> usize {
         // Acquire, both: E1. The head first: it does not overtake the tail.
         let head = self.head.mine.load(Ordering::Acquire);

@@ -10,7 +10,7 @@ impl<T> Ring<T, Fixed<T>> {
         let ring = Ring::new(capacity);
         let position = lap << capacity.next_power_of_two().trailing_zeros();
         ring.track.begin_at(word(lap, EMPTY));
-        ring.head.0.store(position, Ordering::Relaxed); // Relaxed: nobody else has it yet.
+        ring.head.0.store(position, Ordering::Relaxed); // Relaxed: no other thread has it yet.
         ring.tail.0.store(position, Ordering::Relaxed); // Relaxed: as above.
         ring
     }
@@ -21,7 +21,7 @@ impl<T> Ring<T, Chain<T>> {
     fn begin_at_run(number: u64) -> Ring<T, Chain<T>> {
         let ring = Ring::unbounded();
         let position = ring.track.begin_at(number);
-        ring.head.0.store(position, Ordering::Relaxed); // Relaxed: nobody else has it yet.
+        ring.head.0.store(position, Ordering::Relaxed); // Relaxed: no other thread has it yet.
         ring.tail.0.store(position, Ordering::Relaxed); // Relaxed: as above.
         ring
     }
@@ -74,7 +74,7 @@ fn fault_5_cursors_past_2_to_the_31_and_32_go_on() {
 #[test]
 fn an_older_lap_means_empty_to_a_receiver() {
     let ring = Ring::begin_at(2, 7);
-    // A slot that nobody has come to for some laps.
+    // A slot that no thread has come to for some laps.
     ring.track.set(1, word(3, EMPTY));
     assert_eq!(ring.take(), None);
     assert!(ring.push(1).is_ok());

@@ -59,7 +59,7 @@ pub(crate) fn make(
                 its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
             }
             let number = u64::from(generation) << 6 & NUMBER;
-            // Release: whatever its last user did with the slot comes before.
+            // Release: what its last user did with the slot comes before.
             o.slot.word.store(FREE | number, Ordering::Release);
             Ok(())
         });
@@ -104,7 +104,7 @@ fn is_being_made(map: &Map, part: u32) -> bool {
     now.is_free() && now.generation().wrapping_add(1) == generation
 }
 
-/// Of a part in service.
+/// Drains a part in service: drains its lock, or, if the lock has gone, takes the part out of service.
 fn drain_part(map: &Map, object: u32, head: Head) {
     if let Some(lock) = lock_of(map, object) {
         return kinds::drain(map, lock.index);

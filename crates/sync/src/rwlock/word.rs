@@ -109,12 +109,12 @@ fn swap(o: &Object, from: u64, to: u64) -> bool {
     o.slot.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() // SeqCst: E1.
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// Ours, and whole.
     Whole,
-    /// Ours; an earlier writer left it as it was.
+    /// Ours; an earlier writer died or panicked, and the data is as it left it.
     Torn,
     /// A member has it, or waits for it.
     Busy,
@@ -246,7 +246,7 @@ impl<'m> Parts<'m> {
         let seen = load(o);
         if passes(seen) {
             let (word, bit) = (self.map.waiting(self.inside, member as usize / 64), 1 << (member % 64));
-            // SeqCst: E1, before the second look at the word. A bit that stood already is none of this lock's: it was removed.
+            // SeqCst: E1, before the second look at the word. A bit that stood already is not this lock's: the lock was removed.
             if word.fetch_or(bit, Ordering::SeqCst) & bit != 0 {
                 return Entry::Dead;
             }
@@ -398,7 +398,7 @@ impl<'m> Parts<'m> {
         }
     }
 
-    /// I2: takes WAITERS away. False: look again.
+    /// I2: clears WAITERS. False: look again.
     fn nobody_waits(self, seen: u64) -> bool {
         let o = self.object();
         if seen & WAITERS != 0 {

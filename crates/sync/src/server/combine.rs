@@ -67,7 +67,7 @@ pub struct Combined<T> {
 // SAFETY: the data goes from server to server (I1).
 unsafe impl<T: Send> Sync for Combined<T> {}
 
-/// What a request has come to.
+/// A request's function, and its result.
 struct Slot<F, R> {
     function: Option<F>,
     ended: Option<std::thread::Result<R>>,
@@ -79,12 +79,12 @@ unsafe fn carried_out<T, R, F: FnOnce(&mut T) -> R>(what: *mut (), data: &mut T)
     // SAFETY: as promised.
     let slot = unsafe { &mut *what.cast::<Slot<F, R>>() };
     if let Some(function) = slot.function.take() {
-        // A panic is the caller's.
+        // A panic goes to the caller.
         slot.ended = Some(catch_unwind(AssertUnwindSafe(|| function(data))));
     }
 }
 
-/// Which thread this is: an address that is its own.
+/// The identity of this thread: an address that is its own.
 fn myself() -> u64 {
     thread_local!(static ME: u8 = const { 0 });
     ME.try_with(|me| std::ptr::from_ref(me).addr() as u64).unwrap_or(0)
@@ -101,7 +101,7 @@ impl<T> Combined<T> {
         self.data.into_inner()
     }
 
-    /// Carries out a function of the data, or has it carried out.
+    /// Carries out a function of the data, or waits until the server has carried it out.
     ///
     /// # Panics
     /// As the function; and if it is called by a request to the same server.

@@ -47,7 +47,7 @@ impl<T> std::fmt::Debug for Server<T> {
 }
 
 impl<T> Server<T> {
-    /// One that begins with this data.
+    /// A server that begins with this data.
     pub fn new(data: T) -> Server<T> {
         Server { of: Combined::new(data) }
     }

@@ -82,7 +82,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// One for so many members.
+    /// A shape for so many members.
     pub fn new(capacity: u32, size: u32, members: u32) -> Shape {
         Shape { capacity, size, spare: members.clamp(1, MOST_SPARE) }
     }
@@ -125,7 +125,7 @@ struct Head {
 struct Top {
     stamp: u64,
     height: u32,
-    /// The cell's number and one; 0 at the bottom.
+    /// The cell's number plus one; 0 at the bottom.
     cell: u32,
 }
 
@@ -144,7 +144,7 @@ impl Top {
     }
 }
 
-/// The cell's number and one that a slot says.
+/// The cell's number plus one, as a slot says it.
 fn cell_of(slot: u64) -> u32 {
     slot as u32 & ((1 << CELL_BITS) - 1)
 }
@@ -262,7 +262,7 @@ impl<'a> Pile<'a> {
         if !self.is_still(top) {
             return false;
         }
-        // AcqRel: E1. Relaxed, a failure: another did (I3).
+        // AcqRel: E1. Relaxed, a failure: another member did (I3).
         let _ = slot.compare_exchange(seen, top.slot(), Ordering::AcqRel, Ordering::Relaxed);
         true
     }

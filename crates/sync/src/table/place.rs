@@ -73,7 +73,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// One for so many members.
+    /// A shape for so many members.
     pub fn new(entries: u32, key: u32, value: u32, members: u32) -> Shape {
         Shape { entries, key, value, spare: members.clamp(1, MOST_SPARE), ordered: false }
     }

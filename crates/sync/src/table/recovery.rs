@@ -59,7 +59,7 @@ impl Table<'_> {
         if !left && !over {
             return false;
         }
-        // One that was removed is unlinked by the search.
+        // The search unlinks a node that was removed.
         let is_linked = self.comes_to(node) && !over;
         step!("looked for the dead's node");
         if !is_linked && !is_flagged(value) {
