@@ -353,8 +353,8 @@ impl Semaphore {
         if self.take_one() { Ok(()) } else { self.down_slow(Until::Forever) }
     }
 
-    /// Consumes a saved wake-up if there is one and no thread waits for it. Never enters the kernel (except if a waiter died: what
-    /// it had been handed is recovered first, and the next waiter woken).
+    /// Consumes a saved wake-up if there is one and no thread waits for it. Never blocks. Makes no system call, except to finish the hand-off of
+    /// a thread that stopped, or the recovery of a waiter that died: both may wake a waiter.
     ///
     /// # Errors
     /// `WouldBlock`, `Dead`.

@@ -143,7 +143,7 @@ impl Entry {
     }
 }
 
-/// The three slots of a lock.
+/// The three slots of a lock: the lock itself, its line and its inside.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots {
     pub map: &'static Map,

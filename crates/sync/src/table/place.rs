@@ -16,7 +16,7 @@ use std::mem::size_of;
 use std::ptr::NonNull;
 
 const INDEX: u64 = (1 << 21) - 1;
-/// In a link: the node that has the link is deleted. In a value: there is none, and never will be.
+/// In a link: the node that has the link is deleted. In a value: the node has no value, and never will have one.
 pub(super) const FLAG: u64 = 1 << 21;
 const ONE_CHANGE: u64 = 1 << 22;
 
