@@ -2,6 +2,7 @@
 
 mod crash;
 
+use chappe_arena::layout::Head;
 use chappe_crashsim::{Search, World, process, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
 use chappe_plat::{clock, step};
@@ -258,4 +259,56 @@ fn a_hint_that_is_late_is_not_written_into_the_next_object() {
         .run(hinted_late)
         .assert_clean()
         .assert_reached(&["a mutex in its place"]);
+}
+
+/// Objects, I11: a private arena of three objects. The last is removed while two threads wait for it or come to it, and the remover makes another in
+/// its slot, where a third thread waits. Any of them may end by itself at every step. A waiter of the removed object is told; the third gets its unit.
+fn lowered(world: &World) {
+    let stage = Stage::private(world, 8, 3);
+    let map = stage.map;
+    let [_, below, top] = [(); 3].map(|()| SemaphoreAt::make(map, "", 0, false).expect("a semaphore"));
+    for name in ["waiter", "other"] {
+        let w = world.prepare(name);
+        let me = stage.member(w, name);
+        stage.reaper(stage.lasting(w, move || {
+            assert!(me.down(top, None).is_err(), "a unit of an object that had none");
+            reached(name);
+        }));
+    }
+    let next = world.share(Cell::new(None));
+    let r = world.prepare("remover");
+    stage.member(r, "remover");
+    stage.reaper(stage.lasting(r, move || {
+        below.remove();
+        top.remove();
+        if map.objects_used() == 1 {
+            reached("lowered");
+        }
+        let made = SemaphoreAt::make(map, "", 0, false).expect("a slot");
+        assert!(made.place.index < map.objects_used(), "a living object beyond the last");
+        next.set(Some(made));
+        assert!(made.up(1));
+    }));
+    let third = world.prepare("third");
+    let me = stage.member(third, "third");
+    stage.reaper(stage.lasting(third, move || {
+        if let Some(made) = next.get() {
+            me.down(made, None).expect("its unit");
+            reached("served");
+        }
+    }));
+    world.check(move || {
+        let heads = (0..3).map(|i| Head(map.object(i).head.load(SeqCst)));
+        let last = heads.enumerate().filter(|(_, head)| !head.is_free()).map(|(i, _)| i as u32 + 1).max();
+        assert!(last <= Some(map.objects_used()), "a walk over all objects passes by one that is there");
+    });
+    world.may_wait(|| true);
+}
+
+#[test]
+fn a_walk_over_fewer_objects_misses_none() {
+    wide();
+    for search in [Search::depth("lowered_depth", 2).schedules(60_000), Search::uniform("lowered_dice").schedules(3_000)] {
+        search.run(lowered).assert_clean().assert_reached(&["waiter", "other", "lowered", "served"]);
+    }
 }
