@@ -96,8 +96,8 @@ impl<T> Deref for Shared<T> {
 
 /// Puts a value where all virtual processes of the schedule can reach it.
 pub(crate) fn share<T: 'static>(value: T) -> Shared<T> {
+    /// # Safety
     /// A `T` was written at `place`, and no thread reaches it any more.
-    /// A `T` was written at `place`, and nobody reaches it any more.
     unsafe fn drop_as<T>(place: *mut u8) {
         // SAFETY: the caller passes the place where a T was written.
         unsafe { place.cast::<T>().drop_in_place() };

@@ -19,6 +19,7 @@
 //! | `real` | the C library's own functions |
 //!
 //! Differences from the C library:
+//!
 //! - Named semaphores are in the arenas' directory: other users' programs have others, and so have programs that run without this library.
 //! - A `sem_t` that was not initialised by this library is the C library's, and passed to it untouched in every call. That includes static
 //!   memory that was never initialised (POSIX does not allow it, and it works), and a semaphore for which there is no room.

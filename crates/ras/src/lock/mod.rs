@@ -43,6 +43,7 @@
 //!   a lock is created as NEVER, at which no section begins, unless the gate has found sequences.
 //!
 //! Races:
+//!
 //! - R1 two threads take the bias away at once: both fence, each for itself; only a holder ends REVOKED (I4).
 //! - R2 a slow locker has seen NOBODY, and is late: meanwhile another holder gave a bias, and unlocked. The word is free again and a
 //!   section may be under way. The epoch differs: the locker's compare-and-swap fails (I2).

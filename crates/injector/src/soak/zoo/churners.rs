@@ -4,6 +4,7 @@
 //! name and what it was made with: a pool `n2` has 3 or 5 permits, a semaphore a thousand units, the data of a mutex and each letter of a
 //! tube begin with a word of their type. The holder of a mutex writes its life into the data and finds it there again, whatever is removed
 //! under it.
+//!
 //! | what | where |
 //! |---|---|
 //! | objects `n0` to `n3` of any kind | in the three arenas that stay, and in those that come and go |
