@@ -2,14 +2,14 @@
 //!
 //! A plain store (any but a sequentially consistent one) of a thread goes into its buffer, first in, first out, and
 //! becomes visible to others later. The thread itself reads what it stored. A locked operation, a fence, a system call, a
-//! sleep and a stop empty the buffer first. Of a thread that has ended or was killed it is empty before the kernel marks a word:
-//! the processor sees to that before the kernel runs.
+//! sleep and a stop empty the buffer first. The buffer of a thread that has ended or was killed is empty before the kernel marks a word:
+//! the processor ensures that before the kernel runs.
 //!
-//! The explorer decides for a store that finds the buffer empty whether it goes out at once (the default) or is *held*;
-//! those behind it wait their turn. How many are held in one schedule is bounded, as preemptions are.
+//! For a store that finds the buffer empty the explorer decides whether it goes out at once (the default) or is *held*; those behind it
+//! wait their turn. How many are held in one schedule is bounded, as preemptions are.
 //!
-//! What is no atomic of the facade (bytes that are copied, cells of the test) is visible at once. A store of another size
-//! than what is read of it empties the buffer: the processor waits then, too.
+//! Memory that is no atomic of the facade (bytes that are copied, cells of the test) is visible at once. A load of another size than the
+//! store in the buffer empties the buffer: the processor waits then, too.
 
 use crate::state::Engine;
 use crate::trace::mix;

@@ -1,8 +1,8 @@
 //! The places of the source that a search has reached, and those at which a process was killed.
 //!
-//! A *site* is one call of the facade in the source: file, line and column. A kill at a site comes right after the step
-//! made there, when the step that follows has not been made. What a search never came to, it says nothing of: so
-//! the sites are counted, and `CRASHSIM_COVERAGE` names a directory into which each search writes its own.
+//! A *site* is one call of the facade in the source: file, line and column. A kill at a site comes right after the step made there, when
+//! the step that follows has not been made. A search says nothing about sites that it never reached: so the sites are counted, and
+//! `CRASHSIM_COVERAGE` names a directory into which each search writes its own.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,8 @@
 //! Directories and files in memory: as much of a file system as arenas need.
 //!
-//! Every call is a step. A lock of a directory is a record lock of the process: dropped when the process is gone. So are
-//! the locks of single bytes ([`Bytes`]), which are there only in worlds of several PID namespaces: they are there to keep those apart.
-//! A file's memory lies at the same address in all processes.
+//! Every call is a step. A lock of a directory is a record lock of the process: dropped when the process is gone. So are the locks of
+//! single bytes ([`Bytes`]). They exist only in worlds of several PID namespaces, which they keep apart. A file's memory lies at the same
+//! address in all processes.
 
 use crate::memory;
 use crate::state::Block;

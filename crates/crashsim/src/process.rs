@@ -1,10 +1,9 @@
 //! The running process, whether another process still exists, and background threads.
 //!
-//! Numbers mean something within one PID namespace: a process finds only those of its own.
+//! Process and thread ids are valid within one PID namespace: a process finds only those of its own.
 //!
-//! The dead stay zombies: their number keeps its meaning, and their start time can be read. Unless the world has a
-//! successor for one ([`World::successor`](crate::World::successor)): when nothing of the dead is left, that begins with
-//! its number.
+//! Dead processes stay zombies: their ids stay valid, and their start times can be read. The exception is a process for which the world has
+//! a successor ([`World::successor`](crate::World::successor)): when nothing of the dead process is left, the successor begins with its id.
 
 use crate::state::{Block, NAMESPACE, State};
 use crate::trace::{PROCESS, Touch};

@@ -37,7 +37,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Whether this part has the so-manieth of what is divided.
+    /// Whether this part has the n-th of what is divided.
     pub fn has(self, number: usize) -> bool {
         number % self.of as usize == self.which as usize
     }
@@ -83,7 +83,7 @@ pub struct Search {
     limits: Limits,
     schedules: u64,
     seed: u64,
-    /// A sweep takes every so-manieth first kill.
+    /// A sweep takes every n-th first kill.
     share: u32,
     /// Kills after the first hit only processes that recover from one.
     doubles: bool,

@@ -25,7 +25,7 @@ const ORDERS: [Order; 5] = [Order::Default, Order::KernelFirst, Order::Backwards
 
 pub(crate) struct Sweep {
     orders: usize,
-    /// Every so-manieth first kill is taken.
+    /// Every n-th first kill is taken.
     share: u32,
     /// Later ones hit only recoverers.
     doubles: bool,

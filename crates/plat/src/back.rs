@@ -1,13 +1,14 @@
 //! Calls that come back after others have run on the same processor.
 //!
-//! A processor guesses where a `ret` goes from the calls that it has seen. A light thread that was switched to returns to its own callers, and the guesses are of the
-//! thread before: each of those returns is guessed wrongly, at some ten nanoseconds each, which is more than all the rest of a switch. Within the
-//! library both threads are in the same functions, so the guesses are right by chance; the return into the program is the wrong one.
+//! A processor predicts where a `ret` goes from the calls that it has seen. A light thread that was switched to returns to its own callers,
+//! but the predictions are of the thread before: each of those returns is mispredicted, at some ten nanoseconds each, which is more than
+//! all the rest of a switch. Within the library both threads are in the same functions, so the predictions are right by chance; the return
+//! into the program is the wrong one.
 //!
-//! So a function that mostly waits is called through a few instructions that go back by an indirect jump, which the processor guesses
-//! by where such jumps went lately: threads that take turns do so in the same order again and again.
+//! So a function that mostly waits is called through a few instructions that return by an indirect jump, which the processor predicts by
+//! where such jumps went lately: threads that take turns do so in the same order again and again.
 //!
-//! x86-64 alone: on AArch64 this has not been measured, and is a plain call.
+//! x86-64 only: on AArch64 this has not been measured, and is a plain call.
 
 /// Defines a function of up to six words that calls another of that form and goes back by a jump. It may unwind.
 #[macro_export]

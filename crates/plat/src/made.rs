@@ -1,8 +1,8 @@
-//! Things that are made when they are first asked for, without a lock.
+//! Values that are made when they are first asked for, without a lock.
 //!
-//! Every thread that finds nothing makes one, and the first to store its own wins; the others drop theirs. No thread ever waits for
-//! another. So a child that was forked in the midst of it makes its own, and a signal handler may ask, too. (A `OnceLock` that was
-//! being filled at a fork is being filled in the child for ever.) These words are no part of a protocol: the explorer does not see them.
+//! Every thread that finds none makes one, and the first to store its own wins; the others drop theirs. No thread ever waits for another.
+//! So a child that was forked in the midst of it makes its own, and a signal handler may ask, too. (A `OnceLock` that was being filled at a
+//! fork stays so in the child for ever.) These words are no part of a protocol: the explorer does not see them.
 
 use crate::backend::pages;
 use std::io;

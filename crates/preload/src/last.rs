@@ -72,9 +72,9 @@ fn begins(name: &CStr) {
     if GONE.load(Ordering::SeqCst) {
         look();
     }
-    // It may open a file, and the program's next descriptor is to get the number that it would get without this library. This does not hold
-    // for the thread that calls `exit`, which runs functions of the program; the threads that it starts have its descriptors, so this comes
-    // behind the check.
+    // The thread may open a file, and the program's next descriptor must get the number that it would get without this library. This does
+    // not apply to the thread that calls `exit`, which runs functions of the program. A thread inherits its starter's descriptors, so
+    // `look` comes before this.
     if name != NAME {
         process::have_no_files();
     }

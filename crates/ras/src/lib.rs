@@ -2,13 +2,12 @@
 //!
 //! netbsd-restartable-sequences, on Linux' rseq.
 //!
-//! Never for memory that processes share: the fence that takes a bias or a slot away aborts the sequences of the process that
-//! calls it, and of no other. Measured with a biased lock in a shared mapping: 175 and 279 updates lost in 4 s. So there is no
-//! way here to a named arena, and nothing that could be put into a named object.
+//! Never for memory that processes share: the fence that takes a bias or a slot away aborts the sequences of the calling process, and of no
+//! other. Measured with a biased lock in a shared mapping: 175 and 279 updates lost in 4 s. So this crate has no access to named arenas,
+//! and nothing that could be put into a named object.
 //!
-//! Whether sequences are used is decided by a self-test, see [`gate`]; `chappe doctor` says what it found. Where they are not,
-//! all works, by locked instructions. `CHAPPE_SEQUENCES=off` in the environment switches them off, `CHAPPE_BIAS=off` biased
-//! locks alone.
+//! A self-test decides whether sequences are used, see [`gate`]; `chappe doctor` reports its result. Without sequences everything works by
+//! locked instructions. `CHAPPE_SEQUENCES=off` in the environment switches them off, `CHAPPE_BIAS=off` biased locks alone.
 
 pub mod counter;
 #[cfg(not(feature = "sim"))]

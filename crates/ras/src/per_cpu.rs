@@ -65,7 +65,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// Why a slot cannot be had alone.
+/// Why a slot cannot be seized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeizeError {

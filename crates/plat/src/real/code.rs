@@ -5,10 +5,9 @@
 //!   | data (rw-) .... | code (r-x) ... |
 //! ```
 //!
-//! The whole is written while nothing of it can be executed; then the code's part loses the right to be written for ever
-//! and gains that to be executed. At no time has a page both. What lies between the data's page and the code is never
-//! touched and costs no memory. Nothing is unmapped once it was sealed: a thread, or the kernel on its behalf, may
-//! hold an address of it at any time.
+//! All of it is written while none of it can be executed. Then the code's part loses the right to be written for ever and gains the right
+//! to be executed. No page ever has both rights. What lies between the data's page and the code is never touched and costs no memory.
+//! Nothing is unmapped once it was sealed: a thread, or the kernel on its behalf, may hold an address of it at any time.
 
 use std::ffi::CStr;
 use std::io;
@@ -106,7 +105,7 @@ impl Drop for Fresh {
     }
 }
 
-/// What was written is what will be executed: here the processor sees to it.
+/// What was written is what will be executed: on this architecture the processor ensures it.
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) fn settle(_at: *const u8, _len: usize) {}
 

@@ -1,13 +1,13 @@
-//! What a process does once, and forks: a fork in the middle of it leaves no child waiting.
+//! Actions that a process does once, and forks: a fork in the middle of such an action leaves no child waiting.
 //!
 //! A forked child has one thread. What another thread of the parent was doing at that moment is never finished there. A `Once` or a
 //! `OnceLock` of the standard library that was running is running for ever in the child, and its next user hangs. So this library has none
 //! that two threads can come to. It has these instead:
 //!
 //! - [`Once`]: an action with an effect on the process (fork handlers are registered). The child does it again.
-//! - [`Made`](crate::Made) and [`Row`](crate::Row): a value that is made when it is first asked for. Every thread that finds none makes one, and the first to
-//!   store its own wins. No thread ever waits.
-//! - plain atomics, where the value fits into one and each thread would find the same (`fence`, `futex`, `life`, `rseq`).
+//! - [`Made`](crate::Made) and [`Row`](crate::Row): a value that is made when it is first asked for. Every thread that finds none makes
+//!   one, and the first to store its own wins. No thread ever waits.
+//! - plain atomics, if the value fits into one and each thread would find the same (`fence`, `futex`, `life`, `rseq`).
 //!
 //! | word of a [`Once`] | |
 //! |---|---|
@@ -15,10 +15,10 @@
 //! | `incarnation:32`, `thread:30`, `DOING` | that thread of that process does it |
 //! | `DONE` | it is done, in this process or in one that it was forked from |
 //!
-//! - I1: a thread that finds another process's `DOING` is in a child that was forked in the midst of it. It does it itself. It
-//!   may be that it was done already: the action must bear being done twice.
-//! - I2: a thread that finds its own `DOING` is in a signal handler that interrupted the action, or was called by it. It goes
-//!   on without: to wait would be to wait for itself.
+//! - I1: a thread that finds another process's `DOING` is in a child that was forked in the midst of the action. It does the action itself.
+//!   The parent may have completed it already: the action must tolerate being done twice.
+//! - I2: a thread that finds its own `DOING` is in a signal handler that interrupted the action, or was called by it. It goes on without
+//!   the action: otherwise it would wait for itself.
 //! - I3: fork handlers may therefore be registered twice, and called twice around one fork. [`Nest`] tells the inner call
 //!   from the outer one.
 

@@ -3,10 +3,11 @@
 //! The library is loaded when the first client is opened, so that neither building nor running anything else needs it. It stays loaded: the server's threads in
 //! this process run its code.
 //!
-//! The server calls [`Handler::period`] once a period, on a thread with real-time priority: it must neither wait nor ask for memory. What else the server
-//! tells stands in [`Signals`], for its user.
+//! The server calls [`Handler::period`] once a period, on a thread with real-time priority: it must neither wait nor allocate memory. Other
+//! notices of the server are kept in [`Signals`], for the client's user.
 //!
-//! I1: a handler lives as long as its client; the client is closed, so that no thread of the library calls any more, before the handler is freed.
+//! I1: a handler lives as long as its client: the client is closed, so that no thread of the library calls it any more, before the handler
+//! is freed.
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::Made;

@@ -2,7 +2,7 @@
 //!
 //! The word is that of a real robust, process-shared pthread mutex, which its owner holds for the thread's life. So the kernel finds the
 //! word in the thread's robust list at every kind of death: kill, exit of the thread, exec, a fault. This works with glibc and musl, and
-//! needs no second `set_robust_list` beside the C library's. `probe` is a load.
+//! needs no robust list of its own on the program's threads. `probe` is a load.
 
 use super::atomic::AtomicU32;
 use crate::word::{Life, OWNER_DIED, TID_MASK, WATCHED};

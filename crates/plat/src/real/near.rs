@@ -1,14 +1,14 @@
-//! A few words of the calling thread, which are found without a call wherever this code was linked into.
+//! A few words of the calling thread, which are found without a call, in a program as in a shared library.
 //!
-//! What `thread_local!` makes is a load away in a program. In a shared library it is a call of `__tls_get_addr` away, since the compiler
-//! cannot know whether the library was there before the thread; and the first such call of a thread may ask for memory, which a signal
-//! handler must not. These lie in the thread's initial block, at a distance from its thread pointer that the linker (in a
-//! program) or the loader (in a library) has written down: two loads at most, of a thread that began before the library was
-//! loaded as well. A library that has such words can be loaded late only while the C library has room left in those blocks (about a
-//! kilobyte and a half for all libraries together, with what they have in `thread_local!` besides).
+//! In a program a `thread_local!` is one load away. In a shared library it is a call of `__tls_get_addr` away, since the compiler cannot
+//! know whether the library was loaded before the thread began; and the first such call of a thread may allocate memory, which a signal
+//! handler must not. These words lie in the thread's initial block, at a distance from its thread pointer that the linker (in a program) or
+//! the loader (in a library) has written down: two loads at most, also in a thread that began before the library was loaded. A library that
+//! has such words can be loaded late only while the C library has room left in those blocks (about a kilobyte and a half for all libraries
+//! together, including their `thread_local!`s).
 //!
-//! A thread finds zeros at first; a forked child, what its parent's thread had. No destructor sees them: they are for hints, and
-//! for what is kept elsewhere, too.
+//! A thread finds zeros at first; a forked child finds its parent thread's values. No destructor sees them: they are for hints, and for
+//! values that are also kept elsewhere.
 
 /// How many there are.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

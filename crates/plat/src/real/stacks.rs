@@ -1,4 +1,4 @@
-//! Memory for stacks, and what a thread that has used its own up runs into.
+//! Memory for stacks, and what happens to a thread that overflows its stack.
 //!
 //! Address space is reserved without memory behind it: a page comes when it is first written. Below each stack lies a guard. From Linux 6.13 on
 //! it is a mark in the page table (`MADV_GUARD_INSTALL`); before, it takes a mapping of its own, of which a process has some 65,000

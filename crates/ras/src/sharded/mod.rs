@@ -24,8 +24,8 @@
 //! - I1: a section looks at `mode` and changes its own processor's cache by one store; it is aborted if another thread had that processor
 //!   meanwhile. So the caches of SHARDED lose nothing to one another.
 //! - I2: a cache is emptied only by the thread that has set SWEEPING, after a fence on its processor: no section that saw another mode
-//!   stores to it any more. SWEEPING is ended by the process that has set it, whose incarnation it has: a forked child that finds its
-//!   parent's sweeps itself. So a permit is in one cache, in the middle, or held by one thread.
+//!   stores to it any more. SWEEPING carries the incarnation of that thread's process, and is ended by that thread: a forked child that
+//!   finds its parent's SWEEPING sweeps itself. So a permit is in one cache, in the middle, or held by one thread.
 //! - I3: a thread that is about to sleep in the middle has raised `waiting`, and then seen CENTRAL. A thread that goes back to SHARDED
 //!   looks at `waiting` afterwards, and sweeps again if a thread waits. So no thread sleeps while permits lie in caches, and no permit is
 //!   given past a sleeper. While any thread waits CENTRAL stays.
