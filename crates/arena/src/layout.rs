@@ -435,7 +435,7 @@ impl Head {
     fn new(generation: u32, kind: u64, state: u64) -> Head {
         Head(u64::from(generation) << 32 | kind << 24 | state << 16)
     }
-    /// A slot for anybody, last used in `generation`.
+    /// A slot free for any object, last used in `generation`.
     pub fn free(generation: u32) -> Head {
         Head::new(generation, 0, Head::FREE)
     }

@@ -287,7 +287,7 @@ impl Map {
                 step!("storage behind more objects, none of them made");
             }
             let o = self.object(index);
-            // Relaxed: under admin only we change heads to free or live.
+            // Relaxed: heads change to free or live only under admin.
             let head = Head(o.head.load(Ordering::Relaxed));
             if self.is_done_with(index, head) {
                 self.free(index, head);
@@ -310,7 +310,7 @@ impl Map {
     fn clear_dead(&self) {
         for index in 0..self.objects_used() {
             let o = self.object(index);
-            // Relaxed: under admin only we change heads to free or live.
+            // Relaxed: heads change to free or live only under admin.
             let head = Head(o.head.load(Ordering::Relaxed));
             if self.is_done_with(index, head) {
                 self.free(index, head);

@@ -29,7 +29,7 @@ impl Name {
     }
 }
 
-/// Gives back what the dead held, so that what is shown is true.
+/// Gives back what dead members held, so that what is shown is true.
 pub fn recover(pool: &Pool) {
     if let Some(arena) = arena_of(pool) {
         arena.map().recover_all();
@@ -50,7 +50,7 @@ pub fn split(name: &str) -> (&str, &str) {
     name.split_once('/').unwrap_or((DEFAULT, name))
 }
 
-/// An object of any kind, as it stands once the dead are recovered, and its arena.
+/// An object of any kind, as it stands once dead members are recovered, and its arena.
 ///
 /// # Errors
 /// That it is not there, with the names of those that are.

@@ -82,7 +82,7 @@ impl Watch {
             let left = end_at.map(|at| at.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 job.signal(libc::SIGKILL);
-                // What was forked while we looked for the job's processes is found the next time.
+                // What was forked during the look for the job's processes is found the next time.
                 end_at = Some(Instant::now() + Duration::from_secs(1));
                 continue;
             }

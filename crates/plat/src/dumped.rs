@@ -1,4 +1,4 @@
-//! A file that holds what a process had in its memory when it died. Nobody changes it, so the explorer has nothing to see there.
+//! A file that holds what a process had in its memory when it died. No process changes it, so the explorer has nothing to see there.
 
 use std::io;
 use std::path::Path;

@@ -527,7 +527,7 @@ impl Folder {
         reaped.unwrap_or(false)
     }
 
-    /// Removes what the dead have left.
+    /// Removes what dead processes have left.
     fn clear_up(&self, lock: &Locked) {
         let mut tally = Tally::default();
         let mut users = memory::Users::default();

@@ -54,7 +54,7 @@ pub fn is_private(spot: Spot) -> bool {
     spot.arena == Spot::PRIVATE
 }
 
-/// Each bit of each of them counts, and what it is made of can be had back: see [`unmix`].
+/// Each bit of each of them counts, and the parts can be recovered: see [`unmix`].
 #[inline(always)]
 fn mix(kind: u64, arena: u64, place: u64, address: u64) -> u64 {
     !kind ^ arena.rotate_left(17) ^ place.rotate_left(40) ^ address.rotate_left(12)

@@ -328,7 +328,7 @@ mod tests {
             let list = FreeList::new(Index::Cpu, 4, || ());
             let [one, other, given] = [(); 3].map(|()| list.take().expect("there are four"));
             drop(given);
-            // Relaxed: nobody else has them.
+            // Relaxed: no other thread has them.
             one.node.link.0.store(other.node.link.address(), Ordering::Relaxed);
             other.node.link.0.store(0, Ordering::Relaxed); // Relaxed: as above.
             let stolen = one.node.link.address();

@@ -1,4 +1,4 @@
-//! Whether restartable sequences are used in this process, and why not; and by what mechanism one excludes another.
+//! Whether restartable sequences are used in this process, and why not; and the mechanism of mutual exclusion.
 
 use chappe_plat::rseq::{self, Area};
 use chappe_ras::gate::{self, Verdict};

@@ -1,7 +1,7 @@
 //! Light threads of all processes that this user may read: how many, and what they do. `chappe threads` has one process in full.
 //!
-//! Which process has some is told by its memory alone, and to look for that in every process would cost more than all else here. So one that had none is
-//! looked at again some looks later: see `AGAIN`.
+//! Whether a process has light threads can be seen in its memory alone, and to look for them in every process would cost more than all else
+//! here. So a process that had none is looked at again some looks later: see `AGAIN`.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -230,7 +230,7 @@ mod tests {
         let mut end = reader.stdin.take().unwrap();
         end.write_all(&[7; 1000]).unwrap();
         let mut writer = Command::new("sleep").arg("1000").stdout(Stdio::from(end)).spawn().unwrap();
-        // Until it is `sleep`, the child has what we have.
+        // Until it is `sleep`, the child has this process's descriptors.
         let began = Instant::now();
         let pipe = loop {
             match of(reader.id()) {

@@ -128,7 +128,7 @@ pub struct Accounts {
     pub heard: Instant,
     /// How many clients there were.
     pub clients: u64,
-    /// How many tokens came back from the dead.
+    /// How many tokens came back from dead clients.
     pub recovered: u64,
     /// How many slots were in use at once.
     pub most: u64,
@@ -252,7 +252,7 @@ impl Accounts {
                 a.clients.extend(holders.iter().filter(|h| !seen.parent(h).is_some_and(has)));
                 a.before = orphans.clone();
             }
-            // R3: also when it was opened while we looked.
+            // R3: also when it was opened during the look.
             let closed = a.state == State::Away || a.judged != *closes;
             let opened = a.opens != *opens;
             a.known |= had && !opened;

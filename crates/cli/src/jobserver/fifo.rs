@@ -161,7 +161,7 @@ impl Place {
         Ok(Fifo { file, number, watch, inode: (m.dev(), m.ino()) })
     }
 
-    /// Has the name stand for this fifo.
+    /// Makes the name stand for this fifo.
     ///
     /// # Errors
     /// The system's.
@@ -317,7 +317,7 @@ mod tests {
         let heir = place.heir().try_clone_to_owned().unwrap();
         let path = place.name();
         drop(fifo);
-        // As if by SIGKILL: our ends are closed, and the directory stays.
+        // As if by SIGKILL: chappe's ends are closed, and the directory stays.
         (place.queue, place.heir) = UnixStream::pair().unwrap();
         // A fifo that no process has open would be empty.
         let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();

@@ -157,7 +157,7 @@ fn descends(all: &HashMap<i32, Entry>, from: i32, mut pid: i32) -> bool {
 /// What a process's stat says. `None`: it is gone.
 ///
 /// # Errors
-/// That we could not look: out of descriptors, say.
+/// That the look failed: out of descriptors, say.
 fn entry_of(stat: io::Result<Vec<u8>>) -> io::Result<Option<Entry>> {
     match stat {
         Ok(stat) => Ok(parse(&stat)),

@@ -52,7 +52,7 @@ pub struct Served {
     pub out: usize,
     /// How many clients there were.
     pub clients: u64,
-    /// How many tokens came back from the dead.
+    /// How many tokens came back from dead clients.
     pub recovered: u64,
     /// How many slots were in use at once, the command's own among them.
     pub most: u64,
@@ -259,7 +259,7 @@ impl Work {
         self.rested = self.looked + 4 * (self.looked - began);
     }
 
-    /// Has the free tokens where they may be wanted. Answers when that is to be done again.
+    /// Puts the free tokens where they may be wanted. Answers when that is to be done again.
     fn share(&mut self) -> Option<Instant> {
         let now = Instant::now();
         while match self.tokens.come() {

@@ -66,7 +66,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Has it give the permit back. It has done so when the thread has ended.
+    /// Makes it give the permit back. It has done so when the thread has ended.
     fn let_go(self) -> Option<JoinHandle<()>> {
         drop(self.back);
         self.thread

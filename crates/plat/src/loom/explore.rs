@@ -96,7 +96,7 @@ thread_local! {
 
 fn in_memory(at: usize, whole: bool) -> u64 {
     // SAFETY: the address is that of a word of this size that lies in a mapping, or in the program; neither goes.
-    // Relaxed, both: nobody writes the memory while a model runs.
+    // Relaxed, both: no thread writes the memory while a model runs.
     unsafe {
         if whole {
             (*(at as *const std::sync::atomic::AtomicU64)).load(Ordering::Relaxed)

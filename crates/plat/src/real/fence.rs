@@ -62,7 +62,7 @@ pub fn is_asymmetric() -> bool {
 /// The frequent side.
 #[inline(always)]
 pub fn light() {
-    // Relaxed: as in `is_asymmetric`. SeqCst, both fences: between our store and our load.
+    // Relaxed: as in `is_asymmetric`. SeqCst, both fences: between the caller's store and its load.
     if is_asymmetric() {
         compiler_fence(Ordering::SeqCst);
     } else {
@@ -127,7 +127,7 @@ pub mod across {
     /// The frequent side; `plain` if this process is registered, and has said that it goes without.
     #[inline(always)]
     pub fn light(plain: bool) {
-        // SeqCst, both: between our store and our load.
+        // SeqCst, both: between the caller's store and its load.
         if plain {
             compiler_fence(Ordering::SeqCst);
         } else {

@@ -49,7 +49,7 @@ impl InheritLock {
     /// The system's: a kernel without such locks.
     ///
     /// # Safety
-    /// The place is valid, aligned, nobody's yet, and the lock is not moved from there.
+    /// The place is valid, aligned, not yet in use, and the lock is not moved from there.
     pub unsafe fn init(at: *mut InheritLock) -> io::Result<()> {
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         let attributes = attributes.as_mut_ptr();

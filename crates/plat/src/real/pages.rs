@@ -30,7 +30,7 @@ pub unsafe fn wipe(at: NonNull<u8>, len: usize) -> io::Result<()> {
 /// Gives back memory and addresses.
 ///
 /// # Safety
-/// It was mapped here, and nobody uses it any more.
+/// It was mapped here, and no thread uses it any more.
 pub unsafe fn unmap(at: NonNull<u8>, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { libc::munmap(at.as_ptr().cast(), len) };

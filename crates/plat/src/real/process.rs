@@ -275,7 +275,7 @@ pub fn is_still(low: u32) -> bool {
     let page = IDENTITY.load(Ordering::Acquire);
     debug_assert!(!page.is_null() && low != 0, "`incarnation` has been asked");
     // SAFETY: as in `incarnation`; the thread that asked it first has published the page.
-    // Relaxed: as in `incarnation`; a wiped page reads zero, which is nobody's.
+    // Relaxed: as in `incarnation`; a wiped page reads zero, which no process has.
     unsafe { (*page).load(Ordering::Relaxed) as u32 == low }
 }
 
@@ -288,7 +288,7 @@ pub fn is_incarnation_in(low: u32, mask: u32) -> bool {
     // Acquire: as in `incarnation`.
     let page = IDENTITY.load(Ordering::Acquire);
     // SAFETY: as in `incarnation`.
-    // Relaxed: as in `incarnation`; a wiped page reads zero, which is nobody's.
+    // Relaxed: as in `incarnation`; a wiped page reads zero, which no process has.
     let here = if page.is_null() { 0 } else { unsafe { (*page).load(Ordering::Relaxed) } };
     here != 0 && here as u32 & mask == low & mask
 }

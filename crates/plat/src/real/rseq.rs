@@ -37,7 +37,7 @@ const LEN: u32 = 32;
 const GONE: usize = 32;
 /// The area is not registered.
 const UNREGISTERED: u32 = u32::MAX;
-/// It was tried in vain.
+/// The attempt to register it failed.
 const FAILED: u32 = u32::MAX - 1;
 const UNREGISTER: libc::c_int = 1;
 const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;

@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 /// The frequent side of `rseq::fence`, which interrupts the processor: here only the compiler must leave the order as it is.
 #[inline(always)]
 pub fn light() {
-    // SeqCst: between our store and our load.
+    // SeqCst: between the caller's store and its load.
     compiler_fence(Ordering::SeqCst);
 }
 

@@ -72,7 +72,7 @@ pub mod pages {
     /// Gives it back.
     ///
     /// # Safety
-    /// It was mapped here, and nobody uses it any more.
+    /// It was mapped here, and no thread uses it any more.
     pub unsafe fn unmap(at: NonNull<u8>, len: usize) {
         if let Some(layout) = layout(len) {
             // SAFETY: the caller's promise.
@@ -159,7 +159,7 @@ pub mod fence {
     }
 }
 
-/// Threads of our own.
+/// Background threads.
 pub mod thread {
     pub use chappe_crashsim::process::background;
 }

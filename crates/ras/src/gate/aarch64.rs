@@ -60,7 +60,7 @@ std::arch::global_asm!(
     ".long 0, 0",
     ".quad chappe_ras_gate_section, chappe_ras_gate_end - chappe_ras_gate_section, chappe_ras_gate_abort",
     ".popsection",
-    // Retained: nobody refers to the two but debuggers.
+    // Retained: only debuggers refer to the two.
     ".pushsection __rseq_cs_ptr_array,\"awR\",%progbits",
     ".balign 8",
     ".quad chappe_ras_gate_descriptor",

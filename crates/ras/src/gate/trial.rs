@@ -151,7 +151,7 @@ impl Trial {
         others.retain(|n| *n != cpu);
         let deadline = clock::now() + self.limit;
         let shared = Arc::new(Words::default());
-        shared.left.0.store(2, Ordering::Relaxed); // Relaxed: nobody else knows of it.
+        shared.left.0.store(2, Ordering::Relaxed); // Relaxed: no other thread knows of it.
         let (one, two) = (shared.clone(), shared.clone());
         let begun = thread::background("chappe-gate", move || {
             thread::be_ordinary();

@@ -483,7 +483,7 @@ unsafe impl RawLock for RawCpuLock {
     #[inline(always)]
     unsafe fn unlock(&self) {
         let word = low_half(&self.word);
-        // Relaxed: I5. Of one that is plain the word is not read: that would wait for the locked operation.
+        // Relaxed: I5. The word of a plain lock is not read: that would wait for the locked operation.
         if !self.is_plain() && word.load(Ordering::Relaxed) == HELD_FAST {
             // SAFETY: still the holder's.
             unsafe { (*self.habits.get()).served += 1 };

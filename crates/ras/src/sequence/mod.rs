@@ -129,7 +129,7 @@ impl Link {
 
     /// What follows, for a thread that has the list to itself.
     pub fn next(&self) -> u64 {
-        // Relaxed: nobody else changes it.
+        // Relaxed: no other thread changes it.
         self.0.load(Ordering::Relaxed)
     }
 }
