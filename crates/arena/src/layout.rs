@@ -79,7 +79,7 @@ pub struct Header {
     pub abi: AtomicU32,
     /// The user it belongs to.
     pub uid: AtomicU32,
-    /// [`SERVING`] or [`REMOVED`].
+    /// [`SERVING`], [`REMOVING`] or [`REMOVED`].
     pub state: AtomicU32,
     /// Names this arena among all that ever had its name.
     pub id: AtomicU64,
@@ -166,7 +166,7 @@ pub struct Member {
     pub waiting_since: AtomicU64,
     /// The label that it gave itself: UTF-8, zero-padded, eight bytes a word.
     pub label: [AtomicU64; 8],
-    /// 0 a thread, 1 a process.
+    /// 0 a thread, 1 a process, 2 a reaper.
     pub kind: AtomicU32,
     /// 1 while the twin is put in front of the owner's other words, and names the thread: a mark of it then does not mean an exec.
     pub moving: AtomicU32,

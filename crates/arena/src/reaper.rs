@@ -30,7 +30,7 @@
 //!   other, for a few instructions.
 //! - I5: a reaper that is awake and stands by does not sleep while no living thread owns `watch`: it takes it, or tries again soon if
 //!   another thread is in its gate.
-//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up each second, and the reapers that stand by check it: one after
+//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up at least once a second, and the reapers that stand by check it: one after
 //!   another, so that all of them together cost no more than one (once a second where there are few members). A reaper that finds a death
 //!   that stays undetected watches as well from then on. This is the backstop; tests count how often it finds anything: `backstops`.
 //!

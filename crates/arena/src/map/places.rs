@@ -188,7 +188,7 @@ impl Map {
         }
     }
 
-    /// One more than the highest object ever.
+    /// One more than the highest object slot ever used; in a private arena, that is used (I11 of object.rs).
     #[inline]
     pub fn objects_used(&self) -> u32 {
         // Acquire: pairs with the creator's raise, so that the slots below are seen as it left them.
