@@ -37,9 +37,11 @@ mod word;
 pub use backend::explore;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use backend::pair;
+#[cfg(all(feature = "uring", not(any(feature = "sim", feature = "loom"))))]
+pub use backend::uring;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, sections, thread};
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-pub use backend::{child, inherit, jack, mailbox, sanitizer, trap, twofold};
+pub use backend::{child, file, inherit, jack, mailbox, sanitizer, trap, twofold};
 #[cfg(not(feature = "sim"))]
 pub use backend::{code, forks, lease, mappings, marks, memory, near, pi, poll, stacks, topology};
 pub use made::{Made, Pages, Row};

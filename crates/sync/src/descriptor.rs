@@ -52,9 +52,11 @@ pub(crate) struct Registry {
     all: Option<HashMap<(RawFd, bool), &'static Descriptor>>,
     /// The watcher, and the incarnation of the process that started it.
     watcher: Option<(u64, Arc<Watcher>)>,
+    /// What is called when one of these is signalled: see [`whenever`].
+    calls: Vec<(RawFd, fn())>,
 }
 
-pub(crate) static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: None, watcher: None });
+pub(crate) static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: None, watcher: None, calls: Vec::new() });
 
 fn with<R>(then: impl FnOnce(&mut Registry) -> R) -> R {
     then(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
@@ -72,18 +74,45 @@ pub(crate) fn descriptor(fd: RawFd, out: bool) -> &'static Descriptor {
     })
 }
 
+/// From now on the thread that sleeps on descriptors calls something each time an event (an eventfd) is signalled. The event stays open for good, and what is
+/// called does not wait. A forked child's thread does not call it.
+///
+/// # Errors
+/// The system's.
+#[doc(hidden)]
+pub fn whenever(event: RawFd, call: fn()) -> io::Result<()> {
+    crate::fork::prepare();
+    with(|registry| {
+        let watcher = registry.watcher()?;
+        // Before the first signal is told: the lock is ours until both are done.
+        watcher.ask_always(event)?;
+        registry.calls.push((event, call));
+        Ok(())
+    })
+}
+
 impl Registry {
+    /// This incarnation's watcher: made, and its thread begun, when it is first needed.
+    fn watcher(&mut self) -> io::Result<Arc<Watcher>> {
+        let now = process::incarnation();
+        match &self.watcher {
+            Some((incarnation, watcher)) if *incarnation == now => Ok(Arc::clone(watcher)),
+            _ => {
+                let watcher = Arc::new(Watcher::new()?);
+                let his = Arc::clone(&watcher);
+                thread::background("chappe-poll", move || while his.wait(tell).is_ok() {})?;
+                self.watcher = Some((now, Arc::clone(&watcher)));
+                // Those of the parent, whose numbers may be other descriptors' by now.
+                self.calls.clear();
+                Ok(watcher)
+            }
+        }
+    }
+
     /// Asks the kernel to report all that is waited for of a descriptor.
     fn ask(&mut self, fd: RawFd) -> io::Result<()> {
-        let now = process::incarnation();
-        if self.watcher.as_ref().is_none_or(|(incarnation, _)| *incarnation != now) {
-            let watcher = Arc::new(Watcher::new()?);
-            let his = Arc::clone(&watcher);
-            thread::background("chappe-poll", move || while his.wait(tell).is_ok() {})?;
-            self.watcher = Some((now, watcher));
-        }
+        let watcher = self.watcher()?;
         let waits = |out| self.all.as_ref().and_then(|all| all.get(&(fd, out))).is_some_and(|d| d.is_awaited());
-        let (_, watcher) = self.watcher.as_ref().expect("it was made just now");
         match (waits(false), waits(true)) {
             (false, false) => Ok(()),
             (read, write) => watcher.ask(fd, read, write),
@@ -93,6 +122,10 @@ impl Registry {
 
 /// Tells all that wait for what a descriptor has become ready for.
 fn tell(ready: Ready) {
+    let call = with(|registry| registry.calls.iter().find(|(event, _)| *event == ready.fd).map(|(_, call)| *call));
+    if let Some(call) = call {
+        return call();
+    }
     let there = |out| with(|registry| registry.all.as_ref().and_then(|all| all.get(&(ready.fd, out)).copied()));
     for (is_ready, out) in [(ready.read, false), (ready.write, true)] {
         if is_ready && let Some(descriptor) = there(out) {

@@ -200,6 +200,21 @@ mod scope {
         within(None, act)
     }
 
+    /// Parks the calling light thread, once, unless it is inside of [`interruptible`] and somebody has asked. True: somebody has. For waits that other crates make.
+    #[doc(hidden)]
+    pub fn park(me: &'static light::Record) -> bool {
+        let Some(by) = current() else {
+            light::park(None);
+            return false;
+        };
+        by.parks(me);
+        if !by.is_asked() {
+            light::park(None);
+        }
+        by.left();
+        by.is_asked()
+    }
+
     fn within<R>(by: Option<&'static Interrupt>, act: impl FnOnce() -> R) -> R {
         struct Back(Option<&'static Interrupt>);
         impl Drop for Back {
@@ -213,9 +228,9 @@ mod scope {
 }
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-pub use scope::interruptible;
-#[cfg(not(any(feature = "sim", feature = "loom")))]
 pub(crate) use scope::{current, uninterrupted};
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub use scope::{interruptible, park};
 
 /// In this exploration no wait is interrupted.
 #[cfg(all(feature = "loom", not(feature = "sim")))]

@@ -55,9 +55,15 @@ mod wait;
 pub use bias::{Bias, biases};
 use chappe_arena::layout::Head;
 use chappe_plat::atomic::Ordering;
+#[cfg(not(feature = "sim"))]
+#[doc(hidden)]
+pub use descriptor::whenever;
 pub use interrupt::Interrupt;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use interrupt::interruptible;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+#[doc(hidden)]
+pub use interrupt::park as park_interruptibly;
 pub use recover::recover;
 pub use wait::Discipline;
 

@@ -178,11 +178,15 @@ impl Builder {
     }
 }
 
-/// In a forked child the procs are not there.
-fn refuse_inherited() -> io::Result<()> {
+/// Whether this is a child that was forked from a process with light threads: the procs are not there.
+pub(crate) fn is_inherited() -> bool {
     static MADE: chappe_plat::Made<u64> = chappe_plat::Made::new();
     let made = *MADE.get_or(chappe_plat::process::incarnation);
-    if chappe_plat::process::is_incarnation(made as u32) {
+    !chappe_plat::process::is_incarnation(made as u32)
+}
+
+fn refuse_inherited() -> io::Result<()> {
+    if !is_inherited() {
         return Ok(());
     }
     Err(io::Error::new(

@@ -27,8 +27,7 @@ use std::os::fd::AsFd;
 /// ```
 ///
 /// One thread of the process, `chappe-poll`, sleeps on all descriptors that anybody waits for; so a million idle connections cost a
-/// page each and nothing else. Regular files are always ready: reads of those wait with the proc; see
-/// [`block_in_place`](crate::block_in_place).
+/// page each and nothing else. Regular files are always ready: for those there is [`File`](crate::File).
 ///
 /// To wait for a descriptor *or* something else there is the arm `readable(fd)` of `select!`.
 #[derive(Debug)]

@@ -16,7 +16,7 @@
 //! before: one that computes for long holds up the others of its proc, unless another proc idles and takes them over.
 //!
 //! # What waits lightly
-//! Private tubes of all kinds, `select!` among them with `after`, `at`, `tick`, `never`, `readable` and `writable`; [`Io`];
+//! Private tubes of all kinds, `select!` among them with `after`, `at`, `tick`, `never`, `readable` and `writable`; [`Io`], [`File`];
 //! [`JoinHandle::join`], [`sleep`], [`park`].
 //! Such a wait needs no seat in an arena and no system call, and there can be as many as there are threads.
 //!
@@ -25,7 +25,7 @@
 //! a light thread rings its proc's doorbell (a word of the arena): a process sleeps in as many places as it has procs, whatever the number of
 //! its threads. Before Linux 5.16 who waits for something named keeps a kernel thread meanwhile.
 //!
-//! For other calls that block (files, `std::sync`, a C library) there is [`block_in_place`].
+//! For other calls that block (`std::fs`, `std::sync`, a C library) there is [`block_in_place`].
 //!
 //! # What is the kernel thread's
 //! `thread_local!` of the standard library, guards of its mutexes across a wait, `std::thread::current()`, floating-point modes: a light
@@ -43,6 +43,7 @@
 
 mod asks;
 mod end;
+mod file;
 pub mod image;
 mod io;
 mod local;
@@ -52,6 +53,7 @@ mod proc;
 mod queue;
 mod record;
 mod report;
+mod ring;
 mod runtime;
 mod scope;
 mod step;
@@ -63,6 +65,7 @@ mod words;
 
 pub use asks::{Destroyed, Refusal, offer};
 pub use end::{Builder, JoinHandle, Result};
+pub use file::{File, FileWay, file_way};
 pub use io::Io;
 pub use local::LocalKey;
 pub use naming::set_name;

@@ -34,7 +34,7 @@
 mod lend;
 mod park;
 
-pub(crate) use park::{give_way, ready, tell, wait_for_events, yield_and_back, yield_now};
+pub(crate) use park::{give_way, may_wait, ready, tell, wait_for_events, yield_and_back, yield_now};
 
 use crate::queue::Queue;
 use crate::record::Thread;

@@ -19,9 +19,16 @@ fn standard() {
 }
 
 /// One test: it forks.
+/// A child in which the parent has begun to make the ring makes plain calls.
+fn file() {
+    let _ = chappe_thread::file_way();
+}
+
 #[test]
 fn a_child_forked_at_any_place_of_a_first_light_thread_gets_on() {
-    for (name, operation) in [("a light thread", begun as fn()), ("the standard runtime", standard)] {
+    for (name, operation) in
+        [("a light thread", begun as fn()), ("the standard runtime", standard), ("the ring for files", file)]
+    {
         match forked::at_every_place(name, || (), operation) {
             Some(places) => assert!(places > 3, "{name}: {places} places"),
             None => eprintln!("not tested: forks at each place of {name}: nobody may be traced here"),

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod code;
 pub mod dir;
 pub mod fence;
+pub mod file;
 pub mod forks;
 pub mod futex;
 pub mod inherit;
@@ -32,6 +33,8 @@ pub mod thread;
 pub mod topology;
 pub mod trap;
 pub mod twofold;
+#[cfg(feature = "uring")]
+pub mod uring;
 
 #[inline(always)]
 pub(crate) fn step_point(_what: &'static str) {}

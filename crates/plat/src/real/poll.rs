@@ -94,6 +94,19 @@ impl Watcher {
         Err(io::Error::last_os_error())
     }
 
+    /// Asks to be told each time an event is signalled, whether or not it is cleared. For good.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn ask_always(&self, event: RawFd) -> io::Result<()> {
+        let mut asked = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: event as u64 };
+        // SAFETY: the event lives through the call.
+        match unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, event, &raw mut asked) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Waits until something that was asked for has come, and says what.
     ///
     /// # Errors
@@ -182,6 +195,14 @@ mod tests {
         }
         watcher.ask(fd, false, true).unwrap();
         watcher.wait(|ready| assert_eq!(ready, Ready { fd, read: false, write: true })).unwrap();
+        // Of this one each signal is told, though nobody clears it.
+        let event = Event::new().unwrap();
+        let fd = event.as_fd().as_raw_fd();
+        watcher.ask_always(fd).unwrap();
+        for _ in 0..3 {
+            event.signal();
+            watcher.wait(|ready| assert_eq!(ready, Ready { fd, read: true, write: false })).unwrap();
+        }
         assert!(watcher.ask(-7, true, false).is_err());
     }
 }

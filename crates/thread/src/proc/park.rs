@@ -19,7 +19,7 @@ pub(super) fn park(deadline: Option<u64>) {
 
 /// What runs as an interrupt is in the middle of somebody else's wait.
 #[inline(always)]
-fn may_wait(me: &Thread) {
+pub(crate) fn may_wait(me: &Thread) {
     assert!(!asks::is_inside(me), "an interrupt of a light thread must not wait: it may tell, give and try");
 }
 
