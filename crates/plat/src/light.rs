@@ -75,12 +75,14 @@ pub mod asked {
     pub const SHIELD: u32 = 1 << 8;
     /// The thread's own: it runs an interrupt.
     pub const INSIDE: u32 = 1 << 9;
+    /// It keeps floating-point modes of its own: for the dispatcher.
+    pub const MODES: u32 = 1 << 10;
     /// What the thread looks for at a safe point.
     pub const COME_BY: u32 = STOPME | SIGNAL | KILL | STEP | DUE;
     /// All of these.
     pub const FLAGS: u32 = (1 << GENERATION) - 1;
     /// From this bit on: how many threads have had the record before.
-    pub const GENERATION: u32 = 10;
+    pub const GENERATION: u32 = 11;
 }
 
 /// What a light thread waits for.

@@ -19,10 +19,10 @@ use crate::record::{self, Extra, SMALLEST, Thread};
 use crate::runtime::Runtime;
 use crate::words::asked::Op;
 use crate::words::token;
-use crate::{ThreadId, asks, local, proc, report};
+use crate::{ThreadId, asks, local, modes, proc, report};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::futex::{self, Scope};
-use chappe_plat::light::{self, Waits};
+use chappe_plat::light::{self, Waits, asked};
 use std::any::Any;
 use std::io;
 use std::marker::PhantomData;
@@ -62,6 +62,7 @@ pub struct Builder {
     stack: Option<usize>,
     level: u8,
     pinned: bool,
+    own_modes: bool,
 }
 
 impl Builder {
@@ -96,6 +97,19 @@ impl Builder {
         self
     }
 
+    /// It keeps floating-point modes of its own (rounding, flush to zero, precision, what traps; with them MXCSR's, or FPSR's, sticky flags), and is the only one that
+    /// does: it begins with those of the thread that begins it, and has those that it sets over all waits and on each kernel thread. Without this the modes are the kernel thread's, and all
+    /// light threads there share them. Each switch from or to such a thread costs some ten nanoseconds more; the others cost what they did.
+    ///
+    /// For C libraries and assembly that change the modes (`fesetround`, `_MM_SET_FLUSH_ZERO_MODE`): Rust's own arithmetic may be computed as if nobody did. The sticky flags of the
+    /// x87 stay the kernel thread's.
+    ///
+    /// Paper: synthesis, 3.3.2 (a switch preserves of the floating-point unit what its threads use).
+    pub fn own_float_modes(mut self) -> Builder {
+        self.own_modes = true;
+        self
+    }
+
     /// Begins it. It runs when its proc comes to it: not before the caller waits, yields or ends, if the caller is a light thread of a
     /// runtime with one proc.
     ///
@@ -127,7 +141,7 @@ impl Builder {
         runtime: Option<&Runtime>,
         body: F,
     ) -> io::Result<JoinHandle<T>> {
-        let Builder { name, stack, level, pinned } = self;
+        let Builder { name, stack, level, pinned, own_modes } = self;
         if stack.is_some_and(|bytes| bytes < SMALLEST) {
             let why =
                 format!("a stack of {} bytes is too small: it takes at least {SMALLEST}", stack.unwrap_or_default());
@@ -158,6 +172,10 @@ impl Builder {
         thread.core.token.store(token::EMPTY, Ordering::Relaxed); // Relaxed: as above.
         thread.off.store(1, Ordering::Relaxed); // Relaxed: as above.
         thread.proc.store(std::ptr::from_ref(proc) as u64, Ordering::Relaxed); // Relaxed: as above.
+        if own_modes {
+            thread.modes.set(modes::now());
+            thread.core.control.fetch_or(asked::MODES, Ordering::Relaxed); // Relaxed: as above.
+        }
         // What is too large for a part of the stack is boxed.
         let fits = size_of::<Slot<F, T>>() <= SMALLEST / 4;
         let slot = if fits {

@@ -30,7 +30,7 @@
 //! # What is the kernel thread's
 //! `thread_local!` of the standard library, guards of its mutexes across a wait, `std::thread::current()`, floating-point modes: a light
 //! thread may find itself on another kernel thread after each wait. [`local!`] is the thread's own. [`Builder::pinned`] threads stay with
-//! their proc.
+//! their proc. [`Builder::own_float_modes`] threads have modes of their own.
 //!
 //! # Deaths and forks
 //! Light threads are part of their process, and go with it. In a forked child there are none: it may begin some only if its parent has not.
@@ -47,6 +47,7 @@ mod file;
 pub mod image;
 mod io;
 mod local;
+mod modes;
 mod naming;
 pub mod outside;
 mod proc;

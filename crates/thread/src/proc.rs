@@ -31,21 +31,24 @@
 //! has been with one thread for a whole tick of ten milliseconds (half of those that are ready go), or when somebody outside wakes it while
 //! its own is busy. (Passing on whatever is ready made a fine-grained program take twice as long.)
 
+mod landed;
 mod lend;
 mod park;
 
 pub(crate) use park::{give_way, may_wait, ready, tell, wait_for_events, yield_and_back, yield_now};
 
+use crate::modes::{self, Modes};
 use crate::queue::Queue;
 use crate::record::Thread;
 use crate::runtime::{Runtime, Shared};
 use crate::words::token::{self, ASLEEP, Look, PARKED, Wakes};
 use crate::words::{asked, inbox, turns};
-use crate::{asks, end, record, switch, watched};
+use crate::{asks, record, switch, watched};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record};
 use chappe_plat::{back_by_jump, clock, near, process, stacks};
+use landed::{ENDED, MODES, TOLD, landed, pass_modes, take_note, whose};
 use park::{blocked, blocks, listen, number, park, unpark, wakes};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{from_ref, null};
@@ -71,6 +74,8 @@ pub(crate) struct Kernel {
     /// What it sleeps on meanwhile.
     pub bell: AtomicU32,
     near: Cell<usize>,
+    /// Its floating-point modes, while a thread with its own is away on it.
+    modes: Cell<Modes>,
 }
 
 #[repr(C, align(128))]
@@ -99,8 +104,10 @@ pub(crate) struct Proc {
     pub tid: AtomicU32,
     pub running: AtomicU64,
     pub ready: AtomicU32,
-    /// What each note says: [`TOLD`], or nothing.
-    told: usize,
+    /// What each note says besides: [`TOLD`], [`MODES`], or nothing.
+    told: Cell<usize>,
+    /// The floating-point modes that threads share, while one with its own runs.
+    shared_modes: Cell<Modes>,
     apart: Apart,
 }
 
@@ -149,7 +156,8 @@ impl Proc {
             shared,
             index,
             lone: shared.procs == 1,
-            told: if watched::sees_switches() { TOLD } else { 0 },
+            told: Cell::new(if watched::sees_switches() { TOLD } else { 0 }),
+            shared_modes: Cell::new(0),
             busy: AtomicU32::new(1),
             queue: Queue::new(),
             kernel: Cell::new(null()),
@@ -270,7 +278,7 @@ impl Proc {
         }
         let next = loop {
             match self.queue.pop() {
-                Some(next) if !asked::may_run(&next.core.control) => {}
+                Some(next) if !self.takes(next) => {}
                 next => break next,
             }
         };
@@ -282,6 +290,22 @@ impl Proc {
             }
         }
         next
+    }
+
+    /// Whether a thread whose turn it is runs. At the queue.
+    #[inline(always)]
+    fn takes(&self, next: &'static Thread) -> bool {
+        asked::is_plain(&next.core.control) || self.takes_otherwise(next)
+    }
+
+    #[cold]
+    fn takes_otherwise(&self, next: &'static Thread) -> bool {
+        // One that is suspended goes out of the queue here (S1).
+        let runs = asked::may_run(&next.core.control);
+        if runs && next.keeps_modes() {
+            self.told.set(self.told.get() | MODES);
+        }
+        runs
     }
 
     /// Now and then: timers, and what other processes have rung for. At the queue.
@@ -358,7 +382,7 @@ impl Proc {
         me.near.set(near::get::<0>());
         self.load(next);
         // SAFETY: I2: the stack was left, and the thread was in our queue.
-        let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize | self.told) };
+        let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize | self.told.get()) };
         landed::<false>(me, left);
     }
 
@@ -464,75 +488,6 @@ impl Proc {
     }
 }
 
-/// What a note says besides whose stack was left: the thread has ended.
-const ENDED: usize = 1;
-/// The sanitizer is to be told which thread goes on.
-const TOLD: usize = 2;
-
-/// On another stack than before: nobody is on the one that was left.
-#[inline(always)]
-fn landed<const FIRST: bool>(me: &'static Thread, left: usize) {
-    // A thread that begins comes mostly after one that has ended, or has begun it; the others do not.
-    if left & if FIRST { TOLD } else { ENDED | TOLD } != 0 {
-        return landed_otherwise(me, FIRST, left);
-    }
-    let proc = me.proc();
-    if FIRST {
-        take_note(proc, left)
-    } else {
-        let_go(left)
-    }
-    proc.leave();
-}
-
-/// The same after one that has ended, or under a sanitizer.
-#[inline(never)]
-fn landed_otherwise(me: &'static Thread, first: bool, left: usize) {
-    if left & TOLD != 0 {
-        watched::landed(me, first, whose(left), left & ENDED != 0);
-    }
-    let proc = me.proc();
-    take_note(proc, left);
-    proc.leave();
-}
-
-/// The thread that has left a note; none: the kernel thread.
-#[inline(always)]
-fn whose(left: usize) -> Option<&'static Thread> {
-    // SAFETY: a record, or null.
-    unsafe { ((left & !(ENDED | TOLD)) as *const Thread).as_ref() }
-}
-
-/// Nobody is on the stack any more of a thread that goes on later. A note that says nothing else.
-#[inline(always)]
-fn let_go(left: usize) {
-    // SAFETY: a record, or null.
-    if let Some(left) = unsafe { (left as *const Thread).as_ref() } {
-        // Release: I2.
-        left.off.store(1, Ordering::Release);
-    }
-}
-
-/// By the thread that comes after another: null, after none.
-#[inline(always)]
-fn take_note(proc: &Proc, left: usize) {
-    if left & ENDED != 0 {
-        bury(proc, left);
-    } else {
-        let_go(left & !TOLD);
-    }
-}
-
-/// It has ended.
-#[inline(never)]
-fn bury(proc: &Proc, left: usize) {
-    let thread = whose(left).expect("the kernel thread does not end");
-    proc.over.set(proc.over.get() + 1);
-    if end::is_over(thread) {
-        proc.put_free(thread);
-    }
-}
-
 /// The first thing that a thread does.
 pub(crate) fn begin(left: usize) {
     landed::<true>(current().expect("a thread is itself"), left);
@@ -542,8 +497,9 @@ pub(crate) fn begin(left: usize) {
 pub(crate) fn finish(me: &'static Thread) -> ! {
     let proc = me.proc();
     proc.enter();
-    let (mut nowhere, ended) = (0, from_ref(me) as usize | ENDED | proc.told);
-    if let Some(next) = proc.pick() {
+    let (mut nowhere, next) = (0, proc.pick());
+    let ended = from_ref(me) as usize | ENDED | proc.told.get();
+    if let Some(next) = next {
         proc.prepare_for(next);
         proc.load(next);
         // SAFETY: I2; we never come back.
@@ -581,6 +537,7 @@ fn run_procs(shared: &'static Shared, first: Option<&'static Proc>) {
         given: AtomicU64::new(0),
         bell: AtomicU32::new(0),
         near: Cell::new(0),
+        modes: Cell::new(0),
     };
     let mut next = first;
     while let Some(proc) = next.take().or_else(|| shared.wait_for_proc(&kernel)) {
@@ -604,8 +561,11 @@ fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
     proc.prepare_for(thread);
     proc.load(thread);
     // SAFETY: I2, the thread was in the proc's queue.
-    let left = unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get(), proc.told) };
-    if proc.told != 0 {
+    let left = unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get(), proc.told.get()) };
+    if left & MODES != 0 {
+        pass_modes(proc, left, None);
+    }
+    if proc.told.get() & TOLD != 0 {
         // SAFETY: a record, or null.
         let back = unsafe { kernel.back.get().as_ref() };
         watched::landed_at_root(back.or_else(|| whose(left)), left & ENDED != 0);

@@ -16,12 +16,13 @@
 
 use crate::asks::{Asks, Handler};
 use crate::image::Header;
+use crate::modes::Modes;
 use crate::proc::Proc;
 use crate::switch::{self, Entry};
 use crate::watched;
 use crate::words::token::EMPTY;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
-use chappe_plat::light::{Record, Waits};
+use chappe_plat::light::{Record, Waits, asked};
 use chappe_plat::{Made, sanitizer, stacks};
 use std::cell::{Cell, UnsafeCell};
 use std::io;
@@ -97,6 +98,8 @@ pub(crate) struct Thread {
     pub away: Cell<bool>,
     /// It is in use.
     pub lives: Cell<bool>,
+    /// Its floating-point modes, while it is not running, if it keeps some.
+    pub modes: Cell<Modes>,
 }
 
 const _: () = assert!(size_of::<Thread>() == 128);
@@ -113,6 +116,12 @@ impl Thread {
 
     pub fn number(&self) -> u32 {
         self.core.number
+    }
+
+    /// Whether it keeps floating-point modes of its own.
+    pub fn keeps_modes(&self) -> bool {
+        // Relaxed: set before it begins, and taken away after it has ended, by whoever comes then.
+        self.core.control.load(Ordering::Relaxed) & asked::MODES != 0
     }
 
     /// It is the next but one: its stack is fetched meanwhile, and the record of the one after it.
@@ -328,6 +337,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             pinned: Cell::new(false),
             away: Cell::new(false),
             lives: Cell::new(false),
+            modes: Cell::new(0),
         });
         // Of what it has there.
         sanitizer::is_root(at as usize..at.add(1) as usize);

@@ -2,7 +2,7 @@
 //!
 //! The compiler is told that everything changes, so it saves what is live and nothing else, mostly two or three words; what it cannot be
 //! told of (the frame pointer, and what it keeps to itself) is pushed here. Floating-point modes (MXCSR, the x87 control word, FPCR)
-//! are the kernel thread's: a thread that changes them puts them back before it waits.
+//! are left as they are: see `modes`.
 //!
 //! ```text
 //!   a thread that is not running            a thread that has not begun

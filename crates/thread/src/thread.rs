@@ -17,7 +17,7 @@ const EVENTS: u32 = (1 << 24) - 1;
 const SIGNALS: u32 = 32;
 
 /// A light thread, to be woken, stopped, interrupted, told, ended. It is this thread, and no other that has its number later: what is asked of one
-/// that has ended is refused. (Of four million threads with one number two are the same.)
+/// that has ended is refused. (Of two million threads with one number two are the same.)
 ///
 /// Each operation may come from any thread, light or not, and never waits for the other, which does what it is asked at its next *safe point*: where it
 /// waits, has waited, yields, or meets somebody at a tube without slots. So one that only computes goes on.

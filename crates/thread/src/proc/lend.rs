@@ -20,7 +20,7 @@ pub(super) fn lend(to: &'static Record, turn: Turn) -> bool {
         return false;
     }
     // Who is suspended runs for nobody: it is in no queue from here on (S1).
-    if !asked::may_run(&to.core.control) {
+    if !proc.takes(to) {
         proc.leave();
         return false;
     }

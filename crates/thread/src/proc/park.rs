@@ -238,7 +238,18 @@ pub(super) fn blocks() {
     let kernel = unsafe { &*proc.kernel.get() };
     // Relaxed: for who looks.
     proc.running.store(0, Ordering::Relaxed);
-    if !proc.shared.hand_over(proc) {
+    // M2. A kernel thread begins with the modes of the one that makes it.
+    kernel.modes.set(proc.shared_modes.get());
+    let keeps = me.keeps_modes().then(|| {
+        let own = modes::now();
+        modes::set(kernel.modes.get());
+        own
+    });
+    let handed_over = proc.shared.hand_over(proc);
+    if let Some(own) = keeps {
+        modes::set(own);
+    }
+    if !handed_over {
         // There is no kernel thread to be had: it blocks them all.
         proc.leave();
         return;
@@ -260,6 +271,11 @@ pub(super) fn blocked() {
     let kernel = unsafe { &*(me.inbox.load(Ordering::Relaxed) as *const Kernel) }; // Relaxed: as in `blocks`.
     me.near.set(near::get::<0>());
     kernel.back.set(me);
+    if me.keeps_modes() {
+        // M2.
+        me.modes.set(modes::now());
+        modes::set(kernel.modes.get());
+    }
     // SAFETY: we run on it, and it was left when it ran its first thread.
     let left = unsafe { to_root(kernel, me.sp.as_ptr(), 0) };
     landed::<false>(me, left);

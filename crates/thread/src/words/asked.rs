@@ -1,6 +1,6 @@
 //! What others ask of a thread: whoever asks only leaves word of it, and the dispatcher, or the thread itself, acts on that.
 //!
-//! The word (`Record::control`): ten flags (`chappe_plat::light::asked`), and above them how many threads have had the record before, so that an
+//! The word (`Record::control`): eleven flags (`chappe_plat::light::asked`), and above them how many threads have had the record before, so that an
 //! operation on a thread that has ended meets no other. Figure 5.10 of Synthesis has STOPME and STOPPED; `stop` adds HELD, `destroy` KILL:
 //!
 //! | STOPME | STOPPED | HELD | KILL | the thread | called |
@@ -20,7 +20,7 @@
 //! - S4: whoever asks names the thread by its generation, in the same swap: nothing is asked of the next thread that has the record.
 
 use chappe_plat::atomic::{AtomicU32, Ordering};
-use chappe_plat::light::asked::{DUE, FLAGS, GENERATION, HELD, KILL, SIGNAL, STEP, STOPME, STOPPED};
+use chappe_plat::light::asked::{DUE, FLAGS, GENERATION, HELD, KILL, MODES, SIGNAL, STEP, STOPME, STOPPED};
 
 /// An operation on a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +100,13 @@ fn stays_out(flags: u32) -> bool {
     flags & STOPME != 0 && flags & STEP == 0 && !interrupted
 }
 
+/// Of a thread whose turn it is: whether the dispatcher need not look further. At the queue.
+#[inline(always)]
+pub(crate) fn is_plain(control: &AtomicU32) -> bool {
+    // Relaxed: who asks just now is seen at the next dispatch; MODES stays as it was when the thread began.
+    control.load(Ordering::Relaxed) & (STOPME | MODES) == 0
+}
+
 /// The dispatcher has taken a thread out of its queue: whether it is to run. At the queue.
 #[inline(always)]
 pub(crate) fn may_run(control: &AtomicU32) -> bool {
@@ -121,15 +128,17 @@ fn stops(control: &AtomicU32) -> bool {
     false
 }
 
-/// The thread with the record ends: nothing more can be asked of it.
+/// The thread with the record ends: nothing more can be asked of it. It goes on for a while, with the modes that it keeps: see `modes`.
 pub(crate) fn end(control: &AtomicU32) {
     // Relaxed: the swap decides.
     let mut now = control.load(Ordering::Relaxed);
-    // AcqRel: S4. Relaxed: once more.
-    while let Err(other) =
-        control.compare_exchange(now, (now | FLAGS).wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed)
-    {
-        now = other;
+    loop {
+        let next = (now | FLAGS).wrapping_add(1) | now & MODES;
+        // AcqRel: S4. Relaxed: once more.
+        match control.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(other) => now = other,
+        }
     }
 }
 
@@ -210,6 +219,7 @@ mod tests {
         for (from, runs, to) in cases {
             let control = AtomicU32::new(from);
             // SeqCst: nobody else is here.
+            assert!(runs || !is_plain(&control), "dispatch in {from:#b}");
             assert_eq!((may_run(&control), control.load(Ordering::SeqCst)), (runs, to), "dispatch in {from:#b}");
         }
         // An interrupt that came to one that was held is run when it is resumed.
@@ -221,5 +231,13 @@ mod tests {
         end(&control);
         // SeqCst: as above.
         assert_eq!(control.load(Ordering::SeqCst), 0, "the last generation is followed by the first");
+        let control = AtomicU32::new(3 << GENERATION | MODES | SIGNAL);
+        end(&control);
+        // SeqCst: as above.
+        assert_eq!(
+            control.load(Ordering::SeqCst),
+            4 << GENERATION | MODES,
+            "one that ends keeps its modes until it is off its stack"
+        );
     }
 }
