@@ -192,6 +192,10 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, PoisonError};
+
+    /// The directory of arenas is named by the environment: tests take turns.
+    static TURN: Mutex<()> = Mutex::new(());
 
     fn ask(at: std::net::SocketAddr, what: &str) -> String {
         let mut stream = TcpStream::connect(at).unwrap();
@@ -203,6 +207,7 @@ mod tests {
 
     #[test]
     fn it_serves_files_to_many_and_stops_when_it_is_told() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = std::env::temp_dir().join(format!("chappe-http-{}", std::process::id()));
         fs::create_dir_all(dir.join("root/a b")).unwrap();
         fs::create_dir_all(dir.join("arenas")).unwrap();
@@ -243,6 +248,120 @@ mod tests {
         stop.up().unwrap();
         server.join().unwrap().unwrap();
         drop(idle);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// The process that is to serve this directory, and nothing else.
+    const SERVES: &str = "CHAPPE_HTTP_SERVES";
+    const MANY: usize = 10_000;
+
+    /// As many descriptors as it may have.
+    fn raise_descriptors() -> u64 {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a place for the limit, and then the limit.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+            limit.rlim_cur = limit.rlim_max;
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+        }
+        limit.rlim_cur
+    }
+
+    /// A line of a file of /proc: its number.
+    fn number(text: &str, name: &str) -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
+    }
+
+    /// How often the kernel has switched from a thread of the procs, or of the poller, of a process, and how many of these there are.
+    fn switches(pid: u32) -> (u64, usize) {
+        let (mut sum, mut threads) = (0, 0);
+        for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+            let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            let name = status.lines().next().unwrap();
+            if ["chappe-proc", "chappe-poll", "chappe-tick"].iter().any(|of| name.contains(of)) {
+                sum += number(&status, "voluntary_ctxt_switches:") + number(&status, "nonvoluntary_ctxt_switches:");
+                threads += 1;
+            }
+        }
+        (sum, threads)
+    }
+
+    fn resident(pid: u32) -> u64 {
+        number(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap(), "VmRSS:") * 1024
+    }
+
+    /// Asks once, and stays.
+    fn ask_and_stay(stream: &mut TcpStream) {
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let (mut said, mut part) = (Vec::new(), [0; 512]);
+        while !said.ends_with(b"<p>hello") {
+            let len = stream.read(&mut part).unwrap();
+            assert!(len > 0);
+            said.extend_from_slice(&part[..len]);
+        }
+    }
+
+    #[test]
+    #[ignore = "storm: ten thousand connections"]
+    fn ten_thousand_idle_connections_wake_nobody_and_one_is_served() {
+        if let Ok(root) = std::env::var(SERVES) {
+            raise_descriptors();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            println!(">{}", listener.local_addr().unwrap());
+            let stop = Semaphore::open("http-stop").unwrap();
+            Runtime::new(2).unwrap().run(|| serve(listener, root.into(), &stop)).unwrap();
+            return;
+        }
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        if raise_descriptors() < MANY as u64 + 100 {
+            eprintln!("not tested: ten thousand connections: this process may not have so many descriptors");
+            return;
+        }
+        let dir = std::env::temp_dir().join(format!("chappe-idle-{}", std::process::id()));
+        fs::create_dir_all(dir.join("arenas")).unwrap();
+        fs::write(dir.join("index.html"), "<p>hello").unwrap();
+        // SAFETY: nobody reads the environment meanwhile.
+        unsafe { std::env::set_var("CHAPPE_DIR", dir.join("arenas")) };
+        let stop = Semaphore::create("http-stop", 0).unwrap();
+        let name = std::thread::current().name().unwrap().to_owned();
+        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &name, "--include-ignored", "--nocapture"])
+            .env(SERVES, &dir)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = io::BufRead::lines(io::BufReader::new(server.stdout.take().unwrap()));
+        let mut lines = lines.map_while(Result::ok);
+        let at = lines.find_map(|line| line.split_once('>').map(|(_, at)| at.to_owned())).unwrap();
+        let connect = || {
+            let mut stream = TcpStream::connect(&at).unwrap();
+            ask_and_stay(&mut stream);
+            stream
+        };
+        let first = connect();
+        let before = resident(server.id());
+        let mut idle: Vec<_> = (0..MANY).map(|_| connect()).collect();
+        let each = (resident(server.id()) - before) / MANY as u64;
+        // The procs look for more for a while, and sleep then.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let (then, threads) = switches(server.id());
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        let (now, _) = switches(server.id());
+        println!("{each} bytes a connection; {} switches of {threads} threads in 3 s", now - then);
+        assert_eq!(threads, 4, "two procs, the tick, the poller");
+        assert_eq!(now, then, "no connection asks for anything, and a thread wakes up");
+        for at in [0, MANY / 2, MANY - 1] {
+            ask_and_stay(&mut idle[at]);
+        }
+        assert!(switches(server.id()).0 > now);
+        // A stack that has answered a request has touched some pages; the reads wait with one or two of them.
+        assert!(each <= 32 * 1024, "{each} bytes a connection");
+        stop.up().unwrap();
+        // The threads that wait for a request go with the process.
+        lines.for_each(drop);
+        assert!(server.wait().unwrap().success());
+        drop((first, idle));
         fs::remove_dir_all(&dir).unwrap();
     }
 }
