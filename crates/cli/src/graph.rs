@@ -4,13 +4,15 @@ mod edit;
 mod repl;
 
 use crate::args::GraphCommand;
+use crate::signals::{self, Set};
 use crate::{Failure, failed, tell, write};
 use anyhow::anyhow;
-use chappe::stream::{Graph, Kinds, Options, Report, explain, link, process};
+use chappe::stream::{Graph, Kinds, Options, Report, Stopper, explain, link, process};
 use serde_json::json;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 /// Something was late, and that was asked for.
 const LATE: u8 = 3;
@@ -23,6 +25,9 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
     match command {
         GraphCommand::Run { file, quiet, lazy, late } => {
             let graph = read(file, *lazy)?;
+            let signals = Set::of(&signals::heeded(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]));
+            // Before any thread begins: all of them leave these to the one that waits for them.
+            signals.block();
             let running = graph.run().map_err(|e| failed(anyhow!("{}: {e}", file.display())))?;
             if !quiet && !json {
                 running.on_late(|label, by| tell(format_args!("chappe: `{label}` is late by {by:.3} s")));
@@ -35,6 +40,8 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
                     false => tell(format_args!("chappe: @{part} goes on (pid {pid})")),
                 });
             }
+            let stopper = running.stopper();
+            std::thread::spawn(move || stop_when_asked(signals, &stopper));
             let labels: Vec<String> = running.graph().nodes().iter().map(|n| n.label.clone()).collect();
             let report = running.wait().map_err(|e| failed(anyhow!("{}: {e}", file.display())))?;
             after(&report, &labels, json, *quiet);
@@ -93,6 +100,18 @@ fn after(report: &Report, labels: &[String], json: bool, quiet: bool) {
     } else if !quiet || report.dropped() > 0 || report.parts.iter().any(|p| p.restarts > 0) {
         tell(shown(report).trim_end());
     }
+}
+
+/// The first signal stops the graph: its sources end, and each stage hands on what it has. Another one, or five seconds, end the process as the signal would
+/// have.
+fn stop_when_asked(signals: Set, stopper: &Stopper) {
+    let Some(came) = std::iter::repeat_with(|| signals.wait(None)).flatten().next() else { return };
+    stopper.stop();
+    if signals.wait(Some(Duration::from_secs(1))).is_none() {
+        tell("chappe: stages of the graph have not ended yet; another Ctrl-C ends them at once");
+        signals.wait(Some(Duration::from_secs(4)));
+    }
+    signals::die_by(came.signal);
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {

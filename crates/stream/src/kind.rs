@@ -330,6 +330,7 @@ impl<'a> Call<'a> {
             }
             Element::Line => Err(self.mismatch(input, "f32", "`csv` and `select` make numbers of lines")),
             Element::Record(_) => Err(self.mismatch(input, "f32", "`field NAME` takes one field of the records")),
+            Element::Packet(_) => Err(self.mismatch(input, "f32", "`cast bytes` takes packets for bytes")),
         }
     }
 

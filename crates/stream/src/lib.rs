@@ -49,7 +49,7 @@ pub use graph::{Graph, Node, Options, run};
 pub use kind::{Anew, Call, End, Kind, Kinds, Make, Plan, Planner, Role, WhenFull, Wrong};
 pub use relink::Replaced;
 pub use report::{NodeReport, QueueReport, Report, RunError};
-pub use run::Running;
+pub use run::{Running, Stopper};
 pub use seat::{Counts, LateCall};
 pub use stage::{Body, Fault, Gather, Kept, Out, Source, Stage};
 pub use types::{Block, Data, Element, Type};

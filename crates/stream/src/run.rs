@@ -349,6 +349,24 @@ pub struct Running {
     began: u64,
 }
 
+/// Stops a graph that somebody waits for: see [`Running::stopper`].
+#[derive(Clone)]
+pub struct Stopper(Arc<Floor>);
+
+impl Stopper {
+    /// As [`Running::stop`].
+    pub fn stop(&self) {
+        // Relaxed: as in `Floor::fail`.
+        self.0.stop.store(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Stopper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stopper")
+    }
+}
+
 /// A look at a queue that does not keep it open.
 type Getterless = Box<dyn Fn() -> crate::queue::Counts + Send + Sync>;
 
@@ -647,8 +665,12 @@ impl Running {
 
     /// Asks all threads to stop behind the block that they have in work.
     pub fn stop(&self) {
-        // Relaxed: as in `Floor::fail`.
-        self.floor.stop.store(1, Ordering::Relaxed);
+        self.stopper().stop();
+    }
+
+    /// What stops the graph while another thread waits for it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.floor))
     }
 
     /// Whether all threads have ended.

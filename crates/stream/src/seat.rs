@@ -274,6 +274,10 @@ impl<P: FnMut(Block) -> Result<(), Fault>> Out for Callout<'_, P> {
     fn late(&mut self, by: f64) {
         self.seat.late(by);
     }
+
+    fn is_stopped(&self) -> bool {
+        self.seat.floor.stops()
+    }
 }
 
 /// A source in its seat.

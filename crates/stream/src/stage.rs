@@ -43,6 +43,11 @@ pub trait Out {
 
     /// Says that something that had its time was late by so many seconds: the callout `late`.
     fn late(&mut self, by: f64);
+
+    /// Whether the graph is to stop: a stage that waits for something outside looks at this.
+    fn is_stopped(&self) -> bool {
+        false
+    }
 }
 
 /// Something that blocks are put into.

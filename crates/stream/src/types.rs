@@ -3,6 +3,7 @@
 //! A link carries one [`Type`]. The linker works it out from the sources on, and refuses two ends that do not agree (synthesis, chapter 8: the
 //! run-time types that the thesis leaves as a wish). Elements lie in blocks one frame behind the other.
 
+use chappe_plat::packets::Link;
 use chappe_synth::Schema;
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub enum Element {
     Line,
     /// A record of fixed size with named fields.
     Record(Arc<Schema>),
+    /// A packet of a network, with a head that says when it went by: see [`crate::node::packets`]. A block has whole packets.
+    Packet(Link),
 }
 
 impl fmt::Display for Element {
@@ -30,6 +33,7 @@ impl fmt::Display for Element {
             Element::Byte => f.write_str("bytes"),
             Element::Line => f.write_str("lines"),
             Element::Record(schema) => write!(f, "records {{{schema}}}"),
+            Element::Packet(link) => write!(f, "packets ({link})"),
         }
     }
 }
@@ -51,6 +55,11 @@ impl Type {
         Type { element: Element::F32, shape: channels, rate: Some(rate) }
     }
 
+    /// Elements that are as long as they are: there are no frames of a fixed size.
+    pub fn has_no_frames(&self) -> bool {
+        matches!(self.element, Element::Line | Element::Packet(_))
+    }
+
     /// One element a frame, and no clock.
     pub fn of(element: Element) -> Type {
         Type { element, shape: 1, rate: None }
@@ -61,7 +70,7 @@ impl Type {
         let one = match &self.element {
             Element::F32 => 4,
             Element::I16 => 2,
-            Element::Byte | Element::Line => 1,
+            Element::Byte | Element::Line | Element::Packet(_) => 1,
             Element::Record(schema) => schema.size() as usize,
         };
         one * self.shape as usize

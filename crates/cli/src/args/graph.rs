@@ -10,6 +10,9 @@ pub enum GraphCommand {
     ///
     /// The report goes to stderr: blocks, elements, what was dropped, what was late. Exits with 3 if anything was late, and --late was given.
     ///
+    /// Ctrl-C, SIGTERM and SIGHUP end the sources, and all stages hand on and write what they have; a second one ends the command at once, and so does the
+    /// first after five seconds.
+    ///
     /// JSON: {"seconds": N, "nodes": [{"label": TEXT, "blocks": N, "elements": N, "dropped": N, "late": N, "latest": N, "again": N, "says": TEXT or null,
     /// "process": TEXT or null}],
     /// "queues": [{"from": TEXT, "to": TEXT, "puts": N, "full": N, "empty": N}], "parts": [{"name": TEXT, "restarts": N, "again": N,

@@ -36,7 +36,8 @@ fn held(text: &str) -> io::Result<std::fs::File> {
 }
 
 impl Child {
-    /// Begins a program that reads `text` on its standard input. It is killed when the calling *thread* ends.
+    /// Begins a program that reads `text` on its standard input. It is killed when the calling *thread* ends. A terminal's Ctrl-C and its end are none of its
+    /// business: whoever began it hears them.
     ///
     /// # Errors
     /// The system's.
@@ -48,6 +49,11 @@ impl Child {
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::signal(libc::SIGINT, libc::SIG_IGN);
+                libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                let mut none: libc::sigset_t = std::mem::zeroed();
+                libc::sigemptyset(&raw mut none);
+                libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
                 // It may have gone before that was asked for.
                 if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
             });

@@ -19,6 +19,7 @@ pub mod mappings;
 pub mod marks;
 pub mod memory;
 pub mod near;
+pub mod packets;
 pub mod pages;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod pair;

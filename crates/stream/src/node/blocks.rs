@@ -1,6 +1,6 @@
 //! Blocks: their size, their element, their number. BufferOut and BufferIn of the thesis are `buffer` and `unbuffer`, its Probe is `probe`.
 
-use super::stage;
+use super::{packets, stage};
 use crate::kind::{Call, Kind, Plan, Wrong};
 use crate::stage::{Fault, Out, Stage};
 use crate::types::{Block, Data, Element, Type};
@@ -99,7 +99,7 @@ fn cast(call: &Call<'_>) -> Result<Plan, Wrong> {
         None => return Err(Wrong::new("`cast` needs a type: f32, i16 or bytes")),
     };
     let gives = match (&input.element, &to) {
-        (Element::Line | Element::Record(_), Element::F32 | Element::I16) => {
+        (Element::Line | Element::Record(_) | Element::Packet(_), Element::F32 | Element::I16) => {
             return Err(call.mismatch(input, "f32, i16 or bytes", "`field NAME` takes a field of records"));
         }
         (Element::Byte, Element::F32 | Element::I16) => {
@@ -140,6 +140,10 @@ impl<B: Stage> Out for Between<'_, B> {
 
     fn late(&mut self, by: f64) {
         self.out.late(by);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.out.is_stopped()
     }
 }
 
@@ -222,17 +226,28 @@ impl Stage for Probe {
 /// Frames that are dropped on purpose show as such; this one counts and says.
 struct Count {
     frame: usize,
+    /// What it counts, if that is no frames.
+    of: Element,
     frames: u64,
 }
 
 impl Stage for Count {
     fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
-        self.frames += (block.len() / self.frame) as u64;
+        self.frames += match (&self.of, &block.data) {
+            (Element::Line, Data::Bytes(bytes)) => bytes.iter().filter(|b| **b == b'\n').count() as u64,
+            (Element::Packet(_), Data::Bytes(bytes)) => packets::each(bytes).count() as u64,
+            _ => (block.len() / self.frame) as u64,
+        };
         out.put(block)
     }
 
     fn says(&self) -> Option<String> {
-        Some(format!("{} frames", self.frames))
+        let what = match self.of {
+            Element::Line => "lines",
+            Element::Packet(_) => "packets",
+            _ => "frames",
+        };
+        Some(format!("{} {what}", self.frames))
     }
 }
 
@@ -243,8 +258,8 @@ fn frame(input: &Type) -> usize {
 
 fn fixed<'a>(call: &Call<'a>) -> Result<&'a Type, Wrong> {
     let input = call.input()?;
-    if input.element == Element::Line {
-        return Err(call.mismatch(input, "frames of a fixed size", "lines have none"));
+    if input.has_no_frames() {
+        return Err(call.mismatch(input, "frames of a fixed size", "lines and packets have none"));
     }
     Ok(input)
 }
@@ -291,10 +306,10 @@ pub fn kinds() -> Vec<Kind> {
         Kind::new("probe", "", "measures how long what is behind it takes, and says it at the end", |call| {
             Ok(Plan::filter(call.input()?.clone(), || stage(Probe { blocks: 0, sum: 0, within: [0; 40] })))
         }),
-        Kind::new("count", "", "counts frames, and says how many at the end", |call| {
+        Kind::new("count", "", "counts frames, lines or packets, and says how many at the end", |call| {
             let input = call.input()?;
-            let frame = frame(input);
-            Ok(Plan::filter(input.clone(), move || stage(Count { frame, frames: 0 })))
+            let (frame, of) = (frame(input), input.element.clone());
+            Ok(Plan::filter(input.clone(), move || stage(Count { frame, of, frames: 0 })))
         }),
     ]
 }

@@ -3,7 +3,7 @@
 //! A `wav`, `file`, `raw`, `lines` or `records` with nothing before it reads; with something before it, it writes. What is read is read in whole
 //! frames, lines and records; a rest that is none is counted as dropped, or, of a text, is its last line.
 
-use super::stage;
+use super::{packets, stage};
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage};
 use crate::types::{Block, Data, Element, Type};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 /// Bytes of a block of a file without frames.
 const BYTES: usize = 8192;
 
-fn opened(path: &str, span: chappe_synth::Span) -> Result<File, Wrong> {
+pub(super) fn opened(path: &str, span: chappe_synth::Span) -> Result<File, Wrong> {
     File::open(path).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))
 }
 
-fn created(path: &str) -> Result<BufWriter<File>, Fault> {
+pub(super) fn created(path: &str) -> Result<BufWriter<File>, Fault> {
     let file = File::create(path).map_err(|e| Fault::new(format!("cannot write {path}: {e}")))?;
     Ok(BufWriter::with_capacity(65_536, file))
 }
@@ -234,6 +234,7 @@ fn records(call: &Call<'_>) -> Result<Plan, Wrong> {
 struct Print {
     frame: usize,
     text: bool,
+    packets: bool,
 }
 
 impl Stage for Print {
@@ -241,6 +242,11 @@ impl Stage for Print {
         let mut out = std::io::stdout().lock();
         match &block.data {
             Data::Bytes(bytes) if self.text => out.write_all(bytes)?,
+            Data::Bytes(bytes) if self.packets => {
+                for packet in packets::each(bytes) {
+                    writeln!(out, "{packet}")?;
+                }
+            }
             Data::Bytes(bytes) => {
                 for record in bytes.chunks(self.frame) {
                     let hex: String = record.iter().map(|b| format!("{b:02x}")).collect();
@@ -358,12 +364,13 @@ pub fn kinds() -> Vec<Kind> {
                 Ok(plan.ends(End::Passive, End::Active).anew(Anew::Here))
             },
         ),
-        Kind::new("print", "", "prints lines, and numbers a frame a line", |call| {
+        Kind::new("print", "", "prints lines, numbers a frame a line, and packets a line each", |call| {
             let input = call.input()?;
+            let packets = matches!(input.element, Element::Packet(_));
             let text = matches!(input.element, Element::Line | Element::Byte);
             let frame =
                 if matches!(input.element, Element::Record(_)) { input.frame_bytes() } else { input.shape as usize };
-            Ok(Plan::sink(move || stage(Print { frame, text })).anew(Anew::Fresh))
+            Ok(Plan::sink(move || stage(Print { frame, text, packets })).anew(Anew::Fresh))
         }),
         Kind::new("hash", "", "hashes what goes through (FNV-1a), and says it at the end", |call| {
             Ok(Plan::filter(call.input()?.clone(), || stage(Hash(0xcbf2_9ce4_8422_2325))))

@@ -15,6 +15,8 @@
 //! | [`time`] | `pace clock deadline` |
 //! | [`jack`] | `jack` |
 //! | [`midi`] | `midi` |
+//! | [`packets`] | `packets pcap` |
+//! | [`tube`] | `tube` |
 //! | [`rows`] | `where select field csv json` |
 //! | [`cook`] | `cook onlcr tabs` |
 
@@ -25,6 +27,7 @@ pub mod filters;
 pub mod jack;
 pub mod links;
 pub mod midi;
+pub mod packets;
 pub mod picture;
 pub mod resample;
 pub mod rhythm;
@@ -32,6 +35,7 @@ pub mod rows;
 pub mod sound;
 pub mod spectrum;
 pub mod time;
+pub mod tube;
 pub mod waves;
 
 use crate::kind::Kind;
@@ -53,6 +57,8 @@ pub fn all() -> Vec<Kind> {
         time::kinds(),
         jack::kinds(),
         midi::kinds(),
+        packets::kinds(),
+        tube::kinds(),
         rows::kinds(),
         cook::kinds(),
     ];

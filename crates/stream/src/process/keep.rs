@@ -340,6 +340,8 @@ impl Keeper {
         let kept = &mut self.kept[at];
         match ended {
             _ if kept.failed => {}
+            // A graph that is to stop begins nothing anew.
+            Ended::Killed(_) if self.floor.stops() => kept.ends = None,
             Ended::Exited(0) if kept.ended_well => kept.ends = None,
             Ended::Exited(0) => {
                 let why =

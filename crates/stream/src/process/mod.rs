@@ -34,7 +34,7 @@ mod counts;
 mod keep;
 mod part;
 mod split;
-mod tubes;
+pub(crate) mod tubes;
 
 pub use keep::PartReport;
 pub use part::serve;

@@ -7,6 +7,7 @@
 //! one block over, and releases its loan when the light thread comes for the next (P1): by then all calls that the block led to have returned.
 
 use super::keep::Parts;
+use crate::node::packets;
 use crate::stage::{Fault, Out, Source, Stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::atomic::{AtomicU32, Ordering};
@@ -21,13 +22,16 @@ const HEAD: usize = 8;
 /// Bytes of a record's elements, unless a frame has more.
 const BYTES: usize = 16_384;
 /// How often whoever waits at a tube looks whether it is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
+pub const LOOK: Duration = Duration::from_millis(20);
 
 /// Records that a tube has room for.
 pub const SLOTS: u32 = 16;
 
 /// Bytes of a record for such a link.
 fn room(of: &Type) -> usize {
+    if matches!(of.element, Element::Packet(_)) {
+        return packets::HEAD + packets::SNAP;
+    }
     let frame = of.frame_bytes();
     frame * (BYTES / frame).max(1)
 }
@@ -55,11 +59,20 @@ pub fn records(block: &Block, of: &Type, most: usize) -> Result<Vec<Vec<u8>>, Fa
     let mut rest = &bytes[..];
     while !rest.is_empty() {
         let mut take = rest.len().min(most);
-        if take < rest.len() && of.element == Element::Line {
-            let end = rest[..take].iter().rposition(|b| *b == b'\n');
-            take = 1 + end.ok_or_else(|| {
-                Fault(format!("a line is longer than the {most} bytes that go from one process to another at a time"))
-            })?;
+        if take < rest.len() && of.has_no_frames() {
+            let lines = of.element == Element::Line;
+            let whole = if lines {
+                rest[..take].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1)
+            } else {
+                packets::whole(&rest[..take])
+            };
+            if whole == 0 {
+                let what = if lines { "line" } else { "packet" };
+                let why =
+                    format!("a {what} is longer than the {most} bytes that go from one process to another at a time");
+                return Err(Fault(why));
+            }
+            take = whole;
         }
         records.push(record(kind, block.again, &rest[..take]));
         rest = &rest[take..];
@@ -140,6 +153,7 @@ fn hand_over(
     blocks: &tube::Sender<Result<Block, Fault>>,
     done: &tube::Receiver<()>,
     gone: &AtomicU32,
+    block: impl Fn(&[u8], bool) -> Result<Block, Fault>,
 ) {
     // Relaxed: a wish to end, which has no other data.
     while gone.load(Ordering::Relaxed) == 0 {
@@ -168,24 +182,53 @@ impl FromTube {
     /// That of a tube.
     pub fn new(name: &str, parts: Option<Arc<Parts>>) -> Result<FromTube, Fault> {
         let receiver = Tube::<[u8]>::open(name).and_then(|t| t.receiver()).map_err(Fault::new)?;
+        FromTube::with(receiver, parts, block)
+    }
+
+    /// One that makes blocks of records in its own way; of each it hears whether it comes again.
+    pub fn with(
+        receiver: Receiver<[u8]>,
+        parts: Option<Arc<Parts>>,
+        block: impl Fn(&[u8], bool) -> Result<Block, Fault> + Send + 'static,
+    ) -> Result<FromTube, Fault> {
         let (hand, blocks) = tube::bounded(1);
         let (done, over) = tube::bounded(1);
         let gone = Arc::new(AtomicU32::new(0));
         let ours = Arc::clone(&gone);
         thread::background("graph-tube", move || {
-            hand_over(&receiver, &hand, &over, &ours);
+            hand_over(&receiver, &hand, &over, &ours, block);
             drop((receiver, parts));
         })?;
         Ok(FromTube { blocks, done, busy: false, gone })
     }
 }
 
-impl Source for FromTube {
-    fn get(&mut self) -> Result<Option<Block>, Fault> {
+impl FromTube {
+    /// The last block is done with.
+    fn release(&mut self) {
         if std::mem::take(&mut self.busy) {
             // An error is: the thread has gone.
             let _ = self.done.send(());
         }
+    }
+
+    /// The next block, or `idle` if none comes for [`LOOK`].
+    pub fn get_or(&mut self, idle: impl FnOnce() -> Block) -> Result<Option<Block>, Fault> {
+        self.release();
+        match self.blocks.recv_timeout(LOOK) {
+            Ok(block) => {
+                self.busy = true;
+                block.map(Some)
+            }
+            Err(e) if e.is_timeout() => Ok(Some(idle())),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+impl Source for FromTube {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        self.release();
         match self.blocks.recv() {
             Ok(block) => {
                 self.busy = true;

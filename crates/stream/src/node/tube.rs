@@ -1,0 +1,253 @@
+//! Named tubes as ends of a graph: what goes through one, other programs in any language send and receive, and other graphs.
+//!
+//! | type of the link | a message is |
+//! |---|---|
+//! | lines | a line, without its newline |
+//! | packets | a packet, with its head ([`crate::node::packets`]) |
+//! | records | a record |
+//! | numbers, samples, bytes | as many whole frames as there is room for |
+//!
+//! A tube that is written is made if it is not there; one that is read must be. A message is released when all that its block leads to has been done
+//! up to the next queue or pump: one whose graph was killed before comes once more, to whoever receives next, and is marked so.
+//!
+//! `full=drop` gives up what finds no room, and counts its frames (of lines and packets, themselves); else the stage waits for room, also while nobody receives yet. It
+//! waits no longer when the graph is to stop, and counts what it still had. When all receivers have gone the line ends.
+
+use super::{packets, stage};
+use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
+use crate::process::tubes::{FromTube, LOOK};
+use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::types::{Block, Data, Element, Type};
+use chappe_plat::packets::Link;
+use chappe_sync::tube::named::{NotSent, Sender, Tube, TubeOptions};
+use chappe_synth::Schema;
+use std::sync::Arc;
+
+/// Bytes of a message of what has no size of its own.
+const BYTES: usize = 4096;
+
+/// Sends what comes.
+struct ToTube {
+    sender: Sender<[u8]>,
+    of: Type,
+    /// The most bytes of a message.
+    most: usize,
+    drops: bool,
+    gone: bool,
+    sent: u64,
+}
+
+/// What became of a message.
+enum Sent {
+    Well,
+    /// There is no room, and nobody waits for some.
+    Full,
+    /// Nobody receives any more.
+    Gone,
+}
+
+impl ToTube {
+    fn send(&mut self, message: &[u8], out: &dyn Out) -> Result<Sent, Fault> {
+        let mut sent = self.sender.try_send(message);
+        loop {
+            match sent {
+                Ok(()) => {
+                    self.sent += 1;
+                    return Ok(Sent::Well);
+                }
+                Err(NotSent::Full(()) | NotSent::Timeout(()) | NotSent::Interrupted(())) => {
+                    if self.drops || out.is_stopped() {
+                        return Ok(Sent::Full);
+                    }
+                    // The light threads of this proc go on meanwhile.
+                    sent = chappe_thread::block_in_place(|| self.sender.send_timeout(message, LOOK));
+                }
+                Err(NotSent::Disconnected { .. } | NotSent::Dead { .. }) => return Ok(Sent::Gone),
+                Err(e) => return Err(Fault::new(e)),
+            }
+        }
+    }
+
+    /// Sends one message, that stands for so many frames.
+    fn one(&mut self, message: &[u8], frames: usize, out: &mut dyn Out) -> Result<(), Fault> {
+        if self.gone {
+            out.drop_frames(frames as u64);
+            return Ok(());
+        }
+        match self.send(message, out)? {
+            Sent::Well => {}
+            Sent::Full => out.drop_frames(frames as u64),
+            Sent::Gone => {
+                self.gone = true;
+                out.drop_frames(frames as u64);
+                out.finish();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stage for ToTube {
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        let owned;
+        let bytes = match &block.data {
+            Data::Bytes(bytes) => bytes,
+            _ => {
+                owned = block.to_bytes();
+                &owned
+            }
+        };
+        match &self.of.element {
+            Element::Line => {
+                for line in bytes.split_inclusive(|b| *b == b'\n') {
+                    self.one(line.strip_suffix(b"\n").unwrap_or(line), 1, out)?;
+                }
+            }
+            Element::Packet(_) => {
+                let mut message = Vec::new();
+                for packet in packets::each(bytes) {
+                    let kept = packet.bytes.len().min(self.most - packets::HEAD);
+                    message.clear();
+                    packets::push(&mut message, &packets::One { bytes: &packet.bytes[..kept], ..packet });
+                    self.one(&message, 1, out)?;
+                }
+            }
+            element => {
+                let frame = self.of.frame_bytes();
+                let whole = if matches!(element, Element::Record(_)) { frame } else { self.most / frame * frame };
+                for piece in bytes.chunks(whole) {
+                    self.one(piece, piece.len() / frame, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn says(&self) -> Option<String> {
+        let gone = if self.gone { ", and then all receivers had gone" } else { "" };
+        Some(format!("{} messages{gone}", self.sent))
+    }
+}
+
+/// Gives what is received.
+struct Receives {
+    from: FromTube,
+    of: Element,
+}
+
+impl Source for Receives {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        let of = &self.of;
+        self.from.get_or(|| Block::from_bytes(of, &[]))
+    }
+}
+
+/// The block of a message.
+fn block(message: &[u8], of: &Type, name: &str) -> Result<Block, Fault> {
+    let is_whole = match of.element {
+        Element::Line => true,
+        Element::Packet(_) => packets::whole(message) == message.len(),
+        _ => message.len().is_multiple_of(of.frame_bytes()),
+    };
+    if !is_whole {
+        let why = format!("a message of {} bytes came from tube `{name}`, which are no whole {of}", message.len());
+        return Err(Fault(why));
+    }
+    let mut block = Block::from_bytes(&of.element, message);
+    if let (Element::Line, Data::Bytes(bytes)) = (&of.element, &mut block.data)
+        && bytes.last() != Some(&b'\n')
+    {
+        bytes.push(b'\n');
+    }
+    Ok(block)
+}
+
+/// The type of what is read.
+fn read_as(call: &Call<'_>) -> Result<Type, Wrong> {
+    let element = match call.choice(1, "as", &["lines", "bytes", "f32", "i16", "packets", "records"])? {
+        None | Some("lines") => Element::Line,
+        Some("f32") => Element::F32,
+        Some("i16") => Element::I16,
+        Some("packets") => {
+            let link = call.number_or(usize::MAX, "link", (0.0, 65_535.0), f64::from(Link::ETHERNET.0))?;
+            Element::Packet(Link(link as u32))
+        }
+        Some("records") => {
+            let (text, at) = call.needs_text(usize::MAX, "schema")?;
+            let schema = Schema::parse(text).map_err(|e| Wrong::at(at, format!("the schema: {}", e.message())))?;
+            Element::Record(Arc::new(schema))
+        }
+        _ => Element::Byte,
+    };
+    let of = Type::of(element);
+    if !matches!(of.element, Element::F32 | Element::I16) {
+        return Ok(of);
+    }
+    let shape = call.number_or(usize::MAX, "channels", (1.0, 65_536.0), 1.0)? as u32;
+    Ok(Type { shape, rate: call.number(usize::MAX, "rate", (1e-6, 1e9))?, ..of })
+}
+
+fn tube(call: &Call<'_>) -> Result<Plan, Wrong> {
+    let name = call.needs_text(0, "name")?.0.to_owned();
+    if call.inputs.is_empty() {
+        let of = read_as(call)?;
+        let gives = of.clone();
+        let plan = Plan::source(gives, move || {
+            let receiver = Tube::<[u8]>::open(&name).and_then(|t| t.receiver()).map_err(Fault::new)?;
+            let element = of.element.clone();
+            let from = FromTube::with(receiver, None, move |message, again| {
+                block(message, &of, &name).map(|block| Block { again, ..block })
+            })?;
+            Ok(Body::Source(Box::new(Receives { from, of: element })))
+        });
+        return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Fresh));
+    }
+    let of = call.input()?.clone();
+    let frame = of.frame_bytes();
+    let usual = match of.element {
+        Element::Packet(_) => packets::HEAD + packets::SNAP,
+        Element::Record(_) => frame,
+        _ => frame * (BYTES / frame).max(1),
+    };
+    let slots = call.number_or(usize::MAX, "slots", (1.0, 524_288.0), 64.0)? as u32;
+    let least = if matches!(of.element, Element::Packet(_)) { packets::HEAD } else { frame };
+    let size = call.number_or(usize::MAX, "size", (least as f64, 1e9), usual as f64)? as u32;
+    let drops = call.choice(usize::MAX, "full", &["wait", "drop"])? == Some("drop");
+    Ok(Plan::sink(move || {
+        let options = TubeOptions { slots, size, ..TubeOptions::default() };
+        let there = Tube::<[u8]>::open(&name).or_else(|_| Tube::open_or_create(&name, &options)).map_err(Fault::new)?;
+        let most = there.info().map_err(Fault::new)?.size as usize;
+        if most < least {
+            let why = format!("tube `{name}` has messages of {most} bytes at most, and this is {of}: {least} or more");
+            return Err(Fault(why));
+        }
+        let sender = there.sender().map_err(Fault::new)?;
+        stage(ToTube { sender, of, most, drops, gone: false, sent: 0 })
+    })
+    .anew(Anew::Fresh))
+}
+
+/// The kinds.
+pub fn kinds() -> Vec<Kind> {
+    vec![Kind::new(
+        "tube",
+        "\"NAME\" [as=lines|bytes|f32|i16|packets|records] [schema=\"...\"] [channels=1] [rate=HZ] [slots=64] [size=BYTES] [full=wait|drop]",
+        "a named tube: received from, or sent to if something leads to it (and made, if it is not there)",
+        tube,
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_is_no_whole_element_is_refused_with_its_tube() {
+        let stereo = Type::sound(2, 48_000.0);
+        let why = block(&[0; 12], &stereo, "t").unwrap_err().0;
+        assert_eq!(why, "a message of 12 bytes came from tube `t`, which are no whole f32 x 2 at 48000 Hz");
+        assert!(block(&[0; 20], &Type::of(Element::Packet(Link::ETHERNET)), "t").is_err());
+        assert_eq!(block(b"a line", &Type::of(Element::Line), "t").unwrap(), Block::bytes(b"a line\n".to_vec()));
+        assert_eq!(block(&[0; 16], &stereo, "t").unwrap().len(), 4);
+    }
+}
