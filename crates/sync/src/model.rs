@@ -24,7 +24,7 @@ mod words;
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 pub use begun::InLine;
 #[cfg(feature = "sim")]
-pub use broadcast::{CastAt, When, cast_in_words};
+pub use broadcast::{CastAt, HeardAt, Picked, When, cast_in_words};
 pub use condvars::CondvarAt;
 #[cfg(all(feature = "loom", not(feature = "sim")))]
 pub use lights::{ask, interrupt, light};

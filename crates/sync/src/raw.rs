@@ -28,6 +28,7 @@ use crate::rwlock::{self, RwLock};
 use crate::seat::process_seat;
 use crate::select::{SelectedOperation, operations};
 use crate::semaphore::Semaphore;
+use crate::tube::broadcast::Subscription;
 use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::process;
@@ -449,6 +450,22 @@ pub fn recv_chosen(
     buffer: &mut [u8],
 ) -> Result<(usize, bool), NotReceived> {
     receiver.finish_into(chosen.complete(Armed::new(&receiver.into), "receiver"), buffer)
+}
+
+/// Receives the message that was chosen at a subscription: how many bytes.
+///
+/// # Errors
+/// As [`Subscription::recv_into`]; `Disconnected` also if a publisher has come since none was there.
+///
+/// # Panics
+/// If it is another subscription than the arm's.
+#[track_caller]
+pub fn hear_chosen(
+    chosen: SelectedOperation<'_>,
+    subscription: &Subscription<[u8]>,
+    buffer: &mut [u8],
+) -> Result<usize, NotReceived> {
+    subscription.finish_into(chosen.complete(Armed::new(&subscription.heard), "subscription"), buffer)
 }
 
 /// In which of this process's arenas a receiver's tube is.

@@ -6,7 +6,7 @@ mod crash;
 
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::clock;
-use chappe_sync::model::{Actor, Came, CastAt, When, cast_in_words};
+use chappe_sync::model::{Actor, Came, CastAt, HeardAt, Picked, SemaphoreAt, When, cast_in_words};
 use crash::{Stage, stopped_in};
 use std::cell::RefCell;
 
@@ -452,6 +452,140 @@ fn a_filter_is_whole_whoever_is_killed_while_it_is_written() {
         let came = all.iter().any(|report| report.outcomes().contains_key(outcome));
         assert!(came || std::env::var_os("CRASHSIM_REPLAY").is_some(), "never came to `{outcome}`");
     }
+}
+
+/// What a subscriber does that chooses between its messages and a semaphore's units.
+#[derive(Clone, Copy)]
+enum Choice {
+    /// Only looks whether there is one of them.
+    Look,
+    /// Has one of them.
+    Pick,
+    /// Wants messages whose last digit is so much at least, from now on.
+    Want(u64),
+}
+
+use Choice::*;
+
+#[derive(Default)]
+struct Chosen {
+    begun: Vec<u64>,
+    sent: Vec<u64>,
+    got: Vec<u64>,
+    units: (u32, u32),
+    taken: u32,
+    least: u64,
+    heard_all: bool,
+}
+
+/// A subscriber with an arm that has its own test, which its publisher does not know: it does these things, and then has all there is.
+fn world_of_arms(messages: &'static [u64], acts: &'static [Choice]) -> impl Fn(&World) + Sync {
+    move |world: &World| {
+        let (stage, _) = Stage::with_blocks(world, 8, &[], 4, 24);
+        let tube = CastAt::make(stage.map, "t", 2, 2).expect("a tube");
+        let units = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
+        let chosen: Shared<RefCell<Chosen>> = world.share(RefCell::default());
+        let p = world.prepare("publisher");
+        let me = stage.member(p, "publisher");
+        let at = p.before(|| me.publishes(tube).expect("room"));
+        stage.reaper(stage.lasting(p, move || {
+            for message in messages {
+                chosen.borrow_mut().begun.push(*message);
+                assert_eq!(me.says(tube, *message, None), Came::Sent);
+                chosen.borrow_mut().sent.push(*message);
+            }
+            me.publishes_no_more(tube, at);
+            reached("publisher");
+        }));
+        let p = world.prepare("giver");
+        let _giver = stage.member(p, "giver");
+        stage.reaper(stage.lasting(p, move || {
+            chosen.borrow_mut().units.0 += 1;
+            assert!(units.up(1));
+            chosen.borrow_mut().units.1 += 1;
+        }));
+        let subscriber = world.prepare("subscriber");
+        let me = stage.member(subscriber, "subscriber");
+        let who = subscriber.before(|| me.subscribes(tube, When::Block).expect("room"));
+        stage.reaper(stage.lasting(subscriber, move || {
+            let heard = HeardAt::of(tube, who);
+            let pick = || match me.picks(&heard, units, false) {
+                Picked::Heard(Came::Message(message, _)) => {
+                    let mut chosen = chosen.borrow_mut();
+                    assert!(message % 10 >= chosen.least, "{message} is not wanted, but {} and more", chosen.least);
+                    chosen.got.push(message);
+                    true
+                }
+                Picked::Heard(Came::Gone) => false,
+                Picked::Unit => {
+                    chosen.borrow_mut().taken += 1;
+                    reached("unit");
+                    true
+                }
+                other => panic!("{other:?}"),
+            };
+            for act in acts {
+                match act {
+                    Look => assert_eq!(me.picks(&heard, units, true), Picked::Ready),
+                    Pick => _ = pick(),
+                    Want(least) => {
+                        chosen.borrow_mut().least = *least;
+                        heard.wants(*least);
+                    }
+                }
+            }
+            while pick() {}
+            chosen.borrow_mut().heard_all = true;
+            reached("subscriber");
+        }));
+        world.prepare("last").last().run(move || {
+            stage.map.recover_dead();
+            let chosen = chosen.borrow();
+            assert!(chosen.got.is_sorted(), "not in order: {:?}", chosen.got);
+            assert!(chosen.got.windows(2).all(|two| two[0] < two[1]), "one came twice: {:?}", chosen.got);
+            assert!(chosen.got.iter().all(|m| chosen.begun.contains(m)), "{:?} was never sent", chosen.got);
+            if subscriber.fate() == Fate::Killed {
+                return;
+            }
+            let missed: Vec<_> =
+                chosen.sent.iter().filter(|m| **m % 10 >= chosen.least && !chosen.got.contains(m)).collect();
+            assert!(!chosen.heard_all || missed.is_empty(), "{missed:?} never came: {:?}", chosen.got);
+            let (least, most) = (chosen.units.1, chosen.units.0);
+            let there = chosen.taken + units.value();
+            assert!((least..=most).contains(&there), "{there} units, of {least} to {most}");
+            assert!(!stage.map.anybody_waits(tube.object()), "somebody's wait bit still stands");
+        });
+    }
+}
+
+fn arms_explored(name: &str, messages: &'static [u64], acts: &'static [Choice]) {
+    let world = world_of_arms(messages, acts);
+    let all = [
+        Search::sweep(&format!("{name}_sweep")).kills(1),
+        Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(1_000),
+        Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(1_000),
+        Search::uniform(&format!("{name}_dice")).schedules(500),
+        crash::buffers(name, 300),
+    ]
+    .map(|search| search.run(&world));
+    for report in &all {
+        report.assert_clean();
+    }
+    for outcome in ["publisher", "subscriber", "unit"] {
+        let came = all.iter().any(|report| report.outcomes().contains_key(outcome));
+        assert!(came || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to `{outcome}`");
+    }
+}
+
+#[test]
+fn what_an_arm_holds_is_neither_lost_nor_comes_twice() {
+    // What is looked at stays, and is older than all that is in the tube.
+    arms_explored("held", &[11, 25, 32], &[Look, Look, Pick, Look]);
+}
+
+#[test]
+fn what_an_arm_holds_passes_the_filter_as_it_is_now() {
+    arms_explored("filtered", &[11, 25, 32, 47], &[Want(1), Look, Want(5), Pick]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod crash;
 
 use chappe_crashsim::{Process, Search, Shared, World, reached};
 use chappe_plat::clock;
-use chappe_sync::model::{Actor, Arms, End, NamedAt, PoolAt, SemaphoreAt, Share, TubeAt, Way};
+use chappe_sync::model::{Actor, Arms, CastAt, End, HeardAt, NamedAt, PoolAt, SemaphoreAt, Share, TubeAt, Way, When};
 use crash::Stage;
 use std::cell::Cell;
 
@@ -23,6 +23,8 @@ enum Kind {
     Unbounded,
     Hole,
     Record,
+    /// That all publishers of a broadcast tube have gone.
+    Ended,
 }
 
 use Kind::*;
@@ -34,16 +36,23 @@ enum Thing {
     Messages(Shared<TubeAt>),
     Holes(Shared<TubeAt>),
     Records(NamedAt),
+    Ends(Shared<HeardAt>),
 }
 
 impl Thing {
-    fn new(world: &World, stage: &Stage, pools: &mut Vec<PoolAt>, kind: Kind, name: &str) -> Thing {
+    /// A subscription is of that one.
+    fn new(world: &World, stage: &Stage, pools: &mut Vec<PoolAt>, kind: Kind, name: &str, me: &Actor) -> Thing {
         match kind {
             Unit | Barged => Thing::Units(SemaphoreAt::make(stage.map, name, 0, kind == Barged).expect("a semaphore")),
             Permit => Thing::Pool(pools.pop().expect("a pool for each")),
             Message => Thing::Messages(world.share(TubeAt::bounded(stage.map, 2))),
             Unbounded => Thing::Messages(world.share(TubeAt::unbounded(stage.map))),
             Hole => Thing::Holes(world.share(TubeAt::bounded(stage.map, 1))),
+            Ended => {
+                let tube = CastAt::make(stage.map, name, 2, 1).expect("a tube");
+                let who = me.subscribes(tube, When::Block).expect("room");
+                Thing::Ends(world.share(HeardAt::of(tube, who)))
+            }
             Record => Thing::Records(NamedAt::make(stage.map, name, 2, [false; 2], false).expect("a tube")),
         }
     }
@@ -55,6 +64,7 @@ impl Thing {
             Thing::Messages(tube) => Way::Recv(tube),
             Thing::Holes(tube) => Way::Send(tube),
             Thing::Records(tube) => Way::Get(*tube),
+            Thing::Ends(heard) => Way::Gone(heard),
         }
     }
 
@@ -68,10 +78,10 @@ impl Thing {
 fn laid(world: &World, kinds: [Kind; 2], members: u32) -> (Stage, [Thing; 2], Process, Actor, Shared<Share>) {
     let permits: Vec<u32> = kinds.iter().filter(|kind| **kind == Permit).map(|_| 1).collect();
     let (stage, mut pools) = Stage::with_blocks(world, members, &permits, 10, 32);
-    let things =
-        [("one", kinds[0]), ("two", kinds[1])].map(|(name, kind)| Thing::new(world, &stage, &mut pools, kind, name));
     let carrier = world.prepare("carrier");
     let me = stage.member(carrier, "carrier");
+    let things = [("one", kinds[0]), ("two", kinds[1])]
+        .map(|(name, kind)| carrier.before(|| Thing::new(world, &stage, &mut pools, kind, name, &me)));
     let share = world.share(Share::default());
     carrier.before(|| {
         for thing in &things {
@@ -128,7 +138,7 @@ fn led(world: &World, kinds: [Kind; 2], moves: usize) {
 
 #[test]
 fn however_often_it_is_carried_past_who_looks() {
-    let kinds = [Unit, Barged, Permit, Message, Unbounded, Hole, Record];
+    let kinds = [Unit, Barged, Permit, Message, Unbounded, Hole, Record, Ended];
     for one in kinds {
         for two in kinds {
             for moves in 1..12 {
@@ -186,16 +196,23 @@ fn explored(kinds: [Kind; 2]) {
 
 #[test]
 fn what_has_a_mark() {
-    for kinds in
-        [[Message, Message], [Unbounded, Message], [Message, Hole], [Hole, Hole], [Record, Record], [Record, Message]]
-    {
+    for kinds in [
+        [Message, Message],
+        [Unbounded, Message],
+        [Message, Hole],
+        [Hole, Hole],
+        [Record, Record],
+        [Record, Message],
+        [Ended, Ended],
+        [Message, Ended],
+    ] {
         explored(kinds);
     }
 }
 
 #[test]
 fn one_that_has_none() {
-    for kinds in [[Unit, Message], [Message, Unit], [Record, Permit], [Barged, Hole]] {
+    for kinds in [[Unit, Message], [Message, Unit], [Record, Permit], [Barged, Hole], [Unit, Ended]] {
         explored(kinds);
     }
 }
@@ -251,11 +268,13 @@ fn where_nothing_is_it_says_so() {
         let world = |world: &World| {
             let (stage, pools) = Stage::with_blocks(world, 3, &[1], 16, 32);
             let mut pools = pools;
-            let kinds = [Unit, Barged, Permit, Message, Hole];
-            let things =
-                kinds.map(|kind| Thing::new(world, &stage, &mut pools, kind, &format!("{kind:?}").to_lowercase()));
+            let kinds = [Unit, Barged, Permit, Message, Hole, Ended];
             let chooser = world.prepare("chooser");
             let me = stage.member(chooser, "chooser");
+            let things = kinds.map(|kind| {
+                let name = format!("{kind:?}").to_lowercase();
+                chooser.before(|| Thing::new(world, &stage, &mut pools, kind, &name, &me))
+            });
             let share = world.share(Share::default());
             chooser.before(|| {
                 for thing in things.iter().filter(|thing| thing.begins_with_one()) {

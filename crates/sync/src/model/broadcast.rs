@@ -1,9 +1,12 @@
 //! Broadcast tubes, for the explorer: the operations of a thread at their ends, without handles. The thread stands for its process.
 
-use super::Actor;
 use super::named::Came;
-use crate::claim::{Wish, wait_for};
+use super::{Actor, SemaphoreAt};
+use crate::claim::{Aim, Operation, Wish, wait_for};
+use crate::lull::look;
+use crate::order::Order;
 use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by};
+use crate::tube::broadcast::heard::{Heard, Test};
 use crate::tube::broadcast::place::{Mask, Shape, Terms};
 use crate::tube::broadcast::room::publish_seated;
 use crate::wait::{Parties, Patience};
@@ -37,6 +40,58 @@ impl From<Not> for Came {
             Not::Ever => Came::Gone,
             Not::Dead => Came::Dead,
         }
+    }
+}
+
+/// What a subscriber wants: messages whose last digit is so much at least.
+pub(crate) struct Least(u64);
+
+impl Test for Least {
+    fn passes(&mut self, record: &[u8]) -> bool {
+        u64::from_le_bytes(record.try_into().expect("a number")) % 10 >= self.0
+    }
+}
+
+/// A subscription as an arm of a choice, with its own test. Its publishers know nothing of that.
+pub struct HeardAt {
+    pub(crate) heard: Heard<Least>,
+    /// The entry of whoever comes and goes as its only publisher.
+    entry: Cell<Option<usize>>,
+}
+
+/// What a choice between a subscription and a semaphore came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picked {
+    /// Of the subscription, this.
+    Heard(Came),
+    /// A unit.
+    Unit,
+    /// It only looked: something is ready.
+    Ready,
+}
+
+impl HeardAt {
+    /// Of a subscription of the calling thread.
+    pub fn of(tube: CastAt, who: u32) -> HeardAt {
+        HeardAt { heard: Heard::new(Ear { cast: tube.0, who }, Least(0), 8), entry: Cell::new(None) }
+    }
+
+    /// Wants messages whose last digit is so much at least, from now on.
+    pub fn wants(&self, least: u64) {
+        self.heard.own.borrow_mut().0 = least;
+        let Ear { cast, who } = self.heard.ear;
+        cast.change(who, &least.to_le_bytes());
+        self.heard.tests_again();
+    }
+
+    /// The next message that is there for it and passes.
+    fn next(&self) -> Result<u64, Not> {
+        let mut buffer = [0; 8];
+        match self.heard.given(&mut buffer) {
+            Some(_) => {}
+            None => _ = self.heard.take(&mut buffer)?,
+        }
+        Ok(u64::from_le_bytes(buffer))
     }
 }
 
@@ -160,6 +215,36 @@ impl Actor {
             other => other,
         };
         sent.map_or_else(Came::from, |()| Came::Sent)
+    }
+
+    /// Takes a message that a subscription wants, or a unit; or only looks whether there is one. Sleeps at once if there is none.
+    pub fn picks(&self, heard: &HeardAt, semaphore: SemaphoreAt, looks: bool) -> Picked {
+        let (arms, who): ([&dyn Operation; 2], _) = ([&heard.heard, &semaphore], self.only());
+        let aim = if looks { Aim::Look } else { Aim::Take };
+        let found = look(&arms, &who, Order::new(2, true), aim).expect("both are there");
+        let found = found.unwrap_or_else(|| {
+            let budget = Cell::new(0);
+            let patience = sleeper(&budget);
+            let wish = Wish { aim, ..Wish::to_take(None, &patience) };
+            wait_for(&who, &arms, wish).expect("both are there")
+        });
+        match found.0 {
+            _ if looks => Picked::Ready,
+            0 => Picked::Heard(heard.next().map_or_else(Came::from, |m| Came::Message(m, false))),
+            _ => Picked::Unit,
+        }
+    }
+
+    /// Comes, or goes, as the only publisher of a subscription's tube.
+    pub(super) fn ends(&self, heard: &HeardAt, gone: bool) -> bool {
+        let cast = heard.heard.ear.cast;
+        if gone {
+            let at = heard.entry.take().or_else(|| cast.enter(&cast.map.admin(), self.owner()).ok()).expect("room");
+            cast.leave(at, self.owner(), true);
+        } else {
+            heard.entry.set(cast.enter(&cast.map.admin(), self.owner()).ok());
+        }
+        true
     }
 
     /// Takes a subscription's next message, sleeping at once if there is none now, until `deadline`.

@@ -1,6 +1,6 @@
 //! Operations on objects of every kind, for the explorer: given, taken, and chosen among, with a default.
 
-use super::{Actor, NamedAt, PoolAt, SemaphoreAt, TubeAt};
+use super::{Actor, HeardAt, NamedAt, PoolAt, SemaphoreAt, TubeAt};
 use crate::claim::{Aim, Collected, Mark, Operation, Refused, Taken, Wish, wait_for};
 use crate::lull::{look, lull};
 use crate::order::Order;
@@ -12,6 +12,7 @@ use crate::wait::{Arm, Grant, Parties, Party, Patience};
 use chappe_arena::{Map, Place};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 
 /// An arm of a choice.
 #[derive(Clone, Copy)]
@@ -26,23 +27,42 @@ pub enum Way<'t> {
     Send(&'t TubeAt),
     /// A message of a named tube.
     Get(NamedAt),
+    /// That all publishers of a subscription's tube have gone.
+    Gone(&'t HeardAt),
+}
+
+/// An arm, in a box or where it is kept.
+enum Armed<'t> {
+    Own(Box<dyn Operation + 't>),
+    Lent(&'t dyn Operation),
+}
+
+impl<'t> Deref for Armed<'t> {
+    type Target = dyn Operation + 't;
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Armed::Own(arm) => &**arm,
+            Armed::Lent(arm) => *arm,
+        }
+    }
 }
 
 impl<'t> Way<'t> {
-    fn operation(&self) -> Box<dyn Operation + 't> {
-        match *self {
+    fn operation(&self) -> Armed<'t> {
+        Armed::Own(match *self {
             Way::Down(semaphore) => Box::new(semaphore),
             Way::Acquire(pool) => Box::new(pool),
             Way::Recv(tube) => Box::new(In(tube.tube())),
             Way::Send(tube) => Box::new(Out(tube.tube())),
             Way::Get(tube) => Box::new(arms::In(tube.pipe())),
-        }
+            Way::Gone(heard) => return Armed::Lent(&heard.heard),
+        })
     }
 }
 
 /// An arm, and what happens after each look at it.
 struct Watched<'w> {
-    arm: Box<dyn Operation + 'w>,
+    arm: Armed<'w>,
     seen: &'w dyn Fn(),
 }
 
@@ -136,12 +156,15 @@ impl Actor {
                 let mut buffer = [MaybeUninit::new(0); 8];
                 _ = arms::recv_taken(&tube.pipe(), taken, &mut buffer);
             }
-            Way::Down(_) | Way::Acquire(_) => {}
+            Way::Down(_) | Way::Acquire(_) | Way::Gone(_) => {}
         }
     }
 
     /// Takes one, if one is there.
     pub fn take_share(&self, way: &Way<'_>, share: &Share) -> bool {
+        if let Way::Gone(heard) = way {
+            return self.ends(heard, false);
+        }
         let Ok(taken) = way.operation().attempt(&self.who.main) else { return false };
         share.0.set(Some(taken));
         self.complete(way, taken);
@@ -159,6 +182,7 @@ impl Actor {
             }
             Way::Recv(tube) => _ = tube.try_send(7),
             Way::Send(tube) => _ = tube.try_recv(),
+            Way::Gone(heard) => _ = self.ends(heard, true),
             Way::Get(tube) => _ = arms::try_send(&tube.pipe(), self.who.main.member as u16, &7u64.to_le_bytes()),
         }
     }

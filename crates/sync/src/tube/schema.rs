@@ -24,6 +24,15 @@ impl Parsed {
         let size = size.ok_or_else(|| TubeError::Schema { what: what() })?;
         Ok(Parsed { text: text.to_owned(), size, hash: chappe_arena::hash(text).max(1) })
     }
+
+    /// Refuses the tube of this name, which has other fields, or none.
+    pub fn check(&self, name: String, has: Option<String>) -> Result<(), TubeError> {
+        if has.as_deref() == Some(&self.text) {
+            return Ok(());
+        }
+        let has = has.map_or_else(|| "no schema".to_owned(), |text| format!("`{text}`"));
+        Err(TubeError::OtherShape { name, has, wanted: format!("`{}`", self.text) })
+    }
 }
 
 #[cfg(feature = "synth")]

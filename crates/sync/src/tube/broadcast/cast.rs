@@ -202,6 +202,11 @@ impl<'m> Cast<'m> {
         self.head.changes.load(Ordering::SeqCst) // SeqCst: I4.
     }
 
+    /// How many times a publisher has come.
+    pub fn came(&self) -> u32 {
+        self.head.had.load(Ordering::SeqCst) // SeqCst: I2.
+    }
+
     fn changed(&self) {
         self.head.changes.fetch_add(1, Ordering::SeqCst); // SeqCst: I4.
     }

@@ -6,7 +6,7 @@ use super::made::name_of;
 use super::place::Mask;
 use super::room::publish_seated;
 use super::route::{Own, Router};
-use crate::claim::{Refused, Wish, wait_for};
+use crate::claim::{Refused, Taken, Wish, wait_for};
 use crate::handle::Handle;
 use crate::patience::{Until, patience};
 use crate::seat::{seat, watched};
@@ -241,11 +241,10 @@ impl Publisher<[u8]> {
 /// It is an arm of a choice, too ([`Select::recv_on`](crate::Select::recv_on), [`select!`](crate::select!)): ready for a message that it wants, which is
 /// there, and when all publishers have gone. What its filter does not want is dropped on the way, and makes nothing ready.
 pub struct Subscription<T: ?Sized> {
-    pub(crate) heard: Heard,
+    pub(crate) heard: Heard<Own>,
     cast: Mapped,
     owner: u64,
     who: u32,
-    incarnation: u64,
     /// How many deaths of publishers it was told of.
     told: Cell<u32>,
     _handle: Handle,
@@ -261,7 +260,7 @@ impl<T: ?Sized> std::fmt::Debug for Subscription<T> {
 
 impl<T: ?Sized> Drop for Subscription<T> {
     fn drop(&mut self) {
-        if process::incarnation() == self.incarnation {
+        if self.heard.is_here() {
             // As where a publisher goes.
             let _: Result<(), ArenaError> = seat(self.cast.map, |_| ());
             self.cast.unsubscribe(self.who, self.owner);
@@ -276,7 +275,6 @@ impl<T: ?Sized> Subscription<T> {
             cast,
             owner,
             who,
-            incarnation: process::incarnation(),
             told: Cell::new(told),
             heard: Heard::new(Ear { cast, who }, own, size),
             _handle: handle,
@@ -334,7 +332,7 @@ impl<T: ?Sized> Subscription<T> {
             let tube = name_of(&self.cast);
             return Err(NotReceived::Buffer { tube, has: buffer.len(), wanted: size });
         }
-        if let Some(len) = self.heard.given(buffer, self.incarnation) {
+        if let Some(len) = self.heard.given(buffer) {
             return Ok(len);
         }
         self.got(buffer, until).map_err(|fault| {
@@ -355,7 +353,7 @@ impl<T: ?Sized> Subscription<T> {
 
     fn got(&self, buffer: &mut [u8], until: Until) -> Result<usize, Fault> {
         let cast = &self.cast;
-        if !process::is_incarnation(self.incarnation as u32) {
+        if !self.heard.is_here() {
             return Err(Fault::Inherited);
         }
         match self.heard.take(buffer) {
@@ -416,7 +414,7 @@ impl<T: Record + ?Sized> Subscription<T> {
 
     /// What a choice has taken by this end. None: all publishers have gone.
     pub(crate) fn finish(&self) -> Option<T::Owned> {
-        self.heard.taken(self.incarnation, as_owned::<T>)
+        self.heard.taken(as_owned::<T>)
     }
 
     /// Receives the next message that it wants; waits while there is none. No allocation but for what it returns, no system call while there is
@@ -466,6 +464,19 @@ fn as_owned<T: Record + ?Sized>(bytes: &[u8]) -> T::Owned {
 }
 
 impl Subscription<[u8]> {
+    /// What a choice has taken by this end, in a buffer that has room for it.
+    pub(crate) fn finish_into(&self, taken: Option<Taken>, buffer: &mut [u8]) -> Result<usize, NotReceived> {
+        let tube = || name_of(&self.cast);
+        if taken.is_none() {
+            return Err(NotReceived::Dead { tube: tube() });
+        }
+        match self.get(buffer, Until::Now) {
+            // A publisher has come since: what was chosen is that there was none.
+            Err(NotReceived::Empty) => Err(NotReceived::Disconnected { tube: tube() }),
+            got => got,
+        }
+    }
+
     /// Receives into a buffer, which has room for the longest message: how many bytes.
     ///
     /// # Errors
@@ -482,6 +493,14 @@ impl Subscription<[u8]> {
     #[inline]
     pub fn try_recv_into(&self, buffer: &mut [u8]) -> Result<usize, NotReceived> {
         self.get(buffer, Until::Now)
+    }
+
+    /// As `recv_into`, waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// As `recv_into`, and `Timeout`.
+    pub fn recv_into_timeout(&self, buffer: &mut [u8], timeout: Duration) -> Result<usize, NotReceived> {
+        self.get(buffer, Until::after(timeout))
     }
 
     /// As `recv_into`, waiting at most until `deadline`.

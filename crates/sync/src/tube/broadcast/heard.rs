@@ -2,33 +2,63 @@
 //!
 //! An attempt takes the next message that passes out of the tube and holds it; what does not pass (it was sent before the publishers had
 //! taken in the filter, or its parameters were others then) is dropped on the way. The held message is the subscription's: the choice that took it
-//! completes with it, and if that never happens the next receive gets it, so none is lost. Only the thread that has the subscription
-//! takes from it.
+//! completes with it, and if that never happens (it only looked) the next receive gets it, so none is lost. Only the thread that has the
+//! subscription takes from it; a forked child does not.
 //!
 //! - H1: while a message is held, it is older than all that are in the tube for this subscription.
 //! - H2: a held message passes the filter with the parameters as they are: a change of these tests it again.
+//! - H3: two looks that find the same mark, and nothing, had nothing in between: messages are claimed by a number that only grows, and all
+//!   publishers have gone only until another comes, which is counted.
+//!
+//! A death: what is held lies in the subscriber's own memory, and goes with its subscription.
+//!
+//! Explored: `tests/crash_broadcast.rs` (H1, H2, deaths), `tests/crash_lull.rs` (H3).
 
 use super::cast::{Ear, Not};
-use super::route::Own;
 use crate::claim::{Collected, Mark, Operation, Refused, Taken};
 use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{Map, Place};
+#[cfg(not(feature = "sim"))]
 use chappe_plat::process;
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 
+/// What a subscriber tests records with.
+pub(crate) trait Test {
+    /// Whether it wants a record.
+    fn passes(&mut self, record: &[u8]) -> bool;
+}
+
 /// A subscription's end, with its own test and room for a message.
-pub(crate) struct Heard {
-    pub(super) ear: Ear,
-    pub(super) own: RefCell<Own>,
+pub(crate) struct Heard<T> {
+    pub(crate) ear: Ear,
+    pub(crate) own: RefCell<T>,
+    #[cfg(not(feature = "sim"))]
+    incarnation: u64,
     /// How long the message is that lies in `buffer`.
     held: Cell<Option<usize>>,
     buffer: RefCell<Vec<u8>>,
 }
 
-impl Heard {
-    pub(super) fn new(ear: Ear, own: Own, size: usize) -> Heard {
-        Heard { ear, own: RefCell::new(own), held: Cell::new(None), buffer: RefCell::new(vec![0; size]) }
+impl<T: Test> Heard<T> {
+    pub(crate) fn new(ear: Ear, own: T, size: usize) -> Heard<T> {
+        Heard {
+            ear,
+            own: RefCell::new(own),
+            #[cfg(not(feature = "sim"))]
+            incarnation: process::incarnation(),
+            held: Cell::new(None),
+            buffer: RefCell::new(vec![0; size]),
+        }
+    }
+
+    /// Whether this is the process that subscribed. (The explorer's do not fork.)
+    #[inline]
+    pub(super) fn is_here(&self) -> bool {
+        #[cfg(feature = "sim")]
+        return true;
+        #[cfg(not(feature = "sim"))]
+        process::is_incarnation(self.incarnation as u32)
     }
 
     pub(super) fn is_held(&self) -> bool {
@@ -47,7 +77,7 @@ impl Heard {
 
     /// Takes the next message that is there and passes its own test.
     #[inline]
-    pub(super) fn take(&self, buffer: &mut [u8]) -> Result<usize, Not> {
+    pub(crate) fn take(&self, buffer: &mut [u8]) -> Result<usize, Not> {
         loop {
             let room = std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>];
             // SAFETY: only what was written is written there.
@@ -60,9 +90,9 @@ impl Heard {
 
     /// The message that is held, in another buffer. In a forked child there is none: it is the parent's.
     #[inline]
-    pub(super) fn given(&self, buffer: &mut [u8], incarnation: u64) -> Option<usize> {
+    pub(crate) fn given(&self, buffer: &mut [u8]) -> Option<usize> {
         let len = self.held.get()?;
-        process::is_incarnation(incarnation as u32).then(|| {
+        self.is_here().then(|| {
             self.held.set(None);
             buffer[..len].copy_from_slice(&self.buffer.borrow()[..len]);
             len
@@ -70,17 +100,17 @@ impl Heard {
     }
 
     /// The message that is held, as something else.
-    pub(super) fn taken<R>(&self, incarnation: u64, make: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    pub(super) fn taken<R>(&self, make: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let len = self.held.get()?;
-        process::is_incarnation(incarnation as u32).then(|| {
+        self.is_here().then(|| {
             self.held.set(None);
             make(&self.buffer.borrow()[..len])
         })
     }
 
     /// The parameters are others: H2.
-    #[cfg(feature = "synth")]
-    pub(super) fn tests_again(&self) {
+    #[cfg(any(feature = "synth", feature = "sim"))]
+    pub(crate) fn tests_again(&self) {
         if let Some(len) = self.held.get()
             && !self.own.borrow_mut().passes(&self.buffer.borrow()[..len])
         {
@@ -98,7 +128,7 @@ impl Heard {
     }
 }
 
-impl Arm for Heard {
+impl<T: Test> Arm for Heard<T> {
     fn map(&self) -> &'static Map {
         self.ear.map()
     }
@@ -117,8 +147,12 @@ impl Arm for Heard {
     }
 }
 
-impl Operation for Heard {
+impl<T: Test> Operation for Heard<T> {
     fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+        #[cfg(not(feature = "sim"))]
+        if !self.is_here() {
+            return Err(Refused::Inherited(0));
+        }
         if !self.ear.cast.is_live() {
             return Err(Refused::Dead(0));
         }
@@ -132,18 +166,26 @@ impl Operation for Heard {
     fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
         Collected::Nudged
     }
+    /// It takes the message all the same, and holds it.
+    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
+        match self.attempt(me) {
+            Ok(_) => Ok(true),
+            Err(Refused::NoneFree) => Ok(false),
+            Err(why) => Err(why),
+        }
+    }
+    #[cfg(not(feature = "sim"))]
     fn revive(&self) -> bool {
         self.ear.revive()
     }
-    /// Nobody else takes from it: what is there stays, unless a later message overwrites it, which `claimed` shows, or publishers come and go,
-    /// which `changes` shows.
+    /// H3. Nobody else takes from it: what is there stays, unless a later message overwrites it.
     fn mark(&self, _me: &Party) -> Mark {
         let cast = &self.ear.cast;
-        let (claimed, changes) = (cast.ring.claimed(), cast.changes());
+        let (claimed, came) = (cast.ring.claimed(), cast.came());
         if self.is_held() || !cast.is_live() || cast.is_ready(self.ear.who) {
             return Mark::Something;
         }
-        Mark::Nothing(claimed ^ u64::from(changes).rotate_left(32))
+        Mark::Nothing(claimed ^ u64::from(came).rotate_left(32))
     }
     fn is_tube(&self) -> bool {
         true

@@ -285,6 +285,17 @@ impl<T: Record + ?Sized> Broadcast<T> {
         Broadcast::checked(Handle::open(ObjectKind::Broadcast, name)?, None)
     }
 
+    /// Opens a tube by name whose messages have these fields.
+    ///
+    /// # Errors
+    /// `OtherShape` if they have others, or none are said; `Schema`: the text makes no sense; else as [`Broadcast::open`].
+    pub fn open_of(name: &str, schema: &str) -> Result<Broadcast<T>, TubeError> {
+        let wanted = Parsed::new(schema)?;
+        let tube = Broadcast::open(name)?;
+        wanted.check(tube.name(), tube.schema()?)?;
+        Ok(tube)
+    }
+
     /// Makes a tube by name, and its arena, with room for it, if need be.
     ///
     /// # Errors

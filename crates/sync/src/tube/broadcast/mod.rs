@@ -32,14 +32,13 @@
 //! Paper: synthesis, 3.2.3 and 5.2; nix-semaphores-tubes, 3.
 
 pub(crate) mod cast;
+pub(crate) mod heard;
 pub(crate) mod place;
 pub(crate) mod ring;
 pub(crate) mod room;
 
 #[cfg(not(feature = "sim"))]
 mod ends;
-#[cfg(not(feature = "sim"))]
-mod heard;
 #[cfg(not(feature = "sim"))]
 mod made;
 #[cfg(not(feature = "sim"))]

@@ -9,6 +9,7 @@
 //! One of another user (by whom the process belongs to) is interpreted only, and may have so many operations.
 
 use super::cast::Mapped;
+use super::heard::Test;
 use super::made::Subscribe;
 use super::place::{MOST_TEXT, Mask};
 use crate::tube::named::TubeError;
@@ -99,10 +100,10 @@ fn fits(text: &[u8]) -> Result<(), TubeError> {
 
 #[cfg(not(feature = "synth"))]
 mod without {
-    use super::{Mapped, Mask, Subscribe, TubeError, View, fits};
+    use super::{Mapped, Mask, Subscribe, Test, TubeError, View, fits};
 
     /// A subscriber's own test: there is none.
-    pub(in super::super) struct Own;
+    pub(crate) struct Own;
 
     impl Own {
         pub fn new(_cast: &Mapped, how: &Subscribe) -> Result<Own, TubeError> {
@@ -112,7 +113,10 @@ mod without {
         pub fn text(&self) -> &[u8] {
             &[]
         }
-        pub fn passes(&mut self, _record: &[u8]) -> bool {
+    }
+
+    impl Test for Own {
+        fn passes(&mut self, _record: &[u8]) -> bool {
             true
         }
     }
@@ -132,7 +136,7 @@ mod without {
 
 #[cfg(feature = "synth")]
 mod with {
-    use super::{MOST_TEXT, Mapped, Mask, Subscribe, TubeError, View, fits};
+    use super::{MOST_TEXT, Mapped, Mask, Subscribe, Test, TubeError, View, fits};
     use crate::tube::schema::wrong;
     use chappe_plat::{dir, process, thread};
     use chappe_synth::{
@@ -185,7 +189,7 @@ mod with {
     }
 
     /// A subscriber's own test.
-    pub(in super::super) struct Own {
+    pub(crate) struct Own {
         text: Vec<u8>,
         filter: Option<Filter>,
     }
@@ -246,9 +250,11 @@ mod with {
             (filter.params, self.text) = (all, text);
             Ok(&self.text)
         }
+    }
 
+    impl Test for Own {
         #[inline]
-        pub fn passes(&mut self, record: &[u8]) -> bool {
+        fn passes(&mut self, record: &[u8]) -> bool {
             match &mut self.filter {
                 None => true,
                 Some(filter) => record.len() >= filter.size && filter.evaluator.test(record),

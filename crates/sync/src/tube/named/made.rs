@@ -405,17 +405,8 @@ impl<T: Record + ?Sized> Tube<T> {
     pub fn open_of(name: &str, schema: &str) -> Result<Tube<T>, TubeError> {
         let schema = Parsed::new(schema)?;
         let tube = Tube::open(name)?;
-        tube.has_schema(&schema)?;
+        schema.check(tube.name(), tube.schema()?)?;
         Ok(tube)
-    }
-
-    fn has_schema(&self, wanted: &Parsed) -> Result<(), TubeError> {
-        let has = self.schema()?.unwrap_or_default();
-        if has == wanted.text {
-            return Ok(());
-        }
-        let of = |text: &str| if text.is_empty() { "no schema".to_owned() } else { format!("`{text}`") };
-        Err(TubeError::OtherShape { name: self.name(), has: of(&has), wanted: of(&wanted.text) })
     }
 
     fn described(name: &str, options: &TubeOptions, schema: &str, or_open: bool) -> Result<Tube<T>, TubeError> {
@@ -435,7 +426,7 @@ impl<T: Record + ?Sized> Tube<T> {
             &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make_of(map, admin, name, shape, hash, text);
         let handle = Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, or_open, make)?;
         let tube = Tube::checked(handle, or_open.then_some(shape), plain::<T>()?)?;
-        tube.has_schema(&schema)?;
+        schema.check(tube.name(), tube.schema()?)?;
         Ok(tube)
     }
 
