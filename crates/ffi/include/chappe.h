@@ -13,7 +13,7 @@
  *     -ETIMEDOUT        of what waits only so long: not in time
  *     -EINTR            a signal was handled, or the wait was interrupted: of what says so alone
  *     -EIDRM            the object was removed, or its arena was
- *     -EPIPE            a tube's other end has gone, or died
+ *     -EPIPE            a tube's other end has gone, or died; all publishers of a broadcast tube have
  *     -ECONNRESET       all senders of a tube have gone, and one died, or did not close its sender: told once, then -EPIPE
  *     -ENOTRECOVERABLE  a mutex or readers-writer lock was condemned
  *     -EDEADLK          the thread has the mutex or readers-writer lock already
@@ -46,7 +46,7 @@
  * CHAPPE_FOREVER is for ever. A call that is to wait 0 nanoseconds tries, and answers -ETIMEDOUT.
  *
  * Threads. Everything may be called by any thread. A handle of a semaphore, pool, lock or condition variable, and an end of a private
- * tube, may be used by any number of threads at once; an end of a named tube by one at a time. One thread at a time waits with an
+ * tube, may be used by any number of threads at once; an end of a named tube, a publisher and a subscription by one at a time. One thread at a time waits with an
  * interrupt, which any other may raise.
  *
  * Ends of threads. A thread's last functions (destructors of pthread_key_create(3)) and those of the process (atexit(3)) may find that
@@ -96,7 +96,10 @@
 #include "chappe/words.h"
 #include "chappe/sender.h"
 #include "chappe/receiver.h"
+#include "chappe/publisher.h"
+#include "chappe/subscription.h"
 #include "chappe/choice.h"
 #include "chappe/tube.h"
+#include "chappe/broadcast.h"
 
 #endif

@@ -1,6 +1,7 @@
 //! Choice: exactly one of several operations, whichever can be done first.
 //!
-//! An arm consumes a wake-up, takes a permit, locks a readers-writer lock, sends a record, receives one, or waits until a descriptor can be read or written.
+//! An arm consumes a wake-up, takes a permit, locks a readers-writer lock, sends a record, receives one, receives a message that a subscription
+//! wants, or waits until a descriptor can be read or written.
 //! Exactly one arm happens; the others are as if they had not been there. In each object the choice waits in the order of arrival; of
 //! several arms that are ready each is as likely, unless CHAPPE_BIASED. The same object may occur more than once, both ends of a tube
 //! too; private and named objects may be mixed, those of two different arenas may not. The index that is answered is that of the
@@ -19,6 +20,7 @@ use crate::receiver::{ReceivingEnd, chappe_receiver};
 use crate::rwlock::{Shared, chappe_rwlock, locked};
 use crate::semaphore::chappe_semaphore;
 use crate::sender::{SendingEnd, chappe_sender};
+use crate::subscription::{Hearing, chappe_subscription};
 use chappe::raw::{self, Armed};
 use chappe::{Pool, SelectError, SelectedOperation, Semaphore};
 use std::ffi::{c_int, c_void};
@@ -44,6 +46,8 @@ pub const CHAPPE_ARM_BORROW: c_int = 7;
 pub const CHAPPE_ARM_READ: c_int = 8;
 /// Locks a `chappe_rwlock` to write.
 pub const CHAPPE_ARM_WRITE: c_int = 9;
+/// Receives a message at a `chappe_subscription`: one that its filter wants.
+pub const CHAPPE_ARM_SUBSCRIPTION: c_int = 10;
 
 /// A flag: of several arms that are ready the first in the array happens.
 pub const CHAPPE_BIASED: u32 = 1;
@@ -57,7 +61,7 @@ pub struct chappe_arm {
     pub kind: c_int,
     /// Of CHAPPE_ARM_READABLE and CHAPPE_ARM_WRITABLE: the descriptor.
     pub descriptor: c_int,
-    /// The handle of the semaphore, pool, lock, sender or receiver.
+    /// The handle of the semaphore, pool, lock, sender, receiver or subscription.
     pub object: *mut c_void,
     /// The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed, or locked: where the record is, or
     /// the data.
@@ -111,6 +115,18 @@ pub extern "C" fn chappe_arm_send(sender: *mut chappe_sender, record: *const c_v
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_arm_recv(receiver: *mut chappe_receiver, to: *mut c_void, room: usize) -> chappe_arm {
     chappe_arm { object: receiver.cast(), data: to, size: room, ..arm(CHAPPE_ARM_RECV) }
+}
+
+/// An arm that receives a message that a subscription wants into `to`, which must have room for the longest. It is ready when such a
+/// message is there, and when all publishers have gone: then `result` is -EPIPE, or -ECONNRESET, once, if one of them did not end well.
+/// What the filter does not want is dropped on the way. With CHAPPE_LOOK a message may be set aside, for the next receive.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_arm_subscription(
+    subscription: *mut chappe_subscription,
+    to: *mut c_void,
+    room: usize,
+) -> chappe_arm {
+    chappe_arm { object: subscription.cast(), data: to, size: room, ..arm(CHAPPE_ARM_SUBSCRIPTION) }
 }
 
 /// An arm that borrows a record, to look at it in place: `data` says where it is, `result` how long it is, and
@@ -170,6 +186,11 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
             end.arm()
         }
         CHAPPE_ARM_BORROW => handle::get::<ReceivingEnd>(arm.object.cast())?.arm_to_borrow()?,
+        CHAPPE_ARM_SUBSCRIPTION => {
+            let end = handle::get::<Hearing>(arm.object.cast())?;
+            end.check(input::buffer(arm.data, arm.size)?.len())?;
+            end.arm()
+        }
         CHAPPE_ARM_READ => handle::get::<Shared>(arm.object.cast())?.lock.__read_arm(),
         CHAPPE_ARM_WRITE => handle::get::<Shared>(arm.object.cast())?.lock.__write_arm(),
         CHAPPE_ARM_READABLE | CHAPPE_ARM_WRITABLE if arm.descriptor < 0 => {
@@ -207,6 +228,11 @@ fn finished(arm: &chappe_arm, chosen: SelectedOperation<'_>) -> Answer<Ended> {
             let end = handle::get::<ReceivingEnd>(arm.object.cast())?;
             let (len, again) = end.finish(chosen, input::buffer(arm.data, arm.size)?)?;
             return Ok(Ended { result: len as isize, again, borrowed: None });
+        }
+        CHAPPE_ARM_SUBSCRIPTION => {
+            let end = handle::get::<Hearing>(arm.object.cast())?;
+            let len = end.finish(chosen, input::buffer(arm.data, arm.size)?)?;
+            return Ok(Ended { result: len as isize, ..Ended::default() });
         }
         CHAPPE_ARM_BORROW => {
             let (at, len, again) = handle::get::<ReceivingEnd>(arm.object.cast())?.finish_borrowing(chosen)?;

@@ -434,7 +434,7 @@ impl<M> Coded for named::NotSent<M> {
             named::NotSent::Interrupted(_) => libc::EINTR,
             named::NotSent::Disconnected { .. } => libc::EPIPE,
             named::NotSent::Dead { .. } => libc::EIDRM,
-            named::NotSent::TooLong { .. } => libc::EMSGSIZE,
+            named::NotSent::TooLong { .. } | named::NotSent::TooShort { .. } => libc::EMSGSIZE,
             named::NotSent::Lost { .. } => libc::ESTALE,
             named::NotSent::Inherited { .. } => libc::EPERM,
             named::NotSent::Arena { source, .. } => source.code(),

@@ -17,6 +17,8 @@ const NAME: usize = 47 + 1 + 47;
 const TEXT: usize = 255;
 /// Of a schema.
 const SCHEMA: usize = 65_535;
+/// Of a filter: more than a tube stores, so that the library says what is wrong with one that is too long.
+const FILTER: usize = 4095;
 
 fn at<T>(place: *const T) -> Answer<()> {
     if place.is_null() {
@@ -139,6 +141,11 @@ pub fn text<'a>(text: *const c_char) -> Answer<&'a str> {
 /// A schema, if there is one.
 pub fn schema_if<'a>(what: *const c_char) -> Answer<Option<&'a str>> {
     if what.is_null() { Ok(None) } else { text_of(what, SCHEMA).map(Some) }
+}
+
+/// A filter, if there is one.
+pub fn filter_if<'a>(what: *const c_char) -> Answer<Option<&'a str>> {
+    if what.is_null() { Ok(None) } else { text_of(what, FILTER).map(Some) }
 }
 
 /// Any other text, if there is one.

@@ -18,6 +18,7 @@
 #![allow(non_camel_case_types, reason = "C's names")]
 
 mod arena;
+mod broadcast;
 mod choice;
 mod condvar;
 mod counter;
@@ -40,12 +41,14 @@ mod permit;
 mod plan9;
 mod pool;
 mod process;
+mod publisher;
 mod receiver;
 mod rwlock;
 mod schema;
 mod semaphore;
 mod sender;
 mod stdio;
+mod subscription;
 mod thread;
 mod tube;
 mod words;

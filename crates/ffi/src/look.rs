@@ -71,7 +71,8 @@ pub struct chappe_holder {
     pub label: [c_char; 64],
 }
 
-fn text<const N: usize>(text: &str) -> [c_char; N] {
+/// A text, as much of it as has room, ended by a 0.
+pub fn text<const N: usize>(text: &str) -> [c_char; N] {
     let mut room = [0u8; N];
     input::copy_text(&mut room, text);
     room.map(|byte| byte as c_char)

@@ -193,6 +193,11 @@ fn tubes_hold_their_contract() {
 }
 
 #[test]
+fn broadcast_tubes_hold_their_contract() {
+    holds("broadcast.c", &[], &[]);
+}
+
+#[test]
 fn choices_hold_their_contract() {
     holds("choice.c", &[], &[]);
 }
@@ -306,7 +311,7 @@ fn cpp_uses_all_of_it() {
 
 #[test]
 fn the_examples_do_what_they_say() {
-    for example in ["producer_consumer", "philosophers", "gpu_pool"] {
+    for example in ["producer_consumer", "philosophers", "gpu_pool", "broadcast"] {
         runs(&format!("../../examples/c/{example}.c"), &[], &[]);
     }
     for experiment in [&["1", "3", "10", "10"][..], &["2", "3", "4", "10", "10"], &["3", "2", "64"]] {

@@ -1,7 +1,8 @@
 /*
  * Choice: exactly one of several operations, whichever can be done first.
  *
- * An arm consumes a wake-up, takes a permit, locks a readers-writer lock, sends a record, receives one, or waits until a descriptor can be read or written.
+ * An arm consumes a wake-up, takes a permit, locks a readers-writer lock, sends a record, receives one, receives a message that a subscription
+ * wants, or waits until a descriptor can be read or written.
  * Exactly one arm happens; the others are as if they had not been there. In each object the choice waits in the order of arrival; of
  * several arms that are ready each is as likely, unless CHAPPE_BIASED. The same object may occur more than once, both ends of a tube
  * too; private and named objects may be mixed, those of two different arenas may not. The index that is answered is that of the
@@ -24,6 +25,7 @@
 #include "rwlock.h"
 #include "semaphore.h"
 #include "sender.h"
+#include "subscription.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -80,6 +82,11 @@ extern "C" {
 #define CHAPPE_ARM_WRITE 9
 
 /**
+ * Receives a message at a chappe_subscription: one that its filter wants.
+ */
+#define CHAPPE_ARM_SUBSCRIPTION 10
+
+/**
  * A flag: of several arms that are ready the first in the array happens.
  */
 #define CHAPPE_BIASED 1
@@ -102,7 +109,7 @@ typedef struct chappe_arm {
      */
     int descriptor;
     /**
-     * The handle of the semaphore, pool, lock, sender or receiver.
+     * The handle of the semaphore, pool, lock, sender, receiver or subscription.
      */
     void *object;
     /**
@@ -152,6 +159,15 @@ struct chappe_arm chappe_arm_send(chappe_sender *sender, const void *record, siz
  * An arm that receives a record into to, which must have room for the longest.
  */
 struct chappe_arm chappe_arm_recv(chappe_receiver *receiver, void *to, size_t room);
+
+/**
+ * An arm that receives a message that a subscription wants into to, which must have room for the longest. It is ready when such a
+ * message is there, and when all publishers have gone: then result is -EPIPE, or -ECONNRESET, once, if one of them did not end well.
+ * What the filter does not want is dropped on the way. With CHAPPE_LOOK a message may be set aside, for the next receive.
+ */
+struct chappe_arm chappe_arm_subscription(chappe_subscription *subscription,
+                                          void *to,
+                                          size_t room);
 
 /**
  * An arm that borrows a record, to look at it in place: data says where it is, result how long it is, and
