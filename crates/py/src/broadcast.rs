@@ -4,6 +4,7 @@
 //! lends them out; a subscription is refused to a second thread while a first one receives by it.
 
 use crate::failure::{Kind, failure, late, number, raised};
+use crate::filter::{params_of, without_filter};
 use crate::place::{Had, Place};
 use crate::tube::Data;
 use crate::wait::{Limit, detached, wait};
@@ -11,10 +12,10 @@ use chappe::raw::{Time, incarnation};
 use chappe::synth::Value;
 use chappe::tube::broadcast::{Broadcast as Cast, BroadcastOptions, Publisher, Slow, Subscribe, Subscription as Ear};
 use chappe::tube::named::TubeError;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use pyo3::types::{PyBytes, PyDict};
+use std::sync::{Mutex, PoisonError};
 
 /// A bounded tube that gives each message to every subscription that wants it, of any process.
 ///
@@ -72,40 +73,6 @@ fn slow_of(text: &str) -> PyResult<Slow> {
             "`slow` is \"block\", \"drop-oldest\", or \"drop-newest:N\" with N of at least 1, not {text:?}"
         ))),
     }
-}
-
-/// The value of a parameter.
-fn value_of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Value> {
-    // A bool is an int in Python, and is asked for first.
-    if given.is_instance_of::<PyBool>() {
-        return Ok(Value::Bool(given.extract()?));
-    }
-    if given.is_instance_of::<PyInt>() {
-        let signed = given.extract::<i64>().map(Value::Int);
-        return signed
-            .or_else(|_| given.extract::<u64>().map(Value::Uint))
-            .map_err(|_| PyValueError::new_err(format!("parameter `{name}` does not fit 64 bits: {given}")));
-    }
-    if given.is_instance_of::<PyFloat>() {
-        return Ok(Value::Double(given.extract()?));
-    }
-    if given.is_instance_of::<PyString>() {
-        return Ok(Value::Text(given.extract::<String>()?.into_bytes()));
-    }
-    if let Ok(bytes) = given.cast::<PyBytes>() {
-        return Ok(Value::Text(bytes.as_bytes().to_vec()));
-    }
-    let kind = given.get_type();
-    Err(PyTypeError::new_err(format!("parameter `{name}` is a bool, int, float, str or bytes, not {kind}")))
-}
-
-fn params_of(params: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
-    let one = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
-        let name: String = name.extract()?;
-        let value = value_of(&name, &value)?;
-        Ok((name, value))
-    };
-    params.into_iter().flat_map(|p| p.iter()).map(one).collect()
 }
 
 #[pymethods]
@@ -189,7 +156,7 @@ impl Broadcast {
         let mut how = Subscribe::to_all().slow(slow_of(slow)?);
         let params = params_of(params)?;
         if filter.is_none() && !params.is_empty() {
-            return Err(PyTypeError::new_err("parameters are those of a filter: give `where`, too"));
+            return Err(without_filter());
         }
         if let Some(filter) = filter {
             how = how.filter(filter);
@@ -198,7 +165,7 @@ impl Broadcast {
             how = how.param(name, value);
         }
         let ear = detached(py, || self.tube.subscribe(how)).map_err(|e| failure(py, e))?;
-        Ok(Subscription { ear: Mutex::new(Some(ear)), tube: self.place.shown().to_string() })
+        Ok(Subscription { ear: Mutex::new(Held::Here(Box::new(ear))), tube: self.place.shown().to_string() })
     }
 
     /// Attaches this process as a publisher before its first message, so that subscribers wait for it.
@@ -264,39 +231,61 @@ impl Broadcast {
     }
 }
 
+/// Where a subscription's end is.
+enum Held {
+    Here(Box<Ear<[u8]>>),
+    /// A call receives by it, or a choice.
+    Lent,
+    Closed,
+}
+
 /// The messages of a broadcast tube that one subscriber wants. It goes with `close()`, with its last reference, or with its process.
 #[pyclass(frozen, module = "chappe._chappe", name = "_Subscription")]
 pub struct Subscription {
-    ear: Mutex<Option<Ear<[u8]>>>,
+    ear: Mutex<Held>,
     tube: String,
 }
 
 impl Subscription {
-    /// Its end, for this thread. A lock that was waited for with the GIL might never come.
-    fn ear(&self) -> PyResult<MutexGuard<'_, Option<Ear<[u8]>>>> {
-        match self.ear.try_lock() {
-            Ok(ear) => Ok(ear),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err(format!(
-                "another thread receives by this subscription of `{}`: each thread subscribes for itself",
+    /// Its end, for one call, which gives it [`back`](Subscription::back).
+    ///
+    /// # Errors
+    /// `RuntimeError` if another thread has it; `ValueError` if it is closed.
+    pub fn lend(&self) -> PyResult<Box<Ear<[u8]>>> {
+        let mut held = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *held, Held::Lent) {
+            Held::Here(ear) => Ok(ear),
+            Held::Lent => Err(PyRuntimeError::new_err(format!(
+                "another thread, or another arm of the choice, receives by this subscription of `{}`: each subscribes for itself",
                 self.tube
             ))),
+            Held::Closed => {
+                *held = Held::Closed;
+                Err(PyValueError::new_err(format!("this subscription of `{}` has been closed", self.tube)))
+            }
         }
     }
 
-    fn open<'a>(&self, ear: &'a Option<Ear<[u8]>>) -> PyResult<&'a Ear<[u8]>> {
-        ear.as_ref()
-            .ok_or_else(|| PyValueError::new_err(format!("this subscription of `{}` has been closed", self.tube)))
+    /// Gives it back.
+    pub fn back(&self, ear: Box<Ear<[u8]>>) {
+        *self.ear.lock().unwrap_or_else(PoisonError::into_inner) = Held::Here(ear);
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&Ear<[u8]>) -> R) -> PyResult<R> {
+        let ear = self.lend()?;
+        let done = act(&ear);
+        self.back(ear);
+        Ok(done)
     }
 
     fn take<'py>(&self, py: Python<'py>, limit: Limit) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let ear = self.ear()?;
-        let end = self.open(&ear)?;
-        let got = wait(py, limit, |time| match time {
-            Time::Now => end.try_recv(),
-            Time::Forever => end.recv(),
-            Time::Within(d) => end.recv_timeout(d),
-        })?;
+        let got = self.with(|end| {
+            wait(py, limit, |time| match time {
+                Time::Now => end.try_recv(),
+                Time::Forever => end.recv(),
+                Time::Within(d) => end.recv_timeout(d),
+            })
+        })??;
         Ok(got.map(|bytes| PyBytes::new(py, &bytes)))
     }
 }
@@ -319,25 +308,30 @@ impl Subscription {
     #[pyo3(signature = (**params))]
     fn set(&self, py: Python<'_>, params: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let params = params_of(params)?;
-        let ear = self.ear()?;
         let all: Vec<(&str, Value)> = params.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        self.open(&ear)?.set(&all).map_err(|e| failure(py, e))
+        self.with(|end| end.set(&all))?.map_err(|e| failure(py, e))
     }
 
     /// Ends it: nobody waits for it any more.
     fn close(&self) -> PyResult<()> {
-        self.ear()?.take();
+        let mut held = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Held::Lent = *held {
+            drop(held);
+            // It says why not.
+            return self.lend().map(|ear| self.back(ear));
+        }
+        *held = Held::Closed;
         Ok(())
     }
 
     /// How many messages it has lost because it was too slow.
     #[getter]
     fn lost(&self) -> PyResult<u64> {
-        Ok(self.open(&*self.ear()?)?.lost())
+        self.with(Ear::lost)
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        Ok(self.open(&*self.ear()?)?.len())
+        self.with(Ear::len)
     }
 
     fn __bool__(&self) -> bool {

@@ -14,6 +14,7 @@ mod broadcast;
 mod clock;
 mod condition;
 mod failure;
+mod filter;
 mod lock;
 mod map;
 mod place;

@@ -1,5 +1,6 @@
 //! One call that waits for several things, and does exactly one.
 
+use crate::broadcast::Subscription;
 use crate::clock::{Clock, monotonic};
 use crate::failure::failure;
 use crate::lock::{Core, Lock};
@@ -7,8 +8,9 @@ use crate::pool::Pool;
 use crate::semaphore::Semaphore;
 use crate::tube::{Data, Tube};
 use crate::wait::{Limit, wait};
-use chappe::raw::{Hold, Time};
-use chappe::tube::named::{Receiver, Sender};
+use chappe::raw::{Hold, Time, hear_chosen};
+use chappe::tube::broadcast::Subscription as Ear;
+use chappe::tube::named::{NotReceived, Receiver, Sender};
 use chappe::{Pool as Permits, Select, SelectError, Semaphore as Units};
 use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
@@ -24,6 +26,7 @@ enum Arm<'py> {
     Down(Units),
     Recv(Bound<'py, Tube>, Box<Receiver<[u8]>>),
     Send(Bound<'py, Tube>, Box<Sender<[u8]>>, Vec<u8>),
+    Hear(Bound<'py, Subscription>, Box<Ear<[u8]>>),
     Strike(Bound<'py, Clock>),
     Ready(BorrowedFd<'py>, bool),
 }
@@ -34,6 +37,7 @@ impl Drop for Arms<'_> {
             match arm {
                 Arm::Recv(tube, end) => tube.get().receiver_back(end),
                 Arm::Send(tube, end, _) => tube.get().sender_back(end),
+                Arm::Hear(subscription, end) => subscription.get().back(end),
                 _ => {}
             }
         }
@@ -50,6 +54,8 @@ enum Done {
     Moment(Instant),
     Plain,
     Ended,
+    /// A subscription got nothing.
+    Unheard(NotReceived),
     Failed(std::io::Error),
 }
 
@@ -67,7 +73,7 @@ fn descriptor<'py>(arm: &Bound<'py, PyAny>, writes: bool) -> PyResult<Arm<'py>> 
 
 fn unknown(arm: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "an arm is pool.acquire, lock.acquire, semaphore.down, tube.recv, tube.get, (tube.send, data), clock.recv, a file, or (file, \"w\"), not {arm}"
+        "an arm is pool.acquire, lock.acquire, semaphore.down, tube.recv, tube.get, subscription.recv, (tube.send, data), clock.recv, a file, or (file, \"w\"), not {arm}"
     ))
 }
 
@@ -103,6 +109,11 @@ fn arm<'py>(given: &Bound<'py, PyAny>) -> PyResult<Arm<'py>> {
     {
         return Ok(Arm::Strike(clock.clone()));
     }
+    if let Ok(subscription) = of.cast::<Subscription>()
+        && name == "recv"
+    {
+        return Ok(Arm::Hear(subscription.clone(), subscription.get().lend()?));
+    }
     if let Ok(tube) = of.cast::<Tube>() {
         match (name.as_str(), more) {
             ("recv" | "get", None) => {
@@ -129,6 +140,7 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
             Arm::Down(units) => select.down(units),
             Arm::Recv(_, end) => select.recv_on(&**end),
             Arm::Send(_, end, _) => select.send_on(&**end),
+            Arm::Hear(_, end) => select.recv_on(&**end),
             Arm::Strike(clock) => select.recv(&clock.get().moments),
             Arm::Ready(fd, false) => select.readable(fd),
             Arm::Ready(fd, true) => select.writable(fd),
@@ -152,6 +164,16 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
         Arm::Down(units) => chosen.down(units).map_or(Done::Ended, |()| Done::Plain),
         Arm::Recv(_, end) => chosen.recv_marked(end).map_or(Done::Ended, |(record, again)| Done::Record(record, again)),
         Arm::Send(_, end, data) => chosen.send_on(&**end, data.clone()).map_or(Done::Ended, |()| Done::Plain),
+        Arm::Hear(_, end) => {
+            let mut message = vec![0; end.size()];
+            match hear_chosen(chosen, end, &mut message) {
+                Ok(len) => {
+                    message.truncate(len);
+                    Done::Record(message, false)
+                }
+                Err(e) => Done::Unheard(e),
+            }
+        }
         Arm::Strike(clock) => chosen.recv(&clock.get().moments).map_or(Done::Ended, Done::Moment),
         Arm::Ready(..) => chosen.descriptor().map_or_else(Done::Failed, |()| Done::Plain),
     };
@@ -168,7 +190,12 @@ pub fn select<'py>(
     arms: Vec<Bound<'py, PyAny>>,
     timeout: Option<f64>,
 ) -> PyResult<Option<(usize, &'static str, Bound<'py, PyAny>)>> {
-    let arms = Arms(arms.iter().map(arm).collect::<PyResult<_>>()?);
+    // What the first arms have lent goes back also where a later one is refused.
+    let mut lent = Arms(Vec::with_capacity(arms.len()));
+    for given in &arms {
+        lent.0.push(arm(given)?);
+    }
+    let arms = lent;
     let Some((at, done)) = wait(py, Limit::of(timeout)?, |time| choose(&arms.0, time))? else { return Ok(None) };
     let none = py.None().into_bound(py);
     let (how, value) = match (done, &arms.0[at]) {
@@ -186,6 +213,7 @@ pub fn select<'py>(
             return Err(PyOSError::new_err((e.raw_os_error(), text)));
         }
         (Done::Ended, _) => ("ended", none),
+        (Done::Unheard(e), _) => return Err(failure(py, e)),
         _ => ("done", none),
     };
     Ok(Some((at, how, value)))

@@ -4,6 +4,7 @@
 //! the process is attached from its first use of a side until the handle is closed or goes.
 
 use crate::failure::{failure, late, number};
+use crate::filter::{Filter, Filters};
 use crate::lock::thread;
 use crate::place::{Had, Place};
 use crate::wait::{Limit, detached, wait};
@@ -11,7 +12,7 @@ use chappe::raw::{self, Called, Time, incarnation};
 use chappe::tube::named::{self, Kind, NotReceived, NotSent, Receiver, Sender, TubeError, TubeOptions};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes};
+use pyo3::types::{PyByteArray, PyBytes, PyDict};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -104,6 +105,7 @@ pub struct Tube {
     senders: Idle<Sender<[u8]>>,
     receivers: Idle<Receiver<[u8]>>,
     watching: Mutex<Watching>,
+    filters: Filters,
     place: Place,
     size: u32,
     slots: u32,
@@ -162,6 +164,44 @@ impl Tube {
         });
         self.receiver_back(end);
         bytes
+    }
+
+    /// The next record that a filter wants. What it does not want is received all the same, and dropped.
+    fn take_wanted<'py>(
+        &self,
+        py: Python<'py>,
+        limit: Limit,
+        expression: Option<&str>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, bool)>> {
+        let filter = self.filters.lend(expression, params, self.place.shown(), || self.schema(py))?;
+        let Some(mut filter) = filter else { return self.take(py, limit) };
+        let found = self.take_by(py, limit, &mut filter);
+        self.filters.back(Some(filter));
+        found
+    }
+
+    fn take_by<'py>(
+        &self,
+        py: Python<'py>,
+        limit: Limit,
+        filter: &mut Filter,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, bool)>> {
+        /// After so many records that were not wanted, other threads and handlers of signals have their turn.
+        const TURN: u32 = 256;
+        let mut dropped = 0u32;
+        loop {
+            match self.take(py, limit)? {
+                Some((record, _)) if !filter.passes(record.as_bytes()) => {
+                    dropped = dropped.wrapping_add(1);
+                    if dropped.is_multiple_of(TURN) {
+                        detached(py, || ());
+                        py.check_signals()?;
+                    }
+                }
+                found => return Ok(found),
+            }
+        }
     }
 
     fn nothing(&self, what: &str) -> PyErr {
@@ -266,6 +306,7 @@ impl Tube {
             senders: Arc::default(),
             receivers: Arc::default(),
             watching: Mutex::default(),
+            filters: Filters::default(),
             place,
             size,
             slots,
@@ -286,20 +327,40 @@ impl Tube {
 
     /// Receives a record; waits for one at most `timeout` seconds; `TimeoutError` then, `Disconnected` if there is none and all
     /// senders have gone.
-    #[pyo3(signature = (timeout = None))]
-    fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
-        self.take(py, Limit::of(timeout)?)?.map(|(bytes, _)| bytes).ok_or_else(|| self.nothing("record"))
+    ///
+    /// Only one for which the expression `where_` over the tube's schema holds, with these parameters: others are received too, and dropped.
+    #[pyo3(signature = (timeout = None, where_ = None, params = None))]
+    fn recv<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+        where_: Option<&str>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        self.recv_marked(py, timeout, where_, params).map(|(bytes, _)| bytes)
     }
 
     /// As `recv`, with whether a receiver died that had it before.
-    #[pyo3(signature = (timeout = None))]
-    fn recv_marked<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<(Bound<'py, PyBytes>, bool)> {
-        self.take(py, Limit::of(timeout)?)?.ok_or_else(|| self.nothing("record"))
+    #[pyo3(signature = (timeout = None, where_ = None, params = None))]
+    fn recv_marked<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+        where_: Option<&str>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<(Bound<'py, PyBytes>, bool)> {
+        self.take_wanted(py, Limit::of(timeout)?, where_, params)?.ok_or_else(|| self.nothing("record"))
     }
 
     /// A record if there is one now; else `None`.
-    fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        Ok(self.take(py, Limit::Now)?.map(|(bytes, _)| bytes))
+    #[pyo3(signature = (where_ = None, params = None))]
+    fn try_recv<'py>(
+        &self,
+        py: Python<'py>,
+        where_: Option<&str>,
+        params: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.take_wanted(py, Limit::Now, where_, params)?.map(|(bytes, _)| bytes))
     }
 
     /// A slot, to write a record where receivers will read it.

@@ -1,4 +1,4 @@
-//! Runs the package's Python tests, in `tests/python`, against the library that was just built, where there is a Python 3.9 or later.
+//! Runs the package's Python tests, in `tests/python`, against the library as it is, where there is a Python 3.9 or later.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,18 @@ fn python() -> Option<String> {
     status.success().then_some(name)
 }
 
-/// The package, put together of its source and the library that was built with this test.
+/// The library, as it is now: a test's own build leaves it out.
+fn library() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let build = ["build", "--quiet", "-p", "chappe-py", "--target-dir"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let status = Command::new(cargo).args(build).arg(&target).current_dir(root).status().unwrap();
+    assert!(status.success(), "{status}");
+    target.join("debug/lib_chappe.so")
+}
+
+/// The package, put together of its source and the library.
 fn package(to: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/chappe");
     let into = to.join("chappe");
@@ -23,9 +34,7 @@ fn package(to: &Path) {
             std::fs::copy(&path, into.join(name)).unwrap();
         }
     }
-    let test = std::env::current_exe().unwrap();
-    let built: PathBuf = test.ancestors().map(|dir| dir.join("lib_chappe.so")).find(|path| path.exists()).unwrap();
-    std::fs::copy(built, into.join("_chappe.abi3.so")).unwrap();
+    std::fs::copy(library(), into.join("_chappe.abi3.so")).unwrap();
 }
 
 #[test]

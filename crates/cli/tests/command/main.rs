@@ -14,6 +14,7 @@ mod graph;
 mod jack;
 mod jobserver;
 mod jobserver_make;
+mod late;
 mod lateness;
 mod lease;
 mod look;

@@ -10,7 +10,7 @@
 >>> asyncio.run(main())
 ('job', 'cuda:0')
 
-Tubes are waited for by their descriptors, without a thread of Python's. All else is waited for by a worker thread of the loop, in turns of
+Tubes are waited for by their descriptors, without a thread of Python's. All else, subscriptions too, is waited for by a worker thread of the loop, in turns of
 a quarter of a second, so that a cancelled wait ends; a cancelled wait at a `Barrier` breaks it.
 """
 
@@ -21,6 +21,7 @@ import sys
 import time
 
 from ._chappe import Barrier, Condition, RLock, Semaphore
+from .broadcasts import Subscription
 from .choice import select as _select
 from .errors import Disconnected, SenderDied
 
@@ -226,9 +227,18 @@ def _wake(loop, descriptor):
         _done(woken)
 
 
-async def recv(tube, timeout=None):
-    """As `tube.recv`."""
-    return await _ready(tube, False, tube.try_recv, timeout)
+async def recv(tube, timeout=None, *, where=None, **params):
+    """As `tube.recv`; or as that of a `Subscription` (which has its filter already).
+
+    A message of a subscription that comes in the moment in which the task is cancelled is answered, and the task is cancelled where it
+    awaits next.
+    """
+    if isinstance(tube, Subscription):
+        if where is not None or params:
+            raise TypeError("a subscription has its filter from `subscribe`, and parameters by `set`")
+        message = tube.try_recv()
+        return await _in_turns(_or_none(tube.recv), None, timeout) if message is None else message
+    return await _ready(tube, False, lambda: tube.try_recv(where=where, **params), timeout)
 
 
 async def send(tube, data, timeout=None):
@@ -254,7 +264,7 @@ async def put(tube, obj, timeout=None):
 
 
 async def records(tube):
-    """`async for record in records(tube):`, until all senders have gone; SenderDied if one of them has not ended well."""
+    """`async for record in records(tube):`, or of a `Subscription`, until all who send have gone; SenderDied if one of them has not ended well."""
     while True:
         try:
             record = await recv(tube)

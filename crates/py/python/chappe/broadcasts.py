@@ -1,8 +1,7 @@
 """Broadcast tubes: each subscriber gets each message that it wants."""
 
 from . import _chappe
-from .errors import Disconnected, SenderDied
-from .tubes import _open, _see_to_children
+from .tubes import _Closing, _open, _Receiving, _see_to_children
 
 __all__ = ["Broadcast", "Subscription"]
 
@@ -11,7 +10,7 @@ def _made(cls, name, dtype, schema):
     return cls(name, dtype=dtype, schema=schema)
 
 
-class Broadcast(_chappe.Broadcast):
+class Broadcast(_Closing, _chappe.Broadcast):
     """A bounded tube that gives each message to every subscription that wants it, of any process.
 
     Messages are bytes of up to `size`; with a structured `dtype` each is one record of numpy, and the dtype is the tube's schema, as of a
@@ -85,20 +84,16 @@ class Broadcast(_chappe.Broadcast):
 
         return checked(self, data)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_raised):
-        self.close()
-
     def __reduce__(self):
         return _made, (type(self), self._sent(), self.dtype, self._described)
 
 
-class Subscription:
+class Subscription(_Receiving):
     """The messages of a `Broadcast` that one subscriber wants: `subscribe` makes it. It belongs to its process, and to one thread at a time.
 
     It goes with `close()`, with its last reference, or when its process is killed. Iterating ends when all publishers have gone.
+
+    `chappe.select(stop.down, subscription.recv)` waits for it and for other things; `await aio.recv(subscription)` in a coroutine.
     """
 
     def __init__(self, tube, ear):
@@ -109,12 +104,12 @@ class Subscription:
 
         Waits for one, at most `timeout` seconds: TimeoutError then, Disconnected if there is none and all publishers have gone.
         """
-        return self._decode(self._ear.recv(timeout))
+        return self._decode("recv", self._ear.recv(timeout))
 
     def try_recv(self):
         """A message if there is one now; else None."""
         data = self._ear.try_recv()
-        return None if data is None else self._decode(data)
+        return None if data is None else self._decode("recv", data)
 
     def set(self, **params):
         """Gives parameters of its filter other values: for what is sent from here on, and for what is there already."""
@@ -129,7 +124,13 @@ class Subscription:
         """Ends it: nobody waits for it any more."""
         self._ear.close()
 
-    def _decode(self, data):
+    def _arm(self, how):
+        # What a choice takes as its arm.
+        if how != "recv":
+            raise TypeError(f"of a subscription only `recv` is an arm of a choice, not `{how}`")
+        return self._ear.recv
+
+    def _decode(self, _how, data):
         if self._tube.dtype is None:
             return data
         from ._arrays import array
@@ -142,22 +143,6 @@ class Subscription:
 
     def __bool__(self):
         return True
-
-    def __iter__(self):
-        """Messages, until all publishers have gone; SenderDied if one of them has not ended well."""
-        while True:
-            try:
-                yield self.recv()
-            except SenderDied:
-                raise
-            except Disconnected:
-                return
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_raised):
-        self.close()
 
     def __repr__(self):
         return repr(self._ear)

@@ -18,10 +18,12 @@ class Choice(NamedTuple):
 def select(*arms, timeout=None):
     """Waits until one of several things can be done, does that one alone, and answers which, with what it gave.
 
-    An arm is `pool.acquire`, `lock.acquire`, `semaphore.down`, `tube.recv`, `tube.get`, `(tube.send, data)`, `(tube.put, object)`, `clock.recv`,
-    a file that is to be read, or `(file, "w")`. Of several that can be done each is as likely. Named arms are in one arena.
+    An arm is `pool.acquire`, `lock.acquire`, `semaphore.down`, `tube.recv`, `tube.get`, `(tube.send, data)`, `(tube.put, object)`,
+    `subscription.recv` (of a `Broadcast`: ready for what its filter wants, and when all publishers have gone), `clock.recv`, a file that is
+    to be read, or `(file, "w")`. Of several that can be done each is as likely. Named arms are in one arena.
 
-    Raises TimeoutError if none could be done in time, Disconnected if the arm chosen is a tube whose other end has gone.
+    Raises TimeoutError if none could be done in time, Disconnected if the arm chosen is a tube whose other end has gone (of a subscription
+    SenderDied first, once, if one of its publishers has not ended well).
 
     >>> import chappe
     >>> stop, jobs = chappe.Semaphore(value=0), chappe.Tube()
@@ -36,6 +38,10 @@ def select(*arms, timeout=None):
             encode = getattr(getattr(arm[0], "__self__", None), "_encode", None)
             if encode is not None:
                 arm = (arm[0], encode(arm[0].__name__, arm[1]))
+        else:
+            as_arm = getattr(getattr(arm, "__self__", None), "_arm", None)
+            if as_arm is not None:
+                arm = as_arm(arm.__name__)
         given.append(arm)
     chosen = _select(given, timeout)
     if chosen is None:

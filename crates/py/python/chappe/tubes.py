@@ -163,13 +163,42 @@ def _made(cls, name, dtype, shape, schema=None):
     return cls(name, dtype=dtype, shape=shape, schema=schema)
 
 
-class Tube(_chappe.Tube):
+class _Closing:
+    """What is closed at the end of its `with`."""
+
+    __slots__ = ()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_raised):
+        self.close()
+
+
+class _Receiving(_Closing):
+    """What gives records until nobody sends any more."""
+
+    __slots__ = ()
+
+    def __iter__(self):
+        """Records, until all who send have gone; SenderDied if one of them has not ended well."""
+        while True:
+            try:
+                yield self.recv()
+            except SenderDied:
+                raise
+            except Disconnected:
+                return
+
+
+class Tube(_Receiving, _chappe.Tube):
     """A bounded channel of records between any number of processes, of up to `slots` records of up to `size` bytes.
 
     `send` and `recv` carry bytes; `put` and `get` any object that pickles, its large buffers beside the pickle. With a `dtype` (and a
     `shape`) each record is an array of numpy; a process that opens the tube with another one gets `Mismatch`. A structured `dtype` without a shape is
     the tube's schema: `chappe show` prints it, programs in other languages open the tube by it, and `recv` gives one record. `schema=False`
-    makes a tube of such records without one. `reserve` and `borrow` are for records where they lie, without a copy.
+    makes a tube of such records without one; `schema` as text (`"price: f64, sym: str[8]"`) one of records that stay bytes. Over a schema,
+    `recv(where="price > $limit", limit=100)` receives what an expression wants. `reserve` and `borrow` are for records where they lie, without a copy.
 
     What is sent is received at least once; twice only if a receiver died with it. When all senders have gone or died, receivers get
     what is there, and then `Disconnected`; iterating ends there. If one of them has not ended well they get `SenderDied` first, once,
@@ -205,6 +234,8 @@ class Tube(_chappe.Tube):
         if dtype is not None:
             from ._arrays import InSlots, described, layout
 
+            if isinstance(schema, str):
+                raise TypeError("the dtype is the schema: give one of them")
             dtype, shape, called, wanted = layout(dtype, shape)
             if size is not None and size != wanted:
                 raise ValueError(f"records of {dtype} and shape {shape} have {wanted} bytes, not {size}")
@@ -212,8 +243,10 @@ class Tube(_chappe.Tube):
             fields = described(dtype, shape, schema)
             if fields is not None:
                 called = None
+        elif isinstance(schema, str):
+            fields = schema
         elif schema:
-            raise TypeError("a schema is made of a structured dtype: give `dtype`, too")
+            raise TypeError("a schema is text, or made of a structured dtype: give `dtype`, too")
         tube = super().__new__(
             cls, name, slots, size, kind=kind, drops=drops, align=align, called=called, schema=fields, create=create
         )
@@ -235,21 +268,26 @@ class Tube(_chappe.Tube):
         """Sends a record if there is room now; answers whether."""
         return super().try_send(self._encode("send", data))
 
-    def recv(self, timeout=None):
+    def recv(self, timeout=None, *, where=None, **params):
         """Receives a record: bytes, or an array if the tube has a dtype.
 
         Waits for one, at most `timeout` seconds: TimeoutError then, Disconnected if there is none and all senders have gone.
-        """
-        return self._decode("recv", super().recv(timeout))
 
-    def recv_marked(self, timeout=None):
+        With `where`, the next record for which an expression over the tube's schema holds (the guide's chapter on queries); `$name` in it is a
+        parameter, given by name. A tube gives each record to one receiver: those that come first and for which it does not hold are
+        received too, and dropped, as by `chappe recv --where`. A `Broadcast` gives each subscriber what it wants. ValueError tells what is
+        wrong with the expression, with the column.
+        """
+        return self._decode("recv", super().recv(timeout, where, params))
+
+    def recv_marked(self, timeout=None, *, where=None, **params):
         """As `recv`, with whether a receiver died that had it before."""
-        data, again = super().recv_marked(timeout)
+        data, again = super().recv_marked(timeout, where, params)
         return self._decode("recv", data), again
 
-    def try_recv(self):
-        """A record if there is one now; else None."""
-        data = super().try_recv()
+    def try_recv(self, *, where=None, **params):
+        """A record if there is one now (for which `where` holds: others are dropped); else None."""
+        data = super().try_recv(where, params)
         return None if data is None else self._decode("recv", data)
 
     def put(self, obj, timeout=None):
@@ -306,22 +344,6 @@ class Tube(_chappe.Tube):
 
             return array(data, self.dtype, self.shape)
         return data
-
-    def __iter__(self):
-        """Records, until all senders have gone; SenderDied if one of them has not ended well."""
-        while True:
-            try:
-                yield self.recv()
-            except SenderDied:
-                raise
-            except Disconnected:
-                return
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_raised):
-        self.close()
 
     def __reduce__(self):
         dtype = None if self.dtype is None else self.dtype

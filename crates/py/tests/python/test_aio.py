@@ -57,6 +57,50 @@ class Awaited(Case):
 
         self.assertEqual(self.run_(main()), (1, 1, 1))
 
+    def test_subscriptions_are_awaited(self):
+        def record(n):
+            return n.to_bytes(4, "little")
+
+        async def main():
+            tube = chappe.Broadcast(schema="n: i32")
+            tube.attach()
+            wanted, everything = tube.subscribe("n > $least", least=1), tube.subscribe()
+            first = asyncio.create_task(aio.recv(wanted))
+            either = asyncio.create_task(aio.select(everything.recv))
+            await asyncio.sleep(0)
+            for n in range(4):
+                tube.send(record(n))
+            got = [await first, await aio.recv(wanted), (await either).value]
+            # A wait that was cancelled has taken nothing: what comes later is there.
+            cut = asyncio.create_task(aio.recv(wanted))
+            await asyncio.sleep(0)
+            cut.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await cut
+            tube.send(record(5))
+            got.append(await aio.recv(wanted))
+            with self.assertRaises(TimeoutError):
+                await aio.recv(wanted, timeout=0)
+            with self.assertRaisesRegex(TypeError, "subscribe"):
+                await aio.recv(wanted, where="n > 1")
+            tube.close()
+            got += [data async for data in aio.records(everything)]
+            return [int.from_bytes(data, "little") for data in got]
+
+        self.assertEqual(self.run_(main()), [2, 3, 0, 5, 1, 2, 3, 5])
+
+    def test_what_a_receiver_wants_is_awaited(self):
+        async def main():
+            tube = chappe.Tube(slots=4, schema="n: i32")
+            tube.attach(send=True)
+            got = asyncio.create_task(aio.recv(tube, where="n > $least", least=5))
+            await asyncio.sleep(0)
+            for n in range(8):
+                await aio.send(tube, n.to_bytes(4, "little"))
+            return int.from_bytes(await got, "little"), int.from_bytes(await aio.recv(tube), "little")
+
+        self.assertEqual(self.run_(main()), (6, 7))
+
     def test_time_runs_out(self):
         async def main():
             with self.assertRaises((TimeoutError, asyncio.TimeoutError)):

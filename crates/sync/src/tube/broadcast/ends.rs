@@ -464,6 +464,11 @@ fn as_owned<T: Record + ?Sized>(bytes: &[u8]) -> T::Owned {
 }
 
 impl Subscription<[u8]> {
+    /// The most bytes that a message has.
+    pub fn size(&self) -> usize {
+        self.cast.ring.shape().size as usize
+    }
+
     /// What a choice has taken by this end, in a buffer that has room for it.
     pub(crate) fn finish_into(&self, taken: Option<Taken>, buffer: &mut [u8]) -> Result<usize, NotReceived> {
         let tube = || name_of(&self.cast);
