@@ -32,11 +32,12 @@ impl Publishing {
     }
 
     fn send(&self, message: &[u8], limit: Limit) -> Answer<()> {
-        Ok(match limit {
+        match limit {
             Limit::Forever => self.end.send(message)?,
             Limit::Now => self.end.try_send(message)?,
             Limit::Within(duration) => self.end.send_timeout(message, duration)?,
-        })
+        }
+        Ok(())
     }
 }
 
