@@ -1,7 +1,7 @@
 //! `cargo xtask crashsim`: every world of the protocols, for as long as one likes, and what that came to.
 //!
 //! Each search prints one line; their numbers are added up here. Each also writes which places of the source it came to (a
-//! *site* is a call of the facade: an atomic operation, a system call, a `step!`), and after which of them it killed somebody:
+//! *site* is a call of the facade: an atomic operation, a system call, a `step!`), and after which of them it killed a process:
 //! once, and while that one was recovering from another's death. A place that no search came to, or never killed at, is named:
 //! of it the exploration says nothing.
 

@@ -14,8 +14,8 @@
 //! A file is put in the place of an older one whole, by its name: programs that use that one go on with it. (The pages of the manual
 //! alone are written in place.)
 //!
-//! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before all of it and stands in no
-//! file, `--profile` is cargo's (release).
+//! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before
+//! all of it and stands in no file, `--profile` is cargo's (release).
 //!
 //! What is installed has no debugging information. With `--debug` a file NAME.debug lies beside each program and shared library, where
 //! debuggers find it, and libchappe.a keeps its own.

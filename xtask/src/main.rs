@@ -14,7 +14,8 @@
 //! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei, Boost and kernel threads
-//! cargo xtask bench stream [N | --quick] [stages|turns|notes|cook|jack|pipe] [--seconds S] `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
+//! cargo xtask bench stream [N | --quick] [stages|turns|notes|cook|jack|pipe] [--seconds S]
+//!                                        `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
 //!                                        a client of a JACK server; N runs (10), S seconds for each row of the server (30)
 //! cargo xtask bench python [--quick] [ROW...]  the Python package beside multiprocessing and, where they are installed, its peers
 //! cargo xtask bench python --kills [N]   what each stands when its workers are killed N times (1,000)
@@ -25,10 +26,10 @@
 //! cargo xtask mutants --turn N            a tenth of them, as `test` does it, which says what its N was
 //! cargo xtask mutants --known            those that plant a known race or fault
 //! cargo xtask mutants [NAME] --sweep     those that the injector is said to find as well, by the injector
-//! cargo xtask mutants --table            who finds which: docs/mutants.md
+//! cargo xtask mutants --table            which check finds which: docs/mutants.md
 //! cargo xtask models [NAME] [--mistakes] every state of the protocols' models; with their mistakes, each must be found
 //! cargo xtask kill-sweep [--all | --share N] [--only WORDS] [--jobs N] [--markdown FILE]
-//!                                        SIGKILL at every instruction of every operation, and of who makes up for it;
+//!                                        SIGKILL at every instruction of every operation, and of its recovery;
 //!                                        without arguments everything, on all processors (an hour or more on two)
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
 //! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the zoo
@@ -36,7 +37,7 @@
 //! cargo xtask soak structures [ARG...]   the same of workers that share a map, a stack, a monitor and helping locks
 //! cargo xtask soak ras [--seconds N]     storms over the per-CPU operations, with delays between the steps of their sections
 //! cargo xtask soak jobserver [KILLS]     the same of what builds under the job server start; needs GNU make 4.4
-//! cargo xtask churn [WHOM] [ARG...]      the same storm over chappe, iceoryx2, python, or all of them
+//! cargo xtask churn [WHICH] [ARG...]     the same storm over chappe, iceoryx2, python, or all of them
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
 //! cargo xtask header                     the C headers, from the source of crates/ffi
 //! cargo xtask wheel [ARG...]             the Python package as a wheel, by pip, into target/wheels
@@ -267,7 +268,7 @@ fn bench_stream(rest: &[&str]) -> Result<()> {
         .run()
 }
 
-/// Only who asks for it, or for all, builds iceoryx2.
+/// iceoryx2 is built only if it is asked for, alone or with all.
 fn churn(rest: &[&str]) -> Result<()> {
     let without = matches!(rest.first(), Some(&("chappe" | "python" | "control")));
     let features: &[&str] = if without { &[] } else { &["--features", "iceoryx2"] };

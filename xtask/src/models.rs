@@ -9,7 +9,7 @@
 //! Here `spin` translates the model, `gcc` compiles what that makes, and the result, `pan`, looks at every state. As it is a model
 //! must have no error, and no statement that is never reached (in an `inline` there may be: it stands in several places, and some
 //! are none of its concern). With a mistake it must fail in the way that the head says, and only so: an assertion, or an invalid end
-//! state (somebody waits for good). A model that is cut short, by its time, its memory or its depth, has said nothing, and fails.
+//! state (a process waits for good). A model that is cut short, by its time, its memory or its depth, has said nothing, and fails.
 //!
 //! What a search wrote is left in `target/models/MODEL.MISTAKE`, the trail of what it found included: models/README.md says how to
 //! read it. Two searches run at once. `cargo xtask test` looks at the models as they are; their mistakes, which are many and each a

@@ -4,7 +4,7 @@
 //! one or more changes: the source file, a piece of it as it is, and the same as it must not be.
 //!
 //! ```text
-//! Who gives back does not look whether anybody waits.
+//! A releaser does not look for waiters.
 //! known: WAITERS flag against the fast path: lost wake
 //! test: crash_pool acquire_and_release
 //! model: pool NO_LOOK

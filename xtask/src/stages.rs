@@ -4,7 +4,7 @@
 //!
 //! | | gate: `cargo xtask test` | `cargo xtask test --all` |
 //! |---|---|---|
-//! | tests | those that need no race, no sleep and no quiet machine to pass, or to mean something | also those marked `#[ignore = "storm: ..."]`: they race, kill at random, measure, or take long |
+//! | tests | those that need no race, no sleep and no quiet machine | also those marked `#[ignore = "storm: ..."]`: they race, kill, measure, or take long |
 //! | explorer | what is exhaustive whole; of what is not a part, from the same seeds each time | all that the tests ask for |
 //! | kill sweep | a tenth of the operations | a tenth of the kill points of each operation, others each time |
 //! | mutants | a tenth of those that a deterministic test finds | every one |
@@ -198,7 +198,7 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Those that call cargo themselves, which replaces files that others use: they come first, with nobody beside them.
+/// Those that call cargo themselves, which replaces files that others use: they come first, with no other beside them.
 const BUILDS: [&str; 2] = ["c", "command"];
 /// Those that take long come next, so that none is waited for at the end.
 const LONG: [&str; 6] = ["shim", "broken", "controls", "crash_record_queue", "crash_lock", "crash_semaphore"];

@@ -24,7 +24,7 @@ const WAYS: [&str; 11] = [
     "nanosleep",
 ];
 
-/// The rooms in which somebody could wait for a peer.
+/// The rooms in which a thread could wait for a peer.
 const ROOMS: [&str; 5] = ["arena", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.

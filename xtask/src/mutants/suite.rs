@@ -47,7 +47,7 @@ impl Kind {
     pub fn found(&self) -> &'static [&'static str] {
         match self {
             Kind::Explored => &["replay with CRASHSIM_REPLAY"],
-            // Light threads' nodes are on their stacks: a node that is nobody's is memory that is another's.
+            // Light threads' nodes are on their stacks: a node that belongs to no wait is memory of another.
             Kind::Loom => &["found by loom", "(signal: 11"],
             Kind::Ships | Kind::WithFeature(_) => &["panicked at", "has been running for over 60 seconds"],
         }

@@ -15,8 +15,9 @@
 //! With `CHAPPE_MUTANT=17` the program has mistake 17 and no other; without, none. Whole bodies, not expressions: where a change begins
 //! and ends in its function need not be known, and no expression's type, nor any borrow, is touched.
 //!
-//! Some mutants cannot be switched, and need a build of their own: what they change lies outside of functions, in a `const fn`, in one that returns `impl ...`, beside
-//! assembly (whose symbols would be there twice), or around another mutant's function. Those are refused here, by number.
+//! Some mutants cannot be switched, and need a build of their own: what they change lies outside of functions, in a `const fn`, in one that
+//! returns `impl ...`, beside assembly (whose symbols would be there twice), or around another mutant's function. Those are refused here, by
+//! number.
 //!
 //! A scanner for braces, not a parser: it knows comments, strings, raw strings, characters and lifetimes.
 

@@ -1,8 +1,8 @@
-//! Table 5.1 of synthesis: insert, delete, push and pop: without synchronisation, under a lock, and without one, where nothing has to begin again, and where it
-//! has to once because another came in between.
+//! Table 5.1 of synthesis: insert, delete, push and pop: without synchronisation, under a lock, and without one, where nothing has to begin
+//! again, and where it has to once because another operation came in between.
 //!
-//! What comes in between is done by the operation itself, the first time that it is asked what it wants: its price is in the row, and in the row "twice" as well, which is what the retry is
-//! to be compared with.
+//! The operation itself makes the interfering change, the first time that it is asked what it wants: its price is in the row, and in the row
+//! "twice" as well, which is what the retry is to be compared with.
 
 use crate::house::House;
 use crate::table::{Aim, Case, Table, times};
