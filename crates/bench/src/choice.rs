@@ -1,6 +1,6 @@
 //! Choice among k pools, with one ready and with none.
 //!
-//! *Ready*: one thread, all others of the k held by somebody else. Beside it a scan of k plain words that takes the
+//! *Ready*: one thread, all others of the k held by another thread. Beside it a scan of k plain words that takes the
 //! free one by compare-and-swap (the floor: no order, no deaths, no permits), and a `futex_waitv` that finds a word
 //! changed (what a program pays that asks the kernel).
 //!
@@ -41,7 +41,7 @@ fn ready(kinds: &[(&str, Vec<Pool>)], rounds: u32) {
     let mut held: Vec<Option<Permit<'_>>> = hold.map(Some).collect();
     for k in WIDTHS {
         let at = place(k);
-        // SeqCst on the words here and below: nobody else touches them.
+        // SeqCst on the words here and below: no other thread touches them.
         words[at].store(0, Ordering::SeqCst);
         let mut cases = vec![Case::repeat("scan of k words, compare-and-swap", MANY, move || {
             let free = |w: &&AtomicU32| w.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();

@@ -193,7 +193,7 @@ fn referee(contest: Contest, board: &Board) -> f64 {
     elapsed as f64
 }
 
-/// Ends this process, and its children with it, if somebody never comes: a thread that sleeps for ever cannot be joined.
+/// Ends this process, and its children with it, if a thread never comes: one that sleeps for ever cannot be joined.
 fn until_all(count: &AtomicU32, contest: Contest) {
     let began = Instant::now();
     while count.load(Ordering::SeqCst) < contest.workers as u32 {
@@ -221,7 +221,7 @@ pub fn contend(lock: &impl Guarded, contest: Contest, board: &'static Board) -> 
     for flag in [&board.met, &board.go, &board.stop, &board.done] {
         flag.store(0, Ordering::SeqCst);
     }
-    // Taken before anybody forks: the children's is the same.
+    // Taken before any fork: the children's is the same.
     let _ = (tick(), steps(1));
     let before = lock.with(|n| *n);
     let elapsed = match contest.sides {

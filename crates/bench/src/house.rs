@@ -1,4 +1,4 @@
-//! A directory for arenas that nobody else uses, gone afterwards.
+//! A directory for arenas that no other process uses, gone afterwards.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};

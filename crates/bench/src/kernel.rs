@@ -208,7 +208,7 @@ pub fn memory(rounds: u32) {
             (0..PAGES).for_each(|n| unsafe { self.0.add(n * PAGE).write_volatile(1) });
         }
         fn free(&self) {
-            // SAFETY: ours, and nobody refers to what is in it.
+            // SAFETY: ours, and nothing refers to what is in it.
             assert_eq!(unsafe { libc::madvise(self.0.cast(), PAGES * PAGE, libc::MADV_DONTNEED) }, 0);
         }
     }

@@ -1,4 +1,4 @@
-//! Synthesis, table 5.1: one operation and its opposite on a counter, a stack, a queue and a table of keys, nobody else about: not synchronised, under a
+//! Synthesis, table 5.1: one operation and its opposite on a counter, a stack, a queue and a table of keys, no other thread about: not synchronised, under a
 //! lock, and without one.
 //!
 //! The thesis' *one retry* is not here: on today's processors a retry is another compare-and-swap, which `words at once` has.

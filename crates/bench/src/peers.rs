@@ -57,7 +57,7 @@ impl PthreadMutex {
     /// Makes one.
     pub fn new(flavour: Flavour, scope: Scope) -> PthreadMutex {
         let place = shared::<InPage<libc::pthread_mutex_t>>();
-        // SAFETY: nobody else uses the page yet; the attribute lives across the calls.
+        // SAFETY: no other thread uses the page yet; the attribute lives across the calls.
         unsafe {
             let mut attr: libc::pthread_mutexattr_t = std::mem::zeroed();
             libc::pthread_mutexattr_init(&mut attr);
@@ -107,7 +107,7 @@ impl Semaphore {
     /// Makes one.
     pub fn new(count: u32, scope: Scope) -> Semaphore {
         let place = shared::<InPage<libc::sem_t>>();
-        // SAFETY: nobody else uses the page yet.
+        // SAFETY: no other thread uses the page yet.
         assert_eq!(unsafe { libc::sem_init(place.object(), (scope == Scope::Shared).into(), count) }, 0);
         Semaphore(place)
     }

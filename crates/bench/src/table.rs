@@ -1,7 +1,7 @@
 //! Rows that take turns, and what is told of them.
 //!
 //! *ratio* is the median of a row's ratios to the baseline, round by round: both had the machine's mood of that moment.
-//! *of min* is the ratio of the two minima: what both can do when nobody disturbs them.
+//! *of min* is the ratio of the two minima: what both can do undisturbed.
 
 use std::fmt::Write;
 use std::hint::black_box;

@@ -10,7 +10,7 @@ pub trait Turns: Sync {
     fn pass(&self, next: u64);
     /// Sleeps until it is this.
     fn wait(&self, ours: u64);
-    /// Back to the beginning; nobody waits.
+    /// Back to the beginning; no thread waits.
     fn reset(&self);
 }
 
@@ -57,7 +57,7 @@ impl Pthread {
     #[expect(clippy::new_without_default, reason = "it takes pages that are never given back")]
     pub fn new() -> Pthread {
         let place = shared::<InPage<libc::pthread_cond_t>>();
-        // SAFETY: nobody else uses the page yet; the attribute lives across the calls.
+        // SAFETY: no other thread uses the page yet; the attribute lives across the calls.
         unsafe {
             let mut attr: libc::pthread_condattr_t = std::mem::zeroed();
             libc::pthread_condattr_init(&mut attr);

@@ -1,9 +1,9 @@
-//! Many processes that wait in one arena: what they cost while nothing happens, how soon somebody's death is found, and how they fare on
+//! Many processes that wait in one arena: what they cost while nothing happens, how soon a death is found, and how they fare on
 //! one semaphore.
 //!
 //! `chappe-bench waiters N...`, for each N:
 //!
-//! - *idle*: N processes wait for a permit that nobody gives back. The kernel says how long each of their threads has run
+//! - *idle*: N processes wait for a permit that is not given back. The kernel says how long each of their threads has run
 //!   (`/proc/PID/task/TID/schedstat`), and which descriptors they have.
 //! - *death*: beside them one process has a permit, and one waits for it. The holder is killed; the waiter notes the time when it has
 //!   the permit. Then the same, and the process that watches for all is killed just before.

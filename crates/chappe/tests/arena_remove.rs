@@ -1,4 +1,4 @@
-//! Removing an arena that nobody else uses.
+//! Removing an arena that no other process uses.
 
 use chappe::{Arena, ArenaError, Mutex, Pool, Semaphore};
 use std::sync::mpsc::channel;

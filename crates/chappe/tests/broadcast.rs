@@ -36,7 +36,7 @@ fn all(subscription: &Subscription<u64>) -> Vec<u64> {
     std::iter::from_fn(|| subscription.try_recv().ok()).collect()
 }
 
-/// Sends until the publisher has taken in all filters: from then on what nobody wants is not copied.
+/// Sends until the publisher has taken in all filters: from then on a message that no subscriber wants is not copied.
 fn settled(publisher: &Publisher<[u8]>, tube: &Broadcast<[u8]>, unwanted: &[u8]) {
     eventually("the filters are taken in", || {
         let before = tube.info().unwrap().sent;
@@ -239,7 +239,7 @@ fn the_publisher_skips_what_nobody_wants() {
     let many = tube.subscribe("qty >= 100").unwrap();
     settled(&publisher, &tube, &trade(1.0, 1, "Y"));
     while many.try_recv().is_ok() {}
-    // More than there are slots, and nobody reads: it does not block.
+    // More than there are slots, and no subscriber reads: it does not block.
     (0..100).for_each(|_| publisher.try_send(&trade(5.0, 5, "X")).unwrap());
     publisher.try_send(&trade(11.0, 5, "X")).unwrap();
     publisher.try_send(&trade(11.0, 500, "Y")).unwrap();

@@ -93,7 +93,7 @@ fn an_arena_whose_remover_died_undecided_is_in_service_again() {
     let pool = Pool::create("p", 1).unwrap();
     let held = pool.acquire().unwrap();
     std::thread::scope(|s| {
-        // Somebody waits, so somebody watches.
+        // A thread waits, so a reaper watches.
         let waiter = s.spawn(|| pool.acquire().map(drop));
         eventually("it waits", || !pool.waiters().is_empty());
         let state = &map().header().state;

@@ -215,7 +215,7 @@ fn a_tube_without_slots_says_when_somebody_waits() {
     assert!(rx.rearm());
 }
 
-/// Receives by the descriptor alone, as a runtime would; another thread receives at the same time, and nobody misses any.
+/// Receives by the descriptor alone, as a runtime would; another thread receives at the same time, and neither misses any.
 #[test]
 fn no_message_is_missed_by_who_watches_the_descriptor() {
     const COUNT: u64 = 20_000;

@@ -381,7 +381,7 @@ fn a_dropped_handle_has_gone_at_once() {
     }
 }
 
-/// Both ends by their descriptors alone, in several processes; nobody misses anything.
+/// Both ends by their descriptors alone, in several processes; none misses anything.
 #[test]
 #[ignore = "storm: processes that race"]
 fn no_wake_up_is_missed() {

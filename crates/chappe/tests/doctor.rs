@@ -1,4 +1,4 @@
-//! What doctor finds in an arena, and puts right: what killed makers leave behind, and words that somebody has written over.
+//! What doctor finds in an arena, and puts right: what killed makers leave behind, and words that were written over.
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
@@ -158,7 +158,7 @@ fn what_is_in_the_name_of_nobody_is_free() {
     let mutex = Mutex::create("m", 1u64).unwrap();
     let tube = Tube::<u64>::create("t", &TubeOptions { slots: 2, ..TubeOptions::default() }).unwrap();
     let sender = tube.sender().unwrap();
-    // A member slot that nobody ever had.
+    // A member slot that was never used.
     word("p", held(9, 3));
     word("m", 6 | 9 << 28 | 3 << 40);
     sender.send(1).unwrap();

@@ -29,7 +29,7 @@ fn actor() {
 
 /// Nobody waits for it, nor reads what it says; if the test fails, it ends by itself.
 fn wait_for_ever() -> i32 {
-    // SAFETY: the descriptors are nobody's else in this process.
+    // SAFETY: no other code of this process has the descriptors.
     unsafe {
         libc::alarm(30);
         (0..3).for_each(|fd| _ = libc::close(fd));
@@ -129,7 +129,7 @@ fn a_family_that_nobody_has_mapped_goes_when_another_is_made() {
     last.hear();
     assert_eq!(families().len(), 2);
     let child = last_child_of_the_test();
-    // SAFETY: it is not our child any more, but nobody else's either: it was found by what it runs.
+    // SAFETY: it is not our child any more, but no other's either: it was found by what it runs.
     unsafe { libc::kill(child, libc::SIGKILL) };
     eventually("it has gone", || !std::fs::exists(format!("/proc/{child}")).unwrap() || is_zombie(child));
 }
@@ -188,7 +188,7 @@ fn is_zombie(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
 }
 
-/// What only looks like one is nobody's to remove: a named arena, and a file.
+/// What only looks like one must not be removed: a named arena, and a file.
 #[test]
 fn the_sweep_removes_nothing_else() {
     let house = House::new("family-sweep");

@@ -8,7 +8,7 @@ use chappe::{HelpError, HelpLock, Monitor, MonitorError, SharedError, lock_all};
 use house::{House, ROLE, eventually, listen, say};
 use std::time::Duration;
 
-/// The same twice whenever nobody is between them.
+/// The same twice whenever no thread is between them.
 type Twice = [u64; 2];
 
 /// Whatever was torn is made whole.
@@ -218,7 +218,7 @@ fn a_signal_reaches_another_process_and_a_removal_wakes_it() {
     assert!(told.contains("was removed"), "{told}");
 }
 
-/// Children take what we put there, and are killed at random; what is there stays whole, and nobody sleeps while there is something.
+/// Children take what we put there, and are killed at random; what is there stays whole, and none sleeps while there is something.
 #[test]
 #[ignore = "storm: kills at random"]
 fn random_kills_tear_nothing_and_lose_no_signal() {

@@ -163,7 +163,7 @@ fn a_removed_map_that_somebody_may_be_changing_keeps_its_blocks() {
     let ObjectState::Map(info) = arena.object("m").unwrap().state else { panic!("a map") };
     assert_eq!((info.used, info.users.len()), (1, 1));
     Map::unmake("m", true).unwrap();
-    // The child may be in the middle of a change: nobody gets its blocks.
+    // The child may be in the middle of a change: no other gets its blocks.
     let blocks = info.bytes;
     let room = (8 << 10) / blocks;
     let others: Vec<_> = (0..room).map(|i| Map::<[u8], [u8]>::create(&format!("o{i}"), &large)).collect();

@@ -159,7 +159,7 @@ proptest! {
                 tell.send(hasty.then_some(Duration::from_millis(2))).unwrap();
                 let customer = Customer { tell, heard };
                 if hasty {
-                    // It came, it went; nobody behind it lost anything.
+                    // It came, it went; no waiter behind it lost anything.
                     assert!(!customer.heard.recv().unwrap());
                 } else {
                     waiting += 1;

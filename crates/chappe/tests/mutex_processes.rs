@@ -7,7 +7,7 @@ use chappe::tube::named::{Tube, TubeOptions};
 use chappe::{Arena, Condvar, LockError, Mutex, MutexGuard, ObjectError, Role, Semaphore, set_role};
 use house::{House, LONG, ROLE, eventually, listen, say};
 
-/// Two fields that are the same whenever nobody is between them: `[number, number]`.
+/// Two fields that are the same whenever no thread is between them: `[number, number]`.
 type Pair = [u64; 2];
 
 /// What a child does with a buffer of four places: `[first, items, places...]`.

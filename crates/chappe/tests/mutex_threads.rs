@@ -62,7 +62,7 @@ fn a_thread_that_ends_and_has_leaked_its_guard_leaves_the_mutex_condemned() {
     let mutex = Mutex::private(0u32).unwrap();
     std::thread::scope(|s| {
         s.spawn(|| std::mem::forget(mutex.lock().unwrap())).join().unwrap();
-        // What it borrowed of the data may still be in use: nobody else may have it.
+        // What it borrowed of the data may still be in use: no other thread may have it.
         assert!(matches!(mutex.lock(), Err(LockError::Condemned { .. })));
         let told = s.spawn(|| matches!(mutex.try_lock(), Err(LockError::Condemned { .. })));
         assert!(told.join().unwrap());

@@ -249,7 +249,7 @@ fn what_is_given_back_before_the_end_stays_a_lock() {
     assert!(it.is_owned() && it.holder().unwrap().pid == holder.child.id());
     assert_eq!(does(&mut holder, "post"), "ok");
     assert!(it.is_owned() && it.value() == 1);
-    // Taken by somebody else, whose kill returns it.
+    // Taken by another process, whose kill returns it.
     let mut next = house.actor("by s");
     assert_eq!(does(&mut next, "wait"), "ok");
     holder.kill();

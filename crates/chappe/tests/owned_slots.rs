@@ -37,7 +37,7 @@ fn a_post_after_removal_finds_nothing_whatever_is_there_now() {
     let it = made("s");
     let map = arena().map();
     let permit = map.object(it.spot().object);
-    // SeqCst: nobody else is there.
+    // SeqCst: no other thread is there.
     let count = (permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1;
     it.remove(false).unwrap();
     // A full one in the slot of its count.

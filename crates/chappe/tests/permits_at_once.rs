@@ -187,7 +187,7 @@ fn drive(pool: &Pool, model: &mut Model, threads: &[Thread], steps: &[(usize, Or
             std::thread::yield_now();
         }
         prop_assert_eq!(pool.permits(), model.permits);
-        // While somebody waits for several, those that are there are set aside for him.
+        // While a waiter waits for several, those that are there are set aside for it.
         if model.queue.is_empty() {
             prop_assert_eq!(pool.available(), model.free());
         }

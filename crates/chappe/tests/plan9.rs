@@ -216,7 +216,7 @@ fn who_takes_may_unmap_the_word() {
         let address = page as usize;
         // SAFETY: the word is there until the release has raised it.
         let releaser = std::thread::spawn(move || unsafe { semrelease_at(address as *mut i32, 1) });
-        // SAFETY: the word is there until we unmap it, which nobody else does.
+        // SAFETY: the word is there until this process unmaps it, which no other does.
         while unsafe { semacquire_at(page.cast(), true) } != Ok(true) {}
         // SAFETY: the releaser uses no more than the address.
         assert_eq!(unsafe { libc::munmap(page, 4096) }, 0);

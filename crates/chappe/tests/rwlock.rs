@@ -10,7 +10,7 @@ use house::{House, LONG, ROLE, eventually, listen, say};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Two fields that are the same whenever nobody is between them.
+/// Two fields that are the same whenever no thread is between them.
 type Pair = [u64; 2];
 
 /// What children do; nothing when it is run as a test.

@@ -93,7 +93,7 @@ fn units_that_meet_time_outs_are_served_in_order_and_none_is_lost() {
             while heard_of < WAITERS {
                 semaphore.up().unwrap();
                 ups += 1;
-                // Until this one has gone to somebody, or nobody is left.
+                // Until this one has gone to a waiter, or none is left.
                 while heard_of < WAITERS {
                     let (number, got) = heard.recv().unwrap();
                     heard_of += 1;
@@ -222,7 +222,7 @@ fn fault_3_wake_ups_are_fifo() {
             });
             eventually("it waits", || semaphore.waiters().len() == number + 1);
         }
-        // Nobody comes between. All are served before anything is asserted: nobody is left waiting.
+        // No other comes between. All are served before anything is asserted: none is left waiting.
         let serve = |_| {
             let refused = matches!(semaphore.try_down(), Err(DownError::WouldBlock));
             semaphore.up().unwrap();

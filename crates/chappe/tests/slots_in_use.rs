@@ -1,5 +1,5 @@
-//! Slots of removed objects: used again as soon as nobody has anything of them, and not before. What a guard or a leaked
-//! reference may still see is nobody else's.
+//! Slots of removed objects: used again as soon as no thread has anything of them, and not before. What a guard or a leaked
+//! reference may still see belongs to no other object.
 
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;

@@ -199,7 +199,7 @@ fn no_wake_up_is_lost_of_single_messages() {
     round_trips("spins first", Role::TimeSharing, 30_000);
 }
 
-/// It made the tubes: so nobody goes without fences there.
+/// It made the tubes: so no process goes without fences there.
 #[test]
 #[ignore = "storm: processes that race"]
 fn who_may_not_ask_for_fences_makes_a_tube_with_them() {

@@ -679,7 +679,7 @@ fn slots_that_are_leaked_by_a_thread_that_ends_are_nobodys() {
             std::mem::forget(tube.sender().unwrap().reserve().unwrap());
         });
     });
-    // Two of the three are out of use for ever, and nobody gets what was borrowed.
+    // Two of the three are out of use for ever, and no receiver gets what was borrowed.
     for i in 0..10 {
         sender.try_send(job(0, i)).unwrap();
         assert!(matches!(sender.try_send(job(0, 99)), Err(NotSent::Full(_))));

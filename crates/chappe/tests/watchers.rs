@@ -64,7 +64,7 @@ fn a_thread_that_ends_among_many_is_seen_at_once() {
                 HAVE.fetch_add(1, Ordering::SeqCst);
                 std::thread::park();
                 // Alone, and without what is done at the end of a thread.
-                // SAFETY: nobody waits for this thread, nor uses what is on its stack.
+                // SAFETY: no thread waits for this one, nor uses what is on its stack.
                 unsafe { libc::syscall(libc::SYS_exit, 0) };
             });
             eventually("it has one", || HAVE.load(Ordering::SeqCst) > i as usize);

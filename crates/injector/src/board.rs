@@ -1,6 +1,6 @@
 //! The page that the cast of one trial shares, and each member's view of it.
 //!
-//! An anonymous shared mapping that the director makes before it forks anybody. Everything on it is a word that one
+//! An anonymous shared mapping that the director makes before it forks. Everything on it is a word that one
 //! role writes and others poll: no lock, so a victim that dies at any instruction leaves it whole.
 //!
 //! | word | written by | says |
@@ -11,7 +11,7 @@
 //! | `notes` | each survivor its own | its verdict; read after it has exited |
 //! | `backstops` | survivors | how often the backstop fired in them, added up at their ends |
 //! | `told` | survivors | how often they were told that a holder had died with a mutex locked |
-//! | `held` | keeper | somebody that came while the victim was stopped had to wait for it |
+//! | `held` | keeper | a process that came while the victim was stopped had to wait for it |
 //! | `aside` | recoverer | as `phase`, of the one that makes up for the victim's death |
 //! | `settled` | keeper | when those that waited had got on, or all was there: nanoseconds of the system's clock |
 //! | `words` | the play | whatever it needs; the controls keep their broken structures here |
@@ -60,7 +60,7 @@ pub struct Board {
     pub backstops: AtomicU64,
     /// How often survivors locked a mutex, and were told of its holder's death.
     pub told: AtomicU64,
-    /// Not 0: somebody that came while the victim was stopped had to wait for it.
+    /// Not 0: a process that came while the victim was stopped had to wait for it.
     pub held: AtomicU64,
     /// The threads that have begun, the victim's and the recoverer's: 0 for none yet.
     threads: [AtomicU32; 2],
@@ -86,7 +86,7 @@ unsafe impl Sync for Board {}
 /// # Safety
 /// Zeros are a valid `T`, and the sharing processes write to it through atomics only, or in turns.
 pub unsafe fn shared<T: Sync>() -> &'static T {
-    // SAFETY: an anonymous mapping at an address of the kernel's choice disturbs nobody.
+    // SAFETY: an anonymous mapping at an address of the kernel's choice replaces no other mapping.
     let page = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -160,7 +160,7 @@ impl Stage {
         Stage { role, ..*self }
     }
 
-    /// Where somebody in this role says how far it is.
+    /// Where the process in this role notes how far it is.
     pub fn phase_of(&self, role: Role) -> &'static AtomicU32 {
         match role {
             Role::Victim => &self.board.phase,
@@ -323,7 +323,7 @@ impl Stage {
                 _ => Fault::Torn,
             };
             let length = note.length.load(SeqCst) as usize;
-            // SAFETY: its writer has exited; nobody writes any more.
+            // SAFETY: its writer has exited; no process writes any more.
             let text = unsafe { &(&*note.text.get())[..length] };
             return Err((fault, String::from_utf8_lossy(text).into_owned()));
         }

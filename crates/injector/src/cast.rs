@@ -106,7 +106,7 @@ fn name(pool: &Pool, index: u32) -> String {
 /// Somebody else is under this permit.
 struct Collision;
 
-/// Takes the lock of a permit's file, which nobody alive may have.
+/// Takes the lock of a permit's file, which no live process may have.
 fn alone(home: &Path, permit: &str) -> Result<File, Collision> {
     let path = home.join(LOCKS).join(permit);
     let file =

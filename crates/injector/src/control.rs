@@ -238,7 +238,7 @@ impl Play for Mutex {
     }
 
     fn keeper(&self, stage: &Stage) -> Verdict {
-        // SAFETY: the words are zeroed, large and aligned enough, and nobody else uses them yet.
+        // SAFETY: the words are zeroed, large and aligned enough, and no other process uses them yet.
         unsafe {
             let mut kind: libc::pthread_mutexattr_t = std::mem::zeroed();
             libc::pthread_mutexattr_init(&mut kind);
@@ -249,7 +249,7 @@ impl Play for Mutex {
         let mut cue = stage.ready();
         while cue != Cue::Dead {
             if cue == Cue::Stopped {
-                // What it sees of a and b before the victim is dead is nobody's fault.
+                // What it sees of a and b before the victim is dead is no fault.
                 if let Err((Fault::Wedged, text)) = Mutex::check(stage) {
                     return Err((Fault::Wedged, text));
                 }

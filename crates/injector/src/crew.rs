@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use crate::tally::Tally;
 use crate::trial::Child;
 
-/// What a pipe takes that nobody reads yet.
+/// What a pipe takes before it is read.
 const ROOM: usize = 4096;
 
 /// Has `directors` processes do the numbered work: `enter` is what each does first, and gives what it does with a number.

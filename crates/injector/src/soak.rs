@@ -72,7 +72,7 @@ pub struct Outcome {
     pub holders: u64,
     /// Turns that came to their end.
     pub turns: u64,
-    /// Turns that found somebody else under their permit.
+    /// Turns that found another holder under their permit.
     pub collisions: u64,
     /// Processes that did not end in time.
     pub hung: u64,
@@ -210,7 +210,7 @@ fn size(file: &Path) -> u64 {
 }
 
 impl Director<'_> {
-    /// All loops turn, and somebody is killed every few milliseconds.
+    /// All loops turn, and a process is killed every few milliseconds.
     fn storm(&mut self) -> std::io::Result<()> {
         for slot in 0..LOOPS {
             self.start(slot)?;
@@ -237,7 +237,7 @@ impl Director<'_> {
         Ok(())
     }
 
-    /// Nobody is started any more; everybody ends by themselves.
+    /// None is started any more; all end by themselves.
     fn calm(&mut self) {
         let limit = self.soak.limit;
         let ended = within(limit, || {
@@ -322,7 +322,7 @@ impl Director<'_> {
         }
     }
 
-    /// Kills somebody. False if there was nobody of the kind.
+    /// Kills a process. False if there was none of the kind.
     fn strike(&mut self) -> bool {
         let kind = match self.dice.roll(10) {
             0..4 => Kind::Supervisor,

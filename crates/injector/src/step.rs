@@ -191,7 +191,7 @@ impl Victim {
         set(7, 0) && (address == 0 || set(0, address) && set(7, 1))
     }
 
-    /// False if it is not there to be resumed: killed by somebody else while it was stopped.
+    /// False if it is not there to be resumed: killed by another process while it was stopped.
     fn resume(&mut self, how: libc::c_uint) -> bool {
         let signal = std::mem::take(&mut self.signal);
         // SAFETY: `tid` is our stopped tracee; no pointers.

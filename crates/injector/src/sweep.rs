@@ -113,7 +113,7 @@ pub fn sweep(play: &dyn Play, plan: Plan) -> Tally {
     let path = Path::of(&whole.path);
     tally.instructions = whole.path.len() as u64;
     tally.count(&whole, "at its end");
-    // An operation that fails when nobody is killed tells nothing by being killed.
+    // An operation that fails without a kill tells nothing by being killed.
     let broken = tally.faults() > 0;
     let enough = |tally: &Tally| broken || tally.wedged + tally.leaked >= plan.enough;
 

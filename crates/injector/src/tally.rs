@@ -47,7 +47,7 @@ pub struct Tally {
     pub states: u64,
     /// Trials made.
     pub trials: u64,
-    /// Trials in which the victim died inside the operation, at its point, and nobody else.
+    /// Trials in which the victim died inside the operation, at its point, and no other process.
     pub kills: u64,
     /// Trials in which the one that made up for it died too, at its own point.
     pub double: u64,
@@ -65,7 +65,7 @@ pub struct Tally {
     pub backstops: u64,
     /// Times a survivor that locked a mutex was told of its holder's death: no fault, but what saves it from torn data.
     pub told: u64,
-    /// Trials in which somebody that came while the victim was stopped had to wait until that went on or died.
+    /// Trials in which a process that came while the victim was stopped had to wait until that went on or died.
     pub held: u64,
     /// Why that may be.
     pub why: String,

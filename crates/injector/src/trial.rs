@@ -29,7 +29,7 @@ pub enum Pause {
     None,
     /// It is stopped, and the keeper checks that others go on. It then dies, or every other time runs to its end.
     Check,
-    /// It is stopped until somebody else has come as far as it lets them, then dies.
+    /// It is stopped until another process has come as far as it lets them, then dies.
     Meet,
 }
 
@@ -53,7 +53,7 @@ pub trait Play {
         Pause::None
     }
 
-    /// Why somebody that comes while the victim is stopped may have to wait until that goes on or dies; nothing: it may not.
+    /// Why a process that comes while the victim is stopped may have to wait until that goes on or dies; nothing: it may not.
     fn held_up_by(&self) -> Option<&'static str> {
         None
     }
@@ -69,7 +69,7 @@ pub trait Play {
     /// Prepares, calls [`Stage::begin`], runs the operation, calls [`Stage::end`].
     fn victim(&self, stage: &Stage);
 
-    /// Whether somebody can be led through making up for the victim's death: see [`Play::recoverer`].
+    /// Whether a process can be led through recovering the victim's death: see [`Play::recoverer`].
     fn recovers(&self) -> bool {
         false
     }
@@ -83,7 +83,7 @@ pub trait Play {
         true
     }
 
-    /// Before each trial, in the director, while nobody else lives.
+    /// Before each trial, in the director, while no other process lives.
     fn reset(&self) {}
 }
 
@@ -108,7 +108,7 @@ pub struct Second {
 }
 
 impl Route {
-    /// The victim dies at this point, and nobody else.
+    /// The victim dies at this point, and no other process.
     pub fn to(point: Point) -> Route {
         Route { point, spare: false, second: None }
     }
@@ -125,7 +125,7 @@ pub struct Trial {
     pub backstops: u64,
     /// How often survivors were told that a holder had died with a mutex locked.
     pub told: u64,
-    /// Whether somebody that came while the victim was stopped had to wait for it.
+    /// Whether a process that came while the victim was stopped had to wait for it.
     pub held: bool,
     /// The recorded path: the recoverer's if there is one, else the victim's.
     pub path: Vec<Mark>,

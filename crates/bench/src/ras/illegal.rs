@@ -69,7 +69,7 @@ fn emulated(word: *mut u32) -> u32 {
 }
 
 extern "C" fn emulate(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid context, of this machine, which nobody else touches before we return.
+    // SAFETY: the kernel passes a valid context, of this machine, which no other thread touches before we return.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     if !emulates(context) {
         // Not ours: executed again, it ends the process.

@@ -86,7 +86,7 @@ impl Shared<'_> {
                     break;
                 }
                 for i in from..to {
-                    // SAFETY: row k is not changed any more, and ours is another, which nobody else has taken in this column.
+                    // SAFETY: row k is not changed any more, and ours is another, which no other thread has taken in this column.
                     let (pivot, row) = unsafe {
                         let row = |i| self.row(i);
                         (std::slice::from_raw_parts(row(k), n), std::slice::from_raw_parts_mut(row(k + 1 + i), n))
@@ -153,7 +153,7 @@ impl Problem {
         let (column, operations) = (AtomicU32::new(0), AtomicU64::new(0));
         let began = Instant::now();
         {
-            // SAFETY: a cell is laid out as what it holds, and nobody else has these while the slice lives.
+            // SAFETY: a cell is laid out as what it holds, and no other thread has these while the slice lives.
             let shared = unsafe { &*(&raw mut cells[..] as *const [UnsafeCell<f64>]) };
             let shared = Shared { cells: shared, size };
             std::thread::scope(|s| {
@@ -198,7 +198,7 @@ mod tests {
         let (problem, lock) = (Problem::new(40), std::sync::Mutex::new(0));
         for threads in [1, 2, 7] {
             let outcome = problem.solve(&lock, threads);
-            // Each finds none left, and arrives, in each column; and somebody takes each row.
+            // Each finds none left, and arrives, in each column; and one thread takes each row.
             assert!(outcome.operations >= 80.0 && outcome.ns > 0.0, "{threads}: {}", outcome.operations);
         }
         assert_eq!(*lock.lock().unwrap(), 0);

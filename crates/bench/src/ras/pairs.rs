@@ -1,4 +1,4 @@
-//! Lock and unlock, by one thread that nobody disturbs: with the bias, and without.
+//! Lock and unlock, by one thread without interference: with the bias, and without.
 
 use crate::guarded::Guarded;
 use crate::pair::guarded;

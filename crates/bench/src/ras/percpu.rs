@@ -15,7 +15,7 @@ const PLACES: u32 = 1024;
 const PERMITS: u32 = 1024;
 const MORE: u32 = 4;
 
-/// A line of its own: its neighbours are nobody's business.
+/// A line of its own: it has no neighbours.
 #[repr(align(128))]
 struct Shared(AtomicU64);
 

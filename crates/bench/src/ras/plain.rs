@@ -5,7 +5,7 @@
 //! |---|---|
 //! | 0 | free |
 //! | 1 | held |
-//! | 2 | held, and somebody may sleep |
+//! | 2 | held, and a thread may sleep |
 
 use crate::guarded::Guarded;
 use crate::peers::Lock;

@@ -1,4 +1,4 @@
-//! What it costs to take a lock that is biased to somebody else, the first time.
+//! What it costs to take a lock that is biased to another thread, the first time.
 //!
 //! Each time a fresh lock is used by one thread until it must be biased to it, or to its processor; then another thread takes it,
 //! once, and that is timed. Where the first thread is meanwhile decides what the fence costs: asleep, so that none of ours is on

@@ -1,7 +1,7 @@
 //! Figure 3 of netbsd-restartable-sequences: what a context switch costs beside the number of sequences.
 //!
 //! As in its section 4.4: a token goes through a pipe between two processes, here on one processor; twenty passes are one
-//! measurement; the shortest of many is the switch that nobody disturbed. The paper's kernel looked through a list of the process's
+//! measurement; the shortest of many is the undisturbed switch. The paper's kernel looked through a list of the process's
 //! sequences at each switch. Linux looks at one address, which the thread leaves in its area when it enters a sequence; so what
 //! there is to see is whether there is an area at all, and whether the thread went through a sequence since the last switch.
 //!
@@ -41,7 +41,7 @@ impl Pipe {
         assert_eq!(unsafe { libc::write(self.0[1], [1u8].as_ptr().cast(), 1) }, 1, "{}", io::Error::last_os_error());
     }
 
-    /// False: nobody will pass it any more.
+    /// False: no thread will pass it any more.
     fn take(&self) -> bool {
         let mut token = [0u8];
         // SAFETY: room for one byte.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const NONE: u32 = u32::MAX;
 
-/// On a line of its own: its neighbours are nobody's business.
+/// On a line of its own: it has no neighbours.
 #[repr(align(128))]
 struct Head(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Table 2 of nonblocking-real-time: a counter of one word, under each kind of synchronisation, nobody else about; and a server that counts for others.
+//! Table 2 of nonblocking-real-time: a counter of one word, under each kind of synchronisation, no other thread about; and a server that counts for others.
 
 use crate::table::{Aim, Case, Table, times};
 use chappe::{HelpLock, Mutex, Pair, Semaphore, Words};

@@ -1,6 +1,6 @@
 //! Plain algorithms for what cannot be left out of ours: a semaphore that is a counter, and Vyukov's ring.
 //!
-//! Both have what a sleeper needs and no more: a word that says whether somebody sleeps, looked at after each change, and a
+//! Both have what a sleeper needs and no more: a word that says whether a thread sleeps, looked at after each change, and a
 //! wake. A death between two steps wedges the ring; a death anywhere may lose what the counter had.
 
 use crate::peers::Lock;
@@ -8,7 +8,7 @@ use crate::raw::{self, Scope};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// A count, and whether somebody sleeps. Down by a compare-and-swap, up by an addition.
+/// A count, and whether a thread sleeps. Down by a compare-and-swap, up by an addition.
 pub struct Counter {
     word: AtomicU64,
     bell: AtomicU32,
@@ -139,7 +139,7 @@ impl Vyukov {
     pub fn push(&self, value: u64) -> bool {
         let Some(at) = self.claim(&self.tail.0, 0) else { return false };
         let place = self.place(at);
-        // SAFETY: claimed, and not yet stamped: nobody else touches it.
+        // SAFETY: claimed, and not yet stamped: no other thread touches it.
         unsafe { *place.value.get() = value };
         // Release: the value before its stamp.
         place.stamp.store(at + 1, Ordering::Release);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The argument that makes the program one of these.
 pub const WORD: &str = "pairs";
 
-/// Does what it is told until nobody tells it any more.
+/// Does what it is told until it is told no more.
 ///
 /// # Panics
 /// When it is told nonsense.

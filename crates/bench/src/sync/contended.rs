@@ -1,7 +1,7 @@
 //! Two, four and eight that want the same lock: how fast it goes round, how fairly, and how long one waits.
 //!
 //! Each of them is kept on one processor, in turns; it keeps the lock for some 20 ns or for a microsecond, and wants it
-//! again after as long. The time an acquisition is taken in runs in which nobody looks at a clock; all else in runs
+//! again after as long. The time an acquisition is taken in runs in which no thread looks at a clock; all else in runs
 //! of their own.
 //!
 //! *Jain*: 1 if all got the same, 1/n if one got all. *most* and *least*: what the luckiest and the unluckiest got, as shares

@@ -100,7 +100,7 @@ impl Wire for Topic {
         move |record| {
             let _keep = &services;
             let copied = || publisher.loan_slice_uninit(record.len()).expect("room").write_from_slice(record);
-            // A subscriber is not connected before its first look; what finds no room until then goes to nobody.
+            // A subscriber is not connected before its first look; what finds no room until then is lost.
             while copied().send().expect("a topic") == 0 {
                 spin_loop();
             }

@@ -57,7 +57,7 @@ impl<T: Message> Own<T> {
     /// Both ends for this process.
     ///
     /// # Panics
-    /// When somebody has one.
+    /// When a thread has one.
     pub fn ends(&self) -> (Sender<T>, Receiver<T>) {
         (self.sender().expect("an end"), self.receiver().expect("an end"))
     }

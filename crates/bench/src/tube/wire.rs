@@ -147,7 +147,7 @@ impl Wire for Queue {
         |record| {
             for piece in record.chunks_mut(self.piece) {
                 let (to, nobody) = (piece.as_mut_ptr().cast(), std::ptr::null_mut());
-                // SAFETY: there is room for so many; nobody asks for the priority.
+                // SAFETY: there is room for so many; the priority is not asked for.
                 let done = unsafe { libc::mq_receive(self.queue, to, piece.len(), nobody) };
                 whole(done, piece, "mq_receive");
             }

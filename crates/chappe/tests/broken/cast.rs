@@ -257,7 +257,7 @@ pub struct Cast {
 }
 
 impl Cast {
-    /// Sets it up. The victim is dead when this answers, and nobody has made up for it.
+    /// Sets it up. The victim is dead when this answers, and it has not been recovered.
     pub fn start(program: &str, house: &Path, victim: &str) -> Cast {
         let mut maker = Actor::start(program, house, "maker");
         let parts = maker.hear().split(' ').map(|at| at.parse().unwrap()).collect();

@@ -147,7 +147,7 @@ fn sleeps(pid: libc::pid_t, tid: i32) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S"))
 }
 
-/// Forks at the n-th place. False: the operation was over before. None: nobody may be traced here.
+/// Forks at the n-th place. False: the operation was over before. None: tracing is refused here.
 fn forks_at(n: usize, name: &str, operation: fn()) -> Option<bool> {
     let board = board();
     // SAFETY: the child begins threads by the C library alone, and ends by being killed.
@@ -205,7 +205,7 @@ fn forks_at(n: usize, name: &str, operation: fn()) -> Option<bool> {
     Some(true)
 }
 
-/// Forks at every place of an operation that is a process's first. Answers at how many; none where nobody may be traced.
+/// Forks at every place of an operation that is a process's first. Answers at how many; none where tracing is refused.
 pub fn at_every_place(name: &str, before_each: impl Fn(), operation: fn()) -> Option<usize> {
     // The first stop is that of the thread as it waits to begin.
     let mut n = 1;

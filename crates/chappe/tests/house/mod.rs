@@ -79,7 +79,7 @@ impl Actor {
         self.send(libc::SIGCONT);
     }
     fn send(&self, signal: i32) {
-        // SAFETY: a child of ours that nobody has waited for.
+        // SAFETY: a child of ours that has not been waited for.
         assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, signal) }, 0);
     }
     pub fn kill(mut self) {

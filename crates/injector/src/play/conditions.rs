@@ -1,4 +1,4 @@
-//! Condition variables: a notification reaches somebody, one to all reaches all or none.
+//! Condition variables: a notification reaches one waiter, one to all reaches all or none.
 
 use std::mem::forget;
 use std::time::Duration;
@@ -96,7 +96,7 @@ impl Operation for Wait {
         if w.scene() != Waiters || w.was_woken() {
             return Ok(());
         }
-        // Both wait before either is notified: nobody else has heard anything.
+        // Both wait before either is notified: no other has heard anything.
         w.call(FIRST);
         w.call(SECOND);
         w.demand(|| w.waiting() == 2, "helpers do not come to wait:")

@@ -49,7 +49,7 @@ impl World<'_> {
             // Sweeps the dead.
             chappe::doctor().map_or(u32::MAX, |_| handle.capacity().members_used)
         };
-        // The keeper, which with a tube is two of them, and nobody else: helpers may still be on their way out.
+        // The keeper, which with a tube is two of them, and no other: helpers may still be on their way out.
         let own = || handle.members().iter().filter(|m| m.pid == std::process::id()).count() as u32;
         if !self.stage().until(|| members() <= own().max(1)) {
             let who: Vec<_> = handle.members().iter().map(|m| (m.pid, m.tid, m.life)).collect();
@@ -116,7 +116,7 @@ impl World<'_> {
     }
 }
 
-/// Removes an object that nobody uses.
+/// Removes an object that is not in use.
 fn remove(name: &str, state: &ObjectState) -> Verdict {
     let what = format!("removing {name}");
     match state {

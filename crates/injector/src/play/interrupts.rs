@@ -111,7 +111,7 @@ impl Operation for Signalled {
         w.provide_unit("s", 2);
     }
     fn check(&self, w: &mut World) -> Verdict {
-        // Only where the victim is stopped is there ever a unit that nobody waits for ahead of it.
+        // Only where the victim is stopped is there ever a unit that no waiter ahead of it takes.
         weigh("s", w.difference("s")?, if w.scene() == Stopped { allowed(w) } else { &[0] })?;
         w.in_order(&["p", "s"])
     }

@@ -194,7 +194,7 @@ impl World<'_> {
         self.noted(TAKEN, tube).is_some()
     }
 
-    /// A survivor has received this one: nobody else may have it. `again`: whether it was marked, if that was said.
+    /// A survivor has received this one: no other may have it. `again`: whether it was marked, if that was said.
     pub fn receive(&self, tube: &str, it: &Letter, again: Option<bool>) -> Result<u64, (Fault, String)> {
         let (writer, which) = read(it)?;
         let (bit, name) = (1 << which, format!("letter {which} of writer {writer} in {tube}"));
@@ -298,7 +298,7 @@ impl World<'_> {
         }
     }
 
-    /// A survivor copies the next letter out, if there is one: while nobody has died, none comes twice.
+    /// A survivor copies the next letter out, if there is one: while no process has died, none comes twice.
     pub fn copy_out(&self, tube: &str) -> Result<Found, (Fault, String)> {
         self.receive_from(tube)?;
         let end = self.desk.into[number(tube)].borrow();
@@ -399,7 +399,7 @@ impl World<'_> {
         self.send_to(tube)?;
         self.stop_receiving(tube);
         let end = self.desk.out[number(tube)].take().expect("just attached");
-        // A dead receiver is taken for a living one until somebody has seen to it: what is sent is for the next.
+        // A dead receiver is taken for a living one until it has been recovered: what is sent is for the next.
         let mut refused = Ok(());
         let told = self.stage().until(|| {
             refused = end.try_send(letter(KEEPER, 0));
@@ -494,7 +494,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Whether an attempt to attach an end was refused because somebody has the only one.
+    /// Whether an attempt to attach an end was refused because another process has the only one.
     pub fn is_single<T>(&self, got: Result<T, TubeError>) -> Result<Option<T>, (Fault, String)> {
         match got {
             Ok(end) => Ok(Some(end)),

@@ -216,7 +216,7 @@ impl Operation for NumberedFirst {
     }
 }
 
-/// A loan that is released before anybody has noticed what was in it.
+/// A loan that is released before any process has noticed what was in it.
 struct GivenBackFirst;
 
 impl Operation for GivenBackFirst {

@@ -156,7 +156,7 @@ pub trait Operation {
     }
 
     /// Makes up for the dead victim, between [`Stage::begin`] and [`Stage::end`], as a reaper does, and takes nothing for
-    /// itself. Where nobody else is it does so as a stranger to the arena (so does `doctor`), else as a member of it.
+    /// itself. Where no other process is it does so as a stranger to the arena (so does `doctor`), else as a member of it.
     fn make_up(&self, w: &World) {
         if w.scene() != Scene::Alone {
             w.join();

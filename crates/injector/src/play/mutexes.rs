@@ -29,7 +29,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
     ]
 }
 
-/// Two counts that are equal whenever nobody is in the middle of a section.
+/// Two counts that are equal whenever no thread is in the middle of a section.
 pub type Data = [u64; 2];
 
 /// How many survivors were told that the mutex is condemned.

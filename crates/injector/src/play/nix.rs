@@ -103,7 +103,7 @@ impl Place {
 
     /// What the `Sem` says: where its semaphore lies.
     fn says(self, w: &World, which: usize) -> Result<Spot, (Fault, String)> {
-        // SAFETY: it is there, and nobody writes to it meanwhile.
+        // SAFETY: it is there, and no process writes to it meanwhile.
         let [seal, arena, slot, _] = unsafe { self.sem(w, which).read_volatile() };
         let spot = Spot { arena, object: slot as u32, generation: (slot >> 32) as u32 };
         if seal == 0 { fault(Fault::Torn, "the semaphore is not there") } else { Ok(spot) }
@@ -169,7 +169,7 @@ fn difference(w: &World, place: Place, which: usize) -> Result<i64, (Fault, Stri
     Ok(i64::from(value) - left)
 }
 
-/// The objects of an arena are so many semaphores that nobody has named, and these.
+/// The objects of an arena are so many semaphores without a name, and these.
 fn objects(w: &World, arena: &Arena, unnamed: usize, named: &[&str]) -> Verdict {
     let all = arena.objects();
     let names: Vec<&str> = all.iter().map(|o| o.name.as_str()).collect();
@@ -307,7 +307,7 @@ impl Operation for Up {
         Ok(())
     }
     fn provide(&self, w: &World) {
-        // A victim that died before it had told anybody that it is a member is swept when somebody looks: it has nothing.
+        // A victim that died before it had told any process that it is a member is swept at the next look: it has nothing.
         let _ = chappe::doctor();
         provide(w, self.place, 0, 2);
     }

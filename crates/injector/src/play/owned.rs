@@ -63,7 +63,7 @@ fn warm_holding(w: &World) -> OwnedSemaphore {
     it
 }
 
-/// A survivor takes a unit, and puts it back. As long as it is a lock, nobody else is inside.
+/// A survivor takes a unit, and puts it back. As long as it is a lock, no other process is inside.
 pub fn pass(w: &World) -> Verdict {
     let it = find()?;
     let got = it.wait();
@@ -134,7 +134,7 @@ pub fn build(w: &mut World) -> Result<OwnedSemaphore, (Fault, String)> {
     Ok(it)
 }
 
-/// The keeper holds it until it lets go, where somebody waits.
+/// The keeper holds it until it lets go, where a waiter is there.
 fn build_held(w: &mut World) -> Verdict {
     let it = build(w)?;
     if w.scene().waits() { hold(w, it) } else { Ok(()) }
@@ -160,7 +160,7 @@ fn provide(w: &World, most: u64) {
     }
 }
 
-/// What the victim has added (or, negative, taken). Nobody else uses it any more; all units can be had, nobody waits.
+/// What the victim has added (or, negative, taken). No other process uses it any more; all units can be taken, none waits.
 fn difference(w: &World) -> Result<i64, (Fault, String)> {
     // Sweeps the dead: the victim may have been alone.
     fine("sweeping", chappe::doctor())?;

@@ -27,7 +27,7 @@ fn held_by_another(w: &World, then: impl FnOnce(&'static Pool)) -> Verdict {
 
 /// A holder has died. One arena: for what is around them, doctor looks at every process of the machine, and changes nothing.
 struct Doctor {
-    /// Only the part that a thread of its own does: it frees what nobody accounts for, under the arena's lock.
+    /// Only the part that a thread of its own does: it frees what no live process accounts for, under the arena's lock.
     puts_right: bool,
 }
 
@@ -83,7 +83,7 @@ impl Operation for Settle {
     }
     fn perform(&self, w: &World) {
         let pool = w.open("p").expect("the keeper has made it");
-        // The permit is nobody's from now on, and its job's until it is looked for.
+        // The permit has no holder from now on, and its job's until it is looked for.
         Arena::open("default").expect("it is there").map().recover_dead();
         w.stage().begin();
         pool.settle();

@@ -231,7 +231,7 @@ impl Operation for Up {
     }
     fn provide(&self, w: &World) {
         if !self.joined {
-            // A victim that died before it had told anybody that it is a member is swept when somebody looks: it has nothing.
+            // A victim that died before it had told any process that it is a member is swept at the next look: it has nothing.
             // A failure leaves it there, which is found.
             let _ = chappe::doctor();
         }

@@ -19,7 +19,7 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 /// How many permits there are.
 const ALL: u32 = 3;
 
-/// Makes sure that nobody else has them, and gives them back.
+/// Makes sure that no other process has them, and gives them back.
 fn pass(w: &World, got: Result<Permits<'_>, AcquireError>) -> Verdict {
     let permits = fine("waiting for two permits", got)?;
     for index in permits.indices() {

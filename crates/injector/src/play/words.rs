@@ -113,12 +113,12 @@ impl Kind {
     }
 }
 
-/// A helper is about to wait where nobody can see it but the kernel.
+/// A helper is about to wait where only the kernel can see it.
 fn come(w: &World, which: usize) {
     w.stage().word(SLEEPERS + which).store(u64::from(std::process::id()), SeqCst);
 }
 
-/// Nothing is there, and for a while nobody gets on: what they wait for has died with the victim.
+/// Nothing is there, and for a while no waiter goes on: what they wait for has died with the victim.
 fn is_stuck(w: &World, nothing: impl Fn() -> bool) -> bool {
     let before = w.done_helpers();
     std::thread::sleep(Duration::from_millis(2));
@@ -218,7 +218,7 @@ impl Operation for Up {
     }
 }
 
-/// Nobody waits, and nobody need: one of two is taken. Or the lock, which its dead holder keeps.
+/// No process waits, and none need: one of two is taken. Or the lock, which its dead holder keeps.
 enum Try {
     Word,
     Usem,

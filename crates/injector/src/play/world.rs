@@ -164,7 +164,7 @@ impl<'a> World<'a> {
         self.stage.word(DONE_HELPERS).load(SeqCst) as usize
     }
 
-    /// The victim has been recovered, nobody gets on, and that for a while: it may have used up what others wait for.
+    /// The victim has been recovered, no waiter goes on, and that for a while: it may have used up what others wait for.
     /// That others are slow is no mistake: what the keeper then gives is counted.
     pub fn is_stuck(&self, without: impl Fn() -> bool) -> bool {
         let stuck = || self.waiting() > 0 && without() && self.is_recovered();
@@ -337,7 +337,7 @@ impl<'a> World<'a> {
         format!("of {} held {holders:?}, waiting {waiters:?}, the victim was {victim}", pool.name())
     }
 
-    /// A helper's part: waits for a permit of the pool, makes sure that nobody else has it, gives it back.
+    /// A helper's part: waits for a permit of the pool, makes sure that no other process has it, gives it back.
     pub fn pass(&self, name: &str) -> Verdict {
         self.pass_through(self.open(name)?.acquire())
     }

@@ -1,11 +1,11 @@
 //! iceoryx2 in the storms: a publish-subscribe service. Only with the feature `iceoryx2`.
 //!
 //! Its own configuration has dead nodes seen to whenever a node is made, a service is opened, and a node goes: that is
-//! left on, and besides everybody calls `blocking_cleanup_dead_nodes` between making a node and opening the service. The limits
+//! left on, and besides every process calls `blocking_cleanup_dead_nodes` between making a node and opening the service. The limits
 //! of the service are well above what the storm needs. The configuration is made the *global* one: where a dead node
 //! has left no details of itself, that is where the library looks.
 //!
-//! The last resort is `force_remove_service`, for when nobody else uses it.
+//! The last resort is `force_remove_service`, for when no other process uses it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -203,7 +203,7 @@ impl Subject for Topic {
             config.global.node.cleanup_dead_nodes_on_creation = false;
             config.global.node.cleanup_dead_nodes_on_destruction = false;
             let node = made(&config)?;
-            // SAFETY: the storm is over: nobody else uses the service.
+            // SAFETY: the storm is over: no other process uses the service.
             let removed = unsafe { node.force_remove_service(&name(), MessagingPattern::PublishSubscribe) };
             removed.map(drop).map_err(because("force_remove_service"))
         };

@@ -143,12 +143,12 @@ pub trait Subject {
     /// Why not.
     fn prove(&self, here: &mut Here) -> Result<(), String>;
 
-    /// What its manual says to do when the object cannot be opened any more and nobody is there, if it says so.
+    /// What its manual says to do when the object cannot be opened any more and no process is there, if it says so.
     fn last_resort(&self, _here: &mut Here) -> Option<Result<(), String>> {
         None
     }
 
-    /// After a round, in the director, while nobody lives: what is left outside the round's directory goes.
+    /// After a round, in the director, while no process lives: what is left outside the round's directory goes.
     fn clean(&self) {}
 }
 
@@ -185,7 +185,7 @@ impl Here<'_> {
         self.place
     }
 
-    /// Whether it is to end. The one that keeps the object ends after all others: nobody loses it before.
+    /// Whether it is to end. The one that keeps the object ends after all others: none loses it before.
     pub fn is_over(&self) -> bool {
         let over = self.stage.word(OVER).load(SeqCst);
         if self.place == KEEPER { over == ALL } else { over != 0 }

@@ -69,7 +69,7 @@ fn said(rounds: &[Round]) -> Vec<(String, usize)> {
     all
 }
 
-/// Whether nothing was found: nobody wedged, refused or fallen, and something was done.
+/// Whether nothing was found: none wedged, refused or fallen, and something was done.
 pub fn is_clean(rounds: &[Round]) -> bool {
     rounds.iter().all(|r| r.wedge.is_none() && r.refused + r.fell == 0 && r.turns > 0 && r.kills > 0)
 }

@@ -188,7 +188,7 @@ impl Director<'_> {
         self.home.join(format!("said-{WITNESS}"))
     }
 
-    /// It is wedged, and nobody is there any more.
+    /// It is wedged, and no other process is there any more.
     fn after(&mut self, said: String) -> Wedge {
         self.stage.word(OVER).store(0, SeqCst);
         let keeper = self.keeper();

@@ -96,7 +96,7 @@ pub struct Place {
 /// What all share. Zeroed memory is a board at the start.
 #[repr(C)]
 pub struct Board {
-    /// Not 0: nobody sends any more.
+    /// Not 0: no process sends any more.
     pub stop: AtomicU32,
     /// Letters that contradict themselves, or were never sent.
     pub torn: AtomicU64,
@@ -244,7 +244,7 @@ impl<'a> Life<'a> {
 
     // ---- senders ----
 
-    /// The next letter's number, noted; none when nobody is to send any more.
+    /// The next letter's number, noted; none when no process is to send any more.
     fn next(&self) -> Option<u64> {
         let number = self.here().next.load(SeqCst);
         if self.is_over() || number >= LETTERS as u64 {
@@ -399,7 +399,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Why it was not sent: nothing, if only nobody is there.
+/// Why it was not sent: nothing, if only no receiver is there.
 fn unsent<M>(why: NotSent<M>) -> Option<Broken> {
     match why {
         NotSent::Disconnected { .. } => None,

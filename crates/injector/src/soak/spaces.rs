@@ -8,10 +8,10 @@
 //! |---|---|
 //! | overlaps | a worker had the permit while another one had it that was not about to be killed |
 //! | robbed | a worker's permit was not its own any more when it gave it back |
-//! | time-outs | a worker waited in vain, although nobody keeps the permit for long |
+//! | time-outs | a worker waited in vain, although no worker keeps the permit for long |
 //! | refused | joining, creating or removing failed for no reason |
-//! | crashes | a worker ended by itself, or by a signal that nobody sent |
-//! | wedges | nobody made a turn within the watchdog |
+//! | crashes | a worker ended by itself, or by a signal that was not sent |
+//! | wedges | no worker made a turn within the watchdog |
 //! | leaks | at the end a member slot, or the permit, was not to be had |
 
 use std::fs::File;
@@ -46,7 +46,7 @@ const DONE: i32 = 0;
 
 /// What all see.
 struct Board {
-    /// The worker that has the permit: which life it is; 0 for nobody.
+    /// The worker that has the permit: which life it is; 0 for none.
     inside: AtomicU32,
     /// 1 for each life that is about to be killed, or has been.
     doomed: [AtomicU8; LIVES],

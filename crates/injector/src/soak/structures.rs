@@ -7,10 +7,10 @@
 //! |---|---|
 //! | torn | a value was read whose words do not belong together, and no death was told |
 //! | lost | what a worker had noted as done was not there |
-//! | doubled | a token came off the stack while somebody held it |
+//! | doubled | a token came off the stack while a worker held it |
 //! | refused | an operation failed for no reason |
-//! | crashes | a worker ended by itself, or by a signal that nobody sent |
-//! | wedges | nobody made a turn within the watchdog |
+//! | crashes | a worker ended by itself, or by a signal that was not sent |
+//! | wedges | no worker made a turn within the watchdog |
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -53,7 +53,7 @@ struct Place {
     /// Of each key the step that was done last, and the one that was begun last. At odd steps it is there, with that number.
     done: [AtomicU64; KEYS],
     begun: [AtomicU64; KEYS],
-    /// 1: a token may have been taken that nobody has noted yet.
+    /// 1: a token may have been taken that is not yet noted.
     taking: AtomicU64,
     /// The token that it holds.
     holds: AtomicU64,
@@ -67,7 +67,7 @@ struct Board {
     owner: [AtomicU32; TOKENS],
     /// The last token that was made.
     made: AtomicU64,
-    /// Tokens that were in the hand of the dead, nobody knows which.
+    /// Tokens that were in the hand of the dead, not known which.
     gone: AtomicU64,
     /// Additions to the common key, to the monitor and to the locks, as noted.
     added: [AtomicU64; 4],

@@ -192,7 +192,7 @@ impl Director {
         self.cast[place] = (Some(child), Instant::now(), u64::MAX);
     }
 
-    /// Everybody sends and receives, and somebody is killed every few milliseconds.
+    /// All send and receive, and one is killed every few milliseconds.
     fn blow(&mut self) {
         (0..2 * SIX).for_each(|place| self.start(place));
         while self.sum.senders + self.sum.receivers < self.storm.kills {
@@ -225,7 +225,7 @@ impl Director {
         self.start(place);
     }
 
-    /// Whether nobody has ended by itself, and everybody comes on.
+    /// Whether none has ended by itself, and all come on.
     fn all_well(&mut self) -> bool {
         for (place, (child, since, turns)) in self.cast.iter_mut().enumerate() {
             if child.as_mut().is_some_and(|c| c.ended().is_some()) {
@@ -243,7 +243,7 @@ impl Director {
         self.sum.hung == 0
     }
 
-    /// Nobody sends any more; everybody ends by itself, the senders first.
+    /// None sends any more; all end by themselves, the senders first.
     fn calm(&mut self) {
         self.board.stop.store(1, SeqCst);
         let limit = self.storm.limit;

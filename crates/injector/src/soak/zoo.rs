@@ -231,7 +231,7 @@ fn check(zoo: &Zoo, stage: &Stage, last: bool) -> bool {
 /// What an empty directory with its lock takes.
 const LOCK_FILE: u64 = 8192;
 
-/// A small file system of this visit's own, which nobody outside sees; unmounted when dropped.
+/// A small file system of this visit's own, which no process outside sees; unmounted when dropped.
 struct Little(PathBuf);
 
 impl Little {
@@ -249,7 +249,7 @@ impl Little {
             if libc::unshare(libc::CLONE_NEWNS) != 0 {
                 return Err(why("have mounts of its own"));
             }
-            // Nothing is mounted for anybody else from here on.
+            // Nothing is mounted for other processes from here on.
             if libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast()) != 0
                 || libc::mount(c"tmpfs".as_ptr(), name.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) != 0
             {

@@ -50,7 +50,7 @@ fn is_whole(it: &[u8]) -> bool {
     *it == record(it.len())
 }
 
-/// The victim's, and one that somebody else sends.
+/// The victim's, and one that another process sends.
 const VICTIMS: usize = 31;
 const OTHERS: usize = 12;
 

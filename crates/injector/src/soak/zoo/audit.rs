@@ -1,4 +1,4 @@
-//! What must hold between two rounds, when nobody is in the zoo: a survivor looks, as in the plays.
+//! What must hold between two rounds, when no animal is in the zoo: a survivor looks, as in the plays.
 //!
 //! Every permit can be had, each once. Each semaphore has as many units as it may have, given what the deaths interrupted. Stores can be
 //! locked, and are whole. Of the letters none is missing but those that may, and every slot of every tube can be filled. No process is a
@@ -67,7 +67,7 @@ pub fn audit(zoo: &Zoo, stage: &Stage, last: bool) -> Verdict {
     Ok(())
 }
 
-/// Removes what came and went; then the arena has what stays, and nobody is there but this process.
+/// Removes what came and went; then the arena has what stays, and only this process is there.
 fn sweep_out(stage: &Stage, arena: &str, names: &[&str]) -> Verdict {
     let handle = Arena::open(arena).map_err(|e| torn(&format!("opening {arena}"), e))?;
     for object in handle.objects().iter().filter(|object| !names.contains(&object.name.as_str())) {
@@ -216,7 +216,7 @@ pub fn small(path: &Path) -> Verdict {
     Ok(())
 }
 
-/// How many bytes of a file system are in use, when nobody has anything mapped.
+/// How many bytes of a file system are in use, when no process has anything mapped.
 ///
 /// # Errors
 /// The system's.

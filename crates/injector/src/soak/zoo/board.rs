@@ -284,7 +284,7 @@ impl Count {
 /// The board.
 #[repr(C)]
 pub struct Board {
-    /// 1: the round is over, everybody ends by itself; 2: so does the usher.
+    /// 1: the round is over, all end by themselves; 2: so does the usher.
     pub over: AtomicU32,
     /// The director's process.
     pub director: AtomicU32,
@@ -322,7 +322,7 @@ impl Board {
         unsafe { shared() }
     }
 
-    /// Whether everybody is to end.
+    /// Whether all are to end.
     pub fn is_over(&self) -> bool {
         self.over.load(SeqCst) != 0
     }
@@ -385,7 +385,7 @@ impl Board {
         place.pid.store(0, SeqCst);
     }
 
-    /// Between two rounds, while nobody lives: what was is forgotten.
+    /// Between two rounds, while no animal lives: what was is forgotten.
     pub fn forget(&self) {
         for number in 0..=self.lives.swap(0, SeqCst) as usize {
             self.of[number].store(0, SeqCst);

@@ -111,7 +111,7 @@ impl Courier<'_, '_> {
         letter(number, self.limb.number, self.sent[tube], tube)
     }
 
-    /// The letter was sent by this tube, or nobody is there to receive it.
+    /// The letter was sent by this tube, or no receiver is there.
     fn sent(&mut self, number: u32, tube: usize, sent: Result<(), Option<Broken>>) -> Result<(), Broken> {
         match sent {
             Ok(()) => {
@@ -280,7 +280,7 @@ impl Courier<'_, '_> {
     }
 }
 
-/// Why it was not sent: nothing, if only nobody is there.
+/// Why it was not sent: nothing, if only no receiver is there.
 fn unsent<M>(why: NotSent<M>) -> Option<Broken> {
     match why {
         NotSent::Disconnected { .. } => None,

@@ -84,7 +84,7 @@ pub struct Director<'z> {
 }
 
 impl<'z> Director<'z> {
-    /// With nobody there.
+    /// With no animal there.
     pub fn new(zoo: &'z Zoo, seed: u64, limit: Duration) -> Director<'z> {
         zoo.board.director.store(std::process::id(), SeqCst);
         let seen = [[Seen { number: 0, turns: 0, at: Instant::now() }; LIMBS]; PLACES];
@@ -101,7 +101,7 @@ impl<'z> Director<'z> {
         }
     }
 
-    /// A round: so many kills, or so long, then everybody ends. False: the visit is to end.
+    /// A round: so many kills, or so long, then all end. False: the visit is to end.
     pub fn round(&mut self, kills: u64, time: Duration, stops: bool) -> (Tally, bool) {
         self.tally = Tally::default();
         self.zoo.board.forget();
@@ -183,7 +183,7 @@ impl<'z> Director<'z> {
         self.find_the_wedged();
     }
 
-    /// Whether there is nobody in a cage any more.
+    /// Whether no animal is in a cage any more.
     fn see_to(&mut self, cage: usize) -> bool {
         let Some(animal) = self.cages[cage].as_mut() else { return true };
         let place = &self.zoo.board.places[cage];
@@ -305,7 +305,7 @@ impl<'z> Director<'z> {
         }
     }
 
-    /// What everybody is at.
+    /// What all are at.
     fn describe(&self) {
         let board = self.zoo.board;
         for (at, place) in board.places.iter().enumerate() {
@@ -414,7 +414,7 @@ impl<'z> Director<'z> {
 
     // ---- the end of a round ----
 
-    /// Nobody begins any more; everybody ends by itself.
+    /// No life begins any more; all end by themselves.
     fn calm(&mut self) {
         let (zoo, board) = (self.zoo, self.zoo.board);
         board.over.store(1, SeqCst);
@@ -465,7 +465,7 @@ fn stopped(pid: libc::pid_t) -> bool {
     // SAFETY: an all-zero siginfo is a valid value.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let what = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT;
-    // SAFETY: our child, which nobody but we reap; a valid place for what became of it.
+    // SAFETY: our child, which only this process reaps; a valid place for what became of it.
     let heard = unsafe {
         libc::kill(pid, libc::SIGSTOP) == 0 && libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, what) == 0
     };

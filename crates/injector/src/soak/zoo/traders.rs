@@ -34,7 +34,7 @@ fn filled(goods: &Goods) -> u64 {
     goods[PUT] - goods[TAKEN]
 }
 
-/// Whether nobody is in the middle.
+/// Whether no limb is in the middle.
 pub fn is_whole(goods: &Goods) -> bool {
     let fits = goods[PUT].checked_sub(goods[TAKEN]).is_some_and(|n| n <= ROOM);
     fits && goods[FIRST_HALF] == goods[SECOND_HALF] && goods[FIRST_HALF] == goods[PUT] + goods[TAKEN]
@@ -141,7 +141,7 @@ fn trade(limb: &mut Limb, place: &Place, arena: usize, produces: bool) -> Result
         let guard = section.guard.take().expect("it is there between waits");
         let what = if produces { &place.room } else { &place.some };
         let got = what.wait(guard);
-        // The old section is nobody's: what it says is said above.
+        // The old section has no holder: what it says is said above.
         std::mem::forget(section);
         section = enter(limb, place, arena, got)?;
     }

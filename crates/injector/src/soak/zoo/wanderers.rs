@@ -131,7 +131,7 @@ fn kill_child(limb: &Limb, child: i32) {
     if number != 0 {
         board.condemn(number);
         board.count(Count::Family, 1);
-        // SAFETY: our child, which nobody but this thread reaps.
+        // SAFETY: our child, which only this thread reaps.
         unsafe { libc::kill(child, libc::SIGKILL) };
     }
 }
