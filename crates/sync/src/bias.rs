@@ -37,12 +37,15 @@
 //!   after entering: it makes itself the holder by a compare-and-swap, or finds that a revoker has made it the holder, or that it came
 //!   too late; then it takes its store back. REVOKING after leaving: it makes the lock free by a compare-and-swap, or finds that it
 //!   was made the holder, and unlocks as any holder.
-//! - I4: only the holder grants a bias, after it has written the record beside the word. So the record is
-//!   true of the epoch that the word names; a thread that read it for another epoch fails to swap.
+//! - I4: only the holder grants a bias, after it has written the record beside the word. So the record is true of the epoch that
+//!   the word names; a thread that read it for another epoch fails to swap. The record lies in the object's name words, since a
+//!   private object has no name: `name[2]` is the address of the owner's hold, `name[3]` the epoch and the owner's generation.
+//!   `name[4]` says how many acquisitions the next grant takes: the maker and the revokers write it.
 //! - I5: nobody waits for a lock that is biased: a waiter settles the word after it has set its wait bit, and the granter of a bias
 //!   looks at the bits after the grant. So the owner need not look at them.
-//! - I6: the end of a thread, a fork's child and taking by force settle the word first, and then treat the lock as held or
-//!   free. Recovery of one thread leaves a lock alone that is biased to another.
+//! - I6: the end of a thread, a fork's child and taking by force settle the word first, and then treat the lock as held or free.
+//!   Recovery of one thread leaves a lock alone that is biased to another. A bias of the calling thread or of a dead one is
+//!   settled without the fence: the stores of these are visible.
 //! - E1, SeqCst by the two fences: the owner's store to its hold comes before its look at the word; the store of REVOKING comes before the
 //!   revoker's look at the hold. At least one of the two sees the other.
 //! - E2, release: the hold's store at leaving publishes what was done inside. Acquire: the revoker reads the hold before it
@@ -54,8 +57,10 @@
 //!
 //! Measured (`bench ras`): see `docs/benchmarks.md`. A signal handler may lock what its thread is just locking, if it unlocks before it
 //! returns: it finds its thread inside, as with a compare-and-swap, and gets the deadlock error, or it is alone. If a handler returned
-//! with the lock, the thread that it interrupted between the look at its hold and the store would not see that. Blocking is that of the
-//! lock. Entering, leaving and revoking are wait-free, except for the system call of the fence.
+//! with the lock, the thread that it interrupted between the look at its hold and the store would not see that. Blocking is that
+//! of the lock. Entering and leaving by a bias take two stores and a look at most while no thread revokes. Otherwise entering,
+//! leaving and revoking are lock-free: they begin again only if the word has changed meanwhile. Revoking executes the system
+//! call of the fence.
 //!
 //! Explored: `tests/crash_bias.rs`, `tests/loom_bias.rs`.
 

@@ -1,11 +1,25 @@
 //! Choice: one call that takes exactly one of several operations, whichever can be done first.
 //!
-//! This is `altsems` of Nix (nix-semaphores-tubes, 2.3.3), extended to everything that has a place in the wait queue. An *arm* is one of
-//! the operations. The caller first tries every arm, in a random order. If none is ready, one wait stands on all of them (see the head
-//! of the wait queue), so a choice over thousands of arms costs one record, and one bit an arm.
+//! This is `altsems` of Nix (nix-semaphores-tubes, 2.3.3), extended to everything that has a place in the wait queue, and to
+//! clocks. An *arm* is one of the operations. The caller first tries every arm: in a random order, or in the order of the arms
+//! if the choice is biased. (A choice that is not biased begins with the only arm that is likely to be ready, if it has one
+//! such.) If none is ready, one wait stands on all of them (see the head of the wait queue), so a choice over thousands of arms
+//! costs one record, and one bit for each arm that is not a clock. All granters swap the same wait word: so one wins, and the
+//! choice takes exactly one thing.
 //!
-//! Private and named objects mix: the wait word is then the one in the named arena. Two named arenas do not mix: a process
-//! that shares only one of them could not grant.
+//! A choice that is not to wait, or whose time is up, says so only if there was a *lull*, a moment at which no arm was ready:
+//! see `lull`, also for the exceptions. If it finds none, it tries again.
+//!
+//! Two kinds of choices need no record and no bits:
+//!
+//! - A light thread's choice among private tubes, clocks and descriptors. Its nodes, on its stack, stand in the lists of the tubes' ends:
+//!   see `tube::lights`.
+//! - The choice of a thread that gets no seat (a slot in the arena), since the arena is full or the thread is about to end. If
+//!   all arms are private tubes, clocks or descriptors, it looks every millisecond. It has no place in the order of arrival, is not told,
+//!   and is not met at a tube without slots by a thread that only acts. With any other arm it fails with the arena's error.
+//!
+//! Private and named objects mix: the wait word is then the one in the named arena. Two named arenas do not mix: a process that
+//! shares only one of them could not swap the other's wait word, and so could not grant.
 //!
 //! Named tests hold what Nix's text promises and its source gets wrong (evidence, faults 1, 2 and 4): every arm
 //! counts, a choice that was made has taken something, and its number is the caller's.

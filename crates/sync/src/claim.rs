@@ -212,7 +212,7 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
     let need = u32::from(aim == Aim::Take);
     patience.interrupt.into_iter().for_each(Interrupt::begin);
     let arrival = arrive(who, patience);
-    // At arms of the other kinds, nothing can be taken that was not granted.
+    // At arms of the other kinds, nothing can be taken that was not granted; except at a barging semaphore: see `lull`, not covered.
     let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_fenced() || arm.due().is_some());
     let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
     loop {

@@ -5,7 +5,7 @@
 //!
 //! | form | the section | the helper | a holder that is stopped |
 //! |---|---|---|---|
-//! | steps (a) | a function of at most eight words, without effects beside | any thread finishes it (`mcas`) | delays nobody |
+//! | steps (a) | a function of at most eight words, without effects beside | any thread finishes its changes (`mcas`), and does not call it | delays nobody |
 //! | inherited (b) | anything that does not wait | the kernel, by priority inheritance | delays others until it goes on; a death is reported |
 //! | light (c) | anything that does not wait, of a light thread | the waiter passes its turn to the holder | is stopped with its process |
 //!
@@ -18,7 +18,12 @@
 //! order of priority, and by arrival among equals.
 //!
 //! Progress: steps lock-free; inherited and light blocking, bounded by the sections before it, if no section waits. Deaths: steps: the section
-//! happened or not; inherited: the next holder is told, and gets the data as it was, until a holder says that it is whole, or condemns it.
+//! happened or not. Light: threads end with their process. Inherited: the data stays as it was, torn. A torn lock, also a light one: `lock`
+//! answers `OwnerDied` with the guard, and its holder says that the data is whole, or condemns it; `with` answers `OwnerDied` and runs nothing,
+//! and the lock stays torn.
+//!
+//! Panics in a section: steps: nothing has changed, since the copy is lost. Inherited and light: the data is torn, as after a death. (Not if the
+//! thread was panicking already when it locked: then the section is a destructor's.)
 //!
 //! Explored: steps as `mcas`. The explorer does not model the inherited form, which is the C library's mutex and the kernel's. The light form
 //! runs on one proc (a kernel thread that runs light threads), in an order that its test decides: `crates/chappe/tests/helplock.rs`.

@@ -40,17 +40,20 @@
 //! - I6: at most every [`HANDS_ON_NS`] the lock is reserved for an overdue waiter (during the hand-off it is idle). That often, the
 //!   unlocking thread looks in spite of TOLD, and passes a waiter that was told: that waiter may be stopped for ever.
 //! - I7: nobody else gets the data while a guard, or a borrow through it, may be used in its process. A thread that exits
-//!   normally and has leaked its guard leaves the mutex condemned. A mutex removed by force keeps its slot
-//!   and its data until the holder unlocks it or dies: while the word says HELD, the slot is not reused (unless it is condemned
-//!   and not abandoned: then there is no holder). A thread that locks a mutex just removed holds it in the same way; the word says so
-//!   before the thread's bit is cleared.
-//! - I8: a word has the number of its mutex. So a late operation on an earlier mutex of the slot fails, and changes
-//!   nothing of this one, not even for a moment. Otherwise a process killed at that moment would leave this one torn.
+//!   normally and has leaked its guard leaves the mutex condemned. A mutex removed by force keeps its slot and its data until the
+//!   holder unlocks it or dies: while the word says HELD, the slot is not reused (unless it is condemned and not abandoned: then
+//!   there is no holder). A waiter for which the lock was reserved before the removal takes it and holds it in the same way; the
+//!   word says so before the waiter's bit is cleared. A thread that takes a free lock and then finds that the mutex was removed
+//!   gives it back, and gets `Dead`.
+//! - I8: a word has the number of its mutex. So a late operation on an earlier mutex of the slot fails, and changes nothing of
+//!   this one, not even for a moment. Otherwise a process killed at that moment would leave this one torn. The number has 22
+//!   bits: it comes again after 2^22 uses of the slot.
 //! - A death at each step. Before the swap of `unlock`: the word is the holder's, so TORN. After it: recovery drains. Told and not yet
 //!   tried: the same. Reserved: the reservation is void once recovery has set the member's word to IDLE.
 //!
-//! A private lock may be biased to a thread: see `bias`. Then its word is FREE in its tag only, and every load that precedes a
-//! change of the word settles the bias first.
+//! A private lock may be biased to a thread: see `bias`. Then its word is FREE in its tag only. An operation that would change a
+//! word whose tag is FREE settles the bias first. Plain loads are enough where only a word that is HELD, RESERVED or has a flag
+//! is changed, since a biased word is none of these; and where a mutex is removed by name, since such a mutex is not private.
 //!
 //! Free and without waiters: one compare-and-swap to lock and one to unlock, with what the handle knows; no system call, no
 //! allocation. Locking blocks for as long as the holder holds; telling and reserving are lock-free. A waiter that was told, and is

@@ -1,5 +1,5 @@
 //! Lulls. A *lull* is a moment at which no arm of a choice was ready. A choice takes its default, or reports that its time is up, only if
-//! there was one.
+//! there was one (exceptions: "not covered", below).
 //!
 //! Looking at one arm after the other does not prove a lull, though each look finds nothing:
 //!
@@ -19,15 +19,20 @@
 //! | a semaphore, a pool | none: a unit comes and goes without a trace | |
 //! | a descriptor | none: the kernel keeps no record | |
 //!
-//! If all marks are the same, no arm was ready at a moment between the two looks; otherwise the chooser tries all arms and looks again. A
-//! single arm without a mark is tried between the two looks. If there are several, the chooser meanwhile stands in the queues of the
-//! semaphores and pools, as a waiter: what comes there is granted, to it or to an earlier waiter. (A semaphore whose waiters may be
-//! overtaken has a mark then: each unit that comes while a thread waits changes its word.)
+//! If all marks are the same, no arm was ready at a moment between the two looks; otherwise the chooser tries all arms and looks again.
+//! (The marks of all arms are folded into one number of 64 bits, which is compared.) A single arm without a mark is tried between the two
+//! looks. If there are several, the chooser meanwhile stands in the queues of the semaphores and pools, as a waiter: what comes there is
+//! granted, to it or to an earlier waiter. What is granted to the chooser ends the choice. If the chooser dies with a grant, it goes on as
+//! any dead waiter's (wait queue, R6). (A semaphore whose waiters may be overtaken has a mark then, the stamp beside its word: each unit
+//! that comes while a thread waits changes the stamp.)
 //!
-//! Not covered: of several descriptors, each was not ready at some moment at which no other kind of arm was, but not all of them
-//! at the same moment. At a tube without slots, a thread at the other end may be missed: while it begins to wait, and is stopped
-//! before it can be met; and after it was told to look whether it can meet another, until it has found that it cannot. At a named
-//! tube: a thread that comes to an end, and is killed before it is counted, if another of its process was there before.
+//! Not covered: of several descriptors, each was not ready at some moment at which no other kind of arm was, but not all of them at the
+//! same moment. At a tube without slots, a thread at the other end may be missed: while it begins to wait, and is stopped before it can be
+//! met; and after it was told to look whether it can meet another, until it has found that it cannot. At a named tube: a thread that comes
+//! to an end, and is killed before it is counted, if another of its process was there before. A choice among semaphores and pools alone
+//! reports that its time is up without a look, since nothing can be taken there that was not granted (`wait_for`). That is not true of a
+//! semaphore whose waiters may be overtaken: while a waiter that was told of a unit is stopped before it takes it, the unit may be there
+//! when the time is up, and is not taken.
 //!
 //! Progress: lock-free: the chooser looks again only if something came, and another took it.
 //!

@@ -18,7 +18,7 @@
 //! | a record's state | set by | a word that leads to it has |
 //! |---|---|---|
 //! | UNDECIDED | its owner, before any word leads there | the old value |
-//! | HELPED as well | a helper, before it helps | the old value |
+//! | HELPED as well | a helper, before it helps: from then on it may lead a word there at any time (I4) | the old value |
 //! | DONE | a thread that has seen that all words lead there | the new value |
 //! | FAILED | a thread that has seen a value other than the old one; the next owner of a dead owner's party | the old value |
 //!
@@ -31,10 +31,14 @@
 //!   all change at that step.
 //! - I3: a thread that puts a record's stamp in a word has read, in this order, the word's stamp, the value under it, and that the record is
 //!   undecided. So the stamp that it swaps from was there before the decision.
-//! - I4: when a record is reused, no word leads to its last turn, and no former helper can make one do so. After DONE this follows from I1
-//!   and I3; after FAILED, from each of its words having a stamp that is younger than the decision: see `clean`.
+//! - I4: when a record is reused, no word leads to its last turn, and no former helper can make one do so. After DONE this follows from I1 and I3.
+//!   After FAILED without HELPED there is no helper, and the owner settles the words that lead there. After FAILED with HELPED the owner gives each
+//!   of the record's words a stamp that is younger than the decision, wherever the word leads, so that the swap of a former helper fails: see
+//!   `clean`.
 //! - I5: a thread that has read an entry, and then finds the record's turn, has read that turn's entry.
-//! - I6: only one thread at a time fills a party's slots: the member that has the party, and not in a signal handler that interrupted it.
+//! - I6: only one thread at a time fills a party's slots: the member that has the party, and not in a signal handler that interrupted it. The party's
+//!   `inside` holds a number of the member's life during an operation. A handler finds that of its own life there, and is refused
+//!   (`WordsError::Interrupting`). What a dead member left is another life's number, so the party's next owner may begin.
 //!
 //! Races: R1 two operations on the same words: both take the words in one order, and the second helps. R2 a helper that was stopped, and
 //! continues after the decision: I3, I4. R3 a reader that was stopped while the record was reused: I5, it looks again. R4 a value that changed and

@@ -46,7 +46,8 @@
 //! - I5: the swap that takes a permit takes it for the process, also if it was granted to a thread: at each moment it is
 //!   that thread's reservation or the process's.
 //! - I6: one arrival, two queues: the wait queue's I3 and I5 hold for each. So the first of the waiters that are in both lines is
-//!   served, by whichever part has a unit.
+//!   served, by whichever part has a unit. Both parts serve by priority without aging, and by arrival among equals. All threads
+//!   but real-time ones under `chappe run` have equal priority; so only there can a waiter be passed again and again.
 //! - I7: a caller is told that there is no unit only if the cell had the same word before and after the look at the count, and neither
 //!   had a unit for it: at that look there was none.
 //! - I8: the permit's head publishes both parts. The count is in service before and after the permit. A count that no permit in service
@@ -84,7 +85,6 @@
 //!   other took. Its exit marks nothing, since its pid is not its parent's.
 //!
 //! Explored: `tests/crash_owned.rs`. Left out there: weak memory (a flag and swaps, all sequentially consistent); 1,024 uses of a
-//! slot, with the same count beside it, within one stopped swap of PLAIN.
 //! slot, with the same count beside it, within one stopped swap of PLAIN.
 
 #[cfg(not(feature = "sim"))]

@@ -23,8 +23,10 @@
 //! READING is for choices, where a message is chosen before its destination is known. Receivers walk on past it, as past a message that
 //! was taken; senders pass over such a slot as over one that is being written.
 //!
-//! The slots lie on a *track*: a fixed number of slots, used lap after lap, or a chain that grows (see there), where no lap
-//! is used twice and a sender never finds all slots full.
+//! The slots lie on a *track*: a fixed number of slots, used lap after lap, or a chain that grows (see there), where no lap is
+//! used twice and a sender never finds all slots full. A chain gives memory back to the kernel, so a thread that follows an old
+//! name may find zeroes there. Laps stand inverted in the words: a word of zeroes is of a lap later than any, and the thread goes
+//! on.
 //!
 //! So a message costs two locked operations, and there is neither a lock nor a fence in the fast path. Receivers pass over a sender that was
 //! descheduled between claim and commit as soon as there is a message behind it, and senders pass over it as soon as there is a hole.

@@ -15,15 +15,16 @@
 //! | 49-63 | seq | one more with each unit sent on its way, and twice with each wait |
 //!
 //! Beside the word stands the *stamp* ([`Object`]'s `slot.since`), 64 bits. It rises by one with each change of the word, except changes that only
-//! add to or take from the count while no member waits. A change with a stamp swaps both words together (two neighbours, one instruction). So
-//! such a swap succeeds only if nothing was sent, brought back, marked or unmarked since the thread read the two, however long ago that was
-//! and however often seq has wrapped around since.
+//! add to or take from the count while no member waits. A change with a stamp swaps both words together (two neighbours, one instruction). So such a
+//! swap succeeds only if nothing was sent, brought back, marked or unmarked since the thread read the two, however long ago that was and however
+//! often seq has wrapped around since. A change without a stamp swaps the word alone, and only from a word without WAITERS: an equal word has the
+//! same count and no waiter, so the change is right even if the word has changed and changed back meanwhile.
 //!
 //! ```text
 //!   down: count - 1 ------------------------------------- one compare-and-swap, if not WAITERS
 //!   up:   count + 1 ------------------------------------- one; then, if WAITERS, a look for waiters
 //!
-//!   hand-off, by any drainer:                a dead member's grant:
+//!   hand-off, by any drainer:                a grant that goes back (I4):
 //!     count - 1, to m, seq s                   back from m, seq s'
 //!     m's word: WAITING n -> GRANTED s         m's word: GRANTED -> RETURNED
 //!     to nobody   (or m gave up: count + 1)    count + 1, to nobody;  m's word: IDLE
@@ -41,9 +42,11 @@
 //! - I3: before m publishes a wait on this semaphore, it ends what is on its way to it and changes seq. So while m is in
 //!   such a wait n, each "to m" was made for wait n. A granter reads the word, then m's word and bit, then the word again: what was on its
 //!   way then was for the wait that it saw. A thread that finds it void sees n decided, and then a grant to n fails.
-//! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED, and RETURNED
-//!   after "back". A recoverer reads the word, then m's word and the owner of m's slot, then swaps the word: a late recoverer fails, since the
-//!   stamp has changed. m's word is changed together with its ticket (see the wait queue), so the word of another wait is not changed.
+//! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED, and RETURNED after "back". A grant is
+//!   taken back by a recoverer of dead m, or by m itself: if m only wanted to look (`hand_back`), or finds that its slot is another object's by now
+//!   (`refuse` of the wait queue). That thread reads the word, then m's word (a recoverer also the owner of m's slot), then swaps the word: a late
+//!   swap fails, since the stamp has changed. m's word is changed together with its ticket (see the wait queue), so the word of another wait is not
+//!   changed.
 //! - I5: the count never exceeds [`MAX`] by `up`. Units that come back may exceed it, by one for each member (the field has
 //!   room).
 //! - I6: a waiter sets its bit, then WAITERS, and changes the stamp even if WAITERS stood. A thread that clears WAITERS has read the

@@ -15,7 +15,7 @@
 //! | 0-1 | phase: IDLE, WAITING, ASLEEP, GRANTED | see below |
 //! | 2-24 | the low bits of the wait's number, which rises by one with each wait | the member |
 //! | 25 | what was granted has gone back: see units | the thread that takes it back |
-//! | 26 | granted by the private arena (a mixed choice) | the granter |
+//! | 26 | granted by the private arena: in a mixed choice, of which arena the object is | the granter |
 //! | 27 | granted an error: the object is dead, or has fewer permits than were asked for | the thread that found out |
 //! | 28-31, 52-63 | which: see below | the granter |
 //! | 32-51 | which object | the granter |
@@ -48,10 +48,11 @@
 //!   next waiter.
 //! - I4: a thread that makes a permit free looks at the bits afterwards; a waiter that sets a bit looks at the permits afterwards (E1).
 //!   At least one of them brings the two together. If it dies before it does, recovery of any dead member drains every object.
-//! - I5: FIFO per object, or by priority and FIFO within one. While a bit stands, no thread takes a permit directly; the drainer grants to
-//!   the smallest [`Candidate`]. The ticket is taken before any bit is set.
-//! - I6: a member whose word is GRANTED takes or gives back what was granted, even when its time is up. Only then is its word IDLE, and
-//!   only then are its bits cleared.
+//! - I5: FIFO per object, or by priority and FIFO within one: the drainer grants to the smallest [`Candidate`], and the ticket is taken before any
+//!   bit is set. While a waiter's bit stands, no thread takes a pool's permit, a strong semaphore's unit or a readers-writer lock directly. Mutexes,
+//!   barging semaphores and tubes can be taken directly at any time: there the drainer only tells a waiter to try again.
+//! - I6: a member whose word is GRANTED takes or gives back what was granted, even when its time is up. Only then is its word IDLE, and only then are
+//!   its bits cleared. (If the bits went first, the slot could be used for another object while the word still says GRANTED by it: I7.)
 //! - I7: a slot is used again, for anything, only when no bit stands on it (objects, I4). A granter has seen the bit, and then that the
 //!   slot still is its object's. So what it grants belongs to the object that the member waits for.
 //! - I8: a member notes the number of its wait before its word says ASLEEP. A thread that would repeat a wake and finds another number there

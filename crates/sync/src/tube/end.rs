@@ -1,18 +1,19 @@
 //! An end of a tube: which threads wait there, and how they are told that there is something for them.
 //!
-//! A tube has two ends: receivers wait for messages at one, senders wait for holes at the other. Messages and holes are in the ring.
-//! An end has only the wait set, which is an object of the arena made when a thread first waits there, and one word:
+//! A tube has two ends: receivers wait for messages at one, senders wait for holes at the other. Messages and holes are in the
+//! ring. An end has the wait set, which is an object of the arena made when a thread first waits there; the number of its
+//! handles; two counts that say when it turns (below), and a descriptor, if a caller has asked for one; and one word:
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-31 | waiting | how many wait here and have not been told, or a few more |
-//! | 32 | GONE | this end has no handle any more, and will never have one |
+//! | 32 | GONE | this end has no handle any more, and will never have one; or it was closed while it had handles |
 //! | 33 | EVENT | a descriptor is to be made readable when there is something for this end |
 //! | 34 | LIGHT | a light thread has waited here, or is about to: see `lights` |
 //! | 35 | SURE | every thread sees LIGHT by now |
 //! | 36 | TURNING | a waiter is about to set BOTH |
 //! | 37 | BOTH | waiters come often: the acting side makes a full fence, and a waiter makes its own one alone |
-//! | 38-63 | came | one more with each waiter that has come here |
+//! | 38-63 | came | one more with each waiter that has come here: so a choice that looks twice sees that one has (`mark`, `lull`) |
 //!
 //! ```text
 //!   waiter:    waiting + 1 -- fence for all threads -- look at the ring -- sleep

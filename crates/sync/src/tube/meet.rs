@@ -18,10 +18,11 @@
 //! A packet belongs to the thread that made it, which keeps it until the last state is stored in it. After that store the other
 //! thread only wakes by address, which is harmless if the packet is gone.
 //!
-//! If both wait (each has looked, and neither saw the other), nobody acts. So a thread that begins to wait makes a fence, and then
-//! looks at the other end. If a thread waits there, the earlier of the two is told to try again. Not both: they would look past each
-//! other for ever. Nor an arbitrary one: of all threads that wait for each other, the last to arrive is told by nobody, so those that
-//! it makes act find it.
+//! If both wait (each has looked, and neither saw the other), nobody acts. So a thread that begins to wait makes a fence, and
+//! then looks at the other end. If a kernel thread waits there, the earlier of the two is told to try again. Not both: they would
+//! look past each other for ever. Nor an arbitrary one: of all threads that wait for each other, the last to arrive is told by
+//! nobody, so those that it makes act find it. If a light thread waits there, a kernel thread that begins to wait tells one light
+//! thread, whichever came first, and stays itself (`lights`, I6).
 //!
 //! Invariants:
 //! - I1: a packet is published before the wait that it is for, and read before the swap of that wait's word: if the swap succeeds,
@@ -36,7 +37,8 @@
 //! A thread never meets itself. A thread that only looks (`ready`) is never met; it is told when a thread comes that it could meet.
 //!
 //! Progress: a thread that meets a waiter whose place is named waits for nobody. A thread that meets a choice waits until the
-//! choosing thread has named the place (unless it sends a small message).
+//! choosing thread has named the place (unless it sends a small message). A waiter that was met waits until the acting thread has
+//! stored the last state, without limit, also past its deadline: its wait is decided.
 //!
 //! Explored: `tests/crash_tube.rs`.
 
