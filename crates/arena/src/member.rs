@@ -1,22 +1,26 @@
 //! Members: joining an arena, detecting a member's death, and recovering what a dead member held.
 //!
 //! A member is a slot whose life word a thread owns for as long as it is attached. The kernel marks the word at any death of the thread.
-//! There is no other sign of life: no heartbeat, no daemon.
+//! There is no heartbeat and no daemon. The system is asked only where a mark may be missing, or is not enough: see lost marks and
+//! process members, below.
 //!
-//! `ident` names the occupant: `generation:32 | thread id:32`. What a member owns elsewhere (a cell, a reservation) carries the generation,
-//! so that a later occupant of the slot is a different owner.
+//! `ident` names the occupant: `generation:32 | thread id:32`. What a member owns elsewhere (a cell, a reservation) carries the
+//! generation, so that a later occupant of the slot is a different owner. Generations use 24 bits and then begin again at 1; 0 means
+//! never used.
 //!
 //! ```text
-//!              claim life            store ident(g+1, me)
-//!   clean ------------------> joining ------------------> member g+1
-//!     ^                         |                             |
-//!     |  swept = g+1, release   | death: kernel marks         | death: kernel marks
-//!     +---------- leave         v                             v
-//!     +-------------------- unswept g+1 <--- sweep: recover, clear bits, swept = g+1
+//!               claim life              store ident(g+1, me)
+//!   clean g ----------------> joining ----------------------> member g+1
+//!     ^ ^                        |                              |     |
+//!     | |  death: kernel marks   |                              |     | death: kernel marks
+//!     | +------------------------+                              |     v
+//!     |   (if g was not yet swept: unswept g)                   |   unswept g+1
+//!     +-- clean g+1 <---- leave: swept = g+1, release ----------+     |
+//!     +-- clean g+1 <---- sweep: recover, clear bits, swept = g+1, release
 //! ```
 //!
-//! - I1: only the owner of `life` writes `ident`, `swept` and the slot's wait bits. A slow recoverer can never clear the bit of a later
-//!   occupant, because it clears bits only after it has claimed the life word.
+//! - I1: only the owner of `life` writes `ident`, `swept` and the slot's wait bits (but see I5). A slow recoverer can never clear the bit
+//!   of a later occupant, because it clears bits only after it has claimed the life word.
 //! - I2: generation g is dead if `ident` is still g's, `swept` is not g, and the life word is marked, names another thread (which is
 //!   joining), or names nobody. `ident` is read before the word, and a joiner claims the word before it stores `ident`: a living g is never
 //!   taken for dead.
@@ -24,8 +28,9 @@
 //!   stopped at any step, give it back once.
 //! - I4: `swept = g` is stored only by the owner of `life`, after all of g's belongings were given back. Until then every thread that looks
 //!   for the dead recovers g again.
-//! - I5: a thread that claims the life word of an unswept slot first takes the thread id out of `ident`. Thread ids are reused: the
-//!   claimer's id may equal the dead thread's, and the dead generation would seem alive, or seem to have called exec.
+//! - I5: a thread that claims the life word of an unswept slot takes the thread id out of `ident`: before the claim, in the slot's gate,
+//!   by a swap of this generation's `ident`; where there are no gates, after the claim. Thread ids are reused: the claimer's id may equal
+//!   the dead thread's, and the dead generation would seem alive, or seem to have called exec.
 //! - I6: `kind` stays the dead occupant's until the slot is swept. Whether the occupant's process must be gone as well depends on the dead
 //!   occupant's kind, not on the next one's.
 //! - I7: a marked twin belongs to the current occupant if `ident` is the same before and after the look and the life word names its thread.
@@ -54,8 +59,13 @@
 //! and the permit stays held until then, unless a process of the parent's namespace looks. A program that closes descriptors that it does
 //! not know gives up its presence. Then the mark of the word alone counts, as for a thread.
 //!
-//! Death at each step of joining: before the claim, nothing changes. After it, the word is marked and `ident` still names the old
-//! generation, swept or not. After `ident`, there is a dead member that owns nothing.
+//! Death at each step of joining: before the claim, at most the dead thread's id is gone from `ident` (I5). After it, the word is marked
+//! and `ident` still names the old generation, swept or not. After `ident`, there is a dead member that owns nothing.
+//!
+//! A member that leaves in good order gives back what it owns, clears its bits, and stores `swept`; then, in the slot's gate, it gives up
+//! its presence (of a process), its twin and its life word. If it dies before it has stored `swept`, others recover it like any dead
+//! member. If it dies afterwards, the kernel marks its words, and nothing is left to recover. If it cannot pass the gate, it keeps its
+//! words, and the slot stays taken until the thread ends.
 
 use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};

@@ -24,15 +24,19 @@
 //! - I3: watching threads pass it on by a robust word of their own, which is marked after they have left the futex. The watcher owns
 //!   `watch`, and its successor looks at everything. The threads of the other groups are members of the arena (`Seat::Reaper`), and a
 //!   thread that sweeps one of them makes every group look once more. They may die after the watcher of their process: they belong to a
-//!   group that its successor watches.
+//!   group that its successor watches. (A thread of a group that finds no free member slot watches without one: if it takes a wake and
+//!   dies, the death is found only when another watching thread's sleep ends by time.)
 //! - I4: a reaper that stands by passes it on by the kernel's pending entry (`PassOn`): when it dies, the kernel wakes one sleeper on
 //!   `baton`. That sleeper finds `watch` marked and takes it, or finds the watcher alive. So the death of a reaper that stands by wakes one
 //!   other, for a few instructions.
-//! - I5: a reaper that is awake and stands by does not sleep while no living thread owns `watch`: it takes it, or tries again soon if
-//!   another thread is in its gate.
-//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up at least once a second, and the reapers that stand by check it: one after
-//!   another, so that all of them together cost no more than one (once a second where there are few members). A reaper that finds a death
-//!   that stays undetected watches as well from then on. This is the backstop; tests count how often it finds anything: `backstops`.
+//! - I5: a reaper that is awake and stands by does not sleep for long while no living thread owns `watch`: it takes it, or, if another
+//!   thread is in its gate, tries again at once, and then after each millisecond.
+//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up at least once a second, and each reaper that stands by checks that:
+//!   at intervals of a second, or of 8 ms for each member if that is longer, so that all of them together cost no more than one. A reaper
+//!   that finds at a check that `beat` stands still, and a death that stays undetected for 5 ms more, watches as well from then on, until
+//!   it becomes the watcher. So with a stopped watcher a death is found at the second check after it at the latest. This is the backstop;
+//!   tests count how often it finds anything: `backstops`. A reaper also watches beside, without a check, if `watch` cannot be claimed,
+//!   because the gates cannot be had or the word is damaged.
 //!
 //! A watcher in another PID namespace may be unable to tell whether a process is gone. It calls (`header.call`), and the reapers of that
 //! process's namespace look.

@@ -16,7 +16,7 @@
 //! | 4 | TORN | a writer died or panicked, and no thread has made the data whole since |
 //! | 6-27 | number | the low bits of the slot's generation |
 //! | 28-39 | member | the writer, or the member it is reserved for; HELD by [`NOBODY`]: condemned, for ever |
-//! | 40-63 | aux | HELD: the writer's generation; RESERVED: the number of the wait; of a condemned lock, 1: see I7 of `lock` |
+//! | 40-63 | aux | HELD: the writer's generation; RESERVED: the number of the wait; condemned: 1 if abandoned (I7 of `lock`), by a writer or any reader |
 //!
 //! `slot.since` says where the line (bits 0-31) and the inside (32-63) are, one more each.
 //!
@@ -28,24 +28,24 @@
 //!   drain, RESERVED:  nobody inside any more: grant
 //! ```
 //!
-//! - I1: a writer has the data only while the word names it (HELD), and after it has seen no reader inside since the word said HELD or RESERVED. A
-//!   reader has it only while its bit stands inside, and has seen the word FREE after it had set the bit. So of a reader and a writer one sees the
-//!   other (E1).
+//! - I1: a writer has the data only while the word names it (HELD), and after it has seen no reader inside since the word said HELD or RESERVED. A reader has
+//!   it only while its bit stands inside, and it has seen the word FREE after it had set the bit, or freed the word itself then (`downgrade`). So of a reader
+//!   and a writer one sees the other (E1).
 //! - I2: a waiter that has set its bit (in lock or line) sets WAITERS. Only a drainer that finds no waiter clears it, and then looks again; a drainer
 //!   that finds a waiter sets it. So no thread that leaves misses a standing bit for good.
-//! - I3: first come, first served: while WAITERS stands, only a member that was told, or granted, enters. A reader is told when all before it are
-//!   readers; a writer's turn comes when it is the first of all, and no member that was told has yet to try. A reader that was told and finds a writer
-//!   waits again, in its old place.
-//! - I4: a reservation is valid while its writer waits in the wait that it names. From then on no reader enters; the last reader inside that
-//!   leaves, or backs out, drains. If the writer gives up, it drains, and the reservation goes.
-//! - I5: the bit of a member whose life word says that it is dead does not count. The owner of that word clears the bit before the
-//!   slot has another occupant; this cleaner drains, since the bit counts while the cleaner has the word.
+//! - I3: first come, first served: while WAITERS stands, only a member that was told, or granted, enters. A reader is told when all before it are readers; a
+//!   writer's turn comes when it is first of all, and no told member has yet to try. A told reader that finds a writer waits again, in its old place.
+//! - I4: a reservation is valid while its writer waits in the wait that it names. From then on no reader enters; the last reader inside that leaves, or backs
+//!   out, drains. If the writer gives up, it drains, and the reservation goes.
+//! - I5: the bit of a member whose life word says that it is dead does not count. The owner of that word clears the bit before the slot has another occupant;
+//!   this cleaner drains, since the bit counts while the cleaner has the word.
 //! - I6: a member has one bit, so it reads once. A second request of it is refused (`Own`): it would wait for itself.
-//! - I7: the line and the inside are made before their lock and removed after it: their slots are used again only when the lock's was cleared, and
-//!   that only when no bit stands in any of the three. So a thread that sets a bit by an old handle sees the lock's head, and clears the bit, before
-//!   the slot is another object's.
-//! - A death at each step: bit set, word not yet looked at: I5. Backed out and not drained, left and not drained, told, reserved: recovery
-//!   drains. The writer's: TORN. Half removed: a drainer of a part whose lock has gone takes the part out of service.
+//! - I7: the line and the inside are made before their lock and removed after it: their slots are used again only when the lock's was cleared, and that only
+//!   when no bit stands in any of the three. So a thread that sets a bit by an old handle sees the lock's head, and clears the bit, before the slot is another
+//!   object's.
+//! - A death at each step: bit set, word not yet looked at: I5. Backed out and not drained, left and not drained, told, reserved: recovery drains. The
+//!   writer's, also with its bit set to become a reader: TORN. Half removed: a drainer of a part whose lock has gone takes the part out of service. A reader
+//!   that leaves the arena in good order with a leaked guard condemns the lock for ever: references to the data may live.
 //!
 //! Ordering edges: E1 (SeqCst): set bit inside, read word, against swap word, read bits inside; likewise bits of a line against WAITERS.
 //!
