@@ -46,8 +46,9 @@
 //! - I5: the swap that takes a permit takes it for the process, also if it was granted to a thread: at each moment it is
 //!   that thread's reservation or the process's.
 //! - I6: one arrival, two queues: the wait queue's I3 and I5 hold for each. So the first of the waiters that are in both lines is
-//!   served, by whichever part has a unit. Both parts serve by priority without aging, and by arrival among equals. All threads
-//!   but real-time ones under `chappe run` have equal priority; so only there can a waiter be passed again and again.
+//!   served, by whichever part has a unit. Both parts serve by priority without aging, and by arrival among equals. So a waiter
+//!   of low priority can wait for ever. A thread has priority 0 unless it sets another (`Priority`; `chappe run` does so for
+//!   real-time threads).
 //! - I7: a caller is told that there is no unit only if the cell had the same word before and after the look at the count, and neither
 //!   had a unit for it: at that look there was none.
 //! - I8: the permit's head publishes both parts. The count is in service before and after the permit. A count that no permit in service
@@ -465,7 +466,7 @@ impl Operation for Part<'_> {
     }
 }
 
-/// Waiters of equal priority (all but real-time threads under `chappe run`) are served in the order of arrival.
+/// By priority, and in the order of arrival among equals. A thread has priority 0 unless it sets another; `chappe run` does for real-time threads.
 const BY_RANK: Discipline = Discipline::Priority { aging: None };
 
 /// Makes an owned semaphore. The caller holds `admin` and has checked that the name is free.

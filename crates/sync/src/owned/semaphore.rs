@@ -28,8 +28,8 @@ const KIND: &str = "owned semaphore";
 /// same; so does the end of a process that has called [`ending`], for every one that it still holds. A forked child holds nothing of its
 /// parent's.
 ///
-/// Waiters are served in the order of arrival. Only in named arenas. It takes the room of two objects: 256 bytes. A
-/// handle is plain data.
+/// Waiters are served by [`Priority`](crate::Priority), and in the order of arrival among equals. Only in named arenas. It takes the room of
+/// two objects: 256 bytes. A handle is plain data.
 #[derive(Clone, Copy)]
 pub struct OwnedSemaphore(Pair);
 
@@ -235,7 +235,7 @@ impl OwnedSemaphore {
         !self.0.is_dead() && map.mark() != Standing::Removed && !map.is_unlinked()
     }
 
-    /// Takes a unit; waits for one in the order of arrival. A handled signal does not end the wait (except inside
+    /// Takes a unit; waits for one if there is none. A handled signal does not end the wait (except inside
     /// [`interruptible`](crate::interruptible)).
     ///
     /// # Errors

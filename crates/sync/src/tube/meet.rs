@@ -19,10 +19,10 @@
 //! thread only wakes by address, which is harmless if the packet is gone.
 //!
 //! If both wait (each has looked, and neither saw the other), nobody acts. So a thread that begins to wait makes a fence, and
-//! then looks at the other end. If a kernel thread waits there, the earlier of the two is told to try again. Not both: they would
-//! look past each other for ever. Nor an arbitrary one: of all threads that wait for each other, the last to arrive is told by
-//! nobody, so those that it makes act find it. If a light thread waits there, a kernel thread that begins to wait tells one light
-//! thread, whichever came first, and stays itself (`lights`, I6).
+//! then looks at the other end. Of two kernel threads, the earlier is told to try again. Not both: they would look past each
+//! other for ever. Nor an arbitrary one: of all threads that wait for each other, the last to arrive is told by nobody, so those
+//! that it makes act find it. If the one is a kernel thread and the other a light thread, the light thread is told, whichever
+//! came first (`lights`, I6).
 //!
 //! Invariants:
 //! - I1: a packet is published before the wait that it is for, and read before the swap of that wait's word: if the swap succeeds,
