@@ -147,6 +147,10 @@ pub(crate) trait Operation: Arm {
     fn is_tube(&self) -> bool {
         false
     }
+    /// Whether what it has lies there for any thread to take while waiters that were told have not tried: a waiter whose time is up must look once more.
+    fn is_barging(&self) -> bool {
+        false
+    }
     /// Where a light thread waits for it without a seat, if it can.
     fn standing(&self) -> Option<Standing<'_>> {
         None
@@ -212,8 +216,8 @@ pub(crate) fn wait_for<A: Operation + ?Sized>(
     let need = u32::from(aim == Aim::Take);
     patience.interrupt.into_iter().for_each(Interrupt::begin);
     let arrival = arrive(who, patience);
-    // At arms of the other kinds, nothing can be taken that was not granted; except at a barging semaphore: see `lull`, not covered.
-    let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_fenced() || arm.due().is_some());
+    // At arms of the other kinds, nothing can be taken that was not granted.
+    let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_barging() || arm.is_fenced() || arm.due().is_some());
     let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
     loop {
         // Another thread may have taken a clock's stroke: ask again.

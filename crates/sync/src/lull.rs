@@ -29,10 +29,11 @@
 //! Not covered: of several descriptors, each was not ready at some moment at which no other kind of arm was, but not all of them at the
 //! same moment. At a tube without slots, a thread at the other end may be missed: while it begins to wait, and is stopped before it can be
 //! met; and after it was told to look whether it can meet another, until it has found that it cannot. At a named tube: a thread that comes
-//! to an end, and is killed before it is counted, if another of its process was there before. A choice among semaphores and pools alone
-//! reports that its time is up without a look, since nothing can be taken there that was not granted (`wait_for`). That is not true of a
-//! semaphore whose waiters may be overtaken: while a waiter that was told of a unit is stopped before it takes it, the unit may be there
-//! when the time is up, and is not taken.
+//! to an end, and is killed before it is counted, if another of its process was there before.
+//!
+//! A choice among pools and semaphores that serve in order reports that its time is up without a look, since nothing can be taken there that was
+//! not granted (`wait_for`). A semaphore whose waiters may be overtaken is looked at once more: while a waiter that was told of a unit is
+//! stopped before it takes it, the unit is there for any thread.
 //!
 //! Progress: lock-free: the chooser looks again only if something came, and another took it.
 //!

@@ -83,6 +83,9 @@ impl Operation for Semaphore {
     fn mark_in_queue(&self) -> Option<u64> {
         units::mark_in_queue(self.0.map, self.0.place)
     }
+    fn is_barging(&self) -> bool {
+        units::barging(self.0.object)
+    }
     fn hand_back(&self, me: &Party) -> bool {
         units::hand_back(self.0.map, self.0.place.index, me.member)
     }

@@ -3,9 +3,11 @@
 
 mod crash;
 
-use chappe_crashsim::{Process, Search, Shared, World, reached};
+use chappe_crashsim::{Process, Search, Shared, World, process, reached};
 use chappe_plat::clock;
-use chappe_sync::model::{Actor, Arms, CastAt, End, HeardAt, NamedAt, PoolAt, SemaphoreAt, Share, TubeAt, Way, When};
+use chappe_sync::model::{
+    Actor, AnyAt, Arms, CastAt, End, HeardAt, NamedAt, PoolAt, SemaphoreAt, Share, TubeAt, Way, When,
+};
 use crash::Stage;
 use std::cell::Cell;
 
@@ -290,5 +292,43 @@ fn where_nothing_is_it_says_so() {
         let report = Search::depth(&format!("nothing_{waits}"), 1).schedules(500).run(world);
         report.assert_clean();
         assert!(report.outcomes().contains_key("default"));
+    }
+}
+
+/// A waiter of a semaphore whose waiters may be overtaken is told of a unit, and is stopped before it takes it. Another waiter's time is up later.
+fn told_and_stopped(world: &World, choice: bool) {
+    let (stage, _) = Stage::new(world, 8, &[], 2);
+    let [s, empty] = ["s", "empty"].map(|name| SemaphoreAt::make(stage.map, name, 0, true).expect("a semaphore"));
+    let told = world.prepare("told");
+    let first = stage.member(told, "told");
+    told.before(|| _ = first.get_in_line(s));
+    told.run(process::linger);
+    let given = world.share(Cell::new(false));
+    let waiter = world.prepare("waiter");
+    let me = stage.member(waiter, "waiter");
+    stage.lasting(waiter, move || {
+        let limit = Some(clock::now() + 1000);
+        let arms = [AnyAt::Semaphore(empty), AnyAt::Semaphore(s)];
+        match if choice { me.choose(&arms, limit).map(|_| ()) } else { me.down(s, limit) } {
+            Ok(()) => reached("taken"),
+            Err(e) => assert!(!given.get(), "{e:?}, and the unit is there"),
+        }
+    });
+    let giver = world.prepare("giver");
+    stage.member(giver, "giver");
+    stage.lasting(giver, move || {
+        assert!(s.up(1));
+        given.set(true);
+    });
+    world.may_wait(|| true);
+}
+
+/// Without preemptions the waiter decides, looks and answers in one piece.
+#[test]
+fn a_unit_that_a_stopped_waiter_was_told_of_is_taken_by_the_next() {
+    for choice in [false, true] {
+        let name = if choice { "told_and_stopped_choice" } else { "told_and_stopped" };
+        let report = Search::depth(name, 0).schedules(20_000).run(|world| told_and_stopped(world, choice));
+        report.assert_clean().assert_reached(&["taken"]);
     }
 }

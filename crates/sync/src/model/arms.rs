@@ -70,6 +70,9 @@ impl Operation for SemaphoreAt {
     fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
         units::is_there(self.map, self.place)
     }
+    fn is_barging(&self) -> bool {
+        units::barging(self.map.object(self.place.index))
+    }
     fn mark_in_queue(&self) -> Option<u64> {
         units::mark_in_queue(self.map, self.place)
     }

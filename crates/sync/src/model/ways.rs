@@ -130,6 +130,9 @@ impl Operation for Watched<'_> {
     fn is_tube(&self) -> bool {
         self.arm.is_tube()
     }
+    fn is_barging(&self) -> bool {
+        self.arm.is_barging()
+    }
     fn has_meetings(&self) -> bool {
         self.arm.has_meetings()
     }
