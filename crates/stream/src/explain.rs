@@ -3,6 +3,7 @@
 //! Both show each thread with the calls that it makes, each queue with its two ends, and the type of each link: figures 4.1 to 4.3 of the thesis for
 //! the graph at hand.
 
+use crate::fused::loops;
 use crate::graph::Graph;
 use crate::kind::WhenFull;
 use crate::link::{Feed, Limb, Links, Tail, Thread, link};
@@ -127,8 +128,12 @@ fn feed(graph: &Graph, from: &Feed, depth: usize, out: &mut String) {
 }
 
 fn limb(graph: &Graph, limb_: &Limb, depth: usize, out: &mut String) {
-    for at in &limb_.nodes {
-        line(out, depth, &format!("calls {}", shown(graph, *at)));
+    let mut nodes = limb_.nodes.iter();
+    for (count, _) in loops(graph, &limb_.nodes) {
+        for (nth, at) in nodes.by_ref().take(count).enumerate() {
+            let how = if nth == 0 { "calls" } else { "in one loop with it:" };
+            line(out, depth, &format!("{how} {}", shown(graph, *at)));
+        }
     }
     match &limb_.tail {
         Tail::End | Tail::Collect => {}

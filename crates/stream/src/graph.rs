@@ -10,7 +10,7 @@ use crate::run::Running;
 use crate::stage::{Body, Fault, Out, Stage};
 use crate::text::{Written, parse};
 use crate::types::{Block, Type};
-use chappe_synth::{Complaint, Span};
+use chappe_synth::{Bound, Complaint, Span};
 use chappe_thread::Runtime;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -38,6 +38,8 @@ pub struct Node {
     /// The process that it runs in; nothing for the one that runs the graph.
     pub process: Option<String>,
     pub(crate) make: Option<Make>,
+    /// What it asks of each record, if that is all that it does.
+    pub(crate) query: Option<Bound>,
 }
 
 impl fmt::Debug for Node {
@@ -177,7 +179,7 @@ impl Graph {
                 return Err(Complaint::new(&self.text, node.written.whole, what));
             }
             (node.takes, node.gives, node.role, node.anew) = (takes, plan.gives, plan.role, plan.anew);
-            (node.ends, node.make) = ((plan.input, plan.output), Some(plan.make));
+            (node.ends, node.make, node.query) = ((plan.input, plan.output), Some(plan.make), plan.query);
         }
         Ok(())
     }
@@ -276,6 +278,7 @@ impl Maker<'_> {
                 role: Role::Plain,
                 anew: Anew::Fresh,
                 make: None,
+                query: None,
             });
             let branches = branches.into_iter().map(|b| self.enter(b)).collect::<Result<Vec<_>, _>>()?;
             shapes.push(Shape::Node { at, branches });
@@ -350,6 +353,7 @@ impl Maker<'_> {
             role: Role::Plain,
             anew: Anew::Fresh,
             make: None,
+            query: None,
         });
         self.nodes.len() - 1
     }
@@ -381,6 +385,7 @@ fn fork(nodes: &mut Vec<Node>) {
             role: Role::Plain,
             anew: Anew::Fresh,
             make: None,
+            query: None,
         });
     }
 }

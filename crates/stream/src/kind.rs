@@ -6,7 +6,7 @@
 use crate::stage::{Body, Fault};
 use crate::text::{Argument, Value, Written};
 use crate::types::{Element, Type};
-use chappe_synth::Span;
+use chappe_synth::{Bound, Span};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -108,6 +108,8 @@ pub struct Plan {
     pub role: Role,
     /// What becomes of it when its process was killed.
     pub anew: Anew,
+    /// What it asks of each record, if that is all that it does: such stages become one loop where they call each other.
+    pub query: Option<Bound>,
     /// Makes its body.
     pub make: Make,
 }
@@ -128,6 +130,7 @@ impl Plan {
             output: End::Passive,
             role: Role::Plain,
             anew: Anew::Replay,
+            query: None,
             make: Box::new(make),
         }
     }
@@ -141,6 +144,7 @@ impl Plan {
             output: End::Follows,
             role: Role::Plain,
             anew: Anew::Fresh,
+            query: None,
             make: Box::new(make),
         }
     }
@@ -153,19 +157,27 @@ impl Plan {
             output: End::Passive,
             role: Role::Plain,
             anew: Anew::Never,
+            query: None,
             make: Box::new(make),
         }
     }
 
     /// Something of the linker's own.
     pub fn link(gives: Type, input: End, output: End, role: Role) -> Plan {
-        Plan { gives: Some(gives), input, output, role, anew: Anew::Fresh, make: Box::new(|| Ok(Body::Link)) }
+        let make = Box::new(|| Ok(Body::Link));
+        Plan { gives: Some(gives), input, output, role, anew: Anew::Fresh, query: None, make }
     }
 
     /// With other ends.
     #[must_use]
     pub fn ends(self, input: End, output: End) -> Plan {
         Plan { input, output, ..self }
+    }
+
+    /// As a query over each record, and nothing else.
+    #[must_use]
+    pub fn asks(self, query: Bound) -> Plan {
+        Plan { query: Some(query), ..self }
     }
 
     /// With something else that becomes of it when its process was killed.

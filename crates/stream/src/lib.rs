@@ -26,6 +26,7 @@
 
 pub mod build;
 pub mod explain;
+mod fused;
 mod graph;
 mod kind;
 pub mod link;

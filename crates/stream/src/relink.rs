@@ -4,11 +4,13 @@
 //! changed is planned and made first; only when nothing is wrong with any of it, the new stages take their seats, each between two blocks. So a
 //! text with a mistake changes nothing.
 
+use crate::fused;
 use crate::graph::{Graph, Options};
 use crate::report::RunError;
 use crate::run::Running;
-use crate::stage::Body;
+use crate::stage::{Body, Stage};
 use chappe_synth::{Complaint, Span};
+use std::sync::PoisonError;
 
 /// A stage that took another one's place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +33,21 @@ fn written(graph: &Graph, at: usize) -> &str {
 }
 
 impl Running {
+    /// Leaves a stage at a node's seat, and remembers its text.
+    pub(crate) fn seat_at(&self, at: usize, stage: Box<dyn Stage>, text: &str) {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner).insert(at, text.to_owned());
+        let stage = match self.members.get(&at) {
+            Some(of) => fused::instead(stage, of),
+            None => stage,
+        };
+        self.seats[at].replace(stage);
+    }
+
+    /// The text of a stage that was replaced.
+    pub(crate) fn now_at(&self, at: usize) -> Option<String> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned()
+    }
+
     /// Changes a graph that runs into what a new text says, between two blocks. Answers what was replaced; nothing if the text says the same.
     ///
     /// ```

@@ -6,6 +6,7 @@
 //! Nothing is lost silently: whatever is given up (by a queue that may drop, a device that was late, a stage that nobody reads) is counted at its
 //! node, and stands in the [`Report`].
 
+use crate::fused::{self, Members};
 use crate::graph::Graph;
 use crate::kind::{Anew, Role, WhenFull};
 use crate::link::{Feed, Limb, Links, Tail, link};
@@ -340,12 +341,13 @@ pub struct Running {
     graph: Graph,
     links: Links,
     floor: Arc<Floor>,
-    seats: Vec<Arc<Seat>>,
+    pub(crate) seats: Vec<Arc<Seat>>,
     queues: Vec<Getterless>,
     threads: Vec<JoinHandle<()>>,
     pub(crate) parts: Option<Arc<Parts>>,
     /// What was written for stages that have been replaced since.
-    texts: Mutex<HashMap<usize, String>>,
+    pub(crate) texts: Mutex<HashMap<usize, String>>,
+    pub(crate) members: Members,
     began: u64,
 }
 
@@ -385,16 +387,27 @@ struct Maker<'a> {
     plans: &'a Links,
     locks: HashMap<usize, Lock>,
     shared: Option<&'a Shared>,
+    members: Members,
 }
 
 impl Maker<'_> {
     fn limb(&mut self, plan: &Limb) -> LiveLimb {
-        let slots = plan.nodes.iter().filter_map(|at| match self.bodies.remove(at) {
-            Some(Body::Stage(stage)) => Some(Slot { stage, seat: Arc::clone(&self.seats[*at]) }),
-            // Forks and pumps do nothing themselves.
-            _ => None,
-        });
-        let slots = slots.collect();
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut nodes = plan.nodes.iter();
+        for (count, whole) in fused::loops(self.graph, &plan.nodes) {
+            let stages = nodes.by_ref().take(count).filter_map(|at| match self.bodies.remove(at) {
+                Some(Body::Stage(stage)) => Some((*at, stage)),
+                // Forks and pumps do nothing themselves.
+                _ => None,
+            });
+            let stages: Vec<(usize, Box<dyn Stage>)> = stages.collect();
+            let seats: Vec<_> = stages.iter().map(|(at, _)| Arc::clone(&self.seats[*at])).collect();
+            let stages = match whole {
+                Some(whole) => fused::members(stages, &whole, &mut self.members),
+                None => stages.into_iter().map(|(_, stage)| stage).collect(),
+            };
+            slots.extend(stages.into_iter().zip(seats).map(|(stage, seat)| Slot { stage, seat }));
+        }
         let tail = match &plan.tail {
             Tail::End => LiveTail::End,
             Tail::Fork(limbs) => LiveTail::Fork(limbs.iter().map(|l| self.limb(l)).collect()),
@@ -548,13 +561,15 @@ impl Graph {
             ends.insert(*at, back.clone());
             locks.insert(*at, Lock { take, back, left: Arc::default() });
         }
-        let mut maker = Maker { graph: &self, bodies, seats: &seats, putters, getters, plans: &links, locks, shared };
+        let (graph, members) = (&self, Members::new());
+        let mut maker = Maker { graph, bodies, seats: &seats, putters, getters, plans: &links, locks, shared, members };
         for (at, limb) in &links.joins {
             let limb = maker.limb(limb);
             let _ = ends[at].send(Box::new(limb));
         }
         drop(ends);
         let live: Vec<_> = links.threads.iter().map(|t| (maker.feed(&t.feed), maker.limb(&t.limb), t)).collect();
+        let members = std::mem::take(&mut maker.members);
         drop(maker);
         let mut threads = Vec::new();
         for (feed, limb, plan) in live {
@@ -580,6 +595,7 @@ impl Graph {
             threads,
             parts: None,
             texts: Mutex::default(),
+            members,
             began: clock::now(),
         })
     }
@@ -621,17 +637,6 @@ impl Running {
             }
             Err(e) => Err(Complaint::new(text, chappe_synth::Span::default(), e.to_string()).into()),
         }
-    }
-
-    /// Leaves a stage at a node's seat, and remembers its text.
-    pub(crate) fn seat_at(&self, at: usize, stage: Box<dyn Stage>, text: &str) {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner).insert(at, text.to_owned());
-        self.seats[at].replace(stage);
-    }
-
-    /// The text of a stage that was replaced.
-    pub(crate) fn now_at(&self, at: usize) -> Option<String> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner).get(&at).cloned()
     }
 
     /// Calls this whenever something is late: with the node's label, and by how many seconds.

@@ -335,7 +335,7 @@ pub fn fuse(first: &Verified, second: &Verified) -> Result<Verified, ProgramErro
             }
             Source::Value(id) => {
                 let w = if first.type_of(id) == Type::Bool { 1 } else { 8 };
-                (c.at <= at && at + width <= c.at + w).then_some((Source::Value(place[id as usize]), at - c.at))
+                (c.at <= at && at + width <= c.at + w).then(|| (Source::Value(place[id as usize]), at - c.at))
             }
         })
     };

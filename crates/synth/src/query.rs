@@ -15,7 +15,7 @@
 use crate::build::{fuse, specialise};
 use crate::check::{Checker, Low, Parameter};
 use crate::complaint::{Complaint, Span};
-use crate::ir::{Aggregate, Column, Fold, Kind, MAX_AGGREGATES, MAX_COLUMNS, Source, Value, Verified};
+use crate::ir::{Aggregate, Column, Fold, Kind, MAX_AGGREGATES, MAX_COLUMNS, Source, Type, Value, Verified};
 use crate::lex::Kind as Lexeme;
 use crate::schema::{Field, FieldType, Scalar, Schema};
 use crate::tree::{Node, NodeId, Parser, What};
@@ -218,7 +218,7 @@ impl Bound {
         }
         let mut behind = second.program.clone();
         if second.query.rows.is_none() {
-            behind = whole(&behind)?;
+            behind = columns_of(&behind, &first)?;
         }
         let mut program = fuse(&first, &behind)?;
         let mut query = second.query.clone();
@@ -243,6 +243,22 @@ impl Bound {
 fn whole(program: &Verified) -> Result<Verified, BindError> {
     let mut p = (**program).clone();
     p.columns = vec![Column { at: 0, source: Source::Copy { from: 0, width: p.record } }];
+    p.row = p.record;
+    Ok(p.verify()?)
+}
+
+/// A program that only chooses among rows, as one that copies each column of what it has chosen.
+fn columns_of(program: &Verified, rows: &Verified) -> Result<Verified, BindError> {
+    let mut p = (**program).clone();
+    let copied = |c: &Column| {
+        let width = match c.source {
+            Source::Copy { width, .. } => width,
+            Source::Value(id) if rows.type_of(id) == Type::Bool => 1,
+            Source::Value(_) => 8,
+        };
+        Column { at: c.at, source: Source::Copy { from: c.at, width } }
+    };
+    p.columns = rows.columns.iter().map(copied).collect();
     p.row = p.record;
     Ok(p.verify()?)
 }

@@ -2,9 +2,9 @@
 
 use super::stage;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Body, Fault, Out, Stage};
 use crate::types::{Block, Element, Type};
-use chappe_synth::{Evaluator, Field, FieldType, Live, Query, Records, Scalar, Schema, Trust};
+use chappe_synth::{Bound, Evaluator, Field, FieldType, Live, LiveError, Query, Records, Scalar, Schema, Trust};
 use std::sync::Arc;
 
 fn schema(call: &Call<'_>) -> Result<Arc<Schema>, Wrong> {
@@ -34,6 +34,16 @@ impl Stage for Run {
     }
 }
 
+/// A stage that asks this of each record.
+///
+/// # Errors
+/// It makes no sense any more.
+pub fn queries(asked: &Bound) -> Result<Box<dyn Stage>, LiveError> {
+    let size = asked.query().schema().size() as usize;
+    let live = Live::new(asked.query(), &[], Trust::Own)?;
+    Ok(Box::new(Run { evaluator: live.evaluator(), size }))
+}
+
 fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
     let schema = schema(call)?;
     let (text, span) = call.needs_text(0, if condition { "expression" } else { "list" })?;
@@ -45,10 +55,10 @@ fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
     }
     let gives =
         query.rows().map_or(Element::Record(Arc::clone(&schema)), |rows| Element::Record(Arc::new(rows.clone())));
-    let live = Live::new(&query, &[], Trust::Own).map_err(|e| wrong(&e.to_string()))?;
-    let size = schema.size() as usize;
+    let asked = query.bind(&[]).map_err(|e| wrong(&e.to_string()))?;
+    let run = queries(&asked).map_err(|e| wrong(&e.to_string()))?;
     let rate = if condition { None } else { call.input()?.rate };
-    Ok(Plan::filter(Type { rate, ..Type::of(gives) }, move || stage(Run { evaluator: live.evaluator(), size })))
+    Ok(Plan::filter(Type { rate, ..Type::of(gives) }, move || Ok(Body::Stage(run))).asks(asked))
 }
 
 /// A field's value as text.

@@ -75,6 +75,7 @@ fn mix(call: &Call<'_>) -> Result<Plan, Wrong> {
         output: End::Passive,
         role: Role::Plain,
         anew: Anew::Fresh,
+        query: None,
         make: Box::new(move || {
             Ok(Body::Gather(Box::new(Mix { kept: vec![Vec::new(); count], ended: vec![false; count], frame })))
         }),

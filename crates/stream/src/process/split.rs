@@ -83,6 +83,7 @@ fn end_of(label: String, of: &Node) -> Node {
         anew: Anew::Fresh,
         process: None,
         make: None,
+        query: None,
     }
 }
 
@@ -114,6 +115,7 @@ pub fn view(graph: &Graph, which: Option<&str>) -> Piece {
                 anew: node.anew,
                 process: node.process.clone(),
                 make: None,
+                query: node.query.clone(),
             }
         })
         .collect();
