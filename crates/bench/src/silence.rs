@@ -89,19 +89,45 @@ pub fn system_call(mut operation: impl FnMut()) -> Option<u32> {
 ///
 /// # Panics
 /// When the operation does.
-pub fn system_call_after<T>(prepare: impl FnOnce() -> T, mut operation: impl FnMut(&mut T)) -> Option<u32> {
+pub fn system_call_after<T>(prepare: impl FnOnce() -> T, operation: impl FnMut(&mut T)) -> Option<u32> {
+    system_call_within(|all| all(), prepare, operation)
+}
+
+/// The same, in whatever `within` calls it in: a light thread. Only the kernel thread that that runs on is silenced.
+///
+/// # Panics
+/// When the operation does.
+pub fn system_call_within<T>(
+    within: impl FnOnce(&mut (dyn FnMut() + Send)),
+    prepare: impl FnOnce() -> T,
+    mut operation: impl FnMut(&mut T),
+) -> Option<u32> {
+    /// What is used by one thread, which another waits for.
+    struct Sole<T>(T);
+    // SAFETY: it is called once, by one thread, while the one that made it waits.
+    unsafe impl<T> Send for Sole<T> {}
     let _turn = ONE_AT_A_TIME.lock();
     let note = shared::<AtomicU32>();
     *NOTE.lock().expect("nobody panics with it") = Some(note);
     let child = Child::fork(|| {
-        let mut on = prepare();
-        (0..10).for_each(|_| operation(&mut on));
-        // It may end, and nothing else.
-        catch_all_but(&[libc::SYS_exit_group], caught);
-        note.store(BEGUN, Ordering::SeqCst);
-        (0..1000).for_each(|_| operation(&mut on));
-        note.store(DONE, Ordering::SeqCst);
-        std::mem::forget(on);
+        let all = || {
+            let mut on = prepare();
+            (0..10).for_each(|_| operation(&mut on));
+            // It may end, and nothing else.
+            catch_all_but(&[libc::SYS_exit_group], caught);
+            note.store(BEGUN, Ordering::SeqCst);
+            (0..1000).for_each(|_| operation(&mut on));
+            note.store(DONE, Ordering::SeqCst);
+            // SAFETY: takes a number, does not return; the filter lets it pass.
+            unsafe { libc::_exit(0) };
+        };
+        let mut all = Sole(Some(all));
+        within(&mut move || {
+            let all = &mut all;
+            if let Some(all) = all.0.take() {
+                all();
+            }
+        });
     });
     let status = child.end();
     match note.load(Ordering::SeqCst) {

@@ -2,6 +2,7 @@
 //!
 //! A control shows that the filter bites.
 
+use chappe::thread::Runtime;
 use chappe::tube::{bounded, mpsc, spmc, spsc, unbounded};
 use chappe::{
     Condvar, DownError, LockError, Mutex, Pool, Role, Select, SelectError, Semaphore, acquire_any, select,
@@ -9,7 +10,7 @@ use chappe::{
 };
 use chappe_bench::house::House;
 use chappe_bench::ring::Polled;
-use chappe_bench::silence::{system_call, system_call_after};
+use chappe_bench::silence::{system_call, system_call_after, system_call_within};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -37,25 +38,57 @@ fn the_filter_bites() {
     assert!(system_call(wait).is_some());
 }
 
+fn ring() -> Option<Polled> {
+    let told = |e| {
+        // Past the harness, which shows only what failed. `cargo xtask test` repeats it at its end.
+        let _ = writeln!(
+            std::io::stderr(),
+            "not tested: a ring that a kernel core polls: the kernel permits none (io_uring): {e}"
+        );
+    };
+    Polled::new().map_err(told).ok()
+}
+
 /// The kernel core role of the Nix paper: so many requests a run, of a thousand runs.
 fn polled(requests: u32) {
-    let mut polled = match Polled::new() {
-        Ok(polled) => polled,
-        Err(e) => {
-            // Past the harness, which shows only what failed. `cargo xtask test` repeats it at its end.
-            let _ = writeln!(
-                std::io::stderr(),
-                "not tested: a ring that a kernel core polls: the kernel permits none (io_uring): {e}"
-            );
-            return;
+    let Some(mut polled) = ring() else { return };
+    assert_eq!(system_call(|| (0..requests).for_each(|_| polled.nothing())), None);
+}
+
+/// The same from a light thread, which gives way to another one of its kernel thread between two requests.
+fn polled_lightly(requests: u32) {
+    let Some(mut polled) = ring() else { return };
+    let lightly = |all: &mut (dyn FnMut() + Send)| Runtime::new(1).unwrap().run(all);
+    let beside = || {
+        chappe::thread::spawn(|| {
+            loop {
+                chappe::thread::yield_now();
+            }
+        })
+    };
+    let request = |_: &mut _| {
+        for _ in 0..requests {
+            polled.nothing();
+            chappe::thread::yield_now();
         }
     };
-    assert_eq!(system_call(|| (0..requests).for_each(|_| polled.nothing())), None);
+    assert_eq!(system_call_within(lightly, beside, request), None);
 }
 
 #[test]
 fn a_ring_that_a_kernel_core_polls_needs_none() {
     polled(1);
+}
+
+#[test]
+fn a_ring_that_a_kernel_core_polls_needs_none_from_a_light_thread() {
+    polled_lightly(1);
+}
+
+#[test]
+#[ignore = "storm: a million requests to another processor"]
+fn a_ring_that_a_kernel_core_polls_needs_none_for_a_million_from_a_light_thread() {
+    polled_lightly(1000);
 }
 
 #[test]
