@@ -75,26 +75,23 @@ fn polled_lightly(requests: u32) {
     assert_eq!(system_call_within(lightly, beside, request), None);
 }
 
+// One after the other: each ring has a kernel thread that takes a processor.
 #[test]
 fn a_ring_that_a_kernel_core_polls_needs_none() {
     polled(1);
-}
-
-#[test]
-fn a_ring_that_a_kernel_core_polls_needs_none_from_a_light_thread() {
     polled_lightly(1);
-}
-
-#[test]
-#[ignore = "storm: a million requests to another processor"]
-fn a_ring_that_a_kernel_core_polls_needs_none_for_a_million_from_a_light_thread() {
-    polled_lightly(1000);
 }
 
 #[test]
 #[ignore = "storm: a million requests to another processor"]
 fn a_ring_that_a_kernel_core_polls_needs_none_for_a_million() {
     polled(1000);
+}
+
+#[test]
+#[ignore = "storm: a million requests to another processor"]
+fn a_ring_that_a_kernel_core_polls_needs_none_for_a_million_from_a_light_thread() {
+    polled_lightly(1000);
 }
 
 #[test]
