@@ -148,8 +148,8 @@ impl Query {
         self.keyed.as_ref()
     }
 
-    /// The query for these values of its parameters: they become constants of its program. An int is taken where a uint or a double
-    /// is asked for, if it is one.
+    /// The query for these values of its parameters: they become constants of its program. An int or a uint is taken where another
+    /// number is asked for, if it is one.
     ///
     /// # Errors
     /// A parameter without a value, or with one that does not fit; a value for a parameter that is not there.
@@ -165,7 +165,9 @@ impl Query {
             };
             let fits = match (value, kind) {
                 (Value::Int(n), Kind::Uint) => u64::try_from(*n).ok().map(Value::Uint),
+                (Value::Uint(n), Kind::Int) => i64::try_from(*n).ok().map(Value::Int),
                 (Value::Int(n), Kind::Double) => Some(Value::Double(*n as f64)),
+                (Value::Uint(n), Kind::Double) => Some(Value::Double(*n as f64)),
                 (value, kind) => (value.kind() == *kind).then(|| value.clone()),
             };
             let Some(value) = fits else { return Err(BindError::Type(name.clone(), *kind, value.to_string())) };

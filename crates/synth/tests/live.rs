@@ -99,7 +99,14 @@ fn parameters_are_asked_for_by_name_and_type() {
     assert!(says(std::slice::from_ref(&limit)).contains("`$who` has no value"));
     assert!(says(&[limit.clone(), who.clone(), ("id", Value::Int(-1))]).contains("of type uint"));
     assert!(says(&[limit.clone(), who.clone(), ("ip", Value::Int(1))]).contains("no parameter `$ip`"));
-    query.bind(&[limit, who, ("id", Value::Int(1))]).unwrap();
+    query.bind(&[limit, who.clone(), ("id", Value::Int(1))]).unwrap();
+    // A number is taken as another kind of number, if it is one.
+    query.bind(&[("limit", Value::Uint(2)), who.clone(), ("id", Value::Uint(1))]).unwrap();
+    assert!(says(&[("limit", Value::Uint(2)), who, ("id", Value::Double(1.0))]).contains("of type uint"));
+    let of_int = Query::filter(&trade(), "qty > $min").unwrap();
+    of_int.bind(&[("min", Value::Uint(i64::MAX as u64))]).unwrap();
+    let e = of_int.bind(&[("min", Value::Uint(u64::MAX))]).map(|_| ()).unwrap_err();
+    assert!(e.to_string().contains("of type int"), "{e}");
 }
 
 #[test]
