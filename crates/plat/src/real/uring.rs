@@ -242,13 +242,37 @@ mod tests {
         assert!(numbers.into_iter().eq(1..=100));
     }
 
+    /// From now on the kernel refuses the calling thread to submit anything.
+    fn refuse_to_enter() {
+        let rule = |code: u32, k: u32, jf| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+        let mut rules = [
+            rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+            rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_io_uring_enter as u32, 1),
+            rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0),
+            rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+        ];
+        let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
+        // SAFETY: the program is valid for the call.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        }
+    }
+
     #[test]
     fn what_the_kernel_has_not_taken_is_never_submitted() {
         let Some(ring) = ring(8) else { return };
-        *lock(&ring.submits) = true;
-        let call = Call::Sync { fd: -1, data_only: true };
-        // SAFETY: no memory is named.
-        assert!(unsafe { ring.submit(&call, 1) }.is_err());
+        // SAFETY: no memory is named, in any of these.
+        let refused = |number| unsafe { ring.submit(&Call::Sync { fd: -1, data_only: true }, number) }.is_err();
+        std::thread::scope(|s| {
+            let submits = || {
+                refuse_to_enter();
+                refused(1)
+            };
+            assert!(s.spawn(submits).join().unwrap());
+        });
+        // This thread may enter: what it put in would be submitted behind the other's.
+        assert!(refused(2));
         ring.cancel(1);
         ring.completions(|number, _| panic!("{number} was submitted"));
     }
