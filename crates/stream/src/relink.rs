@@ -33,6 +33,33 @@ fn written(graph: &Graph, at: usize) -> &str {
 }
 
 impl Running {
+    /// Puts another stage into the place of the one of that label, between two blocks: it must take and give the same types.
+    ///
+    /// # Errors
+    /// There is no such node, or the stage does not fit.
+    pub fn replace(&self, label: &str, text: &str) -> Result<(), RunError> {
+        let at = self.seats.iter().position(|s| s.label == label);
+        let elsewhere = self.parts.as_ref().and_then(|p| p.find(label));
+        if let (None, Some(part)) = (at, elsewhere) {
+            let why = format!("`{label}` runs in @{part}: a stage is replaced in the process that runs the graph");
+            return Err(Complaint::new(label, chappe_synth::Span::default(), why).into());
+        }
+        let Some(at) = at else {
+            return Err(Complaint::new(label, chappe_synth::Span::default(), "there is no stage of this name").into());
+        };
+        let plan = self.graph().plan_for(at, text)?;
+        match (plan.make)() {
+            Ok(Body::Stage(stage)) => {
+                self.seat_at(at, stage, text.trim());
+                Ok(())
+            }
+            Ok(_) => {
+                Err(self.graph().complain(at, "only a stage that blocks go through, or a sink, can be replaced").into())
+            }
+            Err(e) => Err(Complaint::new(text, chappe_synth::Span::default(), e.to_string()).into()),
+        }
+    }
+
     /// Leaves a stage at a node's seat, and remembers its text.
     pub(crate) fn seat_at(&self, at: usize, stage: Box<dyn Stage>, text: &str) {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner).insert(at, text.to_owned());

@@ -20,7 +20,6 @@ use crate::types::Block;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
 use chappe_sync::tube;
-use chappe_synth::Complaint;
 use chappe_thread::{Builder, JoinHandle, Runtime};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -610,33 +609,6 @@ impl Running {
     /// How it was linked.
     pub fn links(&self) -> &Links {
         &self.links
-    }
-
-    /// Puts another stage into the place of the one of that label, between two blocks: it must take and give the same types.
-    ///
-    /// # Errors
-    /// There is no such node, or the stage does not fit.
-    pub fn replace(&self, label: &str, text: &str) -> Result<(), RunError> {
-        let at = self.seats.iter().position(|s| s.label == label);
-        let elsewhere = self.parts.as_ref().and_then(|p| p.find(label));
-        if let (None, Some(part)) = (at, elsewhere) {
-            let why = format!("`{label}` runs in @{part}: a stage is replaced in the process that runs the graph");
-            return Err(Complaint::new(label, chappe_synth::Span::default(), why).into());
-        }
-        let Some(at) = at else {
-            return Err(Complaint::new(label, chappe_synth::Span::default(), "there is no stage of this name").into());
-        };
-        let plan = self.graph.plan_for(at, text)?;
-        match (plan.make)() {
-            Ok(Body::Stage(stage)) => {
-                self.seat_at(at, stage, text.trim());
-                Ok(())
-            }
-            Ok(_) => {
-                Err(self.graph.complain(at, "only a stage that blocks go through, or a sink, can be replaced").into())
-            }
-            Err(e) => Err(Complaint::new(text, chappe_synth::Span::default(), e.to_string()).into()),
-        }
     }
 
     /// Calls this whenever something is late: with the node's label, and by how many seconds.

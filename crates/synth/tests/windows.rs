@@ -11,7 +11,6 @@ const SCHEMA: &str = "i: i32, u: u32, x: f64, k: u8, s: str[4]";
 const LIST: &str = "count() as n, sum(i) as si, min(i) as li, max(i) as hi, last(i) as ei, sum(u) as su, min(u) as lu, max(u) as hu, \
                     last(u) as eu, sum(x) as sx, min(x) as lx, max(x) as hx, last(x) as ex, sum(i * 3 - int(u)) as st";
 
-#[derive(Clone)]
 struct Row {
     i: i32,
     u: u32,
@@ -70,11 +69,13 @@ fn plainly(rows: &[&Row]) -> Vec<u64> {
     ]
 }
 
+/// What rows have in common, if they are told apart by keys.
+type Key = Option<(u8, &'static str)>;
+
 /// The windows of a plain program: of each its groups, in the order in which they came, with their keys.
-fn windows(rows: &[Row], every: usize, keyed: bool) -> Vec<Vec<(Option<(u8, &'static str)>, Vec<u64>)>> {
+fn windows(rows: &[Row], every: usize, keyed: bool) -> Vec<Vec<(Key, Vec<u64>)>> {
     let of = |window: &[Row]| {
-        let mut groups: Vec<(Option<(u8, &'static str)>, Vec<&Row>)> = Vec::new();
-        let window: Vec<Row> = window.to_vec();
+        let mut groups: Vec<(Key, Vec<&Row>)> = Vec::new();
         for row in window.iter().filter(|r| r.i % 3 != 0 && r.x < 200.0) {
             let key = keyed.then_some((row.k, row.s));
             match groups.iter_mut().find(|(has, _)| *has == key) {
