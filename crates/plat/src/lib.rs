@@ -41,7 +41,7 @@ pub use backend::pair;
 pub use backend::uring;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, sections, thread};
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-pub use backend::{child, file, inherit, jack, mailbox, packets, sanitizer, trap, twofold};
+pub use backend::{child, file, inherit, jack, mailbox, packets, sanitizer, trap, twofold, wide};
 #[cfg(not(feature = "sim"))]
 pub use backend::{code, forks, lease, mappings, marks, memory, near, pi, poll, stacks, topology};
 pub use made::{Made, Pages, Row};

@@ -29,6 +29,7 @@ pub mod explain;
 mod fused;
 mod graph;
 mod kind;
+mod limb;
 pub mod link;
 pub mod node;
 pub mod process;

@@ -9,12 +9,13 @@
 use crate::fused::{self, Members};
 use crate::graph::Graph;
 use crate::kind::{Anew, Role, WhenFull};
+use crate::limb::{Into, LiveLimb, LiveTail, Lock, Slot};
 use crate::link::{Feed, Limb, Links, Tail, link};
 use crate::process::{self, InQueue, Parts, Shared};
-use crate::queue::{Callbacks, Getter, Putter, Refused, When, queue};
+use crate::queue::{Callbacks, Getter, Putter, When, queue};
 use crate::report::{NodeReport, QueueReport, Report, RunError};
 use crate::sched::{Quantum, press};
-use crate::seat::{Callout, Floor, LateCall, Seat, SourceSlot, end, put};
+use crate::seat::{Floor, LateCall, Seat, SourceSlot};
 use crate::stage::{Body, Fault, Gather, Source, Stage};
 use crate::types::Block;
 use chappe_plat::atomic::Ordering;
@@ -26,210 +27,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Stack of a thread: as much as [`crate::link::MAX_CALLS`] stages that call each other take in a build without optimisation.
 const STACK: usize = 512 * 1024;
-
-struct Slot {
-    stage: Box<dyn Stage>,
-    seat: Arc<Seat>,
-}
-
-struct LiveLimb {
-    slots: Vec<Slot>,
-    tail: LiveTail,
-}
-
-struct Into {
-    putter: Putter<Block>,
-    /// To drop the oldest.
-    getter: Option<Getter<Block>>,
-    full: WhenFull,
-    seat: Arc<Seat>,
-    gone: bool,
-    /// What is put is written down, in a part of a graph.
-    written: Option<InQueue>,
-}
-
-/// A limb that several threads call: whoever has the box from the tube is inside.
-#[derive(Clone)]
-struct Lock {
-    take: tube::Receiver<Box<LiveLimb>>,
-    back: tube::Sender<Box<LiveLimb>>,
-    /// How many threads have not ended.
-    left: Arc<chappe_plat::atomic::AtomicU64>,
-}
-
-enum LiveTail {
-    End,
-    Fork(Vec<LiveLimb>),
-    Share(Vec<LiveLimb>, usize),
-    Queue(Into),
-    Locked(Lock),
-    Collect(VecDeque<Block>),
-}
-
-fn through(slots: &mut [Slot], tail: &mut LiveTail, before: Option<&Seat>, block: Block) -> Result<(), Fault> {
-    match slots.split_first_mut() {
-        None => tail.put(before, block),
-        Some((Slot { stage, seat }, rest)) => {
-            let seat: &Seat = seat;
-            // What comes of a block that comes again does so, too.
-            let again = block.again;
-            let mut out = Callout {
-                seat,
-                to: |mut block: Block| {
-                    block.again |= again;
-                    through(rest, tail, Some(seat), block)
-                },
-            };
-            put(stage, seat, block, &mut out)
-        }
-    }
-}
-
-impl LiveLimb {
-    fn put(&mut self, before: Option<&Seat>, block: Block) -> Result<(), Fault> {
-        through(&mut self.slots, &mut self.tail, before, block)
-    }
-
-    /// Nothing more comes: each stage hands on what it has, the first one first.
-    fn end(&mut self) -> Result<(), Fault> {
-        for at in 0..self.slots.len() {
-            let (before, rest) = self.slots.split_at_mut(at + 1);
-            let Slot { stage, seat } = &mut before[at];
-            let (seat, tail): (&Seat, _) = (seat, &mut self.tail);
-            let mut out = Callout { seat, to: |block| through(rest, tail, Some(seat), block) };
-            end(stage, seat, &mut out)?;
-        }
-        self.tail.end()
-    }
-
-    /// Whether nothing that is put here goes anywhere.
-    fn is_done(&self) -> bool {
-        self.slots.iter().any(|s| s.seat.is_done()) || self.tail.is_done()
-    }
-
-    fn fill(&self) -> f64 {
-        match &self.tail {
-            LiveTail::Queue(into) => into.putter.fill(),
-            LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => limbs.iter().map(LiveLimb::fill).fold(0.0, f64::max),
-            _ => 0.0,
-        }
-    }
-
-    fn tell_fill(&mut self, fill: f64) {
-        self.slots.iter_mut().for_each(|s| s.stage.fill(fill));
-        if let LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) = &mut self.tail {
-            limbs.iter_mut().for_each(|l| l.tell_fill(fill));
-        }
-    }
-}
-
-impl LiveTail {
-    fn put(&mut self, before: Option<&Seat>, block: Block) -> Result<(), Fault> {
-        match self {
-            LiveTail::End => {
-                // The default of a callout that is not connected.
-                if let Some(seat) = before {
-                    seat.drop_elements(block.len());
-                }
-                Ok(())
-            }
-            LiveTail::Queue(into) => into.put(block),
-            LiveTail::Fork(limbs) => {
-                let Some((last, others)) = limbs.split_last_mut() else { return Ok(()) };
-                for limb in others {
-                    if !limb.is_done() {
-                        limb.put(before, block.clone())?;
-                    }
-                }
-                if last.is_done() { Ok(()) } else { last.put(before, block) }
-            }
-            LiveTail::Share(limbs, turn) => {
-                for _ in 0..limbs.len() {
-                    *turn = (*turn + 1) % limbs.len();
-                    if !limbs[*turn].is_done() {
-                        return limbs[*turn].put(before, block);
-                    }
-                }
-                Ok(())
-            }
-            LiveTail::Locked(lock) => {
-                let Ok(mut limb) = lock.take.recv() else { return Ok(()) };
-                let done = limb.put(before, block);
-                let _ = lock.back.send(limb);
-                done
-            }
-            LiveTail::Collect(kept) => {
-                kept.push_back(block);
-                Ok(())
-            }
-        }
-    }
-
-    fn end(&mut self) -> Result<(), Fault> {
-        match self {
-            LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => limbs.iter_mut().try_for_each(LiveLimb::end),
-            // AcqRel: whoever is the last sees what all others put.
-            LiveTail::Locked(lock) if lock.left.fetch_sub(1, Ordering::AcqRel) == 1 => match lock.take.recv() {
-                Ok(mut limb) => limb.end(),
-                Err(_) => Ok(()),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        match self {
-            LiveTail::Queue(into) => into.gone,
-            LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => {
-                !limbs.is_empty() && limbs.iter().all(LiveLimb::is_done)
-            }
-            _ => false,
-        }
-    }
-}
-
-impl Into {
-    fn write(&self, elements: i64) {
-        if let Some(written) = &self.written {
-            written.put(elements);
-        }
-    }
-
-    fn put(&mut self, mut block: Block) -> Result<(), Fault> {
-        self.write(block.len() as i64);
-        loop {
-            let refused = match self.full {
-                WhenFull::Wait => self.putter.put(block),
-                _ => self.putter.try_put(block),
-            };
-            match refused {
-                Ok(()) => return Ok(()),
-                Err((Refused::Gone, block)) => {
-                    self.write(-(block.len() as i64));
-                    // Whoever read here wants no more, or has failed, which the graph tells.
-                    self.gone = true;
-                    return Ok(());
-                }
-                Err((Refused::Now, back)) => {
-                    let oldest = self.getter.as_ref().filter(|_| self.full == WhenFull::DropOld).map(Getter::try_get);
-                    match oldest {
-                        Some(Ok(oldest)) => {
-                            self.write(-(oldest.len() as i64));
-                            self.seat.drop_elements(oldest.len());
-                        }
-                        Some(Err(_)) => {}
-                        None => {
-                            self.write(-(back.len() as i64));
-                            self.seat.drop_elements(back.len());
-                            return Ok(());
-                        }
-                    }
-                    block = back;
-                }
-            }
-        }
-    }
-}
 
 enum LiveFeed {
     Source(SourceSlot),
@@ -405,7 +202,8 @@ impl Maker<'_> {
                 Some(whole) => fused::members(stages, &whole, &mut self.members),
                 None => stages.into_iter().map(|(_, stage)| stage).collect(),
             };
-            slots.extend(stages.into_iter().zip(seats).map(|(stage, seat)| Slot { stage, seat }));
+            let slot = |(stage, seat): (Box<dyn Stage>, _)| Slot { alters: stage.alters(), stage, seat };
+            slots.extend(stages.into_iter().zip(seats).map(slot));
         }
         let tail = match &plan.tail {
             Tail::End => LiveTail::End,

@@ -7,8 +7,12 @@
 //! Threads that compute beside graphs ([`background`]) have what is left: their quantum shrinks with the largest pressure that any stage has, and they stand
 //! at the lowest level of their proc, so that a stage that is woken waits for one such quantum, not for all of them.
 //!
+//! **Saturation** (6.3.4). Where all want more than there is, each stage of a pipeline does as many blocks as the others: their shares fall together, and the device
+//! before them drops, which is counted.
+//!
 //! **Cheating** (6.3.4). A thread that reads from itself has the same fill before and behind it, and its quantum stays: what it gains as a reader it loses as a
-//! writer.
+//! writer. One that keeps its input full has more at first, as one that is behind has; but more time must empty a queue. If it has not after [`TRIES`] turns, the
+//! quantum is everybody's again, for twice as many turns each time ([`Turns`]).
 
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::clock;
@@ -23,10 +27,63 @@ const GAIN: f64 = 0.25;
 /// The level of computing threads.
 const LEVEL: u8 = 6;
 
+/// So many turns a thread may have more than everybody without its queue getting emptier.
+pub const TRIES: u32 = 8;
+/// So many turns it has no more than everybody then, the first time, and at most.
+const RESTS: (u32, u32) = (16, 4096);
+
+/// The length of a thread's turns: the law, and a limit for whom more does not help.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    ns: f64,
+    /// The input's fill a turn ago.
+    before: f64,
+    /// Turns of more than everybody's quantum in which the input got no emptier.
+    vain: u32,
+    /// Turns for which there is no more, and how many there will be the next time.
+    rest: u32,
+    rests: u32,
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns { ns: QUANTUM, before: 0.0, vain: 0, rest: 0, rests: RESTS.0 }
+    }
+}
+
+impl Turns {
+    /// The next turn, in nanoseconds.
+    pub fn ns(&self) -> f64 {
+        self.ns
+    }
+
+    /// A turn has ended with these fills: how long the next one is.
+    pub fn next(&mut self, fill_in: f64, fill_out: f64) -> f64 {
+        let fell = fill_in < std::mem::replace(&mut self.before, fill_in);
+        let wanted = adjusted(self.ns, fill_in, fill_out);
+        self.rest = self.rest.saturating_sub(1);
+        if fell {
+            (self.vain, self.rests) = (0, RESTS.0);
+        }
+        self.ns = if wanted <= QUANTUM || wanted < self.ns || fell {
+            wanted
+        } else if self.rest > 0 {
+            self.ns.min(QUANTUM)
+        } else if self.vain < TRIES {
+            self.vain += 1;
+            wanted
+        } else {
+            (self.vain, self.rest, self.rests) = (0, self.rests, (self.rests * 2).min(RESTS.1));
+            QUANTUM
+        };
+        self.ns
+    }
+}
+
 /// How long one thread goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantum {
-    ns: f64,
+    turns: Turns,
     /// Blocks until the clock is looked at.
     left: u32,
     blocks: u32,
@@ -37,7 +94,7 @@ pub struct Quantum {
 
 impl Default for Quantum {
     fn default() -> Quantum {
-        Quantum { ns: QUANTUM, left: 1, blocks: 1, began: clock::now(), each: f64::INFINITY }
+        Quantum { turns: Turns::default(), left: 1, blocks: 1, began: clock::now(), each: f64::INFINITY }
     }
 }
 
@@ -55,11 +112,11 @@ impl Quantum {
         let each = ((now - self.began) as f64 / f64::from(self.blocks)).max(1.0);
         // A turn in which the thread has waited for a queue says nothing of what its blocks take: so the least counts, and is forgotten slowly.
         self.each = each.min(self.each * 1.25);
-        self.ns = adjusted(self.ns, fill_in, fill_out);
-        self.blocks = (self.ns / self.each).clamp(1.0, 1e6) as u32;
+        let ns = self.turns.next(fill_in, fill_out);
+        self.blocks = (ns / self.each).clamp(1.0, 1e6) as u32;
         self.left = self.blocks;
         self.began = now;
-        self.ns
+        ns
     }
 
     /// The thread has waited: its turn begins now.
@@ -165,7 +222,7 @@ mod tests {
         const SLOTS: usize = 8;
         const DEVICE: f64 = 1e6;
         let mut queues = vec![0usize; stages + 1];
-        let mut quanta = vec![QUANTUM; stages];
+        let mut quanta = vec![Turns::default(); stages];
         let mut pressure = 0.0f64;
         let mut ring: VecDeque<usize> = (0..stages + computing).collect();
         let (mut now, mut device, mut bad, mut due, mut computed, mut turn) = (0.0, DEVICE, 0u32, 0u32, 0.0, 0u32);
@@ -183,13 +240,13 @@ mod tests {
                     pressure *= 0.75;
                     computed += run;
                 } else {
-                    let quantum = if by_fill { quanta[who] } else { QUANTUM };
+                    let quantum = if by_fill { quanta[who].ns() } else { QUANTUM };
                     let blocks = ((quantum / each) as usize).max(1).min(queues[who]).min(SLOTS - queues[who + 1]);
                     queues[who] -= blocks;
                     queues[who + 1] += blocks;
                     run = blocks as f64 * each;
                     let fill = |q: usize| q as f64 / SLOTS as f64;
-                    quanta[who] = adjusted(quanta[who], fill(queues[who]), fill(queues[who + 1]));
+                    quanta[who].next(fill(queues[who]), fill(queues[who + 1]));
                     pressure = pressure.max(fill(queues[who]));
                 }
             }
@@ -236,6 +293,19 @@ mod tests {
         assert!((a - QUANTUM + (b - QUANTUM)).abs() < 1e-6);
         assert!(adjusted(QUANTUM, 1.0, 0.0) > QUANTUM && adjusted(QUANTUM, 0.0, 1.0) < QUANTUM);
         let grown = (0..1000).fold(QUANTUM, |q, _| adjusted(q, 1.0, 0.0));
+        assert_eq!(grown, MOST);
+    }
+
+    #[test]
+    fn who_keeps_his_queue_full_has_no_more_than_everybody_in_the_long_run() {
+        let mut turns = Turns::default();
+        let all: Vec<f64> = (0..20_000).map(|_| turns.next(1.0, 0.0)).collect();
+        assert!(all.iter().all(|ns| *ns < QUANTUM * 8.0));
+        let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+        assert!(mean(&all[1_000..]) < QUANTUM * 1.1, "{}", mean(&all[1_000..]));
+        // One whose queue gets emptier by it has all that there is.
+        let mut turns = Turns::default();
+        let grown = (0..40).map(|k| turns.next(1.0 - 0.01 * f64::from(k), 0.0)).fold(0.0, f64::max);
         assert_eq!(grown, MOST);
     }
 }

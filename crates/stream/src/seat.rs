@@ -225,6 +225,18 @@ pub fn put(stage: &mut Box<dyn Stage>, seat: &Seat, block: Block, out: &mut dyn 
     done.inspect_err(|e| seat.floor.fail(seat.node, &e.0))
 }
 
+/// Lets the stage in a seat change a block, if nothing else is to be done there: nobody waits to be seated, and no time is measured.
+#[inline]
+pub fn alter(stage: &mut Box<dyn Stage>, seat: &Seat, block: &mut Block) -> bool {
+    // Relaxed: as in `put`.
+    if seat.waits.load(Ordering::Relaxed) != 0 || seat.floor.timed.load(Ordering::Relaxed) != 0 {
+        return false;
+    }
+    seat.count(block);
+    stage.alter(block);
+    true
+}
+
 /// Nothing more comes to the stage in a seat.
 pub fn end(stage: &mut Box<dyn Stage>, seat: &Seat, out: &mut dyn Out) -> Result<(), Fault> {
     // Relaxed: as in `put`.
@@ -304,6 +316,7 @@ impl SourceSlot {
         SourceSlot { source, seat, busy: false, skip: finished, begun }
     }
 
+    #[inline]
     fn next(&mut self) -> Result<Option<Block>, Fault> {
         let got = self.source.get().inspect_err(|e| self.seat.floor.fail(self.seat.node, &e.0));
         match self.source.dropped() {
@@ -315,6 +328,7 @@ impl SourceSlot {
 }
 
 impl Source for SourceSlot {
+    #[inline]
     fn get(&mut self) -> Result<Option<Block>, Fault> {
         if std::mem::take(&mut self.busy)
             && let Some(shared) = &self.seat.shared

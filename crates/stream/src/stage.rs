@@ -58,6 +58,17 @@ pub trait Stage: Send {
     /// The stage cannot go on.
     fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault>;
 
+    /// Whether this stage gives one block for each, which it changes where it lies: then the linker calls [`Stage::alter`] in place of `put`, and the next
+    /// stage itself.
+    fn alters(&self) -> bool {
+        false
+    }
+
+    /// Changes a block. Called of a stage that [`Stage::alters`]; it does what `put` does, and cannot fail.
+    fn alter(&mut self, block: &mut Block) {
+        let _ = block;
+    }
+
     /// No block comes any more: hands on what is left.
     ///
     /// # Errors

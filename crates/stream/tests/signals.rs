@@ -84,6 +84,76 @@ fn reverberation_spectrum_and_correlation_are_scipys() {
     assert!(off(&through("correlate 100 20", &mono, &x, 37), &reference("correlate")) < 1e-5);
 }
 
+/// Stages with values at random, as a text has them.
+fn stages_at_random(count: usize) -> Vec<String> {
+    let mut state = 26u64;
+    let mut within = |from: f64, to: f64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        from + (to - from) * (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let one = |at: usize| {
+        // From 20 Hz to 20 kHz, each octave alike.
+        let hz = 20.0 * 2f64.powf(within(0.0, 9.96));
+        let (q, order) = (within(0.3, 12.0), 2 * within(1.0, 5.0) as u32);
+        match at % 9 {
+            0 => format!("lowpass {hz} order={order}"),
+            1 => format!("highpass {hz} order={order}"),
+            2 => format!("lowpass {hz} q={q}"),
+            3 => format!("highpass {hz} q={q}"),
+            4 => format!("bandpass {hz} q={q}"),
+            5 => format!("notch {hz} q={q}"),
+            6 => {
+                let taps: Vec<String> = (0..order * 8).map(|_| format!("{:.4}", within(-0.2, 0.2))).collect();
+                format!("fir \"{}\"", taps.join(" "))
+            }
+            7 => format!("echo {} {}", within(0.001, 0.2), within(0.0, 0.95)),
+            _ if at.is_multiple_of(2) => format!("delay {}", within(0.001, 0.2)),
+            _ => format!("reverb {} mix={}", within(0.2, 3.0), within(0.0, 1.0)),
+        }
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+#[ignore = "storm: installs SciPy into an environment of its own, from the network"]
+fn stages_at_random_are_what_scipy_makes_of_the_same_noise_to_a_hundred_thousandth() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let run = |program: &std::path::Path, args: &[&std::ffi::OsStr]| {
+        let ran = std::process::Command::new(program).args(args).output();
+        let ran = ran.unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+        assert!(ran.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    };
+    run("python3".as_ref(), &["-m".as_ref(), "venv".as_ref(), at("venv").as_ref()]);
+    run(&at("venv/bin/pip"), &["install".as_ref(), "-q".as_ref(), "numpy".as_ref(), "scipy".as_ref()]);
+    let (cases, x) = (stages_at_random(180), noise(20_000));
+    std::fs::write(at("cases"), cases.join("\n")).unwrap();
+    std::fs::write(at("noise"), x.iter().flat_map(|s| s.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    std::fs::create_dir(at("to")).unwrap();
+    let script = format!("{}/tests/live.py", env!("CARGO_MANIFEST_DIR"));
+    let args = [script.into(), at("cases"), at("noise"), at("to")].map(std::path::PathBuf::into_os_string);
+    let said = run(&at("venv/bin/python"), &args.iter().map(AsRef::as_ref).collect::<Vec<_>>());
+    let mut worst = (0.0f64, String::new());
+    for (n, case) in cases.iter().enumerate() {
+        let theirs: Vec<f64> = std::fs::read(at("to").join(n.to_string()))
+            .unwrap()
+            .as_chunks()
+            .0
+            .iter()
+            .map(|b| f64::from_le_bytes(*b))
+            .collect();
+        // As a part of the largest, where that is larger than 1: an echo adds up.
+        let largest = theirs.iter().fold(1.0f64, |l, y| l.max(y.abs()));
+        let error = off(&through(case, &Type::sound(1, RATE), &x, 256 - n), &theirs) / largest;
+        if error > worst.0 {
+            worst = (error, case.clone());
+        }
+        assert!(error < 1e-5, "{case}: {error:e} of {largest}");
+    }
+    println!("{}: at worst {:e} off, by `{}`", said.trim(), worst.0, worst.1);
+}
+
 #[test]
 fn sums_of_channels_levels_and_types_are_what_they_say() {
     let two = Type::sound(2, RATE);

@@ -36,6 +36,7 @@ pub mod trap;
 pub mod twofold;
 #[cfg(feature = "uring")]
 pub mod uring;
+pub mod wide;
 
 #[inline(always)]
 pub(crate) fn step_point(_what: &'static str) {}

@@ -45,6 +45,15 @@ struct Sections {
 
 impl Stage for Sections {
     fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        self.alter(&mut block);
+        out.put(block)
+    }
+
+    fn alters(&self) -> bool {
+        true
+    }
+
+    fn alter(&mut self, block: &mut Block) {
         let channels = self.channels;
         for (i, [b0, b1, b2, a1, a2]) in self.sections.iter().copied().enumerate() {
             for channel in 0..channels {
@@ -61,7 +70,6 @@ impl Stage for Sections {
                 self.state[i * channels + channel] = [rid(s1), rid(s2)];
             }
         }
-        out.put(block)
     }
 }
 

@@ -4,6 +4,7 @@ use super::stage;
 use crate::kind::{Anew, Call, End, Kind, Plan, Role, Wrong};
 use crate::stage::{Body, Fault, Gather, Out, Source, Stage};
 use crate::types::{Block, Element, Type};
+use chappe_plat::wide::wide;
 
 /// A function of each number by itself, in place.
 pub(crate) struct Each<F>(pub F);
@@ -11,8 +12,17 @@ pub(crate) struct Each<F>(pub F);
 impl<F: Fn(&mut [f32]) + Send> Stage for Each<F> {
     #[inline]
     fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
-        (self.0)(block.numbers());
+        self.alter(&mut block);
         out.put(block)
+    }
+
+    fn alters(&self) -> bool {
+        true
+    }
+
+    fn alter(&mut self, block: &mut Block) {
+        let numbers = &mut block.numbers()[..];
+        wide(|| (self.0)(numbers));
     }
 }
 

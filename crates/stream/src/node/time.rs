@@ -82,13 +82,18 @@ struct Deadline {
     at_warning: f64,
 }
 
-impl Stage for Deadline {
-    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
-        let now = clock::now();
+impl Deadline {
+    fn new(seconds: f64, total: f64, frame: usize) -> Deadline {
+        let job = Estimate::new(total, seconds);
+        Deadline { job, total, seconds, frame, done: 0, began: 0, told: 0, late: false, at_warning: 0.0 }
+    }
+
+    /// So many elements have come at this time.
+    fn progress(&mut self, now: u64, elements: usize, out: &mut dyn Out) {
         if self.done == 0 {
             (self.began, self.told) = (now, now);
         }
-        self.done += (block.len() / self.frame) as u64;
+        self.done += (elements / self.frame) as u64;
         // A hundred looks at the job.
         if (now - self.told) as f64 >= self.seconds * 1e7 {
             self.told = now;
@@ -100,16 +105,27 @@ impl Stage for Deadline {
                 out.late((self.job.end().unwrap_or(elapsed) - self.seconds).max(0.0));
             }
         }
-        out.put(block)
     }
 
-    fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
-        let took = (clock::now() - self.began) as f64 / 1e9;
-        if took > self.seconds && !self.late {
+    /// All has come.
+    fn over(&mut self, now: u64, out: &mut dyn Out) {
+        let took = (now - self.began) as f64 / 1e9;
+        if self.done > 0 && took > self.seconds && !self.late {
             self.late = true;
             self.at_warning = took;
             out.late(took - self.seconds);
         }
+    }
+}
+
+impl Stage for Deadline {
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        self.progress(clock::now(), block.len(), out);
+        out.put(block)
+    }
+
+    fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        self.over(clock::now(), out);
         Ok(())
     }
 
@@ -163,21 +179,59 @@ pub fn kinds() -> Vec<Kind> {
                 let seconds = call.needs_number(0, "seconds", (1e-3, 1e9))?;
                 let total = call.needs_number(1, "total", (1.0, 1e15))?;
                 let frame = frame(input);
-                Ok(Plan::filter(input.clone(), move || {
-                    let job = Estimate::new(total, seconds);
-                    stage(Deadline {
-                        job,
-                        total,
-                        seconds,
-                        frame,
-                        done: 0,
-                        began: 0,
-                        told: 0,
-                        late: false,
-                        at_warning: 0.0,
-                    })
-                }))
+                Ok(Plan::filter(input.clone(), move || stage(Deadline::new(seconds, total, frame))))
             },
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::Kept;
+
+    /// A job of 10,000 frames that is due after 100 s, in virtual time: a block of 10 frames as often as `rate` says for each second. When `late` was
+    /// called, by how much the stage thought, and when the last block came.
+    fn job(rate: impl Fn(f64) -> f64) -> (Vec<f64>, Deadline, f64) {
+        let mut stage = Deadline::new(100.0, 10_000.0, 1);
+        let (mut out, mut now, mut called) = (Kept::default(), 0.0, Vec::new());
+        for _ in 0..1_000 {
+            let told = out.late;
+            stage.progress(1 + (now * 1e9) as u64, 10, &mut out);
+            if out.late > told {
+                called.push(now);
+            }
+            now += 10.0 / rate(now);
+        }
+        let told = out.late;
+        stage.over(1 + (now * 1e9) as u64, &mut out);
+        if out.late > told {
+            called.push(now);
+        }
+        (called, stage, now)
+    }
+
+    #[test]
+    fn a_job_that_will_be_late_calls_its_callout_once_a_fifth_of_its_time_before() {
+        let (called, stage, end) = job(|_| 80.0);
+        assert!(end > 124.0 && called.len() == 1 && called[0] <= 80.0, "{called:?} {end}");
+        let says = stage.says().unwrap();
+        assert!(
+            says.starts_with("10000 of 10000 frames, due in 100 s") && says.contains("said to be late after"),
+            "{says}"
+        );
+        // It slows down in its midst.
+        let (called, ..) = job(|now| if now < 40.0 { 120.0 } else { 40.0 });
+        assert!(called.len() == 1 && called[0] > 40.0 && called[0] <= 80.0, "{called:?}");
+    }
+
+    #[test]
+    fn a_job_that_is_done_in_time_calls_nobody_and_one_that_stands_at_the_end_does() {
+        for rate in [103.0, 130.0, 1_000.0] {
+            assert_eq!(job(|_| rate).0, [0.0; 0], "{rate}");
+        }
+        // All is well until the last blocks.
+        let (called, _, end) = job(|now| if now < 97.0 { 102.0 } else { 2.0 });
+        assert!(called.len() == 1 && called[0] > 97.0 && called[0] < end, "{called:?} {end}");
+    }
 }
