@@ -89,3 +89,27 @@ fn commands_write_a_graph_and_call_a_stage() {
     assert_eq!(err, "chappe: there is no command `fly`: `help` lists them\n");
     assert_eq!(ran.status.code(), Some(1));
 }
+
+#[test]
+#[ignore = "storm: a graph has five seconds of real time to end in"]
+fn a_graph_that_is_asked_to_end_hands_on_what_it_has_and_ends_well() {
+    use std::io::{BufRead, BufReader, Read};
+    let here = Place::new();
+    for line in
+        ["sine 440 block=48 seconds=1e6 | pace | print", "sine 440 block=48 seconds=1e6 | gain 1 @a | pace | print"]
+    {
+        let graph = file(&here, line);
+        let mut command = here.command(&["graph", "run", &graph]);
+        let piped = std::process::Stdio::piped;
+        let mut running = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+        let mut out = BufReader::new(running.stdout.take().unwrap());
+        out.read_line(&mut String::new()).unwrap();
+        // SAFETY: a plain system call on our own child.
+        unsafe { libc::kill(running.id() as i32, libc::SIGTERM) };
+        let (mut rest, mut said) = (String::new(), String::new());
+        out.read_to_string(&mut rest).unwrap();
+        running.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(running.wait().unwrap().success(), "{said}");
+        assert!(said.contains("STAGE") && (rest.lines().count() + 1).is_multiple_of(48), "{said}");
+    }
+}
