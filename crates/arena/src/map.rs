@@ -43,11 +43,11 @@ pub struct Hooks {
     /// Gives back all that a member's dead generation held: `(map, member, generation)`. Idempotent.
     pub recover: fn(&'static Map, u32, u32),
     /// Makes the threads look again that the dead member may have been about to notify. Idempotent.
-    pub stir: fn(&'static Map),
+    pub wake_after_death: fn(&'static Map),
     /// Clears what only the owner of a member's life word may clear: `(map, member)`. After `recover`.
     pub clear: fn(&Map, u32),
     /// Wakes all waiters of an object that is dead. Idempotent.
-    pub bury: fn(&'static Map, u32),
+    pub notify_dead: fn(&'static Map, u32),
     /// Whether the contents of a removed object's slot are still in use.
     pub used: fn(&Map, u32) -> bool,
     /// Checks permits whose holder is gone and whose job may go on; called by each reaper's round.
@@ -83,8 +83,8 @@ pub struct Map {
     pub(crate) hooks: Hooks,
     /// The incarnation of this process whose every thread may make units without a seat: see [`Map::cover`].
     cover: AtomicU64,
-    /// The member that represents this process, as the layer above encodes it: see [`Map::keep_custodian`].
-    custodian: AtomicU64,
+    /// The member that represents this process, as the layer above encodes it: see [`Map::keep_process_member`].
+    process_member: AtomicU64,
     /// The descriptor by which this process shows its presence: `incarnation:32 | descriptor + 1:32`; 0 for none.
     presence: AtomicU64,
     /// A private arena's.
@@ -130,7 +130,7 @@ impl Map {
         let (inode, owner) = (facts.inode, facts.uid);
         let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
         let folder = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.inode;
-        let (dir, [cover, custodian, presence]) = (Some(dir.path().to_owned()), [const { AtomicU64::new(0) }; 3]);
+        let (dir, [cover, process_member, presence]) = (Some(dir.path().to_owned()), [const { AtomicU64::new(0) }; 3]);
         let (scope, name) = (Scope::Shared, name.into());
         Ok(Map {
             base,
@@ -143,7 +143,7 @@ impl Map {
             owner,
             hooks,
             cover,
-            custodian,
+            process_member,
             presence,
             batches: Batches::none(),
             #[cfg(feature = "sim")]
@@ -252,7 +252,7 @@ impl Map {
     fn unnamed(geometry: Geometry, hooks: Hooks, scope: Scope) -> Result<&'static Map, ArenaError> {
         let base = dir::map_private(geometry.len())
             .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
-        let (name, [cover, custodian, presence]) = ("private".into(), [const { AtomicU64::new(0) }; 3]);
+        let (name, [cover, process_member, presence]) = ("private".into(), [const { AtomicU64::new(0) }; 3]);
         let (owner, dir, inode, folder) = (process::uid(), None, 0, 0);
         let map = Map {
             base,
@@ -265,7 +265,7 @@ impl Map {
             owner,
             hooks,
             cover,
-            custodian,
+            process_member,
             presence,
             batches: Batches::new(geometry),
             #[cfg(feature = "sim")]
@@ -319,7 +319,7 @@ impl Map {
                 let seat = if force { map.join(Seat::Thread, "remove").ok() } else { None };
                 // E1 SeqCst: from here on no thread can join.
                 state.store(REMOVED, Ordering::SeqCst);
-                map.bury_all();
+                map.notify_all_dead();
                 if let Some(seat) = seat {
                     map.leave(seat);
                 }
@@ -391,17 +391,17 @@ impl Map {
     }
 
     /// Declares every object in it dead and wakes the waiters.
-    pub fn bury_all(&'static self) {
+    pub fn notify_all_dead(&'static self) {
         for i in 0..self.objects_used() {
             let o = self.object(i);
             // Acquire: only a published object needs burying.
             let head = Head(o.head.load(Ordering::Acquire));
             if head.in_service() {
-                // SeqCst: before the look at the wait set in `bury`; pairs with the waiter's second look.
+                // SeqCst: before the look at the wait set in `notify_dead`; pairs with the waiter's second look.
                 // A failure means that another thread buried or removed it.
                 let _ = o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
             }
-            (self.hooks.bury)(self, i);
+            (self.hooks.notify_dead)(self, i);
         }
     }
 
@@ -414,7 +414,7 @@ impl Map {
     fn give_back_storage(&self) {
         let (h, g) = (self.header(), &self.geometry);
         let is_walked = |i: u32| {
-            // Acquire: as in `bury_all`.
+            // Acquire: as in `notify_all_dead`.
             let kind = Head(self.object(i).head.load(Ordering::Acquire)).kind();
             kind.is_some_and(|kind| kind.extent() == Extent::Blocks)
         };

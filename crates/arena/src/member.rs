@@ -506,10 +506,10 @@ impl Map {
             groups.filter(|group| *group != i / self.group()).for_each(|group| self.ring_group(group));
         }
         (self.hooks.recover)(self, i, generation);
-        (self.hooks.stir)(self);
+        (self.hooks.wake_after_death)(self);
         // SeqCst: the dead member may have been burying the arena.
         if self.header().state.load(Ordering::SeqCst) == REMOVED {
-            self.bury_all();
+            self.notify_all_dead();
         }
     }
 

@@ -432,10 +432,10 @@ impl Map {
         let o = self.object(place.index);
         // Relaxed: under admin. First: a maker that dies in between has made a search longer, no more.
         self.header().objects_low.fetch_min(place.index, Ordering::Relaxed);
-        // SeqCst: I4, before the look at the bits in `bury`.
+        // SeqCst: I4, before the look at the bits in `notify_dead`.
         if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             step!("object dead, waiters not yet told");
-            (self.hooks.bury)(self, place.index);
+            (self.hooks.notify_dead)(self, place.index);
             if !self.is_private() {
                 // Relaxed: under admin. What has no name has no place, and its words are others' than a hash.
                 self.forget_name(o.hash.load(Ordering::Relaxed), place.index);
@@ -468,14 +468,14 @@ impl Map {
         // Release: I10, behind the swap.
         let say = || _ = self.header().condemned.fetch_max(from_the_end, Ordering::Release);
         say();
-        // SeqCst: I4, before the look at the bits in `bury`.
+        // SeqCst: I4, before the look at the bits in `notify_dead`.
         if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return false;
         }
         step!("object condemned, not said again");
         say();
         step!("object dead, waiters not yet told");
-        (self.hooks.bury)(self, place.index);
+        (self.hooks.notify_dead)(self, place.index);
         true
     }
 

@@ -297,13 +297,13 @@ impl Reaper {
         self.looked = clock::now();
         // SeqCst: the remover may have died before it had told all waiters.
         if map.header().state.load(Ordering::SeqCst) == REMOVED {
-            map.bury_all();
+            map.notify_all_dead();
             self.removed += 1;
         } else if !map.is_lasting() && map.is_unlinked() && map.standing() == Standing::Serving {
             // Two arenas of one name must not both serve: this one stops.
             // SeqCst: before the burial looks for waiters.
             map.header().state.store(REMOVED, Ordering::SeqCst);
-            map.bury_all();
+            map.notify_all_dead();
         } else if map.mark() == Standing::Undecided {
             // A remover that died undecided is undone; a living one is not waited for.
             map.standing_within(std::time::Duration::ZERO);

@@ -283,8 +283,8 @@ pub fn measure(_house: &House, rounds: u32) -> Vec<Aim> {
             rounds * 4,
             vec![
                 Case::new("a cache line there and back", move || flag(processes)),
-                Case::new("pool, threads, private", move || pool(threads, private, Role::Application)),
-                Case::new("pool, processes, named", move || pool(processes, named, Role::Application)),
+                Case::new("pool, threads, private", move || pool(threads, private, Role::Spin)),
+                Case::new("pool, processes, named", move || pool(processes, named, Role::Spin)),
                 Case::new("pool, threads, private, adaptive", move || pool(threads, private, Role::TimeSharing)),
             ],
         );

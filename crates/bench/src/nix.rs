@@ -91,7 +91,7 @@ fn contest(figure: &str, sizes: &[Sizes], workers: &[usize], application: bool, 
                 Contender::new("semaphore, named, barging", &barging, board),
             ];
             // Forked workers have the role of the thread that forks them.
-            set_role(if application { Role::Application } else { Role::TimeSharing });
+            set_role(if application { Role::Spin } else { Role::TimeSharing });
             pit(format!("{figure}: {workers} processes, {size}"), rounds, contest, &contenders);
             set_role(Role::TimeSharing);
         }

@@ -308,7 +308,7 @@ fn waiting_in_the_role_of_an_application_makes_none() {
             }
         });
         let wait = || {
-            Role::Application.during(|| {
+            Role::Spin.during(|| {
                 there.down().unwrap();
                 back.acquire().unwrap().release();
             });

@@ -103,12 +103,12 @@ pub use chappe_sync::tries;
 pub use chappe_sync::words::{self, Words, WordsError};
 pub use chappe_sync::{
     AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, Counter, Discipline, DownError, Holder, Interrupt,
-    LEASE_VARIABLE, Lease, LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectInfo, ObjectState,
-    OwnedPermit, Permit, Permits, Pool, PoolError, PoolInfo, Priority, ReadGuard, ReadResult, ReceivingEnd, Role,
-    RwLock, RwLockError, Select, SelectError, SelectedOperation, Semaphore, SendingEnd, Serve, Server, Service,
-    SharedError, SharedInfo, Spot, Unseen, UpError, Waiter, WriteGuard, WriteResult, acquire_any, acquire_any_deadline,
-    acquire_any_timeout, directory, interruptible, remove_service, select, select_biased, set_label, set_priority,
-    set_role, try_acquire_any, tube,
+    LEASE_VARIABLE, Lease, LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectId, ObjectInfo,
+    ObjectState, OwnedPermit, Permit, Permits, Pool, PoolError, PoolInfo, Priority, ReadGuard, ReadResult,
+    ReceivingEnd, Role, RwLock, RwLockError, Select, SelectError, SelectedOperation, Semaphore, SendingEnd, Serve,
+    Server, Service, SharedError, SharedInfo, Unseen, UpError, Waiter, WriteGuard, WriteResult, acquire_any,
+    acquire_any_deadline, acquire_any_timeout, directory, interruptible, remove_service, select, select_biased,
+    set_label, set_priority, set_role, try_acquire_any, tube,
 };
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};

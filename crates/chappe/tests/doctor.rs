@@ -177,7 +177,7 @@ fn what_is_in_the_name_of_nobody_is_free() {
     assert_eq!(found("nobodys"), []);
     drop(pool.try_acquire().unwrap());
     assert!(mutex.try_lock().is_err_and(|e| e.to_string().contains("died")));
-    assert_eq!(tube.receiver().unwrap().recv_marked().unwrap(), (1, true));
+    assert_eq!(tube.receiver().unwrap().recv_redelivered().unwrap(), (1, true));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::{Arena, ArenaOptions, DownError, ObjectError, Semaphore, Spot, UpError};
+use chappe::{Arena, ArenaOptions, DownError, ObjectError, ObjectId, Semaphore, UpError};
 use house::{House, LONG, ROLE, eventually, listen, say};
 
 /// What children do; nothing when it is run as a test.
@@ -17,10 +17,10 @@ fn actor() {
         "make" => {
             let made = Semaphore::unnamed(&Arena::family().unwrap(), 0).unwrap();
             if rest == "fork" && forked(wait_for_ever) != 0 {
-                say(&write(made.spot()));
+                say(&write(made.object_id()));
                 return;
             }
-            say(&write(made.spot()));
+            say(&write(made.object_id()));
             listen();
         }
         other => panic!("no such role: {other:?}"),
@@ -39,13 +39,13 @@ fn wait_for_ever() -> i32 {
     }
 }
 
-fn write(spot: Spot) -> String {
+fn write(spot: ObjectId) -> String {
     format!("{} {} {}", spot.arena, spot.object, spot.generation)
 }
 
-fn read(text: &str) -> Spot {
+fn read(text: &str) -> ObjectId {
     let numbers: Vec<u64> = text.split(' ').map(|n| n.parse().unwrap()).collect();
-    Spot { arena: numbers[0], object: numbers[1] as u32, generation: numbers[2] as u32 }
+    ObjectId { arena: numbers[0], object: numbers[1] as u32, generation: numbers[2] as u32 }
 }
 
 fn forked(child: impl FnOnce() -> i32) -> i32 {
@@ -75,14 +75,14 @@ fn families() -> Vec<String> {
 #[test]
 fn a_semaphore_of_a_family_is_one_for_a_process_and_those_that_it_forks() {
     let _house = House::new("family-forked");
-    let spot = Semaphore::unnamed(&Arena::family().unwrap(), 0).unwrap().spot();
+    let spot = Semaphore::unnamed(&Arena::family().unwrap(), 0).unwrap().object_id();
     let there = Semaphore::at(spot).unwrap();
     for _ in 0..3 {
         let child = forked(|| {
             Semaphore::at(spot).unwrap().up().unwrap();
             // The family is the same there.
             assert_eq!(families().len(), 1);
-            let its = Semaphore::unnamed(&Arena::family().unwrap(), 3).unwrap().spot();
+            let its = Semaphore::unnamed(&Arena::family().unwrap(), 3).unwrap().object_id();
             assert_eq!((its.arena, families().len()), (spot.arena, 1));
             0
         });
@@ -96,7 +96,7 @@ fn a_semaphore_of_a_family_is_one_for_a_process_and_those_that_it_forks() {
 fn an_unrelated_process_finds_it_by_its_spot() {
     let house = House::new("family-unrelated");
     let made = Semaphore::unnamed(&Arena::family().unwrap(), 0).unwrap();
-    house.actor(&format!("up {}", write(made.spot()))).ended();
+    house.actor(&format!("up {}", write(made.object_id()))).ended();
     made.try_down().unwrap();
     let mut other = house.actor("make alone");
     let its = Semaphore::at(read(&other.hear())).unwrap();
@@ -209,15 +209,15 @@ fn the_sweep_removes_nothing_else() {
 #[test]
 fn one_that_was_removed_is_made_anew() {
     let _house = House::new("family-removed");
-    let spot = Semaphore::unnamed(&Arena::family().unwrap(), 1).unwrap().spot();
+    let spot = Semaphore::unnamed(&Arena::family().unwrap(), 1).unwrap().object_id();
     Arena::remove(&Arena::family().unwrap().name(), true).unwrap();
     assert!(matches!(Semaphore::at(spot).unwrap().down(), Err(DownError::Dead { .. })));
     let next = Semaphore::unnamed(&Arena::family().unwrap(), 1).unwrap();
-    assert_ne!(next.spot().arena, spot.arena);
+    assert_ne!(next.object_id().arena, spot.arena);
     next.down().unwrap();
     // Its file alone, too.
     std::fs::remove_file(Arena::family().unwrap().path().unwrap()).unwrap();
-    assert_ne!(Semaphore::unnamed(&Arena::family().unwrap(), 0).unwrap().spot().arena, next.spot().arena);
+    assert_ne!(Semaphore::unnamed(&Arena::family().unwrap(), 0).unwrap().object_id().arena, next.object_id().arena);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn a_wish_for_it_is_fulfilled_by_the_next_fork() {
 fn what_is_private_is_a_copy_in_a_forked_child() {
     // It forks: that may make a family where another test has its own (see above).
     let _house = House::new("family-private");
-    let spot = Semaphore::unnamed(&Arena::private(), 1).unwrap().spot();
+    let spot = Semaphore::unnamed(&Arena::private(), 1).unwrap().object_id();
     let child = forked(|| {
         let its = Semaphore::at(spot).unwrap();
         its.down().unwrap();
@@ -255,18 +255,20 @@ fn what_is_not_there_is_refused() {
     let _house = House::new("family-refused");
     for arena in [Arena::private(), Arena::family().unwrap()] {
         let made = Semaphore::unnamed(&arena, 1).unwrap();
-        let spot = made.spot();
-        for other in [Spot { generation: spot.generation + 1, ..spot }, Spot { object: spot.object + 100, ..spot }] {
+        let spot = made.object_id();
+        for other in
+            [ObjectId { generation: spot.generation + 1, ..spot }, ObjectId { object: spot.object + 100, ..spot }]
+        {
             let none = Semaphore::at(other).unwrap();
             assert!(matches!(none.down(), Err(DownError::Dead { .. })));
             assert!(matches!(none.try_down(), Err(DownError::Dead { .. })));
             assert!(matches!(none.up(), Err(UpError::Dead { .. })));
             assert!(!Semaphore::remove_at(other).unwrap());
         }
-        let e = Semaphore::at(Spot { object: u32::MAX, ..spot }).unwrap_err();
+        let e = Semaphore::at(ObjectId { object: u32::MAX, ..spot }).unwrap_err();
         assert!(matches!(e, ObjectError::Unknown { .. }), "{e}");
         for arena in [0, 2, spot.arena ^ 1 << 40, u64::MAX] {
-            let e = Semaphore::at(Spot { arena, ..spot }).unwrap_err();
+            let e = Semaphore::at(ObjectId { arena, ..spot }).unwrap_err();
             assert!(matches!(e, ObjectError::Arena(_)) && e.to_string().contains(&format!("{arena:x}")), "{e}");
         }
         assert_eq!(made.value(), 1);
@@ -281,8 +283,8 @@ fn what_is_not_there_is_refused() {
         assert!(!Semaphore::remove_at(spot).unwrap());
         // Another one in its place is another.
         let next = Semaphore::unnamed(&arena, 1).unwrap();
-        assert!(next.spot() != spot && matches!(made.try_down(), Err(DownError::Dead { .. })));
-        assert!(Semaphore::remove_at(next.spot()).unwrap());
+        assert!(next.object_id() != spot && matches!(made.try_down(), Err(DownError::Dead { .. })));
+        assert!(Semaphore::remove_at(next.object_id()).unwrap());
     }
     assert!(matches!(Semaphore::unnamed(&Arena::private(), u32::MAX), Err(ObjectError::Value { .. })));
 }

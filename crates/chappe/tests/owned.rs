@@ -3,9 +3,9 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::owned::{OwnedSemaphore, ending};
+use chappe::owned::{RobustSemaphore, ending};
 use chappe::{
-    Arena, ArenaOptions, DownError, Interrupt, ObjectError, ObjectState, Pool, PoolError, Semaphore, Spot, UpError,
+    Arena, ArenaOptions, DownError, Interrupt, ObjectError, ObjectId, ObjectState, Pool, PoolError, Semaphore, UpError,
     interruptible,
 };
 use house::{Actor, Dice, House, LONG, ROLE, eventually, listen, say};
@@ -17,8 +17,8 @@ fn arena() -> Arena {
     Arena::open_or_create("a", &small).unwrap()
 }
 
-fn made(name: &str) -> OwnedSemaphore {
-    OwnedSemaphore::create_in(&arena(), Some(name)).unwrap()
+fn made(name: &str) -> RobustSemaphore {
+    RobustSemaphore::create_in(&arena(), Some(name)).unwrap()
 }
 
 fn answer<E: std::fmt::Debug>(done: Result<(), E>) {
@@ -78,7 +78,7 @@ fn named_and_ending() {
 }
 
 /// What a child takes after a vfork of its own is a lock still.
-fn stays_owned(child: fn(&dyn Fn() -> i32) -> i32, it: OwnedSemaphore, vforked: fn()) -> Result<(), &'static str> {
+fn stays_owned(child: fn(&dyn Fn() -> i32) -> i32, it: RobustSemaphore, vforked: fn()) -> Result<(), &'static str> {
     let status = child(&|| {
         in_a_vfork(vforked);
         i32::from(it.wait().is_err() || !it.is_owned() || it.post().is_err())
@@ -93,9 +93,9 @@ fn actor() {
     let it = match role.split_once(' ').unwrap() {
         ("at", numbers) => {
             let n: Vec<u64> = numbers.split(' ').map(|n| n.parse().unwrap()).collect();
-            OwnedSemaphore::at(Spot { arena: n[0], object: n[1] as u32, generation: n[2] as u32 }).unwrap()
+            RobustSemaphore::at(ObjectId { arena: n[0], object: n[1] as u32, generation: n[2] as u32 }).unwrap()
         }
-        (_, name) => OwnedSemaphore::in_arena(&Arena::open("a").unwrap(), name).unwrap(),
+        (_, name) => RobustSemaphore::in_arena(&Arena::open("a").unwrap(), name).unwrap(),
     };
     loop {
         match listen().as_str() {
@@ -158,7 +158,7 @@ fn does(actor: &mut Actor, what: &str) -> String {
     actor.hear()
 }
 
-fn waits(actor: &mut Actor, it: OwnedSemaphore, place: usize) {
+fn waits(actor: &mut Actor, it: RobustSemaphore, place: usize) {
     actor.tell("wait");
     eventually("it waits", || it.waiters().len() == place);
 }
@@ -405,19 +405,19 @@ fn a_killed_waiter_holds_nobody_up() {
 #[test]
 fn one_is_found_by_its_spot_in_another_process() {
     let house = House::new("spots");
-    let it = OwnedSemaphore::create_in(&arena(), None).unwrap();
-    let Spot { arena: number, object, generation } = it.spot();
+    let it = RobustSemaphore::create_in(&arena(), None).unwrap();
+    let ObjectId { arena: number, object, generation } = it.object_id();
     let mut other = house.actor(&format!("at {number} {object} {generation}"));
     assert_eq!(does(&mut other, "wait"), "ok");
     assert_eq!(it.holder().unwrap().pid, other.child.id());
     assert!(it.name().contains(&std::process::id().to_string()), "{}", it.name());
     other.kill();
     assert!(it.try_wait().is_ok());
-    assert!(OwnedSemaphore::remove_at(it.spot()).unwrap());
-    assert!(!OwnedSemaphore::remove_at(it.spot()).unwrap());
-    assert!(matches!(OwnedSemaphore::at(it.spot()), Err(ObjectError::Unknown { .. })));
-    let beyond = Spot { object: u32::MAX, ..it.spot() };
-    assert!(matches!(OwnedSemaphore::at(beyond), Err(ObjectError::Unknown { .. })));
+    assert!(RobustSemaphore::remove_at(it.object_id()).unwrap());
+    assert!(!RobustSemaphore::remove_at(it.object_id()).unwrap());
+    assert!(matches!(RobustSemaphore::at(it.object_id()), Err(ObjectError::Unknown { .. })));
+    let beyond = ObjectId { object: u32::MAX, ..it.object_id() };
+    assert!(matches!(RobustSemaphore::at(beyond), Err(ObjectError::Unknown { .. })));
 }
 
 #[test]
@@ -485,19 +485,22 @@ fn one_is_shown_as_one_thing_and_is_no_pool_nor_semaphore() {
 fn what_cannot_be_is_refused() {
     let _house = House::new("refused");
     let it = made("s");
-    let private = OwnedSemaphore::create_in(&Arena::private(), None);
+    let private = RobustSemaphore::create_in(&Arena::private(), None);
     assert!(matches!(private, Err(ObjectError::Private { .. })));
-    assert!(matches!(OwnedSemaphore::create_in(&arena(), Some("s")), Err(ObjectError::Exists { .. })));
+    assert!(matches!(RobustSemaphore::create_in(&arena(), Some("s")), Err(ObjectError::Exists { .. })));
     Semaphore::create("a/plain", 1).unwrap();
-    assert!(matches!(OwnedSemaphore::create_in(&arena(), Some("plain")), Err(ObjectError::OtherKind { .. })));
-    assert!(matches!(OwnedSemaphore::in_arena(&arena(), "plain"), Err(ObjectError::OtherKind { .. })));
-    let Err(ObjectError::Unknown { existing, .. }) = OwnedSemaphore::in_arena(&arena(), "t") else { panic!() };
+    assert!(matches!(RobustSemaphore::create_in(&arena(), Some("plain")), Err(ObjectError::OtherKind { .. })));
+    assert!(matches!(RobustSemaphore::in_arena(&arena(), "plain"), Err(ObjectError::OtherKind { .. })));
+    let Err(ObjectError::Unknown { existing, .. }) = RobustSemaphore::in_arena(&arena(), "t") else { panic!() };
     assert_eq!(existing, ["a/s"]);
-    assert!(matches!(OwnedSemaphore::in_arena(&arena(), "a b"), Err(ObjectError::Arena(_))));
-    assert!(matches!(OwnedSemaphore::at(Semaphore::open("a/plain").unwrap().spot()), Err(ObjectError::Unknown { .. })));
+    assert!(matches!(RobustSemaphore::in_arena(&arena(), "a b"), Err(ObjectError::Arena(_))));
+    assert!(matches!(
+        RobustSemaphore::at(Semaphore::open("a/plain").unwrap().object_id()),
+        Err(ObjectError::Unknown { .. })
+    ));
     let mut full = Vec::new();
     let why = loop {
-        match OwnedSemaphore::create_in(&arena(), None) {
+        match RobustSemaphore::create_in(&arena(), None) {
             Ok(one) => full.push(one),
             Err(e) => break e,
         }
@@ -505,7 +508,7 @@ fn what_cannot_be_is_refused() {
     assert!(matches!(why, ObjectError::Arena(_)), "{why}");
     // Half of one is not left behind.
     let used = arena().capacity().objects_used;
-    assert!(OwnedSemaphore::create_in(&arena(), None).is_err());
+    assert!(RobustSemaphore::create_in(&arena(), None).is_err());
     assert_eq!(arena().capacity().objects_used, used);
     assert!(it.is_owned() && !full.is_empty());
 }
@@ -515,24 +518,24 @@ fn its_value_has_a_limit_and_what_exceeds_it_changes_nothing() {
     let house = House::new("limit");
     let it = made("s");
     // So that it takes the permit first.
-    OwnedSemaphore::prepare(&arena()).unwrap();
+    RobustSemaphore::prepare(&arena()).unwrap();
     let mut other = house.actor("by s");
     assert_eq!(does(&mut other, "post"), "ok");
     // As if so many had posted: straight into the count's word.
     let map = arena().map();
-    let permit = map.object(it.spot().object);
+    let permit = map.object(it.object_id().object);
     let count = map.object((permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1);
-    count.slot.word.fetch_add(u64::from(OwnedSemaphore::MAX - 2) << 4, Ordering::SeqCst);
-    assert_eq!(it.value(), OwnedSemaphore::MAX, "all but one are in the count, one in the cell");
+    count.slot.word.fetch_add(u64::from(RobustSemaphore::MAX - 2) << 4, Ordering::SeqCst);
+    assert_eq!(it.value(), RobustSemaphore::MAX, "all but one are in the count, one in the cell");
     for _ in 0..2 {
-        assert!(matches!(it.post(), Err(UpError::Overflow { value: OwnedSemaphore::MAX, .. })));
-        assert_eq!(it.value(), OwnedSemaphore::MAX);
+        assert!(matches!(it.post(), Err(UpError::Overflow { value: RobustSemaphore::MAX, .. })));
+        assert_eq!(it.value(), RobustSemaphore::MAX);
     }
     it.wait().unwrap();
-    assert_eq!((it.value(), it.holder().unwrap().pid), (OwnedSemaphore::MAX - 1, std::process::id()));
+    assert_eq!((it.value(), it.holder().unwrap().pid), (RobustSemaphore::MAX - 1, std::process::id()));
     assert_eq!(does(&mut other, "post"), "ok");
     assert!(matches!(it.post(), Err(UpError::Overflow { .. })), "what it holds would exceed it, too");
-    assert_eq!(it.value(), OwnedSemaphore::MAX);
+    assert_eq!(it.value(), RobustSemaphore::MAX);
 }
 
 #[test]
@@ -556,17 +559,17 @@ static HANDLED: AtomicI32 = AtomicI32::new(0);
 #[test]
 #[ignore = "storm: signals that race everything"]
 fn a_handler_may_post_in_the_middle_of_anything() {
-    static SPOT: AtomicPtr<Spot> = AtomicPtr::new(std::ptr::null_mut());
+    static SPOT: AtomicPtr<ObjectId> = AtomicPtr::new(std::ptr::null_mut());
     extern "C" fn post(_: i32) {
         // SAFETY: stored before the first signal, and leaked.
         let spot = unsafe { *SPOT.load(Ordering::SeqCst) };
-        let done = OwnedSemaphore::at(spot).unwrap().post();
+        let done = RobustSemaphore::at(spot).unwrap().post();
         HANDLED.fetch_add(if done.is_ok() { 1 } else { 1 << 16 }, Ordering::SeqCst);
     }
     let _house = House::new("handlers");
     let it = made("s");
-    OwnedSemaphore::prepare(&arena()).unwrap();
-    SPOT.store(Box::leak(Box::new(it.spot())), Ordering::SeqCst);
+    RobustSemaphore::prepare(&arena()).unwrap();
+    SPOT.store(Box::leak(Box::new(it.object_id())), Ordering::SeqCst);
     // SAFETY: the handler does only what may be done in one; zero is a valid empty mask.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -613,7 +616,7 @@ fn a_handler_may_post_in_the_middle_of_anything() {
 }
 
 /// Turns at the lock, for ever: each writes its number where the one before has taken its own away, or was killed.
-fn turns(it: OwnedSemaphore, dir: &std::path::Path) {
+fn turns(it: RobustSemaphore, dir: &std::path::Path) {
     use std::os::unix::fs::FileExt;
     let mut options = std::fs::OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(false).open(dir.join(".inside")).unwrap();

@@ -3,8 +3,8 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::owned::{NotPosted, OwnedSemaphore};
-use chappe::{Arena, ArenaOptions, Semaphore, Spot, UpError};
+use chappe::owned::{NotPosted, RobustSemaphore};
+use chappe::{Arena, ArenaOptions, ObjectId, Semaphore, UpError};
 use chappe_arena::Place;
 use chappe_arena::layout::{Head, Kind};
 use house::House;
@@ -15,8 +15,8 @@ fn arena() -> Arena {
     Arena::open_or_create("a", &small).unwrap()
 }
 
-fn made(name: &str) -> OwnedSemaphore {
-    OwnedSemaphore::create_in(&arena(), Some(name)).unwrap()
+fn made(name: &str) -> RobustSemaphore {
+    RobustSemaphore::create_in(&arena(), Some(name)).unwrap()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn what_a_killed_remover_left_goes_with_the_next_removal() {
     let _house = House::new("left");
     let (half, whole) = (made("half"), made("whole"));
     let map = arena().map();
-    let Spot { object, generation, .. } = half.spot();
+    let ObjectId { object, generation, .. } = half.object_id();
     map.unmake(&map.admin(), Place { index: object, head: Head::live(generation, Kind::Pool) });
     assert_eq!(map.objects().len(), 3, "its count is left");
     whole.remove(false).unwrap();
@@ -36,18 +36,18 @@ fn a_post_after_removal_finds_nothing_whatever_is_there_now() {
     let _house = House::new("after");
     let it = made("s");
     let map = arena().map();
-    let permit = map.object(it.spot().object);
+    let permit = map.object(it.object_id().object);
     // SeqCst: no other thread is there.
     let count = (permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1;
     it.remove(false).unwrap();
     // A full one in the slot of its count.
     let next = loop {
         let next = Semaphore::create(&format!("a/{}", map.objects().len()), 0).unwrap();
-        if next.spot().object == count {
+        if next.object_id().object == count {
             break next;
         }
     };
-    next.up_many(OwnedSemaphore::MAX).unwrap();
+    next.up_many(RobustSemaphore::MAX).unwrap();
     assert!(matches!(it.post(), Err(UpError::Dead { .. })));
     assert!(matches!(it.post_unseen(), Err(UpError::Dead { .. })));
 }
@@ -63,14 +63,14 @@ fn a_handlers_post_says_why_in_plain_data() {
     assert!(it.wait().is_ok());
     it.post_in_handler().unwrap();
     assert!(it.is_owned() && it.value() == 1);
-    OwnedSemaphore::prepare(&arena()).unwrap();
+    RobustSemaphore::prepare(&arena()).unwrap();
     assert_eq!(elsewhere(), (true, Ok(())));
     assert!(!it.is_owned() && it.value() == 2);
     let map = arena().map();
-    let permit = map.object(it.spot().object);
+    let permit = map.object(it.object_id().object);
     // SeqCst, both: every other thread has been joined.
     let count = map.object((permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1);
-    count.slot.word.fetch_add(u64::from(OwnedSemaphore::MAX - 2) << 4, Ordering::SeqCst);
+    count.slot.word.fetch_add(u64::from(RobustSemaphore::MAX - 2) << 4, Ordering::SeqCst);
     assert_eq!(elsewhere(), (true, Err(NotPosted::Overflow)));
     it.remove(true).unwrap();
     assert_eq!(elsewhere(), (true, Err(NotPosted::Dead)));

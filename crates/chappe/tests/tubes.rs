@@ -355,7 +355,7 @@ fn who_never_sleeps_waits_in_line_all_the_same() {
     let held = pool.acquire().unwrap();
     thread::scope(|s| {
         let spins = s.spawn(|| {
-            Role::Application.during(|| {
+            Role::Spin.during(|| {
                 select! {
                     acquire(pool) -> permit => permit.is_ok(),
                     recv(rx) -> _ => false,

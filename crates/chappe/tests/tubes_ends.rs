@@ -237,7 +237,7 @@ fn what_a_dead_one_had_comes_to_who_never_sleeps() {
         let mut actor = house.actor("borrows");
         assert_eq!(actor.hear(), "has it");
         actor.kill();
-        let got = if tries { rx.try_recv() } else { Role::Application.during(|| rx.recv_timeout(LONG)) };
+        let got = if tries { rx.try_recv() } else { Role::Spin.during(|| rx.recv_timeout(LONG)) };
         assert_eq!(got.unwrap(), 1);
     }
 }
@@ -261,7 +261,7 @@ fn a_choice_tells_what_comes_again() {
                 let loan = chosen.borrow(&rx).unwrap();
                 (*loan, loan.again())
             } else {
-                chosen.recv_marked(&rx).unwrap()
+                chosen.recv_redelivered(&rx).unwrap()
             })
         })
         .collect();
@@ -278,7 +278,7 @@ fn a_slot_that_a_dead_one_had_comes_to_who_never_sleeps() {
         let mut actor = house.actor("reserves");
         assert_eq!(actor.hear(), "has it");
         actor.kill();
-        let sent = if tries { tx.try_send(1) } else { Role::Application.during(|| tx.send_timeout(1, LONG)) };
+        let sent = if tries { tx.try_send(1) } else { Role::Spin.during(|| tx.send_timeout(1, LONG)) };
         sent.unwrap();
         assert_eq!(rx.try_recv().unwrap(), 1);
     }

@@ -186,7 +186,7 @@ fn what_a_dead_receiver_had_comes_again_and_then_is_dropped() {
         std::panic::resume_unwind(Box::new(()));
     }));
     assert!(panicked.is_err());
-    assert_eq!(receiver.recv_marked().map(|(job, again)| (whole(job).1, again)).unwrap(), (8, true));
+    assert_eq!(receiver.recv_redelivered().map(|(job, again)| (whole(job).1, again)).unwrap(), (8, true));
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn the_death_of_the_last_sender_ends_the_wait_of_receivers_and_the_other_way_rou
         assert!(matches!(ended.join().unwrap(), Err(NotSent::Disconnected { .. })));
     });
     let receiver = tube.receiver().unwrap();
-    assert_eq!(receiver.recv_marked().map(|(job, again)| (whole(job).1, again)).unwrap(), (3, true));
+    assert_eq!(receiver.recv_redelivered().map(|(job, again)| (whole(job).1, again)).unwrap(), (3, true));
 }
 
 #[test]
@@ -683,6 +683,6 @@ fn slots_that_are_leaked_by_a_thread_that_ends_are_nobodys() {
     for i in 0..10 {
         sender.try_send(job(0, i)).unwrap();
         assert!(matches!(sender.try_send(job(0, 99)), Err(NotSent::Full(_))));
-        assert_eq!(receiver.recv_marked().map(|(job, again)| (whole(job).1, again)).unwrap(), (i, false));
+        assert_eq!(receiver.recv_redelivered().map(|(job, again)| (whole(job).1, again)).unwrap(), (i, false));
     }
 }

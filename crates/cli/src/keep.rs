@@ -92,7 +92,7 @@ pub fn keep(pids: &[i32], pool: Option<&str>) {
         Some(pool) if pids.is_empty() => {
             // It may have been removed; and the next process that looks gives the permit back as well.
             if let Ok(pool) = chappe::Pool::open(pool) {
-                pool.settle();
+                pool.reclaim();
             }
         }
         Some(pool) => {

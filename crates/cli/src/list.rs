@@ -49,7 +49,7 @@ fn objects(arena: Arena) -> Vec<ObjectInfo> {
     let held = |info: &ObjectInfo| matches!(&info.state, ObjectState::Pool(p) if p.held > 0);
     let pool = |info: ObjectInfo| Pool::in_arena(arena, &info.name).ok();
     for pool in arena.objects().into_iter().filter(held).filter_map(pool) {
-        pool.settle();
+        pool.reclaim();
     }
     arena.objects()
 }

@@ -34,7 +34,7 @@ pub fn recover(pool: &Pool) {
     if let Some(arena) = arena_of(pool) {
         arena.map().recover_all();
     }
-    pool.settle();
+    pool.reclaim();
 }
 
 /// The arena of a named pool, unless it is gone.

@@ -1,6 +1,6 @@
 //! `include/chappe/nix.h`: semaphores, choice and tubes as the Nix paper has them (nix-semaphores-tubes, 2.1 and 3).
 //!
-//! A `Sem` says where its semaphore is: a [`Spot`], sealed by a number that is made of it, so that memory which was never
+//! A `Sem` says where its semaphore is: a [`ObjectId`], sealed by a number that is made of it, so that memory which was never
 //! initialised, or was written over, is told from one. The semaphore itself lies
 //!
 //! ```text
@@ -20,7 +20,7 @@ mod tube;
 
 use crate::failure::{Answer, Failure, answer};
 use chappe::raw::{self, Armed, Time};
-use chappe::{Arena, ArenaError, DownError, ObjectError, Semaphore, Spot};
+use chappe::{Arena, ArenaError, DownError, ObjectError, ObjectId, Semaphore};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
@@ -37,7 +37,7 @@ pub struct Sem {
 #[inline(always)]
 fn seal(arena: u64, slot: u64, address: u64) -> u64 {
     // Of the address first: it is there before the words are, for which the rest waits.
-    let own = if arena == Spot::PRIVATE { address.wrapping_mul(0xd6e8_feb8_6659_fd93) } else { 0 };
+    let own = if arena == ObjectId::PRIVATE { address.wrapping_mul(0xd6e8_feb8_6659_fd93) } else { 0 };
     let mixed = arena.rotate_left(29) ^ slot ^ (own ^ 0x6e69_785f_7365_6d21);
     mixed.wrapping_mul(0xff51_afd7_ed55_8ccd) | 1
 }
@@ -60,24 +60,24 @@ impl Sem {
 
     /// What it says, if it is sealed.
     #[inline(always)]
-    fn says(&self) -> Option<Spot> {
+    fn says(&self) -> Option<ObjectId> {
         // Acquire: the seal is written last.
         let there = self.words[0].load(Ordering::Acquire);
         // Relaxed: the seal tells half of one from a whole.
         let [arena, slot] = [1, 2].map(|at: usize| self.words[at].load(Ordering::Relaxed));
-        let spot = Spot { arena, object: slot as u32, generation: (slot >> 32) as u32 };
+        let spot = ObjectId { arena, object: slot as u32, generation: (slot >> 32) as u32 };
         (there == seal(arena, slot, self.address() as u64)).then_some(spot)
     }
 
-    fn spot(&self) -> Answer<Spot> {
+    fn object_id(&self) -> Answer<ObjectId> {
         self.says().ok_or_else(|| Failure::new(libc::EINVAL, NONE))
     }
 
     fn semaphore(&self) -> Answer<Semaphore> {
-        Semaphore::at(self.spot()?).map_err(lost)
+        Semaphore::at(self.object_id()?).map_err(lost)
     }
 
-    fn write(&self, spot: Spot) {
+    fn write(&self, spot: ObjectId) {
         let slot = u64::from(spot.generation) << 32 | u64::from(spot.object);
         for (at, value) in [spot.arena, slot, 0].into_iter().enumerate() {
             self.words[at + 1].store(value, Ordering::Relaxed); // Relaxed: as in `spot`.
@@ -122,12 +122,12 @@ fn told(act: impl FnOnce() -> Answer<()>) {
 struct Own {
     /// A forked child begins anew: another thread of the parent may have had the lock.
     incarnation: u64,
-    all: Mutex<HashMap<usize, Spot>>,
+    all: Mutex<HashMap<usize, ObjectId>>,
 }
 
 static OWN: AtomicPtr<Own> = AtomicPtr::new(std::ptr::null_mut());
 
-fn own<R>(act: impl FnOnce(&mut HashMap<usize, Spot>) -> R) -> R {
+fn own<R>(act: impl FnOnce(&mut HashMap<usize, ObjectId>) -> R) -> R {
     let now = raw::incarnation();
     loop {
         // Acquire: what it points to.
@@ -160,7 +160,7 @@ fn init(sem: *mut Sem, value: c_int) -> Answer<()> {
     let arena = home(address)?;
     // In shared memory, another process may have initialised it since.
     if let Some(before) = own(|all| all.remove(&address))
-        && (before.arena == Spot::PRIVATE || sem.spot() == Ok(before))
+        && (before.arena == ObjectId::PRIVATE || sem.object_id() == Ok(before))
     {
         let _ = Semaphore::remove_at(before);
     }
@@ -171,14 +171,14 @@ fn init(sem: *mut Sem, value: c_int) -> Answer<()> {
     let made = Semaphore::unnamed(&arena, value)?;
     // So that a handler of this thread may `up` it.
     made.join()?;
-    let made = made.spot();
+    let made = made.object_id();
     own(|all| all.insert(address, made));
     sem.write(made);
     Ok(())
 }
 
 fn free(sem: &Sem) -> Answer<()> {
-    let spot = sem.spot()?;
+    let spot = sem.object_id()?;
     own(|all| {
         if all.get(&sem.address()) == Some(&spot) {
             all.remove(&sem.address());
@@ -212,13 +212,13 @@ fn array<'a, T>(at: *mut T, count: c_int) -> Answer<&'a [T]> {
 
 fn alt(all: &[*mut Sem]) -> Answer<usize> {
     // All of them first: what is wrong with one is an error whatever the others have.
-    let mut arena = Spot::PRIVATE;
+    let mut arena = ObjectId::PRIVATE;
     for sem in all {
-        let spot = Sem::of(*sem)?.spot()?;
-        if spot.arena != Spot::PRIVATE && arena != Spot::PRIVATE && spot.arena != arena {
+        let spot = Sem::of(*sem)?.object_id()?;
+        if spot.arena != ObjectId::PRIVATE && arena != ObjectId::PRIVATE && spot.arena != arena {
             return Err(Failure::new(libc::EXDEV, c"one choice cannot wait for semaphores of two families"));
         }
-        arena = if spot.arena == Spot::PRIVATE { arena } else { spot.arena };
+        arena = if spot.arena == ObjectId::PRIVATE { arena } else { spot.arena };
     }
     let first = roll(all.len());
     for at in (0..all.len()).map(|turn| (first + turn) % all.len()) {
@@ -238,7 +238,7 @@ fn alt(all: &[*mut Sem]) -> Answer<usize> {
 
 /// Where the semaphore is, if that can be seen at once: by far the commonest case, in which nothing can go wrong.
 #[inline(always)]
-fn near(s: *mut Sem) -> Option<Spot> {
+fn near(s: *mut Sem) -> Option<ObjectId> {
     if s.is_null() || !s.is_aligned() {
         return None;
     }

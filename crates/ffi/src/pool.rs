@@ -200,8 +200,8 @@ pub extern "C" fn chappe_pool_force_release(pool: *mut chappe_pool, index: i64, 
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
-pub extern "C" fn chappe_pool_settle(pool: *mut chappe_pool) -> i64 {
-    answer(|| Ok(handle::get::<Pool>(pool)?.settle() as i64))
+pub extern "C" fn chappe_pool_reclaim(pool: *mut chappe_pool) -> i64 {
+    answer(|| Ok(handle::get::<Pool>(pool)?.reclaim() as i64))
 }
 
 /// The part that waits for nobody and cannot fail.

@@ -16,7 +16,7 @@ const _: () = assert!(1000 * CHAPPE_MILLISECOND == CHAPPE_SECOND);
 /// A role: spins for as long as spinning has paid lately, at most some microseconds, then sleeps.
 pub const CHAPPE_TIME_SHARING: c_int = 0;
 /// A role: has a core of its own, spins and never sleeps. Waiting makes no system call.
-pub const CHAPPE_APPLICATION: c_int = 1;
+pub const CHAPPE_SPIN: c_int = 1;
 /// A role: sleeps at once.
 pub const CHAPPE_SLEEPER: c_int = 2;
 
@@ -65,7 +65,7 @@ pub extern "C" fn chappe_set_label(label: *const c_char) -> c_int {
     })
 }
 
-/// How the calling thread spends its time before it sleeps: CHAPPE_TIME_SHARING (as every thread at first), CHAPPE_APPLICATION or
+/// How the calling thread spends its time before it sleeps: CHAPPE_TIME_SHARING (as every thread at first), CHAPPE_SPIN or
 /// CHAPPE_SLEEPER.
 ///
 /// Errors: -EINVAL for another number.
@@ -74,7 +74,7 @@ pub extern "C" fn chappe_set_role(role: c_int) -> c_int {
     done(|| {
         chappe::set_role(match role {
             CHAPPE_TIME_SHARING => Role::TimeSharing,
-            CHAPPE_APPLICATION => Role::Application,
+            CHAPPE_SPIN => Role::Spin,
             CHAPPE_SLEEPER => Role::Sleeper,
             _ => return Err(crate::failure::Failure::new(libc::EINVAL, c"there is no such role")),
         });

@@ -9,7 +9,7 @@ use crate::real;
 use crate::shield::{back, contained, errno, fail, off, set_errno, test, without_signals};
 use crate::wait::{Limit, slowly};
 use crate::word::{self, Said};
-use chappe::{DownError, Semaphore, Spot, UpError};
+use chappe::{DownError, ObjectId, Semaphore, UpError};
 use libc::{c_int, c_uint, clockid_t, sem_t, timespec};
 
 /// Takes a unit if the semaphore is intact and a unit is free.
@@ -157,7 +157,7 @@ unsafe fn post_slowly(at: *mut sem_t) -> c_int {
     quietly(|| give(kind, spot))
 }
 
-fn give(kind: u64, spot: Spot) -> c_int {
+fn give(kind: u64, spot: ObjectId) -> c_int {
     let Some(found) = Found::at(kind, spot) else { return libc::EINVAL };
     // A signal handler may have interrupted any code; a thread that becomes a member here takes locks.
     let given = if found.is_met() { found.give() } else { without_signals(|| found.give()) };

@@ -28,7 +28,7 @@ use crate::named::{PAGE, Page, clear};
 use crate::place::Found;
 use crate::word::{self, Said};
 use crate::{memory, place, real};
-use chappe::{Arena, ArenaError, ArenaOptions, ObjectError, Spot};
+use chappe::{Arena, ArenaError, ArenaOptions, ObjectError, ObjectId};
 use libc::{c_int, c_uint, mode_t, sem_t};
 use std::ffi::CString;
 use std::io;
@@ -332,7 +332,7 @@ impl Folder {
     ///
     /// # Errors
     /// The system's.
-    pub fn keep(&self, lock: &Locked, place: &memory::Place, value: c_uint) -> Result<Option<(u64, Spot)>, c_int> {
+    pub fn keep(&self, lock: &Locked, place: &memory::Place, value: c_uint) -> Result<Option<(u64, ObjectId)>, c_int> {
         let keeper = place.keeper();
         if let Some((word, _)) = self.read(&keeper) {
             // The same place once more.
@@ -410,7 +410,7 @@ impl Folder {
     }
 
     /// Makes the object, after its name was written.
-    fn object(&self, page: &Page, name: &[u8], value: c_uint) -> Result<(u64, Spot), ObjectError> {
+    fn object(&self, page: &Page, name: &[u8], value: c_uint) -> Result<(u64, ObjectId), ObjectError> {
         let readable = |b: &u8| if b.is_ascii_alphanumeric() || b"._@:+-".contains(b) { char::from(*b) } else { '_' };
         let base: String = name.iter().map(readable).take(LONGEST - 7).collect();
         let base = if base.starts_with(['.', '-']) { format!("_{base}") } else { base };

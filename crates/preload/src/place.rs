@@ -26,8 +26,8 @@ use crate::folder::Folder;
 use crate::shield::{errno, set_errno, shielded, without_signals};
 use crate::word::{self, OWNED, PLAIN, Said, is_private};
 use crate::{ends, forks, heap, memory, named, rank, real};
-use chappe::owned::OwnedSemaphore;
-use chappe::{Arena, ArenaError, Discipline, DownError, ObjectError, Semaphore, Spot, UpError};
+use chappe::owned::RobustSemaphore;
+use chappe::{Arena, ArenaError, Discipline, DownError, ObjectError, ObjectId, Semaphore, UpError};
 use libc::{c_int, c_uint, sem_t};
 use std::collections::BTreeMap;
 use std::io;
@@ -41,10 +41,10 @@ const KEPT: usize = 8192;
 /// What this process has initialised.
 struct Table {
     /// What stands at which address.
-    at: BTreeMap<usize, (u64, Spot)>,
+    at: BTreeMap<usize, (u64, ObjectId)>,
     /// What stood where another stands now, and may have been moved: by the number of its replacement, the first first; and the other way
     /// round, by slot and generation.
-    replaced: BTreeMap<u64, Spot>,
+    replaced: BTreeMap<u64, ObjectId>,
     numbers: BTreeMap<(u32, u32), u64>,
     /// The number of the next replacement.
     next: u64,
@@ -61,7 +61,7 @@ fn table() -> MutexGuard<'static, Table> {
 
 impl Table {
     /// Notes that it is no longer of use, as far as can be told. Answers what is to be removed for it.
-    fn replace(&mut self, spot: Spot) -> Option<Spot> {
+    fn replace(&mut self, spot: ObjectId) -> Option<ObjectId> {
         self.replaced.insert(self.next, spot);
         self.numbers.insert((spot.object, spot.generation), self.next);
         self.next += 1;
@@ -69,14 +69,14 @@ impl Table {
     }
 
     /// Takes out the first.
-    fn oldest(&mut self) -> Option<Spot> {
+    fn oldest(&mut self) -> Option<ObjectId> {
         let (_, oldest) = self.replaced.pop_first()?;
         self.numbers.remove(&(oldest.object, oldest.generation));
         Some(oldest)
     }
 
     /// It was moved, perhaps over another. Answers as [`Table::replace`].
-    fn moved(&mut self, from: usize, to: usize, kind: u64, spot: Spot) -> Option<Spot> {
+    fn moved(&mut self, from: usize, to: usize, kind: u64, spot: ObjectId) -> Option<ObjectId> {
         if self.at.get(&from) == Some(&(kind, spot)) {
             self.at.remove(&from);
         }
@@ -98,7 +98,7 @@ pub enum Found {
     /// A semaphore.
     Plain(Semaphore),
     /// One that starts at 1, and returns when its holder dies.
-    Owned(OwnedSemaphore),
+    Owned(RobustSemaphore),
 }
 
 use Found::{Owned, Plain};
@@ -106,13 +106,13 @@ use Found::{Owned, Plain};
 impl Found {
     /// The object at a spot. None: there is none.
     #[inline]
-    pub fn at(kind: u64, spot: Spot) -> Option<Found> {
+    pub fn at(kind: u64, spot: ObjectId) -> Option<Found> {
         forks::prepare();
         let at = || match kind {
             PLAIN => Semaphore::at(spot).ok().map(Plain),
             _ => {
                 ends::concern();
-                OwnedSemaphore::at(spot).ok().map(Owned)
+                RobustSemaphore::at(spot).ok().map(Owned)
             }
         };
         // Else this takes a lock, and a handler that posts would find it taken by what it has interrupted.
@@ -216,10 +216,10 @@ impl Found {
 }
 
 /// Removes what is at a spot. What cannot be removed is not there, or stays until its arena goes.
-pub fn remove(kind: u64, spot: Spot) {
+pub fn remove(kind: u64, spot: ObjectId) {
     let _ = match kind {
         PLAIN => Semaphore::remove_at(spot),
-        _ => OwnedSemaphore::remove_at(spot),
+        _ => RobustSemaphore::remove_at(spot),
     };
 }
 
@@ -227,22 +227,24 @@ pub fn remove(kind: u64, spot: Spot) {
 const BY_RANK: Discipline = Discipline::Priority { aging: None };
 
 /// Makes an object in an arena that processes share, with a given name or an invented one. What starts at 1 may be a lock.
-pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64, Spot), ObjectError> {
+pub fn make_shared(arena: &Arena, name: Option<&str>, value: u32) -> Result<(u64, ObjectId), ObjectError> {
     if value == 1 && asked::OWNED.is_on() {
-        return Ok((OWNED, OwnedSemaphore::create_in(arena, name)?.spot()));
+        return Ok((OWNED, RobustSemaphore::create_in(arena, name)?.object_id()));
     }
     let made = match name {
         Some(name) => Semaphore::create_in_by(arena, name, value, BY_RANK, BARGING.is_on())?,
         None => Semaphore::unnamed_by(arena, value, BY_RANK, BARGING.is_on())?,
     };
-    Ok((PLAIN, made.spot()))
+    Ok((PLAIN, made.object_id()))
 }
 
 /// Removes an object, which cannot be in use, by its name.
 pub fn remove_named(arena: &Arena, name: &str) {
-    let _ = match OwnedSemaphore::in_arena(arena, name) {
-        Ok(owned) => OwnedSemaphore::remove_at(owned.spot()),
-        Err(_) => Semaphore::open(&format!("{}/{name}", arena.name())).and_then(|s| Semaphore::remove_at(s.spot())),
+    let _ = match RobustSemaphore::in_arena(arena, name) {
+        Ok(owned) => RobustSemaphore::remove_at(owned.object_id()),
+        Err(_) => {
+            Semaphore::open(&format!("{}/{name}", arena.name())).and_then(|s| Semaphore::remove_at(s.object_id()))
+        }
     };
 }
 
@@ -251,7 +253,7 @@ pub fn remove_named(arena: &Arena, name: &str) {
 /// # Safety
 /// `at` must point to a `sem_t`. The caller's frame must own nothing.
 #[inline]
-pub unsafe fn find(at: *mut sem_t) -> Option<(u64, Spot)> {
+pub unsafe fn find(at: *mut sem_t) -> Option<(u64, ObjectId)> {
     // SAFETY: the caller's.
     match unsafe { word::read(at) } {
         Said::Ours(kind, spot) => Some((kind, spot)),
@@ -275,7 +277,7 @@ fn is_shared(at: *const sem_t) -> bool {
 }
 
 /// Removes what others have taken the place of.
-fn give_up(replaced: impl IntoIterator<Item = Spot>) {
+fn give_up(replaced: impl IntoIterator<Item = ObjectId>) {
     replaced.into_iter().for_each(|spot| remove(PLAIN, spot));
 }
 
@@ -299,7 +301,7 @@ fn directory_rights() -> u32 {
 }
 
 /// Makes an object for a `sem_t` at an address. What others could not find is refused.
-fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot), ObjectError> {
+fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, ObjectId), ObjectError> {
     if for_processes && is_shared(at) {
         let place = memory::Place::of(at as usize);
         if place.as_ref().is_some_and(|place| place.is_for_others(directory_rights())) {
@@ -325,7 +327,7 @@ fn make(at: *const sem_t, for_processes: bool, value: u32) -> Result<(u64, Spot)
         }
         made => made?,
     };
-    Ok((PLAIN, made.spot()))
+    Ok((PLAIN, made.object_id()))
 }
 
 /// `sem_init`, but for a value that cannot be.

@@ -23,7 +23,7 @@ use crate::forks;
 use crate::place::Found;
 use crate::shield::{back, contained, errno, fail, off, set_errno, test, without_signals};
 use crate::{place, real, stack, word};
-use chappe::{DownError, Interrupt, Spot, interruptible};
+use chappe::{DownError, Interrupt, ObjectId, interruptible};
 use libc::{c_int, clockid_t, sem_t, timespec};
 use std::cell::Cell;
 use std::time::Duration;
@@ -130,13 +130,13 @@ struct Half {
     /// An address of its frame; 0 for none.
     frame: usize,
     kind: u64,
-    spot: Spot,
+    spot: ObjectId,
     /// Whether cancellation was on before.
     was_on: bool,
 }
 
 impl Half {
-    const NONE: Half = Half { frame: 0, kind: 0, spot: Spot { arena: 0, object: 0, generation: 0 }, was_on: false };
+    const NONE: Half = Half { frame: 0, kind: 0, spot: ObjectId { arena: 0, object: 0, generation: 0 }, was_on: false };
 }
 
 /// Whether the thread runs on its stack for handlers.
@@ -192,7 +192,7 @@ thread_local! {
 }
 
 /// Makes the thread a member of the arena, once, with signals kept out: see `shield`.
-fn get_ready(found: &Found, spot: Spot) -> Result<(), DownError> {
+fn get_ready(found: &Found, spot: ObjectId) -> Result<(), DownError> {
     let now = forks::generation();
     let (then, arenas) = READY.get();
     let arenas = if then == now { arenas } else { [0; 4] };

@@ -16,7 +16,7 @@
 //! The fields are read one by one, and not atomically: to initialise or destroy a `sem_t` while other threads use it is an error in the
 //! program in any case.
 
-use chappe::Spot;
+use chappe::ObjectId;
 use libc::sem_t;
 
 /// A semaphore.
@@ -39,9 +39,9 @@ const _: () = assert!(size_of::<Word>() == size_of::<sem_t>());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// The object at this spot, of this kind.
-    Ours(u64, Spot),
+    Ours(u64, ObjectId),
     /// The same, moved here from this address of this process's own memory.
-    Moved(u64, Spot, usize),
+    Moved(u64, ObjectId, usize),
     /// It was one of this library's, and was written over.
     Broken,
     /// The C library's, or none.
@@ -50,8 +50,8 @@ pub enum Said {
 
 /// Whether an object in this arena is a copy in each forked child, as the memory is.
 #[inline(always)]
-pub fn is_private(spot: Spot) -> bool {
-    spot.arena == Spot::PRIVATE
+pub fn is_private(spot: ObjectId) -> bool {
+    spot.arena == ObjectId::PRIVATE
 }
 
 /// Each bit of each of them counts, and the parts can be recovered: see [`unmix`].
@@ -62,7 +62,7 @@ fn mix(kind: u64, arena: u64, place: u64, address: u64) -> u64 {
 
 #[inline(always)]
 fn check(kind: u64, arena: u64, place: u64, at: *const sem_t) -> u64 {
-    mix(kind, arena, place, if arena == Spot::PRIVATE { at as u64 } else { 0 })
+    mix(kind, arena, place, if arena == ObjectId::PRIVATE { at as u64 } else { 0 })
 }
 
 /// The semaphore, if it is a plain one and all is as it should be; the commonest case of [`read`].
@@ -70,22 +70,22 @@ fn check(kind: u64, arena: u64, place: u64, at: *const sem_t) -> u64 {
 /// # Safety
 /// `at` must point to 32 bytes that can be read.
 #[inline(always)]
-pub unsafe fn plain(at: *const sem_t) -> Option<Spot> {
+pub unsafe fn plain(at: *const sem_t) -> Option<ObjectId> {
     // SAFETY: the caller's; the struct need not be aligned.
     let Word { check: said, kind, arena, place } = unsafe { at.cast::<Word>().read_unaligned() };
     let fits = kind == PLAIN && said == check(PLAIN, arena, place, at);
-    fits.then_some(Spot { arena, object: place as u32, generation: (place >> 32) as u32 })
+    fits.then_some(ObjectId { arena, object: place as u32, generation: (place >> 32) as u32 })
 }
 
 /// The object, if all is as it should be.
 ///
 /// # Safety
 /// `at` must point to 32 bytes that can be read.
-unsafe fn ours(at: *const sem_t) -> Option<(u64, Spot)> {
+unsafe fn ours(at: *const sem_t) -> Option<(u64, ObjectId)> {
     // SAFETY: the caller's.
     let Word { check: said, kind, arena, place } = unsafe { at.cast::<Word>().read_unaligned() };
     let fits = (kind == PLAIN || kind == OWNED) && said == check(kind, arena, place, at);
-    fits.then_some((kind, Spot { arena, object: place as u32, generation: (place >> 32) as u32 }))
+    fits.then_some((kind, ObjectId { arena, object: place as u32, generation: (place >> 32) as u32 }))
 }
 
 /// What stands there.
@@ -102,11 +102,11 @@ pub unsafe fn read(at: *const sem_t) -> Said {
     if kind != PLAIN && kind != OWNED {
         return Said::Foreign;
     }
-    let spot = Spot { arena, object: place as u32, generation: (place >> 32) as u32 };
+    let spot = ObjectId { arena, object: place as u32, generation: (place >> 32) as u32 };
     // What it would be at another address: every address has one check, and `mix` can be undone.
     let from = unmix(said, kind, arena, place);
     let plausible = from & 0xffff_0000_0000_0000 == 0 && from != 0;
-    if arena == Spot::PRIVATE && plausible { Said::Moved(kind, spot, from as usize) } else { Said::Broken }
+    if arena == ObjectId::PRIVATE && plausible { Said::Moved(kind, spot, from as usize) } else { Said::Broken }
 }
 
 /// The address for which the check is right.
@@ -118,7 +118,7 @@ fn unmix(check: u64, kind: u64, arena: u64, place: u64) -> u64 {
 ///
 /// # Safety
 /// `at` must point to 32 bytes that can be written, and that no thread uses as a semaphore.
-pub unsafe fn write(at: *mut sem_t, kind: u64, spot: Spot) {
+pub unsafe fn write(at: *mut sem_t, kind: u64, spot: ObjectId) {
     let place = u64::from(spot.generation) << 32 | u64::from(spot.object);
     let word = Word { check: check(kind, spot.arena, place, at), kind, arena: spot.arena, place };
     // SAFETY: the caller's.
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_wherever_it_may_be_read() {
-        let (mut here, private) = (empty(), Spot { arena: Spot::PRIVATE, object: 7, generation: 9 });
-        let shared = Spot { arena: 1 << 63 | 12345, object: u32::MAX, generation: u32::MAX };
+        let (mut here, private) = (empty(), ObjectId { arena: ObjectId::PRIVATE, object: 7, generation: 9 });
+        let shared = ObjectId { arena: 1 << 63 | 12345, object: u32::MAX, generation: u32::MAX };
         // SAFETY: all of it is this function's.
         unsafe {
             assert_eq!(read(&here), Said::Foreign);
@@ -159,8 +159,8 @@ mod tests {
     fn each_bit_that_is_changed_is_noticed() {
         let mut here = empty();
         for spot in [
-            Spot { arena: Spot::PRIVATE, object: 1, generation: 2 },
-            Spot { arena: 1 << 63 | 5, object: 1, generation: 2 },
+            ObjectId { arena: ObjectId::PRIVATE, object: 1, generation: 2 },
+            ObjectId { arena: 1 << 63 | 5, object: 1, generation: 2 },
         ] {
             for bit in 0..8 * size_of::<sem_t>() {
                 // SAFETY: all of it is this function's.

@@ -162,7 +162,9 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
             Done::Locked(core.entered(hold))
         }
         Arm::Down(units) => chosen.down(units).map_or(Done::Ended, |()| Done::Plain),
-        Arm::Recv(_, end) => chosen.recv_marked(end).map_or(Done::Ended, |(record, again)| Done::Record(record, again)),
+        Arm::Recv(_, end) => {
+            chosen.recv_redelivered(end).map_or(Done::Ended, |(record, again)| Done::Record(record, again))
+        }
         Arm::Send(_, end, data) => chosen.send_on(&**end, data.clone()).map_or(Done::Ended, |()| Done::Plain),
         Arm::Hear(_, end) => {
             let mut message = vec![0; end.size()];

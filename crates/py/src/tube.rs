@@ -337,12 +337,12 @@ impl Tube {
         where_: Option<&str>,
         params: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        self.recv_marked(py, timeout, where_, params).map(|(bytes, _)| bytes)
+        self.recv_redelivered(py, timeout, where_, params).map(|(bytes, _)| bytes)
     }
 
     /// As `recv`, with whether a receiver died that had it before.
     #[pyo3(signature = (timeout = None, where_ = None, params = None))]
-    fn recv_marked<'py>(
+    fn recv_redelivered<'py>(
         &self,
         py: Python<'py>,
         timeout: Option<f64>,

@@ -1,7 +1,7 @@
 //! Acquiring one permit of any of several pools: of the first pool that has one.
 
 use crate::choice::{How, choose};
-use crate::claim::Aim;
+use crate::claim::Mode;
 use crate::error::{AcquireError, SelectError};
 use crate::guard::Permit;
 use crate::patience::Until;
@@ -47,7 +47,7 @@ fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), Acqu
     if pools.is_empty() {
         return Err(AcquireError::NoPools);
     }
-    match choose(pools, How { until, biased: false, aim: Aim::Take }) {
+    match choose(pools, How { until, biased: false, aim: Mode::Take }) {
         Ok((at, taken)) => Ok((at, pools[at].permit(taken, here()))),
         Err(SelectError::Dead { arm, .. }) => Err(pools[arm].dead()),
         Err(SelectError::WouldBlock) => Err(AcquireError::WouldBlock),

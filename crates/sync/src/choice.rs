@@ -25,7 +25,7 @@
 //! counts, a choice that was made has taken something, and its number is the caller's.
 
 use crate::bias::Holds;
-use crate::claim::{Aim, Glance, Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Mode, Operation, Refused, Taken, TryFast, WaitSpec, wait_for};
 use crate::error::SelectError;
 use crate::handle::shown;
 use crate::lull::{self, lull};
@@ -55,7 +55,7 @@ pub(crate) struct How {
     pub until: Until,
     /// The first arm that is ready, instead of any.
     pub biased: bool,
-    pub aim: Aim,
+    pub aim: Mode,
 }
 
 /// The first part of a choice: tries the arms that need no seat (membership of an arena). If that takes nothing, the returned order
@@ -69,7 +69,7 @@ pub(crate) fn glance<A: Operation + ?Sized>(arms: &[&A], biased: bool) -> Result
         let likely = arms.iter().enumerate().fold(0, |all, (at, arm)| all | u64::from(arm.may_be()) << at);
         if likely.is_power_of_two()
             && let at = likely.trailing_zeros() as usize
-            && let Glance::Taken(taken) = arms[at].glance()
+            && let TryFast::Taken(taken) = arms[at].glance()
         {
             return Ok((at, taken));
         }
@@ -77,9 +77,9 @@ pub(crate) fn glance<A: Operation + ?Sized>(arms: &[&A], biased: bool) -> Result
     };
     while let Some(at) = order.peek() {
         match arms[at].glance() {
-            Glance::Taken(taken) => return Ok((at, taken)),
-            Glance::Nothing => order.skip(),
-            Glance::Ask => break,
+            TryFast::Taken(taken) => return Ok((at, taken)),
+            TryFast::Nothing => order.skip(),
+            TryFast::Ask => break,
         }
     }
     Err(order)
@@ -88,11 +88,11 @@ pub(crate) fn glance<A: Operation + ?Sized>(arms: &[&A], biased: bool) -> Result
 /// Makes a choice. Answers which arm, and what it took.
 pub(crate) fn choose<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
     let order = match how.aim {
-        Aim::Take => match glance(arms, how.biased) {
+        Mode::Take => match glance(arms, how.biased) {
             Ok(found) => return Ok(found),
             Err(order) => order,
         },
-        Aim::Look => Order::new(arms.len(), how.biased),
+        Mode::Look => Order::new(arms.len(), how.biased),
     };
     rest(arms, how, order, false)
 }
@@ -119,7 +119,7 @@ pub(crate) fn straight(arms: &[&dyn Operation], biased: bool) -> Straight {
     }
     if word & WAITED != 0 {
         let at = (word >> 1 & 3) as usize;
-        if let Ok(taken) = Aim::Take.attempt(arms[at], &nobody(arms[at].map()).main) {
+        if let Ok(taken) = Mode::Take.attempt(arms[at], &nobody(arms[at].map()).main) {
             arms[at].took();
             return Straight::Found(at, taken);
         }
@@ -279,7 +279,7 @@ fn look<A: Operation + ?Sized>(
     arms: &[&A],
     who: &Parties,
     order: Order,
-    aim: Aim,
+    aim: Mode,
 ) -> Result<Option<(usize, Taken)>, SelectError> {
     lull::look(arms, who, order, aim).map_err(|e| failed(arms, e))
 }
@@ -330,7 +330,7 @@ fn wait<A: Operation + ?Sized>(
     }
     let packet = if meets { packet() } else { 0 };
     let first = Order::new(arms.len(), how.biased).peek().unwrap_or(0);
-    let wish = Wish { aim: how.aim, first, biased: how.biased, deadline, patience: &patience, packet };
+    let wish = WaitSpec { aim: how.aim, first, biased: how.biased, deadline, patience: &patience, packet };
     let made = wait_for(who, arms, wish);
     let is_met = |(at, taken): &(usize, Taken)| arms[*at].has_meetings() && taken.word.0 == packet;
     if !made.as_ref().is_ok_and(is_met) {

@@ -50,7 +50,7 @@ pub(crate) enum Collected {
 }
 
 /// What a thread without a seat sees of an arm.
-pub(crate) enum Glance {
+pub(crate) enum TryFast {
     /// The caller has it.
     Taken(Taken),
     /// Nothing can be taken now.
@@ -59,10 +59,10 @@ pub(crate) enum Glance {
     Ask,
 }
 
-impl From<Result<Taken, Refused>> for Glance {
+impl From<Result<Taken, Refused>> for TryFast {
     #[inline]
-    fn from(tried: Result<Taken, Refused>) -> Glance {
-        tried.map_or(Glance::Nothing, Glance::Taken)
+    fn from(tried: Result<Taken, Refused>) -> TryFast {
+        tried.map_or(TryFast::Nothing, TryFast::Taken)
     }
 }
 
@@ -87,8 +87,8 @@ pub(crate) trait Operation: Arm {
         true
     }
     /// An attempt by a thread without a seat: what it takes has no owner, or no member as owner.
-    fn glance(&self) -> Glance {
-        Glance::Ask
+    fn glance(&self) -> TryFast {
+        TryFast::Ask
     }
     /// Takes it if it is there and nobody waits for it. Never sleeps.
     fn attempt(&self, me: &Party) -> Result<Taken, Refused>;
@@ -167,7 +167,7 @@ pub(crate) trait Operation: Arm {
 
 /// The aim of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub(crate) enum Mode {
     /// Take something.
     Take,
     /// Find something that could be taken.
@@ -176,8 +176,8 @@ pub(crate) enum Aim {
 
 /// A wait for one of several arms, without the waiter.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish<'a> {
-    pub aim: Aim,
+pub(crate) struct WaitSpec<'a> {
+    pub aim: Mode,
     /// The arm that is looked at first.
     pub first: usize,
     /// Of several arms that are ready the first, instead of any.
@@ -188,20 +188,20 @@ pub(crate) struct Wish<'a> {
     pub packet: u64,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> WaitSpec<'a> {
     /// To take the first that comes.
-    pub fn to_take(deadline: Option<u64>, patience: &'a Patience<'a>) -> Wish<'a> {
-        Wish { aim: Aim::Take, first: 0, biased: false, deadline, patience, packet: 0 }
+    pub fn to_take(deadline: Option<u64>, patience: &'a Patience<'a>) -> WaitSpec<'a> {
+        WaitSpec { aim: Mode::Take, first: 0, biased: false, deadline, patience, packet: 0 }
     }
 }
 
-impl Aim {
+impl Mode {
     /// Tries an arm.
     pub fn attempt<A: Operation + ?Sized>(self, arm: &A, me: &Party) -> Result<Taken, Refused> {
         match self {
-            Aim::Take => arm.attempt(me),
-            Aim::Look if arm.is_ready(me)? => Ok(Taken::UNIT),
-            Aim::Look => Err(Refused::NoneFree),
+            Mode::Take => arm.attempt(me),
+            Mode::Look if arm.is_ready(me)? => Ok(Taken::UNIT),
+            Mode::Look => Err(Refused::NoneFree),
         }
     }
 }
@@ -210,10 +210,10 @@ impl Aim {
 pub(crate) fn wait_for<A: Operation + ?Sized>(
     who: &Parties,
     arms: &[&A],
-    wish: Wish<'_>,
+    wish: WaitSpec<'_>,
 ) -> Result<(usize, Taken), Refused> {
-    let Wish { aim, first, biased, patience, packet, .. } = wish;
-    let need = u32::from(aim == Aim::Take);
+    let WaitSpec { aim, first, biased, patience, packet, .. } = wish;
+    let need = u32::from(aim == Mode::Take);
     patience.interrupt.into_iter().for_each(Interrupt::begin);
     let arrival = arrive(who, patience);
     // At arms of the other kinds, nothing can be taken that was not granted.
@@ -257,13 +257,13 @@ pub(crate) fn granted<A: Operation + ?Sized>(
     begun: &Begun,
     grant: Grant,
     number: u32,
-    wish: &Wish<'_>,
+    wish: &WaitSpec<'_>,
 ) -> Result<Option<(usize, Taken)>, Refused> {
     let aim = wish.aim;
     step!("granted, not yet taken");
     let at = any_like(arms, arm_granted(arms, begun, grant), wish.biased);
     let me = who.party(arms[at].map());
-    if aim == Aim::Look && arms[at].hand_back(me) {
+    if aim == Mode::Look && arms[at].hand_back(me) {
         finish(who, arms, begun);
         kinds::drain(arms[at].map(), arms[at].place().index);
         return Ok(Some((at, Taken::UNIT)));
@@ -272,7 +272,7 @@ pub(crate) fn granted<A: Operation + ?Sized>(
     finish(who, arms, begun);
     match collected {
         Collected::Taken(taken) => {
-            if aim == Aim::Look {
+            if aim == Mode::Look {
                 arms[at].put_back(taken);
             }
             Ok(Some((at, taken)))
@@ -280,13 +280,13 @@ pub(crate) fn granted<A: Operation + ?Sized>(
         Collected::Void => Ok(None),
         Collected::Nudged => {
             let tried = aim.attempt(arms[at], me);
-            if aim == Aim::Look && !arms[at].is_tube() {
+            if aim == Mode::Look && !arms[at].is_tube() {
                 // It takes nothing: the next waiter must be told, and nobody else would tell it. (Tubes tell threads that only look besides.)
                 kinds::drain(arms[at].map(), arms[at].place().index);
             }
             match tried {
                 Ok(taken) => {
-                    if aim == Aim::Take {
+                    if aim == Mode::Take {
                         arms[at].took();
                     }
                     Ok(Some((at, taken)))

@@ -50,7 +50,7 @@ pub(crate) fn contend<A: Arm>(
             Ended::Dead(_) | Ended::TooMany if lock::condemned(map.object(place.index)) => return Try::Condemned,
             Ended::Dead(_) | Ended::TooMany => return Try::Dead,
         };
-        let seen = if grant.is_nudge() {
+        let seen = if grant.is_retry() {
             finish(who, &[mutex], &begun);
             lock::untell(map.object(place.index));
             match attempt() {

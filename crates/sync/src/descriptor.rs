@@ -18,7 +18,7 @@
 //! watch a descriptor, its waiters look once a millisecond.
 
 use crate::cell::Word;
-use crate::claim::{Collected, Glance, Mark, Operation, Refused, Taken};
+use crate::claim::{Collected, Mark, Operation, Refused, Taken, TryFast};
 use crate::home::Arena;
 use crate::tube::End;
 use crate::tube::lights::{Lights, Side, Standing};
@@ -183,16 +183,16 @@ impl Operation for Descriptor {
         let Descriptor { end, lights, .. } = self;
         Some(Standing { lights, side: Side::Recv, own: end, other: end, meets: false })
     }
-    fn glance(&self) -> Glance {
+    fn glance(&self) -> TryFast {
         match is_ready(self.fd, self.out) {
-            Ok(false) => Glance::Nothing,
-            Ok(true) => Glance::Taken(Taken { position: 0, word: Word(0) }),
-            Err(e) => Glance::Taken(Taken { position: e.raw_os_error().unwrap_or(0) as u32, word: Word(0) }),
+            Ok(false) => TryFast::Nothing,
+            Ok(true) => TryFast::Taken(Taken { position: 0, word: Word(0) }),
+            Err(e) => TryFast::Taken(Taken { position: e.raw_os_error().unwrap_or(0) as u32, word: Word(0) }),
         }
     }
     fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
         match self.glance() {
-            Glance::Taken(taken) => Ok(taken),
+            TryFast::Taken(taken) => Ok(taken),
             _ => Err(Refused::NoneFree),
         }
     }

@@ -1,7 +1,7 @@
 //! The family's arena, which a process has in common with all that it forks: for objects whose users share memory and no name.
 //!
 //! It is an ordinary named arena, whose name nobody has chosen: so it is listed, maintained and refused like all others. A process that
-//! has an object's [`Spot`](crate::Spot), and did not come by fork, attaches the arena by that name. Only its end is special: it has a user
+//! has an object's [`ObjectId`](crate::ObjectId), and did not come by fork, attaches the arena by that name. Only its end is special: it has a user
 //! as long as a process has it mapped, and no process announces when that is over. So a process that makes such an arena removes those
 //! that no process has mapped any more, which the kernel can tell (`File::while_alone`). A forked child's mapping counts from the fork on.
 //! Nothing has to be announced at a fork, an exec or a death, so nothing can be forgotten.
@@ -38,7 +38,7 @@ impl Arena {
     /// objects, 4 MiB of data.
     ///
     /// It is removed when no process has it mapped any more and another one is made, or a command of `chappe` looks: then what was in it is
-    /// lost, even for processes that still have an object's [`Spot`](crate::Spot).
+    /// lost, even for processes that still have an object's [`ObjectId`](crate::ObjectId).
     ///
     /// # Errors
     /// As [`Arena::create`].

@@ -4,7 +4,7 @@
 //! of the mutex would stay locked for ever. The library's own reaper is such a thread, so this is no rare case. So
 //! the forking thread first takes every process-local mutex, in the order in which they nest, and parent and child each
 //! unlock their own. All of them are held for short, except the directory's (a thread may hold it while another process makes
-//! an arena), the custodian's and that of the ends with descriptors (while their threads start): a fork waits for these.
+//! an arena), the process_member's and that of the ends with descriptors (while their threads start): a fork waits for these.
 //!
 //! The C library starts this library's threads in the child (`chappe_plat::thread`): it is ready for that, and the
 //! standard library is not.
@@ -19,7 +19,7 @@ use crate::descriptor::REGISTRY;
 use crate::family::{self, FAMILY};
 use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
-use crate::seat::{CUSTODIAN, LABEL, WATCH};
+use crate::seat::{LABEL, PROCESS_MEMBERS, WATCH};
 use crate::tube::named::{ATTACHED, LIST};
 use chappe_plat::forks::{Around, Nest};
 use chappe_plat::{dir, process};
@@ -54,7 +54,7 @@ extern "C" fn before() {
     held.push(attached);
     held.push(of(&LIST));
     held.push(of(&FAMILY));
-    held.push(of(&CUSTODIAN));
+    held.push(of(&PROCESS_MEMBERS));
     held.push(of(&PRIVATE));
     held.push(of(&KNOWN));
     held.push(of(&LABEL));

@@ -23,9 +23,9 @@ use std::sync::{Mutex, PoisonError};
 const HOOKS: Hooks = Hooks {
     recover: crate::recover,
     clear: crate::clear,
-    bury: crate::bury,
+    notify_dead: crate::notify_dead,
     used: crate::used,
-    stir: crate::stir,
+    wake_after_death: crate::wake_after_death,
     leases: crate::lease::look_after,
 };
 

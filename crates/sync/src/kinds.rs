@@ -6,7 +6,7 @@
 //! | a protocol's methods | for |
 //! |---|---|
 //! | `drain`, `before`, `announce`, `left`, `untold` | the wait queue: the object's word against its waiters |
-//! | `take_back`, `recover`, `clear`, `bury` | recovery: a grant, a hold, a trace of a dead member; a removed object |
+//! | `take_back`, `recover`, `clear`, `notify_dead` | recovery: a grant, a hold, a trace of a dead member; a removed object |
 //! | `is_used`, `is_held`, `abandon` | the arena and an ending thread: whether a slot, or a seat, may be reused |
 //! | `look`, `line`, `is_part`, `whole`, `figures`, `unreadable`, `nonsense`, `had`, `free`, `users` | listings and `chappe doctor` |
 //! | `remove` | `chappe rm` |
@@ -68,7 +68,7 @@ pub(crate) trait Protocol: Sync {
     fn clear(&self, _map: &Map, _object: u32, _head: Head, _member: u32) {}
 
     /// Called before the waiters of a removed object are told.
-    fn bury(&self, _map: &Map, _object: u32, _head: Head) {}
+    fn notify_dead(&self, _map: &Map, _object: u32, _head: Head) {}
 
     /// Whether a bit that is set is that of a waiter.
     fn is_queue(&self) -> bool {
@@ -248,7 +248,7 @@ pub(crate) fn untold(map: &Map, object: u32) {
 /// A dead member's word is `state`. Gives what would be lost with the word back, or to the next. Idempotent. `whose`: the member's generation,
 /// unless the member itself calls: nothing is taken from a later generation.
 pub(crate) fn take_back(map: &Map, member: u32, state: State, whose: Option<u32>) {
-    let Some(grant) = state.grant().filter(|g| !g.dead && !g.is_nudge()) else { return };
+    let Some(grant) = state.grant().filter(|g| !g.dead && !g.is_retry()) else { return };
     if !grant.of(map, grant.object) || grant.object >= map.geometry().objects {
         return;
     }
@@ -269,10 +269,10 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> b
 }
 
 /// Called before the waiters of a removed object are told. False: this kind has no waiters.
-pub(crate) fn bury(map: &Map, object: u32, head: Head) -> bool {
+pub(crate) fn notify_dead(map: &Map, object: u32, head: Head) -> bool {
     let Some(its) = head.kind().map(of) else { return true };
     if crate::wait::is_still(map, object, head) {
-        its.bury(map, object, head);
+        its.notify_dead(map, object, head);
     }
     its.is_queue()
 }
@@ -284,11 +284,11 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
 }
 
 /// A member died, and may have been about to tell the waiters at the ends of tubes.
-pub(crate) fn stir(map: &Map) {
+pub(crate) fn wake_after_death(map: &Map) {
     for object in 0..map.objects_used() {
         let head = head(map, object);
         if head.is_live(Kind::End) && !named::is_named(map.object(object)) {
-            end::stir(map, object, head);
+            end::wake_after_death(map, object, head);
         }
     }
 }

@@ -68,17 +68,17 @@ pub use recover::recover;
 pub use wait::Discipline;
 
 /// Wakes all waiters of a dead object.
-pub fn bury(map: &'static chappe_arena::Map, object: u32) {
+pub fn notify_dead(map: &'static chappe_arena::Map, object: u32) {
     // Acquire: the object as its remover left it.
     let head = Head(map.object(object).head.load(Ordering::Acquire));
     if head.is_dead() {
-        wait::bury(map, object, head);
+        wait::notify_dead(map, object, head);
     }
 }
 
 /// A thread died: makes all waiters at ends of tubes look again.
-pub fn stir(map: &'static chappe_arena::Map) {
-    kinds::stir(map);
+pub fn wake_after_death(map: &'static chappe_arena::Map) {
+    kinds::wake_after_death(map);
 }
 
 /// Removes a dead member from the ends of tubes and from the changers of bodies. The caller owns the member's life word.
@@ -134,6 +134,8 @@ mod mutex;
 #[cfg(not(feature = "sim"))]
 mod named;
 #[cfg(not(feature = "sim"))]
+mod object_id;
+#[cfg(not(feature = "sim"))]
 mod patience;
 #[cfg(not(feature = "sim"))]
 mod pool;
@@ -148,8 +150,6 @@ mod seat;
 mod select;
 #[cfg(not(feature = "sim"))]
 mod semaphore;
-#[cfg(not(feature = "sim"))]
-mod spot;
 
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod helplock;
@@ -174,6 +174,7 @@ pub use self::{
     lease::{Lease, LeaseFile, Unseen, VARIABLE as LEASE_VARIABLE, leftover_leases},
     mutex::{LockResult, Mutex, MutexGuard},
     named::{SharedError, SharedInfo},
+    object_id::ObjectId,
     patience::{Role, set_role},
     pool::Pool,
     priority::{Priority, set_priority},
@@ -182,7 +183,6 @@ pub use self::{
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},
     semaphore::Semaphore,
     server::{Serve, Server, Service, remove_service},
-    spot::Spot,
 };
 
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -64,7 +64,7 @@
 
 use crate::bias::{self, Holds};
 use crate::cell::NOBODY;
-use crate::wait::{NUDGE, State, bury, grant, tell, tried_and_next, waits_on, wake_granted, word_of};
+use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -317,7 +317,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     loop {
         let seen = load(o);
         match seen & 7 {
-            HELD if is_condemned(seen) => return bury(map, object, head),
+            HELD if is_condemned(seen) => return notify_dead(map, object, head),
             // Biased: every waiter has yet to look at the word itself.
             FREE if bias::owner_of(map, o).is_some() => return,
             FREE => {
@@ -328,7 +328,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                     return;
                 }
                 if next.need == 0 || !turn {
-                    if tell(map, next.member, next.state, object, NUDGE) && note_told(map, object, head, o) {
+                    if tell(map, next.member, next.state, object, RETRY) && note_told(map, object, head, o) {
                         return;
                     }
                     continue;

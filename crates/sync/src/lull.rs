@@ -39,7 +39,7 @@
 //!
 //! Explored: `tests/crash_lull.rs`.
 
-use crate::claim::{Aim, Mark, Operation, Refused, Taken, Wish, granted};
+use crate::claim::{Mark, Mode, Operation, Refused, Taken, WaitSpec, granted};
 use crate::order::Order;
 use crate::wait::{Begun, Ended, Parties, Patience, Terms, arrive, begin, end};
 use chappe_plat::step;
@@ -58,7 +58,7 @@ pub(crate) fn look<A: Operation + ?Sized>(
     arms: &[&A],
     who: &Parties,
     mut order: Order,
-    aim: Aim,
+    aim: Mode,
 ) -> Result<Found, Refused> {
     while let Some(at) = order.peek() {
         match aim.attempt(arms[at], who.party(arms[at].map())) {
@@ -78,7 +78,7 @@ pub(crate) fn lull<A: Operation + ?Sized>(
     arms: &[&A],
     who: &Parties,
     biased: bool,
-    aim: Aim,
+    aim: Mode,
 ) -> Result<Found, Refused> {
     if arms.len() < 2 {
         // That look was at one moment.
@@ -116,7 +116,7 @@ enum Looks {
 }
 
 /// Two looks at the marks. Between them, arms without a mark are tried, except those in whose queues the chooser stands.
-fn looks<A: Operation + ?Sized>(arms: &[&A], who: &Parties, stands: bool, aim: Aim) -> Result<Looks, Refused> {
+fn looks<A: Operation + ?Sized>(arms: &[&A], who: &Parties, stands: bool, aim: Mode) -> Result<Looks, Refused> {
     let marks = || {
         arms.iter().try_fold(0u64, |sum, arm| {
             let mark = match arm.mark(who.party(arm.map())) {
@@ -151,7 +151,7 @@ fn in_queues<A: Operation + ?Sized>(
     who: &Parties,
     queued: usize,
     biased: bool,
-    aim: Aim,
+    aim: Mode,
 ) -> Result<Looks, Refused> {
     let is_queued = |(_, arm): &(usize, &&A)| matches!(arm.mark(who.party(arm.map())), Mark::InQueue);
     let of = |nth: usize| arms.iter().enumerate().filter(is_queued).nth(nth).map_or(0, |(at, _)| at);
@@ -169,11 +169,11 @@ fn in_queues<A: Operation + ?Sized>(
     }
     let budget = Cell::new(0);
     let patience = Patience { budget: &budget, forever: false, none: true, interrupt: None, priority: 0, bell: None };
-    let wish = Wish { aim, biased, ..Wish::to_take(None, &patience) };
+    let wish = WaitSpec { aim, biased, ..WaitSpec::to_take(None, &patience) };
     let terms = Terms {
         first: 0,
         arrival: arrive(who, &patience),
-        need: u32::from(aim == Aim::Take),
+        need: u32::from(aim == Mode::Take),
         packet: 0,
         deadline: None,
         patience: &patience,
@@ -202,7 +202,7 @@ fn conclude<A: Operation + ?Sized>(
     who: &Parties,
     line: &[&A],
     begun: &Begun,
-    wish: &Wish<'_>,
+    wish: &WaitSpec<'_>,
 ) -> Result<Ends, Refused> {
     match end(who, line, begun) {
         Ended::Granted(grant, number) => {

@@ -2,7 +2,7 @@
 //! `match`. The arms are in an array, so a choice allocates nothing.
 
 use crate::choice::{How, glance};
-use crate::claim::{Aim, Taken};
+use crate::claim::{Mode, Taken};
 use crate::descriptor::outcome;
 use crate::error::{AcquireError, DownError};
 use crate::guard::Permit;
@@ -56,7 +56,7 @@ pub struct Took(pub(crate) Option<Taken>);
 fn made(arms: &[Armed<'_>], biased: bool, until: impl FnOnce() -> Until) -> Option<(usize, Option<Taken>)> {
     match glance(operations(arms), biased) {
         Ok((at, taken)) => Some((at, Some(taken))),
-        Err(order) => chosen(arms, How { until: until(), biased, aim: Aim::Take }, order),
+        Err(order) => chosen(arms, How { until: until(), biased, aim: Mode::Take }, order),
     }
 }
 

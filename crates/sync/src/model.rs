@@ -38,7 +38,7 @@ pub use ways::{Share, Way};
 pub use words::{cell_in_words, lock_in_words, state_in_words, units_in_words};
 
 use crate::bias::Holds;
-use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::contend::contend;
 use crate::drain::{cell_at, cells, permits};
 use crate::interrupt::Interrupt;
@@ -57,9 +57,9 @@ use std::cell::Cell;
 pub const HOOKS: Hooks = Hooks {
     recover: crate::recover,
     clear: crate::clear,
-    bury: crate::bury,
+    notify_dead: crate::notify_dead,
     used: crate::used,
-    stir: crate::stir,
+    wake_after_death: crate::wake_after_death,
     leases: |_| {},
 };
 
@@ -218,7 +218,7 @@ impl Actor {
         Actor::join_as(map, Seat::Thread, label)
     }
 
-    /// Joins on behalf of the whole process: the calling thread is its custodian, and other threads act for it.
+    /// Joins on behalf of the whole process: the calling thread is its process_member, and other threads act for it.
     ///
     /// # Errors
     /// As [`Map::join`].
@@ -342,7 +342,7 @@ impl Actor {
             }
             _ => self.who,
         };
-        Ok(wait_for(&who, arms, Wish::to_take(deadline, &patience))?)
+        Ok(wait_for(&who, arms, WaitSpec::to_take(deadline, &patience))?)
     }
 
     /// Consumes a unit if one is there and no member waits.

@@ -94,7 +94,7 @@ mod semaphore;
 #[cfg(not(feature = "sim"))]
 pub(crate) use semaphore::name_of;
 #[cfg(not(feature = "sim"))]
-pub use semaphore::{NotPosted, OwnedSemaphore, ending};
+pub use semaphore::{NotPosted, RobustSemaphore, ending};
 
 use crate::cell::Word;
 use crate::claim::{Collected, Operation, Refused, Taken};

@@ -14,7 +14,7 @@ pub enum Role {
     #[default]
     TimeSharing,
     /// Has a core of its own: spins and never sleeps. Waiting makes no system call.
-    Application,
+    Spin,
     /// Sleeps at once.
     Sleeper,
 }
@@ -25,7 +25,7 @@ impl Role {
     /// ```
     /// # use chappe_sync::{Role, Semaphore};
     /// # let ready = Semaphore::private(1)?;
-    /// Role::Application.during(|| ready.down())?;
+    /// Role::Spin.during(|| ready.down())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn during<R>(self, act: impl FnOnce() -> R) -> R {
@@ -51,7 +51,7 @@ pub fn set_role(role: Role) {
 
 /// Whether the calling thread never sleeps.
 pub(crate) fn has_own_core() -> bool {
-    ROLE.get() == Role::Application
+    ROLE.get() == Role::Spin
 }
 
 pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
@@ -70,7 +70,7 @@ pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
     let (role, interrupt) = (ROLE.get(), interrupt::current());
     Patience {
         budget: &seat.spin,
-        forever: role == Role::Application,
+        forever: role == Role::Spin,
         none: role == Role::Sleeper,
         interrupt,
         priority: priority(),

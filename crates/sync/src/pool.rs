@@ -4,7 +4,7 @@ mod several;
 
 use crate::bias::{self, Bias};
 use crate::cell::{Tag, Word};
-use crate::claim::{Collected, Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Collected, Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
 use crate::guard::{OwnedPermit, Permit};
@@ -16,7 +16,7 @@ use crate::owned;
 use crate::patience::{Until, patience};
 use crate::permit::{self, take};
 use crate::raw::Hold;
-use crate::seat::{ThreadSeat, at_hand, custodian, party_at_hand, seat, seat_at_hand, watched};
+use crate::seat::{ThreadSeat, at_hand, party_at_hand, process_member, seat, seat_at_hand, watched};
 use crate::wait::{Arm, Discipline, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
@@ -285,7 +285,7 @@ impl Pool {
         pool.map.recover_dead();
         let admin = pool.map.admin();
         if !force {
-            pool.settle();
+            pool.reclaim();
             if !permit::take_all(pool.place, &me) {
                 let holders = pool.holders();
                 let waiting = queue(pool.map, pool.place.index).len();
@@ -446,7 +446,7 @@ impl Pool {
     /// As [`Pool::get_owned_now`], of a pool that is not private: the bits of the permit.
     #[inline(always)]
     pub(crate) fn take_owned_now(&self) -> Option<u64> {
-        let me = custodian(self.map)?;
+        let me = process_member(self.map)?;
         Some(self.take_one(&me)?.word.0)
     }
 
@@ -510,7 +510,7 @@ impl Pool {
         };
         watched(seat).map_err(AcquireError::System)?;
         let who = Parties { main: *me, private: None };
-        match wait_for(&who, &[self], Wish::to_take(deadline, &patience(seat))) {
+        match wait_for(&who, &[self], WaitSpec::to_take(deadline, &patience(seat))) {
             Ok((_, taken)) => Ok(taken),
             Err(Refused::Dead(_)) => Err(self.dead()),
             Err(Refused::Interrupted) => Err(AcquireError::Interrupted),
@@ -558,12 +558,12 @@ impl Pool {
             // Whichever thread recovers: what the dead members held is back when this returns.
             self.map.recover_dead();
         }
-        self.settle() > 0 || gone
+        self.reclaim() > 0 || gone
     }
 
     /// Gives back permits that were kept by jobs which have ended since; answers how many. Waiters' processes do so by
     /// themselves.
-    pub fn settle(&self) -> usize {
+    pub fn reclaim(&self) -> usize {
         let some = cells(self.map, self.place.index).any(|(_, c)| c.load().is_orphan());
         // As a member: a death between freeing a permit and handing it on must be recovered. A thread cannot become a member without
         // waiting while the arena may be being removed.

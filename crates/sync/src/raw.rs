@@ -12,7 +12,7 @@
 
 use crate::cell::{Tag, Word};
 use crate::choice::{How, choose as chosen, glance as glanced, rest};
-use crate::claim::{Aim, Taken};
+use crate::claim::{Mode, Taken};
 use crate::descriptor::descriptor;
 use crate::drain::cell_of;
 use crate::error::{AcquireError, LeaseError, ObjectError, SelectError};
@@ -373,7 +373,7 @@ fn until(time: Time) -> Until {
 /// # Errors
 /// As [`Select::wait`](crate::Select::wait).
 pub fn choose<'a>(arms: &[Armed<'a>], biased: bool, time: Time) -> Result<SelectedOperation<'a>, SelectError> {
-    let (at, taken) = chosen(operations(arms), How { until: until(time), biased, aim: Aim::Take })?;
+    let (at, taken) = chosen(operations(arms), How { until: until(time), biased, aim: Mode::Take })?;
     Ok(SelectedOperation::new(at, arms[at], Some(taken)))
 }
 
@@ -397,7 +397,8 @@ pub fn glance<'a>(arms: &[Armed<'a>]) -> Result<SelectedOperation<'a>, Rest> {
 /// # Errors
 /// As [`choose`].
 pub fn choose_rest<'a>(arms: &[Armed<'a>], time: Time, left: Rest) -> Result<SelectedOperation<'a>, SelectError> {
-    let (at, taken) = rest(operations(arms), How { until: until(time), biased: false, aim: Aim::Take }, left.0, false)?;
+    let (at, taken) =
+        rest(operations(arms), How { until: until(time), biased: false, aim: Mode::Take }, left.0, false)?;
     Ok(SelectedOperation::new(at, arms[at], Some(taken)))
 }
 
@@ -406,7 +407,7 @@ pub fn choose_rest<'a>(arms: &[Armed<'a>], time: Time, left: Rest) -> Result<Sel
 /// # Errors
 /// As [`choose`].
 pub fn choose_ready(arms: &[Armed<'_>], biased: bool, time: Time) -> Result<usize, SelectError> {
-    chosen(operations(arms), How { until: until(time), biased, aim: Aim::Look }).map(|(at, _)| at)
+    chosen(operations(arms), How { until: until(time), biased, aim: Mode::Look }).map(|(at, _)| at)
 }
 
 /// Whether the pool was not removed.

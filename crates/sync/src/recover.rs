@@ -15,7 +15,7 @@
 //! dead generation's: a later occupant writes `ident` before it ever touches the word.
 
 use crate::kinds;
-use crate::wait::{State, bury, change_granted, wake_granted};
+use crate::wait::{State, change_granted, notify_dead, wake_granted};
 use chappe_arena::Map;
 use chappe_arena::layout::Head;
 use chappe_plat::atomic::Ordering;
@@ -51,7 +51,7 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
         // Acquire: the object as its maker left it.
         let head = Head(map.object(object).head.load(Ordering::Acquire));
         if head.is_dead() {
-            bury(map, object, head);
+            notify_dead(map, object, head);
         } else {
             kinds::drain(map, object);
         }

@@ -1,4 +1,4 @@
-//! Seats: a *seat* is the calling thread's membership of an arena, its member slot there. The whole process has one, too (the custodian).
+//! Seats: a *seat* is the calling thread's membership of an arena, its member slot there. The whole process has one, too (the process_member).
 //!
 //! A thread joins an arena when it first needs to own something there, and leaves when it ends. What a fork
 //! leaves in the child is recognised by the incarnation (a page that the kernel wipes): the child's threads
@@ -9,8 +9,8 @@ use crate::home::Arena;
 use crate::lent;
 use crate::lock;
 use crate::mutex::kept;
+use crate::object_id::meet;
 use crate::pool::party;
-use crate::spot::meet;
 use crate::tube::Looks;
 use crate::wait::Party;
 use chappe_arena::{ArenaError, Joined, Map, Seat, Watch};
@@ -21,11 +21,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::AccessError;
 
 /// A process member: of which process, in which mapping.
-type Custody = (u64, usize, Joined);
+type ProcessMember = (u64, usize, Joined);
 
 pub(crate) static LABEL: Mutex<Option<String>> = Mutex::new(None);
 pub(crate) static WATCH: Watch = Watch::new();
-pub(crate) static CUSTODIAN: Mutex<Vec<Custody>> = Mutex::new(Vec::new());
+pub(crate) static PROCESS_MEMBERS: Mutex<Vec<ProcessMember>> = Mutex::new(Vec::new());
 
 /// What this process calls itself in listings from now on; its first 63 bytes are kept.
 pub fn set_label(text: &str) {
@@ -304,7 +304,7 @@ fn seat_slow(map: &'static Map) -> Result<*const ThreadSeat, ArenaError> {
 pub fn process_seat(map: &'static Map) -> Result<Joined, ArenaError> {
     let now = process::incarnation();
     let key = std::ptr::from_ref(map) as usize;
-    let mut seats = CUSTODIAN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut seats = PROCESS_MEMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     seats.retain(|s| s.0 == now);
     if let Some((_, _, joined)) = seats.iter().find(|s| s.1 == key) {
         return Ok(*joined);
@@ -324,7 +324,7 @@ pub fn process_seat(map: &'static Map) -> Result<Joined, ArenaError> {
     .map_err(|source| ArenaError::Io { what: "cannot start the thread that holds owned permits".into(), source })?;
     let joined = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })??;
     seats.push((now, key, joined));
-    keep_custodian(map, joined, now);
+    keep_process_member(map, joined, now);
     // `owned::ending` goes through what was met. A private arena has nothing that outlives its process.
     if !map.is_private() {
         meet(map);
@@ -335,15 +335,15 @@ pub fn process_seat(map: &'static Map) -> Result<Joined, ArenaError> {
 /// As the arena's mapping keeps it: `incarnation:28 | member:12 | generation:24`.
 const INCARNATION: u32 = (1 << 28) - 1;
 
-fn keep_custodian(map: &Map, joined: Joined, incarnation: u64) {
+fn keep_process_member(map: &Map, joined: Joined, incarnation: u64) {
     let incarnation = u64::from(incarnation as u32 & INCARNATION);
-    map.keep_custodian(incarnation << 36 | u64::from(joined.index) << 24 | u64::from(joined.generation));
+    map.keep_process_member(incarnation << 36 | u64::from(joined.index) << 24 | u64::from(joined.generation));
 }
 
 /// The member that stands for this process in an arena, if there is one yet. A few loads; signal handlers may call it.
 #[inline(always)]
-pub(crate) fn custodian(map: &'static Map) -> Option<Party> {
-    let kept = map.custodian();
+pub(crate) fn process_member(map: &'static Map) -> Option<Party> {
+    let kept = map.process_member();
     let (member, generation) = ((kept >> 24) as u32 & 0xfff, kept as u32 & 0xff_ffff);
     let is_ours = generation != 0 && process::is_incarnation_in((kept >> 36) as u32, INCARNATION);
     is_ours.then_some(Party { map, member, generation, holds: Holds::NONE })

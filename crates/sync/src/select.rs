@@ -7,7 +7,7 @@ pub use ends::{ReceivingEnd, SendingEnd};
 use crate::choice::{How, choose, glance, rest};
 #[cfg(not(feature = "sim"))]
 use crate::choice::{Straight, straight};
-use crate::claim::{Aim, Operation, Taken};
+use crate::claim::{Mode, Operation, Taken};
 use crate::descriptor::descriptor;
 use crate::error::{AcquireError, DownError, SelectError};
 use crate::guard::Permit;
@@ -351,7 +351,7 @@ impl<'a> Select<'a> {
 
     fn take(&self, until: Until) -> Result<SelectedOperation<'a>, SelectError> {
         self.check_thread();
-        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Aim::Take }) {
+        match choose(operations(&self.arms), How { until, biased: self.biased, aim: Mode::Take }) {
             Ok((at, taken)) => Ok(SelectedOperation::new(self.numbers[at], self.arms[at], Some(taken))),
             Err(SelectError::Dead { arm, name }) => Err(SelectError::Dead { arm: self.numbers[arm], name }),
             Err(e) => Err(e),
@@ -371,14 +371,14 @@ impl<'a> Select<'a> {
     #[track_caller]
     #[inline(never)]
     fn chosen(&self, until: Until, order: Order) -> Option<SelectedOperation<'a>> {
-        let (at, taken) = chosen(&self.arms, How { until, biased: self.biased, aim: Aim::Take }, order)?;
+        let (at, taken) = chosen(&self.arms, How { until, biased: self.biased, aim: Mode::Take }, order)?;
         Some(SelectedOperation::new(self.numbers[at], self.arms[at], taken))
     }
 
     #[track_caller]
     fn looked(&self, until: Until) -> Option<usize> {
         self.check_thread();
-        let how = How { until, biased: self.biased, aim: Aim::Look };
+        let how = How { until, biased: self.biased, aim: Mode::Look };
         match uninterrupted(|| choose(operations(&self.arms), how)) {
             Ok((at, _)) => Some(self.numbers[at]),
             // An arm whose object is dead is ready: its operation returns the error.
@@ -395,7 +395,7 @@ impl<'a> Select<'a> {
 #[inline(always)]
 pub(crate) fn chosen(arms: &[Armed<'_>], how: How, order: Order) -> Option<(usize, Option<Taken>)> {
     #[cfg(not(feature = "sim"))]
-    if matches!((how.until, how.aim), (Until::Forever, Aim::Take)) && order.peek().is_none() {
+    if matches!((how.until, how.aim), (Until::Forever, Mode::Take)) && order.peek().is_none() {
         return match straight(operations(arms), how.biased) {
             Straight::Found(at, taken) => Some((at, Some(taken))),
             Straight::Goes { front } => chosen_at_length(arms, how, Order::new(arms.len(), how.biased), front),
@@ -525,7 +525,10 @@ impl<'a> SelectedOperation<'a> {
     /// # Panics
     /// As [`SelectedOperation::recv`].
     #[track_caller]
-    pub fn recv_marked<T: Record + ?Sized>(self, from: &named::Receiver<T>) -> Result<(T::Owned, bool), RecvError> {
+    pub fn recv_redelivered<T: Record + ?Sized>(
+        self,
+        from: &named::Receiver<T>,
+    ) -> Result<(T::Owned, bool), RecvError> {
         self.complete(Armed(&from.into), "receiver").and_then(|taken| from.finish(taken)).ok_or(RecvError)
     }
 

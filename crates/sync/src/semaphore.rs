@@ -1,14 +1,14 @@
 //! The public interface of semaphores.
 
-use crate::claim::{Collected, Glance, Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Collected, Operation, Refused, Taken, TryFast, WaitSpec, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
 use crate::home::Arena;
 use crate::inspect::{self, Waiter};
+use crate::object_id::{self, ObjectId};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::seat::{GUESSED, ThreadSeat, WORD, is_seated, leave, process_seat, seat, watched};
-use crate::spot::{self, Spot};
 use crate::units::{self, Units, Unwanted};
 use crate::wait::{Arm, Discipline, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
@@ -63,10 +63,10 @@ impl Arm for Semaphore {
 }
 
 impl Operation for Semaphore {
-    fn glance(&self) -> Glance {
+    fn glance(&self) -> TryFast {
         // A named semaphore only after a check of the arms' arenas: two named arenas are refused, even if an arm is ready.
         let is_private = self.0.map.directory().is_none();
-        if is_private && self.take_one() { Glance::Taken(Taken::UNIT) } else { Glance::Ask }
+        if is_private && self.take_one() { TryFast::Taken(Taken::UNIT) } else { TryFast::Ask }
     }
     fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
         if self.take_one() {
@@ -200,7 +200,7 @@ impl Semaphore {
         Semaphore::make(name, value, units::STRONG, true)
     }
 
-    /// Makes a semaphore without a chosen name, for a caller that keeps its [`Spot`]. It stays until it is removed, in this process's own arena
+    /// Makes a semaphore without a chosen name, for a caller that keeps its [`ObjectId`]. It stays until it is removed, in this process's own arena
     /// as well.
     ///
     /// # Errors
@@ -262,7 +262,7 @@ impl Semaphore {
     /// `Unknown` if there is no such slot; `Arena` if there is no such arena any more.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn at(spot: Spot) -> Result<Semaphore, ObjectError> {
+    pub fn at(spot: ObjectId) -> Result<Semaphore, ObjectError> {
         Ok(Semaphore(Handle::at_spot(Kind::Semaphore, spot)?))
     }
 
@@ -283,8 +283,8 @@ impl Semaphore {
 
     /// The semaphore's location.
     #[doc(hidden)]
-    pub fn spot(&self) -> Spot {
-        self.0.spot()
+    pub fn object_id(&self) -> ObjectId {
+        self.0.object_id()
     }
 
     /// Whether it is in service: false once it was removed, or its arena was.
@@ -299,7 +299,7 @@ impl Semaphore {
     /// # Errors
     /// `Arena`.
     #[doc(hidden)]
-    pub fn remove_at(spot: Spot) -> Result<bool, ObjectError> {
+    pub fn remove_at(spot: ObjectId) -> Result<bool, ObjectError> {
         Handle::remove_at(Kind::Semaphore, spot)
     }
 
@@ -424,7 +424,7 @@ impl Semaphore {
         seat(self.0.map, |seat| {
             self.watch(seat)?;
             let who = Parties { main: party(seat), private: None };
-            match wait_for(&who, &[self], Wish::to_take(deadline, &patience(seat))) {
+            match wait_for(&who, &[self], WaitSpec::to_take(deadline, &patience(seat))) {
                 Ok(_) => Ok(()),
                 Err(Refused::Dead(_)) => Err(self.dead()),
                 Err(Refused::Interrupted) => Err(DownError::Interrupted),
@@ -472,16 +472,16 @@ impl Semaphore {
     /// other case. Two loads before the swap.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn up_alone(spot: Spot) -> bool {
-        spot::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::give_one(o, place, 1).is_some())
+    pub fn up_alone(spot: ObjectId) -> bool {
+        object_id::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::give_one(o, place, 1).is_some())
     }
 
     /// The commonest case of [`Semaphore::try_down`] alone, on the semaphore at a spot: false, and nothing is done, if there is no unit, or
     /// in any other case. Two loads before the swap.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn down_alone(spot: Spot) -> bool {
-        spot::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::take_one(o, place).is_some())
+    pub fn down_alone(spot: ObjectId) -> bool {
+        object_id::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::take_one(o, place).is_some())
     }
 
     /// As [`Semaphore::up`], for a thread that cannot be a member: the arena is full, or the thread ends. If it is killed between adding the unit

@@ -56,7 +56,7 @@
 //!   grant of this semaphore, since the sender of the unit saw it wait after it had seen the stamp. So seq may wrap around.
 //!
 //! Barging: waiters may be overtaken, for throughput. A unit is not sent; the drainer tells the oldest waiters to try again
-//! ([`NUDGE`]), as many at once as there are units. If a waiter that was told dies, or finds no unit, nothing is lost:
+//! ([`RETRY`]), as many at once as there are units. If a waiter that was told dies, or finds no unit, nothing is lost:
 //! recovery looks again, and the waiter that finds none waits on in its old place.
 //!
 //! `up` never waits: a compare-and-swap fails only because another succeeded. It keeps no record, so a
@@ -84,7 +84,7 @@
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
 use crate::wait::{
-    Candidate, Grant, NUDGE, NUMBER, State, bury, change_granted_of, foremost, grant, next, tell, ticket_of,
+    Candidate, Grant, NUMBER, RETRY, State, change_granted_of, foremost, grant, next, notify_dead, tell, ticket_of,
     tried_and_next, waits_on, wake_elsewhere, wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, Object};
@@ -115,8 +115,8 @@ fn seq_bits() -> u64 {
 /// Set: the explored numbers are as wide as in a shipped build.
 #[cfg(feature = "sim")]
 pub(crate) static WIDE: std::sync::OnceLock<()> = std::sync::OnceLock::new();
-// A grant has its seq in the field where other grants say NUDGE.
-const _: () = assert!(u64::MAX / SEQ < NUDGE as u64);
+// A grant has its seq in the field where other grants say RETRY.
+const _: () = assert!(u64::MAX / SEQ < RETRY as u64);
 
 /// The word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -312,7 +312,7 @@ fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
         if head != place.head {
             if head == place.head.dead() {
                 // The thread that found it broken may have died before it had told all waiters.
-                bury(map, place.index, head);
+                notify_dead(map, place.index, head);
             }
             return Err(Refused::Dead(0));
         }
@@ -472,7 +472,7 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
         match next {
             _ if trying >= count => return,
             None => return wake_elsewhere(map, object),
-            Some(next) => _ = tell(map, next.member, next.state, object, NUDGE),
+            Some(next) => _ = tell(map, next.member, next.state, object, RETRY),
         }
     }
 }
@@ -590,7 +590,7 @@ pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State, who
 pub(crate) fn hand_back(map: &Map, object: u32, member: u32) -> bool {
     // SeqCst: our own word, which only a thread that takes the unit back still changes.
     let granted = State(word_of(map, member).0.load(Ordering::SeqCst));
-    let is_unit = granted.grant().is_some_and(|g| !g.is_nudge());
+    let is_unit = granted.grant().is_some_and(|g| !g.is_retry());
     if is_unit {
         take_back(map, object, member, granted, None);
     }
@@ -616,11 +616,11 @@ fn break_off(map: &Map, object: u32) {
     if !head.is_live(Kind::Semaphore) || bad.is_whole(map) {
         return;
     }
-    // SeqCst: before the look at the bits in `bury`; pairs with the waiter's second look. A failure: another thread
+    // SeqCst: before the look at the bits in `notify_dead`; pairs with the waiter's second look. A failure: another thread
     // did it.
     if o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
         step!("object dead, waiters not yet told");
-        bury(map, object, head.dead());
+        notify_dead(map, object, head.dead());
     }
 }
 
@@ -661,7 +661,7 @@ pub(crate) fn make_part(
 
 /// What a grant gave, while the wait word still says GRANTED.
 pub(crate) fn collect(grant: Grant) -> Collected {
-    if grant.is_nudge() { Collected::Nudged } else { Collected::Taken(Taken::UNIT) }
+    if grant.is_retry() { Collected::Nudged } else { Collected::Taken(Taken::UNIT) }
 }
 
 /// Whether a waiting member is dead, and may have been granted a unit.
@@ -685,7 +685,7 @@ pub(crate) fn all(map: &Map, object: u32) -> u32 {
     let of = |member: u32| {
         // SeqCst: for onlookers.
         let state = State(word_of(map, member).0.load(Ordering::SeqCst));
-        state.grant().filter(|g| !g.dead && !g.returned && !g.is_nudge() && g.of(map, object))
+        state.grant().filter(|g| !g.dead && !g.returned && !g.is_retry() && g.of(map, object))
     };
     let granted = (0..map.members_used()).filter(|m| of(*m).is_some()).count() as u32;
     let way = match (seen.under_way(), seen.0 & BACK != 0) {

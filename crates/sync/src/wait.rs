@@ -21,11 +21,11 @@
 //! | 32-51 | which object | the granter |
 //! | 32-63 | unless GRANTED: the high bits of the number, also in `Member::era` | the member |
 //!
-//! *Which* is a pool's permit, or a semaphore's number of the grant; [`NUDGE`] or [`STIR`] from objects whose waiters may be overtaken
+//! *Which* is a pool's permit, or a semaphore's number of the grant; [`RETRY`] or [`AFTER_DEATH`] from objects whose waiters may be overtaken
 //! (nothing was granted, try again); [`MET`] from a tube without slots, whose other end will hand over or take a message; 0 from a condition
-//! variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. No object's word records a nudge or a notification. Therefore such a
-//! grant carries the bit [`WOKEN`] once its waiter needs no wake any more: if a granter stops before the wake, the next thread that looks
-//! makes up for it, and none wakes the waiter twice.
+//! variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. No object's word records a retry or a
+//! notification. Such a grant therefore says itself whether its waiter still needs a wake: it does until the grant has the bit [`WOKEN`].
+//! If a granter stops before the wake, the next thread that looks repeats the wake and sets the bit, and none wakes the waiter twice.
 //!
 //! ```text
 //!                     cancel: compare-and-swap by the member
@@ -102,7 +102,7 @@ pub(crate) use queue::{
     Candidate, candidate, each, foremost, is_no_others, is_still, next, queue, tried_and_next, waits_on, wake_elsewhere,
 };
 pub(crate) use rest::rest;
-pub(crate) use state::{Grant, MET, NUDGE, STIR, State, TOO_MANY};
+pub(crate) use state::{AFTER_DEATH, Grant, MET, RETRY, State, TOO_MANY};
 
 use crate::bias::Holds;
 use crate::interrupt::Interrupt;
@@ -301,7 +301,7 @@ pub(crate) fn lately() -> Lately {
 /// Wakes a member that was seen granted, by any object, if its granter may have been stopped before the wake.
 pub(crate) fn make_up(map: &Map, member: u32, seen: State) {
     match seen.grant() {
-        Some(g) if [NUDGE, STIR, MET].into_iter().any(|told| g.says(told)) => wake_told(map, member, seen),
+        Some(g) if [RETRY, AFTER_DEATH, MET].into_iter().any(|told| g.says(told)) => wake_told(map, member, seen),
         _ => wake_granted(map, member),
     }
 }
@@ -331,8 +331,8 @@ pub(crate) fn still_waits(map: &Map, member: u32) -> bool {
 }
 
 /// Tells all waiters of a dead object that it is dead, as long as its head is this. Idempotent.
-pub(crate) fn bury(map: &Map, object: u32, head: Head) {
-    if !kinds::bury(map, object, head) {
+pub(crate) fn notify_dead(map: &Map, object: u32, head: Head) {
+    if !kinds::notify_dead(map, object, head) {
         return;
     }
     each(map, object, |c| {
@@ -575,7 +575,7 @@ fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
         let (map, me) = (arm.map(), who.party(arm.map()));
         if arm.look(me) {
             // A failure: it was decided already.
-            tell(map, me.member, State::new(WAITING, begun.number), arm.place().index, STIR);
+            tell(map, me.member, State::new(WAITING, begun.number), arm.place().index, AFTER_DEATH);
             break;
         }
     }

@@ -257,7 +257,7 @@ fn owner(world: &World) {
     let me: std::rc::Rc<Cell<Option<Actor>>> = std::rc::Rc::default();
     let (seat, hands) = (me.clone(), me);
     let began = world.share(AtomicU32::new(0));
-    p.daemon("custodian", move || {
+    p.daemon("process_member", move || {
         seat.set(Some(Actor::join_for_process(scene.map, "owner").expect("a slot")));
         began.store(1, SeqCst);
         futex::wake(&began, 1, Scope::Private);

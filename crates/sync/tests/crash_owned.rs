@@ -310,8 +310,8 @@ fn two_posts_by_one_process_give_two_units() {
     searched_in(6_000, "owned_twice", twice, &["posted", "a served", "b served"]);
 }
 
-/// A process whose custodian is a thread of its own, which dies before or after the one that is inside; its number goes to another.
-fn custodian(world: &World) {
+/// A process whose process_member is a thread of its own, which dies before or after the one that is inside; its number goes to another.
+fn process_member(world: &World) {
     let (stage, s) = Owned::new(world, 12);
     let map = stage.map;
     let p = world.prepare("process");
@@ -320,7 +320,7 @@ fn custodian(world: &World) {
     let began = world.share(AtomicU32::new(0));
     let pid = p.pid();
     p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
-    p.daemon("custodian", move || {
+    p.daemon("process_member", move || {
         seat.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
         began.store(1, SeqCst);
         futex::wake(&began, 1, Scope::Private);
@@ -358,7 +358,7 @@ fn custodian(world: &World) {
 
 #[test]
 fn a_process_has_it_and_not_its_threads() {
-    searched_in(6_000, "owned_custodian", custodian, &["done", "locker done"]);
+    searched_in(6_000, "owned_custodian", process_member, &["done", "locker done"]);
 }
 
 /// The semaphore is removed under a waiter and a poster, and made anew in the same two slots.

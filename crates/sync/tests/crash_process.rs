@@ -1,4 +1,4 @@
-//! Permits of a whole process: its custodian's word is marked while another of its threads may still be at work, and its number goes to another
+//! Permits of a whole process: its process_member's word is marked while another of its threads may still be at work, and its number goes to another
 //! process when it is gone.
 
 mod crash;
@@ -10,7 +10,7 @@ use chappe_plat::futex::{self, Scope};
 use chappe_sync::model::{self, Actor, PoolAt};
 use crash::Stage;
 
-/// A process with a custodian, whose other thread takes a permit of the pool, works, gives it back, and ends.
+/// A process with a process_member, whose other thread takes a permit of the pool, works, gives it back, and ends.
 fn owner(world: &World, stage: &Stage, name: &'static str, p: Process, pool: PoolAt, done: &'static str) {
     let (stage, map) = (*stage, stage.map);
     let me: std::rc::Rc<std::cell::Cell<Option<Actor>>> = std::rc::Rc::default();
@@ -20,7 +20,7 @@ fn owner(world: &World, stage: &Stage, name: &'static str, p: Process, pool: Poo
     p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
     let pid = p.pid();
     let inside = stage.inside;
-    p.daemon("custodian", move || {
+    p.daemon("process_member", move || {
         seat.set(Some(Actor::join_for_process(map, name).expect("a slot")));
         began.store(1, SeqCst);
         futex::wake(&began, 1, Scope::Private);
@@ -202,7 +202,7 @@ fn seen_free(world: &World) {
     let me: std::rc::Rc<std::cell::Cell<Option<Actor>>> = std::rc::Rc::default();
     let (seat, hands) = (me.clone(), me);
     let ended = world.share(AtomicU32::new(0));
-    p.thread("custodian", move || {
+    p.thread("process_member", move || {
         seat.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
         ended.store(1, SeqCst);
         futex::wake(&ended, 1, Scope::Private);

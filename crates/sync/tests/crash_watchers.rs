@@ -150,7 +150,7 @@ fn kin(world: &World) {
     let began = world.share(AtomicU32::new(0));
     let p = world.prepare("owner").in_namespace(HERE, 1).immortal();
     p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
-    p.daemon("custodian", move || {
+    p.daemon("process_member", move || {
         let me = Actor::join_for_process(map, "owner").expect("a slot");
         assert_eq!(me.member(), 1, "the slot whose byte the child has");
         _ = me.try_acquire(pool).expect("it is free");

@@ -89,15 +89,15 @@ impl Map {
         self.cover.load(Ordering::Acquire) == incarnation
     }
     /// Stores which member represents this process, for threads that may neither block nor allocate. 0 at first.
-    pub fn keep_custodian(&self, custodian: u64) {
+    pub fn keep_process_member(&self, process_member: u64) {
         // Release: the member is one.
-        self.custodian.store(custodian, Ordering::Release);
+        self.process_member.store(process_member, Ordering::Release);
     }
-    /// The custodian stored last, by this process or by the one from which it was forked.
+    /// The process_member stored last, by this process or by the one from which it was forked.
     #[inline(always)]
-    pub fn custodian(&self) -> u64 {
-        // Acquire: as in `keep_custodian`.
-        self.custodian.load(Ordering::Acquire)
+    pub fn process_member(&self) -> u64 {
+        // Acquire: as in `keep_process_member`.
+        self.process_member.load(Ordering::Acquire)
     }
     pub(crate) fn keep_presence(&self, kept: i32) {
         let mine = u64::from(process::incarnation() as u32) << 32;

@@ -136,9 +136,9 @@ pub fn measure(rounds: u32) -> Vec<Aim> {
         let processes = Course { sides: Sides::Processes, ..threads };
         let cases = vec![
             Case::new("a cache line there and back", move || flag(processes)),
-            units("semaphore, threads", threads, &private.strong, Role::Application),
-            units("semaphore, processes", processes, &named.strong, Role::Application),
-            turn("mutex and condition variable, threads", threads, &private.ours, Role::Application),
+            units("semaphore, threads", threads, &private.strong, Role::Spin),
+            units("semaphore, processes", processes, &named.strong, Role::Spin),
+            turn("mutex and condition variable, threads", threads, &private.ours, Role::Spin),
             units("semaphore, threads, adaptive", threads, &private.strong, Role::TimeSharing),
             units("semaphore, processes, adaptive", processes, &named.strong, Role::TimeSharing),
             turn("mutex and condition variable, adaptive", threads, &private.ours, Role::TimeSharing),

@@ -162,7 +162,7 @@ fn throughput<const N: usize>(rounds: u32, count: u32) {
     cases.push(flows("iceoryx2, polling", &topic, N, count));
     for (kind, tube) in &tubes {
         for (how, moved) in MOVED {
-            let way = Way { tube, moved, role: Role::Application };
+            let way = Way { tube, moved, role: Role::Spin };
             cases.push(Case::new(called(kind, how, "spinning"), move || flow(&way, N, count)));
         }
         let way = Way { tube, moved: Moved::Copied, role: Role::TimeSharing };

@@ -93,7 +93,7 @@ impl Waiting {
     /// The role of a thread that waits so.
     pub fn role(self) -> Role {
         match self {
-            Waiting::Spinning => Role::Application,
+            Waiting::Spinning => Role::Spin,
             Waiting::Asleep => Role::Sleeper,
         }
     }

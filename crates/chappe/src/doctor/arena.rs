@@ -178,7 +178,7 @@ fn orphans(arena: Arena) -> Vec<Finding> {
     let mut found = Vec::new();
     for info in Pool::list(arena) {
         let Ok(pool) = Pool::in_arena(arena, &info.name) else { continue };
-        let settled = std::thread::scope(|s| s.spawn(|| pool.settle()).join()).unwrap_or(0);
+        let settled = std::thread::scope(|s| s.spawn(|| pool.reclaim()).join()).unwrap_or(0);
         if settled > 0 {
             let what = format!("pool `{}` had {settled} permit(s) kept by jobs that have ended", pool.name());
             found.push(Finding::new("ended-job", what).done("they were given back"));

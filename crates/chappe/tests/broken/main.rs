@@ -79,7 +79,7 @@ fn see(arena: Arena) {
         if let ObjectState::Pool(_) = object.state
             && let Ok(pool) = Pool::in_arena(arena, &object.name)
         {
-            let _ = (pool.settle(), pool.holders(), pool.waiters());
+            let _ = (pool.reclaim(), pool.holders(), pool.waiters());
         }
     }
 }

@@ -62,7 +62,7 @@ int chappe_interrupt_is_raised(const struct chappe_interrupt *interrupt);
  * As chappe_semaphore_down_timeout (ns may be CHAPPE_FOREVER), but a handled signal ends the wait, and so does
  * chappe_interrupt_raise. interrupt may be NULL: then only a signal does. A wake-up that is there is consumed, raised or not. A
  * signal that is handled just before the wait sleeps does not end it: who must not miss it has another thread raise an
- * interrupt. It is all the same under SA_RESTART. Under CHAPPE_APPLICATION, where a wait does not sleep, no signal ends it, and a raised
+ * interrupt. It is all the same under SA_RESTART. Under CHAPPE_SPIN, where a wait does not sleep, no signal ends it, and a raised
  * interrupt does.
  *
  * Errors: -EINTR; -ETIMEDOUT; -EBUSY if another thread waits with this interrupt; else as chappe_semaphore_down_timeout.

@@ -168,7 +168,7 @@ int chappe_pool_force_release(struct chappe_pool *pool,
  *
  * Errors: -EBADF.
  */
-int64_t chappe_pool_settle(struct chappe_pool *pool);
+int64_t chappe_pool_reclaim(struct chappe_pool *pool);
 
 /**
  * Takes a permit; waits for one, in the order of arrival. A handled signal does not end the wait.

@@ -37,7 +37,7 @@ extern "C" {
 /**
  * A role: has a core of its own, spins and never sleeps. Waiting makes no system call.
  */
-#define CHAPPE_APPLICATION 1
+#define CHAPPE_SPIN 1
 
 /**
  * A role: sleeps at once.
@@ -81,7 +81,7 @@ int64_t chappe_now(void);
 int chappe_set_label(const char *label);
 
 /**
- * How the calling thread spends its time before it sleeps: CHAPPE_TIME_SHARING (as every thread at first), CHAPPE_APPLICATION or
+ * How the calling thread spends its time before it sleeps: CHAPPE_TIME_SHARING (as every thread at first), CHAPPE_SPIN or
  * CHAPPE_SLEEPER.
  *
  * Errors: -EINVAL for another number.

@@ -41,7 +41,7 @@ static void alone(void)
     OK(chappe_pool_acquire_deadline(pool, &one, CHAPPE_FOREVER));
     OK(chappe_permit_release(&one));
     IS(chappe_pool_available(pool), 2);
-    IS(chappe_pool_settle(pool), 0);
+    IS(chappe_pool_reclaim(pool), 0);
     OK(chappe_pool_close(pool));
     FAILS(chappe_pool_acquire(pool, &one), EBADF);
     FAILS(chappe_pool_private(0, &pool), EINVAL);
@@ -275,7 +275,7 @@ static void leased_apart(void)
     FAILS(chappe_permit_release_many(all, 4), EINVAL);
     IS(chappe_pool_available(three), 2);
     OK(close(files[1]));
-    EVENTUALLY(chappe_pool_settle(three) >= 0 && chappe_pool_available(three) == 3);
+    EVENTUALLY(chappe_pool_reclaim(three) >= 0 && chappe_pool_available(three) == 3);
     OK(chappe_pool_close(three));
     OK(chappe_pool_remove("apart", 0));
 }
@@ -329,7 +329,7 @@ static void leased_together(void)
     OK(chappe_permit_release_many(all, 3));
     IS(chappe_pool_available(three), 0);
     ended_by_kill(pid);
-    EVENTUALLY(chappe_pool_settle(three) >= 0 && chappe_pool_available(three) == 3);
+    EVENTUALLY(chappe_pool_reclaim(three) >= 0 && chappe_pool_available(three) == 3);
     FAILS(chappe_permit_lease_many(all, 3, mark, sizeof mark), EINVAL);
     OK(chappe_permit_release(&all[3]));
     OK(chappe_pool_close(three));

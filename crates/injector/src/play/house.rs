@@ -1,6 +1,6 @@
 //! An arena after everything: what is listed is what should be, and every slot of it can be used.
 
-use chappe::owned::OwnedSemaphore;
+use chappe::owned::RobustSemaphore;
 use chappe::tube::named::Tube;
 use chappe::{Arena, Condvar, Mutex, ObjectError, ObjectState, Pool, Semaphore};
 
@@ -76,7 +76,7 @@ impl World<'_> {
         }
         for object in &handle.objects() {
             if matches!(object.state, ObjectState::Owned { .. }) {
-                let found = OwnedSemaphore::in_arena(&handle, &object.name);
+                let found = RobustSemaphore::in_arena(&handle, &object.name);
                 fine("removing an owned semaphore", found.and_then(|it| it.remove(false)))?;
                 continue;
             }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use chappe::owned::OwnedSemaphore;
+use chappe::owned::RobustSemaphore;
 use chappe::{DownError, Interrupt, interruptible};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
@@ -131,7 +131,7 @@ impl Operation for OwnedSignalled {
         true
     }
     fn build(&self, w: &mut World) -> Verdict {
-        let it: OwnedSemaphore = owned::build(w)?;
+        let it: RobustSemaphore = owned::build(w)?;
         owned::hold(w, it)
     }
     fn perform(&self, w: &World) {

@@ -327,7 +327,7 @@ impl World<'_> {
     pub fn fetch_slowly(&self, tube: &str) -> Result<Found, (Fault, String)> {
         self.receive_from(tube)?;
         let end = self.desk.into[number(tube)].borrow();
-        match end.as_ref().expect("just attached").recv_marked() {
+        match end.as_ref().expect("just attached").recv_redelivered() {
             Ok((it, again)) => Ok(Found::Letter(self.receive(tube, &it, Some(again))?)),
             Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => {
                 self.has_gone().map(|()| Found::Ended)

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::SeqCst;
 
-use chappe::{Arena, Mutex, Semaphore, Spot};
+use chappe::{Arena, Mutex, ObjectId, Semaphore};
 use chappe_ffi as _;
 
 use super::Scene::{Alone, Stopped, StoppedWaiter, Waiters};
@@ -94,7 +94,7 @@ impl Place {
         Ok(())
     }
 
-    fn build_sem(self, w: &mut World, which: usize, value: u32) -> Result<Spot, (Fault, String)> {
+    fn build_sem(self, w: &mut World, which: usize, value: u32) -> Result<ObjectId, (Fault, String)> {
         // SAFETY: memory for a `Sem` that all here share.
         unsafe { chappe_nix_initsem(self.sem(w, which), value as c_int) };
         w.note_given(NAMES[which], value);
@@ -102,15 +102,15 @@ impl Place {
     }
 
     /// What the `Sem` says: where its semaphore lies.
-    fn says(self, w: &World, which: usize) -> Result<Spot, (Fault, String)> {
+    fn says(self, w: &World, which: usize) -> Result<ObjectId, (Fault, String)> {
         // SAFETY: it is there, and no process writes to it meanwhile.
         let [seal, arena, slot, _] = unsafe { self.sem(w, which).read_volatile() };
-        let spot = Spot { arena, object: slot as u32, generation: (slot >> 32) as u32 };
+        let spot = ObjectId { arena, object: slot as u32, generation: (slot >> 32) as u32 };
         if seal == 0 { fault(Fault::Torn, "the semaphore is not there") } else { Ok(spot) }
     }
 }
 
-fn semaphore(spot: Spot) -> Result<Semaphore, (Fault, String)> {
+fn semaphore(spot: ObjectId) -> Result<Semaphore, (Fault, String)> {
     fine("the semaphore at its spot", Semaphore::at(spot))
 }
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use chappe::owned::{self, OwnedSemaphore};
+use chappe::owned::{self, RobustSemaphore};
 use chappe::{Arena, DownError, ObjectError, UpError};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
@@ -43,12 +43,12 @@ fn arena() -> Result<Arena, (Fault, String)> {
     fine("opening the arena", Arena::open("default"))
 }
 
-fn find() -> Result<OwnedSemaphore, (Fault, String)> {
-    fine("finding it", OwnedSemaphore::in_arena(&arena()?, NAME))
+fn find() -> Result<RobustSemaphore, (Fault, String)> {
+    fine("finding it", RobustSemaphore::in_arena(&arena()?, NAME))
 }
 
 /// The victim's, which has joined the arena as a process: it leaves all as it is.
-pub fn warm(w: &World) -> OwnedSemaphore {
+pub fn warm(w: &World) -> RobustSemaphore {
     w.warm("p");
     let it = find().expect("the keeper has made it");
     it.prepare_to_wait().expect("there is room for the victim");
@@ -56,7 +56,7 @@ pub fn warm(w: &World) -> OwnedSemaphore {
 }
 
 /// The same, and the victim holds it: the waiters of the scene have come.
-fn warm_holding(w: &World) -> OwnedSemaphore {
+fn warm_holding(w: &World) -> RobustSemaphore {
     let it = warm(w);
     it.try_wait().expect("it is free");
     w.holding_while(|| it.waiters().len());
@@ -70,7 +70,7 @@ pub fn pass(w: &World) -> Verdict {
     pass_through(w, it, got)
 }
 
-fn pass_through(w: &World, it: OwnedSemaphore, got: Result<(), DownError>) -> Verdict {
+fn pass_through(w: &World, it: RobustSemaphore, got: Result<(), DownError>) -> Verdict {
     fine("waiting for it", got)?;
     w.note_taken(NAME);
     let inside = w.stage().word(INSIDE);
@@ -84,12 +84,12 @@ fn pass_through(w: &World, it: OwnedSemaphore, got: Result<(), DownError>) -> Ve
 }
 
 /// A survivor posts: what it holds, or one more.
-fn give(w: &World, it: OwnedSemaphore) -> Verdict {
+fn give(w: &World, it: RobustSemaphore) -> Verdict {
     w.note_given(NAME, 1);
     fine("posting", it.post())
 }
 
-fn victim_has(w: &World, it: &OwnedSemaphore) -> bool {
+fn victim_has(w: &World, it: &RobustSemaphore) -> bool {
     // SeqCst: stored before the victim began.
     let victim = w.stage().word(VICTIM).load(SeqCst);
     it.holder().is_some_and(|who| u64::from(who.pid) == victim)
@@ -126,9 +126,9 @@ fn waiter_gets_it(w: &mut World) -> Verdict {
 }
 
 /// Makes it, beside pool `p`.
-pub fn build(w: &mut World) -> Result<OwnedSemaphore, (Fault, String)> {
+pub fn build(w: &mut World) -> Result<RobustSemaphore, (Fault, String)> {
     w.make("p", 1)?;
-    let it = fine("making it", OwnedSemaphore::create_in(&arena()?, Some(NAME)))?;
+    let it = fine("making it", RobustSemaphore::create_in(&arena()?, Some(NAME)))?;
     w.note_given(NAME, 1);
     w.count_waiters_of(NAME);
     Ok(it)
@@ -140,7 +140,7 @@ fn build_held(w: &mut World) -> Verdict {
     if w.scene().waits() { hold(w, it) } else { Ok(()) }
 }
 
-pub fn hold(w: &mut World, it: OwnedSemaphore) -> Verdict {
+pub fn hold(w: &mut World, it: RobustSemaphore) -> Verdict {
     fine("taking a free one", it.try_wait())?;
     w.note_taken(NAME);
     let (stage, scene) = (*w.stage(), w.scene());
@@ -552,7 +552,7 @@ impl Operation for Recover {
     }
 }
 
-fn none_comes_back(it: OwnedSemaphore) -> Verdict {
+fn none_comes_back(it: RobustSemaphore) -> Verdict {
     match it.try_wait() {
         Err(DownError::WouldBlock) if !it.is_owned() => Ok(()),
         other => fault(Fault::Doubled, format!("who had it ended in good order, and {other:?} of {it:?}")),
@@ -578,7 +578,7 @@ impl Operation for Create {
         w.warm("p");
         let arena = Arena::open("default").expect("it is there");
         w.stage().begin();
-        let made = OwnedSemaphore::create_in(&arena, Some(NAME));
+        let made = RobustSemaphore::create_in(&arena, Some(NAME));
         w.stage().end(made.is_ok());
     }
     fn meet(&self, w: &World) -> Verdict {
@@ -586,22 +586,22 @@ impl Operation for Create {
         pass(w)
     }
     fn check(&self, w: &mut World) -> Verdict {
-        if !w.has_made(OwnedSemaphore::in_arena(&arena()?, NAME))? {
-            fine("making it anew", OwnedSemaphore::create_in(&arena()?, Some(NAME)))?;
+        if !w.has_made(RobustSemaphore::in_arena(&arena()?, NAME))? {
+            fine("making it anew", RobustSemaphore::create_in(&arena()?, Some(NAME)))?;
         }
         w.note_given(NAME, 1);
         check_lock(w)
     }
 }
 
-fn make_if_need_be() -> Result<OwnedSemaphore, (Fault, String)> {
+fn make_if_need_be() -> Result<RobustSemaphore, (Fault, String)> {
     let arena = fine("opening the arena", Arena::open_or_create("default", &OPTIONS))?;
     loop {
-        match OwnedSemaphore::create_in(&arena, Some(NAME)) {
+        match RobustSemaphore::create_in(&arena, Some(NAME)) {
             Err(ObjectError::Exists { .. }) => {}
             made => return fine("making it again", made),
         }
-        match OwnedSemaphore::in_arena(&arena, NAME) {
+        match RobustSemaphore::in_arena(&arena, NAME) {
             Err(ObjectError::Unknown { .. }) => {}
             found => return fine("finding it", found),
         }
@@ -624,7 +624,7 @@ impl Operation for Remove {
     fn build(&self, w: &mut World) -> Verdict {
         // First, so that its slots are not the last that were taken.
         let arena = fine("making the arena", Arena::open_or_create("default", &OPTIONS))?;
-        let it = fine("making it", OwnedSemaphore::create_in(&arena, Some(NAME)))?;
+        let it = fine("making it", RobustSemaphore::create_in(&arena, Some(NAME)))?;
         w.make("p", 1)?;
         w.count_waiters_of(NAME);
         if w.scene().waits() { fine("taking it", it.try_wait()) } else { Ok(()) }
@@ -650,7 +650,7 @@ impl Operation for Remove {
         }
     }
     fn bereaved(&self, w: &mut World) -> Verdict {
-        let found = OwnedSemaphore::in_arena(&arena()?, NAME);
+        let found = RobustSemaphore::in_arena(&arena()?, NAME);
         let there = found.as_ref().ok().copied();
         if w.has_removed(found)? || w.scene() != Waiters {
             return Ok(());

@@ -86,7 +86,7 @@ impl Operation for Settle {
         // The permit has no holder from now on, and its job's until it is looked for.
         Arena::open("default").expect("it is there").map().recover_dead();
         w.stage().begin();
-        pool.settle();
+        pool.reclaim();
         w.stage().end(true);
     }
 }

@@ -340,7 +340,7 @@ impl<'a> Life<'a> {
 
     fn copy(&self, into: &Receiver<Letter>, which: usize) -> Result<(), NotReceived> {
         self.here().copies.store(1, SeqCst);
-        let got = into.recv_marked().map(|(it, again)| {
+        let got = into.recv_redelivered().map(|(it, again)| {
             self.board.receive(Some(self.place), &it, which, Some(again));
         });
         self.here().copies.store(0, SeqCst);

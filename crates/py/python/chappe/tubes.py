@@ -280,9 +280,9 @@ class Tube(_Receiving, _chappe.Tube):
         """
         return self._decode("recv", super().recv(timeout, where, params))
 
-    def recv_marked(self, timeout=None, *, where=None, **params):
+    def recv_redelivered(self, timeout=None, *, where=None, **params):
         """As `recv`, with whether a receiver died that had it before."""
-        data, again = super().recv_marked(timeout, where, params)
+        data, again = super().recv_redelivered(timeout, where, params)
         return self._decode("recv", data), again
 
     def try_recv(self, *, where=None, **params):

@@ -216,7 +216,7 @@ class Wanted(Case):
         self.assertEqual(len(tube), 5)
         self.assertEqual(price(tube.recv()), 5)
         self.assertEqual(price(tube.recv(where="price > $min && qty < 1000", min=6)), 7)
-        data, again = tube.recv_marked(where="qty == 90")
+        data, again = tube.recv_redelivered(where="qty == 90")
         self.assertEqual((price(data), again), (9, False))
         for n in range(3):
             tube.send(record(n))

@@ -461,7 +461,7 @@ class Tubes(Case):
         tube.send(b"once")
         with self.assertRaises(ZeroDivisionError), tube.borrow():
             raise ZeroDivisionError
-        self.assertEqual(tube.recv_marked(), (b"once", True))
+        self.assertEqual(tube.recv_redelivered(), (b"once", True))
 
     def test_a_record_whose_borrower_was_killed_comes_again(self):
         tube = chappe.Tube(size=16)

@@ -23,7 +23,7 @@ use chappe_plat::atomic::Ordering;
 pub(super) trait Bare: Sync {
     fn recover(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) {}
 
-    fn bury(&self, _map: &Map, _object: u32, _head: Head) {}
+    fn notify_dead(&self, _map: &Map, _object: u32, _head: Head) {}
 
     #[cfg(not(feature = "sim"))]
     fn is_held(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
@@ -51,8 +51,8 @@ impl<B: Bare> Protocol for Bodied<B> {
         body::clear(map, object, head, member);
     }
 
-    fn bury(&self, map: &Map, object: u32, head: Head) {
-        self.0.bury(map, object, head);
+    fn notify_dead(&self, map: &Map, object: u32, head: Head) {
+        self.0.notify_dead(map, object, head);
     }
 
     fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {
@@ -199,8 +199,8 @@ impl Bare for Monitors {
         monitor::recover(map, object, head, member, generation);
     }
 
-    fn bury(&self, map: &Map, object: u32, head: Head) {
-        monitor::bury(map, object, head);
+    fn notify_dead(&self, map: &Map, object: u32, head: Head) {
+        monitor::notify_dead(map, object, head);
     }
 
     #[cfg(not(feature = "sim"))]

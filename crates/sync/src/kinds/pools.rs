@@ -130,6 +130,6 @@ impl Protocol for Pools {
             return Ok(crate::Pool::remove(name, force)?);
         }
         let arena = crate::Arena::open(map.name())?;
-        Ok(owned::OwnedSemaphore::in_arena(&arena, &map.name_of(map.object(place.index)))?.remove(force)?)
+        Ok(owned::RobustSemaphore::in_arena(&arena, &map.name_of(map.object(place.index)))?.remove(force)?)
     }
 }

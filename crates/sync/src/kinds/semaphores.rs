@@ -38,7 +38,7 @@ impl Protocol for Semaphores {
         units::take_back(map, object, member, state, whose);
     }
 
-    fn bury(&self, map: &Map, object: u32, _head: Head) {
+    fn notify_dead(&self, map: &Map, object: u32, _head: Head) {
         units::settle(map, object);
     }
 

@@ -28,7 +28,7 @@ use chappe_plat::atomic::Ordering;
 pub(super) struct Ends;
 
 impl Protocol for Ends {
-    // Only a private tube's users know what there is for its waiters: see `stir`.
+    // Only a private tube's users know what there is for its waiters: see `wake_after_death`.
     fn drain(&self, map: &Map, object: u32, head: Head) {
         named::drain_end(map, object, head);
     }

@@ -2,7 +2,7 @@
 //! before anything came.
 
 use super::{Actor, SemaphoreAt};
-use crate::claim::{Aim, Operation, Wish, wait_for};
+use crate::claim::{Mode, Operation, WaitSpec, wait_for};
 use crate::wait::{Begun, Terms, arrive, begin, end};
 use std::cell::Cell;
 
@@ -27,7 +27,7 @@ impl Actor {
         }
         let budget = Cell::new(0);
         let patience = self.patience(&budget);
-        let wish = Wish { aim: Aim::Look, ..Wish::to_take(deadline, &patience) };
+        let wish = WaitSpec { aim: Mode::Look, ..WaitSpec::to_take(deadline, &patience) };
         wait_for(&self.who, &[&semaphore], wish).is_ok()
     }
 

@@ -2,7 +2,7 @@
 
 use super::named::Came;
 use super::{Actor, SemaphoreAt};
-use crate::claim::{Aim, Operation, Wish, wait_for};
+use crate::claim::{Mode, Operation, WaitSpec, wait_for};
 use crate::lull::look;
 use crate::order::Order;
 use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by};
@@ -220,12 +220,12 @@ impl Actor {
     /// Takes a message that a subscription wants, or a unit; or only looks whether there is one. Sleeps at once if there is none.
     pub fn picks(&self, heard: &HeardAt, semaphore: SemaphoreAt, looks: bool) -> Picked {
         let (arms, who): ([&dyn Operation; 2], _) = ([&heard.heard, &semaphore], self.only());
-        let aim = if looks { Aim::Look } else { Aim::Take };
+        let aim = if looks { Mode::Look } else { Mode::Take };
         let found = look(&arms, &who, Order::new(2, true), aim).expect("both are there");
         let found = found.unwrap_or_else(|| {
             let budget = Cell::new(0);
             let patience = sleeper(&budget);
-            let wish = Wish { aim, ..Wish::to_take(None, &patience) };
+            let wish = WaitSpec { aim, ..WaitSpec::to_take(None, &patience) };
             wait_for(&who, &arms, wish).expect("both are there")
         });
         match found.0 {
@@ -259,7 +259,7 @@ impl Actor {
                 Err(why) => return why.into(),
             }
             let ear = Ear { cast: tube.0, who };
-            if let Err(why) = wait_for(&self.only(), &[&ear], Wish::to_take(deadline, &sleeper(&budget))) {
+            if let Err(why) = wait_for(&self.only(), &[&ear], WaitSpec::to_take(deadline, &sleeper(&budget))) {
                 return match why {
                     crate::claim::Refused::Dead(_) => Came::Dead,
                     _ => Came::Nothing,

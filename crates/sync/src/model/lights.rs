@@ -4,13 +4,13 @@
 
 use super::tubes::{Got, TubeAt, got, received};
 use crate::bias::Holds;
-use crate::claim::{Aim, Operation, Refused, Taken};
+use crate::claim::{Mode, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
 use crate::tube::body::{In, Out, met_by};
 use crate::tube::direct;
 use crate::tube::lights::straight::{self, Ended, fits};
 use crate::tube::lights::{Comes, Hope, Node, Side, wait_for};
-use crate::tube::meet::{Outcome, Packet};
+use crate::tube::meet::{Handoff, Outcome};
 use crate::wait::Party;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
@@ -108,16 +108,16 @@ fn wait_for_either(
     me: &'static Record,
     arms: &[&dyn Operation],
     deadline: Option<u64>,
-    packet: &Packet,
+    packet: &Handoff,
 ) -> Result<(usize, Taken), Refused> {
     let packet = packet.address();
-    let mut hope = Hope { aim: Aim::Take, first: 0, deadline, packet, by: None, front: false };
+    let mut hope = Hope { aim: Mode::Take, first: 0, deadline, packet, by: None, front: false };
     if deadline.is_none() && fits(arms) {
         match straight::wait(me, arms, 0, packet) {
             Ended::Met(at) => return Ok((at, met_by(packet))),
             Ended::Told(at) => {
                 let nobody = Party { map: arms[at].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
-                if let Ok(taken) = Aim::Take.attempt(arms[at], &nobody) {
+                if let Ok(taken) = Mode::Take.attempt(arms[at], &nobody) {
                     return Ok((at, taken));
                 }
                 hope.front = true;
@@ -160,7 +160,7 @@ impl TubeAt {
         light::set_current(me);
         let (one, two) = (In(self.tube()), In(other.tube()));
         let arms: [&dyn Operation; 2] = [&one, &two];
-        match wait_for_either(me, &arms, deadline, &Packet::of(me)) {
+        match wait_for_either(me, &arms, deadline, &Handoff::of(me)) {
             Ok((0, taken)) => (0, received(self.tube().recv_taken(taken))),
             Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
             Err(_) => (2, Got::Nothing),
@@ -172,7 +172,7 @@ impl TubeAt {
         light::set_current(me);
         let (one, two) = (Out(self.tube()), In(other.tube()));
         let arms: [&dyn Operation; 2] = [&one, &two];
-        match wait_for_either(me, &arms, None, &Packet::of(me)) {
+        match wait_for_either(me, &arms, None, &Handoff::of(me)) {
             Ok((0, taken)) => (0, got(self.tube().send_taken(taken, message))),
             Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
             Err(_) => (2, Got::Nothing),
@@ -185,7 +185,7 @@ impl TubeAt {
         light::set_current(me);
         let tube = self.tube();
         tube.receivers.admit_lights(false);
-        let packet = Packet::of(me);
+        let packet = Handoff::of(me);
         let mut waited = 0;
         loop {
             let node = Node::direct(me, &packet);

@@ -1,7 +1,7 @@
 //! Tubes between processes, for the explorer: the operations of a thread at their ends, without handles. The thread stands for its process.
 
 use super::{Actor, SemaphoreAt};
-use crate::claim::{Operation, Wish, wait_for};
+use crate::claim::{Operation, WaitSpec, wait_for};
 use crate::record::{Borrowed, Shape, Slot};
 use crate::tube::named::arms::{In, Mapped, Not, Out, borrow_seated, borrowed, commit_seated, give_up, recv_seated};
 use crate::tube::named::arms::{recv_taken, release, reserve_seated, reserved, send_seated, try_recv, try_send};
@@ -263,7 +263,7 @@ impl Actor {
         let patience = sleeper(&budget);
         let (at, taken) = match taken {
             Some(found) => found,
-            None => match wait_for(&self.lone(), &arms, Wish::to_take(None, &patience)) {
+            None => match wait_for(&self.lone(), &arms, WaitSpec::to_take(None, &patience)) {
                 Ok(found) => found,
                 Err(why) => return Not::from(why).into(),
             },

@@ -1,7 +1,7 @@
 //! Readers-writer locks, as members use them under the explorer.
 
 use super::{Actor, Refusal};
-use crate::claim::{Operation, Wish, wait_for};
+use crate::claim::{Operation, WaitSpec, wait_for};
 use crate::rwlock::row;
 use crate::rwlock::word::{self, Entry, Reading, Slots, Writing, held_by};
 use crate::wait::{Parties, Patience};
@@ -55,7 +55,7 @@ impl RwLockAt {
                 let budget = Cell::new(0);
                 let patience =
                     Patience { budget: &budget, forever: false, none: true, interrupt: None, priority: 0, bell: None };
-                wait_for(&who, &[arm], Wish::to_take(deadline, &patience)).map(|(_, taken)| taken)
+                wait_for(&who, &[arm], WaitSpec::to_take(deadline, &patience)).map(|(_, taken)| taken)
             }
             Err(refused) => Err(refused),
         };

@@ -1,12 +1,12 @@
 //! Tubes of threads, for the explorer: the operations of a thread at their ends, without its seat.
 
 use super::{Actor, SemaphoreAt};
-use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Mode, Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::ring::{Line, Ring};
 #[cfg(feature = "loom")]
 use crate::tube::body::Ends;
 use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
-use crate::tube::meet::Packet;
+use crate::tube::meet::Handoff;
 use crate::tube::wait::{Waiter, recv_seated, send_seated};
 use crate::wait::Parties;
 #[cfg(feature = "loom")]
@@ -240,7 +240,7 @@ impl Actor {
 
     /// Completes one of several arms: which, and its outcome.
     pub fn talt(&self, arms: &Arms<'_>, deadline: Option<u64>) -> (usize, Got) {
-        match self.chosen(arms, deadline, Aim::Take) {
+        match self.chosen(arms, deadline, Mode::Take) {
             Ok((at, taken)) => (at, arms.finish(at, taken)),
             Err(_) => (usize::MAX, Got::Nothing),
         }
@@ -248,10 +248,10 @@ impl Actor {
 
     /// Waits until one of several arms can be completed, and completes none.
     pub fn ready(&self, arms: &Arms<'_>, deadline: Option<u64>) -> Got {
-        self.chosen(arms, deadline, Aim::Look).map_or(Got::Nothing, |(at, _)| Got::Ready(at))
+        self.chosen(arms, deadline, Mode::Look).map_or(Got::Nothing, |(at, _)| Got::Ready(at))
     }
 
-    fn chosen(&self, arms: &Arms<'_>, deadline: Option<u64>, aim: Aim) -> Result<(usize, Taken), Refused> {
+    fn chosen(&self, arms: &Arms<'_>, deadline: Option<u64>, aim: Mode) -> Result<(usize, Taken), Refused> {
         let ends: Vec<Box<dyn Operation + '_>> = arms.0.iter().map(End::operation).collect();
         let ends: Vec<&dyn Operation> = ends.iter().map(|end| &**end).collect();
         for (at, end) in ends.iter().enumerate() {
@@ -260,10 +260,10 @@ impl Actor {
             }
         }
         // As a choice's packet: it is in use until the operation is completed, and leaked here if it is not.
-        let packet = Box::into_raw(Box::new(Packet::new(std::ptr::null_mut())));
+        let packet = Box::into_raw(Box::new(Handoff::new(std::ptr::null_mut())));
         let budget = Cell::new(0);
         let patience = self.patience(&budget);
-        let wish = Wish { aim, packet: packet as u64, ..Wish::to_take(deadline, &patience) };
+        let wish = WaitSpec { aim, packet: packet as u64, ..WaitSpec::to_take(deadline, &patience) };
         wait_for(&self.alone(), &ends, wish)
     }
 }
@@ -277,7 +277,7 @@ impl Arms<'_> {
         };
         if taken.position == MET_BY && !matches!(self.0[at], End::Down(_)) {
             // SAFETY: ours, and no thread uses it any more.
-            drop(unsafe { Box::from_raw(taken.word.0 as *mut Packet) });
+            drop(unsafe { Box::from_raw(taken.word.0 as *mut Handoff) });
         }
         done
     }

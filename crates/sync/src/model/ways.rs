@@ -1,12 +1,12 @@
 //! Operations on objects of every kind, for the explorer: given, taken, and chosen among, with a default.
 
 use super::{Actor, HeardAt, NamedAt, PoolAt, SemaphoreAt, TubeAt};
-use crate::claim::{Aim, Collected, Mark, Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Collected, Mark, Mode, Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::lull::{look, lull};
 use crate::order::Order;
 use crate::permit;
 use crate::tube::body::{In, Out};
-use crate::tube::meet::Packet;
+use crate::tube::meet::Handoff;
 use crate::tube::named::arms;
 use crate::wait::{Arm, Grant, Parties, Party, Patience};
 use chappe_arena::{Map, Place};
@@ -198,15 +198,15 @@ impl Actor {
         let arms: Vec<_> = arms.collect();
         let arms: Vec<&dyn Operation> = arms.iter().map(|arm| arm as &dyn Operation).collect();
         let who = self.on_one();
-        let found = match look(&arms, &who, Order::new(arms.len(), true), Aim::Take).expect("they are there") {
+        let found = match look(&arms, &who, Order::new(arms.len(), true), Mode::Take).expect("they are there") {
             Some(found) => Some(found),
-            None if deadline.is_none() => lull(&arms, &who, true, Aim::Take).expect("they are there"),
+            None if deadline.is_none() => lull(&arms, &who, true, Mode::Take).expect("they are there"),
             None => {
                 let budget = Cell::new(0);
                 let patience = sleeper(&budget);
                 // As a choice's; leaked.
-                let packet = Box::into_raw(Box::new(Packet::new(std::ptr::null_mut()))) as u64;
-                let wish = Wish { biased: true, packet, ..Wish::to_take(deadline, &patience) };
+                let packet = Box::into_raw(Box::new(Handoff::new(std::ptr::null_mut()))) as u64;
+                let wish = WaitSpec { biased: true, packet, ..WaitSpec::to_take(deadline, &patience) };
                 match wait_for(&who, &arms, wish) {
                     Ok(found) => Some(found),
                     Err(Refused::TimedOut) => None,

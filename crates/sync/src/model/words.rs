@@ -14,7 +14,7 @@ pub fn state_in_words(value: u64) -> String {
     let state = crate::wait::State(value);
     match state.grant() {
         Some(g) if g.dead => format!("granted an error in wait {}", state.wait()),
-        Some(g) if g.is_nudge() => format!("told to try object {} again in wait {}", g.object, state.wait()),
+        Some(g) if g.is_retry() => format!("told to try object {} again in wait {}", g.object, state.wait()),
         Some(g) if g.returned => {
             format!("granted {} of object {}, gone back, wait {}", g.permit, g.object, state.wait())
         }

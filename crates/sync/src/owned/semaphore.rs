@@ -1,15 +1,15 @@
 //! The owned semaphores that the shim for POSIX programs uses.
 
 use super::{Ending, Pair, is_part, make, sweep};
-use crate::claim::{Operation, Refused, Wish, wait_for};
+use crate::claim::{Operation, Refused, WaitSpec, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, shown, what_is};
 use crate::home::Arena;
 use crate::inspect::{self, Waiter};
+use crate::object_id::{ObjectId, all_met, met};
 use crate::patience::{Until, patience};
 use crate::pool::party;
-use crate::seat::{custodian, is_seated, leave, process_seat, seat, watched};
-use crate::spot::{Spot, all_met, met};
+use crate::seat::{is_seated, leave, process_member, process_seat, seat, watched};
 use crate::units::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
 use chappe_arena::layout::{Head, Kind};
@@ -24,32 +24,32 @@ const KIND: &str = "owned semaphore";
 /// A semaphore that starts at 1 and gets its unit back when the process that holds it dies, until it proves to be no lock.
 ///
 /// It belongs to the process whose thread has taken it: any thread of that process may post. The first post by a process that does
-/// not hold it *demotes* it: from then on it is an ordinary semaphore, and a death returns nothing. [`OwnedSemaphore::demote`] does the
+/// not hold it *demotes* it: from then on it is an ordinary semaphore, and a death returns nothing. [`RobustSemaphore::demote`] does the
 /// same; so does the end of a process that has called [`ending`], for every one that it still holds. A forked child holds nothing of its
 /// parent's.
 ///
 /// Waiters are served by [`Priority`](crate::Priority), and in the order of arrival among equals. Only in named arenas. It takes the room of
 /// two objects: 256 bytes. A handle is plain data.
 #[derive(Clone, Copy)]
-pub struct OwnedSemaphore(Pair);
+pub struct RobustSemaphore(Pair);
 
-impl std::fmt::Debug for OwnedSemaphore {
+impl std::fmt::Debug for RobustSemaphore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let owned = if self.is_owned() { "" } else { ", demoted" };
-        write!(f, "OwnedSemaphore({:?}, {}{owned})", self.name(), self.value())
+        write!(f, "RobustSemaphore({:?}, {}{owned})", self.name(), self.value())
     }
 }
 
-/// Why [`OwnedSemaphore::post_in_handler`] did not post. Plain data.
+/// Why [`RobustSemaphore::post_in_handler`] did not post. Plain data.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPosted {
-    /// Its value is [`OwnedSemaphore::MAX`] already: `EOVERFLOW`.
+    /// Its value is [`RobustSemaphore::MAX`] already: `EOVERFLOW`.
     Overflow,
     /// It was removed: `EINVAL`.
     Dead,
     /// Neither the thread nor the process is a member of its arena yet: post outside a handler first, or call
-    /// [`OwnedSemaphore::prepare`]. `EAGAIN`.
+    /// [`RobustSemaphore::prepare`]. `EAGAIN`.
     Unmet,
 }
 
@@ -65,7 +65,7 @@ pub fn ending() {
     let Some(here) = process::incarnation_if_any().filter(|here| (here >> 32) as u32 == process::pid()) else { return };
     ENDING.say(here, || {
         for map in all_met() {
-            let Some(process) = custodian(map) else { continue };
+            let Some(process) = process_member(map) else { continue };
             for index in 0..map.objects_used() {
                 // Acquire: the object as its maker left it.
                 let head = Head(map.object(index).head.load(Ordering::Acquire));
@@ -80,13 +80,13 @@ pub fn ending() {
 /// The member that stands for this process; made if there is none.
 fn process_of(map: &'static Map) -> Result<Party, ArenaError> {
     let here = process::incarnation();
-    if let Some(process) = custodian(map).filter(|_| map.is_covered(here)) {
+    if let Some(process) = process_member(map).filter(|_| map.is_covered(here)) {
         return Ok(process);
     }
     process_seat(map)?;
     // Handlers post in any thread.
     map.cover(here);
-    custodian(map).ok_or_else(|| ArenaError::Removed { name: map.name().into() })
+    process_member(map).ok_or_else(|| ArenaError::Removed { name: map.name().into() })
 }
 
 /// The one of this name, if it exists.
@@ -96,15 +96,15 @@ fn found(map: &'static Map, name: &str) -> Result<Option<Pair>, ObjectError> {
     Pair::of(map, place).map(Some).ok_or_else(other)
 }
 
-impl OwnedSemaphore {
+impl RobustSemaphore {
     /// The greatest value.
     pub const MAX: u32 = units::MAX;
 
-    /// Makes one in a named arena, with value 1. Without a name it gets none that a user could look up: for callers that keep its [`Spot`].
+    /// Makes one in a named arena, with value 1. Without a name it gets none that a user could look up: for callers that keep its [`ObjectId`].
     ///
     /// # Errors
     /// `Exists`, `OtherKind`; `Private` in this process's own arena, where no process could get what a death returns; `Arena`.
-    pub fn create_in(arena: &Arena, name: Option<&str>) -> Result<OwnedSemaphore, ObjectError> {
+    pub fn create_in(arena: &Arena, name: Option<&str>) -> Result<RobustSemaphore, ObjectError> {
         let map = arena.map();
         if map.is_private() {
             return Err(ObjectError::Private { kind: KIND });
@@ -128,18 +128,18 @@ impl OwnedSemaphore {
             Handle::unnamed(arena, Kind::Semaphore, &mut one)?;
         }
         let unmade = || ArenaError::Removed { name: map.name().into() };
-        Ok(OwnedSemaphore(made.ok_or_else(unmade)?))
+        Ok(RobustSemaphore(made.ok_or_else(unmade)?))
     }
 
     /// Finds the one of this name in an arena.
     ///
     /// # Errors
     /// `Unknown`, which lists those that exist; `OtherKind`.
-    pub fn in_arena(arena: &Arena, name: &str) -> Result<OwnedSemaphore, ObjectError> {
+    pub fn in_arena(arena: &Arena, name: &str) -> Result<RobustSemaphore, ObjectError> {
         check_name(name, KIND)?;
         let map = arena.map();
         if let Some(pair) = found(map, name)? {
-            return Ok(OwnedSemaphore(pair));
+            return Ok(RobustSemaphore(pair));
         }
         let its = |p: &Place| Pair::of(map, *p).is_some();
         let mut existing: Vec<String> = map.objects().into_iter().filter(its).map(|p| called(map, p)).collect();
@@ -152,23 +152,23 @@ impl OwnedSemaphore {
     /// # Errors
     /// `Unknown` if there is none (any more); `Arena` if the arena does not exist any more.
     #[inline(always)]
-    pub fn at(spot: Spot) -> Result<OwnedSemaphore, ObjectError> {
+    pub fn at(spot: ObjectId) -> Result<RobustSemaphore, ObjectError> {
         let place = Place { index: spot.object, head: Head::live(spot.generation, Kind::Pool) };
         match met(spot.arena).and_then(|map| Pair::of(map, place)) {
-            Some(pair) => Ok(OwnedSemaphore(pair)),
-            None => OwnedSemaphore::at_slow(spot),
+            Some(pair) => Ok(RobustSemaphore(pair)),
+            None => RobustSemaphore::at_slow(spot),
         }
     }
 
     #[cold]
-    fn at_slow(spot: Spot) -> Result<OwnedSemaphore, ObjectError> {
+    fn at_slow(spot: ObjectId) -> Result<RobustSemaphore, ObjectError> {
         let h = Handle::at_spot(Kind::Pool, spot)?;
-        Pair::of(h.map, h.place).map(OwnedSemaphore).ok_or_else(|| gone(h.map, spot))
+        Pair::of(h.map, h.place).map(RobustSemaphore).ok_or_else(|| gone(h.map, spot))
     }
 
     /// Its spot.
-    pub fn spot(&self) -> Spot {
-        Handle::at(self.0.map, self.0.permit).spot()
+    pub fn object_id(&self) -> ObjectId {
+        Handle::at(self.0.map, self.0.permit).object_id()
     }
 
     /// Its name.
@@ -176,7 +176,7 @@ impl OwnedSemaphore {
         called(self.0.map, self.0.permit)
     }
 
-    /// Prepares this process, so that signal handlers in any of its threads may call [`OwnedSemaphore::post`]. Once for each process and
+    /// Prepares this process, so that signal handlers in any of its threads may call [`RobustSemaphore::post`]. Once for each process and
     /// arena; again in a forked child. Waiting does it implicitly.
     ///
     /// It starts a thread, which sleeps, and takes one member slot of the arena.
@@ -188,7 +188,7 @@ impl OwnedSemaphore {
         Ok(())
     }
 
-    /// Prepares the calling thread to wait. [`OwnedSemaphore::wait`] does it once, with locks and allocations. Afterwards it needs
+    /// Prepares the calling thread to wait. [`RobustSemaphore::wait`] does it once, with locks and allocations. Afterwards it needs
     /// neither.
     ///
     /// # Errors
@@ -203,12 +203,12 @@ impl OwnedSemaphore {
         leave(self.0.map, |_| true);
     }
 
-    /// Whether [`OwnedSemaphore::post`] can skip making the calling thread a member, which takes locks and allocations.
+    /// Whether [`RobustSemaphore::post`] can skip making the calling thread a member, which takes locks and allocations.
     pub fn is_met(&self) -> bool {
         self.0.map.is_covered(process::incarnation()) || is_seated(self.0.map)
     }
 
-    /// As [`OwnedSemaphore::post`], by a thread that cannot become a member: see [`Semaphore::up_unseen`](crate::Semaphore).
+    /// As [`RobustSemaphore::post`], by a thread that cannot become a member: see [`Semaphore::up_unseen`](crate::Semaphore).
     ///
     /// # Errors
     /// `Overflow`, `Dead`.
@@ -216,7 +216,7 @@ impl OwnedSemaphore {
         self.0.pay_in().map_err(|e| self.refused(e))
     }
 
-    /// As [`OwnedSemaphore::try_wait`], by a thread that cannot become a member, since the arena has no slot left or no thread can be
+    /// As [`RobustSemaphore::try_wait`], by a thread that cannot become a member, since the arena has no slot left or no thread can be
     /// started. Taking the first unit demotes the semaphore, since its death could not return it. Never waits.
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl OwnedSemaphore {
     /// Takes a unit if there is one and nobody waits for it. What dead processes held is returned first.
     ///
     /// # Errors
-    /// `WouldBlock`; otherwise as [`OwnedSemaphore::wait`].
+    /// `WouldBlock`; otherwise as [`RobustSemaphore::wait`].
     #[inline(always)]
     pub fn try_wait(&self) -> Result<(), DownError> {
         self.get(Until::Now)
@@ -257,7 +257,7 @@ impl OwnedSemaphore {
     /// Takes a unit, waiting for at most `duration`.
     ///
     /// # Errors
-    /// `Timeout`; otherwise as [`OwnedSemaphore::wait`].
+    /// `Timeout`; otherwise as [`RobustSemaphore::wait`].
     pub fn wait_timeout(&self, duration: Duration) -> Result<(), DownError> {
         self.get(Until::after(duration))
     }
@@ -265,7 +265,7 @@ impl OwnedSemaphore {
     /// Takes a unit, waiting at most until `deadline`. An available unit is taken even if the time is up.
     ///
     /// # Errors
-    /// `Timeout`; otherwise as [`OwnedSemaphore::wait`].
+    /// `Timeout`; otherwise as [`RobustSemaphore::wait`].
     pub fn wait_deadline(&self, deadline: Instant) -> Result<(), DownError> {
         self.get(Until::at(deadline))
     }
@@ -274,10 +274,10 @@ impl OwnedSemaphore {
     #[inline(always)]
     fn get(&self, until: Until) -> Result<(), DownError> {
         let it = *self;
-        if !it.0.take_one(custodian(it.0.map).as_ref()) {
+        if !it.0.take_one(process_member(it.0.map).as_ref()) {
             it.get_slow(until)?;
         }
-        it.0.taken(&ENDING, || custodian(it.0.map));
+        it.0.taken(&ENDING, || process_member(it.0.map));
         Ok(())
     }
 
@@ -305,7 +305,7 @@ impl OwnedSemaphore {
         seat(self.0.map, |seat| {
             watched(seat).map_err(DownError::System)?;
             let who = Parties { main: party(seat), private: None };
-            match wait_for(&who, &arms.each_ref(), Wish::to_take(deadline, &patience(seat))) {
+            match wait_for(&who, &arms.each_ref(), WaitSpec::to_take(deadline, &patience(seat))) {
                 Ok(_) => Ok(()),
                 Err(Refused::Dead(_)) => Err(self.dead()),
                 Err(Refused::Interrupted) => Err(DownError::Interrupted),
@@ -318,15 +318,15 @@ impl OwnedSemaphore {
     /// unit. Never waits.
     ///
     /// A signal handler may call it, once this process has waited for something in its arena, or has called
-    /// [`OwnedSemaphore::prepare`].
+    /// [`RobustSemaphore::prepare`].
     ///
     /// # Errors
-    /// `Overflow` if its value is [`OwnedSemaphore::MAX`] already: nothing is changed. `Dead`; `Arena` if this is the thread's first use
+    /// `Overflow` if its value is [`RobustSemaphore::MAX`] already: nothing is changed. `Dead`; `Arena` if this is the thread's first use
     /// of a full arena.
     #[inline(always)]
     pub fn post(&self) -> Result<(), UpError> {
         let it = *self;
-        if let Some(process) = custodian(it.0.map) {
+        if let Some(process) = process_member(it.0.map) {
             match it.0.give_back(&process) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
@@ -336,17 +336,18 @@ impl OwnedSemaphore {
         it.post_foreign()
     }
 
-    /// As [`OwnedSemaphore::post`], in a signal handler: it neither locks nor allocates, even if it fails.
+    /// As [`RobustSemaphore::post`], in a signal handler: it neither locks nor allocates, even if it fails.
     ///
     /// # Errors
-    /// `Overflow`, `Dead`; `Unmet` if [`OwnedSemaphore::is_met`] is false: nothing is changed.
+    /// `Overflow`, `Dead`; `Unmet` if [`RobustSemaphore::is_met`] is false: nothing is changed.
     #[doc(hidden)]
     pub fn post_in_handler(&self) -> Result<(), NotPosted> {
         let refused = |why| match why {
             Unwanted::Overflow(_) => NotPosted::Overflow,
             Unwanted::Dead => NotPosted::Dead,
         };
-        let given = custodian(self.0.map).map_or(Ok(false), |process| self.0.give_back(&process)).map_err(refused)?;
+        let given =
+            process_member(self.0.map).map_or(Ok(false), |process| self.0.give_back(&process)).map_err(refused)?;
         match given {
             true => Ok(()),
             // The poster hands on: its death half-way must be noticed.
@@ -431,8 +432,8 @@ impl OwnedSemaphore {
     ///
     /// # Errors
     /// `Arena`.
-    pub fn remove_at(spot: Spot) -> Result<bool, ObjectError> {
-        match OwnedSemaphore::at(spot) {
+    pub fn remove_at(spot: ObjectId) -> Result<bool, ObjectError> {
+        match RobustSemaphore::at(spot) {
             Ok(it) => it.take_away(true).map(|()| true),
             Err(ObjectError::Unknown { .. }) => Ok(false),
             Err(e) => Err(e),
@@ -447,14 +448,14 @@ impl OwnedSemaphore {
     fn refused(self, why: Unwanted) -> UpError {
         let semaphore = shown(self.0.map, self.0.permit);
         match why {
-            Unwanted::Overflow(value) => UpError::Overflow { semaphore, value, by: 1, most: OwnedSemaphore::MAX },
+            Unwanted::Overflow(value) => UpError::Overflow { semaphore, value, by: 1, most: RobustSemaphore::MAX },
             Unwanted::Dead => UpError::Dead { semaphore },
         }
     }
 }
 
 #[cold]
-fn gone(map: &Map, spot: Spot) -> ObjectError {
+fn gone(map: &Map, spot: ObjectId) -> ObjectError {
     let name = format!("number {}", spot.object);
     ObjectError::Unknown { kind: KIND, name, arena: map.name().into(), existing: Vec::new() }
 }

@@ -2,7 +2,7 @@
 
 use super::row;
 use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
-use crate::claim::{Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::home::Arena;
@@ -349,7 +349,7 @@ impl<T> RwLock<T> {
         watched(seat).map_err(RwLockError::System)?;
         let who = Parties { main: party(seat), private: None };
         let patience = patience(seat);
-        match wait_for(&who, &[arm], Wish::to_take(deadline, &patience)) {
+        match wait_for(&who, &[arm], WaitSpec::to_take(deadline, &patience)) {
             Ok((_, taken)) => Ok(entry_of(taken)),
             Err(Refused::Interrupted) => Err(RwLockError::Interrupted),
             Err(Refused::Dead(_)) if self.is_condemned() => Ok(Entry::Condemned),

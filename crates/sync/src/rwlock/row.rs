@@ -7,7 +7,7 @@ use super::word::{
 #[cfg(not(feature = "sim"))]
 use super::word::{KEPT, member_of};
 use crate::kinds::{self, Protocol};
-use crate::wait::{bury, is_still, waits_on};
+use crate::wait::{is_still, notify_dead, waits_on};
 use chappe_arena::layout::{BLOCK, Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -112,7 +112,7 @@ fn drain_part(map: &Map, object: u32, head: Head) {
     if !is_being_made(map, object) {
         // I7. SeqCst: before the look at the bits. A failure: another thread did it.
         let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
-        bury(map, object, head.dead());
+        notify_dead(map, object, head.dead());
     }
 }
 

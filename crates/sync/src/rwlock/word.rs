@@ -58,8 +58,8 @@ use crate::cell::{NOBODY, Word};
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::kinds;
 use crate::wait::{
-    Arm, Candidate, Grant, NUDGE, Party, State, bury, grant, is_still, next, queue, tell, tried_and_next, waits_on,
-    wake_elsewhere, wake_granted, word_of,
+    Arm, Candidate, Grant, Party, RETRY, State, grant, is_still, next, notify_dead, queue, tell, tried_and_next,
+    waits_on, wake_elsewhere, wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
@@ -368,8 +368,8 @@ impl<'m> Parts<'m> {
             let seen = load(o);
             match seen & 7 {
                 HELD if is_condemned(seen) => {
-                    bury(self.map, self.lock.index, self.lock.head);
-                    return bury(self.map, self.line.index, self.line.head);
+                    notify_dead(self.map, self.lock.index, self.lock.head);
+                    return notify_dead(self.map, self.line.index, self.line.head);
                 }
                 FREE => match self.first() {
                     // I3.
@@ -381,7 +381,7 @@ impl<'m> Parts<'m> {
                     }
                     (_, Some((_, _))) if seen & WAITERS == 0 => self.mark(),
                     (_, Some((reader, false))) => {
-                        tell(self.map, reader.member, reader.state, self.line.index, NUDGE);
+                        tell(self.map, reader.member, reader.state, self.line.index, RETRY);
                     }
                     (false, Some((writer, true))) => {
                         if swap(o, seen, reserved_for(writer.member, writer.state.wait()) | seen & KEPT) {

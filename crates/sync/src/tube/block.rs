@@ -5,7 +5,7 @@ use super::direct;
 use super::end::End;
 use super::ends::send_error;
 use super::error::{RecvError, SendError};
-use super::meet::Packet;
+use super::meet::Handoff;
 use super::spin::spin;
 use super::wait::{Waiter, recv_seated, send_seated};
 use crate::claim::{Operation, Taken};
@@ -326,13 +326,13 @@ pub(crate) fn rearm(end: &End, is_ready: impl FnOnce() -> bool) -> bool {
 thread_local! {
     /// Unused packets for meetings.
     #[allow(clippy::vec_box, reason = "others know where they are")]
-    static PACKETS: RefCell<Vec<Box<Packet>>> = const { RefCell::new(Vec::new()) };
+    static PACKETS: RefCell<Vec<Box<Handoff>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A packet for a choice that may meet another thread: its address.
 pub(crate) fn packet() -> u64 {
     let spare = PACKETS.try_with(|packets| packets.borrow_mut().pop()).ok().flatten();
-    let packet = spare.unwrap_or_else(|| Box::new(Packet::new(std::ptr::null_mut())));
+    let packet = spare.unwrap_or_else(|| Box::new(Handoff::new(std::ptr::null_mut())));
     packet.reopen();
     Box::into_raw(packet) as u64
 }
@@ -341,7 +341,7 @@ pub(crate) fn packet() -> u64 {
 pub(crate) fn put_packet(packet: u64) {
     if packet != 0 {
         // SAFETY: it came from `packet`, of this thread.
-        let packet = unsafe { Box::from_raw(packet as *mut Packet) };
+        let packet = unsafe { Box::from_raw(packet as *mut Handoff) };
         // A thread that is about to end has no list any more.
         let _ = PACKETS.try_with(|packets| packets.borrow_mut().push(packet));
     }

@@ -22,10 +22,10 @@ pub(crate) use arms::{In, Out};
 use super::clock::Clock;
 use super::end::End;
 use super::lights::{Lights, Side, Standing};
-use super::meet::{self, Opposite, Packet, Way};
+use super::meet::{self, Handoff, Opposite, Way};
 use crate::bias::Holds;
 use crate::cell::Word;
-use crate::claim::{Collected, Glance, Mark, Operation, Refused, Taken};
+use crate::claim::{Collected, Mark, Operation, Refused, Taken, TryFast};
 use crate::ring::{Chain, Claim, Line, Ring};
 use crate::wait::{Arm, Grant, MET, Party};
 use chappe_arena::{ArenaError, Map, Place};
@@ -511,7 +511,7 @@ unsafe fn met<T>(taken: Taken, place: *mut T, way: Way) {
         return;
     }
     // SAFETY: our own packet, which we keep until this is done.
-    let packet = unsafe { &*(taken.word.0 as *const Packet) };
+    let packet = unsafe { &*(taken.word.0 as *const Handoff) };
     // SAFETY: by the caller's promise.
     unsafe { meet::answer(packet, place, way) };
 }
@@ -537,14 +537,14 @@ fn collect(me: &Party, grant: Grant) -> Collected {
 
 /// A kernel thread needs its seat, so that it does not meet itself; a light thread waits nowhere while it looks.
 #[inline(never)]
-fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> Glance {
+fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> TryFast {
     if light::current().is_none() {
-        return Glance::Ask;
+        return TryFast::Ask;
     }
     let end = tube.end(other);
     match meet::meet(tube.opposite(other), &nobody(end.map())) {
-        Some(packet) => Glance::Taken(taken(MEETING, packet)),
-        None if end.is_gone() => Glance::Taken(taken(GONE, 0)),
-        None => Glance::Nothing,
+        Some(packet) => TryFast::Taken(taken(MEETING, packet)),
+        None if end.is_gone() => TryFast::Taken(taken(GONE, 0)),
+        None => TryFast::Nothing,
     }
 }

@@ -24,7 +24,7 @@
 use super::body::{Ends, Not, Tube};
 use super::end::End;
 use super::lights::{Comes, Lights, Node, Side, note_one};
-use super::meet::{self, Outcome, Packet, Way};
+use super::meet::{self, Handoff, Outcome, Way};
 use crate::interrupt::Interrupt;
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{back_by_jump, clock};
@@ -82,7 +82,7 @@ fn pass(ends: &Ends, side: Side, me: &'static Record, place: Place, until: Until
     let mut told = told;
     loop {
         let came = ends.lights.come(side, other, told, || {
-            let packet = Packet::direct(&mut packet, me, place.cast());
+            let packet = Handoff::direct(&mut packet, me, place.cast());
             node.write(Node::direct(me, packet))
         });
         match came {
@@ -118,7 +118,7 @@ enum Heard {
 /// end, and the node is out.
 #[cold]
 #[inline(never)]
-fn hear((lights, side): (&Lights, Side), node: &Node, packet: &Packet, until: Until) -> Heard {
+fn hear((lights, side): (&Lights, Side), node: &Node, packet: &Handoff, until: Until) -> Heard {
     let (mut until, mut may_end) = (until, true);
     loop {
         match packet.outcome() {
@@ -174,7 +174,7 @@ extern "C-unwind" fn pass_for_ever(ends: &Ends, side: Side, me: &'static Record,
     let (mut packet, mut node) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let waits = own.admits_lights() && {
         ends.lights.wait_alone(side, other, || {
-            let packet = Packet::direct(&mut packet, me, place.cast());
+            let packet = Handoff::direct(&mut packet, me, place.cast());
             node.write(Node::direct(me, packet))
         })
     };

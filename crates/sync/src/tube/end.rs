@@ -35,7 +35,7 @@
 //! - I2: each message tells one waiter that would take it, and so does each hole; waiters that only look are told besides. Several
 //!   holes may come at once (the ring's I5): so a waiter that was told and has taken something looks for more, and tells the next.
 //! - I3: each wait is subtracted from `waiting` once: by the thread that told the waiter, after the wake; else by the waiter. Recovery
-//!   does not know the end, so it tells with [`STIR`], and the waiter subtracts itself. While a told waiter is still counted, other
+//!   does not know the end, so it tells with [`AFTER_DEATH`], and the waiter subtracts itself. While a told waiter is still counted, other
 //!   threads walk the wait set, and repeat the wake if the teller was stopped before it.
 //! - I4: GONE is set before all waiters are told, and before the look at the waiters; a waiter looks at GONE after I1's fence. So no
 //!   thread sleeps at an end whose other end has gone.
@@ -53,7 +53,7 @@
 //! Explored: `tests/crash_tube.rs`.
 
 use crate::claim::Mark;
-use crate::wait::{Candidate, MET, NUDGE, STIR, each, is_still, make_up, tell};
+use crate::wait::{AFTER_DEATH, Candidate, MET, RETRY, each, is_still, make_up, tell};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{self, AtomicU32, AtomicU64, Ordering, give_way, pause};
@@ -354,14 +354,14 @@ impl End {
                 if !c.state.is_waiting() {
                     make_up(self.map, c.member, c.state);
                 } else if c.need == 0 {
-                    self.tell(c, NUDGE);
+                    self.tell(c, RETRY);
                 } else if first.is_none_or(|f| c < f) {
                     first = Some(c);
                 }
             });
             match first {
                 // It was granted something else, or gave up: the next one.
-                Some(c) if !self.tell(c, NUDGE) => {}
+                Some(c) if !self.tell(c, RETRY) => {}
                 Some(_) => return true,
                 None => return false,
             }
@@ -383,7 +383,7 @@ impl End {
         self.signal();
         self.each(|c| {
             if c.state.is_waiting() {
-                self.tell(c, NUDGE);
+                self.tell(c, RETRY);
             } else {
                 make_up(self.map, c.member, c.state);
             }
@@ -395,7 +395,7 @@ impl End {
         self.signal();
         self.each(|c| {
             if c.state.is_waiting() && c.need == 0 {
-                self.tell(c, NUDGE);
+                self.tell(c, RETRY);
             }
         });
     }
@@ -497,7 +497,7 @@ impl End {
     /// A member's wait is over. `what`: what was granted to it here, if anything was.
     pub fn left(&self, what: Option<u32>) {
         // I3.
-        if !what.is_some_and(|what| matches!(what & !1, NUDGE | MET)) {
+        if !what.is_some_and(|what| matches!(what & !1, RETRY | MET)) {
             self.count_off();
         }
     }
@@ -539,11 +539,11 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, tube: u32) -> Result<Place,
 }
 
 /// After a death: nobody knows what the dead process was about to tell, so all waiters try again.
-pub(crate) fn stir(map: &Map, object: u32, head: Head) {
+pub(crate) fn wake_after_death(map: &Map, object: u32, head: Head) {
     each(map, object, |c| {
         if c.state.is_waiting() {
             if is_still(map, object, head) && map.member(c.member).life.probe() != Life::Dead {
-                tell(map, c.member, c.state, object, STIR);
+                tell(map, c.member, c.state, object, AFTER_DEATH);
             }
         } else {
             make_up(map, c.member, c.state);

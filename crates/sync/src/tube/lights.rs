@@ -53,7 +53,7 @@ mod waits;
 pub(crate) use waits::{Hope, can_wait, note_one, owner, wait_for, wait_with};
 
 use super::end::End;
-use super::meet::Packet;
+use super::meet::Handoff;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
 use chappe_plat::light::{self, Record};
 use chappe_plat::step;
@@ -414,7 +414,7 @@ impl Node {
 
     /// A node whose packet alone tells what becomes of the wait.
     #[inline(always)]
-    pub fn direct(record: &'static Record, packet: &Packet) -> Node {
+    pub fn direct(record: &'static Record, packet: &Handoff) -> Node {
         Node {
             record,
             waits: DIRECT,

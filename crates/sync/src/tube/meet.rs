@@ -44,7 +44,7 @@
 
 use super::end::End;
 use super::lights::{Lights, Side};
-use crate::wait::{Candidate, MET, NUDGE, Party};
+use crate::wait::{Candidate, MET, Party, RETRY};
 use chappe_arena::Map;
 use chappe_plat::atomic::{self, AtomicU32, AtomicU64, Ordering, give_way, pause};
 use chappe_plat::futex::{self, Scope};
@@ -81,7 +81,7 @@ const fn has_room<T>() -> bool {
 }
 
 /// Where a message is handed over, and the state of that.
-pub struct Packet {
+pub struct Handoff {
     state: AtomicU32,
     /// Where the message is, or is to go; 0: the owner will name it later.
     place: AtomicU64,
@@ -95,14 +95,14 @@ pub struct Packet {
 
 // SAFETY: the owner sets `owner` before it publishes the packet, and does not change it until the packet is back; the
 // room is the acting thread's until that stores IN_ROOM, then the owner's.
-unsafe impl Sync for Packet {}
+unsafe impl Sync for Handoff {}
 
-impl Packet {
+impl Handoff {
     /// A packet whose message is at `place`, or is to go there; null: the owner will name the place later.
-    pub fn new(place: *mut ()) -> Packet {
+    pub fn new(place: *mut ()) -> Handoff {
         let owner = Cell::new(super::lights::owner());
         let (state, place) = (AtomicU32::new(OPEN), AtomicU64::new(place as u64));
-        Packet { state, place, other: AtomicU64::new(0), room: UnsafeCell::new(MaybeUninit::uninit()), owner }
+        Handoff { state, place, other: AtomicU64::new(0), room: UnsafeCell::new(MaybeUninit::uninit()), owner }
     }
 
     /// The state, as its owner sees it.
@@ -126,8 +126,8 @@ impl Packet {
     /// A light thread's packet, whose place is named later.
     #[cfg(all(feature = "loom", not(feature = "sim")))]
     #[inline(always)]
-    pub fn of(owner: &'static Record) -> Packet {
-        Packet {
+    pub fn of(owner: &'static Record) -> Handoff {
+        Handoff {
             state: AtomicU32::new(OPEN),
             place: AtomicU64::new(0),
             other: AtomicU64::new(0),
@@ -139,7 +139,7 @@ impl Packet {
     /// Makes a light thread's packet at `packet`, whose message is at `place`, or is to go there. (Its room is unused,
     /// and stays uninitialized.)
     #[inline(always)]
-    pub fn direct<'p>(packet: &'p mut MaybeUninit<Packet>, owner: &'static Record, place: *mut ()) -> &'p Packet {
+    pub fn direct<'p>(packet: &'p mut MaybeUninit<Handoff>, owner: &'static Record, place: *mut ()) -> &'p Handoff {
         let at = packet.as_mut_ptr();
         // SAFETY: `packet` is ours; after this all of it is set but the room, which may stay uninitialized.
         unsafe {
@@ -234,7 +234,7 @@ pub enum Outcome {
 /// The owner waits, and no other thread stores a state in the packet.
 pub(crate) unsafe fn tell(packet: u64) {
     // SAFETY: the owner waits until a state is stored. Release: what the caller has seen.
-    unsafe { &*(packet as *const Packet) }.state.store(TOLD, Ordering::Release);
+    unsafe { &*(packet as *const Handoff) }.state.store(TOLD, Ordering::Release);
 }
 
 /// The direction of a message, as seen by one of the two threads that met.
@@ -326,7 +326,7 @@ pub(crate) fn look(other: Opposite<'_>, me: &Party) -> bool {
     loop {
         match other.first_but(me.member) {
             // The first was met meanwhile, or gave up: the next one.
-            Some(first) if first.ticket < ticket && !other.tell(first, NUDGE) => {}
+            Some(first) if first.ticket < ticket && !other.tell(first, RETRY) => {}
             Some(first) => return first.ticket > ticket,
             None => return false,
         }
@@ -345,7 +345,7 @@ pub(crate) fn rematch(senders: &End, receivers: &End) {
         Some((senders.first_but(r.member)?, r))
     };
     while let Some((s, r)) = pair() {
-        if if s.ticket < r.ticket { senders.tell(s, NUDGE) } else { receivers.tell(r, NUDGE) } {
+        if if s.ticket < r.ticket { senders.tell(s, RETRY) } else { receivers.tell(r, RETRY) } {
             return;
         }
     }
@@ -359,7 +359,7 @@ pub(crate) fn rematch(senders: &End, receivers: &End) {
 #[inline(always)]
 pub(crate) unsafe fn act<T>(packet: u64, place: *mut T, way: Way) {
     // SAFETY: the owner waits until the last state is stored in it.
-    let packet = unsafe { &*(packet as *const Packet) };
+    let packet = unsafe { &*(packet as *const Handoff) };
     // Acquire: I1.
     let there = packet.place.load(Ordering::Acquire) as *mut T;
     if !there.is_null() {
@@ -379,7 +379,7 @@ pub(crate) unsafe fn act<T>(packet: u64, place: *mut T, way: Way) {
 /// # Safety
 /// As above.
 #[inline(never)]
-unsafe fn act_first<T>(packet: &Packet, place: *mut T, way: Way) {
+unsafe fn act_first<T>(packet: &Handoff, place: *mut T, way: Way) {
     if way == Way::Out && has_room::<T>() {
         // SAFETY: the owner reads the room after IN_ROOM is stored; the message is ours, and moved out.
         unsafe { packet.room.get().cast::<T>().copy_from_nonoverlapping(place, 1) };
@@ -387,7 +387,7 @@ unsafe fn act_first<T>(packet: &Packet, place: *mut T, way: Way) {
         packet.say(IN_ROOM);
         return;
     }
-    let mine = Packet::new(null_mut());
+    let mine = Handoff::new(null_mut());
     mine.says(place.cast());
     // Release: published by the state.
     packet.other.store(mine.address(), Ordering::Release);
@@ -396,7 +396,7 @@ unsafe fn act_first<T>(packet: &Packet, place: *mut T, way: Way) {
 }
 
 /// The waiter's part where it had named the place: blocks until the message was copied.
-pub(crate) fn await_done(packet: &Packet) {
+pub(crate) fn await_done(packet: &Handoff) {
     packet.hear(DONE);
 }
 
@@ -404,7 +404,7 @@ pub(crate) fn await_done(packet: &Packet) {
 ///
 /// # Safety
 /// As for [`act`]; the caller was met with this packet.
-pub(crate) unsafe fn answer<T>(packet: &Packet, place: *mut T, way: Way) {
+pub(crate) unsafe fn answer<T>(packet: &Handoff, place: *mut T, way: Way) {
     if way == Way::In && has_room::<T>() {
         packet.hear(IN_ROOM);
         // SAFETY: the acting thread has put it there, and no other thread takes it.
@@ -413,7 +413,7 @@ pub(crate) unsafe fn answer<T>(packet: &Packet, place: *mut T, way: Way) {
     }
     packet.hear(OFFERED);
     // Acquire: what was offered.
-    let other = packet.other.load(Ordering::Acquire) as *const Packet;
+    let other = packet.other.load(Ordering::Acquire) as *const Handoff;
     // SAFETY: the acting thread waits until the last state is stored in it.
     let other = unsafe { &*other };
     // Acquire: as above.

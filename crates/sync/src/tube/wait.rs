@@ -2,8 +2,8 @@
 
 use super::body::{In, Not, Out, Tube};
 use super::lights::{self, Hope};
-use super::meet::{Packet, await_done};
-use crate::claim::{Aim, Operation, Refused, Taken, Wish, wait_for};
+use super::meet::{Handoff, await_done};
+use crate::claim::{Mode, Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::wait::{Parties, Patience};
 use chappe_plat::light::{self, Record};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -20,7 +20,7 @@ pub(crate) fn send_seated<T, P: Deref<Target = Tube<T>>>(
     let mut message = message;
     loop {
         let mut last = ManuallyDrop::new(message);
-        let packet = tube.has_meetings().then(|| Packet::new((&raw mut last).cast()));
+        let packet = tube.has_meetings().then(|| Handoff::new((&raw mut last).cast()));
         let taken = wait(out, who, deadline, packet.as_ref());
         if let (Ok(taken), Some(packet)) = (&taken, &packet)
             && taken.word.0 == packet.address()
@@ -52,7 +52,7 @@ pub(crate) fn recv_seated<T, P: Deref<Target = Tube<T>>>(
 ) -> Result<T, Not> {
     let tube = &*into.0;
     let mut message = MaybeUninit::<T>::uninit();
-    let packet = tube.has_meetings().then(|| Packet::new(message.as_mut_ptr().cast()));
+    let packet = tube.has_meetings().then(|| Handoff::new(message.as_mut_ptr().cast()));
     let Ok(taken) = wait(into, who, deadline, packet.as_ref()) else {
         light::come_by();
         return Err(Not::Now);
@@ -81,17 +81,17 @@ fn wait<A: Operation>(
     arm: &A,
     who: Waiter<'_>,
     deadline: Option<u64>,
-    packet: Option<&Packet>,
+    packet: Option<&Handoff>,
 ) -> Result<Taken, Refused> {
-    let packet = packet.map_or(0, Packet::address);
+    let packet = packet.map_or(0, Handoff::address);
     match who {
         Waiter::Seated(who, patience) => {
-            let wish = Wish { packet, ..Wish::to_take(deadline, patience) };
+            let wish = WaitSpec { packet, ..WaitSpec::to_take(deadline, patience) };
             wait_for(who, &[arm], wish).map(|(_, taken)| taken)
         }
         Waiter::Light(me) => {
             // The errors are crossbeam's: the wait cannot be interrupted.
-            let hope = Hope { aim: Aim::Take, first: 0, deadline, packet, by: None, front: false };
+            let hope = Hope { aim: Mode::Take, first: 0, deadline, packet, by: None, front: false };
             lights::wait_with(me, &[arm], hope, &mut [MaybeUninit::uninit()]).map(|(_, taken)| taken)
         }
     }

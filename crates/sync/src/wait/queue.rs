@@ -124,7 +124,7 @@ pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option
     let (mut trying, mut best) = (0, None::<Candidate>);
     each(map, object, |c| {
         let first = c.state.is_waiting() && best.is_none_or(|b| c < b);
-        let nudged = c.state.grant().is_some_and(|g| g.is_nudge() && g.of(map, object));
+        let nudged = c.state.grant().is_some_and(|g| g.is_retry() && g.of(map, object));
         if (first || nudged) && map.member(c.member).life.probe() != Life::Dead {
             trying += u32::from(nudged);
             best = if first { Some(c) } else { best };

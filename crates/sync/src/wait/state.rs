@@ -18,9 +18,9 @@ pub(super) const PRIVATE: u64 = 1 << 26;
 pub(super) const DEAD: u64 = 1 << 27;
 
 /// Nothing was granted: the waiter is to try again.
-pub(crate) const NUDGE: u32 = 0xfffe;
-/// As [`NUDGE`], by a thread that is not among the object's users: see the ends of tubes.
-pub(crate) const STIR: u32 = 0xfffc;
+pub(crate) const RETRY: u32 = 0xfffe;
+/// As [`RETRY`], by a thread that is not among the object's users: see the ends of tubes.
+pub(crate) const AFTER_DEATH: u32 = 0xfffc;
 /// Met by a member at the other end of a tube without slots.
 pub(crate) const MET: u32 = 0xfffa;
 /// Of nudges and notifications: the waiter was awake, or has been woken.
@@ -118,8 +118,8 @@ impl Grant {
         self.object == object && self.private == (map.scope() == Scope::Private)
     }
     /// Whether it grants nothing but another try.
-    pub fn is_nudge(&self) -> bool {
-        !self.dead && matches!(self.permit & !WOKEN, NUDGE | STIR)
+    pub fn is_retry(&self) -> bool {
+        !self.dead && matches!(self.permit & !WOKEN, RETRY | AFTER_DEATH)
     }
     /// Whether it says `what`, with or without WOKEN.
     pub fn says(&self, what: u32) -> bool {

@@ -76,7 +76,7 @@ fn let_go(left: usize) {
 #[inline(always)]
 pub(super) fn take_note(proc: &Proc, left: usize) {
     if left & ENDED != 0 {
-        bury(proc, left);
+        notify_dead(proc, left);
     } else {
         let_go(left & !BITS);
     }
@@ -84,7 +84,7 @@ pub(super) fn take_note(proc: &Proc, left: usize) {
 
 /// It has ended.
 #[inline(never)]
-fn bury(proc: &Proc, left: usize) {
+fn notify_dead(proc: &Proc, left: usize) {
     let thread = whose(left).expect("the kernel thread does not end");
     proc.over.set(proc.over.get() + 1);
     if end::is_over(thread) {

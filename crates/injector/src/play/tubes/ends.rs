@@ -298,7 +298,7 @@ impl Operation for Again {
                 whole && loan.again() != self.drops && loan.release().is_ok() && w.keep_letter("t", &it)
             })
         } else {
-            into.recv_marked().is_ok_and(|(it, again)| again && w.keep_letter("t", &it))
+            into.recv_redelivered().is_ok_and(|(it, again)| again && w.keep_letter("t", &it))
         };
         // Another may have received what was there again.
         w.stage().end(done || w.scene() != Alone);

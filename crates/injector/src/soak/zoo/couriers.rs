@@ -210,7 +210,7 @@ impl Courier<'_, '_> {
 
     fn copy(&mut self, into: &Receiver<Letter>, tube: usize) -> Result<(), NotReceived> {
         self.copies(Some(TUBES[tube].group));
-        let got = into.recv_marked().map(|(it, again)| self.note(&it, tube, again));
+        let got = into.recv_redelivered().map(|(it, again)| self.note(&it, tube, again));
         self.copies(None);
         got
     }
@@ -263,7 +263,7 @@ impl Courier<'_, '_> {
             };
             self.limb.unit(Unit::Idle);
             self.limb.dawdle();
-            match chosen.recv_marked(&intos[which]) {
+            match chosen.recv_redelivered(&intos[which]) {
                 Ok((it, again)) => {
                     self.note(&it, which, again);
                     self.copies(None);

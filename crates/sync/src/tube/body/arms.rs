@@ -70,12 +70,12 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
         // SAFETY: an end keeps its tube.
         Some(unsafe { self.0.standing(Side::Send) })
     }
-    fn glance(&self) -> Glance {
+    fn glance(&self) -> TryFast {
         let tube = &*self.0;
         match &tube.body {
             Body::Ring(ring) if !tube.receivers.is_gone() => match ring.claim() {
-                Some(claim) => Glance::Taken(taken(CLAIMED, claim.number())),
-                None => Glance::Nothing,
+                Some(claim) => TryFast::Taken(taken(CLAIMED, claim.number())),
+                None => TryFast::Nothing,
             },
             Body::Meet => glance_to_meet(tube, Side::Recv),
             _ => self.attempt(&nobody(self.map())).into(),
@@ -176,13 +176,13 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
         // SAFETY: an end keeps its tube.
         self.is_queued().then(|| unsafe { self.0.standing(Side::Recv) })
     }
-    fn glance(&self) -> Glance {
+    fn glance(&self) -> TryFast {
         let tube = &*self.0;
         match &tube.body {
             Body::Ring(ring) => match ring.claim_message() {
-                Some(claim) => Glance::Taken(taken(CLAIMED, claim.number())),
+                Some(claim) => TryFast::Taken(taken(CLAIMED, claim.number())),
                 None if tube.senders.is_gone() => self.attempt(&nobody(self.map())).into(),
-                None => Glance::Nothing,
+                None => TryFast::Nothing,
             },
             Body::Meet => glance_to_meet(tube, Side::Send),
             _ => self.attempt(&nobody(self.map())).into(),

@@ -35,7 +35,7 @@
 use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use super::ring::NoRoom;
 use crate::claim::{Collected, Operation, Refused, Taken};
-use crate::wait::{Arm, Grant, NUDGE, Party, State, each as each_waiter, is_still, make_up, tell, waits_on, word_of};
+use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, is_still, make_up, tell, waits_on, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -456,7 +456,7 @@ impl<'m> Cast<'m> {
         if !state.is_waiting() {
             make_up(self.map, member, state);
         } else if is_still(self.map, self.place.index, self.place.head) {
-            tell(self.map, member, state, self.place.index, NUDGE);
+            tell(self.map, member, state, self.place.index, RETRY);
         }
     }
 
@@ -480,7 +480,7 @@ impl<'m> Cast<'m> {
             if !c.state.is_waiting() {
                 make_up(self.map, c.member, c.state);
             } else if which(c.need) && is_still(self.map, self.place.index, self.place.head) {
-                tell(self.map, c.member, c.state, self.place.index, NUDGE);
+                tell(self.map, c.member, c.state, self.place.index, RETRY);
             }
         });
     }
@@ -502,7 +502,7 @@ impl<'m> Cast<'m> {
         // SeqCst: our own. If it no longer says that we wait, we were told.
         let state = State(word_of(self.map, me.member).0.load(Ordering::SeqCst));
         if state.is_waiting() {
-            tell(self.map, me.member, state, self.place.index, NUDGE);
+            tell(self.map, me.member, state, self.place.index, RETRY);
         }
     }
 }

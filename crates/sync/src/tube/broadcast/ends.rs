@@ -6,7 +6,7 @@ use super::made::name_of;
 use super::place::Mask;
 use super::room::publish_seated;
 use super::route::{Own, Router};
-use crate::claim::{Refused, Taken, Wish, wait_for};
+use crate::claim::{Refused, Taken, WaitSpec, wait_for};
 use crate::handle::Handle;
 use crate::patience::{Until, patience};
 use crate::seat::{seat, watched};
@@ -386,7 +386,7 @@ impl<T: ?Sized> Subscription<T> {
             watched(seat).map_err(Fault::System)?;
             let (who, rest) = (alone(seat), rest(seat, true));
             loop {
-                match wait_for(&who, &[&self.heard.ear], Wish::to_take(end, &rest)) {
+                match wait_for(&who, &[&self.heard.ear], WaitSpec::to_take(end, &rest)) {
                     Ok(_) => {}
                     Err(Refused::Dead(_)) => return Err(Fault::Not(Not::Dead)),
                     Err(Refused::Interrupted) => return Err(Fault::Not(Not::Interrupted)),

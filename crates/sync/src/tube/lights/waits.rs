@@ -3,7 +3,7 @@
 
 use super::{ARM, ARMS, IDLE, Lights, MET, Node, PHASE, Side, Standing, WAIT, WAITING};
 use crate::bias::Holds;
-use crate::claim::{Aim, Operation, Refused, Taken};
+use crate::claim::{Mode, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
 use crate::tube::{body, meet};
 use crate::wait::Party;
@@ -21,7 +21,7 @@ pub(crate) fn can_wait<A: Operation + ?Sized>(arms: &[&A]) -> bool {
 /// What a light thread waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Hope {
-    pub aim: Aim,
+    pub aim: Mode,
     /// The arm that is looked at first.
     pub first: usize,
     pub deadline: Option<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Hope {
 const FEW: usize = 4;
 
 /// Where an arm waits; `None`: no other thread need tell it.
-pub(crate) type Spot<'t> = Option<(Node, Standing<'t>)>;
+pub(crate) type ObjectId<'t> = Option<(Node, Standing<'t>)>;
 
 /// What became of a wait's beginning.
 struct Begun {
@@ -59,7 +59,7 @@ pub(crate) fn wait_for<'a, A: Operation + ?Sized>(
         let mut spots = [const { MaybeUninit::uninit() }; FEW];
         return wait_with(me, arms, hope, &mut spots[..arms.len()]);
     }
-    let mut spots: Vec<MaybeUninit<Spot<'a>>> = arms.iter().map(|_| MaybeUninit::uninit()).collect();
+    let mut spots: Vec<MaybeUninit<ObjectId<'a>>> = arms.iter().map(|_| MaybeUninit::uninit()).collect();
     wait_with(me, arms, hope, &mut spots)
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
     me: &'static Record,
     arms: &[&'a A],
     hope: Hope,
-    spots: &mut [MaybeUninit<Spot<'a>>],
+    spots: &mut [MaybeUninit<ObjectId<'a>>],
 ) -> Result<(usize, Taken), Refused> {
     let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
     let look = || arms.iter().enumerate().find_map(|(at, arm)| Some((at, hope.aim.attempt(*arm, &nobody).ok()?)));
@@ -142,7 +142,7 @@ pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
         }
         match hope.aim.attempt(arms[at], &nobody) {
             Ok(taken) => {
-                if hope.aim == Aim::Take {
+                if hope.aim == Mode::Take {
                     arms[at].took();
                 }
                 return Ok((at, taken));
@@ -160,11 +160,11 @@ fn begin<'a, A: Operation + ?Sized>(
     me: &'static Record,
     arms: &[&'a A],
     hope: Hope,
-    spots: &mut [MaybeUninit<Spot<'a>>],
+    spots: &mut [MaybeUninit<ObjectId<'a>>],
     waits: u64,
     front: bool,
 ) -> Begun {
-    let need = u32::from(hope.aim == Aim::Take);
+    let need = u32::from(hope.aim == Mode::Take);
     let mut begun = Begun { many: 0, stays: false, clocks: false };
     let (mut waits_elsewhere, mut slots, mut at) = (false, false, hope.first);
     for _ in arms {

@@ -6,9 +6,9 @@
 
 use super::pipe::{Pipe, Side, TO_COMMIT};
 use crate::cell::Word;
-use crate::claim::{Collected, Mark, Operation, Refused, Taken, Wish, wait_for};
+use crate::claim::{Collected, Mark, Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::record::{Borrowed, Received, Slot, Unsent};
-use crate::wait::{Arm, Ended, Grant, NUDGE, Parties, Party, Patience, State, Terms};
+use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, RETRY, State, Terms};
 use crate::wait::{arrive, finish, tell, wait, word_of};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{Ordering, fence};
@@ -193,7 +193,7 @@ pub(super) fn look(pipe: &Mapped, side: Side, me: &Party, is_there: impl Fn() ->
         // SeqCst: our own. If it no longer says that we wait, we were told.
         let state = State(word_of(pipe.map, me.member).0.load(Ordering::SeqCst));
         if state.is_waiting() {
-            tell(pipe.map, me.member, state, pipe.waits(side).index, NUDGE);
+            tell(pipe.map, me.member, state, pipe.waits(side).index, RETRY);
         }
     }
 }
@@ -307,7 +307,7 @@ pub(crate) fn reserve_seated(
     deadline: Option<u64>,
     patience: &Patience<'_>,
 ) -> Result<Slot, Not> {
-    let (_, taken) = wait_for(who, &[out], Wish::to_take(deadline, patience))?;
+    let (_, taken) = wait_for(who, &[out], WaitSpec::to_take(deadline, patience))?;
     reserved(taken, number(&who.main))
 }
 
@@ -320,7 +320,7 @@ pub(crate) fn send_seated(
     patience: &Patience<'_>,
 ) -> Result<(), Not> {
     loop {
-        let (_, taken) = wait_for(who, &[out], Wish::to_take(deadline, patience))?;
+        let (_, taken) = wait_for(who, &[out], WaitSpec::to_take(deadline, patience))?;
         match send_taken(&out.0, number(&who.main), taken, record) {
             // Its slot was passed over, and there is no other now.
             Err(Not::Now) => {}
@@ -336,7 +336,7 @@ pub(crate) fn borrow_seated(
     deadline: Option<u64>,
     patience: &Patience<'_>,
 ) -> Result<Borrowed, Not> {
-    let (_, taken) = wait_for(who, &[into], Wish::to_take(deadline, patience))?;
+    let (_, taken) = wait_for(who, &[into], WaitSpec::to_take(deadline, patience))?;
     borrowed(&into.0, taken)
 }
 
@@ -348,7 +348,7 @@ pub(crate) fn recv_seated(
     deadline: Option<u64>,
     patience: &Patience<'_>,
 ) -> Result<Received, Not> {
-    let (_, taken) = wait_for(who, &[into], Wish::to_take(deadline, patience))?;
+    let (_, taken) = wait_for(who, &[into], WaitSpec::to_take(deadline, patience))?;
     recv_taken(&into.0, taken, buffer)
 }
 

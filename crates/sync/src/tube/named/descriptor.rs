@@ -30,7 +30,7 @@ use super::name_of;
 use super::pipe::Side;
 use super::{Receiver, Sender};
 use crate::choice::{How, choose};
-use crate::claim::{Aim, Collected, Operation, Refused, Taken};
+use crate::claim::{Collected, Mode, Operation, Refused, Taken};
 use crate::error::SelectError;
 use crate::home::Arena;
 use crate::patience::{Role, Until, set_role};
@@ -224,7 +224,7 @@ fn watch(map: &'static Map, bell: &tube::Receiver<()>) {
         let ends = armed.iter().map(|end| end as &dyn Operation);
         let arms: Vec<&dyn Operation> = std::iter::once(&bell.into as &dyn Operation).chain(ends).collect();
         let until = if any { Until::Forever } else { Until::after(LINGER) };
-        match choose(&arms, How { until, biased: true, aim: Aim::Look }) {
+        match choose(&arms, How { until, biased: true, aim: Mode::Look }) {
             Ok(_) | Err(SelectError::Dead { .. }) => {}
             Err(SelectError::Timeout) => {
                 if with(|list| list.dismiss(map)) {

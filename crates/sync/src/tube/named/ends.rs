@@ -529,7 +529,7 @@ impl<T: Pod> Receiver<T> {
     /// If a message is there: no system call, no allocation (after the thread's first use of the arena). Waiting
     /// receivers are told in the order of arrival; a receiver that comes just then may be faster. If a receiver dies in
     /// the middle, either it has the message, or another receives it. The message may have been delivered before:
-    /// [`recv_marked`](Receiver::recv_marked) says so.
+    /// [`recv_redelivered`](Receiver::recv_redelivered) says so.
     ///
     /// # Errors
     /// `Disconnected` if there is none and all senders have gone, `SenderDied` if one of them died or broke off, `Dead`
@@ -544,7 +544,7 @@ impl<T: Pod> Receiver<T> {
     /// # Errors
     /// As [`Receiver::recv`].
     #[inline]
-    pub fn recv_marked(&self) -> Result<(T, bool), NotReceived> {
+    pub fn recv_redelivered(&self) -> Result<(T, bool), NotReceived> {
         let mut message = T::zeroed();
         let (_, again) = self.get(as_unwritten(bytemuck::bytes_of_mut(&mut message)), Until::Forever)?;
         Ok((message, again))
@@ -607,7 +607,7 @@ impl Receiver<[u8]> {
     ///
     /// # Errors
     /// As `recv`.
-    pub fn recv_marked(&self) -> Result<(Vec<u8>, bool), NotReceived> {
+    pub fn recv_redelivered(&self) -> Result<(Vec<u8>, bool), NotReceived> {
         self.record(Until::Forever)
     }
 

@@ -67,7 +67,7 @@ use super::senders::{MAKING, sweep};
 use crate::claim::Mark;
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
 use crate::tube::end;
-use crate::wait::{Candidate, NUDGE, each, is_still, make_up, tell};
+use crate::wait::{Candidate, RETRY, each, is_still, make_up, tell};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -497,7 +497,7 @@ impl<'m> Pipe<'m> {
     /// Tells a waiter. False: it no longer waits as was seen. True if the slot is another object's by now: it has no
     /// waiters of ours.
     fn tell(&self, at: Place, who: Candidate) -> bool {
-        !is_still(self.map, at.index, at.head) || tell(self.map, who.member, who.state, at.index, NUDGE)
+        !is_still(self.map, at.index, at.head) || tell(self.map, who.member, who.state, at.index, RETRY)
     }
 }
 

@@ -2,7 +2,7 @@
 //! tube's I6). If a maker or remover is killed in the middle, this module finds and removes what it left.
 
 use super::pipe::{Pipe, Side};
-use crate::wait::{bury, is_still};
+use crate::wait::{is_still, notify_dead};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -67,7 +67,7 @@ pub(crate) fn drain_end(map: &Map, object: u32, head: Head) {
         _ => {
             // I6. SeqCst: before the look at the bits. A failure: another thread did it.
             let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
-            bury(map, object, head.dead());
+            notify_dead(map, object, head.dead());
         }
     }
 }

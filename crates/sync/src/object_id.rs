@@ -21,7 +21,7 @@ use std::sync::PoisonError;
 /// Where an object lies.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spot {
+pub struct ObjectId {
     /// Which arena.
     pub arena: u64,
     /// Which slot of it.
@@ -30,7 +30,7 @@ pub struct Spot {
     pub generation: u32,
 }
 
-impl Spot {
+impl ObjectId {
     /// The number of this process's own arena. No other has it.
     #[doc(hidden)]
     pub const PRIVATE: u64 = 1;
@@ -61,7 +61,7 @@ static MET: [Met; MOST] = [const {
 
 fn number(map: &Map) -> u64 {
     if map.directory().is_none() {
-        Spot::PRIVATE
+        ObjectId::PRIVATE
     } else {
         u64::from(hash(map.name())) << 32 | u64::from(map.id() as u32)
     }
@@ -99,7 +99,7 @@ pub(crate) fn met(wanted: u64) -> Option<&'static Map> {
 
 /// The slot of an object, if its arena was met: a few loads, of which only the last waits for another.
 #[inline(always)]
-pub(crate) fn slot(kind: Kind, spot: Spot) -> Option<(&'static Object, Place)> {
+pub(crate) fn slot(kind: Kind, spot: ObjectId) -> Option<(&'static Object, Place)> {
     let met = row(spot.arena)?;
     // Relaxed: stored before the number.
     if u64::from(spot.object) >= met.count.load(Ordering::Relaxed) {
@@ -164,7 +164,7 @@ fn look_for(wanted: u64) -> Result<&'static Map, ObjectError> {
 impl Handle {
     /// The object of a kind at a spot. If it is no longer there, operations fail.
     #[inline(always)]
-    pub fn at_spot(kind: Kind, spot: Spot) -> Result<Handle, ObjectError> {
+    pub fn at_spot(kind: Kind, spot: ObjectId) -> Result<Handle, ObjectError> {
         let map = match met(spot.arena) {
             Some(map) => map,
             None => look_for(spot.arena)?,
@@ -176,9 +176,9 @@ impl Handle {
     }
 
     /// Where it lies.
-    pub fn spot(&self) -> Spot {
+    pub fn object_id(&self) -> ObjectId {
         let arena = meet(self.map);
-        Spot { arena, object: self.place.index, generation: self.place.head.generation() }
+        ObjectId { arena, object: self.place.index, generation: self.place.head.generation() }
     }
 
     /// Makes an object without a chosen name: in a named arena it gets a name, after its kind; in this process's own arena it has none. It is
@@ -205,7 +205,7 @@ impl Handle {
     }
 
     /// Removes what is at a spot. False: it is not there any more.
-    pub fn remove_at(kind: Kind, spot: Spot) -> Result<bool, ObjectError> {
+    pub fn remove_at(kind: Kind, spot: ObjectId) -> Result<bool, ObjectError> {
         let handle = Handle::at_spot(kind, spot)?;
         if handle.map.directory().is_none() {
             // In a forked child, this makes the copy usable first.
@@ -219,7 +219,7 @@ impl Handle {
     }
 }
 
-fn no_such(kind: Kind, map: &Map, spot: Spot) -> ObjectError {
+fn no_such(kind: Kind, map: &Map, spot: ObjectId) -> ObjectError {
     let name = format!("number {}", spot.object);
     ObjectError::Unknown { kind: kind.name(), name, arena: map.name().into(), existing: Vec::new() }
 }
