@@ -44,8 +44,8 @@
 //!   receiver finds before the sender's earlier message. If the mark comes in between, the claimer is told when it commits.
 //! - I5: no thread claims p+1 unless p is claimed or passed over; and receivers take in the same order. So EMPTY and not passed
 //!   over at a receiver's position: nothing is there, and nothing behind it is claimed. FULL of an earlier lap and not
-//!   passed over at a sender's position: the sender is told that there is no hole. There may be holes behind it, of senders that came
-//!   back late and were passed over: as many as there are, they can be used after the next `take`, all at once.
+//!   passed over at a sender's position: the sender is told that the ring is full. There may be holes behind that position all the same:
+//!   those of senders that came back late and were passed over. All of them can be used after the next `take`.
 //! - I6: a message is copied before it is taken; the copy counts only if the swap then succeeds, from the very word
 //!   that was read before. So a receiver may stop anywhere and holds up no other thread.
 //! - I7: where there is only one sender it needs no claim: it writes, then stores FULL. EMPTY and not passed over at a receiver's

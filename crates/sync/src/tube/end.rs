@@ -7,7 +7,7 @@
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-31 | waiting | how many wait here and have not been told, or a few more |
-//! | 32 | GONE | this end has no handle any more, and will never have one; or it was closed while it had handles |
+//! | 32 | GONE | set when the last handle of this end goes, or by `close`: there will never be a handle here again |
 //! | 33 | EVENT | a descriptor is to be made readable when there is something for this end |
 //! | 34 | LIGHT | a light thread has waited here, or is about to: see `lights` |
 //! | 35 | SURE | every thread sees LIGHT by now |
