@@ -450,8 +450,8 @@ impl Map {
     /// Lowers `objects_high`: I11. The caller holds `admin`.
     fn lower_high(&self) {
         let high = &self.header().objects_high;
-        // Relaxed, both: under admin.
-        let was = high.load(Ordering::Relaxed);
+        let was = high.load(Ordering::Relaxed); // Relaxed: under admin.
+        // Relaxed: under admin.
         let is_free = |index: &u32| Head(self.object(*index).head.load(Ordering::Relaxed)).is_free();
         let used = (0..was).rev().take_while(is_free).last().unwrap_or(was);
         if used != was {

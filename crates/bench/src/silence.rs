@@ -115,9 +115,9 @@ pub fn system_call_within<T>(
             (0..10).for_each(|_| operation(&mut on));
             // It may end, and nothing else.
             catch_all_but(&[libc::SYS_exit_group], caught);
-            note.store(BEGUN, Ordering::SeqCst);
+            note.store(BEGUN, Ordering::SeqCst); // SeqCst: the parent reads it after the end.
             (0..1000).for_each(|_| operation(&mut on));
-            note.store(DONE, Ordering::SeqCst);
+            note.store(DONE, Ordering::SeqCst); // SeqCst: as above.
             // SAFETY: takes a number, does not return; the filter lets it pass.
             unsafe { libc::_exit(0) };
         };

@@ -525,6 +525,7 @@ fn its_value_has_a_limit_and_what_exceeds_it_changes_nothing() {
     let map = arena().map();
     let permit = map.object(it.object_id().object);
     let count = map.object((permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1);
+    // SeqCst: a test, which counts on no weaker order.
     count.slot.word.fetch_add(u64::from(RobustSemaphore::MAX - 2) << 4, Ordering::SeqCst);
     assert_eq!(it.value(), RobustSemaphore::MAX, "all but one are in the count, one in the cell");
     for _ in 0..2 {
@@ -569,6 +570,7 @@ fn a_handler_may_post_in_the_middle_of_anything() {
     let _house = House::new("handlers");
     let it = made("s");
     RobustSemaphore::prepare(&arena()).unwrap();
+    // SeqCst: before the handler, which loads it.
     SPOT.store(Box::leak(Box::new(it.object_id())), Ordering::SeqCst);
     // SAFETY: the handler does only what may be done in one; zero is a valid empty mask.
     unsafe {

@@ -70,6 +70,7 @@ fn a_handlers_post_says_why_in_plain_data() {
     let permit = map.object(it.object_id().object);
     // SeqCst, both: every other thread has been joined.
     let count = map.object((permit.run.load(Ordering::SeqCst) & 0x1f_ffff) - 1);
+    // SeqCst: a test, which counts on no weaker order.
     count.slot.word.fetch_add(u64::from(RobustSemaphore::MAX - 2) << 4, Ordering::SeqCst);
     assert_eq!(elsewhere(), (true, Err(NotPosted::Overflow)));
     it.remove(true).unwrap();

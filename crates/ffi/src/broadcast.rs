@@ -332,7 +332,10 @@ fn wanted(given: *const chappe_subscribe_options) -> Answer<Subscribe> {
         CHAPPE_SLOW_DROP_OLDEST => Slow::DropOldest,
         CHAPPE_SLOW_DROP_NEWEST if given.most > 0 => Slow::DropNewest(given.most),
         CHAPPE_SLOW_DROP_NEWEST => {
-            return Err(Failure::new(libc::EINVAL, c"who drops the newest keeps some: set `most` to 1 or more"));
+            return Err(Failure::new(
+                libc::EINVAL,
+                c"a subscription that drops the newest keeps some messages: set `most` to 1 or more",
+            ));
         }
         _ => return Err(Failure::new(libc::EINVAL, c"`slow` is no CHAPPE_SLOW_BLOCK, _DROP_OLDEST or _DROP_NEWEST")),
     };

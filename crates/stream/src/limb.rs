@@ -40,7 +40,7 @@ pub struct Into {
     pub written: Option<InQueue>,
 }
 
-/// A limb that several threads call: whoever has the box from the tube is inside.
+/// A limb that several threads call: the thread that has the box from the tube is inside.
 #[derive(Clone)]
 pub struct Lock {
     pub take: tube::Receiver<Box<LiveLimb>>,
@@ -171,7 +171,7 @@ impl LiveTail {
     pub fn end(&mut self) -> Result<(), Fault> {
         match self {
             LiveTail::Fork(limbs) | LiveTail::Share(limbs, _) => limbs.iter_mut().try_for_each(LiveLimb::end),
-            // AcqRel: whoever is the last sees what all others put.
+            // AcqRel: the last to come sees what all others put.
             LiveTail::Locked(lock) if lock.left.fetch_sub(1, Ordering::AcqRel) == 1 => match lock.take.recv() {
                 Ok(mut limb) => limb.end(),
                 Err(_) => Ok(()),
@@ -209,7 +209,7 @@ impl Into {
                 Ok(()) => return Ok(()),
                 Err((Refused::Gone, block)) => {
                     self.write(-(block.len() as i64));
-                    // Whoever read here wants no more, or has failed, which the graph tells.
+                    // The reader wants no more, or has failed, which the graph tells.
                     self.gone = true;
                     return Ok(());
                 }

@@ -32,7 +32,7 @@ pub const TRIES: u32 = 8;
 /// So many turns it has no more than everybody then, the first time, and at most.
 const RESTS: (u32, u32) = (16, 4096);
 
-/// The length of a thread's turns: the law, and a limit for whom more does not help.
+/// The length of a thread's turns: the law, and a limit where more does not help.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
     ns: f64,

@@ -204,7 +204,7 @@ fn without_its_capability_a_recorder_says_which_it_needs() {
     });
     let said = ran.join().unwrap();
     assert!(
-        said.contains("`packets`: packets of `lo` may be taken by those alone who have CAP_NET_RAW: run it as root"),
+        said.contains("`packets`: packets of `lo` may be taken with the capability CAP_NET_RAW alone: run it as root"),
         "{said}"
     );
 }

@@ -1,5 +1,5 @@
 //! Aggregates over windows are those of a plain program: every kind over every type, by keys and without, whatever the windows and parts are,
-//! whoever computes them. Numbers are such that each sum is exact.
+//! and whichever engine computes them. Numbers are such that each sum is exact.
 
 #[path = "dice/mod.rs"]
 mod dice;

@@ -1,7 +1,7 @@
 //! Floating-point modes of a light thread's own (rounding, flush to zero, what traps): for those that ask, at no cost to the others.
 //!
 //! The switch leaves the modes as they are. A thread that keeps its own has the bit MODES in its control word, which the dispatcher reads anyway; so the proc
-//! notes, before it switches to such a thread, that the next landing has to see to the modes. The note of whoever leaves a stack (`proc::landed`) says the
+//! notes, before it switches to such a thread, that the next landing has to see to the modes. The note of the side that leaves a stack (`proc::landed`) says the
 //! same, in a bit beside those that every landing looks at anyway.
 //!
 //! | leaves | comes | the landing |

@@ -120,7 +120,7 @@ impl Thread {
 
     /// Whether it keeps floating-point modes of its own.
     pub fn keeps_modes(&self) -> bool {
-        // Relaxed: set before it begins, and taken away after it has ended, by whoever comes then.
+        // Relaxed: set before it begins, and taken away after it has ended, by the side that comes then.
         self.core.control.load(Ordering::Relaxed) & asked::MODES != 0
     }
 

@@ -44,6 +44,7 @@ pub(crate) fn ring() -> Result<&'static Ring, String> {
         let heard = chappe_sync::whenever(ring.event().as_raw_fd(), reap);
         HOW.store(if heard.is_ok() { 1 } else { 2 }, Ordering::Relaxed); // Relaxed: published by `HEARD`.
     });
+    // Relaxed: behind `HEARD`.
     match HOW.load(Ordering::Relaxed) {
         1 => Ok(ring),
         _ => Err("no thread, or no descriptor, to listen to an io_uring with".into()),

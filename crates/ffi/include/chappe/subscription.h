@@ -1,7 +1,7 @@
 /*
  * Subscriptions: where messages come out of a broadcast tube, for one subscriber.
  *
- * A subscription gets each message that its filter wants, whoever else gets it: see chappe_broadcast(3). It is used by one thread at a
+ * A subscription gets each message that its filter wants, and so does each other one: see chappe_broadcast(3). It is used by one thread at a
  * time, and in a forked child it is the parent's (-EPERM). It goes when its handle is closed, and when its process is killed at any
  * instruction: then no publisher waits for it. It is an arm of a choice: chappe_arm_subscription, see chappe_choice(3).
  *

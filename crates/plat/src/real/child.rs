@@ -37,7 +37,7 @@ fn held(text: &str) -> io::Result<std::fs::File> {
 
 impl Child {
     /// Begins a program that reads `text` on its standard input. It is killed when the calling *thread* ends. A terminal's Ctrl-C and its end are none of its
-    /// business: whoever began it hears them.
+    /// business: its parent gets them.
     ///
     /// # Errors
     /// The system's.

@@ -74,7 +74,7 @@ pub struct Packet<'a> {
 pub struct Wishes {
     /// The most bytes of a packet.
     pub snap: usize,
-    /// Bytes of packets that wait in the kernel; it has its own idea of what one is worth, and a limit for those who have no CAP_NET_ADMIN.
+    /// Bytes of packets that wait in the kernel. The kernel counts more than their lengths, and has a limit for processes without CAP_NET_ADMIN.
     pub buffer: usize,
     /// Also what is for others.
     pub promiscuous: bool,
@@ -240,12 +240,9 @@ impl Tap {
     /// `WouldBlock` if there is nothing; `NetworkDown` if the interface has gone down, or away; the system's.
     pub fn receive(&mut self, mut see: impl FnMut(Packet<'_>)) -> io::Result<usize> {
         let stride = TAG + self.snap;
+        type Three = ([libc::mmsghdr; BATCH], [libc::iovec; BATCH], [libc::sockaddr_ll; BATCH]);
         // SAFETY: plain structs of numbers and pointers, which null pointers are valid for.
-        let (mut heads, mut pieces, mut froms): (
-            [libc::mmsghdr; BATCH],
-            [libc::iovec; BATCH],
-            [libc::sockaddr_ll; BATCH],
-        ) = unsafe { (zeroed(), zeroed(), zeroed()) };
+        let (mut heads, mut pieces, mut froms): Three = unsafe { zeroed() };
         for at in 0..BATCH {
             let bytes = &mut self.room[at * stride + TAG..(at + 1) * stride];
             pieces[at] = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -258,9 +255,9 @@ impl Tap {
             head.msg_controllen = BESIDE as _;
         }
         let (flags, count) = ((libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _, BATCH as libc::c_uint);
+        let fd = self.fd.as_raw_fd();
         // SAFETY: so many heads, each of which names room of ours that lives through the call.
-        let came =
-            unsafe { libc::recvmmsg(self.fd.as_raw_fd(), heads.as_mut_ptr(), count, flags, std::ptr::null_mut()) };
+        let came = unsafe { libc::recvmmsg(fd, heads.as_mut_ptr(), count, flags, std::ptr::null_mut()) };
         if came < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -264,7 +264,7 @@ async def put(tube, obj, timeout=None):
 
 
 async def records(tube):
-    """`async for record in records(tube):`, or of a `Subscription`, until all who send have gone; SenderDied if one of them has not ended well."""
+    """`async for record in records(tube):`, or of a `Subscription`, until all senders have gone; SenderDied if one of them has not ended well."""
     while True:
         try:
             record = await recv(tube)

@@ -181,7 +181,7 @@ class _Receiving(_Closing):
     __slots__ = ()
 
     def __iter__(self):
-        """Records, until all who send have gone; SenderDied if one of them has not ended well."""
+        """Records, until all senders have gone; SenderDied if one of them has not ended well."""
         while True:
             try:
                 yield self.recv()

@@ -92,8 +92,8 @@ fn refused(why: Refused, interface: &str) -> String {
             format!("there is no network interface `{interface}`: `ip link` lists those that there are")
         }
         Refused::NotPermitted => format!(
-            "packets of `{interface}` may be taken by those alone who have CAP_NET_RAW: run it as root, or give the \
-             program that capability (`setcap cap_net_raw+ep PROGRAM`)"
+            "packets of `{interface}` may be taken with the capability CAP_NET_RAW alone: run it as root, or give it to the \
+             program (`setcap cap_net_raw+ep PROGRAM`)"
         ),
         Refused::Down => format!("the network interface `{interface}` is down: `ip link set {interface} up`"),
         Refused::Hardware(kind) => {

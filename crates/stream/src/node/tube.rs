@@ -8,7 +8,7 @@
 //! | numbers, samples, bytes | as many whole frames as there is room for |
 //!
 //! A tube that is written is made if it is not there; one that is read must be. A message is released when all that its block leads to has been done
-//! up to the next queue or pump: one whose graph was killed before comes once more, to whoever receives next, and is marked so.
+//! up to the next queue or pump: one whose graph was killed before comes once more, to the next receiver, and is marked so.
 //!
 //! `full=drop` gives up what finds no room, and counts its frames (of lines and packets, themselves); else the stage waits for room, also while nobody receives yet. It
 //! waits no longer when the graph is to stop, and counts what it still had. When all receivers have gone the line ends.

@@ -100,9 +100,9 @@ impl Entry {
 
     /// Condemned data stays condemned.
     fn tear(&self) {
-        // Relaxed, both: under the lock.
+        // Relaxed: under the lock.
         if self.state.load(Ordering::Relaxed) != CONDEMNED {
-            self.state.store(TORN, Ordering::Relaxed);
+            self.state.store(TORN, Ordering::Relaxed); // Relaxed: under the lock.
         }
     }
 

@@ -55,7 +55,7 @@ impl Test for Least {
 /// A subscription as an arm of a choice, with its own test. Its publishers know nothing of that.
 pub struct HeardAt {
     pub(crate) heard: Heard<Least>,
-    /// The entry of whoever comes and goes as its only publisher.
+    /// The entry of the actor that comes and goes as its only publisher.
     entry: Cell<Option<usize>>,
 }
 

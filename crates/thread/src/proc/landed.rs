@@ -7,7 +7,7 @@ use crate::{end, modes};
 pub(super) const ENDED: usize = 1;
 /// The sanitizer is to be told which thread goes on.
 pub(super) const TOLD: usize = 2;
-/// Whoever leaves, or comes, keeps floating-point modes of its own.
+/// The side that leaves, or comes, keeps floating-point modes of its own.
 pub(super) const MODES: usize = 4;
 /// What is no part of the record's address.
 const BITS: usize = ENDED | TOLD | MODES;
@@ -42,7 +42,7 @@ fn landed_otherwise(me: &'static Thread, first: bool, left: usize) {
     proc.leave();
 }
 
-/// From the floating-point modes of whoever has left to those of whoever comes; none: the kernel thread. M1.
+/// From the floating-point modes of the side that has left to those of the thread that comes; none: the kernel thread. M1.
 #[cold]
 pub(super) fn pass_modes(proc: &Proc, left: usize, to: Option<&'static Thread>) {
     let from = whose(left).filter(|from| from.keeps_modes());

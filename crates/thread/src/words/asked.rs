@@ -103,7 +103,7 @@ fn stays_out(flags: u32) -> bool {
 /// Of a thread whose turn it is: whether the dispatcher need not look further. At the queue.
 #[inline(always)]
 pub(crate) fn is_plain(control: &AtomicU32) -> bool {
-    // Relaxed: who asks just now is seen at the next dispatch; MODES stays as it was when the thread began.
+    // Relaxed: an asker of this moment is seen at the next dispatch; MODES stays as it was when the thread began.
     control.load(Ordering::Relaxed) & (STOPME | MODES) == 0
 }
 
@@ -234,10 +234,7 @@ mod tests {
         let control = AtomicU32::new(3 << GENERATION | MODES | SIGNAL);
         end(&control);
         // SeqCst: as above.
-        assert_eq!(
-            control.load(Ordering::SeqCst),
-            4 << GENERATION | MODES,
-            "one that ends keeps its modes until it is off its stack"
-        );
+        let ended = control.load(Ordering::SeqCst);
+        assert_eq!(ended, 4 << GENERATION | MODES, "one that ends keeps its modes until it is off its stack");
     }
 }
