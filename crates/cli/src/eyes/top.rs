@@ -78,6 +78,15 @@ const SHORTEST: Duration = Duration::from_millis(50);
 pub fn run(a: &Top, json: bool) -> Result<u8, Failure> {
     let interval = a.interval.max(SHORTEST);
     if let Some(address) = a.web {
+        if let Some(name) = &a.arena {
+            if name.parse::<SocketAddr>().is_ok() {
+                return Err(failed(anyhow!(
+                    "`{name}` stands where the name of an arena does; an address is `--web={name}`"
+                )));
+            }
+            // A page that stays empty would not say why.
+            Snapshot::take(Some(name), None).map_err(failed)?;
+        }
         web::run(address, a.arena.as_deref()).map_err(failed)?;
         return Ok(0);
     }

@@ -482,6 +482,10 @@ fn top_in_a_browser_answers_with_its_token_and_from_here_alone() {
     let taken = other.local_addr().unwrap().to_string();
     let ran = here.run(&["top", &format!("--web={taken}")]);
     assert!(ran.status == Some(1) && ran.err.contains(&taken) && ran.err.contains("another port"), "{ran:?}");
+    let ran = here.run(&["top", "--web", &taken]);
+    assert!(ran.status == Some(1) && ran.err.contains(&format!("--web={taken}")), "{ran:?}");
+    let ran = here.run(&["top", "--web", "nosuch"]);
+    assert!(ran.status == Some(1) && ran.err.contains("no arena `nosuch`"), "{ran:?}");
     let ran = here.run(&["top", "--web=0.0.0.0:0"]);
     assert!(ran.status == Some(1) && ran.err.contains("other machines"), "{ran:?}");
     drop((holder, waiter));
