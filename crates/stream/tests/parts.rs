@@ -203,7 +203,10 @@ fn what_lay_in_a_queue_of_a_killed_part_is_counted() {
     let text = format!("{from} | queue 3 @a | dies 3000 {:?} @a | pump @a | {to}", lives.display().to_string());
     let report = run(&text).unwrap();
     let got = read(dir.path()).len() as u64;
-    assert_eq!(got + report.dropped(), 6400 + 100 * report.node("file").unwrap().counts.again, "{report:#?}");
+    // Nothing goes without being counted. The block that was being put into the queue comes once more; whether it was counted there before depends on
+    // how far its thread had come.
+    let all = 6400..=6400 + 100 * report.node("file").unwrap().counts.again;
+    assert!(all.contains(&(got + report.dropped())), "{report:#?}");
     assert!(report.dropped() >= 100);
 }
 
