@@ -33,7 +33,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The version of this layout. Any change of an offset, or of the meaning of a word, gets another number.
-pub const VERSION: u32 = 19;
+pub const VERSION: u32 = 20;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -57,6 +57,9 @@ pub const GROUP: u32 = 60;
 pub const GROUPS: usize = MAX_MEMBERS.div_ceil(GROUP) as usize;
 /// How many members' wait bits an object holds itself.
 pub const INLINE_MEMBERS: u32 = 256;
+
+/// How many batches of waiters each process keeps: objects share them.
+pub const BATCHES: usize = 8;
 
 /// How many objects get storage at once: see `object`, I7.
 pub const STEP: u32 = 1024;
@@ -128,6 +131,11 @@ pub struct Header {
     pub rosters: [AtomicU32; GROUPS],
     /// How far from the end the first object slot lies that was condemned (I10 of object.rs) since a maker last looked; 0: none was.
     pub condemned: AtomicU32,
+    /// Of the objects that share a batch: all waiters of smaller tickets may be in a batch of some process. Only grows. See the wait
+    /// queue's batch, as for the next.
+    pub batched: [AtomicU64; BATCHES],
+    /// Of the same: how often a waiter came late, so that a batch may lack it.
+    pub late: [AtomicU64; BATCHES],
 }
 
 /// One member: a thread, or for owned handles a process, attached to the arena.
@@ -142,7 +150,8 @@ pub struct Member {
     pub state: AtomicU64,
     /// Its order of arrival, compared among the waiters of one object. Beside the wait word: see [`Member::wait`].
     pub ticket: AtomicU64,
-    /// Private arenas only: address of the wait word of a choice that also waits in a named arena; 0 for none.
+    /// Private arenas: address of the wait word of a choice that also waits in a named arena; 0 for none. Named arenas: the ticket with
+    /// which the member is just setting its bits; 0: it is not. See the wait queue's batch.
     pub alias: AtomicU64,
     /// `generation:32 | thread id:32` of the present or last occupant. 0: never used.
     pub ident: AtomicU64,

@@ -87,7 +87,7 @@ pub struct Map {
     process_member: AtomicU64,
     /// The descriptor by which this process shows its presence: `incarnation:32 | descriptor + 1:32`; 0 for none.
     presence: AtomicU64,
-    /// A private arena's.
+    /// This process's.
     batches: Batches,
     /// How many slots the explorer's worlds have in a group.
     #[cfg(feature = "sim")]
@@ -145,7 +145,7 @@ impl Map {
             cover,
             process_member,
             presence,
-            batches: Batches::none(),
+            batches: Batches::named(geometry),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
         })
@@ -267,7 +267,7 @@ impl Map {
             cover,
             process_member,
             presence,
-            batches: Batches::new(geometry),
+            batches: Batches::private(geometry),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
         };

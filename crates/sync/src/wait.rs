@@ -5,7 +5,7 @@
 //! kernel, and wakes out of order. Here there is no queue to lock: an object's queue is a bit set with one bit per member, and the arrival
 //! order is a ticket in the member's record. (Pools and semaphores can be made to serve by priority instead: see the discipline.)
 //! So nothing can be half-linked, a dead member leaves only a bit without meaning, and a choice over any number of objects needs one record
-//! and one bit per object. There is no allocation, and no helping to unlock. (Private arenas also keep waiters in order: see the batch.)
+//! and one bit per object. There is no allocation, and no helping to unlock. (Processes also keep waiters in order: see the batch.)
 //!
 //! The *granter* is the thread that swaps a waiter's word to GRANTED. A *drainer* looks for waiters of an object and grants what is free.
 //! The wait word of a member (`Member::state`), whose low half is the futex it sleeps on:

@@ -1,7 +1,7 @@
-//! Batches, explored: the waiters of an object of a private arena, kept in the order of arrival. Kill (a thread that ends by itself) and stop
-//! at every operation of the arriving waiters, of the drainer that gives and builds, and of their reapers. What must hold: of those in line
+//! Batches, explored: the waiters of an object, kept in the order of arrival. Kill (in a private arena: a thread that ends by itself) and stop
+//! at every operation of the arriving waiters, of the drainers that give and build, and of their reapers. What must hold: of the waiters in line
 //! before an `up` none is served while an earlier one that lives still waits; each waiter that is left is served all the same; and all units
-//! are accounted for.
+//! are accounted for. In a named arena each process has batches of its own.
 
 mod counted;
 mod crash;
@@ -39,36 +39,56 @@ fn up_in_order(s: &Counted, who: &[(u32, Process)]) {
     assert!(rest.all(|waits| waits), "one of {before:?} was passed over: {still:?} still wait");
 }
 
-/// Three come, one of them twice, and each gets a unit; the units come one by one, once two are in line.
+/// A named arena whose processes keep batches.
+fn named(world: &World, members: u32, objects: u32) -> Stage {
+    let (stage, _) = Stage::with_blocks(world, members, &[], objects, 1);
+    stage.map.keep_batches();
+    stage
+}
+
 fn three(world: &World) {
-    let stage = Stage::private(world, 8, 1);
-    let semaphore = SemaphoreAt::make(stage.map, "", 0, false).expect("a semaphore");
+    three_on(world, Stage::private(world, 8, 1), 1);
+}
+
+/// The processes do not share a batch: two give, each with its own.
+fn three_named(world: &World) {
+    three_on(world, named(world, 10, 1), 2);
+}
+
+/// Three come, one of them twice, and each gets a unit; the units come one by one from so many processes, once two are in line.
+fn three_on(world: &World, stage: Stage, uppers: usize) {
+    let semaphore = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
     let s = Counted::of(world, semaphore, "s", 1);
     let who = ["a", "b", "c"].map(|name| {
         let process = world.prepare(name);
         let me = s.downer(&stage, process, name);
-        stage.reaper(stage.lasting(process, move || {
+        let come = move || {
             // One comes twice: its first entry is not its second wait's.
             for _ in 0..if name == "a" { 2 } else { 1 } {
                 s.down(&me, None).expect("a unit");
                 reached(name);
             }
-        }));
+        };
+        // In a named arena a process ends: the reapers of those that stay would go on looking.
+        stage.reaper(if uppers > 1 { process.run(come) } else { stage.lasting(process, come) });
         (me.member(), process)
     });
-    let p = world.prepare("upper");
-    let _ = stage.member(p, "upper");
-    p.on_death(move || counted::more(&s.books.perhaps_up));
-    stage.lasting(p, move || {
-        let alive = || who.iter().filter(|(_, p)| p.fate() == Fate::Alive).count();
-        while s.semaphore.waiters().len() < 2.min(alive()) {
-            pause();
-        }
-        for _ in 0..4 {
-            up_in_order(&s, &who);
-        }
-        reached("raised");
-    });
+    for name in ["upper", "other upper"].into_iter().take(uppers) {
+        let p = world.prepare(name);
+        let _ = stage.member(p, name);
+        p.on_death(move || counted::more(&s.books.perhaps_up));
+        stage.lasting(p, move || {
+            let alive = || who.iter().filter(|(_, p)| p.fate() == Fate::Alive).count();
+            // Two that spin in turn would keep the others from coming: then each looks a few times only.
+            let looks = if uppers > 1 { 20 } else { usize::MAX };
+            let are_there = || s.semaphore.waiters().len() >= 2.min(alive());
+            (0..looks).take_while(|_| !are_there()).for_each(|_| pause());
+            for _ in 0..4 / uppers {
+                up_in_order(&s, &who);
+            }
+            reached("raised");
+        });
+    }
     counted::enough(world, &[s]);
     counted::last(world, stage, &[s]);
 }
@@ -76,6 +96,16 @@ fn three(world: &World) {
 #[test]
 fn batches_keep_the_order_of_arrival() {
     searched_in(SCHEDULES, "batch", three, &["raised", "a", "b", "c"]);
+}
+
+#[test]
+fn each_process_keeps_the_order_of_arrival() {
+    searched_in(SCHEDULES / 2, "batch_named", three_named, &["raised", "a", "b", "c"]);
+}
+
+#[test]
+fn a_process_with_a_batch_may_be_stopped_or_killed() {
+    stopped_in(SCHEDULES / 8, "batch_named", three_named);
 }
 
 #[test]
@@ -97,7 +127,7 @@ fn in_order(s: SemaphoreAt, members: &[u32]) -> Vec<u32> {
 /// builds. The batch was another object's before, which has used its first entry.
 fn two_drainers(world: &World) {
     let stage = Stage::private(world, 12, 3);
-    let [other, _, s] = [(); 3].map(|()| SemaphoreAt::make(stage.map, "", 0, false).expect("a semaphore"));
+    let [other, _, s] = [(); 3].map(|()| SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore"));
     let crowd = world.prepare("crowd");
     let others = ["x", "y", "z"].map(|name| stage.member(crowd, name));
     let members = ["a", "b", "c", "d"].map(|name| stage.member(crowd, name));
@@ -134,10 +164,9 @@ fn a_batch_that_is_being_built_serves_nobody() {
     }
 }
 
-/// A waiter has its ticket, and gets in line once others have come, and have been kept in order.
-fn late_comer(world: &World) {
-    let stage = Stage::private(world, 8, 1);
-    let s = SemaphoreAt::make(stage.map, "", 0, false).expect("a semaphore");
+/// A waiter has its ticket, and gets in line once others have come, and have been kept in order. In a named arena another process keeps them.
+fn late_comer(world: &World, stage: Stage) {
+    let s = SemaphoreAt::make(stage.map, "s", 0, false).expect("a semaphore");
     let p = world.prepare("late");
     let late = stage.member(p, "late");
     let member = late.member();
@@ -168,5 +197,8 @@ fn late_comer(world: &World) {
 
 #[test]
 fn a_waiter_with_an_early_ticket_is_not_passed_over() {
-    Search::depth("late_comer", 2).schedules(100_000).run(late_comer).assert_clean().assert_reached(&["in line"]);
+    let private = |world: &World| late_comer(world, Stage::private(world, 8, 1));
+    Search::depth("late_comer", 2).schedules(100_000).run(private).assert_clean().assert_reached(&["in line"]);
+    let shared = |world: &World| late_comer(world, named(world, 8, 1));
+    Search::depth("late_comer_named", 2).schedules(100_000).run(shared).assert_clean().assert_reached(&["in line"]);
 }

@@ -1,18 +1,18 @@
-//! Room for an object's waiters in the order of arrival, in private arenas: see `batch` of the wait queue, its only user.
+//! Room for an object's waiters in the order of arrival: see `batch` of the wait queue, its only user.
 
 use super::Map;
-use crate::layout::Geometry;
+use crate::layout::{self, Geometry};
 use chappe_plat::atomic::AtomicU64;
 
-/// How many there are: objects share them.
-const BATCHES: usize = if cfg!(any(feature = "sim", feature = "loom")) { 2 } else { 8 };
+/// How many a process has: objects share them.
+const BATCHES: usize = if cfg!(any(feature = "sim", feature = "loom")) { 2 } else { layout::BATCHES };
 
 /// Waiters of one object, in the order of arrival.
 pub struct Batch {
     /// Of which object, and how far it is.
     pub tag: AtomicU64,
-    /// It has all waiters of smaller tickets.
-    pub before: AtomicU64,
+    /// How often a waiter had come late before it was built.
+    pub late: AtomicU64,
     /// How many there are.
     pub count: AtomicU64,
     /// The first that may still wait.
@@ -21,11 +21,19 @@ pub struct Batch {
     pub entries: Box<[AtomicU64]>,
 }
 
-/// All that a private arena has; none in a named one.
+/// All that this process has for an arena. They lie in its own memory, also if the arena is named.
 pub(super) struct Batches {
     all: Box<[Batch]>,
+    /// A private arena's; in a named one the members' slots have room for it.
     enlisting: Box<[AtomicU64]>,
+    /// Whether a named arena has batches in this world: only if the world asks for it.
+    #[cfg(feature = "sim")]
+    named: std::cell::Cell<bool>,
 }
+
+/// The explorer's processes share a map: each has batches of its own.
+#[cfg(feature = "sim")]
+const PROCESSES: usize = 4;
 
 /// Zeros. Where they are what ships, they have no storage behind them before they are used.
 fn words(n: usize) -> Box<[AtomicU64]> {
@@ -38,31 +46,80 @@ fn words(n: usize) -> Box<[AtomicU64]> {
     }
 }
 
+fn batches(n: usize, members: usize) -> Box<[Batch]> {
+    let batch = |_| {
+        let [tag, late, count, next] = [const { AtomicU64::new(0) }; 4];
+        Batch { tag, late, count, next, entries: words(members) }
+    };
+    (0..n).map(batch).collect()
+}
+
 impl Batches {
-    pub fn none() -> Batches {
-        Batches { all: Box::default(), enlisting: Box::default() }
+    /// Those of a private arena.
+    pub fn private(geometry: Geometry) -> Batches {
+        let members = geometry.members as usize;
+        Batches {
+            all: batches(BATCHES, members),
+            enlisting: words(members),
+            #[cfg(feature = "sim")]
+            named: false.into(),
+        }
     }
 
-    pub fn new(geometry: Geometry) -> Batches {
-        let members = geometry.members as usize;
-        let batch = |_| {
-            let [tag, before, count, next] = [const { AtomicU64::new(0) }; 4];
-            Batch { tag, before, count, next, entries: words(members) }
-        };
-        Batches { all: (0..BATCHES).map(batch).collect(), enlisting: words(members) }
+    /// Those of a process for a named arena.
+    pub fn named(geometry: Geometry) -> Batches {
+        #[cfg(feature = "sim")]
+        let n = BATCHES * PROCESSES;
+        #[cfg(not(feature = "sim"))]
+        let n = BATCHES;
+        Batches {
+            all: batches(n, geometry.members as usize),
+            enlisting: Box::default(),
+            #[cfg(feature = "sim")]
+            named: false.into(),
+        }
     }
 }
 
 impl Map {
-    /// Where waiters of the object may be in the order of arrival. None in a named arena.
+    /// Where this process may have the object's waiters in the order of arrival.
     #[inline]
     pub fn batch(&self, object: u32) -> Option<&Batch> {
-        self.batches.all.get(object as usize % BATCHES)
+        let at = object as usize % BATCHES;
+        #[cfg(feature = "sim")]
+        if self.batches.enlisting.is_empty() {
+            let process = chappe_plat::process::pid() as usize % PROCESSES;
+            return self.batches.named.get().then(|| &self.batches.all[process * BATCHES + at]);
+        }
+        self.batches.all.get(at)
     }
 
-    /// The ticket with which a member of a private arena is just getting in line; 0: it is not.
+    /// In a world whose processes have batches of a named arena.
+    #[cfg(feature = "sim")]
+    pub fn keep_batches(&self) {
+        self.batches.named.set(true);
+    }
+
+    /// The ticket with which a member is just setting its bits; 0: it is not.
     #[inline]
     pub fn enlisting(&self, member: u32) -> Option<&AtomicU64> {
-        self.batches.enlisting.get(member as usize)
+        #[cfg(feature = "sim")]
+        if self.batches.enlisting.is_empty() && !self.batches.named.get() {
+            return None;
+        }
+        let own = self.batches.enlisting.get(member as usize);
+        Some(own.unwrap_or_else(|| &self.member(member).alias))
+    }
+
+    /// All waiters of smaller tickets may be in a batch that some process has of the object.
+    #[inline]
+    pub fn batched(&self, object: u32) -> &AtomicU64 {
+        &self.header().batched[object as usize % BATCHES]
+    }
+
+    /// How often a waiter came late, so that a batch of the object may lack it.
+    #[inline]
+    pub fn late(&self, object: u32) -> &AtomicU64 {
+        &self.header().late[object as usize % BATCHES]
     }
 }

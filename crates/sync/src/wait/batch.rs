@@ -1,50 +1,56 @@
-//! Batches: the waiters of an object of a private arena in the order of arrival, so that a drainer finds the next one without a scan of all.
+//! Batches: the waiters of an object in the order of arrival, so that a drainer finds the next one without a scan of all.
 //!
 //! A drainer that has scanned many waiters sorts them by their tickets and keeps the result: a *batch*. The next drainers take from its front, and
 //! scan all again when it is used up. So N waiters cost one scan, one sort, and a few loads each. The bits and the members' words stay
 //! authoritative: an entry is only a hint where to look.
 //!
-//! Only private arenas have batches, so a batch dies with its process. They are used for pools and semaphores that serve in the order of arrival.
-//! Objects whose waiters often re-enter with old tickets (mutexes, barging semaphores), or that serve by priority, are always scanned. Objects share
-//! a small number of batches.
+//! A batch lies in the memory of the process whose drainers use it, and dies with that process; so several processes may have batches of the
+//! same object, and each finds its own way through the same queue. Batches are used for pools and semaphores that serve in the order of
+//! arrival. Objects whose waiters often re-enter with old tickets (mutexes, barging semaphores), or that serve by priority, are always scanned.
+//! Objects share a small number of batches.
 //!
-//! The tag, which changes with every step of a batch:
+//! What the processes share are two words in the arena's header for the objects that share a batch, and one word a member:
+//! - `batched`: some process may have a batch of all waiters with smaller tickets. It only grows.
+//! - `late`: how often a waiter found its ticket to be smaller than `batched`, and so may lack in a batch. It only grows.
+//! - `enlisting`, of each member: the ticket with which it is just setting its bits; 0: it is not.
+//!
+//! The tag of a batch changes with each step of it:
 //!
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-19 | object | whose waiters they are |
-//! | 20-21 | phase | NONE; CLAIMED, BUILDING: a drainer is at it; READY |
+//! | 20-21 | phase | NONE; CLAIMED: a drainer builds it; READY |
 //! | 22-63 | version | one more with each claim |
 //!
 //! ```text
-//!   NONE, READY -- claim --> CLAIMED -- `before` is set --> BUILDING -- entries, count, next --> READY
-//!        ^                                                     |                                  |
-//!        +------------------ spoiled by a waiter --------------+----------------------------------+
+//!   NONE, READY -- claim --> CLAIMED -- entries, count, next, late --> READY, or NONE if there are few
 //! ```
 //!
 //! `next` is the index of the first entry that may still wait, below the version, so that no drainer moves on a later batch. An entry is a
 //! member (12 bits) below its ticket.
 //!
 //! Invariants:
-//! - B1: while the tag says READY, each waiter of the object whose bit stands and whose ticket is below `before` has an entry, not
-//!   before `next`. So the first entry whose waiter still waits is the smallest candidate, or there is none below `before`.
-//! - B2: an entry whose wait is over is so for ever: a wait that begins again with the same ticket spoils the batch first.
-//! - B3: only the drainer whose claim it was writes `before`, the entries and `count`, and only before READY; so they are whole when READY is seen,
-//!   and of the tag seen if the tag is the same afterwards.
+//! - B1: while the tag says READY and the arena's `late` is the batch's, each waiter of the object whose bit stands and whose ticket is smaller
+//!   than the builder's bound has an entry, not before `next`. So the first entry whose waiter still waits is the smallest candidate.
+//! - B2: an entry whose wait is over is so for ever: a wait that begins again with the same ticket is late.
+//! - B3: only the drainer whose claim it was writes the entries, `count` and `late`, and only before READY; so they are whole when READY is
+//!   seen, and of the tag seen if the tag is the same afterwards.
 //!
-//! B1 follows from this order (E4, sequentially consistent). A waiter writes its ticket to `enlisting`; reads the tag; spoils the batch (sets it to
-//! NONE) if it is of this object and `before` is greater than its ticket; sets its bits; writes 0 to `enlisting`. A drainer sets `before` to the
-//! arena's next ticket; sets BUILDING; reads every `enlisting`, and lowers `before` to the smallest; reads the bits. A waiter that reads the tag
-//! before BUILDING is seen in `enlisting`, or its bit is seen. A waiter that reads it afterwards spoils the batch before its bit is set.
+//! B1 follows from this order (E4, sequentially consistent). A waiter writes its ticket to `enlisting`; reads `batched`; adds one to `late` if
+//! `batched` is greater than its ticket; sets its bits; writes 0 to `enlisting`. A builder reads `late`; raises `batched` to its bound, which is
+//! the arena's next ticket; reads every `enlisting`, and lowers the bound to the smallest; reads the bits. A waiter that reads `batched` before
+//! it is raised is seen in `enlisting`, or its bit is seen. A waiter that reads it afterwards counts itself late, after the builder has read
+//! `late` and before its bit is set: the batch is void before the waiter is in line.
 //!
-//! Deaths: only of threads. A thread that ends while it builds a batch leaves it CLAIMED or BUILDING: from then on the objects that share the batch
-//! are scanned, as all objects are without a batch. A thread that ends while enlisting is skipped, as it is dead. A stopped thread has the same
-//! effect until it goes on. So no thread waits for another here, and an `up` in a signal handler in the middle of a build scans all.
+//! Deaths: a thread that dies while it builds a batch leaves it CLAIMED: from then on its process scans the objects that share the batch, as all
+//! objects are scanned without a batch. No other process looks there. A member that dies while enlisting is skipped, as it is dead, and the
+//! slot's next occupant clears the word before it waits. What a dead process raised in `batched` costs later waiters nothing: their tickets are
+//! greater. A stopped thread has the same effect until it goes on. So no thread waits for another here, and an `up` in a signal handler in the
+//! middle of a build scans all.
 //!
 //! Progress: lock-free. A build is bounded by the number of members; it allocates nothing.
 //!
-//! Measured (`cargo xtask bench queue`, instructions outside of the kernel): `up` to one of 100, 1,000 and 3,000 waiters 785, to one of 10, which are
-//! scanned, 1,528. Without batches 4,699 at 100 and 42,935 at 1,000.
+//! Measured (`cargo xtask bench queue`, instructions outside of the kernel): see docs/benchmarks.md, "a long queue".
 //!
 //! Explored: `tests/crash_batch.rs`.
 
@@ -62,7 +68,6 @@ pub(super) const FEW: u32 = if cfg!(feature = "sim") { 1 } else { 16 };
 const PHASE: u64 = 3 << 20;
 const NONE: u64 = 0;
 const CLAIMED: u64 = 1 << 20;
-const BUILDING: u64 = 2 << 20;
 const READY: u64 = 3 << 20;
 const OBJECT: u64 = (1 << 20) - 1;
 const VERSION: u64 = 1 << 22;
@@ -75,9 +80,8 @@ fn at(tag: u64, phase: u64) -> u64 {
     tag & !PHASE | phase
 }
 
-/// The batch that may have the object's waiters.
-fn batch(map: &Map, object: u32) -> Option<&Batch> {
-    let batch = map.batch(object)?;
+/// Whether the object's waiters may be in batches.
+fn has_batches(map: &Map, object: u32) -> bool {
     let o = map.object(object);
     // Relaxed: the granter looks at the head once more, after the waiters.
     let kind = Head(o.head.load(Ordering::Relaxed)).kind();
@@ -86,14 +90,14 @@ fn batch(map: &Map, object: u32) -> Option<&Batch> {
         Some(Kind::Semaphore) => !crate::units::barging(o),
         _ => false,
     };
-    (is_strict && Discipline::of(o) == Discipline::Fifo).then_some(batch)
+    is_strict && Discipline::of(o) == Discipline::Fifo
 }
 
 /// The waiter to be served first, if a batch names it; dead members excluded. None: scan all.
 pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
-    let batch = batch(map, object)?;
-    // SeqCst: E4, after whatever the caller has seen.
-    let tag = batch.tag.load(Ordering::SeqCst);
+    let batch = map.batch(object).filter(|_| has_batches(map, object))?;
+    // Acquire: B3.
+    let tag = batch.tag.load(Ordering::Acquire);
     if tag & (PHASE | OBJECT) != READY | u64::from(object) {
         return None;
     }
@@ -106,8 +110,10 @@ pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
         let entry = (index < count).then(|| batch.entries.get(index)).flatten()?.load(Ordering::Relaxed); // Relaxed: as above.
         let (member, ticket) = ((entry & MASK) as u32, entry >> LOW);
         let found = waiting(map, object, member, ticket);
-        // SeqCst: B3, after all of that.
-        if batch.tag.load(Ordering::SeqCst) != tag {
+        // Relaxed: B3, if the tag is the same below.
+        let late = batch.late.load(Ordering::Relaxed);
+        // SeqCst, both: E4, after whatever the caller has seen; B3, after all of that.
+        if map.late(object).load(Ordering::SeqCst) != late || batch.tag.load(Ordering::SeqCst) != tag {
             return None;
         }
         if found.is_some() {
@@ -136,25 +142,26 @@ fn waiting(map: &Map, object: u32, member: u32, ticket: u64) -> Option<Candidate
 /// Builds a batch of the object's waiters: there are many, and no batch has them.
 #[cold]
 pub(super) fn build(map: &Map, object: u32) {
-    let Some(batch) = batch(map, object) else { return };
-    // SeqCst: as the claim below.
-    let seen = batch.tag.load(Ordering::SeqCst);
-    if matches!(seen & PHASE, CLAIMED | BUILDING) {
+    let Some(batch) = map.batch(object).filter(|_| has_batches(map, object)) else { return };
+    // Relaxed: the claim below decides.
+    let seen = batch.tag.load(Ordering::Relaxed);
+    if seen & PHASE == CLAIMED {
         return;
     }
     let tag = at(seen & !OBJECT, CLAIMED).wrapping_add(VERSION) | u64::from(object);
     // SeqCst: B3, from here on it is ours.
-    if batch.tag.compare_exchange(seen, tag, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+    if batch.tag.compare_exchange(seen, tag, Ordering::SeqCst, Ordering::Relaxed).is_err() {
         return;
     }
-    // SeqCst: before the phase; a wait whose ticket is taken later is not in this batch.
+    // SeqCst: E4, before `batched` is raised.
+    let late = map.late(object).load(Ordering::SeqCst);
+    batch.late.store(late, Ordering::Relaxed); // Relaxed: published by the tag.
+    // SeqCst: a wait whose ticket is taken later is not in this batch.
     let mut before = map.header().ticket.load(Ordering::SeqCst);
-    batch.before.store(before, Ordering::SeqCst); // SeqCst: B3, before BUILDING.
-    let building = at(tag, BUILDING);
-    // SeqCst: E4, before the look at the waiters that are enlisting. No other thread changes a claimed batch.
-    batch.tag.store(building, Ordering::SeqCst);
+    // SeqCst: E4, before the look at the waiters that are enlisting.
+    map.batched(object).fetch_max(before, Ordering::SeqCst);
     for member in 0..map.members_used() {
-        // SeqCst: E4, after BUILDING.
+        // SeqCst: E4, after `batched` was raised.
         let ticket = map.enlisting(member).map_or(0, |e| e.load(Ordering::SeqCst));
         if ticket != 0 && ticket < before && map.member(member).life.probe() != Life::Dead {
             before = ticket;
@@ -171,9 +178,8 @@ pub(super) fn build(map: &Map, object: u32) {
     sort(batch, count);
     batch.count.store(count as u64, Ordering::Relaxed); // Relaxed: published by the tag.
     batch.next.store((tag / VERSION) << LOW, Ordering::Release); // Release: B3, as the tag.
-    let ends = at(tag, if count > FEW as usize { READY } else { NONE });
-    // SeqCst: B1. A failure: a waiter has spoiled it.
-    let _ = batch.tag.compare_exchange(building, ends, Ordering::SeqCst, Ordering::SeqCst);
+    // Release: B3. No other thread changes a claimed batch.
+    batch.tag.store(at(tag, if count > FEW as usize { READY } else { NONE }), Ordering::Release);
 }
 
 /// Heapsort: in place, since a signal handler may be here.
@@ -220,12 +226,19 @@ impl<'a> Joining<'a> {
         it
     }
 
-    /// Before its bit on this object is set.
+    /// Before its bit on this object is set: voids the batches that may lack it.
     #[inline]
     pub fn before_bit(&self, map: &Map, object: u32) {
-        if let Some(batch) = map.batch(object) {
-            let is_private = self.who.private.is_some_and(|p| std::ptr::eq(p.map, map));
-            spoil(batch, object, if is_private { self.tickets.1 } else { self.tickets.0 });
+        if map.batch(object).is_none() || !has_batches(map, object) {
+            return;
+        }
+        let is_private = self.who.private.is_some_and(|p| std::ptr::eq(p.map, map));
+        let ticket = if is_private { self.tickets.1 } else { self.tickets.0 };
+        // SeqCst: E4, after `enlisting`, before the bit.
+        if map.batched(object).load(Ordering::SeqCst) > ticket {
+            // SeqCst: B1, before the bit.
+            map.late(object).fetch_add(1, Ordering::SeqCst);
+            step!("late for a batch, bit not yet set");
         }
     }
 
@@ -244,23 +257,5 @@ impl Drop for Joining<'_> {
     fn drop(&mut self) {
         // Release: E4, the bits come before.
         self.each(|word, _| word.store(0, Ordering::Release));
-    }
-}
-
-/// Invalidates the batch if it may lack this waiter, which is about to set its bit.
-fn spoil(batch: &Batch, object: u32, ticket: u64) {
-    loop {
-        // SeqCst: E4, after `enlisting`, before the bit.
-        let tag = batch.tag.load(Ordering::SeqCst);
-        let is_its = matches!(tag & PHASE, BUILDING | READY) && tag & OBJECT == u64::from(object);
-        // SeqCst: B3, of this tag if the swap below succeeds.
-        if !is_its || batch.before.load(Ordering::SeqCst) <= ticket {
-            return;
-        }
-        // SeqCst: B1, before the bit. A failure: it has gone on.
-        if batch.tag.compare_exchange(tag, at(tag, NONE), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            step!("batch spoiled, bit not yet set");
-            return;
-        }
     }
 }
