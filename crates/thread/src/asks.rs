@@ -1,13 +1,16 @@
-//! What one thread may do to another: Synthesis' thread operations (synthesis, 4.3.2 and 5.3.2).
+//! Operations of one thread on another: Synthesis' thread operations (synthesis, 4.3.2 and 5.3.2).
 //!
-//! The words are `words::asked` and `words::token`. Here is what the thread does itself, at its safe points: it runs interrupts, unwinds its
-//! stack, goes out of its proc's queue, or goes on for one instruction. There are two kinds of places:
+//! The protocols are `words::asked` and `words::token`. This file holds what the target thread does itself at its safe
+//! points: it runs interrupts, unwinds its stack, leaves its proc's queue (suspension), or runs one instruction (a
+//! step). There are two kinds of safe points:
 //!
-//! - *After each park*: somebody in the middle of a wait. It may be stopped there, and run interrupts; nothing else, since what it waits for has
-//!   its node.
-//! - *Where nothing is half done*: before and after a wait, at a yield, at the beginning. There it may be unwound, too.
+//! - *After each park* (`after_park`): the thread is in the middle of a wait. It may be suspended there and run
+//!   interrupts, but not be unwound, since the object that it waits for still refers to its wait node.
+//! - *Where nothing is half done* (`come_by`): before and after a wait, at a yield, at the thread's beginning. There it
+//!   may be unwound as well.
 //!
-//! Beside the table of records lies one of what has been asked (`Asks`): memory that is touched for threads of whom something was asked.
+//! A second table beside that of the records holds the requests' data (`Asks`). Its memory is touched only for threads
+//! that were interrupted or signalled.
 
 use crate::proc;
 use crate::record::{self, Thread as Record};
@@ -60,7 +63,7 @@ pub(crate) struct Asks {
 
 type Procedure = Box<dyn FnOnce() + Send>;
 
-/// A procedure that is to be run once. Whoever takes it out of the lock runs or drops it.
+/// A procedure that is to be run once. The thread that takes it out of the lock runs or drops it.
 struct Interrupt {
     body: Arc<Mutex<Option<Procedure>>>,
     generation: u32,
@@ -76,7 +79,7 @@ pub(crate) fn generation(thread: &Record) -> u32 {
     thread.core.control.load(Ordering::Relaxed) >> GENERATION
 }
 
-/// Does it.
+/// Applies an operation, and wakes or readies the thread where the operation says so.
 pub(crate) fn ask(thread: &'static Record, generation: u32, op: Op) -> Result<(), Refusal> {
     match asked::ask(&thread.core.control, generation, op) {
         Ok(Then::Nothing) => {}
@@ -88,7 +91,7 @@ pub(crate) fn ask(thread: &'static Record, generation: u32, op: Op) -> Result<()
     Ok(())
 }
 
-/// Has the thread run a procedure.
+/// Makes the thread run a procedure.
 pub(crate) fn interrupt(thread: &'static Record, generation: u32, body: Procedure) -> Result<(), Refusal> {
     let asks = record::asks(thread);
     let body = Arc::new(Mutex::new(Some(body)));
@@ -111,7 +114,7 @@ pub(crate) fn interrupt(thread: &'static Record, generation: u32, body: Procedur
     })
 }
 
-/// Has it run its handler of that signal.
+/// Makes the thread run its handler of that signal.
 pub(crate) fn signal(thread: &'static Record, generation: u32, number: u32) -> Result<(), Refusal> {
     let signals = &record::asks(thread).signals;
     // Relaxed: the swap decides.
@@ -137,11 +140,12 @@ pub(crate) fn is_inside(me: &Record) -> bool {
     me.core.control.load(Ordering::Relaxed) & INSIDE != 0 // Relaxed: the thread's own.
 }
 
-/// Runs what was put in, the first first. A panic ends the procedure alone.
+/// Runs the procedures that were put in, the oldest first, then the handlers of pending signals. A panic ends its
+/// procedure only.
 fn run_interrupts(me: &'static Record) {
     let (asks, generation) = (record::asks(me), generation(me));
     me.core.control.fetch_or(INSIDE, Ordering::Relaxed); // Relaxed: the thread's own.
-    // What it waits for, for who looks, is as before afterwards.
+    // An interrupt may change what observers read about the thread's wait: it is restored below.
     let (waits, at) = (me.core.waits.get(), me.core.at.get());
     // Acquire: the nodes as they are.
     let mut at_node = asks.interrupts.swap(0, Ordering::Acquire) as *mut Interrupt;
@@ -170,9 +174,9 @@ fn run_interrupts(me: &'static Record) {
     me.core.control.fetch_and(!INSIDE, Ordering::Relaxed); // Relaxed: as above.
 }
 
-/// The thread ends: what was put in and not run goes.
+/// The thread ends: drops the procedures that it has not run.
 pub(crate) fn end(me: &'static Record) {
-    // Relaxed: a look; who asks just now finds out by the generation.
+    // Relaxed: a hint; an asker of this moment is refused by the new generation (S4).
     let asked = me.core.control.load(Ordering::Relaxed) & (SIGNAL | FLAGS) != 0;
     self::asked::end(&me.core.control);
     if asked {
@@ -190,16 +194,16 @@ fn forget(asks: &Asks) {
     }
 }
 
-/// After a park: S3, and whatever does not unwind.
+/// After a park: S3; does everything that was asked, except unwinding.
 #[inline(always)]
 pub(crate) fn after_park(me: &'static Record) {
-    // Relaxed: who asks gives the token after that.
+    // Relaxed: S3, the asker sets the flag before it gives the token.
     if me.core.control.load(Ordering::Relaxed) & (COME_BY & !KILL) != 0 {
         obey(me);
     }
 }
 
-/// What others have asked, but for the end.
+/// Does what others have asked, except unwinding.
 #[cold]
 fn obey(me: &'static Record) {
     loop {
@@ -227,7 +231,7 @@ fn obey(me: &'static Record) {
     }
 }
 
-/// A place where nothing is half done.
+/// A safe point where nothing is half done: does what others have asked, and unwinds a thread that is to be destroyed.
 #[cold]
 pub(crate) fn come_by() {
     let Some(me) = proc::current() else { return };

@@ -1,19 +1,32 @@
 //! How a thread begins and ends, and how it is joined.
 //!
-//! What it is to run lies at the top of its stack, and so does what it comes to: a thread whose handle is kept keeps its stack until it
-//! is joined or the handle goes. The word `end` of its record says how far it is:
+//! The slot at the top of the thread's stack (boxed, if it is too large for that) holds the closure that the thread
+//! runs, and later its result. So a thread keeps its stack until its handle has joined it or is dropped. The word `end`
+//! of its record holds its state, and at most one waiter:
 //!
-//! | bits | | |
+//! | bits | values | meaning |
 //! |---|---|---|
-//! | 0-1 | RUNS, ENDS, OVER, LOOSE | ENDS: the result is there; OVER: and nobody is on the stack; LOOSE: nobody has a handle |
-//! | 2 | a kernel thread sleeps on this word | |
-//! | 3-31 | the light thread that waits for it | |
+//! | 0-1 | RUNS | the thread has not ended, and a handle exists |
+//! | | ENDS | the result is in the slot; the thread is still on its stack |
+//! | | OVER | the result is in the slot; no thread is on the stack |
+//! | | LOOSE | the handle was dropped before the end |
+//! | 2 | 1 | a kernel thread sleeps on this word |
+//! | 3-31 | number | the light thread that waits for the end |
 //!
 //! ```text
-//!   RUNS --thread--> ENDS --who comes after it on the proc--> OVER --handle: takes the result, gives the stack back
+//!   RUNS --thread--> ENDS --its successor on the proc--> OVER --handle: takes the result, gives the stack back
 //!    |
-//!    +--handle goes--> LOOSE: the thread drops its result itself; who comes after it gives the stack back
+//!    +--handle dropped--> LOOSE: the thread drops its result itself; its successor on the proc gives the stack back
 //! ```
+//!
+//! - The handle sets LOOSE only while the state is RUNS. A handle that is dropped later waits for OVER and drops the
+//!   result itself.
+//! - The thread's successor cannot touch the stack before the switch has left it, so OVER, and the use of the stack for
+//!   another thread, come after that.
+//!
+//! Visibility: the thread releases its result with ENDS; its successor releases all that it did with OVER; the joiner
+//! acquires OVER. Deaths: a panic, or `destroy`, ends the thread as its return does, with an error as its result. All
+//! of this ends with the process.
 
 use crate::record::{self, Extra, SMALLEST, Thread};
 use crate::runtime::Runtime;
@@ -37,17 +50,17 @@ const STATE: u32 = 3;
 const SLEEPER: u32 = 4;
 const WAITER: u32 = 3;
 
-/// What a thread came to: its value, or what it panicked with.
+/// A thread's result: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send>>;
 
-/// At the top of a thread's stack: what it is to do, then what it came to.
+/// At the top of a thread's stack: the closure that it runs, then its result.
 #[repr(C)]
 union Slot<F, T> {
     body: ManuallyDrop<F>,
     result: ManuallyDrop<MaybeUninit<Result<T>>>,
 }
 
-/// How a light thread is to be.
+/// The properties of a light thread that is to begin.
 ///
 /// ```
 /// let worker = chappe_thread::Builder::new().name("worker").stack_size(256 * 1024).level(2);
@@ -77,8 +90,9 @@ impl Builder {
         self
     }
 
-    /// The size of its stack in bytes, at least 16 KiB. Without this it has one of 128 KiB (its guard included) from a pool, of which it uses the memory that it
-    /// touches; one of another size comes from the kernel each time (some microseconds).
+    /// The size of its stack in bytes, at least 16 KiB. Without this it has one of 128 KiB (its guard included) from a
+    /// pool, of which it uses the memory that it touches; one of another size comes from the kernel each time (some
+    /// microseconds).
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack = Some(bytes);
         self
@@ -97,12 +111,14 @@ impl Builder {
         self
     }
 
-    /// It keeps floating-point modes of its own (rounding, flush to zero, precision, what traps; with them MXCSR's, or FPSR's, sticky flags), and is the only one that
-    /// does: it begins with those of the thread that begins it, and has those that it sets over all waits and on each kernel thread. Without this the modes are the kernel thread's, and all
-    /// light threads there share them. Each switch from or to such a thread costs some ten nanoseconds more; the others cost what they did.
+    /// It keeps floating-point modes of its own (rounding, flush to zero, precision, what traps; with them MXCSR's, or
+    /// FPSR's, sticky flags), and is the only one that does: it begins with those of the thread that begins it, and has
+    /// those that it sets over all waits and on each kernel thread. Without this the modes are the kernel thread's, and
+    /// all light threads there share them. Each switch from or to such a thread costs some ten nanoseconds more; the
+    /// others cost what they did.
     ///
-    /// For C libraries and assembly that change the modes (`fesetround`, `_MM_SET_FLUSH_ZERO_MODE`): Rust's own arithmetic may be computed as if nobody did. The sticky flags of the
-    /// x87 stay the kernel thread's.
+    /// For C libraries and assembly that change the modes (`fesetround`, `_MM_SET_FLUSH_ZERO_MODE`): Rust's own
+    /// arithmetic may be computed as if nobody did. The sticky flags of the x87 stay the kernel thread's.
     ///
     /// Paper: synthesis, 3.3.2 (a switch preserves of the floating-point unit what its threads use).
     pub fn own_float_modes(mut self) -> Builder {
@@ -213,7 +229,7 @@ fn refuse_inherited() -> io::Result<()> {
     ))
 }
 
-/// Gives a slot that is not on the stack back.
+/// Frees a slot that is boxed.
 ///
 /// # Safety
 /// It is one of `begin`'s, and what was in it has been moved out.
@@ -224,7 +240,7 @@ unsafe fn free<F, T>(slot: *mut ()) {
     }
 }
 
-/// What a thread does.
+/// The first function on a new thread's stack: runs its body, stores the result, and ends the thread.
 ///
 /// # Safety
 /// The slot is the thread's, with its body in it.
@@ -234,7 +250,7 @@ unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut (), _entry: *mut (), 
     // SAFETY: `begin` has put it there; it is moved out once.
     let body = unsafe { ManuallyDrop::take(&mut (*slot).body) };
     let result = catch_unwind(AssertUnwindSafe(|| {
-        // It may have been destroyed before it began.
+        // The thread may have been destroyed before it began.
         light::come_by();
         body()
     }));
@@ -252,7 +268,7 @@ unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut (), _entry: *mut (), 
     proc::finish(me)
 }
 
-/// What it has kept for itself goes.
+/// Drops the thread's locals and what it has kept, and ends what others may ask of it.
 #[inline(always)]
 fn tidy(me: &'static Thread) {
     // SAFETY: the thread's own.
@@ -265,16 +281,16 @@ fn tidy(me: &'static Thread) {
     asks::end(me);
 }
 
-/// Says that the result is there. False: nobody wants it.
+/// Sets ENDS: the result is in the slot. False: the handle was dropped, so the thread drops its result itself.
 #[inline(always)]
 fn ends(me: &'static Thread) -> bool {
-    // Relaxed: the swap decides.
+    // Relaxed: the compare-exchange decides.
     let mut now = me.end.load(Ordering::Relaxed);
     loop {
         if now & STATE == LOOSE {
             return false;
         }
-        // AcqRel: the result comes before. Relaxed: once more.
+        // AcqRel: publishes the result. Relaxed: the loop retries.
         match me.end.compare_exchange(now, now & !STATE | ENDS, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(other) => now = other,
@@ -282,15 +298,17 @@ fn ends(me: &'static Thread) -> bool {
     }
 }
 
-/// Nobody is on its stack any more. True: it can be used for another.
+/// The thread has ended and is off its stack. True: record and stack can be used for another thread now; false: its
+/// handle gives them back.
 #[inline(always)]
 pub(crate) fn is_over(thread: &'static Thread) -> bool {
-    // Relaxed: who has a handle has set it before it gave that up, or never will.
+    // Relaxed: the handle sets LOOSE only while the state is RUNS, which the thread itself has ended (`ends`) on this
+    // kernel thread.
     if thread.end.load(Ordering::Relaxed) & STATE == LOOSE {
         clear(thread);
         return true;
     }
-    // AcqRel: all that it did.
+    // AcqRel: publishes all that the thread did; acquires the waiter's record.
     let was = thread.end.swap(OVER, Ordering::AcqRel);
     if was & SLEEPER != 0 {
         futex::wake(&thread.end, 1, Scope::Private);
@@ -302,13 +320,13 @@ pub(crate) fn is_over(thread: &'static Thread) -> bool {
     false
 }
 
-/// Whether it goes on yet, so that who waits for its end waits.
+/// Whether the thread has not ended yet, so that a joiner would wait.
 pub(crate) fn goes_on(thread: &Thread) -> bool {
-    // Acquire: what it did.
+    // Acquire: what the thread did.
     matches!(thread.end.load(Ordering::Acquire) & STATE, RUNS | LOOSE)
 }
 
-/// For the next who uses the record.
+/// Clears the record for the next thread that uses it.
 fn clear(thread: &'static Thread) {
     thread.lives.set(false);
     // SAFETY: the thread is over, or about to be, and nobody else has it.
@@ -342,8 +360,8 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits until the thread has ended: what it came to, or what it panicked with. Blocks a kernel thread, parks a light one. One that is
-    /// suspended goes on.
+    /// Waits until the thread has ended, and answers its result: its value, or the payload of its panic. Blocks a
+    /// kernel thread, parks a light one. Resumes the thread if it is suspended.
     ///
     /// # Errors
     /// What it panicked with.
@@ -366,7 +384,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Waits until the thread has ended, and leaves what it came to for `join`.
+    /// Waits until the thread has ended, and leaves its result for `join`.
     ///
     /// # Panics
     /// If a thread waits for itself.
@@ -460,13 +478,14 @@ impl<T> Drop for JoinHandle<T> {
         // Relaxed: the swap decides.
         let mut now = end.load(Ordering::Relaxed);
         while now & STATE == RUNS {
-            // Release: whoever gives the stack back does so after us. Relaxed: once more.
+            // Release: what the handle did comes before the thread's successor gives the stack back. Relaxed: the loop
+            // retries.
             match end.compare_exchange(now, LOOSE, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => now = other,
             }
         }
-        // It is about to leave its stack, on another proc.
+        // The thread is about to leave its stack, on another proc.
         // Acquire: the result.
         while end.load(Ordering::Acquire) & STATE != OVER {
             pause();

@@ -1,11 +1,12 @@
-//! The threads of another process, read out of its memory: it need not answer, and may be stopped.
+//! The threads of another process, read out of its memory. That process takes no part, and may be stopped.
 //!
-//! The table of records says in its first place, which no thread has, what it is. So whoever may read the process's memory (as a debugger
-//! may) finds it among its mappings, and reads the records as they are at that moment. Each is a copy that was made while the thread went on: what it says
-//! was so, one thing perhaps some nanoseconds before another. The process does nothing for that.
+//! The first place of the table of records belongs to no thread: it holds a header that identifies the table. A reader
+//! with the right to read the process's memory (as a debugger has) finds the table among the process's mappings and
+//! copies the records as they are at that moment. The threads run on meanwhile: each field was true when it was read,
+//! but two fields of one record may be some nanoseconds apart.
 //!
-//! Of a process that has died the same is read out of its core file ([`Image::of_core`]). Of the regions, which have room for millions, a core file has the part
-//! that was used, the stacks of the first threads at most: see `record`.
+//! Of a process that has died, [`Image::of_core`] reads the same out of its core file. A core file holds only the used
+//! part of the regions, and the stacks of the first threads at most: see `record`.
 
 mod core;
 
@@ -149,7 +150,7 @@ pub struct Context {
 pub struct Turn {
     /// How often it has gone from thread to thread; wraps.
     pub dispatches: u32,
-    /// Whom it runs.
+    /// The number of the light thread that it runs.
     pub thread: Option<u32>,
     /// The kernel thread that it is, by its number in the process's namespace.
     pub kernel_thread: u32,

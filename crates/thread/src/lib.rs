@@ -11,19 +11,22 @@
 //! assert_eq!(rx.iter().sum::<u32>(), 999_000);
 //! ```
 //!
-//! A light thread has a stack, a name, a level and a number, and is otherwise like a thread: what it calls may wait anywhere. It costs a page of
-//! memory and some tens of nanoseconds to begin, and to switch to. It gives its processor up when it waits, yields or ends, and not
-//! before: one that computes for long holds up the others of its proc, unless another proc idles and takes them over.
+//! A light thread has a stack, a name, a level and a number. It may wait in any function that it calls, as a kernel
+//! thread may. It costs a page of memory; to begin one, or to switch to one, takes some tens of nanoseconds. A *proc*
+//! is a kernel thread that runs light threads. A light thread gives its processor up when it waits, yields or ends, and
+//! not before. A thread that computes for long delays the others of its proc, unless another proc idles and takes them
+//! over.
 //!
 //! # What waits lightly
 //! Private tubes of all kinds, `select!` among them with `after`, `at`, `tick`, `never`, `readable` and `writable`; [`Io`], [`File`];
 //! [`JoinHandle::join`], [`sleep`], [`park`].
 //! Such a wait needs no seat in an arena and no system call, and there can be as many as there are threads.
 //!
-//! Semaphores, pools, locks and everything that is named are waited for as lightly, but each thread that does so takes a seat
-//! of the arena until it ends: some 4,000 threads can for what is private, some 1,000 for what is named. Another process that grants something to
-//! a light thread rings its proc's doorbell (a word of the arena): a process sleeps in as many places as it has procs, whatever the number of
-//! its threads. Before Linux 5.16 who waits for something named keeps a kernel thread meanwhile.
+//! Semaphores, pools, locks and everything that is named are waited for as lightly, but each thread that does so takes
+//! a seat of the arena until it ends: some 4,000 threads can for what is private, some 1,000 for what is named. Another
+//! process that grants something to a light thread rings its proc's doorbell (a word of the arena): a process sleeps in
+//! as many places as it has procs, whatever the number of its threads. Before Linux 5.16 a light thread that waits for
+//! a named object keeps its kernel thread for the length of the wait.
 //!
 //! For other calls that block (`std::fs`, `std::sync`, a C library) there is [`block_in_place`].
 //!
@@ -32,8 +35,8 @@
 //! thread may find itself on another kernel thread after each wait. [`local!`] is the thread's own. [`Builder::pinned`] threads stay with
 //! their proc. [`Builder::own_float_modes`] threads have modes of their own.
 //!
-//! # Deaths and forks
-//! Light threads are part of their process, and go with it. In a forked child there are none: it may begin some only if its parent has not.
+//! # Deaths and forks Light threads end with their process. A forked child has none, and may begin some only if its
+//! parent had not begun any.
 //!
 //! Papers: plan9-semaphores, 4 (procs and threads); synthesis, 3.2.3, 4.3 and 5.3 (run queue, quanta, threads that wait in the objects' own
 //! queues).

@@ -15,7 +15,7 @@ use chappe_plat::atomic::Ordering;
 pub fn set_name(name: impl Into<String>) {
     let Some(me) = proc::current() else { return };
     let (name, extra) = (name.into(), me.extra());
-    // Who reads it from another process meanwhile finds none, or the new one.
+    // A reader in another process finds no name meanwhile, or the new one: the length is 0 until the address is set.
     extra.name_len = 0;
     extra.name_at = name.as_ptr() as usize;
     extra.name_len = name.len();

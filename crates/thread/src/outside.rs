@@ -1,9 +1,16 @@
 //! Operations on the threads of another process: `chappe threads PID --suspend N`.
 //!
-//! A process with light threads has one page that whoever may debug it can map (`chappe_plat::mailbox`), and a kernel thread, `chappe-control`, that sleeps
-//! on a word of it: it costs nothing while nobody asks. Who asks takes the page, writes what it wants, and sleeps until that is done.
+//! A process with light threads has one page that any process with the right to debug it can map
+//! (`chappe_plat::mailbox`). Its kernel thread `chappe-control` (the server) sleeps on a word of that page, and costs
+//! nothing while no request comes. Another process (the asker) locks the page, writes its request, wakes the server,
+//! and sleeps until the answer is there or its time is up.
 //!
-//! Whose turn it is says one word of it: `words::page`.
+//! ```text
+//!   asker:   lock -- IDLE/DONE: write the request -- ASKED -- wake ................... read the answer -- unlock
+//!   server:                                               TAKEN -- carry out -- DONE -- wake
+//! ```
+//!
+//! `words::page` is the protocol of the state word: its invariants, and what happens when the asker dies.
 
 use crate::asks::{self, Refusal, offered};
 use crate::image::Image;
@@ -18,14 +25,14 @@ use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Of the version of what is in the page.
+/// Identifies the version of the page's contents.
 const MAGIC: u64 = u64::from_le_bytes(*b"chappe\x02C");
-/// Of a name, at most.
+/// The longest name, in bytes.
 const NAME: usize = 64;
-/// Of the kernel thread that answers.
+/// The stack of `chappe-control`, in bytes.
 const STACK: usize = 256 * 1024;
 
-/// What is in the page.
+/// The page's contents.
 #[repr(C)]
 struct Page {
     magic: AtomicU64,
@@ -65,7 +72,7 @@ pub enum Request {
     Notify(u32, u32),
 }
 
-/// Why it was not done.
+/// Why a request was not carried out.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Failed {
@@ -77,7 +84,8 @@ pub enum Failed {
     BadArgument,
     /// The process has no light threads, or they were made by another build.
     NoThreads,
-    /// It has some, and nobody who answers for them: its descriptor was closed, or it is a forked child.
+    /// The process has light threads, but no thread that answers for them: it has closed the page's descriptor, or it
+    /// is a forked child.
     Closed,
     /// It does not answer in time: it is stopped, or does not get a processor. What was asked is taken back.
     NoAnswer,
@@ -143,7 +151,7 @@ impl Request {
         })
     }
 
-    /// In the process itself: the answer, and the number of a thread that was made.
+    /// The server carries the request out: answers its code, and the number of the thread that was made.
     fn carry_out(self) -> (u32, u32) {
         let find = |number| Thread::find(ThreadId(number));
         let on = |number, act: &dyn Fn(Thread) -> Result<(), Refusal>| match find(number).map(act) {
@@ -200,7 +208,7 @@ impl Page {
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 
-    /// The process: waits for requests, for ever.
+    /// The server: waits for requests, for ever.
     fn serve(&self) -> ! {
         loop {
             // SeqCst, all in this file: what is in the page was written before.
@@ -222,7 +230,7 @@ impl Page {
         }
     }
 
-    /// Another process: takes the page, O1. It is free again when `theirs` is dropped.
+    /// The asker locks the page (O1). The lock ends when `theirs` is dropped.
     fn hold(&self, theirs: &Theirs, until: u64) -> Result<(), Failed> {
         while !theirs.try_lock().map_err(Failed::System)? {
             if clock::now() >= until {
@@ -230,7 +238,7 @@ impl Page {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // What the last one has left.
+        // Takes back, or waits for, the request of the last asker.
         while !page::is_free(&self.state) {
             if clock::now() >= until {
                 return Err(Failed::NoAnswer);
@@ -251,7 +259,7 @@ impl Page {
         loop {
             match self.state.load(Ordering::SeqCst) {
                 DONE => return Ok((self.answer.load(Ordering::SeqCst), self.value.load(Ordering::SeqCst))),
-                // One that is taken is done in a moment.
+                // A request that the server has taken is done in a moment.
                 ASKED if clock::now() >= until => {
                     if page::take_back(&self.state) {
                         return Err(Failed::NoAnswer);
@@ -266,9 +274,9 @@ impl Page {
     }
 }
 
-/// This process answers from now on. If that cannot be, nobody asks it anything.
+/// Starts the server of this process. Without a server other processes get [`Failed::Closed`].
 pub(crate) fn prepare() {
-    /// The incarnation that does.
+    /// The incarnation of the process that has a server.
     static MADE: Mutex<u64> = Mutex::new(0);
     let Ok(mut made) = MADE.try_lock() else { return };
     if *made == process::incarnation() {
@@ -285,7 +293,8 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Asks it of a process, which does it in at most so long. Answers the number of the thread that was made, if one was.
+/// Sends a request to a process, and waits at most `patience` until it is carried out. Answers the number of the thread
+/// that was made, if one was.
 ///
 /// # Errors
 /// See [`Failed`].

@@ -1,35 +1,47 @@
-//! Procs: kernel threads that run light threads, Plan 9's (plan9-semaphores, 4) and Synthesis' (synthesis, 5.3).
+//! Procs: kernel threads that run light threads (plan9-semaphores, 4; synthesis, 5.3).
 //!
-//! A proc has a run queue that only it uses, and an inbox for everybody else. A thread that parks, yields or ends picks the next and
-//! switches to it: there is no scheduler's stack in between. If there is none it idles on its own stack; one that has ended idles on
-//! the kernel thread's.
+//! A proc has a run queue, which its owner (the kernel thread that runs the proc) uses, and an inbox, into which any
+//! thread puts ready threads. A light thread that parks, yields or ends picks its successor from the queue and switches
+//! to it directly: no scheduler stack lies in between. If the queue is empty, a thread that parks idles on its own
+//! stack; a thread that ends switches to the kernel thread's stack, which idles.
 //!
-//! | word | values | set by |
+//! | word | values | changed by |
 //! |---|---|---|
-//! | token (`Record::token`) | EMPTY, PARKED, NOTIFIED, ASLEEP | `park`, `unpark` |
-//! | `busy` | 1: its owner is at the queue, or idles | the kernel thread that runs it |
+//! | token (`Record::token`) | EMPTY, PARKED, NOTIFIED, ASLEEP: `words::token` | `park`; `unpark` and `tell` |
+//! | `busy` | 1: the owner is at the queue, or idles | the owner |
 //! | `taken` | 1: a thief is at the queue | another proc |
-//! | `inbox` | a list of threads that are ready, the last one first | anybody, by a swap |
-//! | `sleep` | AWAKE, ASLEEP | the proc; back to AWAKE by who wakes it |
-//! | `off` of a thread | 1: nobody is on its stack | who came after it on its proc |
+//! | `inbox` | a list of ready threads, the newest first | any thread adds one; the proc takes all |
+//! | `sleep` | AWAKE, SLEEPS | the proc sets both; a waker sets AWAKE |
+//! | `off` of a thread | 1: no kernel thread runs on its stack | its successor sets 1 after the switch; a dispatch sets 0 |
 //!
 //! ```text
-//!   park:     token EMPTY -> PARKED; pick another; switch. If it is NOTIFIED: back to EMPTY, and no wait
-//!   unpark:   token PARKED -> EMPTY: into the queue of its proc, if the caller runs there and the queue is free;
-//!             else into its inbox, and if the proc sleeps, one wake
-//!             else token -> NOTIFIED
+//!   park:     token EMPTY -> PARKED; pick a successor; switch to it. Token NOTIFIED -> EMPTY: no wait
+//!   unpark:   token PARKED -> EMPTY: push the thread onto its proc's queue, if the caller runs there and it is free;
+//!                 otherwise put it into that proc's inbox, and wake the proc if it sleeps
+//!             any other token -> NOTIFIED
 //! ```
 //!
 //! Invariants:
-//! - I1: a thread is in at most one queue or inbox: whoever changes its token from PARKED puts it there, or it itself does when it yields.
-//! - I2: only the proc that has a thread runs it, and another gets it only when `off` says so; so no stack has two on it.
+//! - I1: a thread is in at most one queue or inbox. The waker that changes the token from PARKED puts the thread there;
+//!   a thread that yields puts itself there; a stopped thread is in none (S1 of `words::asked`).
+//! - I2: only the proc to which a thread belongs runs it. Another proc takes the thread only after it has read `off` =
+//!   1, so no two kernel threads run on one stack.
 //! - I3: owner and thief are never both at the queue: `words::turns`.
-//! - I4: a proc that has something in its inbox does not sleep: `words::inbox`.
-//! - I5: a signal handler that has interrupted its proc at the queue sees `busy`, and uses the inbox. So `unpark` never waits.
+//! - I4: a proc does not sleep while its inbox holds a thread: `words::inbox`.
+//! - I5: a signal handler that has interrupted the owner at the queue reads `busy` = 1 and uses the inbox. So `unpark`
+//!   never waits.
 //!
-//! Policy: a thread stays with its proc, so those that talk to each other stay together. It goes to another that idles when its own
-//! has been with one thread for a whole tick of ten milliseconds (half of those that are ready go), or when somebody outside wakes it while
-//! its own is busy. (Passing on whatever is ready made a fine-grained program take twice as long.)
+//! Visibility: what a thread wrote before it left its stack is visible to its successor, which runs on the same kernel
+//! thread; the successor's release store of `off` publishes it to a proc that takes the thread over (acquire). What a
+//! waker wrote is published by its change of the token.
+//!
+//! Deaths: procs and light threads end with their process, so no word here is ever recovered. What light threads hold
+//! in named arenas is recovered by the other processes (`chappe_sync`). A forked child has no procs.
+//!
+//! Policy: a thread stays with its proc, so threads that talk to each other stay together. It moves to an idle proc in
+//! two cases: its own proc has run one thread for a whole tick of ten milliseconds (half of the ready threads move), or
+//! a thread outside the runtime wakes it while its own proc is busy. (Passing on every ready thread made a fine-grained
+//! program take twice as long.)
 
 mod landed;
 mod lend;
@@ -71,7 +83,7 @@ pub(crate) struct Kernel {
     back: Cell<*const Thread>,
     /// A proc for it to run, when it has none.
     pub given: AtomicU64,
-    /// What it sleeps on meanwhile.
+    /// The word on which it sleeps until a proc is given to it.
     pub bell: AtomicU32,
     near: Cell<usize>,
     /// Its floating-point modes, while a thread with its own is away on it.
@@ -82,9 +94,9 @@ pub(crate) struct Kernel {
 pub(crate) struct Proc {
     pub shared: &'static Shared,
     pub index: usize,
-    /// It is the only one, so there is no thief, and nobody to share with.
+    /// It is the runtime's only proc: there is no thief, and no proc to share with.
     lone: bool,
-    // The owner's.
+    // Written by the owner only.
     busy: AtomicU32,
     queue: Queue,
     kernel: Cell<*const Kernel>,
@@ -94,11 +106,11 @@ pub(crate) struct Proc {
     spin: Cell<u32>,
     begun: Cell<u64>,
     over: Cell<u64>,
-    /// What other processes ring for its threads.
+    /// The chimes that other processes ring to wake its threads.
     chimes: UnsafeCell<Vec<&'static Chime>>,
-    /// There are some.
+    /// `chimes` is not empty.
     listens: Cell<bool>,
-    // For others.
+    // Written by the owner, read by others.
     pub dispatches: AtomicU32,
     /// The kernel thread that runs it.
     pub tid: AtomicU32,
@@ -121,7 +133,8 @@ struct Apart {
     take_from: AtomicU32,
 }
 
-// SAFETY: what is the owner's is only used by the kernel thread that runs the proc, or by a thief, I3.
+// SAFETY: the owner's cells are used by the kernel thread that runs the proc, or by a thief at the queue, never by both
+// (I3).
 unsafe impl Sync for Proc {}
 
 pub(crate) static HOOKS: Hooks = Hooks {
@@ -181,7 +194,7 @@ impl Proc {
         }
     }
 
-    /// The owner comes to the queue.
+    /// The owner enters the queue.
     #[inline(always)]
     fn enter(&self) {
         if self.lone {
@@ -191,7 +204,7 @@ impl Proc {
         }
     }
 
-    /// It goes.
+    /// The owner leaves the queue.
     #[inline(always)]
     fn leave(&self) {
         turns::leave(&self.busy);
@@ -230,7 +243,7 @@ impl Proc {
         }
     }
 
-    /// It is to help that one.
+    /// Asks this proc to take threads from `other`.
     pub fn help(&self, other: usize) {
         // SeqCst: before the wake.
         self.apart.take_from.store(other as u32 + 1, Ordering::SeqCst);
@@ -242,7 +255,7 @@ impl Proc {
         self.apart.sleep.load(Ordering::SeqCst) == inbox::SLEEPS
     }
 
-    /// Empties the inbox into the queue: who came first goes first.
+    /// Empties the inbox into the queue, the oldest thread first.
     #[inline(always)]
     fn empty_inbox(&self) {
         if inbox::has_some(&self.apart.inbox) {
@@ -268,7 +281,7 @@ impl Proc {
         }
     }
 
-    /// Who is next. At the queue.
+    /// The thread that runs next, taken out of the queue. The caller is at the queue.
     #[inline(always)]
     fn pick(&self) -> Option<&'static Thread> {
         self.empty_inbox();
@@ -284,7 +297,7 @@ impl Proc {
         };
         if !self.lone {
             let left = !self.queue.is_empty();
-            self.ready.store(left.into(), Ordering::Relaxed); // Relaxed: for who looks.
+            self.ready.store(left.into(), Ordering::Relaxed); // Relaxed: a hint for the tick and for observers.
             if left {
                 self.shared.may_want_help();
             }
@@ -320,7 +333,8 @@ impl Proc {
         }
     }
 
-    /// Whether nothing but the queue can have a thread for it just now.
+    /// Whether only the queue can hold a thread for this proc at the moment: the inbox is empty, and no chime or timer
+    /// is pending.
     #[cold]
     fn is_alone(&self) -> bool {
         !inbox::has_some(&self.apart.inbox) && !self.listens.get() && self.shared.timers.earliest() == u64::MAX
@@ -332,7 +346,7 @@ impl Proc {
         unsafe { &*self.chimes.get() }.iter().copied().filter(|chime| chime.is_awaited())
     }
 
-    /// Puts those into the queue whom other processes have rung for. At the queue.
+    /// Puts the threads into the queue for which other processes have rung a chime. The caller is at the queue.
     #[inline(never)]
     fn hear(&self) -> bool {
         let mut some = false;
@@ -375,7 +389,7 @@ impl Proc {
         }
     }
 
-    /// From the stack of a thread to that of another; comes back when it is its turn again, on whatever proc.
+    /// Switches from the stack of `me` to that of `next`. Returns when `me` is dispatched again, on any proc.
     #[inline(always)]
     fn switch_to(&self, me: &'static Thread, next: &'static Thread) {
         self.prepare_for(next);
@@ -389,7 +403,7 @@ impl Proc {
     /// One more dispatch.
     #[inline(always)]
     fn count(&self) {
-        // Relaxed, both: the owner's, for who looks.
+        // Relaxed, both: only the owner writes it; observers read a hint.
         self.dispatches.store(self.dispatches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
@@ -397,7 +411,8 @@ impl Proc {
     fn prepare_for(&self, next: &'static Thread) {
         self.count();
         debug_assert!(std::ptr::eq(next.proc(), self), "whoever puts a thread into a queue has said whose it is");
-        // Relaxed, both: the owner's words, for who looks; of the thread: I2, it is ours.
+        // Relaxed, both: only the owner writes `running`, and observers read a hint; the thread's `off` is the owner's
+        // by I2.
         self.running.store(from_ref(next) as u64, Ordering::Relaxed); // Relaxed: as above.
         next.off.store(0, Ordering::Relaxed); // Relaxed: as above.
     }
@@ -408,10 +423,10 @@ impl Proc {
         light::set_current(&next.core);
     }
 
-    /// Nobody is ready: waits until somebody may be. At the queue.
+    /// No thread is ready: waits until one may be. The caller is at the queue.
     #[inline(never)]
     fn idle(&self) {
-        // Relaxed: for who looks.
+        // Relaxed: a hint for the tick and for observers.
         self.running.store(0, Ordering::Relaxed);
         self.shared.timers.ring();
         let spins = self.spin.get();
@@ -543,7 +558,7 @@ fn run_procs(shared: &'static Shared, first: Option<&'static Proc>) {
     while let Some(proc) = next.take().or_else(|| shared.wait_for_proc(&kernel)) {
         kernel.proc.set(proc);
         proc.kernel.set(&raw const kernel);
-        proc.tid.store(process::tid(), Ordering::Relaxed); // Relaxed: for who looks.
+        proc.tid.store(process::tid(), Ordering::Relaxed); // Relaxed: a number for observers.
         while !kernel.proc.get().is_null() {
             match proc.pick() {
                 Some(thread) => run_one(&kernel, proc, thread),

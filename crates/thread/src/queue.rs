@@ -1,11 +1,15 @@
 //! The run queue of a proc: eight levels, first in, first out (synthesis, 5.3.1).
 //!
-//! The level whose turn it is comes from a counter: level 0 every second time, level 1 every fourth, and so on, as Synthesis' table
-//! 0 1 0 2 0 1 0 3 ... says; the number of zeros at the counter's end is that table. A level that has nobody leaves its turn to the next one
-//! that has. So no level starves, and one that is alone has it all.
+//! A counter selects the level for each turn: level 0 every second turn, level 1 every fourth, and so on, as in
+//! Synthesis' table 0 1 0 2 0 1 0 3 ...; the number of trailing zeros of the counter is that table. An empty level
+//! leaves its turn to the next level that holds a thread. So no level starves, and a level that is alone gets every
+//! turn.
 //!
-//! Threads that talk to each other are few at a time: mostly nobody is there when one comes, and it is the next to go. Such a one lies in a
-//! place of its own, before those of its level, and the levels are not touched.
+//! Threads that talk to each other are few at a time: a thread mostly comes to an empty queue and is the next to run.
+//! Such a thread lies in a place of its own (`first`), before those of its level, and the levels are not touched.
+//!
+//! The queue has no atomic words: the proc's I3 admits one user at a time, and leaving and entering the queue publish
+//! what the last user did.
 
 use crate::record::Thread;
 use std::cell::Cell;
@@ -17,9 +21,9 @@ pub(crate) const LEVELS: usize = 8;
 pub(crate) struct Queue {
     heads: [Cell<*const Thread>; LEVELS],
     tails: [Cell<*const Thread>; LEVELS],
-    /// The thread that came when nobody was there: before all of its level. Null: none.
+    /// The thread that came to an empty queue: it goes before all others of its level. Null: none.
     first: Cell<*const Thread>,
-    /// A bit for each level that has somebody in its list.
+    /// A bit for each level whose list holds a thread.
     some: Cell<u32>,
     turn: Cell<u32>,
 }
@@ -35,7 +39,7 @@ impl Queue {
         }
     }
 
-    /// How many there are: counted, since only who shares them asks.
+    /// How many threads the queue holds. It counts them: only a thief that shares them asks.
     pub fn len(&self) -> u32 {
         let count = |head: &Cell<*const Thread>| {
             let (mut many, mut at) = (0, head.get());
@@ -131,7 +135,7 @@ impl Queue {
         false
     }
 
-    /// Whose turn it is.
+    /// Takes out the thread whose turn it is.
     #[inline(always)]
     pub fn pop(&self) -> Option<&'static Thread> {
         // SAFETY: what is in the queue is a record.
@@ -150,7 +154,7 @@ impl Queue {
         }
         let mut level = some.trailing_zeros() as usize;
         if some & (some - 1) != 0 {
-            // More than one level has somebody.
+            // More than one level holds a thread.
             let turn = self.turn.get().wrapping_add(1);
             self.turn.set(turn);
             let due = turn.trailing_zeros().min(LEVELS as u32 - 1);

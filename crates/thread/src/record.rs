@@ -1,18 +1,26 @@
 //! The records of light threads, and their stacks.
 //!
-//! Records lie in one table, dense, 128 bytes each: ten thousand that are ready are 20 cache lines a kilobyte apart at most, not ten
-//! thousand pages. A record never goes away, so whoever has a reference may look, and wake, at any time. With each record goes a stack of
-//! the default size, at the same place in a second region of address space; a thread that wants another has it from the kernel.
+//! Records lie densely in one table, 128 bytes each: those of ten thousand threads fill some 310 pages, not ten
+//! thousand. A record is never freed, so any holder of a reference may read it, or wake its thread, at any time. Each
+//! record has a stack of the default size, at the same index of a second region of address space; a thread with a stack
+//! of another size gets it from the kernel.
 //!
 //! ```text
 //!   records   | 1 | 2 | 3 | ...                       128 bytes each
 //!   stacks    | guard . . . . top | guard . . . . top | ...   128 KiB each: a thread that waits has touched one page
 //! ```
 //!
-//! A core file has the records that were used, and the stacks of the first [`DUMPED`] threads: the regions are as large as the address space, and whoever writes
-//! or reads a core file through a pipe would come by all of it.
+//! A core file holds the records that were used, and the stacks of the first [`DUMPED`] threads. The regions are
+//! reserved for millions of threads: a program that writes or reads a core file through a pipe would have to go through
+//! all of them.
 //!
-//! The tops of stacks are shifted against each other by some lines: else those of all threads would lie in the same sets of the cache.
+//! The tops of the stacks are shifted against each other by some cache lines. Otherwise those of all threads would lie
+//! in the same sets of the cache.
+//!
+//! Ownership: a record's cells belong to the kernel thread that runs the thread, or to the proc whose queue holds it;
+//! I1 and I2 of `proc` keep that unique. Its atomics may be read by any thread. Other processes read records by
+//! `image`. A thread that ends leaves its record and stack to its proc's free list, or to the table's; the record's
+//! generation (`words::asked`) then distinguishes the next thread.
 
 use crate::asks::{Asks, Handler};
 use crate::image::Header;
@@ -29,26 +37,26 @@ use std::io;
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
 
-/// Of a stack, with its guard.
+/// The size of a default stack, with its guard.
 pub(crate) const STACK: usize = 128 * 1024;
 /// The smallest that may be asked for.
 pub(crate) const SMALLEST: usize = 16 * 1024;
 /// The most threads that there can be at once, if the address space is not limited. (Miri has all of it in memory.)
 pub(crate) const MOST: usize = if cfg!(miri) { 1 << 6 } else { 1 << 24 };
-/// Fewer, if it is.
+/// The fewest, if the address space is limited.
 pub(crate) const FEWEST: usize = 1 << 12;
 /// So many threads' stacks are in a core file, at most.
 pub(crate) const DUMPED: usize = 1 << 14;
-/// So many at first.
+/// The number when the table is made; it grows with use.
 const DUMPED_FIRST: usize = 1 << 6;
 const COLOURS: usize = 8;
 const COLOUR: usize = 128;
 
-/// What threads share that have a name, a stack of their own size, thread-locals.
+/// The data of a thread that has a name, a stack of another size, thread-locals or signal handlers.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Extra {
-    /// For who reads it from elsewhere: see `image`.
+    /// This and the next three: for readers in other processes, see `image`.
     pub name_at: usize,
     pub name_len: usize,
     pub stack_at: usize,
@@ -80,16 +88,18 @@ pub(crate) struct Thread {
     pub proc: AtomicU64,
     /// The next in the run queue, or among those that are free.
     pub next: Cell<*const Thread>,
-    /// The next in an inbox; while it is away, which it is in none, the kernel thread that it blocks.
+    /// The link to the next thread in an inbox. While the thread is away, and so in no inbox: the kernel thread that it
+    /// blocks.
     pub inbox: AtomicU64,
-    /// The house's word of a kernel thread that says whose seat is its own, while it is not running. (The others are guesses, right for the thread that runs there.)
+    /// While the thread is not running: its value of the near word that names its attachment. (The other near words are
+    /// guesses, which hold for any thread that runs there.)
     pub near: Cell<usize>,
     pub extra: UnsafeCell<Option<Box<Extra>>>,
     /// See `end`.
     pub end: AtomicU32,
-    /// 1: nobody is on its stack.
+    /// 1: no kernel thread runs on its stack.
     pub off: AtomicU32,
-    /// The kernel thread that it blocks, or 0: for who looks.
+    /// Unused; 0.
     pub spare: AtomicU32,
     pub level: Cell<u8>,
     /// It stays with its proc.
@@ -104,7 +114,8 @@ pub(crate) struct Thread {
 
 const _: () = assert!(size_of::<Thread>() == 128);
 
-// SAFETY: the cells belong to whoever runs the thread or has it in its queue, one proc at a time.
+// SAFETY: the cells belong to the proc that runs the thread or has it in its queue: one proc at a time (I1 and I2 of
+// `proc`).
 unsafe impl Sync for Thread {}
 
 impl Thread {
@@ -133,7 +144,7 @@ impl Thread {
 
     #[allow(clippy::mut_from_ref, reason = "the thread's own")]
     pub fn extra(&self) -> &mut Extra {
-        // SAFETY: called by the thread itself, or by who makes it.
+        // SAFETY: called by the thread itself, or by its maker before it runs.
         unsafe { &mut *self.extra.get() }.get_or_insert_default()
     }
 
@@ -185,7 +196,7 @@ struct Table {
     stacks: *mut u8,
     asks: *mut Asks,
     most: usize,
-    /// Those that no proc keeps.
+    /// The free records that no proc keeps.
     spare: Mutex<Vec<usize>>,
 }
 
@@ -224,8 +235,8 @@ impl Table {
         Ok(table)
     }
 
-    /// The records of these numbers are in a core file from now on, and so are the stacks of the first [`DUMPED`]. Never all of a region, lest the kernel join it
-    /// with its neighbour.
+    /// The records of these numbers are in a core file from now on, and so are the stacks of the first [`DUMPED`].
+    /// Never all of a region, lest the kernel join it with its neighbour.
     fn dump(&self, from: usize, to: usize) {
         let to = to.min(self.most - 1);
         let theirs = from..to.min(DUMPED);
@@ -239,7 +250,8 @@ impl Table {
     }
 }
 
-/// Only of a table that another thread's was quicker than: who reads the process's memory must not find two.
+/// Drops only a table that lost the race to become the process's table: a reader of the process's memory must not find
+/// two.
 impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: reserved so, and nobody else has seen them.

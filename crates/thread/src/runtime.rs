@@ -1,7 +1,23 @@
-//! Runtimes: so many procs, and who looks after them.
+//! Runtimes: a fixed number of procs, and the threads that serve them.
 //!
-//! Besides the procs there is one kernel thread, `chappe-tick`, which sleeps unless some proc has threads that are ready while another
-//! idles. Then it looks every ten milliseconds: a proc that has been with one thread all the time is helped by one that idles.
+//! - *Procs* (`chappe-proc-N`): kernel threads that run light threads, see `proc`.
+//! - *The tick* (`chappe-tick`, with two procs or more): sleeps unless a proc has ready threads while another proc
+//!   idles. Then it looks every ten milliseconds: if a proc has run one thread all the time, the tick marks that thread
+//!   as due (it yields at its next safe point) and tells an idle proc to take half of the ready threads.
+//! - *Spares* (`chappe-spare`): kernel threads without a proc. A thread that is about to block its kernel thread
+//!   (`block_in_place`) hands its proc to a spare.
+//! - *The deadlock watch* (`report_deadlocks`): the last proc to idle sleeps for a tenth of a second at most, then
+//!   checks whether any thread, timer or descriptor can still wake one; if not, the process reports its threads and
+//!   ends.
+//!
+//! | word | values | changed by |
+//! |---|---|---|
+//! | `idle` | a bit for each proc that idles | that proc, before it sets SLEEPS and after it is awake |
+//! | `ticks` | 1: the tick runs | a proc sets 1 and wakes the tick; the tick sets 0 |
+//! | `stop` | 1: the procs end when they have no thread to run | the runtime's drop |
+//! | `Kernel::bell` | 1: the spare was given a proc | the kernel thread that hands its proc over |
+//!
+//! Deaths: a runtime is never freed, and ends with its process; a forked child has none.
 
 use crate::proc::{self, HOOKS, Kernel, Proc};
 use crate::record;
@@ -16,13 +32,13 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// How often one looks whether a proc needs help.
+/// The tick's interval.
 const TICK: u64 = 10_000_000;
-/// How long all must idle before one looks whether anybody can ever wake them.
+/// How long all procs must idle before the last of them checks for a deadlock.
 const LULL: u64 = 100_000_000;
-/// The most procs: a bit for each.
+/// The most procs: `idle` has a bit for each.
 const MOST: usize = 64;
-/// Of a kernel thread that runs procs: its own stack is used by the scheduler alone.
+/// The stack of a kernel thread that runs procs, in bytes: only the scheduler uses it.
 const KERNEL_STACK: usize = 128 * 1024;
 
 /// What the procs of a runtime share.
@@ -41,7 +57,7 @@ pub(crate) struct Shared {
     away: AtomicU32,
     /// 1: the tick runs.
     ticks: AtomicU32,
-    /// 1: when all procs idle for ever, the process is to end with a report; 2: it has been looked at since somebody ran.
+    /// 1: the process reports a deadlock, and ends, when all procs idle for ever.
     watches: AtomicU32,
 }
 
@@ -61,12 +77,12 @@ impl Shared {
     }
 
     pub fn stops(&self) -> bool {
-        // SeqCst: before the wake of who sleeps.
+        // SeqCst: `end` stores it before it wakes the procs that sleep.
         self.stop.load(Ordering::SeqCst) != 0
     }
 
     pub fn idles(&self, index: usize, idles: bool) {
-        // SeqCst, both: for those who look for one to help.
+        // SeqCst, both: ordered with the reads of `idle` by a waker, the tick, and a thread that adds a deadline.
         if idles {
             self.idle.fetch_or(1 << index, Ordering::SeqCst);
         } else {
@@ -80,7 +96,7 @@ impl Shared {
         (idle != 0).then(|| self.proc(idle.trailing_zeros() as usize))
     }
 
-    /// Wakes a proc that idles, but this one: so that it looks at the timers again.
+    /// Wakes an idle proc other than `but`, so that it looks at the timers again.
     pub fn wake_one(&self, but: usize) {
         // SeqCst: as above.
         let idle = self.idle.load(Ordering::SeqCst) & !(1 << but);
@@ -89,7 +105,7 @@ impl Shared {
         }
     }
 
-    /// Somebody is ready who is not running: if a proc idles, the tick looks after that.
+    /// A proc has ready threads that it does not run: starts the tick if another proc idles.
     #[inline(always)]
     pub fn may_want_help(&self) {
         // Relaxed, both: looked at again at the next dispatch.
@@ -122,7 +138,7 @@ impl Shared {
         usize::try_from(came_in + self.all().map(Proc::balance).sum::<i64>()).unwrap_or(0)
     }
 
-    /// Gives a proc to a kernel thread that has none, or to a new one. False: there is none to be had.
+    /// Gives a proc to a spare, or to a new kernel thread. False: the kernel refuses a new one.
     pub fn hand_over(&'static self, proc: &'static Proc) -> bool {
         self.away.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
         let spare = self.spares.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -142,7 +158,7 @@ impl Shared {
         made.is_ok()
     }
 
-    /// Of a kernel thread that has no proc: waits for one. `None`: there will be none.
+    /// A kernel thread without a proc (a spare) waits for one. `None`: there will be none.
     pub fn wait_for_proc(&self, kernel: &Kernel) -> Option<&'static Proc> {
         self.away.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
         kernel.bell.store(0, Ordering::Relaxed); // Relaxed: published by the lock.
@@ -158,9 +174,9 @@ impl Shared {
         unsafe { given.as_ref() }
     }
 
-    /// How long the last proc to idle sleeps before it looks whether anybody can ever wake them.
+    /// How long the last proc to idle sleeps before it checks whether any thread can still be woken; `None`: no check.
     pub fn watch_for_deadlock(&self) -> Option<u64> {
-        // SeqCst: the procs that have said so.
+        // SeqCst: the bits of the procs that idle.
         let all_idle = self.idle.load(Ordering::SeqCst).count_ones() as usize == self.procs;
         // Relaxed: set once.
         let watches = self.watches.load(Ordering::Relaxed) == 1;
@@ -168,7 +184,7 @@ impl Shared {
             .then(|| clock::now().saturating_add(LULL))
     }
 
-    /// All have idled for long.
+    /// All procs have idled for long: reports a deadlock, if nothing outside them can wake a thread.
     pub fn look_for_deadlock(&self) {
         // Relaxed: a count. SeqCst: as above.
         let away = self.away.load(Ordering::Relaxed);
@@ -187,11 +203,11 @@ impl Shared {
     fn tick(&self) {
         let mut seen = vec![0u32; self.procs];
         loop {
-            // Acquire: who started it.
+            // Acquire: what the proc that started the tick did before.
             while self.ticks.load(Ordering::Acquire) == 0 {
                 futex::wait(&self.ticks, 0, None, Scope::Private);
             }
-            // Nobody wakes it here: the word is 1.
+            // A plain sleep: no thread wakes this word while it is 1.
             futex::wait(&self.ticks, 1, Some(clock::now().saturating_add(TICK)), Scope::Private);
             let mut wanted = false;
             for proc in self.all() {
@@ -253,7 +269,7 @@ impl std::fmt::Debug for Runtime {
 }
 
 static STANDARD: Made<Result<Runtime, String>> = Made::new();
-/// One at a time makes it. A child that was forked meanwhile makes its own.
+/// One thread at a time makes the standard runtime. A child that was forked meanwhile makes its own.
 static MAKING: Once = Once::new();
 
 impl Runtime {
@@ -350,7 +366,8 @@ impl Runtime {
         self.shared.watches.store(1, Ordering::Relaxed); // Relaxed: set once.
     }
 
-    /// From now on nothing is reported: somebody may wake its threads whom one does not see there, such as another runtime or a signal handler.
+    /// From now on no deadlock is reported: something that the check cannot see may wake this runtime's threads, such
+    /// as another runtime or a signal handler.
     pub fn overlook_deadlocks(&self) {
         self.shared.watches.store(0, Ordering::Relaxed); // Relaxed: a report that has begun goes on.
     }

@@ -1,10 +1,12 @@
-//! A thread that is stopped goes on for one instruction: the processor's trap flag.
+//! Steps: a stopped thread runs one instruction, by the processor's trap flag.
 //!
-//! The thread sets the flag itself, when it is dispatched for that. The trap's handler runs on its stack, and goes out of the proc's queue there: the frame
-//! that the kernel has put on the stack keeps what it had in registers until the next step, or until it is resumed.
+//! The stopped thread sets the flag itself when it is dispatched for a step. The trap's handler runs on that thread's
+//! stack and gives the proc up there. The signal frame that the kernel has put on the stack keeps the thread's
+//! registers until the next step, or until the thread is resumed.
 //!
-//! Inside of its proc's queue a thread cannot be taken out: it goes on, step by step, until it has left that. If it has switched to another thread by then,
-//! the flag is on there, and is taken away; it sets it again when it comes back.
+//! A thread that is at its proc's queue cannot be taken out: it goes on, instruction by instruction, until it has left
+//! the queue. If it switches to another thread meanwhile, that thread runs with the flag set: its first trap clears the
+//! flag. The stepped thread sets it again when it comes back.
 
 use crate::asks::Refusal;
 use crate::proc;
@@ -18,7 +20,7 @@ pub(crate) fn prepare() -> Result<(), Refusal> {
     trap::watch(stepped).map_err(|_| Refusal::Unsupported)
 }
 
-/// A thread that is to step: from here on.
+/// Sets the trap flag if the calling thread is to step.
 pub(crate) fn go(me: &Thread) {
     // Relaxed: the thread's own, now that it runs.
     if me.core.control.load(Ordering::Relaxed) & STEP != 0 {
@@ -26,7 +28,7 @@ pub(crate) fn go(me: &Thread) {
     }
 }
 
-/// After an instruction.
+/// The trap's handler, after one instruction.
 fn stepped() -> Goes {
     let Some(me) = proc::current() else { return Goes::On };
     let steps = || me.core.control.load(Ordering::Relaxed) & STEP != 0; // Relaxed: as above.
@@ -36,9 +38,9 @@ fn stepped() -> Goes {
     if me.away.get() || me.proc().is_busy() {
         return Goes::Step;
     }
-    // AcqRel: what the step did, for whoever sees that it is out.
+    // AcqRel: publishes what the step did to an observer that reads that the thread is stopped again.
     me.core.control.fetch_and(!STEP, Ordering::AcqRel);
     proc::give_way(me);
-    // It was resumed, or is to make another step.
+    // The thread was resumed, or must make another step.
     if steps() { Goes::Step } else { Goes::On }
 }

@@ -1,8 +1,8 @@
-//! From one stack to another: forty lines for each processor.
+//! The switch from one stack to another: forty lines for each processor.
 //!
-//! The compiler is told that everything changes, so it saves what is live and nothing else, mostly two or three words; what it cannot be
-//! told of (the frame pointer, and what it keeps to itself) is pushed here. Floating-point modes (MXCSR, the x87 control word, FPCR)
-//! are left as they are: see `modes`.
+//! The assembly declares all registers as clobbered, so the compiler saves those that are live and no others, mostly
+//! two or three words. The registers that cannot be declared (the frame pointer, and one that the compiler reserves)
+//! are pushed here. Floating-point modes (MXCSR, the x87 control word, FPCR) are left as they are: see `modes`.
 //!
 //! ```text
 //!   a thread that is not running            a thread that has not begun
@@ -14,12 +14,16 @@
 //!                                           +----------------------------+ <- sp
 //! ```
 //!
-//! `start` says that nobody has called it, so a backtrace ends there, and an unwinder would stop.
+//! `start` declares that it has no caller, so a backtrace ends there, and an unwinder stops.
+//!
+//! The two threads of a switch run on one kernel thread, one after the other: the switch needs no atomic operation. The
+//! note passes in a register.
 
-/// What a new thread begins with: it is given what was put on its stack, itself, and the note of whoever switched to it; it never returns.
+/// The function with which a new thread begins. Its arguments: the pointer that was put on its stack, its own address,
+/// and its predecessor's note. It never returns.
 pub(crate) type Entry = unsafe extern "C" fn(*mut (), *mut (), usize) -> !;
 
-/// A stack that was left will be gone on with soon: lets the processor fetch its end meanwhile. Of tens of thousands of threads it is in no cache.
+/// Prefetches the end of a stack that will be switched to soon. With tens of thousands of threads it is in no cache.
 #[inline(always)]
 pub(crate) fn expect(at: usize, lines: usize) {
     for line in 0..if cfg!(miri) { 0 } else { lines } {
@@ -107,12 +111,13 @@ pub(crate) unsafe fn prepare(top: *mut u8, entry: Entry, given: *mut ()) -> usiz
     }
 }
 
-/// Leaves the calling thread's stack, whose pointer is kept at `from`, and goes on where `to` was left, which is told `note`. Answers the note of whoever
-/// switches back, in a register: so who comes after whom costs no word of memory.
+/// Leaves the calling thread's stack, stores its pointer at `from`, and goes on where the stack `to` was left, with
+/// `note`. When a thread switches back, answers that thread's note. The note is in a register, so it costs no word of
+/// memory.
 ///
-/// # Safety
-/// `to` is the pointer of a stack that was left, or prepared, and that nobody else goes on with. What this thread refers to by
-/// thread-locals of the kernel thread may be another's afterwards.
+/// # Safety `to` is the pointer of a stack that was left, or prepared, and that no other thread switches to. Afterwards
+/// the caller may run on another kernel thread: references to thread-locals of the kernel thread may not be kept across
+/// the call.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) unsafe fn switch(from: *mut usize, to: usize, note: usize) -> usize {

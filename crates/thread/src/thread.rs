@@ -16,11 +16,13 @@ const EVENTS: u32 = (1 << 24) - 1;
 /// The most signals.
 const SIGNALS: u32 = 32;
 
-/// A light thread, to be woken, stopped, interrupted, told, ended. It is this thread, and no other that has its number later: what is asked of one
-/// that has ended is refused. (Of two million threads with one number two are the same.)
+/// A reference to a light thread, with which others wake, stop, interrupt, notify or end it. It refers to this thread,
+/// and to no later thread with the same number: an operation on a thread that has ended is refused. (The generation has
+/// 21 bits: it repeats after two million threads with one number.)
 ///
-/// Each operation may come from any thread, light or not, and never waits for the other, which does what it is asked at its next *safe point*: where it
-/// waits, has waited, yields, or meets somebody at a tube without slots. So one that only computes goes on.
+/// Any thread, light or not, may call each operation, and the caller never waits for the target. The target does what
+/// it is asked at its next *safe point*: where it waits, has waited, yields, or meets the other end of a tube without
+/// slots. So a target that only computes goes on.
 ///
 /// | state, after | `suspend` | `resume` | `stop` | `step` | `interrupt` | `destroy` |
 /// |---|---|---|---|---|---|---|
@@ -88,7 +90,7 @@ impl Thread {
     }
 
     fn flags(&self) -> Option<u32> {
-        // Acquire: whoever has taken it out has left it as it is.
+        // Acquire: what the thread did before the dispatcher set STOPPED.
         let control = self.record.core.control.load(Ordering::Acquire);
         (control >> GENERATION == self.generation).then_some(control & FLAGS)
     }
@@ -114,9 +116,10 @@ impl Thread {
         light::unpark(&self.record.core);
     }
 
-    /// Keeps it from running, from its next safe point on; one that waits now keeps its place, and stays where it is when its wait is over. What it
-    /// holds it keeps. It still runs interrupts. Who does it to itself goes on until then: [`yield_now`](crate::yield_now) is one. From any thread and any
-    /// signal handler.
+    /// Keeps the thread from running, from its next safe point on. A thread that waits now keeps its place in the
+    /// queue, and stays suspended when its wait is over. It keeps what it holds, and still runs interrupts. A thread
+    /// that suspends itself goes on until its next safe point, such as [`yield_now`](crate::yield_now). Any thread and
+    /// any signal handler may call this.
     ///
     /// # Errors
     /// [`Refusal::Ended`].

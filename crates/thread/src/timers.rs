@@ -1,7 +1,11 @@
-//! Who waits until when: one list for all procs of a runtime.
+//! Deadlines: one ordered set for all procs of a runtime.
 //!
-//! A thread that parks with a deadline is in it meanwhile. A proc looks at the earliest moment now and then while it has something to run,
-//! and sleeps no longer than until then when it has not. A thread that is woken so finds out by the clock that its time is up.
+//! A thread that parks with a deadline is in the set until it is woken. A busy proc reads the earliest deadline every
+//! few dispatches; an idle proc sleeps until that moment at most. The proc that finds a deadline due takes it out of
+//! the set and gives the thread its token; the thread learns from the clock that its time is up.
+//!
+//! A proc that goes to sleep sets SLEEPS before it reads `earliest`, and `add` writes `earliest` before its caller
+//! wakes an idle proc (all SeqCst): so no proc sleeps past a deadline that it has not seen.
 
 use crate::record::Thread;
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -25,14 +29,14 @@ impl Timers {
 
     fn note_earliest(&self, all: &BTreeSet<(u64, usize)>) {
         let earliest = all.first().map_or(u64::MAX, |first| first.0);
-        // SeqCst: before a proc that is about to sleep looks.
+        // SeqCst: the caller looks for an idle proc after this store.
         self.earliest.store(earliest, Ordering::SeqCst);
     }
 
     /// The earliest moment; `u64::MAX`: none.
     #[inline(always)]
     pub fn earliest(&self) -> u64 {
-        // SeqCst: after a proc has said that it sleeps.
+        // SeqCst: a proc reads it after it has set SLEEPS.
         self.earliest.load(Ordering::SeqCst)
     }
 

@@ -5,7 +5,7 @@ use chappe_sync::{Interrupt, interruptible};
 use chappe_thread::{Runtime, spawn, yield_now};
 use std::sync::Arc;
 
-/// One proc: who was begun runs, and waits, when the caller yields.
+/// On one proc: a thread that was begun runs, until it waits, when the caller yields.
 fn alone(body: impl FnOnce() + Send) {
     Runtime::new(1).unwrap().run(body);
 }

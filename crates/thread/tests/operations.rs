@@ -1,4 +1,5 @@
-//! What one light thread does to another: each operation in each state that a thread can be in, and who does it. One proc, so that the order is known.
+//! Operations of one light thread on another: each operation in each state of the target, called by a light thread, by
+//! the target itself and by a kernel thread. One proc, so that the order is known.
 
 use chappe_sync::{DownError, LockError, Mutex as SharedMutex, Semaphore, select, tube};
 use chappe_thread::{

@@ -1,21 +1,25 @@
-//! What a thread does first on a stack that another has come from: it reads the note that was left in a register. Invariants: the proc's, and M1 of `modes`.
+//! The first steps after a switch. The successor reads the note that its predecessor left in a register: the
+//! predecessor's record, and flags ([`ENDED`], [`TOLD`], [`MODES`]). By that note it marks the predecessor as off its
+//! stack (I2), or gives back a thread that has ended. Invariants: the proc's, and M1 of `modes`.
 
 use super::*;
 use crate::{end, modes};
 
-/// What a note says besides whose stack was left: the thread has ended.
+/// A note's flag: the thread that left has ended.
 pub(super) const ENDED: usize = 1;
-/// The sanitizer is to be told which thread goes on.
+/// A note's flag: the sanitizer must be told which thread goes on.
 pub(super) const TOLD: usize = 2;
-/// The side that leaves, or comes, keeps floating-point modes of its own.
+/// A note's flag: the predecessor or the successor keeps floating-point modes of its own.
 pub(super) const MODES: usize = 4;
-/// What is no part of the record's address.
+/// The flags: the bits that are not part of the record's address.
 const BITS: usize = ENDED | TOLD | MODES;
 
-/// On another stack than before: nobody is on the one that was left.
+/// Called on the stack of `me` just after a switch to it: handles the note `left`. No kernel thread is on the stack
+/// that was left.
 #[inline(always)]
 pub(super) fn landed<const FIRST: bool>(me: &'static Thread, left: usize) {
-    // A thread that begins comes mostly after one that has ended, or has begun it; the others do not.
+    // A thread that begins mostly follows a thread that has ended, or the thread that has begun it; other threads do
+    // not.
     if left & if FIRST { TOLD | MODES } else { BITS } != 0 {
         return landed_otherwise(me, FIRST, left);
     }
@@ -28,7 +32,7 @@ pub(super) fn landed<const FIRST: bool>(me: &'static Thread, left: usize) {
     proc.leave();
 }
 
-/// The same after one that has ended, where modes change, or under a sanitizer.
+/// `landed` after a thread that has ended, where modes change, or under a sanitizer.
 #[inline(never)]
 fn landed_otherwise(me: &'static Thread, first: bool, left: usize) {
     if left & TOLD != 0 {
@@ -49,30 +53,31 @@ pub(super) fn pass_modes(proc: &Proc, left: usize, to: Option<&'static Thread>) 
     let to = to.filter(|to| to.keeps_modes());
     modes::pass(from.map(|from| &from.modes), to.map(|to| &to.modes), &proc.shared_modes);
     if let Some(from) = from.filter(|_| left & ENDED != 0) {
-        // For the next that has the record. Relaxed: nobody else changes the word of one that has ended.
+        // For the next thread that gets the record. Relaxed: no other thread changes the word of a thread that has
+        // ended.
         from.core.control.fetch_and(!light::asked::MODES, Ordering::Relaxed);
     }
     proc.told.set((proc.told.get() & !MODES) | if to.is_some() { MODES } else { 0 });
 }
 
-/// The thread that has left a note; none: the kernel thread.
+/// The thread that left the note; `None`: the kernel thread.
 #[inline(always)]
 pub(super) fn whose(left: usize) -> Option<&'static Thread> {
     // SAFETY: a record, or null.
     unsafe { ((left & !BITS) as *const Thread).as_ref() }
 }
 
-/// Nobody is on the stack any more of a thread that goes on later. A note that says nothing else.
+/// The predecessor, which will run again, is off its stack. The note has no flags.
 #[inline(always)]
 fn let_go(left: usize) {
     // SAFETY: a record, or null.
     if let Some(left) = unsafe { (left as *const Thread).as_ref() } {
-        // Release: I2.
+        // Release: I2, publishes the stack as it was left to a proc that takes the thread over.
         left.off.store(1, Ordering::Release);
     }
 }
 
-/// By the thread that comes after another: null, after none.
+/// The successor handles the note of its predecessor; a null record: there was none.
 #[inline(always)]
 pub(super) fn take_note(proc: &Proc, left: usize) {
     if left & ENDED != 0 {
@@ -82,7 +87,7 @@ pub(super) fn take_note(proc: &Proc, left: usize) {
     }
 }
 
-/// It has ended.
+/// The predecessor has ended: counts it, and keeps its record if no handle needs it.
 #[inline(never)]
 fn notify_dead(proc: &Proc, left: usize) {
     let thread = whose(left).expect("the kernel thread does not end");

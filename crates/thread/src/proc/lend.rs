@@ -1,7 +1,10 @@
-//! Lending one's turn: another thread of the proc runs at once, in the place of the caller, which stays ready (nonblocking-real-time, 4.3: the hint with which
-//! who waits for a lock passes its processor to the holder).
+//! Lending a turn: the caller lets another thread of its proc run at once in its place, and stays ready
+//! (nonblocking-real-time, 4.3: the hint with which the waiter for a lock passes its processor to the holder).
 //!
-//! The other is looked for in the queue, at the price of a look at those of its level before it: who lends is held up anyway.
+//! The lender searches the queue for that thread, past the threads of the same level that stand before it. It is
+//! blocked anyway, so it has no better use for that time.
+//!
+//! Invariants: the proc's.
 
 use super::*;
 use chappe_plat::light::Turn;
@@ -19,7 +22,8 @@ pub(super) fn lend(to: &'static Record, turn: Turn) -> bool {
         proc.leave();
         return false;
     }
-    // Who is suspended runs for nobody: it is in no queue from here on (S1).
+    // A suspended thread does not run, for a lender either: `takes` has marked it STOPPED, and it is in no queue from
+    // here on (S1).
     if !proc.takes(to) {
         proc.leave();
         return false;
@@ -32,17 +36,18 @@ pub(super) fn lend(to: &'static Record, turn: Turn) -> bool {
     true
 }
 
-/// Of two threads that the first one's proc has, while the first runs.
+/// Whether both threads belong to the proc that runs `me`.
 fn is_with(me: &'static Thread, other: &Thread) -> bool {
     !me.away.get() && std::ptr::eq(me.proc(), other.proc())
 }
 
-/// Whether a thread is with the proc that runs the caller, stays there, and is not on its stack: then it does not run before the caller has given way.
+/// Whether a thread belongs to the proc that runs the caller, stays there, and is off its stack: then it does not run
+/// before the caller yields.
 pub(super) fn is_here(who: &Record) -> bool {
     // SAFETY: a record is the first part of a thread, and there is no other scheduler.
     let who = unsafe { &*from_ref(who).cast::<Thread>() };
     let Some(me) = current().filter(|me| is_with(me, who)) else { return false };
-    // Acquire: I2: as it was left. One that is away is on its stack.
+    // Acquire: I2, what the thread did before it left its stack. A thread that is away is on its stack.
     who.off.load(Ordering::Acquire) == 1 && (me.proc().shared.procs == 1 || who.pinned.get())
 }
 

@@ -1,9 +1,13 @@
-//! How a light thread gives its proc up and gets it back: parking, yielding, going away. Invariants: the proc's.
+//! How a light thread gives its proc up and gets it back: by parking, by yielding, and by going away (`block_in_place`,
+//! in which the thread keeps its kernel thread and another kernel thread takes the proc). Invariants: the proc's.
 
 use super::*;
 
-/// Not called through `back_by_jump`: it has few callers, which threads that wait for each other share, so the returns are foreseen, and one more
-/// jump before the one into the program made that the worse foreseen (measured: 83 ns there and back in place of 56).
+/// Parks the calling light thread until `unpark`, or until the deadline.
+///
+/// Not called through `back_by_jump`: `park` has few callers, shared by the threads that wait for each other, so the
+/// processor predicts its returns. One more jump before the return into the program made the prediction worse
+/// (measured: a round trip of 83 ns instead of 56).
 #[inline(never)]
 pub(super) fn park(deadline: Option<u64>) {
     let me = current().expect("only light threads park");
@@ -17,13 +21,14 @@ pub(super) fn park(deadline: Option<u64>) {
     asks::after_park(me);
 }
 
-/// What runs as an interrupt is in the middle of somebody else's wait.
+/// Panics if the thread runs an interrupt: an interrupt runs inside the thread's own wait, so it must not begin
+/// another.
 #[inline(always)]
 pub(crate) fn may_wait(me: &Thread) {
     assert!(!asks::is_inside(me), "an interrupt of a light thread must not wait: it may tell, give and try");
 }
 
-/// It is parked: others run meanwhile. Whoever puts it into the queue again has taken the token for it: see `wakes`.
+/// Runs others while `me` is parked. The waker that puts `me` into the queue again has consumed the token: see `wakes`.
 #[inline(always)]
 fn rest(me: &'static Thread) {
     let proc = me.proc();
@@ -35,7 +40,7 @@ fn rest(me: &'static Thread) {
     }
 }
 
-/// Nobody is ready.
+/// No thread is ready: idles on the stack of `me`.
 #[inline(never)]
 fn idle_until_ready(proc: &'static Proc, me: &'static Thread) {
     loop {
@@ -48,7 +53,7 @@ fn idle_until_ready(proc: &'static Proc, me: &'static Thread) {
     }
 }
 
-/// The same with a deadline, or away.
+/// `park` with a deadline, or of a thread that is away.
 #[inline(never)]
 fn park_until(me: &'static Thread, deadline: Option<u64>) {
     may_wait(me);
@@ -62,7 +67,7 @@ fn park_until(me: &'static Thread, deadline: Option<u64>) {
     asks::after_park(me);
 }
 
-/// It is parked, until the deadline.
+/// Runs others while `me` is parked, until the deadline at most.
 fn rest_until(me: &'static Thread, deadline: Option<u64>) {
     let proc = me.proc();
     if let Some(at) = deadline
@@ -77,7 +82,7 @@ fn rest_until(me: &'static Thread, deadline: Option<u64>) {
     }
 }
 
-/// Its kernel thread sleeps.
+/// The thread is away: its kernel thread sleeps on the token.
 #[cold]
 fn sleep_away(me: &'static Thread, deadline: Option<u64>) {
     // Acquire: an event may have come already.
@@ -88,7 +93,8 @@ fn sleep_away(me: &'static Thread, deadline: Option<u64>) {
     token::is_up(&me.core.token);
 }
 
-/// Takes those of the events that have been told, or waits; 0: it may be that none was told.
+/// Takes those of `events` that have been told, or waits. Answers 0 if it has waited or consumed a token, whether or
+/// not an event came.
 pub(crate) fn wait_for_events(me: &'static Thread, events: u32, deadline: Option<u64>) -> u32 {
     may_wait(me);
     let away = me.away.get();
@@ -102,7 +108,8 @@ pub(crate) fn wait_for_events(me: &'static Thread, events: u32, deadline: Option
     0
 }
 
-/// Gives a thread its token. True: it is parked, has taken the token by that, and the caller has it to put it into a queue (I1).
+/// Gives a thread its token. True: the thread was parked and has consumed the token; the caller must put it into a
+/// queue (I1).
 #[inline(always)]
 pub(super) fn wakes(record: &Record) -> bool {
     done(record, token::give(&record.token))
@@ -130,7 +137,7 @@ pub(super) fn unpark(record: &'static Record) {
     }
 }
 
-/// I1: the caller has it.
+/// Puts a thread into its proc's queue or inbox. I1: the caller has taken it out of PARKED or STOPPED, or made it.
 #[inline(always)]
 pub(crate) fn ready(thread: &'static Thread) {
     let home = thread.proc();
@@ -144,7 +151,7 @@ pub(crate) fn ready(thread: &'static Thread) {
     }
 }
 
-/// Somebody who runs on no proc: the thread may go to one that idles.
+/// `ready`, called by a kernel thread that runs no proc: the thread may move to an idle proc.
 #[cold]
 fn ready_from_outside(thread: &'static Thread, home: &'static Proc) {
     let mut to = home;
@@ -186,7 +193,8 @@ pub(crate) fn yield_now() {
     light::safe_point(&me.core);
 }
 
-/// The same, also if nobody else is ready: so that one that is to be taken out is. Not where the caller runs an interrupt.
+/// `yield_now`, also if no other thread is ready: the dispatcher then takes out a caller that is to be suspended. The
+/// caller runs no interrupt.
 pub(crate) fn give_way(me: &'static Thread) {
     let proc = me.proc();
     proc.enter();
@@ -194,14 +202,15 @@ pub(crate) fn give_way(me: &'static Thread) {
     go_last(proc, me);
 }
 
-/// At the queue.
+/// Puts the caller last, and runs the thread that is next. The caller is at the queue, and leaves it.
 #[inline(always)]
 fn go_last(proc: &'static Proc, me: &'static Thread) {
     proc.queue.push(me);
     loop {
         match proc.pick() {
             Some(next) if std::ptr::eq(next, me) => {
-                // One that yields alone must not keep the timers from being looked at.
+                // Counts as a dispatch, so that a thread that yields alone does not keep the timers from being looked
+                // at.
                 proc.count();
                 return proc.leave();
             }
@@ -225,7 +234,7 @@ pub(super) fn listen(chime: &'static Chime) {
     proc.listens.set(true);
 }
 
-/// What follows blocks the kernel thread: another takes the proc.
+/// Before a call that blocks the kernel thread: another kernel thread takes the proc.
 #[cold]
 pub(super) fn blocks() {
     let me = current().expect("only light threads go away");
@@ -236,7 +245,7 @@ pub(super) fn blocks() {
     proc.enter();
     // SAFETY: the kernel thread lives as long as it has a proc.
     let kernel = unsafe { &*proc.kernel.get() };
-    // Relaxed: for who looks.
+    // Relaxed: a hint for the tick and for observers.
     proc.running.store(0, Ordering::Relaxed);
     // M2. A kernel thread begins with the modes of the one that makes it.
     kernel.modes.set(proc.shared_modes.get());
@@ -250,7 +259,7 @@ pub(super) fn blocks() {
         modes::set(own);
     }
     if !handed_over {
-        // There is no kernel thread to be had: it blocks them all.
+        // No other kernel thread can be had: the call blocks all threads of the proc.
         proc.leave();
         return;
     }
@@ -260,7 +269,7 @@ pub(super) fn blocks() {
     me.away.set(true);
 }
 
-/// That was it: back to the queue of its proc.
+/// After a call that blocks: the thread returns to the queue of its proc.
 #[cold]
 pub(super) fn blocked() {
     let me = current().expect("only light threads come back");

@@ -1,7 +1,9 @@
-//! What others ask of a thread: whoever asks only leaves word of it, and the dispatcher, or the thread itself, acts on that.
+//! Operations on a thread: the asker (the caller of an operation) only sets flags in the thread's control word; the
+//! dispatcher, or the thread itself at its next safe point, acts on them.
 //!
-//! The word (`Record::control`): eleven flags (`chappe_plat::light::asked`), and above them how many threads have had the record before, so that an
-//! operation on a thread that has ended meets no other. Figure 5.10 of Synthesis has STOPME and STOPPED; `stop` adds HELD, `destroy` KILL:
+//! The word (`Record::control`): eleven flags (`chappe_plat::light::asked`), and above them the generation: the number
+//! of threads that have had the record before. An operation names the generation, so it cannot reach a later thread
+//! with the same record. Figure 5.10 of Synthesis has STOPME and STOPPED; `stop` adds HELD, `destroy` adds KILL:
 //!
 //! | STOPME | STOPPED | HELD | KILL | the thread | called |
 //! |---|---|---|---|---|---|
@@ -12,12 +14,18 @@
 //! | 1 | 1 | 1 | 0 | is in no queue, and runs nothing, but for a step | stopped |
 //! | 0 | 0 | 0 | 1 | runs or is ready, and unwinds its stack at its next safe point | killed |
 //!
-//! - S1: a thread that is STOPPED is in no queue and no inbox. The dispatcher says so, by a swap, after it has taken it out; whoever swaps
-//!   STOPPED away puts it back. So it is in at most one (the proc's I1).
-//! - S2: a thread that waits is taken out when it has been woken and it is its turn: no wake-up is lost, and its wait is over by then.
-//! - S3: whoever asks for something that the thread is to do itself asks first and gives it its token then; the thread looks after each park. So it
-//!   does not sleep over it.
-//! - S4: whoever asks names the thread by its generation, in the same swap: nothing is asked of the next thread that has the record.
+//! - S1: a thread that is STOPPED is in no queue and no inbox. The dispatcher takes the thread out of its queue, then
+//!   sets STOPPED by a compare-exchange; the asker that clears STOPPED puts the thread back. So it is in at most one
+//!   queue (the proc's I1).
+//! - S2: a thread that waits is taken out only after it has been woken, at its next turn. So no wake-up is lost, and
+//!   its wait is over by then.
+//! - S3: if the thread itself must act, the asker sets the flag first and gives the thread its token second; the thread
+//!   reads the flags after each park. So it does not sleep over a request.
+//! - S4: the asker checks the generation in the same compare-exchange that sets the flag, so nothing is asked of the
+//!   next thread with the record.
+//!
+//! Visibility: the compare-exchange of the asker publishes the flag; what it wrote before is visible to the thread once
+//! that has its token (S3). Deaths: the word is private to the process and ends with it.
 
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::light::asked::{DUE, FLAGS, GENERATION, HELD, KILL, MODES, SIGNAL, STEP, STOPME, STOPPED};
@@ -33,17 +41,17 @@ pub(crate) enum Op {
     Destroy,
 }
 
-/// What is to be done after that.
+/// What the asker must do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     Nothing,
-    /// The caller has it, to put it into a queue: S1.
+    /// The asker puts the thread into a queue: S1.
     Ready,
-    /// It is to look, if it waits: S3.
+    /// The asker gives the thread its token, so that a waiting thread reads its flags: S3.
     Wake,
 }
 
-/// Why not.
+/// Why an operation is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
     Ended,
@@ -77,7 +85,7 @@ pub(crate) fn after(op: Op, flags: u32) -> Result<(u32, Then), Refused> {
     })
 }
 
-/// Does it, to the thread of that generation.
+/// Applies an operation to the thread of that generation.
 pub(crate) fn ask(control: &AtomicU32, generation: u32, op: Op) -> Result<Then, Refused> {
     // Relaxed: the swap decides.
     let mut now = control.load(Ordering::Relaxed);
@@ -86,7 +94,7 @@ pub(crate) fn ask(control: &AtomicU32, generation: u32, op: Op) -> Result<Then, 
             return Err(Refused::Ended);
         }
         let (flags, then) = after(op, now & FLAGS)?;
-        // AcqRel: S1, against the dispatcher and others who ask. Relaxed: once more.
+        // AcqRel: S1, orders this asker with the dispatcher and with other askers. Relaxed: the loop retries.
         match control.compare_exchange(now, now & !FLAGS | flags, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return Ok(then),
             Err(other) => now = other,
@@ -94,7 +102,7 @@ pub(crate) fn ask(control: &AtomicU32, generation: u32, op: Op) -> Result<Then, 
     }
 }
 
-/// Whether a thread with these flags, whose turn it is, is to be left out.
+/// Whether the dispatcher must skip a thread with these flags at its turn.
 fn stays_out(flags: u32) -> bool {
     let interrupted = flags & SIGNAL != 0 && flags & HELD == 0;
     flags & STOPME != 0 && flags & STEP == 0 && !interrupted
@@ -110,7 +118,7 @@ pub(crate) fn is_plain(control: &AtomicU32) -> bool {
 /// The dispatcher has taken a thread out of its queue: whether it is to run. At the queue.
 #[inline(always)]
 pub(crate) fn may_run(control: &AtomicU32) -> bool {
-    // Relaxed: the swap decides; who asks just now is seen at the next dispatch.
+    // Relaxed: the compare-exchange decides; the next dispatch sees a request of this moment.
     control.load(Ordering::Relaxed) & STOPME == 0 || !stops(control)
 }
 
@@ -142,7 +150,7 @@ pub(crate) fn end(control: &AtomicU32) {
     }
 }
 
-/// It has had its proc for long. Of whatever thread has the record: that only yields once.
+/// The thread has had its proc for long. A later thread with the record may get the flag instead: it only yields once.
 pub(crate) fn is_due(control: &AtomicU32) {
     control.fetch_or(DUE, Ordering::Relaxed); // Relaxed: looked at at its next safe point.
 }

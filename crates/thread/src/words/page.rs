@@ -1,15 +1,21 @@
-//! Whose turn it is in the page in which another process asks something of this one (`outside`).
+//! The state word of the page through which another process (the asker) sends requests to this one (the server,
+//! `chappe-control`): see `outside`.
 //!
-//! | `state` | | set by |
+//! | `state` | meaning | set by |
 //! |---|---|---|
-//! | IDLE | nothing is asked | the asker, when it gives up, or for one that has died |
-//! | ASKED | the request is there | the asker |
-//! | TAKEN | it is carried out | the process |
-//! | DONE | the answer is there | the process |
+//! | IDLE | no request | the asker, when it gives up, or on behalf of an asker that has died |
+//! | ASKED | the page holds a request | the asker |
+//! | TAKEN | the server carries the request out | the server |
+//! | DONE | the page holds the answer | the server |
 //!
-//! - O1: one process asks at a time: it has a lock on its descriptor of the page, which the kernel gives up when it dies, whatever its PID namespace. The
-//!   next asker takes back a request that was not taken, and writes nothing while one is carried out that was.
-//! - O2: a request is carried out once, or, if it is taken back in time, not at all: one swap of `state` decides.
+//! - O1: one process asks at a time: the asker holds a lock on its descriptor of the page, which the kernel releases
+//!   when the asker dies, whatever its PID namespace. The next asker takes back a request that the server has not
+//!   taken, and writes nothing while the server carries one out.
+//! - O2: a request is carried out once, or, if the asker takes it back in time, not at all: one compare-exchange of
+//!   `state` decides.
+//!
+//! Deaths: an asker that dies leaves ASKED, TAKEN or DONE; the next asker waits for TAKEN to end and reuses the page.
+//! If the process dies, its page dies with it: the asker's wait times out.
 
 use chappe_plat::atomic::{AtomicU32, Ordering};
 
@@ -18,30 +24,31 @@ pub(crate) const ASKED: u32 = 1;
 pub(crate) const TAKEN: u32 = 2;
 pub(crate) const DONE: u32 = 3;
 
-/// By the asker, which has the lock: takes back what the last asker has left. False: that is carried out just now (O1).
+/// The asker, which holds the lock, takes back what the last asker has left. False: the server carries that out at the
+/// moment (O1).
 pub(crate) fn is_free(state: &AtomicU32) -> bool {
     // SeqCst: O2. Acquire: the process has done with the request.
     take_back(state) || state.load(Ordering::Acquire) != TAKEN
 }
 
-/// By the asker, which has the lock: its request is there.
+/// The asker, which holds the lock, publishes its request.
 pub(crate) fn ask(state: &AtomicU32) {
-    state.store(ASKED, Ordering::SeqCst); // SeqCst: the request comes before, the look for the answer after.
+    state.store(ASKED, Ordering::SeqCst); // SeqCst: the request is written before, the answer is read after.
 }
 
-/// The same, when its time is up. True: nothing is, or will be, done.
+/// The asker takes its request back when its time is up. True: the request is not, and will not be, carried out.
 pub(crate) fn take_back(state: &AtomicU32) -> bool {
     // SeqCst, both: O2.
     state.compare_exchange(ASKED, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
 }
 
-/// The process: takes a request. False: none is there, or it was taken back.
+/// The server takes a request. False: there is none, or the asker has taken it back.
 pub(crate) fn take(state: &AtomicU32) -> bool {
     // SeqCst, both: O2; the request as it was written.
     state.compare_exchange(ASKED, TAKEN, Ordering::SeqCst, Ordering::SeqCst).is_ok()
 }
 
-/// The same: the answer is there.
+/// The server publishes the answer.
 pub(crate) fn is_done(state: &AtomicU32) {
-    state.store(DONE, Ordering::SeqCst); // SeqCst: the answer comes before.
+    state.store(DONE, Ordering::SeqCst); // SeqCst: the answer is written before.
 }

@@ -1,12 +1,21 @@
-//! A thread's token, and the events that it has been told of: one word, so that looking for an event and giving up the proc is one step.
+//! A thread's token and its pending events in one word, so that the thread checks for an event and parks in one atomic
+//! step.
 //!
-//! | bits | | |
+//! | bits | values | meaning |
 //! |---|---|---|
-//! | 0-1 | EMPTY, PARKED, NOTIFIED, ASLEEP | whether the thread waits, and how; or that it need not |
-//! | 8-31 | events | which have been told and not been taken |
+//! | 0-1 | EMPTY | the thread runs or is ready |
+//! | | PARKED | the thread waits; its proc runs others |
+//! | | NOTIFIED | the thread has a token: its next park does not wait |
+//! | | ASLEEP | the thread is away and waits; its kernel thread sleeps on this word |
+//! | 8-31 | events | told and not yet taken |
 //!
-//! - E1: a thread parks by one swap of the word in which it has found none of its events. So an event is told before that, and the swap fails; or
-//!   after it, and whoever tells finds PARKED. None is lost between look and sleep.
+//! - E1: a thread parks by a compare-exchange of a word that holds none of its events. A notifier tells an event before
+//!   that, and the compare-exchange fails; or after it, and the notifier finds PARKED or ASLEEP and wakes the thread.
+//!   No event is lost between the check and the sleep.
+//!
+//! Visibility: `give` and `tell` release, `park` and `look` acquire: the thread sees what the waker did before. The
+//! waker that changes PARKED to EMPTY must put the thread into a queue (I1 of `proc`). Deaths: the word is private to
+//! the process and ends with it.
 //!
 //! Paper: nonblocking-real-time, 4.3 and figure 3 (the ready flag and the conditions of a thread in one word).
 
@@ -24,45 +33,46 @@ const STATE: u32 = 3;
 /// The first event.
 const EVENTS: u32 = 8;
 
-/// What is to be done for a thread that was given its token.
+/// What the waker must do after it has given a thread its token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wakes {
-    /// Nothing: it runs, or is going to look.
+    /// Nothing: the thread runs, or will read the word before it waits.
     Nobody,
-    /// It was parked; the caller has it, to put it into a queue.
+    /// The thread was parked: the waker puts it into a queue.
     Parked,
-    /// Its kernel thread sleeps on the word.
+    /// The thread's kernel thread sleeps on the word: the waker wakes it.
     Asleep,
 }
 
-/// What a thread came to that looked for events.
+/// What `look` found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
-    /// These were there, and are taken.
+    /// These events were pending; they are taken now.
     Told(u32),
-    /// None, but the token, which is taken.
+    /// No event, but a token, which is consumed now.
     Token,
-    /// Nothing: it is parked.
+    /// Neither: the thread is parked now.
     Parks,
 }
 
-/// How a word reads to others.
+/// The state that a word holds.
 pub(crate) fn state(word: u32) -> u32 {
     word & STATE
 }
 
-/// Takes the token, or parks. True: parked.
+/// Consumes the token, or parks. True: parked.
 #[inline(always)]
 pub(crate) fn park(token: &AtomicU32, how: u32) -> bool {
-    // AcqRel: I1 of the proc. Acquire: what was done before the token came.
+    // AcqRel: I1 of the proc, the record is published before a waker can take it. Acquire: what the waker did before it
+    // gave the token.
     token.compare_exchange(EMPTY, how, Ordering::AcqRel, Ordering::Acquire).is_ok()
         || look(token, 0, how) == Look::Parks
 }
 
-/// Takes those of some events that have been told; else takes the token, or parks. E1.
+/// Takes those of `events` that are pending; else consumes the token; else parks. E1.
 #[cold]
 pub(crate) fn look(token: &AtomicU32, events: u32, how: u32) -> Look {
-    // Acquire: what was done before the token, or the event, came.
+    // Acquire: what the waker did before it gave the token or told the event.
     let mut now = token.load(Ordering::Acquire);
     loop {
         let there = now >> EVENTS & events;
@@ -81,7 +91,7 @@ pub(crate) fn look(token: &AtomicU32, events: u32, how: u32) -> Look {
     }
 }
 
-/// A thread that was asleep is not any more, whatever woke it.
+/// The kernel thread of an ASLEEP thread is awake, whatever woke it.
 pub(crate) fn is_up(token: &AtomicU32) {
     token.fetch_and(!STATE, Ordering::AcqRel); // AcqRel: as in `park`.
 }
@@ -89,7 +99,7 @@ pub(crate) fn is_up(token: &AtomicU32) {
 /// Gives a thread its token.
 #[inline(always)]
 pub(crate) fn give(token: &AtomicU32) -> Wakes {
-    // AcqRel: I1 of the proc; what was done before comes before it goes on. Relaxed: once more.
+    // AcqRel: I1 of the proc; what the waker did is visible to the thread when it goes on. Relaxed: `change` retries.
     if token.compare_exchange(PARKED, EMPTY, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         return Wakes::Parked;
     }
@@ -102,10 +112,10 @@ pub(crate) fn tell(token: &AtomicU32, events: u32) -> Wakes {
     change(token, move |now| if now & STATE == ASLEEP { told(now) & !STATE | NOTIFIED } else { told(now) })
 }
 
-/// Makes something of the word of a thread that is not parked; one that is becomes ready by that, too.
+/// Changes the word by `to`. A parked thread becomes ready by the same step.
 #[cold]
 fn change(token: &AtomicU32, to: impl Fn(u32) -> u32) -> Wakes {
-    // Relaxed: the swap decides.
+    // Relaxed: the compare-exchange decides.
     let mut now = token.load(Ordering::Relaxed);
     loop {
         let (next, wakes) = match now & STATE {

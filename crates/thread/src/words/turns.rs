@@ -1,16 +1,25 @@
-//! Whose turn it is at a proc's queue: its owner's, who comes all the time, or a thief's, who comes seldom.
+//! The lock of a proc's queue, biased to its owner: the owner enters at every switch, a thief (another proc) seldom.
 //!
-//! - I3: `busy` before `taken`, on one side, `taken` before `busy` on the other, with a fence for all threads on the thief's: one of the two
-//!   goes away. The owner waits for the thief, who takes some ns; the thief for nobody.
+//! | word | 1 means | written by |
+//! |---|---|---|
+//! | `busy` | the owner is at the queue, or idles | the owner, by plain stores |
+//! | `taken` | a thief is at the queue | thieves, by a compare-exchange |
+//!
+//! - I3: the owner sets `busy`, then reads `taken`. A thief sets `taken`, then reads `busy`, with a fence for all
+//!   threads (membarrier) in between, which stands for the owner's fence as well. So at least one sees the other, and
+//!   gives way: the owner waits for the thief to leave, which takes some nanoseconds; the thief never waits.
+//!
+//! Visibility: each side leaves by a release store of its word and enters by an acquire load of the other's.
+//! Deaths: the words are private to the process and end with it.
 
 use chappe_plat::atomic::{AtomicU32, Ordering, pause};
 use chappe_plat::fence;
 
-/// The owner comes to the queue.
+/// The owner enters the queue; waits for a thief that is there.
 #[inline(always)]
 pub(crate) fn enter(busy: &AtomicU32, taken: &AtomicU32) {
     loop {
-        // Relaxed: I3, with the fence behind it. Acquire: what the last thief has left.
+        // Relaxed: I3, with the fence behind it. Acquire: what the last thief did at the queue.
         busy.store(1, Ordering::Relaxed);
         fence::light();
         if taken.load(Ordering::Acquire) == 0 {
@@ -20,16 +29,16 @@ pub(crate) fn enter(busy: &AtomicU32, taken: &AtomicU32) {
     }
 }
 
-/// The same of a queue that no thief knows of.
+/// The owner enters a queue that has no thieves.
 #[inline(always)]
 pub(crate) fn enter_alone(busy: &AtomicU32) {
     // Relaxed: I5 of the proc, our own kernel thread's handlers look at it.
     busy.store(1, Ordering::Relaxed);
-    // For the compiler: what follows is not to be done before.
+    // Keeps the compiler from moving what follows before the store.
     fence::light_alone();
 }
 
-/// The same, if its owner is not there: the caller may have interrupted it.
+/// As `enter_alone`, unless the owner is at the queue: the caller may be a signal handler that has interrupted it.
 #[inline(always)]
 pub(crate) fn try_enter_alone(busy: &AtomicU32) -> bool {
     // Relaxed: as above.
@@ -40,7 +49,8 @@ pub(crate) fn try_enter_alone(busy: &AtomicU32) -> bool {
     free
 }
 
-/// As `enter`, if nobody is there: not its owner either: the caller may have interrupted it.
+/// As `enter`, but never waits. False: a thief is at the queue, or the owner, which the caller (a signal handler) has
+/// interrupted.
 #[inline(always)]
 pub(crate) fn try_enter(busy: &AtomicU32, taken: &AtomicU32) -> bool {
     // Relaxed: I5 of the proc, our own kernel thread's.
@@ -66,23 +76,23 @@ fn wait_for_thief(busy: &AtomicU32, taken: &AtomicU32) {
     }
 }
 
-/// It goes.
+/// The owner leaves the queue.
 #[inline(always)]
 pub(crate) fn leave(busy: &AtomicU32) {
-    // Release: for the thief.
+    // Release: publishes the queue to the next thief.
     busy.store(0, Ordering::Release);
 }
 
-/// A thief does something at the queue, if neither its owner nor another thief is there.
+/// A thief runs `act` at the queue, if neither the owner nor another thief is there.
 pub(crate) fn steal(busy: &AtomicU32, taken: &AtomicU32, act: impl FnOnce()) {
-    // Acquire: the last thief's. Relaxed: another is there.
+    // Acquire: what the last thief did. Relaxed: another thief is there.
     if taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return;
     }
-    // I3. Acquire: what the owner has left.
+    // I3. Acquire: what the owner did at the queue.
     if fence::try_heavy() && busy.load(Ordering::Acquire) == 0 {
         act();
     }
-    // Release: what the thief has left.
+    // Release: publishes what the thief did.
     taken.store(0, Ordering::Release);
 }
