@@ -1,6 +1,7 @@
 //! Writes a graph's text from Rust: names, numbers and texts quoted as they must be.
 //!
-//! What comes out is the text, so that everything that is said of a graph, carets included, is said of something that one can read and keep.
+//! The result is the text itself, so every message about the graph, with its caret, refers to a text that the user can
+//! read and keep.
 
 use std::fmt::Write;
 

@@ -4,11 +4,13 @@
 //! expressions, filter and expressions again in one pass over the records, and no row is written in between. The first of them does the work; the
 //! others hand on what comes. What comes out is the same, to the bit.
 //!
-//! Of a stage that is not the first one counts what comes out at the end: what would have come in was never there.
+//! Every stage but the first counts the rows that the whole query gives: the rows that it would have received are never
+//! made.
 //!
 //! - I1: a block that went through the one loop goes through none of its stages' own, and a block that did not goes through all of them. The first
 //!   stage decides, block by block, and notes it; the others, which are called within that call, read the note.
-//! - I2: where one of them is replaced while data flows the loop is taken apart before the new stage takes its seat, for good.
+//! - I2: if one of them is replaced while data flows, the loop is taken apart for good before the new stage is
+//!   installed.
 
 use crate::graph::Graph;
 use crate::node::rows::queries;

@@ -1,7 +1,8 @@
-//! A graph: nodes, what leads to what, and the type of each link.
+//! A graph: its nodes, its links, and the type of each link.
 //!
-//! Made from a text in three steps, each of which ends at the first thing that is wrong with the place of it: names are resolved, loops are
-//! refused, and types are worked out from the sources on. A node that several stages read gets a `tee` behind it.
+//! A graph is made from a text in three steps: names are resolved, loops are refused, and types are inferred from the
+//! sources on. Each step ends at the first mistake, with its place in the text. A node that several stages read gets a
+//! `tee` behind it.
 
 use crate::kind::{Anew, Call, End, Kinds, Make, Plan, Role, Wrong};
 use crate::process::Command;

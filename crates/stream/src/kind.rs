@@ -1,7 +1,8 @@
-//! Kinds of nodes: what a word of the text stands for.
+//! Kinds of nodes: each word of the text that names a stage has a [`Kind`].
 //!
-//! A [`Kind`] plans a node from the values behind its word and from the types of its inputs: it answers the type of its output, what its ends are,
-//! and how its body is made. Planning opens what is read (the rate of a sound file stands in it) and writes nothing; making does the rest.
+//! A [`Kind`] plans a node from the values behind its word and from the types of its inputs. The plan says the type of
+//! the node's output, whether its ends are active or passive, and how its body is made. Planning opens the files that
+//! the node reads (a sound file states its rate) and writes nothing; making the body does the rest.
 
 use crate::stage::{Body, Fault};
 use crate::text::{Argument, Value, Written};
@@ -21,7 +22,7 @@ pub enum End {
     Passive,
     /// It runs on a thread of its own that looks again and again.
     Polled,
-    /// It is called by whoever has a thread, and calls on: a filter.
+    /// It runs on the thread that calls it, and calls the next stage: a filter.
     Follows,
 }
 
@@ -41,7 +42,7 @@ pub enum Role {
     Pump,
     /// Every block goes to each reader.
     Tee,
-    /// Every block goes to one reader, in turn or to whoever has room.
+    /// Every block goes to one reader: in turn, or to a reader that has room.
     Share,
     /// Blocks of all inputs, as they come.
     Merge,

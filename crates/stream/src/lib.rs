@@ -1,7 +1,8 @@
 //! Streams: quajects as a typed graph (synthesis, chapters 4 and 6).
 //!
-//! A graph is a small text. It names stages and what leads to what; the linker finds the types, and puts a plain call, a queue or a pump between
-//! two stages, by what their ends are; light threads run it, each with a quantum that follows the fill of its queues.
+//! A graph is a small text that names stages and the links between them. The linker infers the type of each link, and
+//! puts a plain call, a queue or a pump between two stages, depending on whether their ends are active or passive.
+//! Light threads run the graph; the quantum of each follows the fill of its queues.
 //!
 //! ```
 //! use chappe_stream::Graph;
@@ -14,15 +15,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`text`] has the grammar, [`node`] all kinds of stages, [`link`] the table of who is joined how.
+//! - [`text`] has the grammar, [`node`] all kinds of stages, [`link`] the table of how two ends are joined.
 //! - [`Graph::new`] checks a text, [`Graph::run`] runs it, [`explain`] shows it.
-//! - [`Running::replace`] puts another stage into one's place while data flows, [`Running::relink`] all that changed in a text; [`Running::on_late`] hears what is late.
-//! - [`Kind::new`] adds a kind of one's own, [`Options::kinds`] hands it to a graph; [`Builder`] writes a graph's text.
+//! - [`Running::replace`] replaces a stage while data flows, [`Running::relink`] all stages that changed in a text;
+//!   [`Running::on_late`] reports what is late.
+//! - [`Kind::new`] defines a new kind of stage, [`Options::kinds`] hands it to a graph; [`Builder`] writes a graph's
+//!   text.
 //! - [`queue`] is the queue quaject by itself, [`sched::background`] begins threads that compute beside graphs.
-//!
 //! - [`process`] has `@name`: parts of a graph in other processes, begun anew when they are killed.
 //!
-//! Blocking: `run` does not wait, `wait` does. A process that is killed takes its part of the graph with it, and what was in its queues.
+//! Blocking: `run` does not wait, `wait` does. A graph ends with the process that runs it. If a part's process is
+//! killed, the part is begun anew, or the graph ends with an error (see [`process`]); the blocks that lay in the part's
+//! own queues are lost and counted as dropped.
 
 pub mod build;
 pub mod explain;

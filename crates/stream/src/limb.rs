@@ -1,7 +1,8 @@
-//! Limbs that run: stages that call each other, and what is behind the last of them.
+//! Limbs that run: a limb is a chain of stages that call each other, and what follows the last of them (its tail).
 //!
-//! A block goes through stage by stage. One that changes blocks in place ([`Stage::alter`]) is called from a loop, and the block stays where it lies; any other
-//! one gets the block, and its callout, behind which the rest of the limb is.
+//! A block goes through stage by stage on the caller's thread. A loop calls the stages that change blocks in place
+//! ([`Stage::alter`]), and the block is not moved. Any other stage gets the block and a callout; the callout calls the
+//! rest of the limb.
 
 use crate::kind::WhenFull;
 use crate::process::InQueue;

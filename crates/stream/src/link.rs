@@ -1,4 +1,7 @@
-//! The linker: puts a plain call, a queue or a pump between two ends, by what they are (synthesis, 4.4.1).
+//! The linker: puts a plain call, a queue or a pump between two ends, depending on which of them has a thread
+//! (synthesis, 4.4.1).
+//!
+//! An *active* end has a thread and calls the other side; a *passive* end waits to be called.
 //!
 //! | producer | consumer | 1:1 | n:1 (`merge`) | 1:n (`tee`) |
 //! |---|---|---|---|---|
@@ -7,13 +10,18 @@
 //! | passive | active | a call | the consumer calls each in turn | a pump, a queue before each |
 //! | passive | passive | a pump | one pump that takes from each in turn | a pump that calls each in turn |
 //!
-//! Filters follow: they run in whatever thread goes through them. Of a polled end the thread looks again and again; it is linked as an
-//! active one. `share` is a `tee` whose blocks go to one reader each: active readers have one queue in common.
+//! A filter *follows*: it runs on the thread that calls it. A *polled* end has a thread that looks for data again and
+//! again; the linker treats it as active. `share` is a `tee` that gives each block to one reader only: active readers
+//! share one queue.
 //!
-//! **Depth.** A chain of calls is at most [`MAX_CALLS`] long; behind that the linker puts a queue and a pump, so that no stack is used up.
+//! **Depth.** A chain of calls has at most [`MAX_CALLS`] stages. Behind that the linker puts a queue and a pump, so
+//! that a thread's stack does not overflow.
 //!
-//! What comes out is a plan, which [`crate::explain`] shows and `run` makes: [`Thread`]s, each with a [`Feed`] from which it gets and a
-//! [`Limb`] into which it puts. I1: each node stands in exactly one limb or feed. I2: each queue has at least one putter and one getter.
+//! The result is a plan, which [`crate::explain`] shows and `run` executes: [`Thread`]s, each with a [`Feed`] from
+//! which it gets blocks and a [`Limb`] into which it puts them.
+//!
+//! - I1: each node stands in exactly one limb or feed.
+//! - I2: each queue has at least one putter and one getter.
 
 use crate::graph::Graph;
 use crate::kind::{End, Role, WhenFull};
@@ -89,7 +97,7 @@ pub enum Tail {
     Queue(usize),
     /// A limb that several threads call, one at a time: that of this `merge`.
     Locked(usize),
-    /// Whoever gets takes it from here.
+    /// The block is kept here until the getter of this feed takes it.
     Collect,
 }
 
@@ -262,7 +270,7 @@ impl Linker<'_> {
         }
     }
 
-    /// Whether a passive producer is driven by whoever stands at the only end behind it.
+    /// Whether the only active end behind a passive producer drives it: answers that end's edge.
     fn is_inline(&self, from: usize) -> Option<Edge> {
         let reach = self.reach(from);
         let short = reach.longest <= MAX_CALLS && self.nested.get(&from).is_none_or(|n| *n < 32);
@@ -311,7 +319,7 @@ impl Linker<'_> {
             .collect()
     }
 
-    /// A producer with its feed: begins its thread, or leaves the feed to whoever calls.
+    /// Places a producer with its feed: plans a thread for it, or leaves the feed to the consumer that calls it.
     fn drive(&mut self, at: usize, feed: Feed) {
         let inline = self.is_inline(at);
         match inline {

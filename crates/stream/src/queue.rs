@@ -1,7 +1,7 @@
 //! The queue quaject (synthesis, figures 4.1 to 4.3): callentries `Q_put` and `Q_get`, callbacks `Q_full`, `Q_full-1`, `Q_empty`, `Q_empty+1`.
 //!
-//! It is a private tube. What happens when it is full or empty is what its callbacks are linked to, and nothing else tells a queue that blocks from one
-//! that does not:
+//! The queue is a private tube with callbacks. Only the callbacks distinguish a queue that blocks from one that does
+//! not:
 //!
 //! | callback | figure 4.2: blocking | figure 4.3: not blocking |
 //! |---|---|---|
@@ -10,10 +10,17 @@
 //! | `Q_empty` | suspends the caller | returns to it |
 //! | `Q_empty+1` | resumes it | calls it |
 //!
-//! I1: after puts that were refused, and then a get, `Q_full-1` is called once; so is `Q_empty+1` after gets that found nothing, and then a put.
+//! The putter that is refused sets a mark (`refused_put`); the getter that takes an element next clears the mark and
+//! calls `Q_full-1`. `refused_get` and `Q_empty+1` do the same for the other direction.
 //!
-//! R1: between a put that is refused and its mark another may get, and would not see the mark. So whoever has set a mark tries once more;
-//! if that succeeds, it takes the mark back, unless the other side has seen it, and called.
+//! - I1: `Q_full-1` is called once after any number of refused puts and a get that follows them; `Q_empty+1` once after
+//!   any number of gets that found nothing and a put that follows them.
+//! - R1 (race): a getter may take an element between the refusal and the mark, and so miss the mark. Therefore the
+//!   putter tries once more after it has set the mark. If this succeeds, the putter clears the mark, unless the getter
+//!   has cleared it already and called `Q_full-1`. The getter does the same with its mark. Both sides access the marks
+//!   SeqCst, each after its access to the tube.
+//!
+//! Deaths: the queue is private to its process and ends with it; for parts in other processes see [`crate::process`].
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_sync::tube::{self, Receiver, Sender, TryRecvError, TrySendError};
@@ -59,7 +66,7 @@ pub enum Refused {
     /// The queue is full, or empty.
     #[error("the queue has no room, or nothing to get")]
     Now,
-    /// Nobody is at the other side any more.
+    /// The other side was dropped.
     #[error("nobody is at the other side of the queue")]
     Gone,
 }

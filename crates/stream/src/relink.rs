@@ -1,8 +1,9 @@
-//! Re-linking while data flows, by the text: what has changed in it is changed in the graph that runs (synthesis, 4.2.3).
+//! Re-linking while data flows: a new text replaces the stages of a running graph whose words or values have changed
+//! (synthesis, 4.2.3).
 //!
-//! The new text must have the same stages, linked alike; stages may be other ones, with other values, if they take and give what the old ones did. All that
-//! changed is planned and made first; only when nothing is wrong with any of it, the new stages take their seats, each between two blocks. So a
-//! text with a mistake changes nothing.
+//! The new text must have the same nodes with the same links. A node may have another stage, or other values, if its
+//! input and output types stay the same. All changed stages are planned and made first. Only if none of them has a
+//! mistake do they replace the old ones, each between two blocks (`seat`). So a text with a mistake changes nothing.
 
 use crate::fused;
 use crate::graph::{Graph, Options};

@@ -1,4 +1,5 @@
-//! What a graph has come to: of each node, queue and part; and why it did not run, or not to its end.
+//! A graph's report: the counts of each node, queue and part; and the error of a graph that did not run, or not to its
+//! end.
 
 use crate::process::PartReport;
 use crate::seat::Counts;

@@ -1,10 +1,11 @@
-//! A graph that runs: the linker's plan on light threads.
+//! A graph that runs: the linker's plan, executed by light threads.
 //!
-//! Each thread gets a block from its feed and puts it into its limb, until there is no more, nothing is wanted any more, or something has failed. A
-//! source that ends lets every stage behind it hand on what it has left. When a stage fails, the graph ends, and [`Running::wait`] says which and why.
+//! Each thread gets a block from its feed and puts it into its limb, until the feed ends, the limb wants no more, or a
+//! stage has failed. When a source ends, every stage behind it hands on the data that it still holds. When a stage
+//! fails, the graph ends, and [`Running::wait`] says which stage and why.
 //!
-//! Nothing is lost silently: whatever is given up (by a queue that may drop, a device that was late, a stage that nobody reads) is counted at its
-//! node, and stands in the [`Report`].
+//! No loss is silent: a block that is given up (by a queue that may drop, by a device that was late, by a stage without
+//! a reader) is counted at its node, and stands in the [`Report`].
 
 use crate::fused::{self, Members};
 use crate::graph::Graph;

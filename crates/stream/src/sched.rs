@@ -4,15 +4,17 @@
 //! if its output queue is filling, decrease its share." Each thread of a graph has a [`Quantum`]: how long it goes on before it yields. At the end
 //! of each turn it is multiplied by `1 + gain * (fill in - fill out)`, within bounds.
 //!
-//! Threads that compute beside graphs ([`background`]) have what is left: their quantum shrinks with the largest pressure that any stage has, and they stand
-//! at the lowest level of their proc, so that a stage that is woken waits for one such quantum, not for all of them.
+//! Threads that compute beside graphs ([`background`]) use the time that the graphs leave. Their quantum shrinks as the
+//! largest pressure (input fill) of any stage grows. They stand at a low level of their proc, so a stage that is woken
+//! waits for one such quantum, not for all of them.
 //!
-//! **Saturation** (6.3.4). Where all want more than there is, each stage of a pipeline does as many blocks as the others: their shares fall together, and the device
-//! before them drops, which is counted.
+//! **Saturation** (6.3.4). If the stages of a pipeline need more time than there is, each processes as many blocks as
+//! the others: their shares fall together, and the device before them drops frames, which is counted.
 //!
-//! **Cheating** (6.3.4). A thread that reads from itself has the same fill before and behind it, and its quantum stays: what it gains as a reader it loses as a
-//! writer. One that keeps its input full has more at first, as one that is behind has; but more time must empty a queue. If it has not after [`TRIES`] turns, the
-//! quantum is everybody's again, for twice as many turns each time ([`Turns`]).
+//! **Cheating** (6.3.4). A thread that reads from itself has the same fill before and behind it, so its quantum stays:
+//! its gain as a reader is its loss as a writer. A thread that keeps its input full gets a longer quantum at first, as
+//! a thread that is behind does; but a longer quantum must empty the queue. If it has not after [`TRIES`] turns, the
+//! quantum returns to the common one, each time for twice as many turns ([`Turns`]).
 
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::clock;

@@ -1,7 +1,13 @@
-//! A seat: where a node's body sits, what was counted there, and who is to sit there next.
+//! A seat: the place of a node in a running graph. It holds the node's counts and, during a re-link, the stage that
+//! replaces the current one.
 //!
-//! Re-linking while data flows is a new body that is left at the seat; the thread that comes through with its next block lets the old one end,
-//! and seats the new one: between two blocks, so that none is lost, come twice, or half processed.
+//! [`Seat::replace`] leaves the new stage at the seat and sets `waits`. The thread that brings the node's next block
+//! sees `waits`, lets the old stage end, and installs the new one, before it passes the block on. So no block is lost,
+//! processed twice, or processed by half of each.
+//!
+//! - I1: only the thread that runs the node writes its counts (except `dropped`, which any thread may add to).
+//! - I2: `waits` is a hint; the lock of `next` decides. A thread that misses it takes the new stage over at a later
+//!   block, or at the node's end.
 
 use crate::process::Shared;
 use crate::stage::{Fault, Out, Source, Stage};
@@ -34,7 +40,7 @@ pub struct Counts {
 /// What all seats of a graph know.
 #[derive(Default)]
 pub struct Floor {
-    /// Everybody is to stop.
+    /// 1: all threads of the graph must stop.
     pub stop: AtomicU32,
     /// Threads measure time.
     pub timed: AtomicU32,
@@ -48,11 +54,11 @@ pub struct Floor {
 pub type LateCall = Box<dyn FnMut(&str, f64) + Send>;
 
 impl Floor {
-    /// Something has failed: the first one is told, and everybody stops.
+    /// A node has failed: records the first fault, and stops all threads of the graph.
     pub fn fail(&self, node: usize, why: &str) {
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         fault.get_or_insert_with(|| (node, why.to_owned()));
-        // Relaxed: whoever stops a block later does no harm; the fault is read under its lock.
+        // Relaxed: a thread that stops one block later does no harm; the fault is read under its lock.
         self.stop.store(1, Ordering::Relaxed);
     }
 
@@ -129,7 +135,7 @@ impl Seat {
     /// Leaves a body that takes over at the next block.
     pub fn replace(&self, stage: Box<dyn Stage>) {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage);
-        // Release: whoever sees it finds the body, whose lock orders it anyway.
+        // Release: the thread that reads it takes the body under its lock, which orders the two as well.
         self.waits.store(1, Ordering::Release);
     }
 
@@ -225,7 +231,8 @@ pub fn put(stage: &mut Box<dyn Stage>, seat: &Seat, block: Block, out: &mut dyn 
     done.inspect_err(|e| seat.floor.fail(seat.node, &e.0))
 }
 
-/// Lets the stage in a seat change a block, if nothing else is to be done there: nobody waits to be seated, and no time is measured.
+/// Lets the stage in a seat change a block in place. False: a new stage waits at the seat, or time is measured, so the
+/// caller must use `put`.
 #[inline]
 pub fn alter(stage: &mut Box<dyn Stage>, seat: &Seat, block: &mut Block) -> bool {
     // Relaxed: as in `put`.
@@ -250,7 +257,7 @@ pub fn end(stage: &mut Box<dyn Stage>, seat: &Seat, out: &mut dyn Out) -> Result
 
 #[cold]
 fn take_over(stage: &mut Box<dyn Stage>, seat: &Seat, out: &mut dyn Out) -> Result<(), Fault> {
-    // Relaxed: whoever leaves a body after this sets it again.
+    // Relaxed: a later `replace` sets it again; the lock orders the body.
     seat.waits.store(0, Ordering::Relaxed);
     let next = seat.next.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(next) = next {

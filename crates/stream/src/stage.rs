@@ -1,10 +1,11 @@
-//! What a quaject does: the callentries of its ends, its callouts, and their defaults (synthesis, 4.1.1 to 4.1.3).
+//! The interfaces of a quaject: the callentries of its ends, its callouts, and their defaults (synthesis, 4.1.1 to
+//! 4.1.3).
 //!
-//! A *source* has the callentry `get`, a *stage* the callentry `put` and the callout [`Out`], through which it hands on what comes of a block.
-//! A stage without anything behind it has the default callout: what it hands on is counted as dropped there. A *gatherer* has `get`, and a
-//! callout to each of its inputs.
+//! A *source* has the callentry `get`. A *stage* has the callentry `put` and the callout [`Out`], through which it
+//! hands its results on. A stage without a reader has the default callout, which counts the results as dropped. A
+//! *gatherer* has `get`, and a callout to each of its inputs.
 //!
-//! None of them knows what stands before or behind it: the linker fills the callouts with plain calls, queues or pumps.
+//! None of them knows its neighbours: the linker fills the callouts with plain calls, queues or pumps.
 
 use crate::types::Block;
 use std::fmt;
@@ -29,7 +30,8 @@ impl From<std::io::Error> for Fault {
 
 /// The callout of a stage.
 pub trait Out {
-    /// Hands a block on. Returns when whoever is behind has taken it: a queue that is full makes the caller wait, lightly.
+    /// Hands a block on. Returns when the next stage or queue has taken it: if a queue is full, the calling light
+    /// thread parks.
     ///
     /// # Errors
     /// A stage behind has failed; the caller passes that on.

@@ -106,7 +106,8 @@ pub enum Data {
 pub struct Block {
     /// The elements.
     pub data: Data,
-    /// It may have come before: whoever had it in work was killed, and the tube between two processes delivers it once more.
+    /// The block may have come before: the process that was working on it was killed, and the tube between two
+    /// processes has redelivered it.
     pub again: bool,
 }
 

@@ -1,10 +1,13 @@
-//! A part's counts, where no kill takes them away: words of the graph's arena.
+//! A part's counts: words of the graph's arena, which survive a kill of the part's process.
 //!
 //! ```text
 //!  0: stop | of each node: blocks elements dropped late latest again finished - | of each queue: put finished
 //! ```
 //!
-//! Each word has one writer at a time, the part's thread at that node; whoever is begun anew goes on from what is there.
+//! Each count has one writer at a time: the part's thread at that node. A part that is begun anew goes on from the
+//! counts of its predecessor. Words that belong together are changed by one [`Words::update`], so a kill leaves them
+//! all old or all new. The process that runs the graph writes `stop`, reads the counts. A part that is begun anew calls
+//! [`InQueue::lost`] for each of its queues.
 
 use crate::seat::Counts;
 use chappe_sync::words::Words;
@@ -20,7 +23,7 @@ pub struct Shared {
     nodes: u32,
 }
 
-/// A queue within a part: elements that were put, and that whoever got them is done with.
+/// The counts of a queue within a part: elements that were put, and elements that their getter has finished.
 #[derive(Clone)]
 pub struct InQueue {
     words: Arc<Words>,
@@ -39,7 +42,7 @@ impl Shared {
     }
 
     fn read(&self, word: u32) -> u64 {
-        // The arena goes with the graph: nobody reads then.
+        // An error: the arena has gone with its graph, so the count does not matter any more.
         self.words.load(word).unwrap_or(0)
     }
 
@@ -47,12 +50,13 @@ impl Shared {
         let _ = self.words.store(word, value);
     }
 
-    /// Everybody in the part is to stop.
+    /// Tells all threads of the part to stop.
     pub fn stop(&self) {
         self.write(0, 1);
     }
 
-    /// Whether to stop, or nobody is there who could say so.
+    /// Whether the part must stop. Also true if the arena has gone, since the process that runs the graph has then
+    /// ended.
     pub fn stops(&self) -> bool {
         !matches!(self.words.load(0), Ok(0))
     }
@@ -71,18 +75,18 @@ impl Shared {
         }
     }
 
-    /// Writes down a block, or what comes of one.
+    /// Records a node's counts of blocks, elements and redelivered blocks.
     pub fn count(&self, node: usize, blocks: u64, elements: u64, again: u64) {
         let at = 1 + NODE * node as u32;
         let _ = self.words.update([at, at + 1, at + 5], |now| *now = [blocks, elements, again]);
     }
 
-    /// Writes down what was dropped.
+    /// Records the frames that a node has dropped.
     pub fn dropped(&self, node: usize, frames: u64) {
         self.write(3 + NODE * node as u32, frames);
     }
 
-    /// Writes down how often it was late, and by how much at most.
+    /// Records how often a node was late, and by how much at most.
     pub fn late(&self, node: usize, count: u64, latest: u64) {
         let at = 4 + NODE * node as u32;
         let _ = self.words.update([at, at + 1], |now| *now = [count, latest]);
@@ -93,13 +97,13 @@ impl Shared {
         self.read(7 + NODE * node as u32)
     }
 
-    /// One more is.
+    /// A source has finished one more block.
     pub fn finish(&self, node: usize) {
         let at = 7 + NODE * node as u32;
         let _ = self.words.update([at], |[now]| *now += 1);
     }
 
-    /// How many blocks the part's sources have finished together: whether it gets on.
+    /// How many blocks the part's sources have finished together: a measure of its progress.
     pub fn progress(&self) -> u64 {
         (0..self.nodes as usize).map(|node| self.finished(node)).sum()
     }
@@ -111,17 +115,17 @@ impl Shared {
 }
 
 impl InQueue {
-    /// Elements are put, or given up by whoever put them (negative).
+    /// Counts elements that were put, or (negative) that their putter has given up.
     pub fn put(&self, elements: i64) {
         let _ = self.words.update([self.at], |[now]| *now = now.wrapping_add_signed(elements));
     }
 
-    /// Whoever got them is done with them.
+    /// The getter has finished these elements.
     pub fn finish(&self, elements: u64) {
         let _ = self.words.update([self.at + 1], |[now]| *now += elements);
     }
 
-    /// Elements that a kill has taken: they count as finished from now on.
+    /// The elements that were lost in a kill. They count as finished from now on.
     pub fn lost(&self) -> u64 {
         let mut lost = 0;
         let _ = self.words.update([self.at, self.at + 1], |now| {

@@ -1,7 +1,19 @@
-//! Whoever runs the graph keeps its parts: begins them, begins those anew that were killed, and says what became of them.
+//! The keeper: the process that runs a graph starts the graph's parts, restarts those that were killed, and reports how
+//! they ended.
 //!
-//! One kernel thread looks at all parts some hundred times a second, takes what they tell, and holds the ends of tubes on their behalf. A part that ended well
-//! gives those up: its neighbours hear then that nothing more comes.
+//! One kernel thread of that process looks at all parts every three milliseconds and reads what they tell (`told`). For
+//! each part the keeper also holds both ends of the part's tubes open. When a part has ended well the keeper drops
+//! them, and the part's neighbours learn that nothing more comes.
+//!
+//! | a part's process | the keeper |
+//! |---|---|
+//! | told `E` and exited with 0 | drops the held ends |
+//! | told `F` or `C` | ends the graph with that fault |
+//! | was killed by a signal | starts it again; ends the graph if P3 or P4 of [`super`] forbid that |
+//! | exited in any other way | ends the graph: the message says how |
+//!
+//! If the keeper's own process dies, the system kills the parts; the next graph of this user removes the arena
+//! (`sweep`).
 
 use super::counts::{Shared, words};
 use super::part::{VARIABLE, furnish};
@@ -264,7 +276,7 @@ impl Keeper {
             std::thread::sleep(LOOK);
         }
         self.parts.parts.iter().for_each(Part::remember);
-        // Release: whoever sees it finds all that was told, whose locks order it anyway.
+        // Release: an observer that reads it finds all that the parts told; the locks around that order it as well.
         self.parts.over.store(1, Ordering::Release);
     }
 
@@ -299,7 +311,7 @@ impl Keeper {
     /// Takes what a part tells.
     fn hear(&mut self, at: usize) {
         loop {
-            // None now, or all senders have gone: one that is begun anew comes again.
+            // No message at the moment, or no sender: a part that is begun anew opens the tube again.
             let Ok(said) = self.kept[at].told.try_recv() else { return };
             let said = String::from_utf8_lossy(&said).into_owned();
             let (head, text) = said.split_once('\n').unwrap_or((&said, ""));
@@ -334,7 +346,7 @@ impl Keeper {
         };
         // Relaxed: as in `stands`. Killed while it was stopped, perhaps.
         self.parts.parts[at].stands.store(0, Ordering::Relaxed);
-        // What it told last has come by now.
+        // The part has ended: all that it told is in the tube by now.
         self.hear(at);
         self.kept[at].child = None;
         let kept = &mut self.kept[at];

@@ -11,22 +11,25 @@
 //! and which goes with the graph. A part is begun by the program that runs the graph: that program begins itself again, and [`serve`], called
 //! first in `main`, does the part's work there.
 //!
-//! **Kills.** The process that runs the graph keeps both ends of each tube open on a part's behalf, so that a part that dies is a
-//! pause for its neighbours, and no end. A part that was killed by a signal is begun anew:
+//! **Kills.** The process that runs the graph holds both ends of each tube open on a part's behalf. So the death of a
+//! part is a pause for its neighbours, not an end. A part that was killed by a signal is begun anew:
 //!
-//! - P1: a block that a part had taken and not finished comes once more, marked ([`crate::Block::again`]), and whatever comes of it is marked. A block
-//!   is finished when all calls that it led to have returned, which includes that their results are in the next tubes. One whose
-//!   receiver dies twice is dropped by the tube, and counted.
-//! - P2: blocks that lay in a queue *within* the part are lost, counted as dropped at the stage behind the queue. The linker puts no queue into a part
-//!   where calls do; [`crate::explain`] shows those that there are.
-//! - P3: stages begin anew as their kind says ([`Anew`]): filters with nothing remembered, files and generators behind the last block that
-//!   was finished. A part with a stage that cannot (whatever writes a file) is not begun anew: the graph ends and says so.
-//! - P4: a part that dies four times without having finished a block ends the graph. So does one whose stage fails: the message is the stage's, with its
-//!   place in the text.
+//! - P1: a block that the part had taken and not finished is redelivered and marked ([`crate::Block::again`]); so are
+//!   the blocks that result from it. A block is finished when all calls to which it led have returned; by then their
+//!   results are in the next tubes. If two receivers die with the same block, the tube drops and counts it.
+//! - P2: blocks that lay in a queue *within* the part are lost, and counted as dropped at the stage behind the queue.
+//!   The linker puts no queue into a part where calls suffice; [`crate::explain`] shows the queues that there are.
+//! - P3: each stage begins anew as its kind says ([`Anew`]): filters without their memory, files and generators behind
+//!   the last block that was finished. If a part has a stage that cannot begin anew (one that writes a file), the part
+//!   is not begun anew: the graph ends with an error.
+//! - P4: a part that dies four times in a row without having finished a block ends the graph. So does a part whose
+//!   stage fails: the message is the stage's, with its place in the text.
 //!
-//! If the process that runs the graph dies, its parts are killed by the system, and the next graph of this user removes the arena.
+//! If the process that runs the graph dies, the system kills its parts, and the next graph of this user removes the
+//! arena.
 //!
-//! Counts of a part's stages lie in the arena (`Words`), so that no kill takes them away; [`crate::Report::nodes`] has them all.
+//! The counts of a part's stages lie in the arena (`counts`), so they survive a kill; [`crate::Report::nodes`] has them
+//! all.
 //!
 //! Left out: `says` of a part that was killed is that of its last incarnation. Parts run on this machine, as this user.
 

@@ -1,7 +1,9 @@
-//! A part in its own process: what [`serve`] does there.
+//! A part in its own process: the work of [`serve`].
 //!
-//! It reads the graph's text on its standard input, takes its piece, and runs it with counts in the arena. By a tube of the arena it tells how it ended:
-//! `E` well; `F NODE\nWHY` a stage has failed; `C\nWHY` it could not begin; `S NODE\nTEXT` what a stage says. Its status is 0 if it could tell, whatever it told.
+//! The part reads the graph's text on its standard input, cuts out its piece, and runs it with its counts in the arena.
+//! By a tube of the arena it tells the keeper: `S NODE\nTEXT`, what a stage says; then `E`, it has ended well, `F
+//! NODE\nWHY`, a stage has failed, or `C\nWHY`, it could not begin. Its exit status is 0 if it could tell, whatever it
+//! told.
 
 use super::counts::Shared;
 use super::keep::{object, told_of};

@@ -1,10 +1,12 @@
-//! The two ends of a cut: a sink that sends blocks to a named tube, and a source that receives them.
+//! The two ends of a cut: a sink that sends blocks to a named tube, and a source that receives them in another process.
 //!
-//! A record is `kind of elements, again, 0 x 6 | elements, little-endian`. A block that is longer than a record goes as several, none of which cuts a
-//! frame or a line.
+//! A message is `kind of elements, again, 0 x 6 | elements, little-endian`. A block that is longer than a message goes
+//! as several; no message ends within a frame, a line or a packet.
 //!
-//! The receiving end has a kernel thread of its own, since a loan of a named tube belongs to the thread that took it, and a light thread moves. It hands
-//! one block over, and releases its loan when the light thread comes for the next (P1): by then all calls that the block led to have returned.
+//! The receiving end has a kernel thread of its own, `graph-tube`: a loan of a named tube belongs to the thread that
+//! took it, and a light thread may move to another kernel thread. `graph-tube` borrows a message, hands its block to
+//! the light thread, and releases the loan when the light thread asks for the next block. By then all calls to which
+//! the block led have returned (P1). If the process dies earlier, the tube redelivers the message, marked.
 
 use super::keep::Parts;
 use crate::node::packets;
@@ -21,7 +23,7 @@ use std::time::Duration;
 const HEAD: usize = 8;
 /// Bytes of a record's elements, unless a frame has more.
 const BYTES: usize = 16_384;
-/// How often whoever waits at a tube looks whether it is still wanted.
+/// How long the sender or the receiver waits at a tube before it checks whether the graph still needs it.
 pub const LOOK: Duration = Duration::from_millis(20);
 
 /// Records that a tube has room for.
@@ -121,7 +123,7 @@ impl Stage for ToTube {
             }
             match sent {
                 Ok(()) => {}
-                // Whoever read there wants no more, or has failed, which the graph tells.
+                // The receiver wants no more, or has failed: the keeper reports that fault.
                 Err(NotSent::Disconnected { .. } | NotSent::Dead { .. }) => {
                     self.sender = None;
                     out.finish();
@@ -160,15 +162,15 @@ fn hand_over(
         match receiver.borrow_timeout(LOOK) {
             Ok(loan) => {
                 let sent = blocks.send(block(&loan, loan.again()));
-                // An error is: nobody comes for the next one. The graph has ended.
+                // An error: the light thread has gone, so the graph has ended.
                 if sent.is_err() || done.recv().is_err() {
                     return;
                 }
-                // One that comes again although it is done does so marked.
+                // If the release fails, the tube redelivers the finished message, marked.
                 let _ = loan.release();
             }
             Err(NotReceived::Timeout | NotReceived::Empty | NotReceived::Interrupted) => {}
-            // A sender that was killed has been made up for, or its death ends the graph: whoever keeps the parts knows.
+            // No sender is left. If one was killed, the keeper has restarted its part before, or ends the graph.
             Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. } | NotReceived::Dead { .. }) => return,
             Err(e) => {
                 let _ = blocks.send(Err(Fault::new(e)));
