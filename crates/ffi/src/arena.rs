@@ -152,9 +152,9 @@ pub extern "C" fn chappe_arena_close(arena: *mut chappe_arena) -> c_int {
     done(|| handle::close::<Arena>(arena).map(|_| ()))
 }
 
-/// Removes the arena of this name. Handles that this process has, and threads of it that neither hold nor await anything there, are no
-/// use of it. One in use is refused unless `force`: then everything in it is dead; who waits there gets -EIDRM,
-/// and permits and locks held there end without effect.
+/// Removes the arena of this name. This process's handles, and its threads that neither hold nor await anything there,
+/// do not count as a use of it. An arena in use is refused unless `force` is set: then every object in it is dead; its
+/// waiters get -EIDRM, and permits and locks held there end without effect.
 ///
 /// Errors: -ENOENT; -EBUSY if it is in use; -EPERM if it is another user's; else as `chappe_arena_open`.
 #[unsafe(no_mangle)]
@@ -162,8 +162,9 @@ pub extern "C" fn chappe_arena_remove(name: *const c_char, force: c_int) -> c_in
     done(|| Ok(Arena::remove(input::name(name)?, input::truth(force))?))
 }
 
-/// Gives up the calling thread's place in the arena; permits that it still has there come back, slots of tubes that it has reserved are
-/// given up, records that it has borrowed are put back, and a mutex that it still has locked is condemned. It takes a place again when it next needs one. (A thread that ends does this by itself.)
+/// Gives up the calling thread's place in the arena; permits that it still has there come back, slots of tubes that it
+/// has reserved are given up, records that it has borrowed are put back, and a mutex that it still has locked is
+/// condemned. It takes a place again when it next needs one. (A thread that ends does this by itself.)
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
@@ -238,8 +239,8 @@ pub extern "C" fn chappe_arena_objects(arena: *const chappe_arena, to: *mut chap
     answer(|| listed(&handle::get::<Arena>(arena)?.objects(), to, room, object))
 }
 
-/// Lists who waits on the object of this name within the arena, of whatever kind, in the order in which they will be served; as
-/// `chappe_arena_objects`.
+/// Lists the waiters for the object of this name within the arena, of any kind, in the order in which they will be
+/// served; as `chappe_arena_objects`.
 ///
 /// Errors: -ENOENT if there is none; -EINVAL, -ENAMETOOLONG for what is no name; -EBADF, -EFAULT.
 #[unsafe(no_mangle)]
@@ -252,7 +253,8 @@ pub extern "C" fn chappe_arena_waiters(
     answer(|| listed(&handle::get::<Arena>(arena)?.waiters(input::name(name)?)?, to, room, |waiter| waiter.into()))
 }
 
-/// Lists who is attached to the arena, and the dead that are not made up for yet; as `chappe_arena_objects`.
+/// Lists the members attached to the arena, and the dead ones that have not been recovered yet; as
+/// `chappe_arena_objects`.
 ///
 /// Errors: -EBADF, -EFAULT.
 #[unsafe(no_mangle)]

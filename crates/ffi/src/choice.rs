@@ -51,7 +51,7 @@ pub const CHAPPE_ARM_SUBSCRIPTION: c_int = 10;
 
 /// A flag: of several arms that are ready the first in the array happens.
 pub const CHAPPE_BIASED: u32 = 1;
-/// A flag: nothing happens; the answer is an arm that is ready. Who is faster may take it.
+/// A flag: nothing happens; the answer is an arm that is ready. A faster thread may take it first.
 pub const CHAPPE_LOOK: u32 = 2;
 
 /// One of the things that a choice chooses among. `chappe_arm_down` and its like fill it in.
@@ -314,11 +314,12 @@ fn select(arms: *mut chappe_arm, n: usize, flags: u32, limit: Answer<Limit>) -> 
 /// that was removed, or a tube whose other end has gone, is ready to say so. A handled signal does not end the wait. `flags`: 0, or the
 /// sum of CHAPPE_BIASED and CHAPPE_LOOK.
 ///
-/// Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag is not known;
-/// -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or record cannot be; -EBUSY if an
-/// arm's sender has a slot reserved, or a record is borrowed at the receiver of one that borrows; -EOPNOTSUPP if that is of a private
-/// tube; -ENOMEM if there is no memory for the record of a private tube, or no address space for who waits for a descriptor; -EUSERS if the thread cannot become a member of an arena, or -EIDRM
-/// since that was removed before; the system's, if it refuses a thread.
+/// Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag
+/// is not known; -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or
+/// record cannot be; -EBUSY if an arm's sender has a slot reserved, or a record is borrowed at the receiver of one that
+/// borrows; -EOPNOTSUPP if that is of a private tube; -ENOMEM if there is no memory for the record of a private tube,
+/// or no address space for the waiters for a descriptor; -EUSERS if the thread cannot become a member of an arena, or
+/// -EIDRM since that was removed before; the system's, if it refuses a thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_select(arms: *mut chappe_arm, n: usize, flags: u32) -> isize {
     select(arms, n, flags, Ok(Limit::Forever))

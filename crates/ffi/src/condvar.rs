@@ -1,8 +1,8 @@
-//! Condition variables: what one waits on for the data under a mutex to change.
+//! Condition variables: a thread waits at one until the data under a mutex changes.
 //!
-//! Waiters are woken in the order of arrival. Look at the condition again after waking: a waiter may wake without a cause. A
-//! notification to somebody who dies before it has heard of it is passed on to the next. Any condition variable goes with any mutex,
-//! of the same arena or not.
+//! Waiters are woken in the order of arrival. A waiter must test its condition again after waking: it may wake without
+//! a cause. If a waiter dies before it has received its notification, the next waiter gets it. Any condition variable
+//! goes with any mutex, of the same arena or not.
 //!
 //! A handle may be used by any number of threads at once, until it is closed.
 
@@ -109,8 +109,9 @@ fn wait(condvar: *mut chappe_condvar, mutex: *mut chappe_mutex, limit: Answer<Li
     })
 }
 
-/// Unlocks the mutex, waits to be notified, and locks it again. The two first steps are one: no notification by who locks the mutex
-/// in between is missed. The mutex must have been locked by this thread with this handle.
+/// Unlocks the mutex, waits to be notified, and locks it again. The first two steps are atomic: the waiter misses no
+/// notification of a thread that locks the mutex in between. The mutex must have been locked by this thread with this
+/// handle.
 ///
 /// Answers 0 or more if the mutex is locked again: the sum of what is true of CHAPPE_OWNER_DIED (which see) and
 /// CHAPPE_CONDVAR_REMOVED.
@@ -157,7 +158,7 @@ pub extern "C" fn chappe_condvar_notify_one(condvar: *mut chappe_condvar) -> c_i
     })
 }
 
-/// Wakes all who wait now. Never waits.
+/// Wakes all present waiters. Never waits.
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]

@@ -1,23 +1,26 @@
-//! Handles: what C has of an object.
+//! Handles: a C program's references to objects.
 //!
-//! A handle is the address of a slot in one table, which lies in the library and is never unmapped. So whatever address a caller
-//! passes is looked at only if it is one of a slot: garbage, NULL, a closed handle and one of another kind are all refused.
+//! A handle is the address of a slot in one table, which lies in the library and is never unmapped. The library checks
+//! that an address is that of a slot before it reads there, so it refuses garbage, NULL, a closed handle and a handle
+//! of another kind.
 //!
 //! | kind | the slot | changed by |
 //! |---|---|---|
-//! | FREE | nobody's | `claim`: to BUSY |
-//! | BUSY | somebody fills or empties it | who made it so: to an object's kind, or to FREE |
-//! | an object's | open | `close`: to BUSY |
+//! | FREE | is empty | `claim`: to BUSY |
+//! | BUSY | is being filled or emptied by one thread | that thread: to an object's kind, or to FREE |
+//! | an object's | is open | `close`: to BUSY |
 //!
-//! - I1: the object is written and taken out only while the slot is BUSY, and looked at only while it is of its kind.
-//! - I2: a slot that was closed is taken again as late as possible: after a round through all that are in use. Twice as many as are
-//!   open are in use, 64 at least.
-//! - I3: whoever closes a handle sees to it that nobody uses it any more: in C nobody else can.
+//! - I1: the object is written and taken out only while the slot is BUSY, and read only while the slot is of the
+//!   object's kind.
+//! - I2: a slot that was closed is reused as late as possible: after a round through all slots in use. Twice as many
+//!   slots as are open are in use, 64 at least.
+//! - I3: the caller that closes a handle makes sure that no other thread uses it any more: in C only the caller can.
 //!
-//! Edges: E1 (release/acquire), from the store of the kind, behind the object, to whoever finds that kind.
+//! Edges: E1 (release/acquire), from the store of the kind, after the object was written, to the thread that reads that
+//! kind.
 //!
-//! Lock-free, so a forked child finds the table whole but for a slot that another thread of its parent was just filling: that one
-//! stays BUSY in the child.
+//! The table is lock-free, so a forked child finds it whole, except for a slot that another thread of its parent was
+//! filling: that slot stays BUSY in the child.
 
 use crate::failure::{Answer, Failure};
 use std::cell::UnsafeCell;
@@ -74,7 +77,7 @@ fn claim() -> Option<&'static Slot> {
         for _ in 0..in_use {
             let at = NEXT.fetch_add(1, Ordering::Relaxed) % in_use; // Relaxed: any order of them will do.
             let slot = &TABLE[at as usize];
-            // Acquire: E1, from whoever emptied it. Relaxed on failure: nothing was taken.
+            // Acquire: E1, from the thread that emptied it. Relaxed on failure: nothing was taken.
             if slot.kind.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 OPEN.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
                 return Some(slot);

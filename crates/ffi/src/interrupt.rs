@@ -1,11 +1,11 @@
-//! Waits that can be ended from outside: by a handled signal, or by another thread that says so.
+//! Waits that can be ended from outside: by a handled signal, or by another thread that raises an interrupt.
 //!
-//! Waits of this library go on after a handled signal. chappe_semaphore_down_interruptible is for who wants to be told, as sem_wait(3)
-//! does it; and for a thread that is to stop waiting because another one says so. A wake-up that was faster is never lost: then the
-//! wait answers 0.
+//! Waits of this library go on after a handled signal. chappe_semaphore_down_interruptible ends with -EINTR instead, as
+//! sem_wait(3) does; it also ends when another thread raises the interrupt with which it waits. A wake-up that was
+//! faster is never lost: then the wait answers 0.
 //!
-//! An interrupt serves one thread at a time. It lies in this process; in a forked child the handle is a copy. Once it was raised it
-//! ends every wait at once: for the next time there is another one.
+//! An interrupt serves one thread at a time. It lies in this process; in a forked child the handle is a copy. An
+//! interrupt that was raised stays raised, and ends every later wait at once: make another one for the next use.
 
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
@@ -21,12 +21,12 @@ use std::time::Duration;
 /// A handle of an interrupt.
 pub struct chappe_interrupt(());
 
-/// An interrupt, and who waits with it.
+/// An interrupt, and the thread that waits with it.
 pub struct Interrupting {
     by: Interrupt,
     /// The thread that waits; 0: none does.
     thread: AtomicUsize,
-    /// Of which process: in a forked child nobody does.
+    /// The incarnation of that thread's process: in a forked child no thread waits.
     incarnation: AtomicU64,
 }
 
@@ -56,15 +56,18 @@ impl Interrupting {
 
     fn begin(&self) -> Answer<Turn<'_>> {
         let (now, mine) = (incarnation(), self.incarnation.load(Ordering::Relaxed)); // Relaxed: the swap below decides.
-        // In a forked child, what the parent's thread was at is over. Of several threads one says so, before any begins.
-        // Relaxed: if it is the parent's, nobody changes it before what follows.
+        // In a forked child the wait of the parent's thread is over. One of several threads clears it, before any
+        // begins.
+        // Relaxed: if the word is the parent's, no thread changes it before the compare-exchange below.
         let parents = self.thread.load(Ordering::Relaxed);
-        // AcqRel: the thread's word is of whom this names. Relaxed on failure: another has said it, and may not have cleared it yet.
+        // AcqRel: `thread` belongs to the process that this word names. Relaxed on failure: another thread has changed
+        // the word, and may not have cleared `thread` yet.
         if mine != now && self.incarnation.compare_exchange(mine, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            // Release: nobody waits. Relaxed on failure: it was nobody's, and is somebody's here by now.
+            // Release: no thread waits. Relaxed on failure: no thread of the parent waited, and a thread of this
+            // process waits by now.
             let _ = self.thread.compare_exchange(parents, 0, Ordering::Release, Ordering::Relaxed);
         }
-        // AcqRel: after the last one's wait. Relaxed on failure: nothing was taken.
+        // AcqRel: after the wait of the last thread. Relaxed on failure: nothing was taken.
         if self.thread.compare_exchange(0, here(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             let text = c"another thread waits with this interrupt: it serves one at a time";
             return Err(Failure::new(libc::EBUSY, text));
@@ -132,10 +135,10 @@ pub extern "C" fn chappe_interrupt_is_raised(interrupt: *const chappe_interrupt)
 }
 
 /// As `chappe_semaphore_down_timeout` (`ns` may be CHAPPE_FOREVER), but a handled signal ends the wait, and so does
-/// `chappe_interrupt_raise`. `interrupt` may be NULL: then only a signal does. A wake-up that is there is consumed, raised or not. A
-/// signal that is handled just before the wait sleeps does not end it: who must not miss it has another thread raise an
-/// interrupt. It is all the same under SA_RESTART. Under CHAPPE_SPIN, where a wait does not sleep, no signal ends it, and a raised
-/// interrupt does.
+/// `chappe_interrupt_raise`. `interrupt` may be NULL: then only a signal does. A saved wake-up is consumed even if the
+/// interrupt is raised. A signal that is handled just before the wait sleeps does not end it: a program that must not
+/// miss it lets another thread raise an interrupt. SA_RESTART makes no difference. Under CHAPPE_SPIN, where a wait does
+/// not sleep, no signal ends it, and a raised interrupt does.
 ///
 /// Errors: -EINTR; -ETIMEDOUT; -EBUSY if another thread waits with this interrupt; else as `chappe_semaphore_down_timeout`.
 #[unsafe(no_mangle)]

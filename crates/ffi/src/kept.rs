@@ -1,9 +1,10 @@
-//! What a handle keeps for its thread from one call to the next: the slot that a sender has reserved, the record that a receiver has
-//! borrowed.
+//! The value that a handle keeps for its thread from one call to the next: the slot that a sender has reserved, the
+//! record that a receiver has borrowed.
 //!
-//! One thread uses such a handle at a time. But another may fork just when this one is at it: then the child's copy is
-//! half-written, and nobody there will ever finish it. So who is at it is said by the process's incarnation: what another
-//! process's thread was at is forgotten, as what the parent kept is.
+//! One thread uses such a handle at a time. But another thread may fork while this one changes the value: then the
+//! child's copy is half-written, and no thread of the child will finish it. Therefore the word that says that the value
+//! is in use holds the incarnation of the process: a value that was in use in another process, or that the parent kept,
+//! is forgotten.
 
 use chappe::raw::incarnation;
 use std::cell::UnsafeCell;
@@ -72,7 +73,7 @@ mod tests {
         assert!(kept.is_none());
         assert_eq!(kept.with(|it| it.replace(vec![1])), Some(None));
         assert!(!kept.is_none());
-        // As the child of who forks while another thread is at it finds it.
+        // As a forked child finds it if another thread of its parent was using it during the fork.
         kept.at_it.store(incarnation() + 1, Ordering::Relaxed); // Relaxed: one thread.
         assert!(!kept.is_none());
         assert_eq!(kept.with(|it| it.clone()), Some(None));

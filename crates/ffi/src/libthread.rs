@@ -8,10 +8,11 @@
 //! | a thread | a light thread, with a [`Task`](task::Task) |
 //! | a channel | a private tube of messages whose size is said at run time; `alt` is a choice among ends of tubes |
 //! | an interrupt | the thread's own `Interrupt`, which ends its waits at tubes, and those of `chappe.h` |
-//! | a lock, a rendez | words in the caller's memory, all zeros at first, and a queue of those who wait (`qlock`) |
+//! | a lock, a rendez | words in the caller's memory, all zeros at first, and a queue of waiters (`qlock`) |
 //! | the death of a thread | a jump back to where its function was called: nothing of its stack is run, as in Plan 9 |
 //!
-//! Names: what is exported is called `chappe_` and the name; the header has Plan 9's, which only those get who include it.
+//! Names: an exported symbol is `chappe_` and Plan 9's name. The header defines Plan 9's names, for the programs that
+//! include it.
 //!
 //! An error ends the program with a text that names the object and what to do, as the manual page says: "thread library functions do
 //! not return on failure; if errors occur, the entire program is aborted".

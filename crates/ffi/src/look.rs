@@ -1,4 +1,4 @@
-//! What one sees when one looks at an arena and at what is in it: who is there, who holds, who waits.
+//! The structures that describe an arena and its objects to an observer: members, holders and waiters.
 
 use crate::failure::Answer;
 use crate::input;
@@ -14,7 +14,7 @@ pub struct chappe_name {
     pub text: [c_char; 96],
 }
 
-/// Somebody who is attached to an arena: a thread, or a process as a whole.
+/// A member of an arena: a thread, or a process as a whole.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct chappe_member {
@@ -30,7 +30,7 @@ pub struct chappe_member {
     pub label: [c_char; 64],
 }
 
-/// Somebody who waits.
+/// A waiter.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct chappe_waiter {
@@ -50,10 +50,10 @@ pub const CHAPPE_HOLD_EXACT: u32 = 1;
 pub const CHAPPE_HOLD_LEASED: u32 = 2;
 /// Its holder is gone, and its job goes on.
 pub const CHAPPE_HOLD_ORPHAN: u32 = 4;
-/// Nobody has it yet: it is set aside for the first in line.
+/// The permit has no holder yet: it is set aside for the first waiter.
 pub const CHAPPE_HOLD_SET_ASIDE: u32 = 8;
 
-/// Somebody who has a permit.
+/// The holder of a permit.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct chappe_holder {

@@ -1,8 +1,9 @@
 //! Maps: dictionaries of bytes that threads and processes share, and that outlive any of them.
 //!
-//! Each change is one step: whoever is killed in the middle has made it, or not. No operation waits for another thread, dead, stopped or
-//! slow; only a thread's first change of a named map waits for who just makes or removes an object. Looking up writes nothing. Keys and
-//! values are copied in and out. A struct is a key or a value as the bytes it has: take care that those between its fields are zero.
+//! Each change is one atomic step: a process that is killed in the middle has made it, or has not. No operation waits
+//! for another thread, dead, stopped or slow. The only exception: a thread's first change of a named map waits for a
+//! thread that is making or removing an object. A lookup writes nothing. Keys and values are copied in and out. A
+//! struct is stored as its bytes: the padding between its fields must be zero.
 //!
 //! A handle may be used by any number of threads at once, until it is closed.
 

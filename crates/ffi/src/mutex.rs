@@ -1,12 +1,13 @@
 //! Mutexes: locks around data, that outlive their holders.
 //!
-//! The data is so many bytes, in memory that all who use the mutex share (a named one), or of this process (a private one). Whoever
-//! locks it after a holder's process died gets CHAPPE_OWNER_DIED, has the lock, and finds the data as that holder left it; so does
-//! everybody until one of them calls `chappe_mutex_make_consistent`, or gives the mutex up for ever with `chappe_mutex_condemn`. A
-//! thread that ends while it has the mutex locked leaves it condemned: somebody may still use the data.
+//! The data is a number of bytes, in memory that all users of the mutex share (a named mutex), or in this process (a
+//! private one). If a holder's process dies, the next thread that locks the mutex gets CHAPPE_OWNER_DIED: it holds the
+//! lock, and finds the data as the dead holder left it. So does every later holder, until one calls
+//! `chappe_mutex_make_consistent`, or gives the mutex up for ever with `chappe_mutex_condemn`. A thread that ends while
+//! it holds the mutex leaves it condemned: another thread may still use the data.
 //!
-//! Newcomers may overtake waiters for half a millisecond; then the lock is handed to the waiter. It is not recursive. What one handle
-//! locked, the same handle unlocks, in the same thread. In a forked child the lock is the parent's.
+//! Newcomers may overtake waiters for half a millisecond; then the lock is handed to the waiter. The mutex is not
+//! recursive. The thread and the handle that locked it must unlock it. In a forked child the lock is the parent's.
 
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
@@ -29,9 +30,10 @@ pub const CHAPPE_OWNER_DIED: c_int = 1;
 /// What a mutex guards.
 #[repr(C)]
 pub struct chappe_mutex_options {
-    /// How many bytes. All who open it must say the same.
+    /// How many bytes. All programs that open the mutex must say the same.
     pub size: usize,
-    /// To how many bytes they are aligned: a power of two, at most 64; 0 stands for 8. All who open it must say the same.
+    /// To how many bytes they are aligned: a power of two, at most 64; 0 stands for 8. All programs that open the mutex
+    /// must say the same.
     pub align: usize,
     /// What the data is, in a word, as those that open it must say, too; NULL stands for "bytes". What a Rust program made as a
     /// `Mutex` of a type has the type's name without modules.
@@ -55,7 +57,7 @@ pub struct Locked {
     own: bool,
     /// The guard, while it was locked by this handle. Written by the holder, before it unlocks and after it has locked.
     kept: AtomicU64,
-    /// Whose that is. Only who finds itself here looks at the other.
+    /// The thread that holds the guard. Only this thread reads `kept`.
     thread: AtomicUsize,
 }
 
@@ -318,7 +320,7 @@ fn quickly(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> bool {
     true
 }
 
-// Apart, these two, and as C calls them, so that who need not come here saves no register, and who must jumps.
+// Out of line, with C's calling convention: the fast path saves no register for these two, and reaches them by a jump.
 #[inline(never)]
 extern "C" fn waited(mutex: *mut chappe_mutex, data: *mut *mut c_void) -> c_int {
     lock(mutex, data, || Ok(Limit::Forever))
@@ -393,7 +395,7 @@ pub extern "C" fn chappe_mutex_unlock(mutex: *mut chappe_mutex) -> c_int {
     }
 }
 
-/// Says that the data is whole again: who locks it next is not told of the death. The mutex stays locked.
+/// Declares the data whole again: the next holder does not get CHAPPE_OWNER_DIED. The mutex stays locked.
 ///
 /// Errors: as `chappe_mutex_unlock`.
 #[unsafe(no_mangle)]
@@ -407,7 +409,7 @@ pub extern "C" fn chappe_mutex_make_consistent(mutex: *mut chappe_mutex) -> c_in
     })
 }
 
-/// Gives the mutex up for ever, and unlocks it: who waits and whoever comes later gets -ENOTRECOVERABLE.
+/// Gives the mutex up for ever, and unlocks it: all present and later waiters get -ENOTRECOVERABLE.
 ///
 /// Errors: as `chappe_mutex_unlock`.
 #[unsafe(no_mangle)]

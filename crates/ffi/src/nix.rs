@@ -11,8 +11,9 @@
 //!
 //! The seal of one in memory of this process is made of the address, too: moved, or copied into shared memory, it is none.
 //!
-//! What the paper's source gets wrong (evidence, section 1) its text promises; held by `tests/c/nix.c`: every semaphore of a choice
-//! counts (1), who is told that it has a wakeup has one (2), first come first served (3), `talt` answers an index of the caller's (4).
+//! What the paper's source gets wrong (evidence, section 1) its text promises; held by `tests/c/nix.c`: every semaphore
+//! of a choice counts (1), a caller that is told that it has a wakeup has one (2), first come first served (3), `talt`
+//! answers an index of the caller's (4).
 //!
 //! errno is written only if something goes wrong: many of these functions have no other answer.
 

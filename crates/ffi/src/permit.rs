@@ -76,7 +76,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A permit that is held, by whoever.
+/// A permit that is held, by any holder.
 #[inline]
 fn held<'a>(permit: *const chappe_permit) -> Answer<(&'a Inside, &'a Hold)> {
     let inside = input::given(permit.cast::<Inside>())?;
@@ -135,8 +135,9 @@ fn release(permit: *mut chappe_permit) -> Answer<()> {
     Ok(())
 }
 
-/// Gives a permit back. One that was taken away by force ends without effect. It never waits, unless the permit is a lease: then it reads
-/// all of /proc once or more to see who bears the lease's mark, and waits up to a tenth of a second for processes that are just ending.
+/// Gives a permit back. A permit that was taken away by force ends without effect. It never waits, unless the permit is
+/// a lease: then it reads all of /proc once or more to find the processes that bear the lease's mark, and waits up to a
+/// tenth of a second for processes that are just ending.
 ///
 /// Errors: -EINVAL if it is not held; -EPERM if it is another thread's, or the parent process's; -EFAULT.
 #[unsafe(no_mangle)]

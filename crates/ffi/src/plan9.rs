@@ -1,8 +1,8 @@
 //! Plan 9's semaphores, as `include/chappe/plan9.h` has them.
 //!
-//! plan9-semaphores, sections 1, 3 and 5. The papers' names are short and common: a library that exported `lock` would take it away
-//! from every program that is linked with it. So what is exported is called `chappe_lock`, and the header, which only those include
-//! who want the papers' interface, has inline functions of the papers' names.
+//! plan9-semaphores, sections 1, 3 and 5. The papers' names are short and common: a library that exported `lock` would
+//! take it away from every program that is linked with it. So the exported symbol is `chappe_lock`, and the header,
+//! which only programs that want the papers' interface include, has inline functions of the papers' names.
 //!
 //! A `long` has 64 bits here, and the value is its low half, which is what the kernel's futexes have. The upper half is 0, is never
 //! written, and is looked at: a word in which it is not 0 is no semaphore. So a value that a program stores or reads as a `long` is

@@ -1,7 +1,8 @@
-//! Pools: N permits, each of which belongs to whoever holds it and returns when that holder dies.
+//! Pools: N permits, each of which belongs to its holder and returns when that holder dies.
 //!
-//! A pool of one permit is a robust lock. Waiters are served in the order in which they came; nobody takes a permit past one who
-//! waits. Acquiring and giving back without anybody waiting make no system call. See chappe_permit(3) for what one has then.
+//! A pool of one permit is a robust lock. Waiters are served in the order of arrival; no newcomer takes a permit past a
+//! waiter. Acquiring and giving back make no system call while no thread waits. See chappe_permit(3) for the permit
+//! that a holder gets.
 //!
 //! A handle may be used by any number of threads at once, until it is closed. In a forked child the handle of a named pool is the
 //! same pool, that of a private one a copy in which the parent holds nothing.
@@ -154,7 +155,8 @@ pub extern "C" fn chappe_pool_is_biased(pool: *const chappe_pool) -> c_int {
     answer(|| Ok(handle::get::<Pool>(pool)?.is_biased().into()))
 }
 
-/// Lists who holds its permits, and since when: writes as many as have room, answers how many there are.
+/// Lists the holders of its permits, and since when they hold them: writes as many as have room, answers how many there
+/// are.
 ///
 /// Errors: -EBADF, -EFAULT.
 #[unsafe(no_mangle)]
@@ -162,7 +164,7 @@ pub extern "C" fn chappe_pool_holders(pool: *const chappe_pool, to: *mut chappe_
     answer(|| listed(&handle::get::<Pool>(pool)?.holders(), to, room, |holder| holder.into()))
 }
 
-/// Lists who waits, in the order in which they will be served; as `chappe_pool_holders`.
+/// Lists the waiters, in the order in which they will be served; as `chappe_pool_holders`.
 ///
 /// Errors: -EBADF, -EFAULT.
 #[unsafe(no_mangle)]
@@ -170,8 +172,9 @@ pub extern "C" fn chappe_pool_waiters(pool: *const chappe_pool, to: *mut chappe_
     answer(|| listed(&handle::get::<Pool>(pool)?.waiters(), to, room, |waiter| waiter.into()))
 }
 
-/// Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back.
-/// Does not wait for those, but for who makes or removes an object of the arena: see chappe(3), of stopped processes.
+/// Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back. The call
+/// does not wait for those; it waits for a thread that is making or removing an object of the arena: see chappe(3), of
+/// stopped processes.
 ///
 /// Errors: -EINVAL, -EIDRM, -ENOSPC, -EUSERS, -EBADF.
 #[unsafe(no_mangle)]
@@ -179,8 +182,8 @@ pub extern "C" fn chappe_pool_resize(pool: *mut chappe_pool, permits: i64) -> c_
     done(|| Ok(handle::get::<Pool>(pool)?.resize(input::count(permits)?)?))
 }
 
-/// Takes permit `index` from whoever has it, and hands it on: for holders that are stuck. What they do under it goes on. Writes who
-/// it was, unless `holder` is NULL. Does not wait for the holder, nor for anybody who waits.
+/// Takes permit `index` from its holder, and hands it on: for holders that are stuck. Their work under the permit goes
+/// on. Writes the former holder to `holder`, unless that is NULL. Waits neither for the holder nor for a waiter.
 ///
 /// Errors: -ESRCH if nobody has it; -EINVAL if the index is negative; -EIDRM, -EUSERS, -EBADF, -EFAULT.
 #[unsafe(no_mangle)]
@@ -212,7 +215,7 @@ fn quickly(pool: *mut chappe_pool, permit: *mut chappe_permit) -> bool {
     taken.map(|hold| place.of_thread(hold)).is_some()
 }
 
-// Apart, these two, and as C calls them, so that who need not come here saves no register, and who must jumps.
+// Out of line, with C's calling convention: the fast path saves no register for these two, and reaches them by a jump.
 #[inline(never)]
 extern "C" fn waited(pool: *mut chappe_pool, permit: *mut chappe_permit) -> c_int {
     one(pool, permit, || Ok(Limit::Forever))
@@ -345,9 +348,9 @@ fn many(pool: *mut chappe_pool, n: i64, permits: *mut chappe_permit, limit: Answ
     })
 }
 
-/// Takes `n` permits at one moment, or waits until so many are there, and writes them to `permits[0]` to `permits[n - 1]`. In the
-/// order of arrival: who waits for several is not overtaken, and those behind wait until it has got all of them. Each may be given
-/// back alone.
+/// Takes `n` permits at one moment, or waits until so many are there, and writes them to `permits[0]` to `permits[n -
+/// 1]`. Waiters are served in the order of arrival: a waiter for several permits is not overtaken, and those behind it
+/// wait until it has got all of them. Each permit may be given back alone.
 ///
 /// Errors: -ERANGE if the pool has fewer than `n`, or gets fewer while it waits; -EINVAL if `n` is negative; else as
 /// `chappe_pool_acquire`.

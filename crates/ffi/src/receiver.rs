@@ -23,7 +23,7 @@ use std::os::fd::AsRawFd;
 /// A handle of a receiver.
 pub struct chappe_receiver(());
 
-/// A record that is looked at in place, and by whom.
+/// A record that is read in place, and the thread that reads it.
 struct Borrowed {
     loan: Loan<'static, [u8]>,
     thread: usize,
@@ -297,9 +297,10 @@ fn received(
 /// NULL, whether a receiver has died that had the record before: it may have been done already. With a record there it makes no
 /// system call.
 ///
-/// Errors: -EPIPE if there is none and all senders have gone, -ECONNRESET, once, if one of them died or exited without closing it; -EMSGSIZE if there is too little room, and nothing is received;
-/// -EIDRM if the tube was removed; -ESTALE if the thread has left the arena meanwhile; -EPERM if it is the parent process's; -EUSERS
-/// if the thread cannot become a member of the arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
+/// Errors: -EPIPE if there is none and all senders have gone, -ECONNRESET, once, if one of them died or exited without
+/// closing it; -EMSGSIZE if there is too little room, and nothing is received; -EIDRM if the tube was removed; -ESTALE
+/// if the thread has left the arena meanwhile; -EPERM if it is the parent process's; -EUSERS if the thread cannot
+/// become a member of the arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_recv(receiver: *mut chappe_receiver, to: *mut c_void, room: usize, again: *mut bool) -> isize {
     received(receiver, to, room, again, || Ok(Limit::Forever))

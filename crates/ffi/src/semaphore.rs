@@ -1,9 +1,10 @@
 //! Semaphores: counters of saved wake-ups.
 //!
-//! `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Anybody may `up`: a unit has no
-//! owner, and nothing returns when somebody dies; a wake-up that was handed to somebody who died before it was back from `down` goes
-//! to the next. Those who wait are served in the order of arrival, and nobody overtakes them, unless the semaphore was made with
-//! CHAPPE_BARGING. A pair without anybody waiting makes no system call.
+//! `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Any thread may `up`:
+//! a unit has no owner, and a death returns nothing. If a waiter dies after it was handed a wake-up and before it has
+//! returned from `down`, the next waiter gets the wake-up. Waiters are served in the order of arrival, and no newcomer
+//! overtakes them, unless the semaphore was made with CHAPPE_BARGING. An `up` and a `down` make no system call while no
+//! thread waits.
 //!
 //! A handle may be used by any number of threads at once, until it is closed. In a forked child the handle of a named semaphore is
 //! the same semaphore, that of a private one a copy.
@@ -145,7 +146,8 @@ pub extern "C" fn chappe_semaphore_value(semaphore: *const chappe_semaphore) -> 
     answer(|| Ok(handle::get::<Semaphore>(semaphore)?.value().into()))
 }
 
-/// Lists who waits, in the order in which they will be served: writes as many as have room, answers how many there are.
+/// Lists the waiters, in the order in which they will be served: writes as many as have room, answers how many there
+/// are.
 ///
 /// Errors: -EBADF, -EFAULT.
 #[unsafe(no_mangle)]
@@ -167,7 +169,8 @@ pub fn down(semaphore: &Semaphore, limit: Limit) -> Answer<()> {
     Ok(())
 }
 
-// Apart, these three, and as C calls them, so that who need not come here saves no register, and who must jumps.
+// Out of line, with C's calling convention: the fast path saves no register for these three, and reaches them by a
+// jump.
 #[inline(never)]
 extern "C" fn waited(semaphore: *mut chappe_semaphore) -> c_int {
     done(|| down(handle::get::<Semaphore>(semaphore)?, Limit::Forever))
@@ -217,7 +220,7 @@ pub extern "C" fn chappe_semaphore_down_deadline(semaphore: *mut chappe_semaphor
 }
 
 /// Saves a wake-up, or hands it to the waiter that came first. Never waits. Once it has taken effect it does not touch the semaphore
-/// any more: whoever was woken may remove it.
+/// any more: the waiter that was woken may remove it.
 ///
 /// A signal handler may call it: of a private semaphore always, of a named one in threads that have used its arena before, and in all
 /// after `chappe_semaphore_prepare_handlers`. It may change errno, which a handler has to put back.

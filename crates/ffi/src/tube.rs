@@ -1,10 +1,11 @@
 //! Tubes: bounded channels of records, between processes or between the threads of one.
 //!
-//! One sends at a `chappe_sender`, see chappe_sender(3), and receives at a `chappe_receiver`, see chappe_receiver(3). A named tube
-//! outlives its users: whatever was sent is there until it is received, or the tube is removed, and any of them may be killed at any
-//! instruction. When every sender has gone, or died, receivers get what is there and then -EPIPE (before that, once, -ECONNRESET if one
-//! died, or exited without closing it); when every receiver has, senders get -EPIPE. Both may be attached again, unless the tube is sealed: then no sender comes any more. Before the first one has come, one
-//! waits.
+//! One sends at a `chappe_sender`, see chappe_sender(3), and receives at a `chappe_receiver`, see chappe_receiver(3). A
+//! named tube outlives its users: whatever was sent is there until it is received, or the tube is removed, and any of
+//! them may be killed at any instruction. When every sender has gone, or died, receivers get what is there and then
+//! -EPIPE (before that, once, -ECONNRESET if one died, or exited without closing it); when every receiver has, senders
+//! get -EPIPE. Both may be attached again, unless the tube is sealed: then no sender comes any more. Before the first
+//! one has come, one waits.
 //!
 //! Records have as many bytes as were sent, up to the tube's size. A tube that was made with a type name carries records of exactly
 //! its size: those of the tubes of plain data of Rust programs.
@@ -53,8 +54,9 @@ pub struct chappe_tube_options {
     pub flags: u32,
     /// 0.
     pub reserved: u32,
-    /// What the records are, in a word: then each has exactly `size` bytes, and all who open the tube must say the same type, size and
-    /// alignment. What a Rust program made as a tube of a type has the type's name without modules. NULL: bytes of any number.
+    /// The type of the records, in a word: then each has exactly `size` bytes, and all programs that open the tube must
+    /// say the same type, size and alignment. What a Rust program made as a tube of a type has the type's name without
+    /// modules. NULL: bytes of any number.
     pub type_name: *const c_char,
     /// Which fields the records have, see <chappe/schema.h>: each has exactly as many bytes as the schema says, the tube keeps it, and all
     /// programs that open the tube with a schema must say the same. Not together with type_name. NULL: none.
@@ -325,9 +327,9 @@ pub extern "C" fn chappe_tube_receiver(tube: *mut chappe_tube, receiver: *mut *m
     })
 }
 
-/// Makes a tube for the threads of this process, and both its ends. It has many senders and receivers, and carries records of up to
-/// `size` bytes, which are copied in and out; those of more than 56 ask for memory. `slots`: how many it has room for; 0: none, who
-/// sends meets who receives; CHAPPE_UNBOUNDED: any number, and when
+/// Makes a tube for the threads of this process, and both its ends. It has many senders and receivers, and carries
+/// records of up to `size` bytes, which are copied in and out; records of more than 56 bytes allocate memory. `slots`:
+/// how many records it has room for; 0: none, a sender waits for a receiver; CHAPPE_UNBOUNDED: any number, and when
 /// there is no memory for more, the program ends, as one in Rust does (abort(3)). In a forked child it is a copy.
 ///
 /// Its ends work as those of a named tube, but for `reserve` and `borrow` and what goes with them (-EOPNOTSUPP), and may be used by
@@ -347,7 +349,7 @@ pub extern "C" fn chappe_tube_private(
         if u32::try_from(size).is_err() {
             return Err(Failure::new(libc::EINVAL, c"a record cannot have so many bytes: at most 4294967295"));
         }
-        // Where who waits is listed: from here on it is there.
+        // Makes the private arena, in which the waiters are listed.
         Arena::try_private()?;
         let (tx, rx) = match slots {
             CHAPPE_UNBOUNDED => unbounded(),

@@ -89,8 +89,9 @@ impl House {
 
     fn run(&self, program: &Path, args: &[&str]) -> String {
         let mut command = self.command(program, args);
-        // Who asked for what is lost is told apart by its whole stack, for which Rust's frames need unwinding.
-        // The library has no sanitizer of its own: what is freed is written over, so that it is found out if it reads it.
+        // The suppressions name the function that allocated the leaked memory: finding it in Rust's frames needs the
+        // slow unwinder. The library has no sanitizer of its own: what is freed is written over, so that it is found
+        // out if it reads it.
         let asan = "fast_unwind_on_malloc=0:max_free_fill_size=4096:free_fill_byte=165";
         command.env("ASAN_OPTIONS", asan).env("UBSAN_OPTIONS", "halt_on_error=1");
         let known = format!("suppressions={}:print_suppressions=0", own("tests/c/leaks.txt").display());
@@ -245,7 +246,8 @@ fn plan9s_threads_hold_their_contract_with_sanitizers() {
     run(House::new().command(&program, &[]).env("ASAN_OPTIONS", "detect_leaks=0"));
 }
 
-/// It describes an address by the frame of the thread that the stack is, finds no fault where there is none, and takes nothing for lost that only such a stack leads to.
+/// It describes an address by the frame of the thread that the stack is, finds no fault where there is none, and takes
+/// nothing for lost that only such a stack leads to.
 #[test]
 #[ignore = "storm: a program is compiled with the sanitizers, and runs four times"]
 fn the_address_sanitizer_knows_the_stacks_of_light_threads() {

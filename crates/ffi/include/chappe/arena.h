@@ -187,9 +187,9 @@ int chappe_arena_open_or_create(const char *name,
 int chappe_arena_close(struct chappe_arena *arena);
 
 /**
- * Removes the arena of this name. Handles that this process has, and threads of it that neither hold nor await anything there, are no
- * use of it. One in use is refused unless force: then everything in it is dead; who waits there gets -EIDRM,
- * and permits and locks held there end without effect.
+ * Removes the arena of this name. This process's handles, and its threads that neither hold nor await anything there,
+ * do not count as a use of it. An arena in use is refused unless force is set: then every object in it is dead; its
+ * waiters get -EIDRM, and permits and locks held there end without effect.
  *
  * Errors: -ENOENT; -EBUSY if it is in use; -EPERM if it is another user's; else as chappe_arena_open.
  */
@@ -197,8 +197,9 @@ int chappe_arena_remove(const char *name,
                         int force);
 
 /**
- * Gives up the calling thread's place in the arena; permits that it still has there come back, slots of tubes that it has reserved are
- * given up, records that it has borrowed are put back, and a mutex that it still has locked is condemned. It takes a place again when it next needs one. (A thread that ends does this by itself.)
+ * Gives up the calling thread's place in the arena; permits that it still has there come back, slots of tubes that it
+ * has reserved are given up, records that it has borrowed are put back, and a mutex that it still has locked is
+ * condemned. It takes a place again when it next needs one. (A thread that ends does this by itself.)
  *
  * Errors: -EBADF.
  */
@@ -235,8 +236,8 @@ ptrdiff_t chappe_arena_objects(const struct chappe_arena *arena,
                                size_t room);
 
 /**
- * Lists who waits on the object of this name within the arena, of whatever kind, in the order in which they will be served; as
- * chappe_arena_objects.
+ * Lists the waiters for the object of this name within the arena, of any kind, in the order in which they will be
+ * served; as chappe_arena_objects.
  *
  * Errors: -ENOENT if there is none; -EINVAL, -ENAMETOOLONG for what is no name; -EBADF, -EFAULT.
  */
@@ -246,7 +247,8 @@ ptrdiff_t chappe_arena_waiters(const struct chappe_arena *arena,
                                size_t room);
 
 /**
- * Lists who is attached to the arena, and the dead that are not made up for yet; as chappe_arena_objects.
+ * Lists the members attached to the arena, and the dead ones that have not been recovered yet; as
+ * chappe_arena_objects.
  *
  * Errors: -EBADF, -EFAULT.
  */

@@ -92,7 +92,7 @@ extern "C" {
 #define CHAPPE_BIASED 1
 
 /**
- * A flag: nothing happens; the answer is an arm that is ready. Who is faster may take it.
+ * A flag: nothing happens; the answer is an arm that is ready. A faster thread may take it first.
  */
 #define CHAPPE_LOOK 2
 
@@ -200,11 +200,12 @@ struct chappe_arm chappe_arm_writable(int descriptor);
  * that was removed, or a tube whose other end has gone, is ready to say so. A handled signal does not end the wait. flags: 0, or the
  * sum of CHAPPE_BIASED and CHAPPE_LOOK.
  *
- * Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag is not known;
- * -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or record cannot be; -EBUSY if an
- * arm's sender has a slot reserved, or a record is borrowed at the receiver of one that borrows; -EOPNOTSUPP if that is of a private
- * tube; -ENOMEM if there is no memory for the record of a private tube, or no address space for who waits for a descriptor; -EUSERS if the thread cannot become a member of an arena, or -EIDRM
- * since that was removed before; the system's, if it refuses a thread.
+ * Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag
+ * is not known; -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or
+ * record cannot be; -EBUSY if an arm's sender has a slot reserved, or a record is borrowed at the receiver of one that
+ * borrows; -EOPNOTSUPP if that is of a private tube; -ENOMEM if there is no memory for the record of a private tube,
+ * or no address space for the waiters for a descriptor; -EUSERS if the thread cannot become a member of an arena, or
+ * -EIDRM since that was removed before; the system's, if it refuses a thread.
  */
 ptrdiff_t chappe_select(struct chappe_arm *arms,
                         size_t n,

@@ -1,9 +1,9 @@
 /*
- * Condition variables: what one waits on for the data under a mutex to change.
+ * Condition variables: a thread waits at one until the data under a mutex changes.
  *
- * Waiters are woken in the order of arrival. Look at the condition again after waking: a waiter may wake without a cause. A
- * notification to somebody who dies before it has heard of it is passed on to the next. Any condition variable goes with any mutex,
- * of the same arena or not.
+ * Waiters are woken in the order of arrival. A waiter must test its condition again after waking: it may wake without
+ * a cause. If a waiter dies before it has received its notification, the next waiter gets it. Any condition variable
+ * goes with any mutex, of the same arena or not.
  *
  * A handle may be used by any number of threads at once, until it is closed.
  *
@@ -90,8 +90,9 @@ int chappe_condvar_remove(const char *name,
 ptrdiff_t chappe_condvar_name(const struct chappe_condvar *condvar, char *to, size_t size);
 
 /**
- * Unlocks the mutex, waits to be notified, and locks it again. The two first steps are one: no notification by who locks the mutex
- * in between is missed. The mutex must have been locked by this thread with this handle.
+ * Unlocks the mutex, waits to be notified, and locks it again. The first two steps are atomic: the waiter misses no
+ * notification of a thread that locks the mutex in between. The mutex must have been locked by this thread with this
+ * handle.
  *
  * Answers 0 or more if the mutex is locked again: the sum of what is true of CHAPPE_OWNER_DIED (which see) and
  * CHAPPE_CONDVAR_REMOVED.
@@ -126,7 +127,7 @@ int chappe_condvar_wait_deadline(struct chappe_condvar *condvar, chappe_mutex *m
 int chappe_condvar_notify_one(struct chappe_condvar *condvar);
 
 /**
- * Wakes all who wait now. Never waits.
+ * Wakes all present waiters. Never waits.
  *
  * Errors: -EBADF.
  */

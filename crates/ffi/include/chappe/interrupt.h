@@ -1,12 +1,12 @@
 /*
- * Waits that can be ended from outside: by a handled signal, or by another thread that says so.
+ * Waits that can be ended from outside: by a handled signal, or by another thread that raises an interrupt.
  *
- * Waits of this library go on after a handled signal. chappe_semaphore_down_interruptible is for who wants to be told, as sem_wait(3)
- * does it; and for a thread that is to stop waiting because another one says so. A wake-up that was faster is never lost: then the
- * wait answers 0.
+ * Waits of this library go on after a handled signal. chappe_semaphore_down_interruptible ends with -EINTR instead, as
+ * sem_wait(3) does; it also ends when another thread raises the interrupt with which it waits. A wake-up that was
+ * faster is never lost: then the wait answers 0.
  *
- * An interrupt serves one thread at a time. It lies in this process; in a forked child the handle is a copy. Once it was raised it
- * ends every wait at once: for the next time there is another one.
+ * An interrupt serves one thread at a time. It lies in this process; in a forked child the handle is a copy. An
+ * interrupt that was raised stays raised, and ends every later wait at once: make another one for the next use.
  *
  * Generated from crates/ffi/src/interrupt.rs by `cargo xtask header`.
  */
@@ -60,10 +60,10 @@ int chappe_interrupt_is_raised(const struct chappe_interrupt *interrupt);
 
 /**
  * As chappe_semaphore_down_timeout (ns may be CHAPPE_FOREVER), but a handled signal ends the wait, and so does
- * chappe_interrupt_raise. interrupt may be NULL: then only a signal does. A wake-up that is there is consumed, raised or not. A
- * signal that is handled just before the wait sleeps does not end it: who must not miss it has another thread raise an
- * interrupt. It is all the same under SA_RESTART. Under CHAPPE_SPIN, where a wait does not sleep, no signal ends it, and a raised
- * interrupt does.
+ * chappe_interrupt_raise. interrupt may be NULL: then only a signal does. A saved wake-up is consumed even if the
+ * interrupt is raised. A signal that is handled just before the wait sleeps does not end it: a program that must not
+ * miss it lets another thread raise an interrupt. SA_RESTART makes no difference. Under CHAPPE_SPIN, where a wait does
+ * not sleep, no signal ends it, and a raised interrupt does.
  *
  * Errors: -EINTR; -ETIMEDOUT; -EBUSY if another thread waits with this interrupt; else as chappe_semaphore_down_timeout.
  */

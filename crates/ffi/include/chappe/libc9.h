@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "plan9.h"
-/* Its main is for who includes it. */
+/* Its main is for the program that includes it. */
 #define CHAPPE_THREAD_PARTS
 #include "thread.h"
 #undef CHAPPE_THREAD_PARTS

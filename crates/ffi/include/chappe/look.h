@@ -1,5 +1,5 @@
 /*
- * What one sees when one looks at an arena and at what is in it: who is there, who holds, who waits.
+ * The structures that describe an arena and its objects to an observer: members, holders and waiters.
  *
  * Generated from crates/ffi/src/look.rs by `cargo xtask header`.
  */
@@ -30,7 +30,7 @@ extern "C" {
 #define CHAPPE_HOLD_ORPHAN 4
 
 /**
- * Nobody has it yet: it is set aside for the first in line.
+ * The permit has no holder yet: it is set aside for the first waiter.
  */
 #define CHAPPE_HOLD_SET_ASIDE 8
 
@@ -45,7 +45,7 @@ typedef struct chappe_name {
 } chappe_name;
 
 /**
- * Somebody who is attached to an arena: a thread, or a process as a whole.
+ * A member of an arena: a thread, or a process as a whole.
  */
 typedef struct chappe_member {
     /**
@@ -71,7 +71,7 @@ typedef struct chappe_member {
 } chappe_member;
 
 /**
- * Somebody who waits.
+ * A waiter.
  */
 typedef struct chappe_waiter {
     /**
@@ -93,7 +93,7 @@ typedef struct chappe_waiter {
 } chappe_waiter;
 
 /**
- * Somebody who has a permit.
+ * The holder of a permit.
  */
 typedef struct chappe_holder {
     /**

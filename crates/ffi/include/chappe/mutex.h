@@ -1,13 +1,14 @@
 /*
  * Mutexes: locks around data, that outlive their holders.
  *
- * The data is so many bytes, in memory that all who use the mutex share (a named one), or of this process (a private one). Whoever
- * locks it after a holder's process died gets CHAPPE_OWNER_DIED, has the lock, and finds the data as that holder left it; so does
- * everybody until one of them calls chappe_mutex_make_consistent, or gives the mutex up for ever with chappe_mutex_condemn. A
- * thread that ends while it has the mutex locked leaves it condemned: somebody may still use the data.
+ * The data is a number of bytes, in memory that all users of the mutex share (a named mutex), or in this process (a
+ * private one). If a holder's process dies, the next thread that locks the mutex gets CHAPPE_OWNER_DIED: it holds the
+ * lock, and finds the data as the dead holder left it. So does every later holder, until one calls
+ * chappe_mutex_make_consistent, or gives the mutex up for ever with chappe_mutex_condemn. A thread that ends while
+ * it holds the mutex leaves it condemned: another thread may still use the data.
  *
- * Newcomers may overtake waiters for half a millisecond; then the lock is handed to the waiter. It is not recursive. What one handle
- * locked, the same handle unlocks, in the same thread. In a forked child the lock is the parent's.
+ * Newcomers may overtake waiters for half a millisecond; then the lock is handed to the waiter. The mutex is not
+ * recursive. The thread and the handle that locked it must unlock it. In a forked child the lock is the parent's.
  *
  * Generated from crates/ffi/src/mutex.rs by `cargo xtask header`.
  */
@@ -38,11 +39,12 @@ typedef struct chappe_mutex chappe_mutex;
  */
 typedef struct chappe_mutex_options {
     /**
-     * How many bytes. All who open it must say the same.
+     * How many bytes. All programs that open the mutex must say the same.
      */
     size_t size;
     /**
-     * To how many bytes they are aligned: a power of two, at most 64; 0 stands for 8. All who open it must say the same.
+     * To how many bytes they are aligned: a power of two, at most 64; 0 stands for 8. All programs that open the mutex
+ * must say the same.
      */
     size_t align;
     /**
@@ -191,14 +193,14 @@ int chappe_mutex_lock_deadline(struct chappe_mutex *mutex, void **data, int64_t 
 int chappe_mutex_unlock(struct chappe_mutex *mutex);
 
 /**
- * Says that the data is whole again: who locks it next is not told of the death. The mutex stays locked.
+ * Declares the data whole again: the next holder does not get CHAPPE_OWNER_DIED. The mutex stays locked.
  *
  * Errors: as chappe_mutex_unlock.
  */
 int chappe_mutex_make_consistent(struct chappe_mutex *mutex);
 
 /**
- * Gives the mutex up for ever, and unlocks it: who waits and whoever comes later gets -ENOTRECOVERABLE.
+ * Gives the mutex up for ever, and unlocks it: all present and later waiters get -ENOTRECOVERABLE.
  *
  * Errors: as chappe_mutex_unlock.
  */

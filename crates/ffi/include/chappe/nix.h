@@ -1,7 +1,7 @@
 /*
  * The interface of "Optimistic Semaphores with Non-deterministic Choice Operation for Heterogeneous Manycore Systems"
  * (Soriano-Salvador, Guardiola, Ballesteros), sections 2.1 and 3, to the letter, with what its text promises: strong
- * semantics (who came first is served first), and exact choice (one wakeup is consumed, or one message moved, and no more).
+ * semantics (first come, first served), and exact choice (one wakeup is consumed, or one message moved, and no more).
  *
  * A Sem may lie in memory of one process; in memory mapped MAP_SHARED before a fork, or by processes that have nothing else in
  * common; or in an arena's. In private memory, a forked child has a copy, as of all of it. What is here never waits for a process
@@ -16,7 +16,7 @@
  *     EFAULT     NULL, or a crooked address; initsem: no memory there
  *     EINVAL     never initialised, freed, moved or written over; a negative count; nothing to choose among; sizes that cannot be
  *     EAGAIN     downsem, nbtsend, nbtrecv, talt: it would have to wait
- *     EIDRM      dead: it, or its arena, was removed, or everybody whose it was has gone; who waits is told so
+ *     EIDRM      dead: it, or its arena, was removed, or all its users have gone; its waiters get this error
  *     EOVERFLOW  upsem: more saved wakeups than SEM_MOST; nothing was added
  *     EXDEV      altsems: semaphores of processes that neither forked the other
  *     ENOSPC     no room: 4,096 semaphores and tubes, and 4 MiB of tubes' messages, for a process and all that it forks; 65,536 semaphores
@@ -28,8 +28,8 @@
  * or the system's. Once a thread's locals are gone (in atexit handlers) it can wait for nothing, and not send or receive (EIO); freesem and
  * freetube still do what they say. Threads may be cancelled (pthread_cancel) anywhere but in these functions: they are not to be torn apart.
  *
- * The names are the paper's, and short. Only who includes this file has them: they are inline functions here, and the library exports them
- * as chappe_nix_initsem and so on.
+ * The names are the paper's, and short. Only programs that include this file have them: they are inline functions here, and the library
+ * exports them as chappe_nix_initsem and so on.
  */
 #ifndef CHAPPE_NIX_H
 #define CHAPPE_NIX_H
@@ -102,7 +102,7 @@ static inline int downsem(Sem *s, int block)
 }
 
 /**
- * Hands a wakeup to who has waited longest, or saves it. Never waits. A signal handler may call it, of a semaphore that is not dead:
+ * Hands a wakeup to the longest waiter, or saves it. Never waits. A signal handler may call it, of a semaphore that is not dead:
  * of one in private memory always (in a forked child once that has waited for one), of one in shared memory in threads that have
  * initialised or waited for one of the same family.
  */
@@ -120,7 +120,7 @@ static inline int altsems(Sem *ss[], int n)
     return chappe_nix_altsems(ss, n);
 }
 
-/** Not in the paper: frees a semaphore; who waits is told (EIDRM). A process's own go with it. */
+/** Not in the paper: frees a semaphore; its waiters get EIDRM. A process's own go with it. */
 static inline void freesem(Sem *s)
 {
     chappe_nix_freesem(s);
@@ -136,7 +136,7 @@ static inline Tube *newtube(unsigned long msz, unsigned long n)
 }
 
 /**
- * Destroys a tube: messages in it are lost, who waits is told (EIDRM). Of the other processes, each frees its own Tube in this way.
+ * Destroys a tube: messages in it are lost, waiters get EIDRM. Each of the other processes frees its own Tube in this way.
  */
 static inline void freetube(Tube *t)
 {

@@ -9,8 +9,8 @@
  * A long has 64 bits. The value is its low half, from 0 to 2147483647; the upper half is 0, and stays so. While somebody waits at a
  * Usem, its u is negative in the low half alone.
  *
- * The names are the paper's, and common ones. Only who includes this file has them: they are inline functions here, and the library
- * exports them as chappe_semacquire and so on.
+ * The names are the paper's, and common ones. Only programs that include this file have them: they are inline functions here, and the
+ * library exports them as chappe_semacquire and so on.
  *
  * Errors: errno says which, and chappe_last_error() of <chappe.h> in words.
  *
@@ -31,7 +31,7 @@ extern "C" {
 typedef struct Usem {
     /** The value; below 0: how many wait. */
     long u;
-    /** How many of those who wait may go. */
+    /** How many of the waiters may go. */
     long k;
 } Usem;
 
@@ -39,7 +39,7 @@ typedef struct Usem {
 typedef struct Lock {
     /** How many hold it or want it. */
     long key;
-    /** 1: who takes it from here holds the lock. */
+    /** 1: the thread that takes it from here holds the lock. */
     long sem;
 } Lock;
 
@@ -62,8 +62,8 @@ static inline int semacquire(long *addr, int block)
 }
 
 /**
- * Adds count to the word, and wakes as many of those who wait for it: the new value. -1 on error. Never waits, and makes one system
- * call; a signal handler may call it.
+ * Adds count to the word, and wakes as many of its waiters: the new value. -1 on error. Never waits, and makes one system call; a signal
+ * handler may call it.
  */
 static inline long semrelease(long *addr, long count)
 {
@@ -76,7 +76,7 @@ static inline int usemacquire(Usem *s)
     return chappe_usemacquire(s);
 }
 
-/** Gives 1, and wakes who waits for it. Never waits; a signal handler may call it. The paper's is void: 0, or -1 on error. */
+/** Gives 1, and wakes a waiter. Never waits; a signal handler may call it. The paper's is void: 0, or -1 on error. */
 static inline int usemrelease(Usem *s)
 {
     return chappe_usemrelease(s);
@@ -94,7 +94,7 @@ static inline int canlock(Lock *l)
     return chappe_canlock(l);
 }
 
-/** Unlocks, and lets in one of those who wait. Never waits. The paper's is void: 0, or -1 on error. */
+/** Unlocks, and lets in one of the waiters. Never waits. The paper's is void: 0, or -1 on error. */
 static inline int unlock(Lock *l)
 {
     return chappe_unlock(l);

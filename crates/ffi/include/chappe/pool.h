@@ -1,8 +1,9 @@
 /*
- * Pools: N permits, each of which belongs to whoever holds it and returns when that holder dies.
+ * Pools: N permits, each of which belongs to its holder and returns when that holder dies.
  *
- * A pool of one permit is a robust lock. Waiters are served in the order in which they came; nobody takes a permit past one who
- * waits. Acquiring and giving back without anybody waiting make no system call. See chappe_permit(3) for what one has then.
+ * A pool of one permit is a robust lock. Waiters are served in the order of arrival; no newcomer takes a permit past a
+ * waiter. Acquiring and giving back make no system call while no thread waits. See chappe_permit(3) for the permit
+ * that a holder gets.
  *
  * A handle may be used by any number of threads at once, until it is closed. In a forked child the handle of a named pool is the
  * same pool, that of a private one a copy in which the parent holds nothing.
@@ -130,22 +131,24 @@ int64_t chappe_pool_available(const struct chappe_pool *pool);
 int chappe_pool_is_biased(const struct chappe_pool *pool);
 
 /**
- * Lists who holds its permits, and since when: writes as many as have room, answers how many there are.
+ * Lists the holders of its permits, and since when they hold them: writes as many as have room, answers how many there
+ * are.
  *
  * Errors: -EBADF, -EFAULT.
  */
 ptrdiff_t chappe_pool_holders(const struct chappe_pool *pool, chappe_holder *to, size_t room);
 
 /**
- * Lists who waits, in the order in which they will be served; as chappe_pool_holders.
+ * Lists the waiters, in the order in which they will be served; as chappe_pool_holders.
  *
  * Errors: -EBADF, -EFAULT.
  */
 ptrdiff_t chappe_pool_waiters(const struct chappe_pool *pool, chappe_waiter *to, size_t room);
 
 /**
- * Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back.
- * Does not wait for those, but for who makes or removes an object of the arena: see chappe(3), of stopped processes.
+ * Gives the pool another number of permits. With fewer, those in use beyond the number end as they come back. The call
+ * does not wait for those; it waits for a thread that is making or removing an object of the arena: see chappe(3), of
+ * stopped processes.
  *
  * Errors: -EINVAL, -EIDRM, -ENOSPC, -EUSERS, -EBADF.
  */
@@ -153,8 +156,8 @@ int chappe_pool_resize(struct chappe_pool *pool,
                        int64_t permits);
 
 /**
- * Takes permit index from whoever has it, and hands it on: for holders that are stuck. What they do under it goes on. Writes who
- * it was, unless holder is NULL. Does not wait for the holder, nor for anybody who waits.
+ * Takes permit index from its holder, and hands it on: for holders that are stuck. Their work under the permit goes
+ * on. Writes the former holder to holder, unless that is NULL. Waits neither for the holder nor for a waiter.
  *
  * Errors: -ESRCH if nobody has it; -EINVAL if the index is negative; -EIDRM, -EUSERS, -EBADF, -EFAULT.
  */
@@ -229,9 +232,9 @@ int chappe_pool_acquire_owned_timeout(struct chappe_pool *pool, chappe_permit *p
 int chappe_pool_acquire_owned_deadline(struct chappe_pool *pool, chappe_permit *permit, int64_t at);
 
 /**
- * Takes n permits at one moment, or waits until so many are there, and writes them to permits[0] to permits[n - 1]. In the
- * order of arrival: who waits for several is not overtaken, and those behind wait until it has got all of them. Each may be given
- * back alone.
+ * Takes n permits at one moment, or waits until so many are there, and writes them to permits[0] to permits[n -
+ * 1]. Waiters are served in the order of arrival: a waiter for several permits is not overtaken, and those behind it
+ * wait until it has got all of them. Each permit may be given back alone.
  *
  * Errors: -ERANGE if the pool has fewer than n, or gets fewer while it waits; -EINVAL if n is negative; else as
  * chappe_pool_acquire.

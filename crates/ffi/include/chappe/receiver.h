@@ -46,9 +46,10 @@ int chappe_receiver_another(struct chappe_receiver *receiver, struct chappe_rece
  * NULL, whether a receiver has died that had the record before: it may have been done already. With a record there it makes no
  * system call.
  *
- * Errors: -EPIPE if there is none and all senders have gone, -ECONNRESET, once, if one of them died or exited without closing it; -EMSGSIZE if there is too little room, and nothing is received;
- * -EIDRM if the tube was removed; -ESTALE if the thread has left the arena meanwhile; -EPERM if it is the parent process's; -EUSERS
- * if the thread cannot become a member of the arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
+ * Errors: -EPIPE if there is none and all senders have gone, -ECONNRESET, once, if one of them died or exited without
+ * closing it; -EMSGSIZE if there is too little room, and nothing is received; -EIDRM if the tube was removed; -ESTALE
+ * if the thread has left the arena meanwhile; -EPERM if it is the parent process's; -EUSERS if the thread cannot
+ * become a member of the arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.
  */
 ptrdiff_t chappe_recv(struct chappe_receiver *receiver,
                       void *to,

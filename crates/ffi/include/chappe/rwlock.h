@@ -1,14 +1,15 @@
 /*
- * Readers-writer locks: locks around data that many read or one changes, that outlive those who have them.
+ * Readers-writer locks: locks around data that many threads read or one thread changes, that outlive their holders.
  *
- * The data is so many bytes, as a mutex's. First come, first served, readers and writers alike: a reader that comes after a waiting
- * writer waits behind it; readers that stand next to each other in line enter together. A reader that dies gives its share back at once. Whoever
- * locks it after a writer's process died gets CHAPPE_OWNER_DIED, has the lock, and finds the data as that writer left it; so does
- * everybody until a writer calls chappe_rwlock_make_consistent, or gives the lock up for ever with chappe_rwlock_condemn. A thread that
- * ends while it has the lock leaves it condemned: somebody may still use the data.
+ * The data is a number of bytes, as a mutex's. Readers and writers are served in the order of arrival: a reader that
+ * comes after a waiting writer waits behind it; readers that stand next to each other in the queue enter together. A
+ * reader that dies gives its share back at once. If a writer's process dies, the next thread that locks it gets
+ * CHAPPE_OWNER_DIED: it holds the lock, and finds the data as the dead writer left it. So does every later holder,
+ * until a writer calls chappe_rwlock_make_consistent, or gives the lock up for ever with chappe_rwlock_condemn. A
+ * thread that ends while it holds the lock leaves it condemned: another thread may still use the data.
  *
- * It is not recursive, and a reader cannot become a writer; a writer can go on as a reader. A thread unlocks what it has locked, by any handle
- * of the lock. In a forked child the lock is the parent's.
+ * The lock is not recursive, and a reader cannot become a writer; a writer can go on as a reader. The thread that
+ * locked it must unlock it, by any handle of the lock. In a forked child the lock is the parent's.
  *
  * Generated from crates/ffi/src/rwlock.rs by `cargo xtask header`.
  */
@@ -105,9 +106,9 @@ ptrdiff_t chappe_rwlock_size(const struct chappe_rwlock *lock);
 int chappe_rwlock_is_condemned(const struct chappe_rwlock *lock);
 
 /**
- * Locks it to read; waits until nobody writes, and those who came before have had their turn. A handled signal does not end the wait. Writes
- * where the data is, unless data is NULL; it is the caller's to read until the lock is unlocked. Answers 0 or CHAPPE_OWNER_DIED: in both
- * cases it is locked.
+ * Locks it to read; waits until no writer holds it, and earlier waiters have had their turn. A handled signal does not
+ * end the wait. Writes the address of the data to data, unless that is NULL; the caller may read there until it
+ * unlocks. Answers 0 or CHAPPE_OWNER_DIED: in both cases it is locked.
  *
  * Errors: -ENOTRECOVERABLE if it was condemned; -EIDRM if it is or gets removed; -EDEADLK if this very thread has it, to read or to
  * write; -EUSERS if the thread cannot become a member of its arena; -EBADF, -EFAULT; the system's, if it refuses the thread that watches for
@@ -138,8 +139,8 @@ int chappe_rwlock_read_timeout(struct chappe_rwlock *lock, const void **data, in
 int chappe_rwlock_read_deadline(struct chappe_rwlock *lock, const void **data, int64_t at);
 
 /**
- * Locks it to write; waits until nobody has it, and those who came before have had their turn. Else as chappe_rwlock_read; the data is the
- * caller's to change.
+ * Locks it to write; waits until no thread holds it, and earlier waiters have had their turn. Otherwise as
+ * chappe_rwlock_read; the caller may change the data.
  *
  * Errors: as chappe_rwlock_read.
  */
@@ -182,14 +183,14 @@ int chappe_rwlock_unlock(struct chappe_rwlock *lock);
 int chappe_rwlock_downgrade(struct chappe_rwlock *lock);
 
 /**
- * Says that the data is whole again: who locks it next is not told of the death. The lock stays locked.
+ * Declares the data whole again: the next holder does not get CHAPPE_OWNER_DIED. The lock stays locked.
  *
  * Errors: as chappe_rwlock_downgrade.
  */
 int chappe_rwlock_make_consistent(struct chappe_rwlock *lock);
 
 /**
- * Gives the lock up for ever, and unlocks it: who waits and whoever comes later gets -ENOTRECOVERABLE.
+ * Gives the lock up for ever, and unlocks it: all present and later waiters get -ENOTRECOVERABLE.
  *
  * Errors: as chappe_rwlock_downgrade.
  */

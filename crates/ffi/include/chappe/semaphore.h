@@ -1,10 +1,11 @@
 /*
  * Semaphores: counters of saved wake-ups.
  *
- * up saves a wake-up, or hands it to the waiter that came first; down consumes one, or waits. Anybody may up: a unit has no
- * owner, and nothing returns when somebody dies; a wake-up that was handed to somebody who died before it was back from down goes
- * to the next. Those who wait are served in the order of arrival, and nobody overtakes them, unless the semaphore was made with
- * CHAPPE_BARGING. A pair without anybody waiting makes no system call.
+ * up saves a wake-up, or hands it to the waiter that came first; down consumes one, or waits. Any thread may up:
+ * a unit has no owner, and a death returns nothing. If a waiter dies after it was handed a wake-up and before it has
+ * returned from down, the next waiter gets the wake-up. Waiters are served in the order of arrival, and no newcomer
+ * overtakes them, unless the semaphore was made with CHAPPE_BARGING. An up and a down make no system call while no
+ * thread waits.
  *
  * A handle may be used by any number of threads at once, until it is closed. In a forked child the handle of a named semaphore is
  * the same semaphore, that of a private one a copy.
@@ -107,7 +108,8 @@ ptrdiff_t chappe_semaphore_name(const struct chappe_semaphore *semaphore, char *
 int64_t chappe_semaphore_value(const struct chappe_semaphore *semaphore);
 
 /**
- * Lists who waits, in the order in which they will be served: writes as many as have room, answers how many there are.
+ * Lists the waiters, in the order in which they will be served: writes as many as have room, answers how many there
+ * are.
  *
  * Errors: -EBADF, -EFAULT.
  */
@@ -146,7 +148,7 @@ int chappe_semaphore_down_deadline(struct chappe_semaphore *semaphore, int64_t a
 
 /**
  * Saves a wake-up, or hands it to the waiter that came first. Never waits. Once it has taken effect it does not touch the semaphore
- * any more: whoever was woken may remove it.
+ * any more: the waiter that was woken may remove it.
  *
  * A signal handler may call it: of a private semaphore always, of a named one in threads that have used its arena before, and in all
  * after chappe_semaphore_prepare_handlers. It may change errno, which a handler has to put back.

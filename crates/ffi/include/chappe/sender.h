@@ -39,9 +39,9 @@ int chappe_sender_close(struct chappe_sender *sender);
 int chappe_sender_another(struct chappe_sender *sender, struct chappe_sender **another);
 
 /**
- * Sends len bytes as one record; waits while there is no room. A handled signal does not end the wait. What one sender sends stays
- * in order; among those who wait for room, who came first is told first, and who comes by may be faster. With room and nobody waiting
- * it makes no system call.
+ * Sends len bytes as one record; waits while there is no room. A handled signal does not end the wait. The records
+ * of one sender stay in order. Senders that wait for room are woken in the order of arrival, and a newcomer may be
+ * faster. With room and without a waiter it makes no system call.
  *
  * Errors: -EPIPE if all receivers have gone, or died; -EMSGSIZE if a record cannot have so many bytes; -EIDRM if the tube was
  * removed; -EBUSY if a slot is reserved at this sender; -EPERM if it is the parent process's; -EUSERS if the thread cannot become a

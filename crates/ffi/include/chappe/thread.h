@@ -19,8 +19,8 @@
  * proc that has ended is kept for the next. SIGURG ends the system calls of threads that are interrupted. A note comes to whichever proc the kernel
  * chooses. In a forked child there are no threads: call exec there.
  *
- * The names are Plan 9's, and common ones (send, recv, alt, yield): macros, for who includes this file. A library, whose program has the
- * main, defines CHAPPE_THREAD_NO_MAIN before.
+ * The names are Plan 9's, and common ones (send, recv, alt, yield): macros, for the program that includes this file. A library, whose program
+ * has the main, defines CHAPPE_THREAD_NO_MAIN before.
  *
  * Paper: plan9-semaphores, section 4.
  */
@@ -50,7 +50,7 @@ enum {
 
 /** A queue of messages of fixed size, between threads of this process. */
 typedef struct Channel {
-    /** How many it has room for: 0, and who sends meets who receives. */
+    /** How many it has room for; 0: a sender waits for a receiver. */
     int s;
     /** The size of a message in bytes. */
     int e;
@@ -188,7 +188,7 @@ void **chappe_threaddata(void);
 /** A pointer of the calling proc's own. */
 void **chappe_procdata(void);
 
-/** Makes a channel for messages of so many bytes, with a buffer for so many; 0: who sends waits until somebody receives. */
+/** Makes a channel for messages of so many bytes, with a buffer for so many; 0: a sender waits for a receiver. */
 Channel *chappe_chancreate(int elsize, int nel);
 
 /** The same in the caller's memory, which stays the caller's: 1. */
@@ -265,15 +265,16 @@ int chappe_threadspawn(int fd[3], const char *file, char *const args[]);
 Channel *chappe_threadwaitchan(void);
 
 /**
- * Adds (in is 1), or takes out (0), who handles notes: signals by Plan 9's names ("interrupt", "hangup", "alarm", "sys: usr1", ...). f answers 0 for what
- * it does not handle; what nobody handles ends the program. It may use nbsend, nbsendp and nbsendul, on channels with a buffer and elements of 32 bytes at most. 1; 0: there are 32 already, or none such.
+ * Adds (in is 1), or takes out (0), a handler of notes: signals by Plan 9's names ("interrupt", "hangup", "alarm", "sys: usr1", ...). f
+ * answers 0 for a note that it does not handle; a note that no handler handles ends the program. f may use nbsend, nbsendp and nbsendul,
+ * on channels with a buffer and elements of 32 bytes at most. Answers 1; 0: there are 32 already, or none such.
  */
 int chappe_threadnotify(int (*f)(void *, char *), int in);
 
 /** Waits until nobody else has the lock. No interrupt ends that. */
 void chappe_qlock(QLock *l);
 
-/** Gives it to the first who waits. */
+/** Unlocks; hands the lock to the first waiter. */
 void chappe_qunlock(QLock *l);
 
 /** Takes it if nobody has it: 1; else 0. */

@@ -241,7 +241,7 @@ pub extern "C" fn chappe_chanfree(c: *mut Channel) {
 pub extern "C" fn chappe_chansetname(c: *mut Channel, name: *const c_char) {
     at(c, "chansetname");
     let name = CString::new(text(name).into_owned()).unwrap_or_default();
-    // SAFETY: the caller's channel; who sets its name is alone at that.
+    // SAFETY: the caller's channel; the caller promises that no other thread sets its name at the same time.
     let old = unsafe { std::mem::replace(&mut (*c).name, name.into_raw()) };
     if !old.is_null() {
         // SAFETY: it was made here.

@@ -1,9 +1,12 @@
-//! Procs that do system calls for others: ioproc(2). The caller waits as at a channel, and its proc goes on.
+//! I/O procs, which do system calls for other threads: ioproc(2). The caller waits as at a channel, and its proc runs
+//! other threads.
 //!
-//! - O1: the caller says that a call is asked for (`state`) before it asks, and the proc says that it has begun, and that it is over. Who interrupts it
-//!   pokes the proc's kernel thread until it is over: a signal that came before the system call began is followed by another. The calls that are
-//!   defined here end then; of a program's own operation, which may go on after EINTR, one gives up two seconds after it has begun.
-//! - O2: a caller that is interrupted interrupts the call and waits for its end: what the call writes to is the caller's.
+//! - O1: the caller notes in `state` that a call is asked for before it asks; the I/O proc notes there that the call
+//!   has begun, and that it is over. The interrupter signals the I/O proc's kernel thread until the call is over: if a
+//!   signal came before the system call began, another one follows. The calls that are defined here end then. A
+//!   program's own operation may go on after EINTR: the interrupter gives up two seconds after it has begun.
+//! - O2: a caller that is interrupted interrupts the call and waits for its end, since the call writes to the caller's
+//!   memory.
 
 use super::fatal;
 use super::task::{Task, enters, serve};

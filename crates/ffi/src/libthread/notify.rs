@@ -1,8 +1,9 @@
-//! Notes: Linux' signals by Plan 9's names, and who handles them.
+//! Notes: Linux' signals by Plan 9's names, and their handlers.
 //!
-//! A handler runs where the kernel delivers the signal: on the stack of whichever thread runs in a proc just then, or has run there last. There it
-//! may use `nbsend`, `nbsendp` and `nbsendul` on a channel with a buffer, whose elements have 32 bytes at most: that takes no lock that the one who was
-//! interrupted may hold, and no memory. Nothing waits there, or yields; the one who was interrupted goes on where it was.
+//! A handler runs where the kernel delivers the signal: on the stack of the thread that runs in a proc at that moment,
+//! or has run there last. It may use `nbsend`, `nbsendp` and `nbsendul` on a channel with a buffer and elements of 32
+//! bytes at most: these allocate no memory, and take no lock that the interrupted thread may hold. A handler must not
+//! wait or yield. After it the interrupted thread goes on where it was.
 
 use super::task::{current, overlook_deadlocks};
 use std::ffi::{CStr, c_char, c_int, c_void};

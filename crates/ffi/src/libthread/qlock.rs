@@ -1,12 +1,13 @@
 //! Queueing locks, locks for readers and writers, rendezvous points and reference counts: lock(2), in the caller's memory.
 //!
-//! All zeros is a lock that nobody has, so nothing is made before it is used. A lock is a word for a moment's exclusion and a list of the waiters,
-//! on their stacks, first come first served; the unlocker hands the lock to the first. A light thread that waits lets its proc go on; a
-//! kernel thread sleeps.
+//! All zeros is a free lock, so a lock needs no call before its first use. A lock consists of a word (a spin lock, held
+//! for moments) and a list of the waiters' nodes, which lie on the waiters' stacks. It is first come, first served: the
+//! unlocker hands the lock to the first waiter. A light thread that waits lets its proc run others; a kernel thread
+//! sleeps.
 //!
-//! - Q1: lists and states are touched under the word alone. Who wakes somebody copies what wakes him before it says that the lock is his: then the
-//!   node is gone.
-//! - Q2: a thread that sleeps at a rendez, and is woken, goes into the list of the lock, and wakes when it has it.
+//! - Q1: lists and states are touched only under the word. The waker copies the waiter's handle (`Who`) before it sets
+//!   `has`: from then on the waiter may return, and its node is gone.
+//! - Q2: a thread that sleeps at a rendez and is woken moves to the list of the lock, and wakes when it holds the lock.
 //!
 //! No interrupt ends these waits, as none does in Plan 9; a thread that is to be killed dies at the next operation.
 
@@ -17,7 +18,7 @@ use std::ffi::{c_int, c_long};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
 
-/// Who waits, on its stack.
+/// A waiter's node, on the waiter's stack.
 struct Node {
     next: *mut Node,
     /// It wants to write.
@@ -71,7 +72,7 @@ struct List {
 
 impl List {
     fn push(&mut self, node: *mut Node) {
-        // SAFETY: who is in the list waits, and its node stays.
+        // SAFETY: a thread whose node is in the list waits, so the node stays.
         unsafe {
             (*node).next = null_mut();
             if self.head.is_null() { self.head = node } else { (*self.tail).next = node }
@@ -364,7 +365,7 @@ fn count<'a>(r: *mut Ref, what: &str) -> &'a AtomicI64 {
 /// `incref`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_incref(r: *mut Ref) {
-    count(r, "incref").fetch_add(1, Ordering::Relaxed); // Relaxed: who adds one has one.
+    count(r, "incref").fetch_add(1, Ordering::Relaxed); // Relaxed: the caller holds a reference already.
 }
 
 /// `decref`: what is left.

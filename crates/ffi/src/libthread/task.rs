@@ -4,8 +4,9 @@
 //!   or end. The runtime of a proc that has ended is kept for the next.
 //! - T2: a [`Task`] is found by the number of its light thread, in a table that only that thread writes to: finding oneself is two loads. Others
 //!   find it by its id, in `ALL`, and keep it by its count.
-//! - T3: who interrupts asks first, and puts the thread's token there then; the thread forgets what was asked when it begins an operation. So an
-//!   interrupt ends the operation that goes on, and none later; a token that came too late lets one wait look once more.
+//! - T3: the interrupter sets the request first, and gives the thread its token second; the thread clears the request
+//!   when it begins an operation. So an interrupt ends the operation in progress, and no later one; a token that comes
+//!   too late makes one wait check once more.
 //! - T4: a thread that is to be killed dies where it begins an operation, or where its wait ends: there is nothing to be given back then.
 //! - T5: the process ends when its last proc has, with the status of the first one's last thread.
 
@@ -21,7 +22,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// What the pooled stacks have room for. Who asks for more has one of its own.
+/// The usable size of a pooled stack. A thread that asks for more gets a stack of its own.
 const POOLED: usize = 112 * 1024;
 
 /// A proc.
@@ -136,7 +137,7 @@ pub fn current() -> Option<&'static Task> {
     seen(number).and_then(|place| unsafe { place.load(Ordering::Relaxed).as_ref() })
 }
 
-/// The same of who must be one.
+/// The calling thread, which must be one of this library: ends the program otherwise.
 fn caller(what: &str) -> &'static Task {
     current().unwrap_or_else(|| {
         fatal(format_args!(
@@ -220,7 +221,7 @@ impl Task {
     }
 }
 
-/// The signal that ends a system call: nobody is told of it who has not asked.
+/// The signal that ends a system call. Its default action is to be ignored, so it disturbs no thread without a handler.
 const POKE: c_int = libc::SIGURG;
 
 extern "C" fn nothing(_: c_int) {}
@@ -272,7 +273,7 @@ impl Proc {
     #[inline(always)]
     fn counts(&self, calls: u64, waits: u64) {
         for (count, more) in self.counts.iter().zip([calls, waits]) {
-            // Relaxed, both: T1, and for who looks.
+            // Relaxed, both: only the proc's kernel thread writes (T1); observers read a hint.
             count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
     }
@@ -329,7 +330,7 @@ fn own_mask() -> libc::sigset_t {
 
 /// A pointer that goes with a thread.
 struct Given(*mut c_void);
-// SAFETY: the caller's, who hands it on.
+// SAFETY: the caller hands its pointer on to the thread.
 unsafe impl Send for Given {}
 
 fn begin(what: &str, proc: Arc<Proc>, function: Function, arg: *mut c_void, stack: c_uint) -> Arc<Task> {
@@ -403,7 +404,7 @@ pub fn serve(body: Box<dyn FnOnce() + Send>) -> Arc<Task> {
     begin("ioproc", proc, does, Box::into_raw(Box::new(body)).cast(), 0)
 }
 
-/// From now on somebody may wake the first proc's threads who is none of them.
+/// From now on a thread outside the first proc may wake that proc's threads, so its deadlocks are not reported.
 pub fn overlook_deadlocks() {
     if let Some(proc) = lock(&WATCHED).take() {
         lock(&proc.runtime).as_ref().inspect(|runtime| runtime.overlook_deadlocks());
@@ -498,7 +499,7 @@ pub extern "C" fn chappe_proccreate(function: Option<Function>, arg: *mut c_void
 pub extern "C" fn chappe_threadexits(status: *const c_char) {
     let me = caller("threadexits");
     if me.proc.first {
-        STATUS.store(code(status), Ordering::Release); // Release: for who ends the program.
+        STATUS.store(code(status), Ordering::Release); // Release: for the thread that ends the program.
     }
     me.exits()
 }

@@ -1,8 +1,9 @@
 //! Tubes of the Nix paper, and `talt`.
 //!
-//! A `Tube` is a record of this process, which a forked child has a copy of, and a tube of the family's arena. Whoever uses one has both
-//! of its ends, as in the paper, where there is no closing: nobody is told that all senders have gone, since it could send itself.
-//! Ends belong to one thread at a time, so each thread has its own, until it ends, or uses another tube after this one was freed.
+//! A `Tube` is a record of this process, of which a forked child has a copy, and a tube of the family's arena. Each
+//! user of a tube has both of its ends, as in the paper, which has no closing: a receiver is never told that all
+//! senders have gone, since it could send itself. An end belongs to one thread at a time, so each thread has its own
+//! ends, until it ends, or uses another tube after this one was freed.
 
 use super::{answered, array, roll, told};
 use crate::failure::{Answer, Failure};

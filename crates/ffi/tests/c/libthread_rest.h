@@ -178,7 +178,7 @@ static void an_ioproc_calls_while_the_others_go_on(void)
     IS(write(ends[1], "abc", 3), 3);
     IS(recvul(done), 0);
     IS(n, 3);
-    /* Interrupted: by iointerrupt; by an interrupt of who waits. */
+    /* Interrupted: by iointerrupt; by an interrupt of the waiter. */
     waiting(reads_slowly, done);
     iointerrupt(io);
     IS(recvul(done), EINTR);
