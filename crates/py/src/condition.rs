@@ -1,12 +1,14 @@
-//! Conditions, events and barriers, of a condition variable and words beside it.
+//! Conditions, events and barriers: each is a condition variable with words, and their mutex, beside it (`words`).
 //!
-//! - Condition: who waits takes the words' mutex, gives up the user's lock, and waits on the condition variable, which gives up the mutex.
-//!   Who notifies takes the mutex. So one that notifies after the lock was given up finds the waiter.
-//! - Event: word 0 is the flag. Who sets it tells those who wait first, and then stores the flag, all under the mutex: those told look
-//!   at the flag under the mutex, so after the store. If the setter dies before the store, they wait on, and nothing was set.
-//! - Barrier: word 0 is the generation (high half) and how many have arrived; word 1 says that it is broken; word 2 is one more than
-//!   the generation that was reset. Who waits has a permit of a pool beside it, so that it is known when one died: the barrier
-//!   breaks, at the latest after a tenth of a second.
+//! - Condition: the waiter takes the words' mutex, releases the user's lock, and waits on the condition variable, which
+//!   releases the mutex. The notifier takes the mutex. So a notifier that notifies after the user's lock was released
+//!   finds the waiter.
+//! - Event: word 0 is the flag. The setter notifies the waiters first and stores the flag second, all under the mutex.
+//!   A notified waiter reads the flag under the mutex, so after the store. If the setter dies before the store, the
+//!   waiters wait on, and nothing was set.
+//! - Barrier: word 0 is the generation (high half) and the number of arrived waiters; word 1 says that it is broken;
+//!   word 2 is one more than the generation that was reset. Each waiter holds a permit of a pool beside the barrier, so
+//!   the others notice when one has died: the barrier then breaks, at the latest after a tenth of a second.
 
 use crate::failure::{Failure, Kind, failure, own, raised};
 use crate::lock::{Core, Lock, RLock};
@@ -81,7 +83,7 @@ fn watched(py: Python<'_>, place: &Place, create: Option<bool>) -> PyResult<Watc
 
 /// A condition of a `Lock` or an `RLock` (one of its own, if none is given), as `threading.Condition`.
 ///
-/// Who was notified and died before it woke up has its notification passed on to the next.
+/// If a notified waiter dies before it wakes up, the next waiter gets its notification.
 #[pyclass(frozen, subclass, module = "chappe")]
 pub struct Condition {
     lock: Py<PyAny>,
@@ -260,7 +262,7 @@ impl Event {
         self.of.state.get(FLAG) != 0
     }
 
-    /// Sets it, and wakes up all who wait.
+    /// Sets it, and wakes all waiters.
     fn set(&self, py: Python<'_>) -> PyResult<()> {
         self.of.state.locked(py, || {
             self.of.condvar.notify_all();
@@ -499,7 +501,7 @@ impl Barrier {
         self.through(py, limit)
     }
 
-    /// Begins anew; those who wait get `BrokenBarrierError`.
+    /// Begins anew; present waiters get `BrokenBarrierError`.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.of.state.locked(py, || {
             let (generation, count) = self.turn();

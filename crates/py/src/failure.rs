@@ -95,7 +95,7 @@ pub fn late(text: String) -> PyErr {
     pyo3::exceptions::PyTimeoutError::new_err(text)
 }
 
-/// Writes a line to the log `chappe`. One that fails is no error of who has the lock.
+/// Writes a line to the log `chappe`. Ignores a failure of the log: it is no error of the lock's holder.
 pub fn log(py: Python<'_>, text: &str) {
     let _ = py.import("chappe.errors").and_then(|errors| errors.getattr("_log")?.call1((text,)));
 }

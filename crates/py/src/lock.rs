@@ -1,27 +1,29 @@
-//! Locks that come back when their process dies, and say so.
+//! Locks that return when their holder's process dies, and tell the next holder so.
 //!
-//! A lock is a pool of one permit, so it is granted in the order of arrival and returned by the kernel's word that the holder died. The
-//! words beside it say what a permit cannot: that the section of the one before was not finished.
+//! A lock is a pool of one permit: it is granted in the order of arrival, and returns when the kernel reports the
+//! holder's death. A permit cannot say that the dead holder's critical section was cut short; words beside the pool do.
 //!
 //! | word | |
 //! |---|---|
-//! | 0 | the incarnation of the process that is in the section; 0: nobody, or whoever was has left it |
+//! | 0 | the incarnation of the process that is in the section; 0: no process is |
 //! | 3 | how many holders have died |
 //!
-//! What the process alone needs to know is in its handle: which permit it has (`bits`, 0: none), since which fork (`incarnation`), and of a
-//! recursive lock, which thread has it and how many times.
+//! The handle keeps what only its process needs: the permit that it holds (`bits`, 0: none), the incarnation of the
+//! process that took it, and for a recursive lock the holding thread and its count.
 //!
-//! - I1: only who has the permit writes the words. Word 0 is set after the permit is taken, and cleared before it is given back: who takes
-//!   the permit and finds it set comes after one that died in its section.
-//! - I2: who gives the permit back takes `bits` away first: by a swap, or by a load and a store where the GIL keeps other threads out.
-//!   So of two threads that release at once one does.
-//! - I3: a thread that reads its own number in `thread`, with `bits` set and the process' incarnation, has the lock: it wrote the number
-//!   itself, and no other thread writes it before the lock is given back.
+//! - I1: only the holder of the permit writes the words. It sets word 0 after it has taken the permit, and clears it
+//!   before it gives the permit back. So a new holder that finds word 0 set follows a holder that died in its section.
+//! - I2: the releaser clears `bits` before it gives the permit back: by a swap, or by a load and a store where the GIL
+//!   excludes other threads. So if two threads release at once, one of them does.
+//! - I3: a thread that reads its own number in `thread`, with `bits` set and the process's incarnation, holds the lock:
+//!   it wrote the number itself, and no other thread writes it before the lock is given back.
 //!
-//! Ordering: the words and the handle's fields are plain stores and loads. The permit's own swaps order them: those of a section come
-//! after the swap that took the permit and before the one that gave it back (both SeqCst).
+//! Ordering: the words and the handle's fields are accessed by plain stores and loads. The permit's swaps order them:
+//! the accesses of a section come after the swap that took the permit and before the swap that gave it back (both
+//! SeqCst).
 //!
-//! Death: before word 0 is set, or after it is cleared, nothing had begun, or all was done. Between, `OwnerDied` is told.
+//! Death: if the holder dies before it sets word 0, its section had not begun; after it has cleared word 0, the section
+//! was finished. In between, the next holder gets `OwnerDied`.
 
 use crate::failure::{Kind, failure, log, number, own, raised, warn};
 use crate::place::{Had, Pickled, Place};
@@ -121,7 +123,7 @@ impl Core {
         true
     }
 
-    /// I1: the permit was taken. Answers whether who had it before died in its section.
+    /// I1: the permit was taken. Answers whether the previous holder died in its section.
     #[inline(always)]
     pub(crate) fn entered(&self, hold: Hold) -> bool {
         let died = self.state.read(OWNER) != 0;
@@ -196,7 +198,7 @@ impl Core {
         self.count.store(count, Ordering::Relaxed);
     }
 
-    /// How many times a recursive one was taken, by who has it.
+    /// How many times the holder has taken a recursive lock.
     fn count(&self) -> u64 {
         // Relaxed: as in `set_count`.
         self.count.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Maps of bytes: dictionaries that are whole, whoever is killed.
+//! Maps of bytes: dictionaries that stay whole when any process is killed.
 
 use crate::failure::{failure, number};
 use crate::place::{Had, Place};
@@ -10,8 +10,8 @@ use pyo3::types::PyBytes;
 
 type Bytes = Entries<[u8], [u8]>;
 
-/// A dictionary of bytes that processes share. A look-up or a change waits for nobody, and a change by one who is killed happened or
-/// did not. Its room is set aside when it is made.
+/// A dictionary of bytes that processes share. Look-ups and changes wait for no other process. A process that is killed
+/// in the middle of a change has made it, or has not. The dictionary's room is set aside when it is made.
 #[pyclass(frozen, subclass, module = "chappe._chappe")]
 pub struct Map {
     entries: Bytes,

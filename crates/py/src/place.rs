@@ -1,4 +1,4 @@
-//! Names, and objects that nobody has named.
+//! Named objects, and objects without a name.
 //!
 //! A named object stays until somebody removes it. One without a name gets one, in the arena that this process has in common with those
 //! that it forks (`Arena::family`), and goes with the last handle of the last process:
@@ -8,7 +8,7 @@
 //! | made, or unpickled | + 1 |
 //! | a handle goes | - 1; at 0 its objects are removed |
 //! | before a fork, for each handle of the process | + 1: the child's |
-//! | pickled | + 1, for good: who knows how often it is unpickled, and when |
+//! | pickled | + 1, for good: how often it will be unpickled, and when, is not known |
 //!
 //! What is large has an arena of its own, which goes with it.
 //!
@@ -161,7 +161,8 @@ impl Place {
         &self.name
     }
 
-    /// Its name for who has it in messages: nobody has chosen that of a nameless one.
+    /// Its name in messages; `(unnamed)` for an object without a name, since its generated name means nothing to the
+    /// user.
     pub fn shown(&self) -> &str {
         if self.counted.is_some() { "(unnamed)" } else { &self.name }
     }
@@ -177,7 +178,7 @@ impl Place {
     /// What is removed with it, if nobody has named it: `pool`, or `pool+part`.
     ///
     /// # Errors
-    /// None so far; for who calls it among others that have some.
+    /// None so far: the result is for callers that chain it with calls that can fail.
     pub fn owns(&self, _py: Python<'_>, parts: &[&'static str]) -> PyResult<()> {
         if let Some(counted) = &self.counted {
             let named = parts.iter().map(|kind| match kind.split_once('+') {

@@ -1,4 +1,4 @@
-//! Pools: permits that come back whoever is killed.
+//! Pools: permits that return when their holder is killed.
 
 use crate::failure::{failure, late, number};
 use crate::place::{Had, Pickled, Place};
@@ -39,8 +39,9 @@ pub fn pool_of(py: Python<'_>, name: &str, had: Had, permits: u32) -> PyResult<P
 
 /// N permits, each of which belongs to the process that has it and comes back when that one ends, in whatever way.
 ///
-/// `Pool("gpu", ["cuda:0", "cuda:1"])` has a permit for each value; `Pool("licences", 4)` has four that are numbers. Without a name
-/// it is shared by the processes that this one forks, or is pickled to. Those who wait are served in the order in which they came.
+/// `Pool("gpu", ["cuda:0", "cuda:1"])` has a permit for each value; `Pool("licences", 4)` has four that are numbers.
+/// Without a name it is shared by the processes that this one forks, or is pickled to. Waiters are served in the order
+/// in which they came.
 #[pyclass(frozen, subclass, module = "chappe")]
 pub struct Pool {
     pub(crate) pool: Permits,
@@ -146,7 +147,7 @@ impl Pool {
         self.values.as_ref().map(|v| v.clone_ref(py))
     }
 
-    /// Who holds what: a list of `(permit, pid, label, seconds)`.
+    /// The permits' holders: a list of `(permit, pid, label, seconds)`.
     fn holders(&self, py: Python<'_>) -> Vec<(u32, u32, String, f64)> {
         let all = crate::wait::detached(py, || self.pool.holders());
         all.into_iter().map(|h| (h.index, h.who.pid, h.who.label, h.held.as_secs_f64())).collect()

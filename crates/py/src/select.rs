@@ -67,7 +67,7 @@ fn descriptor<'py>(arm: &Bound<'py, PyAny>, writes: bool) -> PyResult<Arm<'py>> 
     if fd < 0 {
         return Err(PyTypeError::new_err("a descriptor is not negative: the file is closed"));
     }
-    // SAFETY: open as far as its owner says, who keeps it so for the call; a closed one is told by the system.
+    // SAFETY: the file object that owns the descriptor keeps it open during the call; the system reports a closed one.
     Ok(Arm::Ready(unsafe { BorrowedFd::borrow_raw(fd) }, writes))
 }
 

@@ -62,7 +62,7 @@ impl Semaphore {
         }
     }
 
-    /// Adds wake-ups, and hands them to those who wait.
+    /// Adds wake-ups, and hands them to waiters.
     #[pyo3(signature = (n = 1))]
     fn up(&self, py: Python<'_>, n: i64) -> PyResult<()> {
         let n = number("the wake-ups", self.place.shown(), n)?;

@@ -1,7 +1,8 @@
-//! A mutex, a condition variable, and eight words beside them: what locks, conditions, events and barriers keep their state in.
+//! A mutex, a condition variable, and eight words beside them: the state of locks, conditions, events and barriers.
 //!
-//! The mutex is held for a few instructions of Rust, never while Python runs. Each change of state is one store of one word, so whoever
-//! is killed in the middle has made it or not: the next one takes the mutex over and goes on (`OwnerDied` tells nothing here).
+//! The mutex is held for a few instructions of Rust, never while Python runs. Each change of state is one store of one
+//! word, so a holder that is killed in the middle has made it, or has not. The next holder takes the mutex over and
+//! goes on; it ignores `OwnerDied`.
 
 use crate::failure::{Failure, failure};
 use crate::place::{Had, Pickled, Place};
@@ -42,7 +43,7 @@ impl State {
     /// One of them.
     #[inline(always)]
     pub fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: so many words, aligned to 8, in a mapping that is never undone; whoever shares them has atomics, too.
+        // SAFETY: so many words, aligned to 8, in a mapping that is never undone; all processes access them as atomics.
         unsafe { &self.words.as_ref()[at] }
     }
 
@@ -57,19 +58,19 @@ impl State {
         self.word(at).store(value, Ordering::SeqCst); // SeqCst: as in `get`.
     }
 
-    /// What one of them says, to who has something else that orders it.
+    /// Reads one of them, Relaxed: the caller orders the access by other means.
     #[inline(always)]
     pub fn read(&self, at: usize) -> u64 {
         self.word(at).load(Ordering::Relaxed) // Relaxed: the caller's.
     }
 
-    /// Writes one of them, for who has something else that orders it.
+    /// Writes one of them, Relaxed: the caller orders the access by other means.
     #[inline(always)]
     pub fn write(&self, at: usize, value: u64) {
         self.word(at).store(value, Ordering::Relaxed); // Relaxed: the caller's.
     }
 
-    /// Takes the mutex, whoever died with it.
+    /// Takes the mutex, also if its last holder died with it.
     ///
     /// # Errors
     /// As the mutex', but for `OwnerDied`.
@@ -77,7 +78,7 @@ impl State {
         whole(self.mutex.lock())
     }
 
-    /// The same for who has the GIL.
+    /// Runs `act` under the mutex. The caller holds the GIL, which is released meanwhile.
     ///
     /// # Errors
     /// As an exception.
@@ -124,11 +125,11 @@ pub fn part(name: &str, of: &str) -> String {
     format!("{name}+{of}")
 }
 
-/// A state, and who waits for it to change.
+/// A state, and the waiters for its changes.
 pub struct Watched {
     /// The state.
     pub state: State,
-    /// Who waits.
+    /// The waiters.
     pub condvar: Condvar,
 }
 
@@ -144,7 +145,7 @@ impl Watched {
             Had::Created => Condvar::create(name)?,
             Had::Either => Condvar::open_or_create(name)?,
         };
-        // Who finds the one made by another may come before its words are there.
+        // A process that finds the variable that another has made may come before that one has made the words.
         let state = State::had(&part(name, "words"), Had::Either)?;
         Ok(Watched { state, condvar })
     }
