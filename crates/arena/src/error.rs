@@ -103,7 +103,7 @@ pub enum ArenaError {
         path: String,
         /// Its owner.
         uid: u32,
-        /// Who asks.
+        /// The user that asks.
         me: u32,
     },
     /// Another user has made this user's own directory.
@@ -116,7 +116,7 @@ pub enum ArenaError {
         path: String,
         /// Its owner.
         uid: u32,
-        /// Who asks.
+        /// The user that asks.
         me: u32,
     },
     /// The arena is another user's, and this is for its owner.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`filter`] | low-pass, integrator, derivative (figures 6.4 to 6.6), sums and chains of them |
 //! | [`locked`] | [`Fll`](locked::Fll) and [`Ill`](locked::Ill): a rate that follows a reference N times as fast (6.2) |
-//! | [`Dll`] | when a device's periods begin, with the jitter of who tells it taken out (Adriaensen) |
+//! | [`Dll`] | when a device's periods begin, without the jitter of the thread that reports them (Adriaensen) |
 //! | [`Ticks`](locked::Ticks) | intervals of whole ticks that keep time in the long run (6.4.1) |
 //! | [`Share`] | how much of a processor a stage of a pipeline needs: what steers `chappe pipe` (6.3.1) |
 //! | [`Estimate`] | whether a job will be done in time, and when one can tell (6.4.2) |

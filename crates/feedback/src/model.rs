@@ -1,9 +1,10 @@
 //! Pipelines in simulation: a device that does not wait, stages with pipes between them, and a [`Share`] for each.
 //!
-//! Time goes in steps of a quarter of a millisecond. The device puts blocks into the first pipe at its rate, and loses those that find it full. A stage
-//! takes a block, computes for its cost, and puts it into the next pipe; it waits while that is full. In each period it has as much of a processor
-//! as its share says, and no more unless the plan's scheduler lends what nobody reserved. What the controller sees is as old as
-//! the plan says. All shares together are at most what the plan's processors have; who asks for more keeps what it had.
+//! Time goes in steps of a quarter of a millisecond. The device puts blocks into the first pipe at its rate, and loses
+//! those that find it full. A stage takes a block, computes for its cost, and puts it into the next pipe; it waits
+//! while that is full. In each period it has as much of a processor as its share says, and no more unless the plan's
+//! scheduler lends time that no stage has reserved. What the controller sees is as old as the plan says. All shares
+//! together are at most what the plan's processors have; a stage whose request exceeds that keeps its share.
 
 use crate::{Law, Seen, Share};
 

@@ -1,6 +1,6 @@
 //! Where machine code lies: pieces of pages that are mapped twice ([`chappe_plat::twofold`]).
 //!
-//! A piece belongs to who uses it, through an `Arc`; the last one to let go gives it back, filled with an instruction that traps.
+//! The users of a piece share it through an `Arc`; the last user gives it back, filled with an instruction that traps.
 //! Users hold one version of a query each, the epoch in which they are (`published.rs`), so a piece is free when the last user
 //! has gone on to a newer version. In a forked child the pages are not there: nothing is given back, and
 //! [`Piece::is_here`] says so.

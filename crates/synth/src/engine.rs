@@ -124,7 +124,8 @@ pub fn compiled_here() -> u64 {
 
 type Work = (Arc<Version>, Form);
 
-/// Who compiles, in the process of this number: a forked child has another number, and no such thread.
+/// The channel to the compiling thread, and the incarnation of the process that has it: a forked child has another, and
+/// no such thread.
 static COMPILER: Mutex<Option<(u64, Sender<Work>)>> = Mutex::new(None);
 
 /// Has a version compiled by the thread for that. False: not now.

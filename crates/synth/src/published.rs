@@ -10,9 +10,9 @@
 //!
 //! - I1: when `version` says n, slot `n % 2` has version n, or a later one of the same parity, or is being emptied because `version` has
 //!   gone on.
-//! - Readers never wait for a writer: the slot that `version` names is not written until `version` has gone on; who meets a writer
-//!   there looks at `version` again, and finds a newer one. Writers wait for each other, and for readers that are
-//!   in the middle of cloning an `Arc`.
+//! - Readers never wait for a writer: the slot that `version` names is not written until `version` has gone on; a
+//!   reader that meets a writer there reads `version` again, and finds a newer one. Writers wait for each other, and
+//!   for readers that are in the middle of cloning an `Arc`.
 //!
 //! The atomics are [`chappe_plat::atomic`]'s; the slots are locks of the standard library, of which readers only try.
 
@@ -114,7 +114,7 @@ impl<T> Published<T> {
             None => unreachable!("the newest version is there"),
         };
         *new.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(next));
-        // Release: who sees the version sees its slot.
+        // Release: a reader that sees the version sees its slot.
         self.version.store(version + 1, Ordering::Release);
         let last = old.write().unwrap_or_else(PoisonError::into_inner).take();
         // I1: only `exchange` empties a slot, under the writers' lock.

@@ -15,9 +15,10 @@
 //!
 //! Values that several subscriptions compute are computed once: their programs are merged, operation by operation.
 //!
-//! Whoever comes or goes makes a new board, on its own thread, and publishes it ([`crate::published`]): the one who routes records
-//! takes it up with its next record, for the price of one load that it makes anyway. A subscription sees every record whose routing begins
-//! after [`Switchboard::subscribe`] has returned, and none after [`Switchboard::unsubscribe`] has.
+//! A thread that subscribes or unsubscribes makes a new board and publishes it ([`crate::published`]). A reader that
+//! routes records takes it up with its next record, at the price of one load that it makes anyway. A subscription sees
+//! every record whose routing begins after [`Switchboard::subscribe`] has returned, and none after
+//! [`Switchboard::unsubscribe`] has.
 
 use crate::build::{Builder, merge};
 use crate::closure::{Bools, Closures, Words, bool_of, word_of};
@@ -127,14 +128,14 @@ fn region(cuts: &[u64], rank: u64) -> usize {
 struct Board {
     filters: Vec<Option<Arc<Filter>>>,
     words: usize,
-    /// Who is there, and is not alone.
+    /// The bits of the subscriptions that are there and not in `alone`.
     merged: Vec<u64>,
     dimensions: Vec<Dimension>,
     /// Terms that are no comparison with a constant, by subscription.
     rest: Vec<Option<Bools>>,
-    /// Who has such terms.
+    /// The bits of the subscriptions with such terms.
     has_rest: Vec<u64>,
-    /// Who is tested for itself.
+    /// The subscriptions that are tested one by one.
     alone: Vec<(u32, Arc<Filter>)>,
 }
 
@@ -144,7 +145,7 @@ pub struct Switchboard {
     board: Published<Board>,
 }
 
-/// Who routes records: one for each thread that does.
+/// Routes records: each thread that does so has one.
 pub struct SwitchboardReader {
     switchboard: Arc<Switchboard>,
     reader: Reader<Board>,
@@ -434,7 +435,7 @@ fn dimension(source: Source, order: Order, asked: &HashMap<usize, Ranges>, merge
         .collect();
     cuts.sort_unstable();
     cuts.dedup();
-    // Who asks nothing of this dimension has every row.
+    // A subscription without a term in this dimension has its bit in every row.
     let mut free = merged.to_vec();
     asked.keys().for_each(|who| free[who / 64] &= !(1 << (who % 64)));
     let mut rows = free.repeat(cuts.len() + 1);

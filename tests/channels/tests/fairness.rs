@@ -21,7 +21,8 @@ fn assert_fair(taken: &[usize], ways: usize) {
 }
 
 /// Runs `round`, which counts how often each of several threads had its turn, and fails when one is starved. On a busy
-/// machine a thread may not run at all in many rounds, so there are more, with time between: who is starved by the channel is so in each.
+/// machine a thread may not run at all in many rounds, so there are more, with time between: a thread that the channel
+/// starves is starved in each.
 #[track_caller]
 fn assert_none_is_starved(mut round: impl FnMut() -> Vec<usize>) {
     let mut seen = Vec::new();
@@ -380,7 +381,7 @@ fn arms_of_one_clock_are_taken_alike() {
     }
 }
 
-/// Of one object that is there several times each arm, also when somebody else tells who waits of it.
+/// If one object stands in several arms, each arm is taken, also when another thread wakes the waiter.
 #[test]
 fn arms_of_one_tube_are_taken_alike_by_who_waited() {
     let (tx, rx) = unbounded();
@@ -408,7 +409,7 @@ fn arms_of_one_tube_are_taken_alike_by_who_waited() {
     assert_fair(&taken, 3);
 }
 
-/// So long that whoever waits for this thread has gone to sleep, as a rule.
+/// Long enough that a thread that waits for this one has gone to sleep, as a rule.
 fn nap_shortly() {
     thread::sleep(Duration::from_micros(300));
 }

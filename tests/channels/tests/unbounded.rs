@@ -114,7 +114,7 @@ fn several_waiting_receivers_all_wake() {
             })
             .collect();
         nap();
-        // All at once: each send must wake somebody who is not yet woken.
+        // All at once: each send must wake a receiver that has not been woken yet.
         for n in 0..6 {
             tx.send(n).unwrap();
         }

@@ -4,8 +4,8 @@
 //!
 //! Rows of one proc are told in processor time, which is that on the wall but for what other processes take; the others in time on the wall.
 //!
-//! Each figure is one process that measures one row as one peer does it (`parts`; Go's are `crates/bench/go`, Boost's `crates/bench/c/fibers.cpp`), so that nobody has another's
-//! memory or threads; the peers of a row take turns.
+//! Each figure is one process that measures one row as one peer does it (`parts`; Go's are `crates/bench/go`, Boost's
+//! `crates/bench/c/fibers.cpp`), so that nobody has another's memory or threads; the peers of a row take turns.
 
 mod load;
 mod parts;
@@ -35,7 +35,7 @@ pub fn part(args: &[&str]) -> bool {
     figure.is_some()
 }
 
-/// Who measures a row.
+/// A program that measures a row.
 #[derive(Clone, Copy)]
 enum Peer {
     Ours(&'static str),
@@ -79,7 +79,7 @@ impl Bench {
         text.parse().unwrap_or_else(|e| panic!("{command:?} said {text}: {e}"))
     }
 
-    /// A table of one row as several peers do it, the first of whom is the baseline.
+    /// A table of one row as several peers do it; the first peer is the baseline.
     fn table(&self, title: &str, rounds: u32, peers: &[(&str, Peer, &[&str])]) -> Table {
         let there = peers.iter().filter(|(_, peer, _)| match peer {
             Peer::Ours(_) => true,
@@ -105,7 +105,7 @@ fn plain(unit: &'static str) -> impl Fn(f64) -> String {
     move |figure| format!("{figure:.0} {unit}")
 }
 
-/// Requests at a server, as one who has `CONNECTIONS` connections makes them.
+/// Requests at a server, as a client with `CONNECTIONS` connections makes them.
 fn http(bench: &Bench, rounds: u32) -> Vec<Aim> {
     let root = std::env::temp_dir().join(format!("chappe-bench-http-{}", std::process::id()));
     std::fs::create_dir_all(&root).expect("a directory");

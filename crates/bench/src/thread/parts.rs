@@ -133,7 +133,7 @@ fn count() {
     COUNT.fetch_add(1, Ordering::Release); // Release: it has begun.
 }
 
-/// What those who yield have in common.
+/// The state that the yielding threads share.
 #[derive(Default)]
 struct Yielders {
     came: AtomicUsize,
@@ -467,7 +467,7 @@ mod mays {
         begun.per(TRIPS as usize)
     }
 
-    /// Its `yield_now` lets nobody go first who has not begun, so the batches are joined.
+    /// `may`'s `yield_now` does not let a coroutine that has not begun go first, so the batches are joined.
     pub fn create() -> f64 {
         let round = || {
             // SAFETY: as above.

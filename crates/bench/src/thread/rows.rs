@@ -4,7 +4,7 @@ use super::{Bench, Peer};
 use crate::table::{Table, Unit};
 use std::path::{Path, PathBuf};
 
-/// The program in Go: its files, for who builds it elsewhere.
+/// The program in Go: its files, for a build elsewhere.
 pub const GO_SOURCES: [(&str, &str); 3] = [
     ("go.mod", include_str!("../../go/go.mod")),
     ("main.go", include_str!("../../go/main.go")),

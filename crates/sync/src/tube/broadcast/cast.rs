@@ -1,32 +1,37 @@
-//! A broadcast tube as a protocol: its ring (see `ring`), who publishes, who subscribes, and how they are told.
+//! A broadcast tube as a protocol: its ring (see `ring`), its publishers and subscriptions, and how they wake each
+//! other.
 //!
 //! ```text
 //!  CastHead: shape, hashes, room, changes, publishers | ring | schema's text
 //! ```
 //!
-//! All wait on the tube's one object. A subscription says in its record who waits for it, so that a publisher looks at those alone
-//! that got the record; publishers that wait for room say so in `room`, and are all told when there may be some.
+//! All waiters wait on the tube's one object. A subscription's record names its waiter (`waiter`), so that a publisher
+//! wakes only waiters whose subscriptions got the record. A publisher that waits for room sets `room`; all such
+//! publishers are woken when there may be room.
 //!
 //! ```text
 //!   subscriber waits:   bit on the object -- its member in `waiter` -- fence -- a record? all publishers gone? -- sleep
-//!   publisher sends:    commit in the ring -- `waiter` of each that got it -- tell it
+//!   publisher sends:    commit in the ring -- `waiter` of each subscription that got it -- wake it
 //!   publisher waits:    bit on the object -- `room` -- fence -- room? -- sleep
-//!   subscriber takes:   swap of the word of bits -- `room`? -- tell all who wait for it
+//!   subscriber takes:   swap of the word of bits -- `room`? -- wake all publishers that wait for it
 //! ```
 //!
 //! Invariants:
-//! - I1: who waits says so before it looks, who changes something does it before it looks who waits; both sequentially consistent.
-//! - I2: a publisher's entry stands before `had` is counted up, and goes before one looks whether any is left: if none was seen, and `had` is
-//!   as before and not 0, all who had come by then have gone. The entries of the dead count for nothing.
+//! - I1: a waiter announces itself before it checks its condition; a member that changes the condition does so before
+//!   it reads the waiters. Both are sequentially consistent, so at least one sees the other.
+//! - I2: a publisher's entry is written before `had` is counted up, and removed before its owner checks whether any is
+//!   left. If a check finds no entry, and `had` is unchanged and not 0, all publishers that had come by then have gone.
+//!   Entries of dead members do not count.
 //! - I3: entries and subscriptions are given under `admin`; they go by a swap from the exact generation, by their owner or by recovery.
 //! - I7: an entry counts, for as long as the tube lasts, how many of its publishers have died, or broken off; the swap by which one of them
 //!   goes counts it. So the counts and the dead whose entries stand are, at each instant, all there have been: the sum never goes back.
-//! - I4: `changes` is counted up after a subscription's record is whole, and after it has gone: who publishes looks at it first, so what is
-//!   sent after `subscribe` has returned is given to it.
-//! - I5: whoever dies between a change and the telling is made up for: recovery drains every object.
+//! - I4: `changes` is counted up after a subscription's record is whole, and after it has gone. A publisher reads it
+//!   first, so a subscription gets every message that is sent after `subscribe` has returned.
+//! - I5: if a member dies between a change and the wake, recovery wakes in its place: it drains every object.
 //! - I6: the blocks of a tube that was removed are used again only when no entry and no subscription stands.
 //!
-//! Deaths: a publisher's in the ring, see there; a subscriber's: its subscription goes, and what was there for it blocks nobody.
+//! Deaths: a publisher's is recovered in the ring, see there. A subscriber's subscription is removed, and the records
+//! that were there for it block no publisher.
 //!
 //! Progress: publishing, taking: lock-free; coming and going waits for a living holder of `admin`.
 //!
@@ -389,7 +394,7 @@ impl<'m> Cast<'m> {
         }
     }
 
-    /// Sends a record to those who want it and have room, now.
+    /// Sends a record to the subscriptions in `wanted`, if there is room now.
     #[inline]
     pub fn publish(&self, me: u16, record: &[u8], wanted: &Mask) -> Result<(), Not> {
         if !self.is_live() {
@@ -433,7 +438,7 @@ impl<'m> Cast<'m> {
         Ok(len)
     }
 
-    /// Tells who waits for a subscription.
+    /// Wakes the waiter of a subscription.
     #[inline(always)]
     fn tell_subscriber(&self, who: u32) {
         // SeqCst: I1.
@@ -463,7 +468,7 @@ impl<'m> Cast<'m> {
     /// Tells all publishers that wait for room.
     #[cold]
     fn tell_room(&self) {
-        // SeqCst: I1: who comes later says it again.
+        // SeqCst: I1: a publisher that waits later sets it again.
         if self.head.room.swap(0, Ordering::SeqCst) == 0 {
             return;
         }
@@ -497,7 +502,7 @@ impl<'m> Cast<'m> {
         fence(Ordering::SeqCst); // SeqCst: I1.
     }
 
-    /// Tells itself, who has just said that it waits, and sees that it need not.
+    /// The caller has announced that it waits, and finds that it need not: it wakes itself.
     pub(super) fn tell_myself(&self, me: &Party) {
         // SeqCst: our own. If it no longer says that we wait, we were told.
         let state = State(word_of(self.map, me.member).0.load(Ordering::SeqCst));
@@ -507,7 +512,7 @@ impl<'m> Cast<'m> {
     }
 }
 
-/// The end where a subscription's records come out, as an arm of a choice. It takes nothing: who is told then takes.
+/// The receiving end of a subscription as an arm of a choice. It takes no record: the waiter that is woken does.
 #[derive(Clone, Copy)]
 pub(crate) struct Ear {
     pub cast: Mapped,
@@ -534,7 +539,7 @@ impl Arm for Ear {
         self.cast.is_ready(self.who)
     }
     fn left(&self, _member: u32, _grant: Option<Grant>) {
-        self.cast.ring.sub(self.who).waiter.store(0, Ordering::Relaxed); // Relaxed: ours; who reads the old one tells in vain.
+        self.cast.ring.sub(self.who).waiter.store(0, Ordering::Relaxed); // Relaxed: ours; a publisher that reads the old one wakes in vain.
     }
 }
 
@@ -600,7 +605,7 @@ pub(crate) fn make(
     })
 }
 
-/// Brings what is there and who waits together. The object is a broadcast tube in service.
+/// Wakes the waiters that have a record to take, or may have room. The object is a broadcast tube in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     if map.anybody_waits(object)
         && let Some(cast) = Cast::of(map, Place { index: object, head })
@@ -612,7 +617,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
         for (who, _) in cast.subscriptions().filter(|(who, _)| cast.ring.has(*who)) {
             cast.tell_subscriber(who);
         }
-        // Whatever `room` says: who has swapped it may have died.
+        // Whatever `room` says: the member that has swapped it may have died.
         cast.tell_those(|need| need == ROOM);
     }
 }

@@ -58,7 +58,8 @@ impl<T: ?Sized> std::fmt::Debug for Publisher<T> {
 impl<T: ?Sized> Drop for Publisher<T> {
     fn drop(&mut self) {
         if process::incarnation() == self.incarnation {
-            // Who goes must be seen to die before it has told. Without a seat the thread is about to end.
+            // The leaver must have a seat, so that recovery sees its death before its wake. An error: the thread is
+            // about to end.
             let _: Result<(), ArenaError> = seat(self.cast.map, |_| ());
             self.cast.leave(self.at, self.owner, !(self.broken.get() || std::thread::panicking()));
         }
@@ -144,7 +145,7 @@ impl<T: ?Sized> Publisher<T> {
                 other => Some(other),
             };
             if let Until::Now = until {
-                // Who is in the way may be dead.
+                // The member that is in the way may be dead.
                 let again = if cast.map.recover_dead() > 0 { now() } else { None };
                 return again.unwrap_or(Err(Not::Now)).map_err(Fault::Not);
             }
@@ -163,8 +164,9 @@ impl<T: ?Sized> Publisher<T> {
 }
 
 impl<T: Pod> Publisher<T> {
-    /// Sends a message to each subscriber that wants it; waits while one that blocks has no room for it. Among those who wait for room there is
-    /// no order. A message that nobody wants is not even copied. No system call unless somebody waits.
+    /// Sends a message to each subscriber that wants it; waits while a subscription that blocks has no room for it.
+    /// Publishers that wait for room are not served in order. A message without a subscriber that wants it is not even
+    /// copied. No system call unless a thread waits.
     ///
     /// # Errors
     /// `Dead` if the tube was removed; `Interrupted` inside of [`interruptible`](crate::interruptible); `Inherited`, `Arena`, `System`.
@@ -361,7 +363,7 @@ impl<T: ?Sized> Subscription<T> {
             other => return other.map_err(Fault::Not),
         }
         if let Until::Now = until {
-            // All who publish may be dead.
+            // All publishers may be dead.
             let again = if cast.map.recover_dead() > 0 { self.heard.take(buffer) } else { Err(Not::Now) };
             return again.map_err(Fault::Not);
         }

@@ -162,9 +162,9 @@ pub struct BroadcastInfo {
     pub publishers: Vec<Who>,
     /// How many publishers have died, or broken off, since it was made, modulo 2^19.
     pub publishers_died: u32,
-    /// Who subscribes.
+    /// The subscribers.
     pub subscribers: Vec<BroadcastSubscriber>,
-    /// Who waits: for a message, or for room.
+    /// The waiters, for a message or for room.
     pub waiting: Vec<Waiter>,
     /// Bytes of the arena's data that it takes.
     pub bytes: u64,
@@ -477,7 +477,7 @@ impl Broadcast<[u8]> {
     }
 }
 
-/// By whom it is used.
+/// A description of one user of the tube; `None`: it is not in use.
 fn in_use(map: &'static Map, place: Place) -> Option<String> {
     let info = info(map, place)?;
     let all = info.publishers.iter().chain(info.subscribers.iter().map(|s| &s.who));

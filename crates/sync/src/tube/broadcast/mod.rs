@@ -21,13 +21,15 @@
 //! ([`Subscription::lost`]). It goes when its handle is dropped, and when its process dies, at whatever instruction: then nobody waits
 //! for it any more.
 //!
-//! A tube with a schema takes filters ([`Subscribe::filter`], feature `synth`): `price > $limit && sym == 'X'`. The publisher evaluates all
-//! filters at once, before anything else: who does not want a message is neither woken nor has its room taken, and a message that nobody
-//! wants is not even copied. Filters of other users are interpreted, with a bound. What a subscriber gets it tests itself too: so
-//! a publisher that does not know its filter yet costs time, and no wrong answer.
+//! A tube with a schema takes filters ([`Subscribe::filter`], feature `synth`): `price > $limit && sym == 'X'`. The
+//! publisher evaluates all filters at once, before anything else. A subscriber that does not want a message is not
+//! woken, and the message takes none of its room; a message that no subscriber wants is not even copied. Filters of
+//! other users are interpreted, with a bound. A subscriber also tests each message that it gets: so a publisher that
+//! does not know its filter yet costs time, but no wrong message gets through.
 //!
-//! When all publishers have gone, or died, a subscriber receives what is there and then `Disconnected`; if one of those that were there since
-//! it subscribed died, or broke off, it gets `SenderDied` first, once. Before the first one has come, it waits. A message that is sent while nobody subscribes is nobody's.
+//! When all publishers have gone, or died, a subscriber receives the messages that are there and then `Disconnected`.
+//! If a publisher that was there since it subscribed died, or broke off, it gets `SenderDied` first, once. Before the
+//! first publisher has come, it waits. A message that is sent while there is no subscription is lost.
 //!
 //! Paper: synthesis, 3.2.3 and 5.2; nix-semaphores-tubes, 3.
 

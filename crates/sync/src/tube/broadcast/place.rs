@@ -101,7 +101,7 @@ pub(super) struct SlotHead {
     /// The position of the record that is there.
     pub at: AtomicU64,
     pub len: AtomicU64,
-    /// Who got the record.
+    /// The subscriptions that got the record.
     pub mask: [AtomicU64; MOST_SUBSCRIPTIONS as usize / 64],
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct SubHead {
     pub taken: AtomicU64,
     /// How many were not given to it: those that it drops as the newest.
     pub dropped: AtomicU64,
-    /// Who waits for its records: member + 1.
+    /// The waiter for its records: member + 1; 0: none.
     pub waiter: AtomicU32,
     /// Odd while its text is written.
     pub version: AtomicU32,

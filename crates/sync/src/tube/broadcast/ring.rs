@@ -1,7 +1,8 @@
-//! The ring of a broadcast tube: each record lies there once, and each subscription has a bit for each slot: a record is there for it.
+//! The ring of a broadcast tube. Each record lies there once. Each subscription has a bit for each slot: 1, if the
+//! slot's record is there for the subscription to take.
 //!
 //! ```text
-//!             slot 0   slot 1   slot 2   slot 3       a slot: word | position | length | who has it | record
+//!             slot 0   slot 1   slot 2   slot 3       a slot: word | position | length | receivers | record
 //!   word      FULL 4   FULL 5   WRITING  FULL 3
 //!   wanted 0     1        0        1        0          of subscription 0: the low half of a word for 32 slots,
 //!   wanted 1     0        1        0        0          and in the high half how many bits were ever set there
@@ -10,14 +11,14 @@
 //! The word is `lap:45 | owner:16 | state:3`; position p lies in slot `p mod slots`, in lap `p div slots + 1`. Zeroed memory is an
 //! empty ring: every slot has been empty for lap 0.
 //!
-//! | state | owner | |
+//! | state | owner | meaning |
 //! |---|---|---|
-//! | EMPTY | | nothing has ever been there |
+//! | EMPTY | | the slot has never held a record |
 //! | WRITING | publisher | position p is claimed |
-//! | FULL | | position p is there |
+//! | FULL | | the record of position p is there |
 //! | SKIPPED | publisher | positions up to p are over; their publisher still has the slot |
-//! | VOID | | position p is over, and nothing is there |
-//! | KEPT | | position p is over; an older record is still there for who drops the newest |
+//! | VOID | | position p is over, and the slot holds no record |
+//! | KEPT | | position p is over; an older record is still there for a subscription that drops the newest |
 //!
 //! ```text
 //!            claim             bits, then commit
@@ -27,43 +28,57 @@
 //!                    SKIPPED l ---------------------------> VOID l
 //! ```
 //!
-//! To publish: claim a slot; take the bits away that stand there (of who drops the oldest: it has lost a record); write; set
-//! the bits of who wants the record; commit by one swap. So who is killed before the swap has sent nothing, and who is killed after it
-//! has sent to all. To take: find the first record whose bit stands; copy it; take the bit away by a swap
-//! from the word that was seen before. Who overwrites it takes the bit away before it writes: so if the swap succeeds, what was copied is whole.
+//! To publish: claim a slot; clear the bits that stand there (of subscriptions that drop the oldest: each has lost a
+//! record); write the record; set the bits of the subscriptions that want the record; commit by one swap. So a
+//! publisher that is killed before the swap has sent to none, and one that is killed after it has sent to all. To take:
+//! find the first record whose bit is set; copy it; clear the bit by a swap from the word that was read before. A
+//! publisher that overwrites the record clears the bit before it writes: so if the swap succeeds, the copy is whole.
 //!
 //! Invariants:
 //! - I1: the words of a slot only grow: by lap, and in a lap along the arrows.
-//! - I2: a publisher walks on from a position only if that was claimed or is over: so at whatever position one comes to, all before it
-//!   are. `tail` and `settled` are hints that may be behind. Before `settled` no position is WRITING.
-//! - I3: a bit is set only by who has the slot WRITING, and before its commit. So who sees FULL sees all bits of the record, and
-//!   who has seen `settled` pass a position, and then no bit, has nothing to expect from it.
-//! - I4: who wants p has seen, before it looked for bits, that `settled` was at p or behind it; if not, it settles what is open:
-//!   waits a moment, then passes over who is writing. So all subscriptions see all records in one order.
-//! - I5: a slot with a bit of a subscription that blocks is not claimed; one with a bit of who drops the newest is KEPT. So only who drops
-//!   the oldest can find that a record is gone, or goes while it copies it.
+//! - I2: a publisher walks on from a position only if that was claimed or is over: so when it comes to a position, all
+//!   earlier ones are claimed or over. `tail` and `settled` are hints that may be behind. Before `settled` no position
+//!   is WRITING.
+//! - I3: only the publisher that has the slot WRITING sets a bit, and before its commit. So an observer that reads FULL
+//!   sees all bits of the record, and a subscriber that has seen `settled` pass a position, and then no bit, gets no
+//!   record from it.
+//! - I4: before a subscriber that takes position p reads the bits, it has read that `settled` had reached p. If it had
+//!   not, the subscriber settles the open positions: it waits a moment, then passes over the publishers that are
+//!   writing. So all subscriptions see all records in one order.
+//! - I5: a slot with a bit of a subscription that blocks is not claimed; a slot with a bit of a subscription that drops
+//!   the newest becomes KEPT. So only a subscription that drops the oldest can find that a record is gone, or is
+//!   overwritten while it copies it.
 //! - I6: the high half of a word of bits grows with each bit that is set, and shrinks only when recovery, or a publisher that was passed over,
 //!   takes back a bit of what was never sent. So the word is the same as before only if no bit was set again meanwhile: a swap
 //!   from a word that was seen takes the record that was seen. And the sum of the high halves, less the bits that stand, less what was
 //!   taken, is what was lost.
-//! - I7: who takes bits of another's slot away (recovery) looks, between reading the bits and swapping them, that the slot's word is the dead's
-//!   still: a bit of what was sent later is not in the word that it read.
+//! - I7: recovery, which clears bits of a dead publisher's slot, checks between reading and swapping the bits that the
+//!   slot's word is still the dead publisher's: so a bit of a later record is not in the word that it read.
 //!
-//! Races: R1 two claim one slot: one swap. R2 commit against being passed over: one swap. R3 taking against overwriting: the bit's word
-//! (I6). R4 two recover one slot: I7, and one swap of the word. R5 a stopped recoverer and a later owner of the member's number: it asks, after
-//! it has read the word, whether the death is made up for.
+//! Races:
+//! - R1: two publishers claim one slot: one swap decides.
+//! - R2: a commit races with being passed over: one swap decides.
+//! - R3: taking races with overwriting: the word of the bit decides (I6).
+//! - R4: two members recover one slot: I7, and one swap of the word.
+//! - R5: a recoverer is stopped until the member's number has a new owner: after it has read the word, it checks that
+//!   the death has not been recovered yet.
 //!
-//! Ordering edges: E1 (SeqCst) bits before commit, commit before `settled`, taking before a look who waits for room; all swaps and looks at
-//! words are. E2 (release fence): the bits of the record before are taken away before the bytes are written; who swaps its bit after
-//! it has copied has whole bytes.
+//! Ordering edges:
+//! - E1 (SeqCst): bits before commit, commit before `settled`, taking before the read of `room`; all swaps and reads of
+//!   words are SeqCst.
+//! - E2 (release fence): a publisher clears the bits of the previous record before it writes the bytes; a subscriber
+//!   that swaps its bit after it has copied has whole bytes.
 //!
-//! Progress: lock-free. Who is stopped while it writes holds up subscribers for a moment, its slot for as long as it is stopped.
+//! Progress: lock-free. A publisher that is stopped while it writes delays subscribers for a moment; its slot is
+//! unusable for as long as it is stopped.
 //!
-//! Deaths: see the table above. Of a publisher that a whole lap of others has passed and that then dies, it cannot be told whether a bit is
-//! that of the record before, which is lost, or of the one that it did not send: to who drops the oldest it counts as lost.
+//! Deaths: recovery moves a dead publisher's WRITING or SKIPPED slot on as the table and the picture show. If a
+//! publisher dies after a whole lap of others has passed it, recovery cannot tell whether a bit is that of the previous
+//! record, which is lost, or of the record that was not sent: for a subscription that drops the oldest it counts as
+//! lost.
 //!
-//! Explored: `tests/crash_broadcast.rs`. Left out: weak memory; 2^32 records for one word of bits while who takes is stopped between
-//! two instructions.
+//! Explored: `tests/crash_broadcast.rs`. Left out: weak memory; 2^32 records for one word of bits while a taker is
+//! stopped between two instructions.
 
 use super::place::{
     EMPTY, FULL, GROUP, KEPT, Mask, Ring, SKIPPED, Terms, VOID, WRITING, each, lap, owner, state, word,
@@ -72,7 +87,7 @@ use chappe_plat::atomic::{AtomicU64, Ordering, fence, pause};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
 
-/// How many times one looks whether who is writing commits, before it is passed over.
+/// How many times a subscriber reads a slot that is being written before it passes the publisher over.
 const PATIENCE: u32 = if cfg!(feature = "sim") { 0 } else { 256 };
 
 /// A record that is there for a subscription.
@@ -129,7 +144,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Decides what is open before a position: passes over who is writing there, after a moment.
+    /// Decides the open positions before `to`: waits a moment, then passes over the publishers that are writing there.
     fn resolve(&self, from: u64, to: u64) {
         for position in from..to {
             let (at, mut patience) = (&self.slot(self.slot_of(position)).word, PATIENCE);
@@ -214,7 +229,7 @@ impl Ring<'_> {
             let seen = look(at);
             if lap(seen) >= its {
                 position += 1;
-                // Who comes from far behind does not walk all the way.
+                // A publisher that is far behind skips ahead instead of walking all the way.
                 position = position.max(look(&self.head.tail.0));
                 continue;
             }
@@ -259,7 +274,8 @@ impl Ring<'_> {
         false
     }
 
-    /// Those of `wanted` that have room for one more; the others, who drop the newest, count it.
+    /// Removes from `wanted` the subscriptions that drop the newest and have no room for one more; counts the record as
+    /// dropped there.
     pub fn narrow(&self, wanted: &mut Mask) {
         let all = *wanted;
         for who in each(&all) {
@@ -272,7 +288,7 @@ impl Ring<'_> {
         }
     }
 
-    /// Sends a record to those who are to have it: to all, or to nobody.
+    /// Sends a record to the subscriptions in `wanted`: to all of them, or to none.
     #[inline]
     pub fn publish(&self, me: u16, record: &[u8], wanted: &Mask) -> Result<(), NoRoom> {
         assert!(record.len() <= self.shape.size as usize, "a record of {} bytes", record.len());
@@ -288,7 +304,8 @@ impl Ring<'_> {
     fn publish_at(&self, me: u16, position: u64, record: &[u8], wanted: &Mask) -> bool {
         let (slot, its) = (self.slot_of(position), self.lap_of(position));
         let s = self.slot(slot);
-        // What is taken away here is lost to who drops the oldest. (What was there is over: nobody blocks, I5.)
+        // A record whose bit is cleared here is lost to a subscription that drops the oldest. (No bit is of one that
+        // blocks: I5.)
         for who in each(&self.mask(slot)).filter(|who| *who < self.shape.subscriptions) {
             self.take_away(who, slot, false, || true);
         }
@@ -381,7 +398,7 @@ impl Ring<'_> {
                 continue;
             }
             let len = self.read(found.slot, buffer);
-            // E2: who overwrites takes the bit away before it writes.
+            // E2: a publisher that overwrites the record clears the bit before it writes.
             let at = &self.wanted(who)[(found.slot / GROUP) as usize];
             if !swap(at, found.seen, found.seen & !Self::bit(found.slot)) {
                 continue;
@@ -406,7 +423,7 @@ impl Ring<'_> {
         let taken = self.sub(who).taken.load(Ordering::SeqCst) as u32; // SeqCst: before what may grow.
         let gone = self.wanted(who).iter().map(gone).fold(0, u32::wrapping_add);
         let lost = gone.wrapping_sub(taken);
-        // Who looks on while one is taken may see it counted on one side only.
+        // An observer that reads while a record is taken may see it counted on one side only.
         if lost > u32::MAX / 2 { 0 } else { lost }
     }
 

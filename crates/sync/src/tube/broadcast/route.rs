@@ -5,8 +5,9 @@
 //! until it has, the publisher sends that one everything, and the subscriber's own test decides. So no publisher waits for a
 //! filter, and none is wrong for long or short.
 //!
-//! A filter is stored as text: the expression, and for each parameter a zero byte, its name, `=`, a letter for its type, its value.
-//! One of another user (by whom the process belongs to) is interpreted only, and may have so many operations.
+//! A filter is stored as text: the expression, and for each parameter a zero byte, its name, `=`, a letter for its
+//! type, its value. A filter of another user (of a process that belongs to another user) is interpreted only, and the
+//! number of its operations is bounded.
 
 use super::cast::Mapped;
 use super::heard::Test;
@@ -31,7 +32,7 @@ pub(super) fn shown(text: &[u8]) -> String {
     shown
 }
 
-/// Those who subscribe, as a publisher saw them last.
+/// The subscriptions, as a publisher saw them last.
 #[derive(Default)]
 struct View {
     changes: Option<u32>,
@@ -121,7 +122,7 @@ mod without {
         }
     }
 
-    /// Everybody gets everything; who has a filter tests it.
+    /// Every subscription gets every message; a subscriber with a filter tests it.
     #[derive(Default)]
     pub(in super::super) struct Router(View);
 
@@ -292,7 +293,7 @@ mod with {
     }
 
     impl Router {
-        /// Those who want a record.
+        /// The subscriptions that want a record.
         #[inline(always)]
         pub fn wanted(&mut self, cast: &Mapped, record: &[u8]) -> Mask {
             let Router { view, routed, routes, refused } = self;
