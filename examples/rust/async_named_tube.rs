@@ -1,8 +1,8 @@
 //! Tubes between processes in a runtime: `recv` and `send` as futures of tokio, over the descriptors of the tube's ends.
 //!
-//! One process, in a runtime, asks; another, which blocks as programs do, answers. Only who wants futures asks for a descriptor. It is
-//! the handle's own: readable when there is something to receive (room to send), once; whoever has found nothing says so with `rearm`,
-//! and waits for it.
+//! One process, in a runtime, asks; another, which blocks as programs do, answers. Only the process that wants futures
+//! asks for a descriptor. The descriptor is the handle's own: it becomes readable once when there is something to
+//! receive (room to send). A caller that has found nothing calls `rearm`, and waits for the descriptor.
 //!
 //! ```sh
 //! cargo run --example async_named_tube

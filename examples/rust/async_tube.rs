@@ -1,7 +1,8 @@
 //! Tubes in a runtime: `recv` and `send` as futures of tokio, over the descriptors of the tube's ends.
 //!
-//! chappe itself knows no runtime. An end's descriptor is readable when there is something to receive (room to send); whoever
-//! has found nothing says so with `rearm`, and waits for the descriptor. Threads use the other clones of the ends as ever.
+//! chappe itself knows no runtime. An end's descriptor is readable when there is something to receive (room to send). A
+//! caller that has found nothing calls `rearm`, and waits for the descriptor. Threads use the other clones of the ends
+//! as ever.
 //!
 //! ```sh
 //! cargo run --example async_tube

@@ -147,7 +147,7 @@ pub(crate) fn serve(listener: TcpListener, root: PathBuf, stop: &Semaphore) -> i
             let stream = match listener.accept() {
                 Ok((stream, _)) => Io::new(stream)?,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                // Whoever came has gone already.
+                // The client has gone already.
                 Err(e) if e.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(e) => return Err(e),
             };
@@ -242,7 +242,7 @@ mod tests {
         // Two requests on one connection, in one packet.
         let said = ask(at, &format!("GET / HTTP/1.1\r\n\r\nGET /a%20b/c.txt HTTP/1.1\r\n{close}"));
         assert_eq!(said.matches("200 OK").count(), 2, "{said}");
-        // Many who say nothing, and one who does.
+        // Many clients that say nothing, and one that does.
         let idle: Vec<_> = (0..300).map(|_| TcpStream::connect(at).unwrap()).collect();
         assert!(ask(at, &format!("GET / HTTP/1.1\r\n{close}")).contains("hello"));
         stop.up().unwrap();

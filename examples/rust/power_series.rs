@@ -41,7 +41,7 @@ struct Ends {
     given: Receiver<Number>,
 }
 type Series = Arc<Ends>;
-/// Whoever asked has gone: so does whoever answers.
+/// The asker has gone, so the answering thread ends.
 struct Over;
 type Next<T> = Result<T, Over>;
 
@@ -116,7 +116,8 @@ fn get_both(one: &Ends, two: &Ends) -> Next<(Number, Number)> {
     Ok((got[0].unwrap_or(0), got[1].unwrap_or(0)))
 }
 
-/// One series for two who ask, each at its own pace: a thread for each coefficient that one of them has had and the other not.
+/// One series for two askers, each at its own pace: a thread for each coefficient that one of them has had and the
+/// other has not.
 fn split(from: Series) -> (Series, Series) {
     let (one, two) = (series(), series());
     let (a, b) = (Arc::clone(&one), Arc::clone(&two));

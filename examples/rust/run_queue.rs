@@ -3,8 +3,8 @@
 //! A *proc* is a kernel thread that runs *threads*, here closures, one at a time. Each proc has a queue of threads
 //! that are ready to run, and a `Usem` that counts them. To run a thread is to acquire the semaphore, asleep if the
 //! queue is empty, and then to take from the queue, in which there is one for certain. To wake a thread, in whichever
-//! proc, is to put it into its proc's queue and to release the semaphore: no lock is taken, so who wakes another
-//! never blocks.
+//! proc, is to put it into its proc's queue and to release the semaphore: no lock is taken, so the waker never
+//! blocks.
 //!
 //! Twelve threads on four procs stand in a ring, each beside one of another proc, and pass buckets on, as a fire
 //! brigade does: a thread that is run has been given a bucket, and wakes its neighbour. No bucket may be lost, none
@@ -99,7 +99,7 @@ fn proc(system: &System, number: usize) -> Account {
             nready.acquire().expect("a semaphore");
         }
         now = ready.get(now);
-        // Acquire: pairs with the last step; whoever took it has woken us to end.
+        // Acquire: pairs with the last step; the thread that took it has woken us to end.
         if system.left.load(Ordering::Acquire) == 0 {
             return account;
         }

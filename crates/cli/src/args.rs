@@ -28,9 +28,10 @@ pub use tube::{Ends, TubeCommand};
 
 /// Pools of permits and semaphores for the processes of one machine, that lose nothing when a process is killed.
 ///
-/// A pool has N permits; whoever acquires one has it until it ends, however it ends. `chappe acquire` runs a command
-/// under a permit of whichever of some pools has one first. There is no daemon: all this lives in an arena, a file in
-/// /dev/shm/chappe-UID (or in $CHAPPE_DIR). `gpu0` is the pool gpu0 of arena `default`, `lab/gpu0` that of arena `lab`.
+/// A pool has N permits; a process that acquires one holds it until the process ends, however it ends. `chappe acquire`
+/// runs a command under a permit of the first of the given pools that has one. There is no daemon: all this lives in an
+/// arena, a file in /dev/shm/chappe-UID (or in $CHAPPE_DIR). `gpu0` is the pool gpu0 of arena `default`, `lab/gpu0`
+/// that of arena `lab`.
 #[derive(Parser, Debug)]
 #[command(name = "chappe", version, after_long_help = ROOT_END, max_term_width = 100)]
 pub struct Cli {
@@ -95,15 +96,16 @@ pub enum Command {
     Run(Run),
     /// Run a pipeline, and give each stage just the processor that keeps data flowing
     ///
-    /// For programs that must keep up with a clock: sound, cameras, measurements. They need not be written for it, and nothing has to be tuned. On a machine where others
-    /// compute, too, no stage has too little, and none takes more than it needs.
+    /// For programs that must keep up with a clock: sound, cameras, measurements. They need not be written for it, and
+    /// nothing has to be tuned. On a machine where others compute, too, no stage has too little, and none takes more
+    /// than it needs.
     #[command(after_long_help = pipe::END)]
     Pipe(Pipe),
-    /// Take a permit away from whoever has it
+    /// Take a permit away from its holder
     ///
-    /// Permits come back by themselves. This is for a holder that lives and is stuck: its permit goes to the next in
-    /// line although it may still use what the permit stands for. Without --force nothing is taken, and the message
-    /// says who has it.
+    /// Permits come back by themselves. This is for a holder that lives and is stuck: its permit goes to the first
+    /// waiter, although the holder may still use what the permit stands for. Without --force nothing is taken, and the
+    /// message names the holder.
     ///
     /// JSON: {"permit": TEXT, "taken_from": {"pid": N, "tid": N, "label": TEXT}}
     Release {
@@ -123,9 +125,9 @@ pub enum Command {
     ///     "held": N, "waiting": N}; if by priority, also "by_priority": {"aging_ms": N or null}
     ///   {"name": TEXT, "arena": TEXT, "kind": "semaphore", "value": N,
     ///     "barging": BOOL, "waiting": N}; the same
-    ///   {"name": TEXT, "arena": TEXT, "kind": "mutex", "holder": WHO or null,
+    ///   {"name": TEXT, "arena": TEXT, "kind": "mutex", "holder": MEMBER or null,
     ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
-    ///   {"name": TEXT, "arena": TEXT, "kind": "readers-writer lock", "writer": WHO or null, "readers": [WHO],
+    ///   {"name": TEXT, "arena": TEXT, "kind": "readers-writer lock", "writer": MEMBER or null, "readers": [MEMBER],
     ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": "condition variable", "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": "tube", "ends": "spsc", "mpsc", "spmc" or "mpmc",
@@ -137,28 +139,30 @@ pub enum Command {
     ///   {"name": TEXT, "arena": TEXT, "kind": "stack", "counter", "words", "server", "helping lock" or "monitor", "value": N,
     ///     "capacity": N, "size": N, "bytes": N, "waiting": N}
     ///   {"name": TEXT, "arena": TEXT, "kind": TEXT, "damaged": TEXT, "waiting": N}
-    /// and WHO is {"pid": N, "tid": N, "label": TEXT}, and "pid_namespace": N (its inode) where the numbers are those of another PID namespace
+    /// and MEMBER is {"pid": N, "tid": N, "label": TEXT}, and "pid_namespace": N (its inode) where the numbers are those
+    /// of another PID namespace
     #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
         /// The arena
         arena: Option<String>,
     },
-    /// Show how an object stands: who has it since when, and who waits in which order
+    /// Show the state of an object: its holders with their times, and its waiters in order
     ///
-    /// Of a pool: its permits' holders. A leased permit is kept by a job as well as by its holder. An orphan's holder is gone, and its job
-    /// goes on. Since when is exact for commands and for those who had to wait; a program that took its
-    /// permit at once has it "at least" so long. One that is set aside nobody has: it is for the
-    /// first in line, who waits for several. A job that cannot be seen from here (it runs in another PID namespace, or may not be
-    /// looked at) keeps its permit, and "unseen" says who began it and why nobody here can tell whether it runs.
+    /// Of a pool: its permits' holders. A leased permit is kept by a job as well as by its holder. An orphan's holder
+    /// is gone, and its job goes on. The time of a hold is exact for commands and for holders that had to wait; a
+    /// program that took its permit at once has held it "at least" so long. A permit that is set aside has no holder:
+    /// it is for the first waiter, which waits for several. A job that cannot be seen from here (it runs in another PID
+    /// namespace, or may not be looked at) keeps its permit, and "unseen" names the process that began it and says why
+    /// it is not known whether the job runs.
     ///
-    /// Of a semaphore: its value. Of a mutex: who has it; that a holder died, and nobody has
-    /// said since that its data is whole; that it is condemned, and nobody gets it any more.
+    /// Of a semaphore: its value. Of a mutex: its holder; that a holder died, and no later holder has
+    /// declared its data whole; that it is condemned, and no thread gets it any more.
     ///
     /// Of a map: how many entries it has, and room for.
     ///
     /// Of a tube: how many messages are in it and have gone through it (one that was begun and
-    /// given up counts, too); how many came once more, or were dropped, because receivers died;
-    /// which processes send and receive; who waits for a message, and who for room. With
+    /// given up counts, too); how many were redelivered, or dropped, because receivers died;
+    /// which processes send and receive; the waiters for a message, and those for room. With
     /// --interval, how fast messages go through it.
     ///
     /// JSON: what `ls` says of it, and
@@ -167,8 +171,8 @@ pub enum Command {
     ///   "holders": [{"permit": TEXT, "index": N, "pid": N, "tid": N, "label": TEXT,
     ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL, "set_aside": BOOL}],
     ///     and where it applies "pid_namespace": N, "unseen": {"pid": N, "pid_namespace": N, "uid": N or null, "label": TEXT, "why": TEXT}
-    ///   of a tube also ("waiters" are those who wait for a message)
-    ///   "sending": [WHO], "receiving": [WHO], "waiters_for_room": [as "waiters"],
+    ///   of a tube also ("waiters" are those for a message)
+    ///   "sending": [MEMBER], "receiving": [MEMBER], "waiters_for_room": [as "waiters"],
     ///   and with --interval
     ///   "rates": {"interval_ms": N, "sent_per_s": N, "received_per_s": N}
     #[command(verbatim_doc_comment)]
@@ -188,23 +192,24 @@ pub enum Command {
         /// The objects
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Also one in use: who waits gets an error, and what is held there protects nothing any more
+        /// Also one in use: its waiters get an error, and permits and locks held there protect nothing any more
         #[arg(long)]
         force: bool,
     },
-    /// Make, use or remove a semaphore: a counter of wake-ups that whoever comes first consumes
+    /// Make, use or remove a semaphore: a counter of wake-ups, consumed first come, first served
     ///
-    /// `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Anybody may do
-    /// either: a wake-up has no owner, and nothing returns when somebody dies. For permits that do there is `chappe
+    /// `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Any process may
+    /// do either: a wake-up has no owner, and a death returns nothing. For permits that return there is `chappe
     /// acquire`.
     #[command(subcommand, visible_alias = "semaphore")]
     Sem(SemCommand),
     /// Make, seal or remove a tube: a channel of records between processes
     #[command(subcommand)]
     Tube(TubeCommand),
-    /// Make, use or watch a map: a dictionary that survives whoever writes it
+    /// Make, use or watch a map: a dictionary that survives the death of its writers
     ///
-    /// Keys and values are bytes. Each change is one step: who is killed in the middle has made it, or not. Nobody waits for anybody.
+    /// Keys and values are bytes. Each change is one atomic step: a process that is killed in the middle has made it,
+    /// or has not. No process waits for another.
     #[command(subcommand)]
     Map(MapCommand),
     /// Run, check or show a graph: stages through which sound, bytes, lines or records flow
@@ -215,8 +220,9 @@ pub enum Command {
     Graph(GraphCommand),
     /// Send what comes on stdin to a tube, as records
     ///
-    /// Waits for the first receiver, and while the tube is full. Whatever was sent is there for whoever receives, also when this command is killed; a record
-    /// is sent whole or not at all. When it ends, receivers learn that there is no sender any more.
+    /// Waits for the first receiver, and while the tube is full. Records that were sent stay for the receivers, also
+    /// when this command is killed; a record is sent whole or not at all. When the command ends, receivers learn that
+    /// there is no sender any more.
     #[command(after_long_help = SEND_END)]
     Send(Send),
     /// Receive from whichever of some tubes has a record, and write it to stdout
@@ -268,16 +274,16 @@ pub enum Command {
     Arena(ArenaCommand),
     /// Look for what is wrong, and put right what can be
     ///
-    /// In each arena: makes up for members that have died, and names them with what they had;
-    /// frees what nobody accounts for; names who is stopped and holds something, permits that
-    /// jobs keep, mutexes that nobody has made whole, what was removed and is still in use,
-    /// what makes no sense, what is nearly full. Around them: removes what killed job servers
-    /// and jobs left, and names arenas that processes still use though their file is gone,
-    /// locks that somebody stopped has, files that are not chappe's. Last, what this kernel
-    /// lacks, and whether restartable sequences are used. Each finding says what was done, or
-    /// what to do.
+    /// In each arena: recovers members that have died, and names them with what they had;
+    /// frees what has no owner; names stopped processes that hold something, permits that
+    /// jobs keep, mutexes whose data no holder has made whole, objects that were removed and
+    /// are still in use, contents that make no sense, arenas that are nearly full. Around them:
+    /// removes what killed job servers and jobs left, and names arenas that processes still use
+    /// though their file is gone, locks that a stopped process holds, files that are not
+    /// chappe's. Last, what this kernel lacks, and whether restartable sequences are used. Each
+    /// finding says what was done, or what to do.
     ///
-    /// What it may not look at, it counts: other users' processes. It waits for nobody.
+    /// It counts what it may not look at: other users' processes. It waits for no process.
     /// Exit status 1 if an arena cannot be used, or something took too long to look at;
     /// findings alone are no failure.
     ///
@@ -358,8 +364,8 @@ pub struct Acquire {
     pub pools: Vec<String>,
     /// Take so many permits of the pool at once
     ///
-    /// All at one moment, or none: who waits for several is not overtaken, and those behind wait until it has got them,
-    /// or has given up.
+    /// All at one moment, or none: a waiter for several permits is not overtaken, and those behind it wait until it has
+    /// got them, or has given up.
     #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
     /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
@@ -384,7 +390,7 @@ pub struct Acquire {
     pub replace: Option<String>,
     /// Acquire although the process runs under a permit of one of these pools already
     ///
-    /// Without it that is refused: who waits for a permit that only its own end gives back waits for ever.
+    /// Without it that is refused: a process that waits for a permit that only its own end gives back waits for ever.
     #[arg(long)]
     pub nested: bool,
     /// The command to run and its arguments
@@ -656,7 +662,7 @@ pub enum PoolCommand {
         /// The pools
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Also one in use: who waits gets an error; commands under its permits go on, under nothing
+        /// Also one in use: its waiters get an error; commands under its permits go on without protection
         #[arg(long)]
         force: bool,
     },

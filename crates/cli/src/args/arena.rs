@@ -11,9 +11,9 @@ pub enum ArenaCommand {
     ///
     /// What is left out gets a default that suits hundreds of processes.
     ///
-    /// With --share, the directory that CHAPPE_DIR names is made for several users, who all set CHAPPE_DIR to it:
+    /// With --share, the directory that CHAPPE_DIR names is made for several users; all of them set CHAPPE_DIR to it:
     ///   CHAPPE_DIR=/dev/shm/team chappe arena create default --share group
-    /// All of them may make, use and await what is in its arenas. Only the user who made an arena, and root, may remove or
+    /// All of them may make, use and await what is in its arenas. Only the user that made an arena, and root, may remove or
     /// resize what is in it, take permits by force, and remove the arena.
     ///
     /// JSON: {"name": TEXT, "path": TEXT, "members": N, "objects": N, "cells": N, "data": N}

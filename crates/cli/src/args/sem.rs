@@ -24,7 +24,7 @@ pub enum SemCommand {
         #[command(flatten)]
         order: Order,
     },
-    /// Save wake-ups, or hand them to those who wait, in the order of arrival
+    /// Save wake-ups, or hand them to waiters, in the order of arrival
     ///
     /// Never waits. If the value would become too great, nothing is changed.
     ///
@@ -71,7 +71,7 @@ pub enum SemCommand {
         /// The semaphores
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Also one that somebody waits on, who gets an error
+        /// Also one in use: its waiters get an error
         #[arg(long)]
         force: bool,
     },

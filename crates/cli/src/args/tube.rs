@@ -28,7 +28,7 @@ pub enum TubeCommand {
         /// The fields of a record, as C lays them out: 'ts: u64, price: f64, sym: str[8]'. They say how long each is
         #[arg(long, value_name = "FIELDS", conflicts_with = "size")]
         schema: Option<String>,
-        /// Each record goes to everybody who receives at that time, and not to one
+        /// Each record goes to every receiver that is there at that time, and not to one
         #[arg(long, conflicts_with_all = ["kind", "drops"])]
         broadcast: bool,
         /// Of a broadcast tube: how many may receive at a time
@@ -49,7 +49,7 @@ pub enum TubeCommand {
         /// The tubes
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Also one in use, and what is in it: who waits gets an error
+        /// Also one in use, with the records in it: its waiters get an error
         #[arg(long)]
         force: bool,
     },
