@@ -65,7 +65,7 @@ int main(void)
         if (i == 0 && read(ready[0], &byte, 1) != 1)
             return 1;
     }
-    /* Who has what, as anybody may see. */
+    /* The holders and their permits, as any process may see them. */
     for (int i = 0; i < GPUS; i++) {
         chappe_holder holder;
         if (chappe_pool_holders(gpus[i], &holder, 1) == 1)

@@ -2,8 +2,8 @@
  * Dining philosophers by choice. Forks are pools of one permit. A philosopher takes whichever of its two forks is free first, by one
  * choice, and then waits for the other.
  *
- * What forbids the deadlock is the room: it has one seat less than there are philosophers. Were all who sit there to hold one fork and
- * wait for the other, one fork would lie free (there is a fork more than there are seats), beside a philosopher who sits (only one
+ * What forbids the deadlock is the room: it has one seat less than there are philosophers. Were all that sit there to hold one fork and
+ * wait for the other, one fork would lie free (there is a fork more than there are seats), beside a philosopher that sits (only one
  * does not), and that one waits for this very fork: so it has it. Seats and forks go in the order of arrival: nobody starves.
  *
  *     cc -o philosophers philosophers.c $(pkg-config --cflags --libs chappe) -lpthread && ./philosophers

@@ -116,7 +116,7 @@ static ulong inverse(ulong number)
     return power;
 }
 
-/* One series for two who ask, each at its own pace: a thread for each coefficient that one of them has had and the other not. */
+/* One series for two askers, each at its own pace: a thread for each coefficient that one of them has had and the other has not. */
 static void hand_out(void *with)
 {
     Task t = begun(with);

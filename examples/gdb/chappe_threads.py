@@ -113,7 +113,7 @@ def threads():
 
 
 class OfLight(Unwinder):
-    """Whoever called the kernel thread's innermost frame: the light thread that was chosen."""
+    """The caller of the kernel thread's innermost frame: the light thread that was chosen."""
 
     def __init__(self):
         super().__init__("chappe")

@@ -27,7 +27,7 @@ def main():
         job.start()
     for job in jobs:
         job.join()
-    # That of the killed job too: whoever waits for it has it.
+    # The killed job's permit, too: the waiter for it gets it.
     with gpus.acquire(timeout=60) as one, gpus.acquire(timeout=60) as two:
         print(f"{len(done)} of {len(jobs)} jobs done; {one} and {two} are free")
     assert len(done) == 7

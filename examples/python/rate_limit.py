@@ -33,7 +33,7 @@ def limit():
 
 
 def clock():
-    """Who has it refills the store."""
+    """The holder of the permit refills the store."""
     return chappe.Pool(f"{NAME}-clock", 1)
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Two producers and three consumers share a buffer with three places, by two semaphores: one counts the free places,
-# the other the items. Neither polls: who has nothing to do sleeps in `chappe sem down`.
+# the other the items. Neither polls: a process with nothing to do sleeps in `chappe sem down`.
 #
 # An item is a file of the directory `buffer`. At the end each item must have been consumed exactly once, and there
 # never were more than three.
@@ -55,7 +55,7 @@ take() {
     return 1
 }
 
-# Who has consumed a unit of `items` may take one item, whichever; others may be faster with those that it sees first.
+# A consumer that has consumed a unit of `items` may take any one item; others may be faster with those that it sees first.
 consume() {
     while "$CHAPPE" sem down "$arena/items" && [ ! -e "$work/over" ]; do
         until take "$1"; do :; done

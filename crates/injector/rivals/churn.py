@@ -92,7 +92,7 @@ class Queue:
     def turn(self, place):
         self.number += 1
         self.queue.put(letter(place, self.number))
-        # What those have left who were killed in between is received, too.
+        # Messages that killed workers have left are received, too.
         for _ in range(2):
             try:
                 read(self.queue.get(timeout=0.001))
@@ -142,7 +142,7 @@ class SteadyQueue(Queue):
 
 
 class SteadyPipe:
-    """Each worker has a pipe of its own; the director, who is never killed, has the other ends of all."""
+    """Each worker has a pipe of its own; the director, which is never killed, has the other ends of all."""
 
     steady = True
 
@@ -219,7 +219,7 @@ class Director:
         seed = self.dice.random()
 
         def live():
-            # Who directs is gone: nobody is left over.
+            # The director is gone: no worker is left over.
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             random.seed(seed)
             try:

@@ -200,7 +200,7 @@ static void a_chosen_record_is_borrowed(void)
     FAILS(chappe_receiver_release(rx), EINVAL);
     FAILS(chappe_try_select(arms, 2, 0), EAGAIN);
 
-    /* Who has borrowed it by choice dies. */
+    /* The receiver that has borrowed it by choice dies. */
     OK(pipe(told));
     pid_t pid = child(borrows_and_dies);
     OK(chappe_send(tx, "twice", 5));

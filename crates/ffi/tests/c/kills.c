@@ -43,7 +43,7 @@ static void uses_a_permit(void)
     ADD(book->acquired);
     for (volatile int i = 0; i < 200; i++)
         ;
-    /* Two who have it would see each other. */
+    /* Two holders at once would see each other. */
     IS(LOAD(book->inside[index]), me);
     OK(chappe_permit_release(&permit));
 }

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
         *(void **)&done = dlsym(library, "chappe_semaphore_close");
         CHECK(make && down && done);
         OK(make("loaded", 0, &s));
-        /* It sleeps, so there is somebody who watches. */
+        /* It sleeps, so there is a thread that watches. */
         IS(down(s, 5 * CHAPPE_MILLISECOND), -ETIMEDOUT);
         OK(done(s));
         if (i == 0)

@@ -70,7 +70,7 @@ static void semaphores_count(Sem *s)
 	int i;
 	initsem(s, 3);
 	MUST(downsem(s, 0) == 1 && downsem(s, 1) == 1 && downsem(s, 0) == 1 && errno == 0);
-	/* Evidence, fault 2: who is told that it has a wakeup has one. */
+	/* Evidence, fault 2: a caller that is told that it has a wakeup has one. */
 	FAILS(downsem(s, 0), EAGAIN);
 	MUST(downsem(s, 0) == 0);
 	upsem(s);
@@ -132,7 +132,7 @@ static void *waits(void *p)
 	return NULL;
 }
 
-/* Evidence, fault 3: who came first is served first. Threads begin to wait one after the other. */
+/* Evidence, fault 3: first come, first served. Threads begin to wait one after the other. */
 static void first_come_first_served(Sem *s)
 {
 	enum { N = 8 };
@@ -157,7 +157,7 @@ static void first_come_first_served(Sem *s)
 		MUST(pthread_join(threads[i], NULL) == 0 && w[i].got == 1);
 		MUST(order[i] == i);
 	}
-	/* Those who wait for what is freed are told. */
+	/* Waiters for what is freed are told. */
 	w[0].tid = 0;
 	MUST(pthread_create(&threads[0], NULL, waits, &w[0]) == 0);
 	asleep(&w[0].tid);
@@ -603,7 +603,7 @@ static void *waits_for_message(void *p)
 	return (void *)(intptr_t)errno;
 }
 
-/* Who waits at a tube that another process destroys is told. */
+/* Waiters at a tube that another process destroys are told. */
 static void destroyed(void)
 {
 	Tube *t = newtube(sizeof(int), 1);

@@ -111,7 +111,7 @@ static void killed(void)
         while (now < before + 20);
         kill(child, SIGKILL);
         IS(waitpid(child, NULL, 0), child);
-        /* What it was about to pay may be paid by who comes next: then that one has to look again, once. */
+        /* What it was about to pay may be paid by the next caller: then that one has to look again, once. */
         for (int times = 0, paid = CHAPPE_WORDS_NO; paid != CHAPPE_WORDS_YES; times++) {
             uint64_t a, b;
             OK(chappe_words_load(accounts, 0, &a));

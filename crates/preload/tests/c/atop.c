@@ -1,5 +1,5 @@
 /* A thread is cancelled while a handler runs on top of its wait, which goes on until it is told; and one that has jumped out of its wait.
- * Whoever cancels does not wait for either. */
+ * The canceller does not wait for either. */
 #include "said.h"
 #include <setjmp.h>
 

@@ -96,7 +96,7 @@ static void asleep(int shared) {
             MUST(sem_post(&s) == 0);
         }
         result(t);
-        /* Whoever was cancelled is in nobody's way. */
+        /* A cancelled thread is in no other's way. */
         MUST(sem_post(&s) == 0 && sem_wait(&s) == 0);
     }
 }

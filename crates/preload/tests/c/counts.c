@@ -122,7 +122,7 @@ static void processes(void) {
            value_of(&r->lock));
 }
 
-/* Post, then destroy: whoever was woken may take the memory away. */
+/* Post, then destroy: the waiter that was woken may take the memory away. */
 struct once {
     sem_t s;
 };

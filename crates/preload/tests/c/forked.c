@@ -10,7 +10,7 @@ static struct {
     atomic_int posts, taken;
 } *shared;
 static atomic_int tid;
-/* Only for who forks. */
+/* Only for the process that forks. */
 static __thread volatile sig_atomic_t left;
 static int times;
 static int none;
@@ -62,7 +62,7 @@ static void *forks(void *nothing) {
     return is_last ? &none : NULL;
 }
 
-/* Somebody waits: so who posts must be a member of the arena. */
+/* A thread waits: so the poster must be a member of the arena. */
 static void *waits(void *nothing) {
     atomic_store(&tid, gettid());
     for (;;) {

@@ -20,7 +20,7 @@ static void until_inside(int times) {
         usleep(100);
 }
 
-/* Until the thread that says who it is sleeps in its wait. */
+/* Until the thread that has told its number sleeps in its wait. */
 static void until_it_waits(void) {
     while (atomic_load(&tid) == 0)
         usleep(100);
@@ -107,7 +107,7 @@ static void jumping_deeper(int shared) {
     MUST(pthread_kill(t, SIGUSR1) == 0);
     until_inside(1);
     for (int i = 0; i < 3; i++) {
-        /* Whoever looks again and again is never asleep for long. */
+        /* A thread that polls is never asleep for long. */
         until_it_waits();
         atomic_store(&tid, 0);
         if (i < 2)

@@ -1,4 +1,4 @@
-/* Semaphores in shared memory that has a name: they last as long as that, whoever made them, and whoever is there. */
+/* Semaphores in shared memory that has a name: they last as long as that, whichever process made them, and whichever uses them. */
 #include "said.h"
 
 static sem_t *map(const char *name) {

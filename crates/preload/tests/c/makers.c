@@ -1,4 +1,4 @@
-/* Processes that make, open, unlink and close a name are killed at random moments. Whoever comes then gets a whole semaphore, and in the end
+/* Processes that make, open, unlink and close a name are killed at random moments. The next process gets a whole semaphore, and in the end
  * nothing is left.
  */
 #include "said.h"

@@ -11,7 +11,7 @@ static void *waiter(void *number) {
     int k = (int)(long)number;
     atomic_store(&tids[k], gettid());
     sem_post(&ready);
-    /* As often as it comes to it: who has given may be held up for long before it wants it again. */
+    /* As often as it comes to it: a thread that has posted may be delayed for long before it waits again. */
     do {
         MUST(sem_wait(s) == 0);
         if (count < WAITERS)
@@ -36,9 +36,9 @@ static void one(const char *what, sem_t *here) {
         MUST(sem_wait(&ready) == 0);
         until_asleep(getpid(), atomic_load(&tids[k]));
     }
-    /* All wait: who gives and wants it again at once comes behind them all. */
+    /* All wait: a thread that posts and waits again at once comes behind them all. */
     for (int i = 0; i < 8; i++) {
-        /* Who has given, and does not yet want it again, waits for nothing. */
+        /* A thread that has posted, and does not wait again yet, waits for nothing. */
         for (int k = 0; k < WAITERS; k++)
             until_asleep(getpid(), atomic_load(&tids[k]));
         int before = count;

@@ -1,4 +1,4 @@
-/* How processes end that hold a semaphore, and who has it then. */
+/* How processes end that hold a semaphore, and which process has it then. */
 #include "said.h"
 
 static sem_t *place;
@@ -27,7 +27,7 @@ static int ended(pid_t child) {
     return status;
 }
 
-/* Whether it can be had. Who is to have it waits for as long as it takes: whoever brings it back may be held up. */
+/* Whether it can be had. The next holder waits for as long as it takes: the process that returns it may be delayed. */
 static void tell(const char *what, sem_t *s, int comes_back) {
     struct timespec t = on(CLOCK_MONOTONIC, comes_back ? 60000 : 300);
     int r = sem_clockwait(s, CLOCK_MONOTONIC, &t);
@@ -135,7 +135,7 @@ static int rest(void) {
     printf("taken by one thread, given back by another, killed: value %d\n", value_of(s));
     done(s);
 
-    /* A line of those who wait, and each dies with it. */
+    /* A queue of waiters, each of which dies with it. */
     s = fresh(1);
     MUST(sem_wait(s) == 0);
     pid_t line[5];

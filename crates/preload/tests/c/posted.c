@@ -1,4 +1,4 @@
-/* Who was posted to no longer waits: the semaphore may be destroyed at once, and the wait ends well. With an argument its memory is
+/* A waiter that was posted to no longer waits: the semaphore may be destroyed at once, and the wait ends well. With an argument its memory is
  * used for something else at once, which the C library does not allow.
  */
 #include "said.h"

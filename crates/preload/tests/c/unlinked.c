@@ -34,7 +34,7 @@ int main(void) {
         MUST(until_asleep(children[i], children[i]));
     }
     remove_arenas();
-    /* Whoever looks after waiters looks once a second whether their arena is still there. */
+    /* The thread that watches for deaths checks once a second that the waiters' arena is still there. */
     struct timespec limit = on(CLOCK_REALTIME, 2500);
     for (int i = 0; i < 3; i++)
         SAY("nobody posts", sem_timedwait(all[i], &limit));

@@ -1,9 +1,9 @@
 """The queues of `chappe.mp`, on tubes.
 
-An object is pickled by who puts it, and goes into the tube as one record: whoever is killed in the middle has put it or not, and one who
-is killed while it gets has taken it or not. What is longer than a record goes by way of a file, whose name is the record. What an unbounded
-queue has no room for stays with the process that put it, whose thread sends it on; it is in a store as well (`_mp_stores.py`), which whoever
-finds the queue empty takes over when that process has died.
+The putter pickles an object, and puts it into the tube as one record: a putter that is killed in the middle has put it, or has not, and a getter
+that is killed has taken it, or has not. An object that is longer than a record goes by way of a file, whose name is the record. Objects that an
+unbounded queue has no room for stay with the process that put them, whose thread sends them on. They are in a store as well (`_mp_stores.py`): if
+that process has died, a getter that finds the queue empty takes the store over.
 """
 
 import collections
@@ -89,7 +89,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 class Queue:
-    """As `multiprocessing.Queue`; it goes on, whoever is killed while it puts or gets."""
+    """As `multiprocessing.Queue`; it goes on when a process is killed while it puts or gets."""
 
     def __init__(self, maxsize=0, *, ctx=None, _tube=None, _key=None):
         self._maxsize = max(maxsize, 0)
@@ -163,7 +163,7 @@ class Queue:
 
     @staticmethod
     def _drained(changed, waiting):
-        # What was found may stay in its store, for whoever finds it next.
+        # Objects that were found may stay in their store, for the next process that finds it.
         with changed:
             changed.wait_for(lambda: not waiting)
 

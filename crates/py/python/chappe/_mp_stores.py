@@ -5,9 +5,10 @@ Each process that puts more than there is room for has a file for each such queu
     | where the first record is | where the last one ends | size, record | size, record | ...
 
 The owner adds a record, and then moves the end; it moves the beginning once the record is in the queue. Each is one store of a word, so
-whoever is killed has done it or not; a record that was sent by one who was killed before it moved the beginning comes twice, and the log
-has said that it was put for the dead. The owner holds a lock of the open file, which goes when the process ends, as a child that it
-forks closes its own: whoever can take that lock has found an orphan, and owns it from then on. A file that has grown long is followed by another.
+an owner that is killed has done it, or has not. If the owner is killed after it has sent a record and before it has moved the beginning,
+the record comes twice, and the log has said that it was put for the dead. The owner holds a lock of the open file, which goes when the
+process ends, as a child that it forks closes its own: a process that can take that lock has found an orphan, and owns it from then on.
+A file that has grown long is followed by another.
 
 A file gets its name once it is locked, so that none is taken for an orphan before. In a full file system records stay in the process alone.
 """
@@ -59,7 +60,7 @@ _stores: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 
 def _begin():
-    # A pid alone may be that of one who has died.
+    # A pid alone may be that of a process that has died.
     global _ours, _adopting
     _ours, _adopting = f"{os.getpid()}-{secrets.token_hex(4)}-", threading.Lock()
 
@@ -139,7 +140,7 @@ class Store:
             try:
                 return os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:
-                # Who was done with the last of the others took the directory away.
+                # The process that was done with the last of the other files has removed the directory.
                 if last:
                     raise
 
@@ -227,7 +228,7 @@ class Store:
             pass
 
     def forget(self):
-        """This process has it no more, and whoever finds it may take it over."""
+        """Gives the file up: a process that finds it may take it over."""
         self._unmap()
         self._close_handle()
 

@@ -35,8 +35,8 @@ def _made(cls, name, codec):
 
 
 class Map(_chappe.Map, MutableMapping):
-    """A dictionary of fixed room that processes share. No operation waits for another process; who is killed in the middle of a
-    change has made it or not.
+    """A dictionary of fixed room that processes share. No operation waits for another process; a process that is killed in the
+    middle of a change has made it, or has not.
 
     Keys are strings, and values whatever pickles (`codec="pickle"`), strings (`"text"`, as `chappe map` in the shell has them) or
     both are bytes (`"bytes"`). With `"objects"` keys are whatever pickles, too: equal keys must pickle to the same bytes. It is made for at most `entries` entries, keys of up to `key` and values of up to `value` bytes.
@@ -105,7 +105,7 @@ class Map(_chappe.Map, MutableMapping):
         return list(self)
 
     def pop(self, key, *default):
-        """Removes a key: whoever removes it gets its value, and no other."""
+        """Removes a key and answers its value; if several remove it at once, one of them gets the value."""
         had = self._remove(self._key(key))
         if had is not None:
             return self._of_value(had)

@@ -6,7 +6,7 @@
 [1, 2, 3]
 
 `Lock`, `RLock`, `Condition` come back from a killed process, with an `OwnerDiedWarning` (or `OwnerDied`: `Lock(on_death="raise")`);
-`Event`, `Semaphore`, `BoundedSemaphore`, `Barrier`; `Queue`, `JoinableQueue` go on, whoever is killed while it puts or gets;
+`Event`, `Semaphore`, `BoundedSemaphore`, `Barrier`; `Queue`, `JoinableQueue` go on when a process is killed while it puts or gets;
 `Pool` and `ProcessPoolExecutor` run a killed worker's task again, or fail it with `WorkerDied`; `Manager().dict()` has no server
 process to lose. All else is that of `multiprocessing`: `Process`, `Pipe`, `Value`...
 
@@ -87,7 +87,7 @@ class _Objects:
         return Barrier(parties, action, timeout)
 
     def Queue(self, maxsize=0):
-        """As `multiprocessing.Queue`; it goes on, whoever is killed while it puts or gets."""
+        """As `multiprocessing.Queue`; it goes on when a process is killed while it puts or gets."""
         return Queue(maxsize)
 
     def JoinableQueue(self, maxsize=0):

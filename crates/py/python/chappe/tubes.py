@@ -18,7 +18,7 @@ __all__ = ["Borrowed", "Reserved", "Tube"]
 _PLAIN, _BUFFERS = b"\0", b"\1"
 
 
-# Tubes of this process: at its end they are given up, so that who leaves in an orderly way is not taken for dead.
+# Tubes of this process: at its end they are given up, so that a process that ends in an orderly way is not taken for dead.
 _open = weakref.WeakSet()
 # `multiprocessing` tells us of the ends of its children.
 _handed_on = False
@@ -203,7 +203,7 @@ class Tube(_Receiving, _chappe.Tube):
     What is sent is received at least once; twice only if a receiver died with it. When all senders have gone or died, receivers get
     what is there, and then `Disconnected`; iterating ends there. If one of them has not ended well they get `SenderDied` first, once,
     which iterating raises: it was killed, left by `os._exit`, or by an exception that nobody caught, or by `sys.exit` of a status other
-    than 0 (in a child of `multiprocessing`). Who leaves otherwise has ended well, with or without `close()`.
+    than 0 (in a child of `multiprocessing`). A process that ends otherwise has ended well, with or without `close()`.
 
     >>> import chappe
     >>> tube = chappe.Tube(slots=8, size=64)

@@ -295,7 +295,7 @@ class Hosts(Case):
         self.assertEqual(made.stdout.split(), ["fork", "spawn", "forkserver", "killed", "2", "2"])
 
 
-# Workers of torch that share a pool, a map and a tube of frames with who loads; and one that is killed with its permit.
+# Workers of torch that share a pool, a map and a tube of frames with the loader; and one that is killed with its permit.
 LOADER = """
 import os, signal
 import chappe, numpy as np, torch

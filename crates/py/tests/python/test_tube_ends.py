@@ -1,4 +1,4 @@
-"""How a process leaves the ends of a tube: who goes in an orderly way has ended well, with or without `close()`."""
+"""How a process leaves the ends of a tube: a process that ends in an orderly way has ended well, with or without `close()`."""
 
 import multiprocessing
 import os
