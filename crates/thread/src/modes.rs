@@ -1,14 +1,16 @@
-//! Floating-point modes of a light thread's own (rounding, flush to zero, what traps): for those that ask, at no cost to the others.
+//! Floating-point modes of a light thread's own (rounding, flush to zero, traps): for threads that ask for them, at no
+//! cost to the others.
 //!
-//! The switch leaves the modes as they are. A thread that keeps its own has the bit MODES in its control word, which the dispatcher reads anyway; so the proc
-//! notes, before it switches to such a thread, that the next landing has to see to the modes. The note of the side that leaves a stack (`proc::landed`) says the
-//! same, in a bit beside those that every landing looks at anyway.
+//! The switch leaves the modes as they are. A thread that keeps its own has the bit MODES in its control word, which
+//! the dispatcher reads anyway; so the proc notes, before it switches to such a thread, that the next landing has to
+//! see to the modes. The note of the side that leaves a stack (`proc::landed`) says the same, in a bit beside those
+//! that every landing looks at anyway.
 //!
 //! | leaves | comes | the landing |
 //! |---|---|---|
 //! | one of those that share | one with its own | keeps the shared modes with the proc, sets the thread's |
 //! | one with its own | another with its own | keeps the first's, sets the second's |
-//! | one with its own | one of those that share, or the kernel thread | keeps the thread's, sets the shared ones; from then on nobody looks |
+//! | one with its own | one of those that share, or the kernel thread | keeps the thread's, sets the shared ones; the bit goes |
 //!
 //! - M1: while a thread with its own modes runs on a proc, the proc's note has the bit: so the landing after it looks.
 //! - M2: a thread that is away (`block_in_place`) has its modes on its own kernel thread, and puts that one's back before it returns to its proc.

@@ -1,4 +1,4 @@
-//! What the threads of this process do, for people: when nothing can ever go on.
+//! The report on a deadlock: what each light thread of this process waits for, when no thread can ever go on.
 
 use crate::end;
 use crate::record::{self, Thread};

@@ -1,10 +1,12 @@
 //! Valgrind and the address sanitizer are told which memory is a stack.
 //!
-//! Valgrind takes a switch from one to another for a frame of gigabytes else, and says so. A client request is a few instructions that do nothing on a processor, and
-//! that valgrind knows (valgrind.h). A thread's stack is made known once, when it is new.
+//! Otherwise valgrind takes a switch from one stack to another for a frame of gigabytes, and warns. A client request is
+//! a sequence of instructions that does nothing on a processor, and that valgrind recognises (valgrind.h). Each stack
+//! is registered once, when it is new.
 //!
-//! The address sanitizer, where the process has one, is told of each switch by the thread that goes on (`chappe_plat::sanitizer`): which one that is, and which was left. What it keeps
-//! of a stack that was left lies beside the records, a word each; of a kernel thread's own stack, with that.
+//! If the process has an address sanitizer, the successor tells it of each switch (`chappe_plat::sanitizer`): which
+//! thread goes on, and which stack was left. The sanitizer's value for a stack that was left lies in a table beside the
+//! records; that of a kernel thread's own stack lies with that thread.
 
 use crate::record::{MOST, Thread};
 use chappe_plat::sanitizer::{self, Frames};
@@ -44,7 +46,8 @@ fn frames(thread: &Thread) -> Option<&mut Frames> {
     all.ok().map(|all| unsafe { &mut *(*all as *mut Frames).add(thread.number() as usize) })
 }
 
-/// The calling thread goes on, for the first time or again; which thread it comes after: `None`, the kernel thread itself. One that has `ended` never comes back.
+/// The calling thread goes on, for the first time or again; which thread it comes after: `None`, the kernel thread
+/// itself. One that has `ended` never comes back.
 #[cold]
 #[inline(never)]
 pub(crate) fn landed(me: &Thread, first: bool, left: Option<&Thread>, ended: bool) {

@@ -1,4 +1,5 @@
-//! Blocks: their size, their element, their number. BufferOut and BufferIn of the thesis are `buffer` and `unbuffer`, its Probe is `probe`.
+//! Stages that change the size, the element type or the number of blocks. The thesis' BufferOut and BufferIn are
+//! `buffer` and `unbuffer`, its Probe is `probe`.
 
 use super::{packets, stage};
 use crate::kind::{Call, Kind, Plan, Wrong};

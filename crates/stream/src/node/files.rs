@@ -1,7 +1,8 @@
 //! Files: the thesis' FSmap, and its CD and DA as sound files.
 //!
-//! A `wav`, `file`, `raw`, `lines` or `records` with nothing before it reads; with something before it, it writes. What is read is read in whole
-//! frames, lines and records; a rest that is none is counted as dropped, or, of a text, is its last line.
+//! A `wav`, `file`, `raw`, `lines` or `records` without an input reads a file; with an input, it writes one. A reading
+//! stage gives whole frames, lines and records. An incomplete frame or record at the end is counted as dropped;
+//! incomplete text at the end is the last line.
 
 use super::{packets, stage};
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};

@@ -1,20 +1,24 @@
 //! Sound devices by way of a JACK server: `Sound_DA` and `Sound_CD` of table 4.4 on whatever card the server has, or on none (`jackd -d dummy`).
 //!
-//! The server calls its clients once a period, on a thread with real-time priority that must not wait. Between that thread and the graph are two tubes for each
-//! client: chunks that are full go one way, the same chunks, empty, the other. The real-time thread only tries them, and neither allocates nor frees.
+//! The server calls its clients once a period, on a real-time thread that must not wait. Two tubes connect that thread
+//! and the graph, for each client: full chunks go one way, the same chunks come back empty on the other. The real-time
+//! thread uses only `try_` operations, and neither allocates nor frees memory.
 //!
 //! ```text
 //!   graph: put  --- full --->  period: plays      period: records  --- full --->  graph: get
 //!               <-- empty ---                                      <-- empty ---
 //! ```
 //!
-//! I1: there are as many chunks as each tube has slots, so the real-time thread never finds the tube full that it gives back to.
+//! - I1: there are as many chunks as each tube has slots, so the real-time thread never finds the tube full into which
+//!   it returns a chunk.
 //!
-//! What is lost is counted. A player begins when its chunks are full; a period that then finds too little plays silence for the rest: `late`, by that
-//! time. A recorder that finds no empty chunk gives the period up: `dropped`. The server's own xruns stand in what the stage says.
+//! Losses are counted. A player begins when its chunks are full; a period that then finds too little data plays silence
+//! for the rest, and counts that time as `late`. A recorder that finds no empty chunk gives the period up, and counts
+//! it as `dropped`. The stage's `says` names the server's own xruns.
 //!
-//! A server that ends, changes its rate, or takes nothing for five seconds is a fault, and what was left to play is counted as dropped. Another length of
-//! periods is none. The library is loaded when a graph first has such a stage: a machine without it has all other stages.
+//! It is a fault if the server ends, changes its rate, or takes nothing for five seconds; the data left to play is
+//! counted as dropped. A change of the period's length is no fault. The library is loaded when a graph first has such a
+//! stage, so a machine without it has all other stages.
 
 use super::stage;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};

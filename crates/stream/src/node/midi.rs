@@ -1,9 +1,10 @@
 //! A synthesizer that has a light thread for each note (synthesis, 7.5).
 //!
-//! The source reads the notes of a MIDI file. For each block it begins a thread for every note that begins there, and gets one block from each thread that
-//! sounds; their sum is what it gives. A note's thread is a block ahead at the most, and ends with its note. What comes out is the same whatever the blocks.
+//! The source reads the notes of a MIDI file. For each block it begins a light thread for every note that begins in it,
+//! gets one block from the thread of each sounding note, and gives their sum. A note's thread is one block ahead at
+//! most, and ends with its note. The sound does not depend on the size of the blocks.
 //!
-//! A note is two sines that fade, one of the tenth channel (drums) a burst of noise that does.
+//! A note is the sum of two sines that fade; a note of the tenth channel (drums) is a burst of noise that fades.
 
 use super::waves::noise;
 use crate::kind::{Call, Kind, Plan, Wrong};

@@ -1,18 +1,20 @@
-//! Packets of a network: taken from an interface as they go by, kept in capture files, and read from them.
+//! Packets of a network: captured at an interface, written to capture files, and read from them.
 //!
-//! A block has whole packets. Each begins with the head that it has in a capture file with times in nanoseconds, little-endian, and its bytes follow:
+//! A block holds whole packets. Each packet is the head of a capture file with nanosecond times (little-endian),
+//! followed by its bytes:
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0 to 3 | seconds since 1970 |
 //! | 4 to 7 | nanoseconds |
 //! | 8 to 11 | how many bytes follow |
-//! | 12 to 15 | how many the packet had |
+//! | 12 to 15 | how many bytes the packet had on the network |
 //!
-//! What finds the kernel's buffer full is lost, and counted as dropped at the stage `packets`. So is nothing else: the stages behind it may wait as long
-//! as the buffer has room for what comes meanwhile.
+//! A packet that finds the kernel's buffer full is lost, and counted as dropped at the stage `packets`. No other packet
+//! is lost: the stages behind may be slow as long as the buffer has room.
 //!
-//! While nothing comes, an empty block goes through ten times a second: so that a stage behind can write what it has, and a graph that is to stop does.
+//! While no packet comes, the stage gives an empty block ten times a second, so that the next stages can write the data
+//! that they hold, and a graph that is to stop stops.
 
 use super::files::{created, opened};
 use super::stage;

@@ -1,6 +1,8 @@
-//! A picture of what flows: the thesis' G_window as a PNG file. A column for each frame, the first bin at the bottom.
+//! A picture of the data as a PNG file: the thesis' G_window. It has a column for each frame, with the first bin at the
+//! bottom.
 //!
-//! The file is written with deflate's stored blocks, which every reader knows: nothing is compressed, and nothing is needed for it.
+//! The file uses deflate's stored blocks, which every reader supports: the data is not compressed, and no library is
+//! needed.
 
 use super::stage;
 use crate::kind::{Kind, Plan};

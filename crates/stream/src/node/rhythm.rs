@@ -1,9 +1,11 @@
 //! Rhythm (synthesis, 6.3.2): onsets, a correlator that finds the beat's interval, and an ILL that keeps it; and a drummer.
 //!
-//! `onset` is the spectral flux: by how much all bins of a window together have grown, about 100 times a second: once in a whole number of samples. `beat` correlates the last six seconds of that with
-//! themselves; the best lag between 60 and 210 beats a minute, slow and fast ones being a little less likely, is the interval. Where the beats are is the phase whose comb of
-//! that interval meets most onsets; an ILL is told of each beat so found, and its interval, free of the correlator's steps, subdivides the time to
-//! the next one. Each beat comes out as a record of its time and interval.
+//! `onset` gives the spectral flux, the sum of the growth of all bins of a window, about 100 times a second (once in a
+//! whole number of samples). `beat` correlates the last six seconds of the flux with themselves. The best lag between
+//! 60 and 210 beats a minute is the beat's interval; slow and fast lags weigh a little less. The phase of the beats is
+//! that whose comb of this interval meets the most onsets. An ILL tracks the beats so found; its interval, which is
+//! free of the correlator's steps, subdivides the time to the next beat. Each beat is given as a record of its time and
+//! interval.
 
 use super::spectrum::{Spectrum, correlation};
 use super::stage;

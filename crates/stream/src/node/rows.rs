@@ -1,4 +1,5 @@
-//! Records: which of them, what of them, and as text. The expressions are those of [`chappe_synth`]: closures and vector plans.
+//! Stages that select records, select their fields, and write them as text. The expressions are those of
+//! [`chappe_synth`]: closures and vector plans.
 
 use super::stage;
 use crate::kind::{Call, Kind, Plan, Wrong};

@@ -1,4 +1,4 @@
-//! Clocks: devices that go by time, ticks, and deadlines (synthesis, 6.4).
+//! Clocks: devices that run by a clock, ticks, and deadlines (synthesis, 6.4).
 
 use super::stage;
 use crate::kind::{Anew, End, Kind, Plan, Wrong};

@@ -1,4 +1,4 @@
-//! Named tubes as ends of a graph: what goes through one, other programs in any language send and receive, and other graphs.
+//! Named tubes as ends of a graph: other graphs, and programs in any language, send to them and receive from them.
 //!
 //! | type of the link | a message is |
 //! |---|---|
@@ -7,11 +7,13 @@
 //! | records | a record |
 //! | numbers, samples, bytes | as many whole frames as there is room for |
 //!
-//! A tube that is written is made if it is not there; one that is read must be. A message is released when all that its block leads to has been done
-//! up to the next queue or pump: one whose graph was killed before comes once more, to the next receiver, and is marked so.
+//! A stage that writes to a tube makes the tube if it is not there; a tube that is read must exist. The reading stage
+//! releases a message when all stages up to the next queue or pump have processed its block. If the graph is killed
+//! before that, the message is redelivered to the next receiver, marked.
 //!
-//! `full=drop` gives up what finds no room, and counts its frames (of lines and packets, themselves); else the stage waits for room, also while nobody receives yet. It
-//! waits no longer when the graph is to stop, and counts what it still had. When all receivers have gone the line ends.
+//! With `full=drop` a block that finds no room is dropped, and its frames (lines, packets) are counted. Otherwise the
+//! stage waits for room, also while there is no receiver yet. When the graph is to stop, it stops waiting and counts
+//! the data that it still had. When all receivers have gone the line ends.
 
 use super::{packets, stage};
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
