@@ -25,8 +25,10 @@
 //!   another thread, come after that.
 //!
 //! Visibility: the thread releases its result with ENDS; its successor releases all that it did with OVER; the joiner
-//! acquires OVER. Deaths: a panic, or `destroy`, ends the thread as its return does, with an error as its result. All
-//! of this ends with the process.
+//! acquires OVER.
+//!
+//! Deaths: a panic, or `destroy`, ends the thread as its return does, with an error as its result. All of this ends
+//! with the process.
 
 use crate::record::{self, Extra, SMALLEST, Thread};
 use crate::runtime::Runtime;

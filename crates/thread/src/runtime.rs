@@ -17,7 +17,8 @@
 //! | `stop` | 1: the procs end when they have no thread to run | the runtime's drop |
 //! | `Kernel::bell` | 1: the spare was given a proc | the kernel thread that hands its proc over |
 //!
-//! Deaths: a runtime is never freed, and ends with its process; a forked child has none.
+//! Deaths: the memory of a runtime is never freed. Its procs end when it is dropped while no thread lives, else with the
+//! process. A forked child has none.
 
 use crate::proc::{self, HOOKS, Kernel, Proc};
 use crate::record;

@@ -25,7 +25,9 @@
 //!   next thread with the record.
 //!
 //! Visibility: the compare-exchange of the asker publishes the flag; what it wrote before is visible to the thread once
-//! that has its token (S3). Deaths: the word is private to the process and ends with it.
+//! that has its token (S3).
+//!
+//! Deaths: the word is private to the process and ends with it.
 
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::light::asked::{DUE, FLAGS, GENERATION, HELD, KILL, MODES, SIGNAL, STEP, STOPME, STOPPED};

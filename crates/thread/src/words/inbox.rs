@@ -10,6 +10,7 @@
 //!   wake is on its way.
 //!
 //! Visibility: a sender's compare-exchange publishes the thread and its link; the proc's swap acquires them.
+//!
 //! Deaths: both words are private to the process and end with it.
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -14,8 +14,9 @@
 //!   No event is lost between the check and the sleep.
 //!
 //! Visibility: `give` and `tell` release, `park` and `look` acquire: the thread sees what the waker did before. The
-//! waker that changes PARKED to EMPTY must put the thread into a queue (I1 of `proc`). Deaths: the word is private to
-//! the process and ends with it.
+//! waker that changes PARKED to EMPTY must put the thread into a queue (I1 of `proc`).
+//!
+//! Deaths: the word is private to the process and ends with it.
 //!
 //! Paper: nonblocking-real-time, 4.3 and figure 3 (the ready flag and the conditions of a thread in one word).
 

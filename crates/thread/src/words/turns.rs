@@ -10,6 +10,7 @@
 //!   gives way: the owner waits for the thief to leave, which takes some nanoseconds; the thief never waits.
 //!
 //! Visibility: each side leaves by a release store of its word and enters by an acquire load of the other's.
+//!
 //! Deaths: the words are private to the process and end with it.
 
 use chappe_plat::atomic::{AtomicU32, Ordering, pause};
