@@ -208,7 +208,7 @@ pub fn table() -> Result<String> {
 }
 
 const HEAD: &str = "\
-# Planted mistakes, and who catches them
+# Planted mistakes, and what catches them
 
 Made by `cargo xtask mutants --table`. Each mistake is planted alone, in a copy of the protocols; crashsim is the explorer, a *test* one of
 what ships, spin runs the protocol's model with the same mistake, and the kill sweep kills real processes. `cargo xtask mutants` plants all

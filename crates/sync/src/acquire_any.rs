@@ -6,7 +6,6 @@ use crate::error::{AcquireError, SelectError};
 use crate::guard::Permit;
 use crate::patience::Until;
 use crate::pool::{Pool, here};
-use std::time::{Duration, Instant};
 
 /// Takes one permit of the first pool that has one free; answers which pool, counted from 0. Waits until then, in each pool in the order of
 /// arrival.
@@ -27,20 +26,14 @@ pub fn try_acquire_any<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), Ac
     any(pools, Until::Now)
 }
 
-/// As [`acquire_any`], waiting at most for `duration`.
-///
-/// # Errors
-/// `Timeout`; else as [`acquire_any`].
-pub fn acquire_any_timeout<'a>(pools: &[&'a Pool], duration: Duration) -> Result<(usize, Permit<'a>), AcquireError> {
-    any(pools, Until::after(duration))
-}
-
-/// As [`acquire_any`], waiting at most until `deadline`.
-///
-/// # Errors
-/// `Timeout`; else as [`acquire_any`].
-pub fn acquire_any_deadline<'a>(pools: &[&'a Pool], deadline: Instant) -> Result<(usize, Permit<'a>), AcquireError> {
-    any(pools, Until::at(deadline))
+crate::timed::timed! {
+    /// As [`acquire_any`], waiting at most for `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`acquire_any`].
+    pub fn acquire_any_timeout, acquire_any_deadline<'a>(pools: &[&'a Pool]) -> Result<(usize, Permit<'a>), AcquireError> { |until|
+        any(pools, until())
+    }
 }
 
 fn any<'a>(pools: &[&'a Pool], until: Until) -> Result<(usize, Permit<'a>), AcquireError> {

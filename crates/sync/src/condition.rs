@@ -12,7 +12,6 @@ use crate::wait::{Arm, Parties, in_line};
 use chappe_arena::layout::Kind;
 use chappe_arena::{Map, Place};
 use chappe_plat::process;
-use std::time::{Duration, Instant};
 
 /// Where threads wait for the data under a [`Mutex`](crate::Mutex) to change.
 ///
@@ -124,14 +123,11 @@ impl Condvar {
         self.pass(guard, Until::Forever).0
     }
 
-    /// As [`Condvar::wait`], but waits at most for `duration`. Answers also whether the time was up.
-    pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, duration: Duration) -> (LockResult<'a, T>, bool) {
-        self.pass(guard, Until::after(duration))
-    }
-
-    /// As [`Condvar::wait`], but waits at most until `deadline`. Answers also whether the time was up.
-    pub fn wait_deadline<'a, T>(&self, guard: MutexGuard<'a, T>, deadline: Instant) -> (LockResult<'a, T>, bool) {
-        self.pass(guard, Until::at(deadline))
+    crate::timed::timed! {
+        /// As [`Condvar::wait`], but waits at most for `timeout`. Answers also whether the time was up.
+        pub fn wait_timeout, wait_deadline<'a, T>(&self, guard: MutexGuard<'a, T>) -> (LockResult<'a, T>, bool) { |until|
+            self.pass(guard, until())
+        }
     }
 
     fn pass<'a, T>(&self, guard: MutexGuard<'a, T>, until: Until) -> (LockResult<'a, T>, bool) {

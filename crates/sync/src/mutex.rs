@@ -18,7 +18,6 @@ use chappe_plat::{ROBUST, process};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 /// A lock around data, between threads (private) or processes (named), that survives the death of its holders.
 ///
@@ -179,20 +178,12 @@ impl<T> Mutex<T> {
         self.get(Until::Now)
     }
 
-    /// Locks it, waiting for at most `duration`.
-    ///
-    /// # Errors
-    /// `Timeout`; otherwise as [`Mutex::lock`].
-    pub fn lock_timeout(&self, duration: Duration) -> LockResult<'_, T> {
-        self.get(Until::after(duration))
-    }
-
-    /// Locks it, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; otherwise as [`Mutex::lock`].
-    pub fn lock_deadline(&self, deadline: Instant) -> LockResult<'_, T> {
-        self.get(Until::at(deadline))
+    crate::timed::timed! {
+        /// Locks it, waiting for at most `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; otherwise as [`Mutex::lock`].
+        pub fn lock_timeout, lock_deadline(&self) -> LockResult<'_, T> { |until| self.get(until()) }
     }
 
     /// Whether it is biased to a thread at this moment.

@@ -22,7 +22,7 @@ use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
 use chappe_plat::{ROBUST, process};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What distinguishes this process from its ancestors.
 #[inline(always)]
@@ -357,20 +357,14 @@ impl Pool {
         self.get(Until::Now)
     }
 
-    /// Takes a permit, waiting at most for `duration`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Pool::acquire`].
-    pub fn acquire_timeout(&self, duration: Duration) -> Result<Permit<'_>, AcquireError> {
-        self.get(Until::after(duration))
-    }
-
-    /// Takes a permit, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Pool::acquire`].
-    pub fn acquire_deadline(&self, deadline: Instant) -> Result<Permit<'_>, AcquireError> {
-        self.get(Until::at(deadline))
+    crate::timed::timed! {
+        /// Takes a permit, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`Pool::acquire`].
+        pub fn acquire_timeout, acquire_deadline(&self) -> Result<Permit<'_>, AcquireError> { |until|
+            self.get(until())
+        }
     }
 
     /// As [`Pool::acquire`], for a permit that belongs to the process and may go from thread to thread.

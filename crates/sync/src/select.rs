@@ -27,7 +27,6 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
 
 /// An arm of a choice: an operation that it may choose.
 #[derive(Clone, Copy)]
@@ -235,28 +234,18 @@ impl<'a> Select<'a> {
         self.glanced(Until::Now).ok_or(TrySelectError)
     }
 
-    /// As [`Select::select`], waiting at most for `timeout`.
-    ///
-    /// # Errors
-    /// If none was ready.
-    ///
-    /// # Panics
-    /// As [`Select::try_select`].
-    #[track_caller]
-    pub fn select_timeout(&mut self, timeout: Duration) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
-        self.glanced(Until::after(timeout)).ok_or(SelectTimeoutError)
-    }
-
-    /// As [`Select::select`], waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// If none was ready.
-    ///
-    /// # Panics
-    /// As [`Select::try_select`].
-    #[track_caller]
-    pub fn select_deadline(&mut self, deadline: Instant) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
-        self.glanced(Until::at(deadline)).ok_or(SelectTimeoutError)
+    crate::timed::timed! {
+        /// As [`Select::select`], waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// If none was ready.
+        ///
+        /// # Panics
+        /// As [`Select::try_select`].
+        ; #[track_caller]
+        pub fn select_timeout, select_deadline(&mut self) -> Result<SelectedOperation<'a>, SelectTimeoutError> { |until|
+            self.glanced(until()).ok_or(SelectTimeoutError)
+        }
     }
 
     /// Waits until an arm is ready; answers its number. Nothing is taken: another thread may take it first.
@@ -281,28 +270,18 @@ impl<'a> Select<'a> {
         self.looked(Until::Now).ok_or(TryReadyError)
     }
 
-    /// As [`Select::ready`], waiting at most for `timeout`.
-    ///
-    /// # Errors
-    /// If none was ready.
-    ///
-    /// # Panics
-    /// As [`Select::try_select`].
-    #[track_caller]
-    pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
-        self.looked(Until::after(timeout)).ok_or(ReadyTimeoutError)
-    }
-
-    /// As [`Select::ready`], waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// If none was ready.
-    ///
-    /// # Panics
-    /// As [`Select::try_select`].
-    #[track_caller]
-    pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
-        self.looked(Until::at(deadline)).ok_or(ReadyTimeoutError)
+    crate::timed::timed! {
+        /// As [`Select::ready`], waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// If none was ready.
+        ///
+        /// # Panics
+        /// As [`Select::try_select`].
+        ; #[track_caller]
+        pub fn ready_timeout, ready_deadline(&mut self) -> Result<usize, ReadyTimeoutError> { |until|
+            self.looked(until()).ok_or(ReadyTimeoutError)
+        }
     }
 
     /// As [`Select::select`]; failures are errors instead of panics.
@@ -322,20 +301,14 @@ impl<'a> Select<'a> {
         self.take(Until::Now)
     }
 
-    /// As [`Select::select_timeout`]; failures are errors instead of panics.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Select::wait`].
-    pub fn wait_timeout(&self, duration: Duration) -> Result<SelectedOperation<'a>, SelectError> {
-        self.take(Until::after(duration))
-    }
-
-    /// As [`Select::select_deadline`]; failures are errors instead of panics.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Select::wait`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<SelectedOperation<'a>, SelectError> {
-        self.take(Until::at(deadline))
+    crate::timed::timed! {
+        /// As [`Select::select_timeout`]; failures are errors instead of panics.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`Select::wait`].
+        pub fn wait_timeout, wait_deadline(&self) -> Result<SelectedOperation<'a>, SelectError> { |until|
+            self.take(until())
+        }
     }
 
     #[inline]

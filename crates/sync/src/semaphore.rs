@@ -14,7 +14,6 @@ use crate::wait::{Arm, Discipline, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::{near, process};
-use std::time::{Duration, Instant};
 
 /// Dijkstra's counter of saved wake-ups.
 ///
@@ -366,26 +365,17 @@ impl Semaphore {
         if self.take_one() { Ok(()) } else { self.down_slow(Until::Now) }
     }
 
-    /// Consumes a saved wake-up, waiting at most for `duration`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Semaphore::down`].
-    pub fn down_timeout(&self, duration: Duration) -> Result<(), DownError> {
-        if self.take_one() {
-            return Ok(());
+    crate::timed::timed! {
+        /// Consumes a saved wake-up, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`Semaphore::down`].
+        pub fn down_timeout, down_deadline(&self) -> Result<(), DownError> { |until|
+            if self.take_one() {
+                return Ok(());
+            }
+            self.down_slow(until())
         }
-        self.down_slow(Until::after(duration))
-    }
-
-    /// Consumes a saved wake-up, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Semaphore::down`].
-    pub fn down_deadline(&self, deadline: Instant) -> Result<(), DownError> {
-        if self.take_one() {
-            return Ok(());
-        }
-        self.down_slow(Until::at(deadline))
     }
 
     /// The first try guesses the word: what this thread left the last time. A right guess saves a load that the swap

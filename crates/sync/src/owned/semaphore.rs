@@ -16,7 +16,6 @@ use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place, Standing, Who, check_name};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::process;
-use std::time::{Duration, Instant};
 
 /// The name of this kind in messages and listings.
 const KIND: &str = "owned semaphore";
@@ -254,20 +253,12 @@ impl RobustSemaphore {
         self.get(Until::Now)
     }
 
-    /// Takes a unit, waiting for at most `duration`.
-    ///
-    /// # Errors
-    /// `Timeout`; otherwise as [`RobustSemaphore::wait`].
-    pub fn wait_timeout(&self, duration: Duration) -> Result<(), DownError> {
-        self.get(Until::after(duration))
-    }
-
-    /// Takes a unit, waiting at most until `deadline`. An available unit is taken even if the time is up.
-    ///
-    /// # Errors
-    /// `Timeout`; otherwise as [`RobustSemaphore::wait`].
-    pub fn wait_deadline(&self, deadline: Instant) -> Result<(), DownError> {
-        self.get(Until::at(deadline))
+    crate::timed::timed! {
+        /// Takes a unit, waiting for at most `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; otherwise as [`RobustSemaphore::wait`].
+        pub fn wait_timeout, wait_deadline(&self) -> Result<(), DownError> { |until| self.get(until()) }
     }
 
     // The common case stays in registers: the rare one gets a copy.

@@ -10,7 +10,6 @@ use crate::many::{Many, give_all, take_many, wait_many};
 use crate::patience::{Until, patience};
 use crate::seat::{ThreadSeat, seat, watched};
 use crate::wait::Parties;
-use std::time::{Duration, Instant};
 
 impl Pool {
     /// Takes `n` permits at one moment, or blocks until so many are there. In the order of arrival: a waiter for several
@@ -33,20 +32,14 @@ impl Pool {
         self.get_many(n, Until::Now)
     }
 
-    /// Takes `n` permits, waiting at most for `duration`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Pool::acquire_many`].
-    pub fn acquire_many_timeout(&self, n: u32, duration: Duration) -> Result<Permits<'_>, AcquireError> {
-        self.get_many(n, Until::after(duration))
-    }
-
-    /// Takes `n` permits, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Pool::acquire_many`].
-    pub fn acquire_many_deadline(&self, n: u32, deadline: Instant) -> Result<Permits<'_>, AcquireError> {
-        self.get_many(n, Until::at(deadline))
+    crate::timed::timed! {
+        /// Takes `n` permits, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`Pool::acquire_many`].
+        pub fn acquire_many_timeout, acquire_many_deadline(&self, n: u32) -> Result<Permits<'_>, AcquireError> { |until|
+            self.get_many(n, until())
+        }
     }
 
     fn get_many(&self, n: u32, until: Until) -> Result<Permits<'_>, AcquireError> {

@@ -22,7 +22,6 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 /// Why a readers-writer lock was not locked; or that it was, with a condition to handle. `G` is the guard.
 #[derive(thiserror::Error)]
@@ -229,20 +228,12 @@ impl<T> RwLock<T> {
         self.get_to_read(Until::Now)
     }
 
-    /// Locks it to read, waiting at most for `duration`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`RwLock::read`].
-    pub fn read_timeout(&self, duration: Duration) -> ReadResult<'_, T> {
-        self.get_to_read(Until::after(duration))
-    }
-
-    /// Locks it to read, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`RwLock::read`].
-    pub fn read_deadline(&self, deadline: Instant) -> ReadResult<'_, T> {
-        self.get_to_read(Until::at(deadline))
+    crate::timed::timed! {
+        /// Locks it to read, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`RwLock::read`].
+        pub fn read_timeout, read_deadline(&self) -> ReadResult<'_, T> { |until| self.get_to_read(until()) }
     }
 
     /// Locks it to write; blocks until no thread has it, and threads that came before have had their turn. A handled signal does not end the wait.
@@ -261,20 +252,12 @@ impl<T> RwLock<T> {
         self.get_to_write(Until::Now)
     }
 
-    /// Locks it to write, waiting at most for `duration`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`RwLock::read`].
-    pub fn write_timeout(&self, duration: Duration) -> WriteResult<'_, T> {
-        self.get_to_write(Until::after(duration))
-    }
-
-    /// Locks it to write, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`RwLock::read`].
-    pub fn write_deadline(&self, deadline: Instant) -> WriteResult<'_, T> {
-        self.get_to_write(Until::at(deadline))
+    crate::timed::timed! {
+        /// Locks it to write, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`RwLock::read`].
+        pub fn write_timeout, write_deadline(&self) -> WriteResult<'_, T> { |until| self.get_to_write(until()) }
     }
 
     fn get_to_read(&self, until: Until) -> ReadResult<'_, T> {

@@ -4,14 +4,12 @@ use super::block;
 use super::body::{Body, In, Not, Out, Tube};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::lights::Side;
-use crate::patience::Until;
 use crate::ring::Ring;
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 pub(super) fn send_error<T>(e: (Not, T)) -> SendError<T> {
     SendError(e.1)
@@ -164,31 +162,19 @@ impl<T> Sender<T> {
         self.out.0.try_send(message).map_err(try_send_error)
     }
 
-    /// As [`Sender::send`], blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`, `Disconnected`, both with the message.
-    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        match self.out.0.try_send(message) {
-            Ok(()) => Ok(()),
-            Err((Not::Now, message)) => {
-                block::send(&self.out, message, Until::after(timeout)).map_err(send_timeout_error)
+    crate::timed::timed! {
+        /// As [`Sender::send`], blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`, `Disconnected`, both with the message.
+        pub fn send_timeout, send_deadline(&self, message: T) -> Result<(), SendTimeoutError<T>> { |until|
+            match self.out.0.try_send(message) {
+                Ok(()) => Ok(()),
+                Err((Not::Now, message)) => {
+                    block::send(&self.out, message, until()).map_err(send_timeout_error)
+                }
+                Err(e) => Err(send_timeout_error(e)),
             }
-            Err(e) => Err(send_timeout_error(e)),
-        }
-    }
-
-    /// As [`Sender::send`], blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Sender::send_timeout`].
-    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        match self.out.0.try_send(message) {
-            Ok(()) => Ok(()),
-            Err((Not::Now, message)) => {
-                block::send(&self.out, message, Until::at(deadline)).map_err(send_timeout_error)
-            }
-            Err(e) => Err(send_timeout_error(e)),
         }
     }
 
@@ -277,28 +263,18 @@ impl<T> Receiver<T> {
         self.into.0.try_recv().map_err(try_recv_error)
     }
 
-    /// As [`Receiver::recv`], blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`, `Disconnected`.
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        match self.into.0.try_recv() {
-            Err(Not::Now) => block::recv(&self.into, Until::after(timeout)),
-            other => other,
+    crate::timed::timed! {
+        /// As [`Receiver::recv`], blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`, `Disconnected`.
+        pub fn recv_timeout, recv_deadline(&self) -> Result<T, RecvTimeoutError> { |until|
+            match self.into.0.try_recv() {
+                Err(Not::Now) => block::recv(&self.into, until()),
+                other => other,
+            }
+            .map_err(recv_timeout_error)
         }
-        .map_err(recv_timeout_error)
-    }
-
-    /// As [`Receiver::recv`], blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Receiver::recv_timeout`].
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        match self.into.0.try_recv() {
-            Err(Not::Now) => block::recv(&self.into, Until::at(deadline)),
-            other => other,
-        }
-        .map_err(recv_timeout_error)
     }
 
     /// Whether there is no message in the tube.

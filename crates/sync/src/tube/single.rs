@@ -12,7 +12,6 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// A marker: used by one thread at a time.
 type Single = PhantomData<std::cell::Cell<()>>;
@@ -92,31 +91,19 @@ impl<T> SingleSender<T> {
         self.out.0.try_send_alone(message).map_err(try_send_error)
     }
 
-    /// As [`SingleSender::send`], blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`, `Disconnected`, both with the message.
-    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        match self.out.0.try_send_alone(message) {
-            Ok(()) => Ok(()),
-            Err((Not::Now, message)) => {
-                block::send(&self.out, message, Until::after(timeout)).map_err(send_timeout_error)
+    crate::timed::timed! {
+        /// As [`SingleSender::send`], blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`, `Disconnected`, both with the message.
+        pub fn send_timeout, send_deadline(&self, message: T) -> Result<(), SendTimeoutError<T>> { |until|
+            match self.out.0.try_send_alone(message) {
+                Ok(()) => Ok(()),
+                Err((Not::Now, message)) => {
+                    block::send(&self.out, message, until()).map_err(send_timeout_error)
+                }
+                Err(e) => Err(send_timeout_error(e)),
             }
-            Err(e) => Err(send_timeout_error(e)),
-        }
-    }
-
-    /// As [`SingleSender::send`], blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// As [`SingleSender::send_timeout`].
-    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        match self.out.0.try_send_alone(message) {
-            Ok(()) => Ok(()),
-            Err((Not::Now, message)) => {
-                block::send(&self.out, message, Until::at(deadline)).map_err(send_timeout_error)
-            }
-            Err(e) => Err(send_timeout_error(e)),
         }
     }
 
@@ -183,28 +170,18 @@ impl<T> SingleReceiver<T> {
         self.into.0.try_recv_alone().map_err(try_recv_error)
     }
 
-    /// As [`SingleReceiver::recv`], blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`, `Disconnected`.
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        match self.into.0.try_recv_alone() {
-            Err(Not::Now) => block::recv(&self.into, Until::after(timeout)),
-            other => other,
+    crate::timed::timed! {
+        /// As [`SingleReceiver::recv`], blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`, `Disconnected`.
+        pub fn recv_timeout, recv_deadline(&self) -> Result<T, RecvTimeoutError> { |until|
+            match self.into.0.try_recv_alone() {
+                Err(Not::Now) => block::recv(&self.into, until()),
+                other => other,
+            }
+            .map_err(recv_timeout_error)
         }
-        .map_err(recv_timeout_error)
-    }
-
-    /// As [`SingleReceiver::recv`], blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// As [`SingleReceiver::recv_timeout`].
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        match self.into.0.try_recv_alone() {
-            Err(Not::Now) => block::recv(&self.into, Until::at(deadline)),
-            other => other,
-        }
-        .map_err(recv_timeout_error)
     }
 
     /// Whether there is no message in the tube.

@@ -19,7 +19,6 @@ use chappe_plat::process;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
 
 /// Why nothing was done.
 enum Fault {
@@ -184,20 +183,14 @@ impl<T: Pod> Publisher<T> {
         self.put(bytemuck::bytes_of(&message), Until::Now)
     }
 
-    /// As `send`, waiting at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `send`.
-    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), NotSent> {
-        self.put(bytemuck::bytes_of(&message), Until::after(timeout))
-    }
-
-    /// As `send`, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `send`.
-    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), NotSent> {
-        self.put(bytemuck::bytes_of(&message), Until::at(deadline))
+    crate::timed::timed! {
+        /// As `send`, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as `send`.
+        pub fn send_timeout, send_deadline(&self, message: T) -> Result<(), NotSent> { |until|
+            self.put(bytemuck::bytes_of(&message), until())
+        }
     }
 }
 
@@ -220,20 +213,14 @@ impl Publisher<[u8]> {
         self.put(message, Until::Now)
     }
 
-    /// As `send`, waiting at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `send`.
-    pub fn send_timeout(&self, message: &[u8], timeout: Duration) -> Result<(), NotSent> {
-        self.put(message, Until::after(timeout))
-    }
-
-    /// As `send`, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `send`.
-    pub fn send_deadline(&self, message: &[u8], deadline: Instant) -> Result<(), NotSent> {
-        self.put(message, Until::at(deadline))
+    crate::timed::timed! {
+        /// As `send`, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as `send`.
+        pub fn send_timeout, send_deadline(&self, message: &[u8]) -> Result<(), NotSent> { |until|
+            self.put(message, until())
+        }
     }
 }
 
@@ -439,20 +426,12 @@ impl<T: Record + ?Sized> Subscription<T> {
         self.owned(Until::Now)
     }
 
-    /// As `recv`, waiting at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `recv`.
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<T::Owned, NotReceived> {
-        self.owned(Until::after(timeout))
-    }
-
-    /// As `recv`, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `recv`.
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T::Owned, NotReceived> {
-        self.owned(Until::at(deadline))
+    crate::timed::timed! {
+        /// As `recv`, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as `recv`.
+        pub fn recv_timeout, recv_deadline(&self) -> Result<T::Owned, NotReceived> { |until| self.owned(until()) }
     }
 }
 
@@ -502,19 +481,13 @@ impl Subscription<[u8]> {
         self.get(buffer, Until::Now)
     }
 
-    /// As `recv_into`, waiting at most for `timeout`.
-    ///
-    /// # Errors
-    /// As `recv_into`, and `Timeout`.
-    pub fn recv_into_timeout(&self, buffer: &mut [u8], timeout: Duration) -> Result<usize, NotReceived> {
-        self.get(buffer, Until::after(timeout))
-    }
-
-    /// As `recv_into`, waiting at most until `deadline`.
-    ///
-    /// # Errors
-    /// As `recv_into`, and `Timeout`.
-    pub fn recv_into_deadline(&self, buffer: &mut [u8], deadline: Instant) -> Result<usize, NotReceived> {
-        self.get(buffer, Until::at(deadline))
+    crate::timed::timed! {
+        /// As `recv_into`, waiting at most for `timeout`.
+        ///
+        /// # Errors
+        /// As `recv_into`, and `Timeout`.
+        pub fn recv_into_timeout, recv_into_deadline(&self, buffer: &mut [u8]) -> Result<usize, NotReceived> { |until|
+            self.get(buffer, until())
+        }
     }
 }

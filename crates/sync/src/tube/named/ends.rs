@@ -21,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 mod sealed {
     pub trait Sealed {}
@@ -335,20 +335,14 @@ impl<T: ?Sized> Sender<T> {
         self.slot(Until::Now)
     }
 
-    /// As [`Sender::reserve`], blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Sender::reserve`].
-    pub fn reserve_timeout(&mut self, timeout: Duration) -> Result<Slot<'_, T>, NotSent> {
-        self.slot(Until::after(timeout))
-    }
-
-    /// As [`Sender::reserve`], blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Sender::reserve_timeout`].
-    pub fn reserve_deadline(&mut self, deadline: Instant) -> Result<Slot<'_, T>, NotSent> {
-        self.slot(Until::at(deadline))
+    crate::timed::timed! {
+        /// As [`Sender::reserve`], blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`Sender::reserve`].
+        pub fn reserve_timeout, reserve_deadline(&mut self) -> Result<Slot<'_, T>, NotSent> { |until|
+            self.slot(until())
+        }
     }
 }
 
@@ -383,20 +377,14 @@ impl<T: Pod> Sender<T> {
         self.put(bytemuck::bytes_of(&message), Until::Now, || message)
     }
 
-    /// As [`Sender::send`], blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Sender::send`].
-    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), NotSent<T>> {
-        self.put(bytemuck::bytes_of(&message), Until::after(timeout), || message)
-    }
-
-    /// As [`Sender::send`], blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// As [`Sender::send_timeout`].
-    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), NotSent<T>> {
-        self.put(bytemuck::bytes_of(&message), Until::at(deadline), || message)
+    crate::timed::timed! {
+        /// As [`Sender::send`], blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`Sender::send`].
+        pub fn send_timeout, send_deadline(&self, message: T) -> Result<(), NotSent<T>> { |until|
+            self.put(bytemuck::bytes_of(&message), until(), || message)
+        }
     }
 }
 
@@ -427,20 +415,14 @@ impl Sender<[u8]> {
         self.bytes(record, Until::Now)
     }
 
-    /// As `send`, blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `send`.
-    pub fn send_timeout(&self, record: &[u8], timeout: Duration) -> Result<(), NotSent> {
-        self.bytes(record, Until::after(timeout))
-    }
-
-    /// As `send`, blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `send`.
-    pub fn send_deadline(&self, record: &[u8], deadline: Instant) -> Result<(), NotSent> {
-        self.bytes(record, Until::at(deadline))
+    crate::timed::timed! {
+        /// As `send`, blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as `send`.
+        pub fn send_timeout, send_deadline(&self, record: &[u8]) -> Result<(), NotSent> { |until|
+            self.bytes(record, until())
+        }
     }
 }
 
@@ -498,20 +480,14 @@ impl<T: ?Sized> Receiver<T> {
         self.loan(Until::Now)
     }
 
-    /// As [`Receiver::borrow`], blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `recv`.
-    pub fn borrow_timeout(&self, timeout: Duration) -> Result<Loan<'_, T>, NotReceived> {
-        self.loan(Until::after(timeout))
-    }
-
-    /// As [`Receiver::borrow`], blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `recv`.
-    pub fn borrow_deadline(&self, deadline: Instant) -> Result<Loan<'_, T>, NotReceived> {
-        self.loan(Until::at(deadline))
+    crate::timed::timed! {
+        /// As [`Receiver::borrow`], blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as `recv`.
+        pub fn borrow_timeout, borrow_deadline(&self) -> Result<Loan<'_, T>, NotReceived> { |until|
+            self.loan(until())
+        }
     }
 }
 
@@ -559,20 +535,12 @@ impl<T: Pod> Receiver<T> {
         self.message(Until::Now)
     }
 
-    /// As [`Receiver::recv`], blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Receiver::recv`].
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, NotReceived> {
-        self.message(Until::after(timeout))
-    }
-
-    /// As [`Receiver::recv`], blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as [`Receiver::recv`].
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, NotReceived> {
-        self.message(Until::at(deadline))
+    crate::timed::timed! {
+        /// As [`Receiver::recv`], blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`Receiver::recv`].
+        pub fn recv_timeout, recv_deadline(&self) -> Result<T, NotReceived> { |until| self.message(until()) }
     }
 }
 
@@ -619,20 +587,14 @@ impl Receiver<[u8]> {
         Ok(self.record(Until::Now)?.0)
     }
 
-    /// As `recv`, blocking at most for `timeout`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `recv`.
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<Vec<u8>, NotReceived> {
-        Ok(self.record(Until::after(timeout))?.0)
-    }
-
-    /// As `recv`, blocking at most until `deadline`.
-    ///
-    /// # Errors
-    /// `Timeout`; else as `recv`.
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<Vec<u8>, NotReceived> {
-        Ok(self.record(Until::at(deadline))?.0)
+    crate::timed::timed! {
+        /// As `recv`, blocking at most for `timeout`.
+        ///
+        /// # Errors
+        /// `Timeout`; else as `recv`.
+        pub fn recv_timeout, recv_deadline(&self) -> Result<Vec<u8>, NotReceived> { |until|
+            Ok(self.record(until())?.0)
+        }
     }
 
     /// Receives the next record into a buffer that has room for the longest: returns how many bytes, and whether a
