@@ -1,7 +1,14 @@
 //! Queries that call each other are one loop: what comes out is the same, to the bit, and no row is written in between.
 
-use chappe_stream::{Graph, explain, run};
+use chappe_stream::{
+    Block, Body, Data, Element, Fault, Graph, Kind, Options, Out, Plan, Running, Source, Stage, Type, explain, run,
+};
+use chappe_synth::Schema;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const SCHEMA: &str = "price: f64, qty: i32, n: u32";
 /// Bytes of a record, and of a row that comes out: `value`, `m` and `n`.
@@ -87,30 +94,109 @@ fn what_two_read_or_another_process_runs_is_no_part_of_a_loop() {
     assert_eq!(two.matches("in one loop").count(), 1, "{two}");
 }
 
+/// Records that come when the test says so.
+struct Fed(Receiver<Vec<u8>>);
+
+impl Source for Fed {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        Ok(self.0.recv().ok().map(Block::bytes))
+    }
+}
+
+/// Tells the test what has come.
+struct Told(Sender<Vec<u8>>);
+
+impl Stage for Told {
+    fn put(&mut self, block: Block, _out: &mut dyn Out) -> Result<(), Fault> {
+        let Data::Bytes(bytes) = block.data else { panic!("no records") };
+        self.0.send(bytes).map_err(Fault::new)
+    }
+}
+
+/// A graph that is given one block after the other, and what comes out of each.
+struct Driven {
+    running: Running,
+    give: Sender<Vec<u8>>,
+    take: Receiver<Vec<u8>>,
+}
+
+impl Driven {
+    fn new(stages: &str) -> Driven {
+        let ((give, fed), (tell, take)) = (channel(), channel());
+        let (fed, tell) = (Mutex::new(Some(fed)), Mutex::new(Some(tell)));
+        let mut options = Options::default();
+        options.kinds.add(Kind::new("fed", "", "records of the test", move |_| {
+            let (of, fed) = (Element::Record(Arc::new(Schema::parse("n: u32").unwrap())), fed.lock().unwrap().take());
+            Ok(Plan::source(Type::of(of), || Ok(Body::Source(Box::new(Fed(fed.expect("one source")))))))
+        }));
+        options.kinds.add(Kind::new("told", "", "tells the test", move |_| {
+            let tell = tell.lock().unwrap().take();
+            Ok(Plan::sink(|| Ok(Body::Stage(Box::new(Told(tell.expect("one sink")))))))
+        }));
+        let graph = Graph::with(&format!("fed | {stages} | told"), options).unwrap();
+        assert!(explain::text(&graph).contains("in one loop with it: "), "no loop: {stages}");
+        Driven { running: graph.run().unwrap(), give, take }
+    }
+
+    /// What comes out of one block of these numbers. Each block gives one, which may be empty.
+    fn through(&self, numbers: Range<u32>) -> Vec<u32> {
+        self.give.send(numbers.flat_map(u32::to_le_bytes).collect()).unwrap();
+        let rows = self.take.recv_timeout(Duration::from_secs(60)).unwrap();
+        rows.as_chunks().0.iter().map(|n| u32::from_le_bytes(*n)).collect()
+    }
+
+    fn replace(&self, label: &str, condition: &str) {
+        self.running.replace(label, &format!("where \"{condition}\"")).unwrap();
+    }
+
+    fn end(self) -> chappe_stream::Report {
+        drop(self.give);
+        self.running.wait().unwrap()
+    }
+}
+
+/// Those that no number of these divides.
+fn without(numbers: Range<u32>, divisors: &[u32]) -> Vec<u32> {
+    numbers.filter(|n| divisors.iter().all(|d| !n.is_multiple_of(*d))).collect()
+}
+
 #[test]
 fn a_stage_of_a_loop_is_replaced_between_two_blocks() {
-    let dir = tempfile::tempdir().unwrap();
-    let (from, to) = (records(dir.path()), dir.path().join("out"));
-    let (five, two, three) =
-        (|n: u32| !n.is_multiple_of(5), |n: u32| n.is_multiple_of(2), |n: u32| n.is_multiple_of(3));
-    for (which, new) in [("second", "n % 3u == 0u"), ("first", "n % 3u == 0u")] {
-        let text = format!(
-            "{from} | first: where \"n % 5u != 0u\" | second: where \"n % 2u == 0u\" | select \"n\" | csv | lines {to:?}"
+    for which in ["first", "second", "third"] {
+        let graph = Driven::new(
+            "first: where \"n % 2u != 0u\" | second: where \"n % 3u != 0u\" | third: where \"n % 5u != 0u\"",
         );
-        let running = Graph::new(&text).unwrap().run().unwrap();
-        running.replace(which, &format!("where \"{new}\"")).unwrap();
-        running.wait().unwrap();
-        let text = std::fs::read_to_string(&to).unwrap();
-        let got: Vec<u32> = text.lines().skip(1).map(|line| line.parse().unwrap()).collect();
-        let old = |n: u32| five(n) && two(n);
-        let new = |n: u32| if which == "second" { five(n) && three(n) } else { three(n) && two(n) };
-        // Until some record the old ones, from there on the new one: each record went through one of the two, whole. That record lies between
-        // the last one that is as before, and the next that would be.
-        let before: Vec<u32> = (0..MANY).filter(|n| old(*n)).collect();
-        let same = before.iter().zip(&got).take_while(|(a, b)| a == b).count();
-        let least = same.checked_sub(1).map_or(0, |last| got[last] + 1);
-        let most = before.get(same).copied().unwrap_or(MANY);
-        let is_from = |turn: u32| (turn..MANY).filter(|n| new(*n)).eq(got[same..].iter().copied());
-        assert!((least..=most).any(is_from), "{which}: a block went through both, or neither");
+        let divisors = |new: u32| {
+            let at = ["first", "second", "third"].iter().position(|label| *label == which).unwrap();
+            let mut all = [2, 3, 5];
+            all[at] = new;
+            all
+        };
+        assert_eq!(graph.through(0..500), without(0..500, &[2, 3, 5]));
+        // From the next block on, and in each that follows, the new one and none of the old one.
+        for (new, from) in [(7, 500), (11, 1500)] {
+            graph.replace(which, &format!("n % {new}u != 0u"));
+            for from in [from, from + 500] {
+                assert_eq!(graph.through(from..from + 500), without(from..from + 500, &divisors(new)), "{which}");
+            }
+        }
+        let report = graph.end();
+        assert_eq!(report.node(which).unwrap().counts.replaced, 2, "{which}");
+        assert_eq!(report.dropped(), 0);
     }
+}
+
+#[test]
+fn stages_of_a_loop_are_replaced_one_after_the_other() {
+    let graph = Driven::new("first: where \"n % 2u != 0u\" | second: where \"n % 3u != 0u\"");
+    assert_eq!(graph.through(0..100), without(0..100, &[2, 3]));
+    graph.replace("second", "n % 7u != 0u");
+    assert_eq!(graph.through(100..200), without(100..200, &[2, 7]));
+    graph.replace("first", "n % 11u != 0u");
+    assert_eq!(graph.through(200..300), without(200..300, &[11, 7]));
+    // As it was written: still two stages.
+    graph.replace("first", "n % 2u != 0u");
+    graph.replace("second", "n % 3u != 0u");
+    assert_eq!(graph.through(300..400), without(300..400, &[2, 3]));
+    graph.end();
 }
