@@ -279,7 +279,7 @@ pub(crate) fn granted<A: Operation + ?Sized>(
         }
         Collected::Void => Ok(None),
         Collected::Nudged => {
-            let tried = aim.attempt(arms[at], me);
+            let (at, tried) = attempt_like(arms, at, me, aim);
             if aim == Mode::Look && !arms[at].is_tube() {
                 // It takes nothing: the next waiter must be told, and nobody else would tell it. (Tubes tell threads that only look besides.)
                 kinds::drain(arms[at].map(), arms[at].place().index);
@@ -296,6 +296,29 @@ pub(crate) fn granted<A: Operation + ?Sized>(
             }
         }
     }
+}
+
+/// Tries an arm, and if it has nothing the others that wait for the same object, where each may have something of its own: two subscriptions of one tube.
+/// The waiter was told of the object, not of the arm.
+fn attempt_like<A: Operation + ?Sized>(
+    arms: &[&A],
+    first: usize,
+    me: &Party,
+    aim: Mode,
+) -> (usize, Result<Taken, Refused>) {
+    let tried = aim.attempt(arms[first], me);
+    if !matches!(tried, Err(Refused::NoneFree)) {
+        return (first, tried);
+    }
+    let (map, index) = (arms[first].map(), arms[first].place().index);
+    let is_like = |arm: &A| arm.is_queued() && std::ptr::eq(arm.map(), map) && arm.place().index == index;
+    for (at, arm) in arms.iter().enumerate().filter(|(at, arm)| *at != first && is_like(arm)) {
+        match aim.attempt(*arm, me) {
+            Err(Refused::NoneFree) => {}
+            other => return (at, other),
+        }
+    }
+    (first, tried)
 }
 
 /// Picks one of the arms that wait for the same object, each as likely; or the first.

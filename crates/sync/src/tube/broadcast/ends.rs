@@ -11,7 +11,7 @@ use crate::handle::Handle;
 use crate::patience::{Until, patience};
 use crate::seat::{seat, watched};
 use crate::tube::block::{alone, deadline, is_late, rest};
-use crate::tube::named::{NotReceived, NotSent, Record};
+use crate::tube::named::{NotReceived, NotSent, Record, not_ours};
 use crate::tube::spin;
 use bytemuck::Pod;
 use chappe_arena::ArenaError;
@@ -19,6 +19,7 @@ use chappe_plat::process;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
 
 /// Why nothing was done.
 enum Fault {
@@ -252,6 +253,7 @@ impl<T: ?Sized> Drop for Subscription<T> {
         if self.heard.is_here() {
             // As where a publisher goes.
             let _: Result<(), ArenaError> = seat(self.cast.map, |_| ());
+            self.heard.watched.forget();
             self.cast.unsubscribe(self.who, self.owner);
         }
     }
@@ -306,6 +308,49 @@ impl<T: ?Sized> Subscription<T> {
         drop(own);
         self.heard.tests_again();
         Ok(())
+    }
+
+    /// A descriptor (an eventfd) that becomes readable when there is a message for this subscription, no publisher any more (gone or dead), or no
+    /// tube: for epoll and runtimes. It is made on the first call, and closed with the subscription. Only poll it: do not read it. It becomes
+    /// readable once, and [`rearm`](Self::rearm) makes it ready for the next time. A message that the filter does not want is not copied, wakes no thread and makes nothing
+    /// readable, once the publishers have taken the filter in; until then [`rearm`](Self::rearm) drops it.
+    ///
+    /// A thread of this process watches on behalf of the poller: see [`Receiver::descriptor`](crate::tube::named::Receiver::descriptor), with what it costs. A `recv` that
+    /// waits, or a choice, takes the watcher's place: an armed descriptor becomes readable then, and is not armed any more.
+    ///
+    /// # Errors
+    /// The system's, when it refuses a descriptor or a thread; the arena's, when it cannot take another member; `PermissionDenied` if the
+    /// subscription is the parent process's.
+    ///
+    /// ```no_run
+    /// use chappe_sync::tube::broadcast::{Broadcast, Subscribe};
+    /// use chappe_sync::tube::named::NotReceived;
+    /// let ticks = Broadcast::<u64>::open("ticks")?.subscribe(Subscribe::to_all())?;
+    /// let descriptor = ticks.descriptor()?; // register it
+    /// loop {
+    ///     match ticks.try_recv() {
+    ///         Ok(tick) => println!("{tick}"),
+    ///         Err(NotReceived::Empty) if ticks.rearm() => break, // nothing has come meanwhile: wait for the descriptor
+    ///         Err(NotReceived::Empty) => {}
+    ///         Err(e) => return Err(e.into()),
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        if !self.heard.is_here() {
+            return Err(not_ours(NotReceived::Inherited { tube: name_of(&self.cast) }));
+        }
+        let descriptor = self.heard.watched.descriptor(self.heard.outlet())?;
+        if self.heard.is_held() {
+            self.heard.watched.fire();
+        }
+        Ok(descriptor)
+    }
+
+    /// Makes the descriptor unreadable, and ready to become readable again. False: something has come, and the descriptor is readable: try again.
+    pub fn rearm(&self) -> bool {
+        self.heard.is_here() && self.heard.rearm()
     }
 
     /// Whether a publisher has died, or broken off, of which it was not told. It is now.
@@ -373,6 +418,7 @@ impl<T: ?Sized> Subscription<T> {
                 return got.map_err(Fault::Not);
             }
             watched(seat).map_err(Fault::System)?;
+            self.heard.watched.disarm();
             let (who, rest) = (alone(seat), rest(seat, true));
             loop {
                 match wait_for(&who, &[&self.heard.ear], WaitSpec::to_take(end, &rest)) {

@@ -10,12 +10,17 @@
 //! - H3: two looks that find the same mark, and nothing, had nothing in between: messages are claimed by a number that only grows, and all
 //!   publishers have gone only until another comes, which is counted.
 //!
+//! A descriptor of the subscription is armed for a thread that watches on behalf of a poller ([`Watched`]). A thread that waits for the subscription itself takes
+//! its place first: the descriptor becomes readable.
+//!
 //! A death: what is held lies in the subscriber's own memory, and goes with its subscription.
 //!
 //! Explored: `tests/crash_broadcast.rs` (H1, H2, deaths), `tests/crash_lull.rs` (H3).
 
 use super::cast::{Ear, Not};
 use crate::claim::{Collected, Mark, Operation, Refused, Taken};
+#[cfg(not(feature = "sim"))]
+use crate::tube::named::{Outlet, Watched};
 use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{Map, Place};
 #[cfg(not(feature = "sim"))]
@@ -35,6 +40,8 @@ pub(crate) struct Heard<T> {
     pub(crate) own: RefCell<T>,
     #[cfg(not(feature = "sim"))]
     incarnation: u64,
+    #[cfg(not(feature = "sim"))]
+    pub(super) watched: Watched,
     /// How long the message is that lies in `buffer`.
     held: Cell<Option<usize>>,
     buffer: RefCell<Vec<u8>>,
@@ -47,6 +54,8 @@ impl<T: Test> Heard<T> {
             own: RefCell::new(own),
             #[cfg(not(feature = "sim"))]
             incarnation: process::incarnation(),
+            #[cfg(not(feature = "sim"))]
+            watched: Watched::default(),
             held: Cell::new(None),
             buffer: RefCell::new(vec![0; size]),
         }
@@ -118,6 +127,22 @@ impl<T: Test> Heard<T> {
         }
     }
 
+    /// What its descriptor stands for.
+    #[cfg(not(feature = "sim"))]
+    pub(super) fn outlet(&self) -> Outlet {
+        Outlet::Ear(self.ear)
+    }
+
+    /// Arms the descriptor. False: there is something, or was at this moment. What does not pass is dropped here, and makes nothing readable.
+    #[cfg(not(feature = "sim"))]
+    pub(super) fn rearm(&self) -> bool {
+        if let Err(Not::Now) = self.hold() {
+            return self.watched.rearm(self.outlet());
+        }
+        self.watched.fire();
+        false
+    }
+
     /// Holds a message that passes, unless one is held.
     fn hold(&self) -> Result<(), Not> {
         if !self.is_held() {
@@ -135,7 +160,10 @@ impl<T: Test> Arm for Heard<T> {
     fn place(&self) -> Place {
         self.ear.place()
     }
-    fn before(&self) {}
+    fn before(&self) {
+        #[cfg(not(feature = "sim"))]
+        self.watched.disarm();
+    }
     fn enlisted(&self, me: &Party) {
         self.ear.enlisted(me);
     }

@@ -1,4 +1,4 @@
-//! Descriptors of the ends of named tubes: eventfds that a thread of this process makes readable.
+//! Descriptors of the ends of named tubes, and of subscriptions of broadcast tubes: eventfds that a thread of this process makes readable.
 //!
 //! A sender in another process can wake a thread of this one, but can write to no descriptor here. So a thread (the *watcher*) waits on
 //! behalf of the polling threads. There is one for each arena in which a descriptor was asked for, since a choice is made in one named
@@ -19,6 +19,9 @@
 //! - I4: an end that is ready is disarmed: if no thread arms it again, the watcher sleeps.
 //! - I5: the list belongs to one process. A forked child, which has no watcher, begins with an empty list, and leaves alone the
 //!   descriptors that it shares with its parent.
+//! - I6: a subscription has one word for the member that waits for it ([`Ear`]). While its end is armed that word is the watcher's, which writes it
+//!   under the lock; a thread that is about to wait for the subscription itself disarms the end before. So none of the two overwrites
+//!   the other's word. What is disarmed so becomes readable: a poller looks for itself, and arms it again.
 //!
 //! Where the watcher cannot wait (no place in an arena), it looks once a millisecond. If it panics, all ends of its arena become readable,
 //! and the next end that is armed starts another watcher.
@@ -36,6 +39,7 @@ use crate::home::Arena;
 use crate::patience::{Role, Until, set_role};
 use crate::seat::{seat, watched};
 use crate::tube;
+use crate::tube::broadcast::cast::Ear;
 use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::poll::Event;
@@ -53,10 +57,74 @@ const POLL: Duration = Duration::from_millis(1);
 /// How long the thread stays for the next end after the last one has gone.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// What a descriptor stands for.
+#[derive(Clone, Copy)]
+pub(crate) enum Outlet {
+    /// An end of a tube.
+    Pipe(Mapped, Side),
+    /// A subscription.
+    Ear(Ear),
+}
+
+impl Outlet {
+    fn map(&self) -> &'static Map {
+        match self {
+            Outlet::Pipe(pipe, _) => pipe.map,
+            Outlet::Ear(ear) => ear.map(),
+        }
+    }
+
+    fn place(&self) -> Place {
+        match self {
+            Outlet::Pipe(pipe, side) => pipe.waits(*side),
+            Outlet::Ear(ear) => ear.place(),
+        }
+    }
+
+    /// Whether an operation would not block.
+    fn is_ready(&self) -> Result<bool, Refused> {
+        match self {
+            Outlet::Pipe(pipe, side) => is_ready(pipe, *side),
+            Outlet::Ear(ear) if ear.cast.is_live() => Ok(ear.cast.is_ready(ear.who)),
+            Outlet::Ear(_) => Err(Refused::Dead(0)),
+        }
+    }
+
+    /// The look of a member whose bit is set.
+    fn enlisted(&self, me: &Party) {
+        match self {
+            Outlet::Pipe(pipe, side) => look(pipe, *side, me, || pipe.is_ready(*side)),
+            Outlet::Ear(ear) => ear.enlisted(me),
+        }
+    }
+
+    fn is_fenced_across(&self) -> bool {
+        match self {
+            Outlet::Pipe(pipe, side) => pipe.is_fenced(*side),
+            Outlet::Ear(ear) => ear.is_fenced_across(),
+        }
+    }
+
+    /// The look after that fence.
+    fn looks_again(&self) -> bool {
+        match self {
+            Outlet::Pipe(pipe, side) => pipe.is_ready(*side),
+            Outlet::Ear(ear) => ear.cast.is_ready(ear.who),
+        }
+    }
+
+    /// The watcher no longer waits for it.
+    fn left(&self, member: u32) {
+        match self {
+            Outlet::Pipe(..) => {}
+            Outlet::Ear(ear) => ear.left(member, None),
+        }
+    }
+}
+
 /// An end whose handle has a descriptor.
 struct Listed {
-    pipe: Mapped,
-    side: Side,
+    of: Outlet,
     event: Arc<Event>,
     is_armed: bool,
 }
@@ -64,7 +132,7 @@ struct Listed {
 impl Listed {
     /// Whether an operation would not block.
     fn is_ready(&self) -> bool {
-        is_ready(&self.pipe, self.side).unwrap_or(true)
+        self.of.is_ready().unwrap_or(true)
     }
 
     fn fire(&mut self) {
@@ -141,17 +209,17 @@ impl List {
         }
     }
 
-    fn enter(&mut self, pipe: Mapped, side: Side, event: Arc<Event>) -> io::Result<u64> {
-        self.start(pipe.map)?;
+    fn enter(&mut self, of: Outlet, event: Arc<Event>) -> io::Result<u64> {
+        self.start(of.map())?;
         self.next += 1;
-        self.ends.insert(self.next, Listed { pipe, side, event, is_armed: false });
+        self.ends.insert(self.next, Listed { of, event, is_armed: false });
         Ok(self.next)
     }
 
     /// Arms an end, unless there is something already. False: there is.
     fn arm(&mut self, id: u64) -> bool {
         let Some(end) = self.ends.get_mut(&id) else { return false };
-        let map = end.pipe.map;
+        let map = end.of.map();
         if end.is_ready() {
             end.fire();
             return false;
@@ -171,12 +239,19 @@ impl List {
 
     fn forget(&mut self, id: u64) {
         if let Some(end) = self.ends.remove(&id) {
-            self.ring(end.pipe.map);
+            self.ring(end.of.map());
+        }
+    }
+
+    /// Makes an end readable that is armed: I6.
+    fn disarm(&mut self, id: u64) {
+        if let Some(end) = self.ends.get_mut(&id).filter(|end| end.is_armed) {
+            end.fire();
         }
     }
 
     fn of(&mut self, map: &'static Map) -> impl Iterator<Item = (&u64, &mut Listed)> {
-        self.ends.iter_mut().filter(move |(_, end)| std::ptr::eq(end.pipe.map, map))
+        self.ends.iter_mut().filter(move |(_, end)| std::ptr::eq(end.of.map(), map))
     }
 
     fn fire_all(&mut self, map: &'static Map) {
@@ -194,7 +269,7 @@ impl List {
             if end.is_ready() {
                 end.fire();
             } else {
-                rest.push(Armed { id: *id, pipe: end.pipe, side: end.side });
+                rest.push(Armed { id: *id, of: end.of });
             }
         }
         (rest, any)
@@ -253,8 +328,7 @@ impl Drop for Last {
 /// An armed end as an arm of the thread's choice.
 struct Armed {
     id: u64,
-    pipe: Mapped,
-    side: Side,
+    of: Outlet,
 }
 
 impl Armed {
@@ -266,22 +340,24 @@ impl Armed {
 
 impl Arm for Armed {
     fn map(&self) -> &'static Map {
-        self.pipe.map
+        self.of.map()
     }
     fn place(&self) -> Place {
-        self.pipe.waits(self.side)
+        self.of.place()
     }
     fn before(&self) {}
     fn enlisted(&self, me: &Party) {
-        self.while_armed(|| look(&self.pipe, self.side, me, || self.pipe.is_ready(self.side)));
+        self.while_armed(|| self.of.enlisted(me));
     }
     fn is_fenced_across(&self) -> bool {
-        self.pipe.is_fenced(self.side)
+        self.of.is_fenced_across()
     }
     fn look(&self, _me: &Party) -> bool {
-        self.while_armed(|| self.pipe.is_ready(self.side))
+        self.while_armed(|| self.of.looks_again())
     }
-    fn left(&self, _member: u32, _grant: Option<Grant>) {}
+    fn left(&self, member: u32, _grant: Option<Grant>) {
+        self.while_armed(|| self.of.left(member));
+    }
 }
 
 impl Operation for Armed {
@@ -292,7 +368,7 @@ impl Operation for Armed {
         Collected::Nudged
     }
     fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
-        self.while_armed(|| Some(is_ready(&self.pipe, self.side))).unwrap_or(Ok(false))
+        self.while_armed(|| Some(self.of.is_ready())).unwrap_or(Ok(false))
     }
     fn is_tube(&self) -> bool {
         true
@@ -301,7 +377,7 @@ impl Operation for Armed {
 
 /// A handle's descriptor: none, until it is asked for.
 #[derive(Default)]
-pub(super) struct Watched(OnceCell<Box<Asked>>);
+pub(crate) struct Watched(OnceCell<Box<Asked>>);
 
 struct Asked {
     incarnation: u64,
@@ -328,31 +404,52 @@ impl Watched {
     }
 
     /// The descriptor of a handle of this process, armed when it is made.
-    fn descriptor(&self, pipe: Mapped, side: Side) -> io::Result<BorrowedFd<'_>> {
+    pub(crate) fn descriptor(&self, of: Outlet) -> io::Result<BorrowedFd<'_>> {
         let empty = match self.ours() {
             Ok(asked) => return Ok(asked.event.as_fd()),
             Err(empty) => empty,
         };
         let event = Arc::new(Event::new()?);
-        let id = with(|list| list.enter(pipe, side, Arc::clone(&event)))?;
+        let id = with(|list| list.enter(of, Arc::clone(&event)))?;
         let (incarnation, next) = (process::incarnation(), Watched::default());
         let asked = empty.get_or_init(|| Box::new(Asked { incarnation, id, event, next }));
         with(|list| list.arm(asked.id));
         Ok(asked.event.as_fd())
     }
 
-    fn rearm(&self, at: &Attachment, side: Side) -> bool {
-        if at.here().is_err() {
-            return false;
-        }
+    /// Arms this process's descriptor. False: there is something, and it is readable.
+    pub(crate) fn rearm(&self, of: Outlet) -> bool {
         match self.ours() {
             Ok(asked) => with(|list| list.arm(asked.id)),
-            Err(_) => !is_ready(&at.pipe, side).unwrap_or(true),
+            Err(_) => !of.is_ready().unwrap_or(true),
         }
+    }
+
+    /// Makes this process's descriptor readable, if there is one.
+    pub(crate) fn fire(&self) {
+        if let Ok(asked) = self.ours() {
+            with(|list| list.ends.get_mut(&asked.id).map(Listed::fire));
+        }
+    }
+
+    /// The same if it is armed: its poller looks for itself (I6).
+    pub(crate) fn disarm(&self) {
+        if let Ok(asked) = self.ours() {
+            with(|list| list.disarm(asked.id));
+        }
+    }
+
+    /// The handle leaves the tube: I2.
+    pub(crate) fn forget(&mut self) {
+        self.0.take();
+    }
+
+    fn rearm_end(&self, at: &Attachment, side: Side) -> bool {
+        at.here().is_ok() && self.rearm(Outlet::Pipe(at.pipe, side))
     }
 }
 
-fn not_ours(why: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+pub(crate) fn not_ours(why: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
@@ -365,13 +462,13 @@ impl<T: ?Sized> Sender<T> {
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         let tube = || name_of(&self.out.at.pipe);
         self.out.at.here().map_err(|_| not_ours(NotSent::Inherited { tube: tube(), message: () }))?;
-        self.watched.descriptor(self.out.at.pipe, Side::Senders)
+        self.watched.descriptor(Outlet::Pipe(self.out.at.pipe, Side::Senders))
     }
 
     /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_send` would not return `Full`
     /// now, and the descriptor is readable.
     pub fn rearm(&self) -> bool {
-        self.watched.rearm(&self.out.at, Side::Senders)
+        self.watched.rearm_end(&self.out.at, Side::Senders)
     }
 }
 
@@ -410,12 +507,12 @@ impl<T: ?Sized> Receiver<T> {
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         let tube = || name_of(&self.into.at.pipe);
         self.into.at.here().map_err(|_| not_ours(NotReceived::Inherited { tube: tube() }))?;
-        self.watched.descriptor(self.into.at.pipe, Side::Receivers)
+        self.watched.descriptor(Outlet::Pipe(self.into.at.pipe, Side::Receivers))
     }
 
     /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_recv` would not return
     /// `Empty` now, and the descriptor is readable.
     pub fn rearm(&self) -> bool {
-        self.watched.rearm(&self.into.at, Side::Receivers)
+        self.watched.rearm_end(&self.into.at, Side::Receivers)
     }
 }
