@@ -12,6 +12,7 @@ use chappe::synth::Value;
 use chappe::tube::broadcast::Subscription;
 use chappe::{ReceivingEnd as _, SelectedOperation};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
 
 /// A handle of a subscription.
 pub struct chappe_subscription(());
@@ -282,4 +283,27 @@ pub extern "C" fn chappe_subscription_is_empty(subscription: *const chappe_subsc
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_subscription_size(subscription: *const chappe_subscription) -> isize {
     answer(|| Ok(handle::get::<Hearing>(subscription)?.size as isize))
+}
+
+/// A descriptor (an eventfd) that becomes readable when there is a message that the subscription wants, no publisher any more (gone or
+/// dead), or no tube: for poll(2) and epoll(7). This handle's own, made when it is first asked for, and closed with the handle. Only poll
+/// it: do not read it. It becomes readable once, and is made ready for the next time by `chappe_subscription_rearm`. A message that the
+/// filter does not want makes nothing readable.
+///
+/// The first one in an arena starts a thread of this process, which takes a place among the arena's members. A receive that waits, and a
+/// choice, take that thread's place: the descriptor becomes readable then, and is made ready again as ever.
+///
+/// Errors: the system's, when it refuses a descriptor or a thread; -EPERM if the subscription is the parent process's; -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_subscription_descriptor(subscription: *mut chappe_subscription) -> c_int {
+    answer(|| Ok(handle::get::<Hearing>(subscription)?.end.descriptor()?.as_raw_fd()))
+}
+
+/// Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: something has come, and it is readable. Waits for no
+/// other process.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_subscription_rearm(subscription: *mut chappe_subscription) -> c_int {
+    answer(|| Ok(handle::get::<Hearing>(subscription)?.end.rearm().into()))
 }

@@ -15,6 +15,7 @@ use chappe::tube::named::TubeError;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
 /// A bounded tube that gives each message to every subscription that wants it, of any process.
@@ -310,6 +311,16 @@ impl Subscription {
         let params = params_of(params)?;
         let all: Vec<(&str, Value)> = params.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         self.with(|end| end.set(&all))?.map_err(|e| failure(py, e))
+    }
+
+    /// A descriptor that becomes readable when there is something to receive.
+    fn _descriptor(&self) -> PyResult<RawFd> {
+        Ok(self.with(|ear| ear.descriptor().map(|descriptor| descriptor.as_raw_fd()))??)
+    }
+
+    /// Makes the descriptor unreadable again. False: there is something to do.
+    fn _rearm(&self) -> PyResult<bool> {
+        self.with(Ear::rearm)
     }
 
     /// Ends it: nobody waits for it any more.

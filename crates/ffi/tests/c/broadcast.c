@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <chappe/schema.h>
+#include <poll.h>
 
 struct trade {
     double price;
@@ -327,6 +328,48 @@ static void arms(void)
     OK(chappe_semaphore_remove("stop", 0));
 }
 
+/* poll(2) waits for what a filter wants. */
+static void descriptors(void)
+{
+    chappe_publisher *publisher;
+    chappe_subscription *dear;
+    struct trade one;
+    OK(chappe_broadcast_publisher(trades, &publisher));
+    chappe_subscribe_options options = {.filter = "price > 100.0"};
+    OK(chappe_broadcast_subscribe(trades, &options, &dear));
+    int fd = chappe_subscription_descriptor(dear);
+    CHECK(fd >= 0 && chappe_subscription_descriptor(dear) == fd);
+    struct pollfd its = {fd, POLLIN, 0};
+    sends(publisher, 1, 1);
+    IS(chappe_subscription_rearm(dear), 1);
+    IS(poll(&its, 1, 0), 0);
+    for (int n = 0; n < 10; n++) {
+        sends(publisher, 1, 1);
+        sends(publisher, 101, n);
+        IS(poll(&its, 1, 30000), 1);
+        IS(chappe_subscription_rearm(dear), 0);
+        gets(dear, n);
+        FAILS(chappe_subscription_try_recv(dear, &one, sizeof one), EAGAIN);
+        IS(chappe_subscription_rearm(dear), 1);
+        IS(poll(&its, 1, 0), 0);
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        FAILS(chappe_subscription_descriptor(dear), EPERM);
+        IS(chappe_subscription_rearm(dear), 0);
+        _exit(0);
+    }
+    int status;
+    IS(waitpid(pid, &status, 0), pid);
+    IS(status, 0);
+    OK(chappe_publisher_close(publisher));
+    IS(poll(&its, 1, 30000), 1);
+    FAILS(chappe_subscription_try_recv(dear, &one, sizeof one), EPIPE);
+    OK(chappe_subscription_close(dear));
+    FAILS(chappe_subscription_descriptor(dear), EBADF);
+    FAILS(chappe_subscription_rearm(dear), EBADF);
+}
+
 static void publishes_and_waits(void)
 {
     chappe_broadcast *tube;
@@ -461,6 +504,7 @@ int main(void)
     filters();
     too_slow();
     arms();
+    descriptors();
     deaths();
     among_threads();
     removed();

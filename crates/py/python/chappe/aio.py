@@ -10,7 +10,7 @@
 >>> asyncio.run(main())
 ('job', 'cuda:0')
 
-Tubes are waited for by their descriptors, without a thread of Python's. All else, subscriptions too, is waited for by a worker thread of the loop, in turns of
+Tubes and subscriptions are waited for by their descriptors, without a thread of Python's. All else is waited for by a worker thread of the loop, in turns of
 a quarter of a second, so that a cancelled wait ends; a cancelled wait at a `Barrier` breaks it.
 """
 
@@ -216,6 +216,20 @@ async def _readable(descriptor, left):
             loop.remove_reader(descriptor)
 
 
+def _closes(descriptor):
+    """Wakes tasks that wait for a descriptor which is about to be closed: each tries, and is told why it cannot."""
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    for loop, waited in list(_WAITING):
+        if waited == descriptor and not loop.is_closed():
+            if loop is running:
+                _wake(loop, descriptor)
+            else:
+                loop.call_soon_threadsafe(_wake, loop, descriptor)
+
+
 def _done(woken):
     if not woken.done():
         woken.set_result(None)
@@ -228,16 +242,11 @@ def _wake(loop, descriptor):
 
 
 async def recv(tube, timeout=None, *, where=None, **params):
-    """As `tube.recv`; or as that of a `Subscription` (which has its filter already).
-
-    A message of a subscription that comes in the moment in which the task is cancelled is answered, and the task is cancelled where it
-    awaits next.
-    """
+    """As `tube.recv`; or as that of a `Subscription` (which has its filter already)."""
     if isinstance(tube, Subscription):
         if where is not None or params:
             raise TypeError("a subscription has its filter from `subscribe`, and parameters by `set`")
-        message = tube.try_recv()
-        return await _in_turns(_or_none(tube.recv), None, timeout) if message is None else message
+        return await _ready(tube, False, tube.try_recv, timeout)
     return await _ready(tube, False, lambda: tube.try_recv(where=where, **params), timeout)
 
 

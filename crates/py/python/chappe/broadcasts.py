@@ -1,5 +1,7 @@
 """Broadcast tubes: each subscriber gets each message that it wants."""
 
+import sys
+
 from . import _chappe
 from .tubes import _Closing, _open, _Receiving, _see_to_children
 
@@ -97,7 +99,12 @@ class Subscription(_Receiving):
     """
 
     def __init__(self, tube, ear):
-        self._tube, self._ear = tube, ear
+        self._tube, self._ear, self._asked = tube, ear, None
+
+    @property
+    def name(self):
+        """The name of its tube."""
+        return self._tube.name
 
     def recv(self, timeout=None):
         """The next message that it wants: bytes, or a record if the tube has a dtype.
@@ -121,8 +128,18 @@ class Subscription(_Receiving):
         return self._ear.lost
 
     def close(self):
-        """Ends it: nobody waits for it any more."""
+        """Ends it: nobody waits for it any more. A task that awaits a message of it gets ValueError."""
+        aio = sys.modules.get("chappe.aio")
+        if aio is not None and self._asked is not None:
+            aio._closes(self._asked)
         self._ear.close()
+
+    def _descriptor(self, _sends):
+        self._asked = self._ear._descriptor()
+        return self._asked
+
+    def _rearm(self, _sends):
+        return self._ear._rearm()
 
     def _arm(self, how):
         # What a choice takes as its arm.

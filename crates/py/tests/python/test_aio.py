@@ -1,6 +1,7 @@
 """The forms for asyncio: each waits without blocking the loop, and a cancelled one has taken nothing."""
 
 import asyncio
+import threading
 import unittest
 
 import chappe
@@ -88,6 +89,44 @@ class Awaited(Case):
             return [int.from_bytes(data, "little") for data in got]
 
         self.assertEqual(self.run_(main()), [2, 3, 0, 5, 1, 2, 3, 5])
+
+    def test_subscriptions_are_awaited_without_a_thread(self):
+        async def main():
+            tube = chappe.Broadcast(schema="n: i32")
+            tube.attach()
+            all_of_them = [tube.subscribe("n % 8 == $which", which=which) for which in range(8)]
+            loop = asyncio.get_running_loop()
+
+            def refuse(*_):
+                raise AssertionError("a worker thread was asked for")
+
+            loop.run_in_executor = refuse
+            waits = [asyncio.create_task(aio.recv(one)) for one in all_of_them]
+            await asyncio.sleep(0.01)
+            for n in range(16, 24):
+                tube.send(n.to_bytes(4, "little"))
+            got = [int.from_bytes(await wait, "little") for wait in waits]
+            with self.assertRaises(TimeoutError):
+                await aio.recv(all_of_them[0], timeout=0.01)
+            # What is closed meanwhile says so, whoever closes it.
+            cut = [asyncio.create_task(aio.recv(one)) for one in all_of_them[:2]]
+            await asyncio.sleep(0.01)
+            all_of_them[0].close()
+            thread = threading.Thread(target=all_of_them[1].close)
+            thread.start()
+            for wait in cut:
+                with self.assertRaisesRegex(ValueError, "closed"):
+                    await asyncio.wait_for(wait, 60)
+            thread.join()
+            # When all publishers have gone, that is told to who waits.
+            last = asyncio.create_task(aio.recv(all_of_them[2]))
+            await asyncio.sleep(0.01)
+            tube.close()
+            with self.assertRaises(chappe.Disconnected):
+                await asyncio.wait_for(last, 60)
+            return got
+
+        self.assertEqual(self.run_(main()), list(range(16, 24)))
 
     def test_what_a_receiver_wants_is_awaited(self):
         async def main():

@@ -239,6 +239,8 @@ impl List {
 
     fn forget(&mut self, id: u64) {
         if let Some(end) = self.ends.remove(&id) {
+            // For pollers that wait at a copy of the descriptor: the handle has something to tell.
+            end.event.signal();
             self.ring(end.of.map());
         }
     }
