@@ -1,9 +1,13 @@
 //! A broadcast tube whose subscriber wants one message in a hundred, beside one that is sent everything.
+//!
+//! Where messages come at their own pace the receiver sleeps in between. What it costs then is how often it is woken, which is counted, and what the kernel takes for that: a thread that
+//! is woken through a futex as often, and does nothing else, is in the table.
 
 use super::trades::trade;
 use crate::process::pin;
-use crate::table::{Aim, Table, times};
+use crate::table::{Aim, Table, Unit, times};
 use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Subscribe};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// What passes 1 %: `qty` takes each of 100 values as often.
@@ -18,21 +22,92 @@ fn used() -> f64 {
     t.tv_sec as f64 * 1e9 + t.tv_nsec as f64
 }
 
-/// What one run took for each message: the sender's time, the receiver's processor.
+/// How often the calling thread has slept.
+fn slept() -> f64 {
+    // SAFETY: zeros are a `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: usage is a valid place.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nvcsw as f64
+}
+
+/// What one run took for each message: the sender's time, the receiver's processor; and how often the receiver slept for a hundred messages.
 struct Run {
     sender: f64,
     receiver: f64,
+    sleeps: f64,
 }
 
-/// Sends all messages; with a pause behind each hundredth, if any.
-fn run(filter: Option<&str>, messages: u32, pause: Option<Duration>) -> Run {
+/// How messages come: so many, then a rest.
+#[derive(Clone, Copy)]
+struct Pace {
+    burst: u32,
+    rest: Duration,
+}
+
+impl Pace {
+    fn rests_behind(self, n: u32) -> bool {
+        n % self.burst == self.burst - 1
+    }
+}
+
+/// A thread that is woken through a futex as often as a receiver of what passes must be, at that pace: what is behind all receivers that sleep.
+fn woken(messages: u32, pace: Pace) -> Run {
+    let word = AtomicU32::new(0);
+    let futex = |what: i32, value: u32| {
+        let none = std::ptr::null::<libc::timespec>();
+        // SAFETY: the word outlives the call; the kernel reads it, and no time.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), what | libc::FUTEX_PRIVATE_FLAG, value, none) };
+    };
+    let wakes =
+        (0..messages / pace.burst).filter(|b| (b * pace.burst..(b + 1) * pace.burst).any(passes)).count() as u32;
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            pin(1);
+            let (before, sleeps) = (used(), slept());
+            // Acquire: nothing is read by it; it is what a receiver would do.
+            let now = || word.load(Ordering::Acquire);
+            while now() < wakes {
+                // Between the two it may have grown: then the kernel lets nobody sleep for the number before.
+                futex(libc::FUTEX_WAIT, now().min(wakes - 1));
+            }
+            let each = |n: f64| n / f64::from(messages);
+            Run { sender: 0.0, receiver: each(used() - before), sleeps: each(slept() - sleeps) * 100.0 }
+        });
+        scope.spawn(|| {
+            pin(0);
+            for n in 0..messages {
+                if pace.rests_behind(n) {
+                    if (n + 1 - pace.burst..=n).any(passes) {
+                        // Release: as the load above.
+                        word.fetch_add(1, Ordering::Release);
+                        futex(libc::FUTEX_WAKE, 1);
+                    }
+                    std::thread::sleep(pace.rest);
+                }
+            }
+            // Release: as above. Whatever was not sent in whole bursts.
+            word.store(wakes, Ordering::Release);
+            futex(libc::FUTEX_WAKE, 1);
+        });
+        receiver.join().expect("the thread that is woken")
+    })
+}
+
+/// Whether a message passes [`FILTER`].
+fn passes(n: u32) -> bool {
+    trade(n).qty == 7
+}
+
+/// Sends all messages; at a pace, if any.
+fn run(filter: Option<&str>, messages: u32, pace: Option<Pace>) -> Run {
     let schema = Some(super::trades::schema().to_string());
     let options = BroadcastOptions { slots: 1024, size: 64, schema, ..BroadcastOptions::default() };
     let tube = Broadcast::<[u8]>::private(&options).expect("a tube");
     let publisher = tube.publisher().expect("a publisher");
     let how = filter.map_or_else(Subscribe::to_all, |f| Subscribe::to_all().filter(f));
     let subscription = tube.subscribe(how).expect("a subscription");
-    let wanted = (0..messages).filter(|n| filter.is_none() || trade(*n).qty == 7).count();
+    let wanted = (0..messages).filter(|n| filter.is_none() || passes(*n)).count();
     // The last message of the start says that what is measured comes now.
     let mut start = trade(0);
     (start.qty, start.rest[0]) = (7, 1);
@@ -44,14 +119,15 @@ fn run(filter: Option<&str>, messages: u32, pause: Option<Duration>) -> Run {
             while buffer[40] == 0 {
                 subscription.recv_into(&mut buffer).expect("a message");
             }
-            let before = used();
+            let (before, sleeps) = (used(), slept());
             let mut received = 0;
             while subscription.recv_into(&mut buffer).is_ok() {
                 received += 1;
             }
             assert_eq!(received, wanted, "the messages that pass");
             assert_eq!(chappe::synth::engine::compiled_here(), 0, "a receiver does not compile");
-            (used() - before) / f64::from(messages)
+            let each = |n: f64| n / f64::from(messages);
+            (each(used() - before), each(slept() - sleeps) * 100.0)
         });
         let sender = scope.spawn(move || {
             pin(0);
@@ -64,39 +140,54 @@ fn run(filter: Option<&str>, messages: u32, pause: Option<Duration>) -> Run {
             }
             publisher.send(bytemuck::bytes_of(&start)).expect("sent");
             let begin = Instant::now();
-            for (n, message) in all.iter().enumerate() {
+            for (n, message) in (0..).zip(&all) {
                 publisher.send(bytemuck::bytes_of(message)).expect("sent");
-                if let Some(pause) = pause.filter(|_| n % 100 == 99) {
-                    std::thread::sleep(pause);
+                if let Some(pace) = pace.filter(|pace| pace.rests_behind(n)) {
+                    std::thread::sleep(pace.rest);
                 }
             }
             let ns = begin.elapsed().as_nanos() as f64 / f64::from(messages);
             assert_eq!(chappe::synth::engine::compiled_here(), 0, "a sender does not compile");
             ns
         });
-        Run { sender: sender.join().expect("the sender"), receiver: receiver.join().expect("the receiver") }
+        let ((receiver, sleeps), sender) = (receiver.join().expect("the receiver"), sender.join().expect("the sender"));
+        Run { sender, receiver, sleeps }
     })
 }
 
-fn compared(title: &str, rounds: u32, messages: u32, pause: Option<Duration>) -> (Table, Table) {
-    let mut samples = [const { Vec::new() }; 4];
+const ALL: &str = "everything is sent";
+const SOME: &str = "1 % passes";
+const WOKEN: &str = "a thread woken as often by a futex";
+
+fn compared(title: &str, rounds: u32, messages: u32, pace: Option<Pace>) -> (Table, Table) {
+    let mut runs = [const { Vec::new() }; 3];
     for round in 0..=rounds {
-        for turn in 0..2 {
-            let filtered = (round + turn) % 2;
-            let run = run((filtered == 1).then_some(FILTER), messages, pause);
+        for turn in 0..3 {
+            let which = (round + turn) % 3;
+            let run = match (which, pace) {
+                (0, _) => run(None, messages, pace),
+                (1, _) => run(Some(FILTER), messages, pace),
+                (_, Some(pace)) => woken(messages, pace),
+                _ => continue,
+            };
             // The first round warms up.
             if round > 0 {
-                samples[filtered as usize].push(run.sender);
-                samples[2 + filtered as usize].push(run.receiver);
+                runs[which as usize].push(run);
             }
         }
     }
-    let [all, some, all_used, some_used] = samples;
-    let names = || ("everything is sent".to_owned(), "1 % passes".to_owned());
-    let table = |what: &str, a, b| Table::of(format!("{title}: {what}"), vec![(names().0, a), (names().1, b)]);
-    let tables = (table("a message, the sender", all, some), table("the receiver's processor", all_used, some_used));
-    println!("{}{}", tables.0.report(), tables.1.report());
-    tables
+    let rows = |names: &[&str], of: fn(&Run) -> f64| {
+        names.iter().zip(&runs).map(|(name, runs)| ((*name).to_owned(), runs.iter().map(of).collect())).collect()
+    };
+    let names = if pace.is_some() { &[ALL, SOME, WOKEN][..] } else { &[ALL, SOME] };
+    let sent = Table::of(format!("{title}: a message, the sender"), rows(&[ALL, SOME], |run| run.sender));
+    let taken = Table::of(format!("{title}: the receiver's processor"), rows(names, |run| run.receiver));
+    println!("{}{}", sent.report(), taken.report());
+    if pace.is_some() {
+        let title = format!("{title}: how often the receiver sleeps, for 100 messages");
+        println!("{}", Table::counted(title, Unit::Count, rows(names, |run| run.sleeps)).report());
+    }
+    (sent, taken)
 }
 
 /// The tables, and what was wanted.
@@ -106,21 +197,19 @@ fn compared(title: &str, rounds: u32, messages: u32, pause: Option<Duration>) ->
 pub fn measure(rounds: u32) -> Vec<Aim> {
     let rounds = (rounds / 3).max(3);
     let (sent, taken) = compared("as fast as it goes", rounds, MESSAGES, None);
-    let (_, paced) = compared("100 at a time, then 100 us", rounds, MESSAGES / 10, Some(Duration::from_micros(100)));
+    let pace = |burst| Some(Pace { burst, rest: Duration::from_micros(100) });
+    let (_, bursts) = compared("100 at a time, then 100 us", rounds, MESSAGES / 10, pace(100));
+    let (_, single) = compared("one at a time, then 100 us", rounds, MESSAGES / 50, pace(1));
     vec![
         Aim::at_most(
             "a filter that passes 1 %: receiver's processor, as fast as it goes",
             0.1,
-            taken.ratio("1 % passes"),
+            taken.ratio(SOME),
             times,
         ),
-        Aim::at_most("a filter that passes 1 %: receiver's processor, paced", 0.1, paced.ratio("1 % passes"), times),
+        Aim::at_most("a filter that passes 1 %: receiver's processor, 100 at a time", 0.1, bursts.ratio(SOME), times),
+        Aim::at_most("a filter that passes 1 %: receiver's processor, one at a time", 0.1, single.ratio(SOME), times),
         // A rate of at least 0.95 is a time of at most 1 / 0.95.
-        Aim::at_most(
-            "a filter that passes 1 %: sender's time for a message",
-            1.0 / 0.95,
-            sent.ratio("1 % passes"),
-            times,
-        ),
+        Aim::at_most("a filter that passes 1 %: sender's time for a message", 1.0 / 0.95, sent.ratio(SOME), times),
     ]
 }
