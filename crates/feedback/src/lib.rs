@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`filter`] | low-pass, integrator, derivative (figures 6.4 to 6.6), sums and chains of them |
 //! | [`locked`] | [`Fll`](locked::Fll) and [`Ill`](locked::Ill): a rate that follows a reference N times as fast (6.2) |
+//! | [`Locked`] | ticks that keep the time of a reference which tells how far it is: a device, the system's clock (6.4.1) |
 //! | [`Dll`] | when a device's periods begin, without the jitter of the thread that reports them (Adriaensen) |
 //! | [`Ticks`](locked::Ticks) | intervals of whole ticks that keep time in the long run (6.4.1) |
 //! | [`Share`] | how much of a processor a stage of a pipeline needs: what steers `chappe pipe` (6.3.1) |
@@ -28,6 +29,7 @@
 //! assert!(written > 0.15 && written < 0.15 * 1.3);
 //! ```
 
+mod clock;
 mod dll;
 mod estimate;
 pub mod filter;
@@ -37,6 +39,7 @@ mod room;
 mod share;
 pub mod stability;
 
+pub use clock::Locked;
 pub use dll::Dll;
 pub use estimate::Estimate;
 pub use room::Room;

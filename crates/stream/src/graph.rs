@@ -149,6 +149,7 @@ impl Graph {
 
     /// Works out the types.
     fn check(&mut self, lazy: bool) -> Result<(), Complaint> {
+        let (mut offers, mut follows) = (HashMap::new(), Vec::new());
         for at in self.order.clone() {
             let mut takes = Vec::new();
             for from in &self.nodes[at].inputs {
@@ -171,6 +172,12 @@ impl Graph {
             };
             let plan = plan
                 .map_err(|Wrong { span, what }| Complaint::new(&self.text, span.unwrap_or(node.written.span), what))?;
+            follows.extend(plan.follows.map(|(name, span)| (name, span, at)));
+            if let Some(name) = plan.offers
+                && let Some(other) = offers.insert(name.clone(), at)
+            {
+                return Err(self.complain(at.max(other), format!("there are two references `{name}`")));
+            }
             let node = &mut self.nodes[at];
             if let (Some(process), Anew::Here) = (&node.process, plan.anew) {
                 let what = format!(
@@ -181,6 +188,14 @@ impl Graph {
             }
             (node.takes, node.gives, node.role, node.anew) = (takes, plan.gives, plan.role, plan.anew);
             (node.ends, node.make, node.query) = ((plan.input, plan.output), Some(plan.make), plan.query);
+        }
+        for (name, span, at) in follows {
+            let what = match offers.get(&name).map(|of| &self.nodes[*of].process) {
+                Some(process) if *process == self.nodes[at].process => continue,
+                Some(_) => format!("`reference {name}` is in another process: both need the same `@` name, or none"),
+                None => format!("there is no `reference {name}` in this graph: put it where the frames go by"),
+            };
+            return Err(Complaint::new(&self.text, span, what));
         }
         Ok(())
     }
@@ -209,6 +224,10 @@ impl Graph {
                 node.label,
                 shown(&node.gives)
             );
+            return Err(Complaint::new(text, written.span, what));
+        }
+        if plan.offers.is_some() {
+            let what = "clocks are locked to a `reference` when the graph begins: it takes no other's place";
             return Err(Complaint::new(text, written.span, what));
         }
         if plan.role != Role::Plain || (plan.input, plan.output) != node.ends {

@@ -111,6 +111,10 @@ pub struct Plan {
     pub anew: Anew,
     /// What it asks of each record, if that is all that it does: such stages become one loop where they call each other.
     pub query: Option<Bound>,
+    /// Under which name its time is told to clocks of its graph.
+    pub offers: Option<String>,
+    /// The name of the stage whose time it keeps, and where it stands in the text.
+    pub follows: Option<(String, Span)>,
     /// Makes its body.
     pub make: Make,
 }
@@ -132,6 +136,8 @@ impl Plan {
             role: Role::Plain,
             anew: Anew::Replay,
             query: None,
+            offers: None,
+            follows: None,
             make: Box::new(make),
         }
     }
@@ -146,6 +152,8 @@ impl Plan {
             role: Role::Plain,
             anew: Anew::Fresh,
             query: None,
+            offers: None,
+            follows: None,
             make: Box::new(make),
         }
     }
@@ -159,14 +167,15 @@ impl Plan {
             role: Role::Plain,
             anew: Anew::Never,
             query: None,
+            offers: None,
+            follows: None,
             make: Box::new(make),
         }
     }
 
     /// Something of the linker's own.
     pub fn link(gives: Type, input: End, output: End, role: Role) -> Plan {
-        let make = Box::new(|| Ok(Body::Link));
-        Plan { gives: Some(gives), input, output, role, anew: Anew::Fresh, query: None, make }
+        Plan { input, output, role, ..Plan::filter(gives, || Ok(Body::Link)) }
     }
 
     /// With other ends.

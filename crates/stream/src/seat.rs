@@ -357,3 +357,9 @@ impl Source for SourceSlot {
         Ok(got)
     }
 }
+
+impl Drop for SourceSlot {
+    fn drop(&mut self) {
+        *self.seat.says.lock().unwrap_or_else(PoisonError::into_inner) = self.source.says();
+    }
+}

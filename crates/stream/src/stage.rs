@@ -103,6 +103,11 @@ pub trait Source: Send {
     fn dropped(&mut self) -> u64 {
         0
     }
+
+    /// What there is to say at the end, in a line.
+    fn says(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Something that gets blocks from several inputs and makes one of them.

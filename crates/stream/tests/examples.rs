@@ -6,7 +6,7 @@ use chappe_stream::run;
 fn example(name: &str, dir: &std::path::Path) -> String {
     let text =
         std::fs::read_to_string(format!("{}/../../examples/graphs/{name}.graph", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    ["in.wav", "out.wav", "spectrum.png", "trades.bin", "x.csv"].iter().fold(text, |text, file| {
+    ["in.wav", "out.wav", "spectrum.png", "trades.bin", "x.csv", "ticks.csv"].iter().fold(text, |text, file| {
         text.replace(&format!("\"{file}\""), &format!("{:?}", dir.join(file).display().to_string()))
     })
 }
@@ -33,5 +33,11 @@ fn the_examples_run_and_do_what_they_say() {
     std::fs::write(at("trades.bin"), trades.collect::<Vec<u8>>()).unwrap();
     let report = run(&example("trades", dir.path())).unwrap();
     assert_eq!(report.node("count").unwrap().says.as_deref(), Some("199 frames"));
+    // 0.2 s of the device, however long they took here; at its end the clock may be ahead by two of the device's blocks.
+    run(&example("clock", dir.path())).unwrap();
+    let ticks = std::fs::read_to_string(at("ticks.csv")).unwrap();
+    let numbers: Vec<_> = ticks.lines().skip(1).filter_map(|l| l.split(',').next()?.parse::<u64>().ok()).collect();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>(), "{ticks}");
+    assert!((20..=25).contains(&numbers.len()), "{ticks}");
     assert_eq!(std::fs::read_to_string(at("x.csv")).unwrap().lines().nth(1), Some("102,102,X"));
 }

@@ -82,6 +82,16 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
     assert!(
         wrong("stdin @dsp | null").contains("`stdin` belongs to the process that runs the graph, and not to `@dsp`")
     );
+    assert!(
+        wrong("clock 100 lock=card | null")
+            .contains("there is no `reference card` in this graph: put it where the frames go by (line 1, column 11)")
+    );
+    let apart = wrong("clock 100 lock=card @ticks | null\nsine 1 | reference card | null");
+    assert!(apart.contains("`reference card` is in another process"), "{apart}");
+    let two = wrong("sine 1 | reference card | null\nsine 1 | reference card | null");
+    assert!(two.contains("there are two references `card` (line 2"), "{two}");
+    assert!(wrong("sine 1 | reference ntp | null").contains("`ntp` is the system's time"));
+    assert!(wrong("stdin | reference card | null").contains("`rate 48000` before it"));
     assert!(wrong("").contains("no stage"));
     assert!(wrong("sine 1 | gain 2 (null) | null").contains("has no branches"));
 }

@@ -37,6 +37,15 @@ pub fn common_coarse() -> u64 {
     coarse().wrapping_add_signed(-offset())
 }
 
+/// Whether something (NTP, PTP) keeps the time of day synchronised, as the kernel was told.
+pub fn disciplined() -> bool {
+    // SAFETY: zeroes are a valid request: it asks for the state and changes nothing.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the struct lives through the call.
+    let answer = unsafe { libc::adjtimex(&raw mut state) };
+    answer >= 0 && state.status & libc::STA_UNSYNC == 0
+}
+
 /// Nanoseconds since boot, time asleep counted, without the time namespace's offset; none where the offset is not known.
 pub(crate) fn common_boot() -> Option<u64> {
     Some(read(libc::CLOCK_BOOTTIME).wrapping_add_signed(-boot_offset()?))

@@ -12,7 +12,8 @@
 //! | [`spectrum`] | `spectrum power correlate` |
 //! | [`picture`] | `png` |
 //! | [`rhythm`] | `onset beat drum` |
-//! | [`time`] | `pace clock deadline` |
+//! | [`time`] | `pace deadline` |
+//! | [`clocks`] | `clock reference` |
 //! | [`jack`] | `jack` |
 //! | [`midi`] | `midi` |
 //! | [`packets`] | `packets pcap` |
@@ -21,6 +22,7 @@
 //! | [`cook`] | `cook onlcr tabs` |
 
 pub mod blocks;
+pub mod clocks;
 pub mod cook;
 pub mod files;
 pub mod filters;
@@ -55,6 +57,7 @@ pub fn all() -> Vec<Kind> {
         picture::kinds(),
         rhythm::kinds(),
         time::kinds(),
+        clocks::kinds(),
         jack::kinds(),
         midi::kinds(),
         packets::kinds(),

@@ -1,7 +1,7 @@
 //! Sound, sample by sample: level, mixing, delay, echo, reverberation (synthesis, 6.3.1).
 
 use super::stage;
-use crate::kind::{Anew, Call, End, Kind, Plan, Role, Wrong};
+use crate::kind::{Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Gather, Out, Source, Stage};
 use crate::types::{Block, Element, Type};
 use chappe_plat::wide::wide;
@@ -79,17 +79,9 @@ fn mix(call: &Call<'_>) -> Result<Plan, Wrong> {
         }
     }
     let (count, frame) = (call.inputs.len(), first.shape as usize);
-    Ok(Plan {
-        gives: Some(first.clone()),
-        input: End::Active,
-        output: End::Passive,
-        role: Role::Plain,
-        anew: Anew::Fresh,
-        query: None,
-        make: Box::new(move || {
-            Ok(Body::Gather(Box::new(Mix { kept: vec![Vec::new(); count], ended: vec![false; count], frame })))
-        }),
-    })
+    let mix = move || Mix { kept: vec![Vec::new(); count], ended: vec![false; count], frame };
+    let plan = Plan::filter(first.clone(), move || Ok(Body::Gather(Box::new(mix()))));
+    Ok(plan.ends(End::Active, End::Passive))
 }
 
 /// One channel of several, or their mean.

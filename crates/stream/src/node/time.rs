@@ -1,16 +1,15 @@
-//! Clocks: devices that run by a clock, ticks, and deadlines (synthesis, 6.4).
+//! Devices that run by a clock, and deadlines (synthesis, 6.4). Ticks are in [`clocks`](super::clocks).
 
 use super::stage;
-use crate::kind::{Anew, End, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::kind::{End, Kind, Plan};
+use crate::stage::{Fault, Out, Stage};
 use crate::types::{Block, Element, Type};
 use chappe_feedback::Estimate;
 use chappe_plat::clock;
-use chappe_synth::Schema;
-use std::sync::Arc;
 use std::time::Duration;
 
-fn sleep_until(due: u64) {
+/// Sleeps lightly until this time of the machine's clock.
+pub(super) fn sleep_until(due: u64) {
     let now = clock::now();
     if due > now {
         chappe_thread::sleep(Duration::from_nanos(due - now));
@@ -42,30 +41,6 @@ impl Stage for Pace {
         sleep_until(due);
         self.frames += (block.len() / self.frame) as u64;
         out.put(block)
-    }
-}
-
-/// Ticks whose number keeps time: the n-th is n/f after the first, however late the one before it was (6.4.1).
-struct Ticker {
-    hz: f64,
-    at: u64,
-    count: Option<u64>,
-    began: u64,
-}
-
-impl Source for Ticker {
-    fn get(&mut self) -> Result<Option<Block>, Fault> {
-        if self.count.is_some_and(|n| self.at >= n) {
-            return Ok(None);
-        }
-        if self.at == 0 {
-            self.began = clock::now();
-        }
-        sleep_until(self.began + (self.at as f64 / self.hz * 1e9) as u64);
-        let mut record = self.at.to_le_bytes().to_vec();
-        record.extend(clock::now().to_le_bytes());
-        self.at += 1;
-        Ok(Some(Block::bytes(record)))
     }
 }
 
@@ -137,7 +112,8 @@ impl Stage for Deadline {
     }
 }
 
-fn frame(input: &Type) -> usize {
+/// Elements of a frame; of records, bytes.
+pub(super) fn frame(input: &Type) -> usize {
     if matches!(input.element, Element::Record(_)) { input.frame_bytes() } else { input.shape as usize }
 }
 
@@ -161,15 +137,6 @@ pub fn kinds() -> Vec<Kind> {
                     .ends(End::Active, End::Active))
             },
         ),
-        Kind::new("clock", "HZ [count=N]", "ticks: records of their number and their time", |call| {
-            call.no_input()?;
-            let hz = call.needs_number(0, "hz", (1e-6, 1e6))?;
-            let count = call.number(1, "count", (1.0, 1e15))?.map(|n| n as u64);
-            let schema = Schema::parse("tick: u64, at: u64").map_err(|e| Wrong::new(e.to_string()))?;
-            let gives = Type { rate: Some(hz), ..Type::of(Element::Record(Arc::new(schema))) };
-            let body = move || Ok(Body::Source(Box::new(Ticker { hz, at: 0, count, began: 0 }) as Box<dyn Source>));
-            Ok(Plan::source(gives, body).ends(End::Passive, End::Active).anew(Anew::Fresh))
-        }),
         Kind::new(
             "deadline",
             "SECONDS total=FRAMES",
