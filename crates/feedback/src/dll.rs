@@ -8,6 +8,10 @@ use std::f64::consts::{SQRT_2, TAU};
 
 /// Filters the times at which the periods of a device begin.
 ///
+/// **What is left of the jitter.** Where wake-ups are late by `s` rms, each independently, an interval between two answers has `sqrt(2) w s` rms, and the time
+/// itself some `sqrt(1.1 w) s`. At 2 Hz and 64 frames of 48 kHz these are 0.024 and 0.13 of `s`. A device that begins its periods anew (after an xrun) has
+/// another series of them: [`Dll::reset`] there, or the loop takes a second to forget the step.
+///
 /// ```
 /// use chappe_feedback::Dll;
 ///
@@ -88,6 +92,29 @@ mod tests {
         assert!(rms < 1e-6, "{rms}");
         // White noise of +-10 us has 5.8 us rms: that none was taken out would show.
         assert!(rms > 1e-8, "{rms}");
+    }
+
+    #[test]
+    fn what_is_left_of_the_jitter_is_what_theory_says() {
+        let (period, mut random) = (64.0 / 48_000.0, Random::new(3));
+        for bandwidth in [0.5, 2.0, 4.0] {
+            let mut dll = Dll::new(bandwidth, period);
+            let (mut times, mut intervals, mut count, mut before) = (0.0, 0.0, 0.0, 0.0);
+            for i in 0..60_000 {
+                let begun = f64::from(i) * period;
+                let t = dll.update(begun + random.within(-60e-6, 60e-6));
+                if i > 10_000 {
+                    times += (t - begun).powi(2);
+                    intervals += (t - before - period).powi(2);
+                    count += 1.0;
+                }
+                before = t;
+            }
+            let (w, late) = (TAU * bandwidth * period, 120e-6 / 12f64.sqrt());
+            let (times, intervals): (f64, f64) = ((times / count).sqrt(), (intervals / count).sqrt());
+            assert!((intervals / (SQRT_2 * w * late) - 1.0).abs() < 0.1, "{bandwidth}: {intervals}");
+            assert!((times / ((1.1 * w).sqrt() * late) - 1.0).abs() < 0.2, "{bandwidth}: {times}");
+        }
     }
 
     #[test]
