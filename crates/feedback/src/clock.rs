@@ -9,6 +9,9 @@
 //! - I3: a telling that is far from where it was expected (four tellings, and 50 ms) is a pause or a jump: the loop begins anew from there. The unit's
 //!   length stays, and I1 holds.
 //!
+//! **A thread that is held up** tells much later than usual, and then all at once. That moves where the reference is thought to be, for a moment; how fast it is
+//! is not learnt from a telling that is further off than four times the usual: else ticks would come early afterwards.
+//!
 //! **Bandwidth.** 0.1 Hz unless it is set. The first tellings are followed faster (as a fit of a line through all tellings until now would), so the loop
 //! is locked after some ten of them. It is never wider than a twentieth of the tellings' rate, where the loop would ring.
 //!
@@ -50,7 +53,11 @@ pub struct Locked {
     last: f64,
     /// How far the last telling was from where it was expected.
     error: f64,
+    /// Tellings that the loop has followed, and those since it began anew.
     told: f64,
+    since: f64,
+    /// How far tellings are from where they are expected, usually.
+    usual: f64,
     ticks: u64,
     jumps: u64,
 }
@@ -69,6 +76,8 @@ impl Locked {
             last: 0.0,
             error: 0.0,
             told: 0.0,
+            since: 0.0,
+            usual: 0.05,
             ticks: 0,
             jumps: 0,
         }
@@ -97,11 +106,17 @@ impl Locked {
             self.jump(now, 0.0);
             return;
         }
-        self.told += 1.0;
-        let w = (TAU * self.bandwidth * length).max(2.8 / (self.told + 8.0)).min(TAU / 20.0);
-        self.at = Some(expected + SQRT_2 * w * self.error);
+        (self.told, self.since) = (self.told + 1.0, self.since + 1.0);
+        let gain = |tellings: f64| (TAU * self.bandwidth * length).max(2.8 / (tellings + 8.0)).min(TAU / 20.0);
+        self.at = Some(expected + SQRT_2 * gain(self.since) * self.error);
+        // A thread that was held up tells much later than usual, which says nothing of how fast the reference is: more than four times the usual does not count.
+        let most = 4.0 * self.usual;
+        let follow = (1.0 / self.told).max(0.005);
+        self.usual = (self.usual + (self.error.abs().min(most) - self.usual) * follow).max(1e-6);
+        let counts = if self.error.abs() <= most { self.error } else { 0.0 };
+        let change = gain(self.told).powi(2) * counts / units;
         // A device that is off by half is none; noise at the begin may look so.
-        self.each = (self.each + w * w * self.error / units).clamp(self.nominal * 0.5, self.nominal * 2.0);
+        self.each = (self.each + change).clamp(self.nominal * 0.5, self.nominal * 2.0);
     }
 
     /// When the next tick is due; nothing before the reference's first telling, and while the next tick is too far ahead of the last one (I2).
@@ -120,7 +135,7 @@ impl Locked {
     /// The reference is known to have jumped: so many more units count (or fewer), and the loop begins anew at `now`. The unit's length stays.
     pub fn jump(&mut self, now: f64, units: f64) {
         self.units += units;
-        (self.at, self.told) = (Some(now), 0.0);
+        (self.at, self.since) = (Some(now), 0.0);
         self.jumps += 1;
     }
 
@@ -226,6 +241,43 @@ mod tests {
         }
         // 20 ms and two tellings of 10 ms more, with the tick at each end.
         assert_eq!((made, clock.owed()), (41, 0));
+    }
+
+    #[test]
+    fn a_thread_that_tells_and_is_held_up_makes_no_tick_early() {
+        // Blocks of 10 ms from a device that goes on meanwhile: each few seconds the one that tells stands still for 10 to 200 ms, and then tells all at once.
+        let (mut random, mut clock) = (Random::new(8), Locked::new(1_000.0, 48_000.0));
+        let (mut early, mut held) = (0.0f64, 0.0);
+        for k in 1..=60_000 {
+            let at = f64::from(k) * 0.01 / 1.000_2;
+            if k > 3_000 && random.within(0.0, 300.0) < 1.0 {
+                held = at + random.within(0.01, 0.2);
+            }
+            let told = at.max(held);
+            while let Some(due) = clock.due().filter(|due| *due <= told) {
+                let right = clock.tick() as f64 / 1_000.0 / 1.000_2;
+                if k > 3_000 {
+                    early = early.max(right - due);
+                }
+            }
+            clock.reference(told, 480.0);
+        }
+        assert!(clock.jumps() > 50 && early < 1e-3, "{} jumps, {early} s early", clock.jumps());
+        assert_eq!(clock.ticks() + clock.owed(), 600_000);
+    }
+
+    #[test]
+    fn a_reference_that_changes_its_rate_is_followed_within_a_tick() {
+        let (mut clock, mut at, mut worst) = (Locked::new(1_000.0, 48_000.0), 0.0, 0.0f64);
+        for k in 1..=12_000 {
+            at += 0.01 / if k > 6_000 { 1.000_3 } else { 0.999_9 };
+            while clock.due().is_some_and(|due| due <= at) {
+                clock.tick();
+            }
+            worst = worst.max((clock.ticks() as f64 - f64::from(k) * 10.0).abs());
+            clock.reference(at, 480.0);
+        }
+        assert!(worst <= 1.0 && (clock.ppm() - 300.0).abs() < 1.0, "{worst} {}", clock.ppm());
     }
 
     #[test]
