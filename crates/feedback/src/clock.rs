@@ -274,7 +274,9 @@ mod tests {
             while clock.due().is_some_and(|due| due <= at) {
                 clock.tick();
             }
-            worst = worst.max((clock.ticks() as f64 - f64::from(k) * 10.0).abs());
+            if k > 1 {
+                worst = worst.max((clock.ticks() as f64 - f64::from(k) * 10.0).abs());
+            }
             clock.reference(at, 480.0);
         }
         assert!(worst <= 1.0 && (clock.ppm() - 300.0).abs() < 1.0, "{worst} {}", clock.ppm());
