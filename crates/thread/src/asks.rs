@@ -175,6 +175,7 @@ fn run_interrupts(me: &'static Record) {
 }
 
 /// The thread ends: drops the procedures that it has not run.
+#[inline(always)]
 pub(crate) fn end(me: &'static Record) {
     // Relaxed: a hint; an asker of this moment is refused by the new generation (S4).
     let asked = me.core.control.load(Ordering::Relaxed) & (SIGNAL | FLAGS) != 0;
@@ -184,6 +185,7 @@ pub(crate) fn end(me: &'static Record) {
     }
 }
 
+#[cold]
 fn forget(asks: &Asks) {
     // Acquire: the nodes as they are.
     let mut at = asks.interrupts.swap(0, Ordering::Acquire) as *mut Interrupt;

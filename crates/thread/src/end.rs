@@ -329,9 +329,19 @@ pub(crate) fn goes_on(thread: &Thread) -> bool {
 }
 
 /// Clears the record for the next thread that uses it.
+#[inline(always)]
 fn clear(thread: &'static Thread) {
     thread.lives.set(false);
     // SAFETY: the thread is over, or about to be, and nobody else has it.
+    if unsafe { &*thread.extra.get() }.is_some() {
+        clear_extra(thread);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn clear_extra(thread: &'static Thread) {
+    // SAFETY: as above.
     let extra = unsafe { &mut *thread.extra.get() };
     if let Some(stack) = extra.take().and_then(|extra| extra.stack) {
         // SAFETY: nobody is on it.
@@ -477,8 +487,12 @@ impl<T> Drop for JoinHandle<T> {
             self.resume();
         }
         let end = &self.thread.end;
-        // Relaxed: the swap decides.
+        // Relaxed: the swap decides, or the word is ours.
         let mut now = end.load(Ordering::Relaxed);
+        if now == RUNS && proc::stands_still(self.thread) {
+            // Relaxed: the thread, and the one that comes after it, run on this very proc.
+            return end.store(LOOSE, Ordering::Relaxed);
+        }
         while now & STATE == RUNS {
             // Release: what the handle did comes before the thread's successor gives the stack back. Relaxed: the loop
             // retries.

@@ -305,6 +305,17 @@ impl Proc {
         next
     }
 
+    /// The next of the caller's level, behind which the caller is put, if there is nothing else to look at, which is the usual case. Else nothing was done. At the queue.
+    #[inline(always)]
+    fn next_in_turn(&self, me: &'static Thread) -> Option<&'static Thread> {
+        // Relaxed: the owner's count.
+        let is_plain = self.lone && !self.dispatches.load(Ordering::Relaxed).is_multiple_of(DISPATCHES);
+        if !is_plain || inbox::has_some(&self.apart.inbox) {
+            return None;
+        }
+        self.queue.go_round(me, |next| asked::is_plain(&next.core.control))
+    }
+
     /// Whether a thread whose turn it is runs. At the queue.
     #[inline(always)]
     fn takes(&self, next: &'static Thread) -> bool {
@@ -473,23 +484,34 @@ impl Proc {
     }
 
     /// A thread for the next that is made; at the queue.
+    #[inline(always)]
     fn take_free(&self) -> Option<&'static Thread> {
         // SAFETY: what is in the list is a record.
         let first = unsafe { self.free.get().as_ref() }?;
-        self.free.set(first.next.get());
+        let next = first.next.get();
+        // The one after it is mostly in no first-level cache.
+        switch::expect(next as usize, 2);
+        self.free.set(next);
         self.free_len.set(self.free_len.get() - 1);
         Some(first)
     }
 
     /// A thread that has ended, whose stack nobody is on; at the queue.
+    #[inline(always)]
     fn put_free(&self, thread: &'static Thread) {
         if self.free_len.get() >= KEPT {
-            let half = (0..KEPT / 2).filter_map(|_| self.take_free()).collect::<Vec<_>>();
-            record::put(half.into_iter());
+            self.put_many_back();
         }
         thread.next.set(self.free.get());
         self.free.set(thread);
         self.free_len.set(self.free_len.get() + 1);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_many_back(&self) {
+        let half = (0..KEPT / 2).filter_map(|_| self.take_free()).collect::<Vec<_>>();
+        record::put(half.into_iter());
     }
 
     /// How often it has run another thread than before.
@@ -595,18 +617,43 @@ fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
     take_note(proc, left);
 }
 
+/// Whether a thread neither begins nor ends before the calling one gives its proc up: both are of the only proc, where threads begin and end. (One that is
+/// away comes back there first.)
+#[inline(always)]
+pub(crate) fn stands_still(thread: &Thread) -> bool {
+    current().is_some_and(|me| {
+        let proc = me.proc();
+        proc.lone && !me.away.get() && std::ptr::eq(proc, thread.proc())
+    })
+}
+
 /// A record for a new thread, and the proc that it begins on.
+#[inline(always)]
 pub(crate) fn make(runtime: Option<&Runtime>) -> std::io::Result<(&'static Thread, &'static Proc)> {
-    let here = current().filter(|me| !me.away.get()).map(|me| me.proc());
-    if let Some(proc) = here.filter(|proc| runtime.is_none_or(|r| std::ptr::eq(r.shared(), proc.shared))) {
+    if let Some(proc) = here(runtime) {
         proc.enter();
-        proc.begun.set(proc.begun.get() + 1);
         let free = proc.take_free();
         proc.leave();
-        let thread = match free {
-            Some(thread) => thread,
-            None => record::take().inspect_err(|_| proc.begun.set(proc.begun.get() - 1))?,
-        };
+        if let Some(thread) = free {
+            proc.begun.set(proc.begun.get() + 1);
+            return Ok((thread, proc));
+        }
+    }
+    make_new(runtime)
+}
+
+/// The caller's proc, if it is one of that runtime's; none named: of any.
+#[inline(always)]
+fn here(runtime: Option<&Runtime>) -> Option<&'static Proc> {
+    let proc = current().filter(|me| !me.away.get())?.proc();
+    runtime.is_none_or(|r| std::ptr::eq(r.shared(), proc.shared)).then_some(proc)
+}
+
+#[inline(never)]
+fn make_new(runtime: Option<&Runtime>) -> std::io::Result<(&'static Thread, &'static Proc)> {
+    if let Some(proc) = here(runtime) {
+        let thread = record::take()?;
+        proc.begun.set(proc.begun.get() + 1);
         return Ok((thread, proc));
     }
     let shared = match runtime {

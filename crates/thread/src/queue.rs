@@ -67,6 +67,30 @@ impl Queue {
         }
     }
 
+    /// Puts in a thread that goes last of its level, and takes out the next, if that `may` be taken, where only that level has somebody. None, and
+    /// nothing is done: several have, or none has.
+    #[inline(always)]
+    pub fn go_round(&self, thread: &'static Thread, may: impl Fn(&Thread) -> bool) -> Option<&'static Thread> {
+        let level = usize::from(thread.level.get()) % LEVELS;
+        if self.some.get() != 1 << level || !self.first.get().is_null() {
+            return None;
+        }
+        // SAFETY: the level has somebody, so it has a first and a last; what is in the queue is a record.
+        let first = unsafe { &*self.heads[level].get() };
+        if !may(first) {
+            return None;
+        }
+        let at = std::ptr::from_ref(thread);
+        thread.next.set(null());
+        // SAFETY: as above.
+        unsafe { &*self.tails[level].replace(at) }.next.set(at);
+        let after = first.next.get();
+        self.heads[level].set(after);
+        // SAFETY: as above; it has one at least, the caller.
+        unsafe { &*after }.is_near();
+        Some(first)
+    }
+
     #[inline(always)]
     fn push_behind(&self, thread: &'static Thread) {
         let level = usize::from(thread.level.get()) % LEVELS;
@@ -278,6 +302,49 @@ mod tests {
         // The first turn is level 0's, the second level 1's, the third level 0's, which has nobody any more.
         assert_eq!(order([7, 0, 1]), [1, 2, 0]);
         assert_eq!(order([1, 0, 1]), [1, 0, 2]);
+        record::put(threads.into_iter());
+    }
+
+    #[test]
+    fn who_goes_round_in_a_level_alone_is_put_last_and_the_next_comes_as_by_push_and_pop() {
+        record::prepare().unwrap();
+        let threads: Vec<_> = (0..4).map(|_| record::take().unwrap()).collect();
+        for many in 1..threads.len() {
+            let (plain, round) = (Queue::new(), Queue::new());
+            let fill = |queue: &Queue| {
+                // Two at once, so that nobody is in the place for one alone.
+                threads[..=many].iter().for_each(|t| queue.push(t));
+                queue.push_first(queue.pop().unwrap());
+                queue.pop().unwrap()
+            };
+            threads.iter().for_each(|t| t.level.set(5));
+            let mut order = [Vec::new(), Vec::new()];
+            let mut me = fill(&plain);
+            for _ in 0..9 {
+                plain.push(me);
+                me = plain.pop().unwrap();
+                order[0].push(me.number());
+            }
+            while plain.pop().is_some() {}
+            let mut me = fill(&round);
+            for _ in 0..9 {
+                me = round.go_round(me, |_| true).unwrap();
+                order[1].push(me.number());
+            }
+            assert_eq!(order[0], order[1], "{many} beside the caller");
+            assert_eq!(round.len() as usize, many);
+            // Not where the next may not go, the caller is of another level, nobody is there, or one waits alone: then nothing is done.
+            assert!(round.go_round(me, |_| false).is_none());
+            me.level.set(2);
+            assert!(round.go_round(me, |_| true).is_none());
+            assert_eq!(round.len() as usize, many);
+            while round.pop().is_some() {}
+            assert!(round.go_round(me, |_| true).is_none());
+            round.push(threads[many]);
+            assert!(round.go_round(me, |_| true).is_none());
+            assert_eq!(round.len(), 1);
+            while round.pop().is_some() {}
+        }
         record::put(threads.into_iter());
     }
 

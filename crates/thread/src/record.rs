@@ -170,12 +170,23 @@ impl Thread {
         (at + stacks::page(), at + STACK)
     }
 
+    /// The top of its stack.
+    #[inline(always)]
+    fn top(&self) -> usize {
+        // SAFETY: set before it runs.
+        match unsafe { &*self.extra.get() } {
+            None => table().stacks as usize + (self.number() as usize + 1) * STACK,
+            Some(_) => self.stack().1,
+        }
+    }
+
     /// Lays out what is to run on the stack, and leaves room for something of that size and alignment at its top: answers where.
     ///
     /// # Safety
     /// The thread is new.
+    #[inline(always)]
     pub unsafe fn lay_out(&self, size: usize, align: usize) -> *mut u8 {
-        let top = self.stack().1 - self.number() as usize % COLOURS * COLOUR;
+        let top = self.top() - self.number() as usize % COLOURS * COLOUR;
         let place = (top - size) & !(align.max(16) - 1);
         place as *mut u8
     }
@@ -277,6 +288,7 @@ pub(crate) fn control() -> &'static AtomicU32 {
     unsafe { &(*table().records.cast::<Header>()).control }
 }
 
+#[inline(always)]
 fn table() -> &'static Table {
     TABLE.get().expect("a thread was made, so the table was")
 }

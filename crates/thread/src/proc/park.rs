@@ -185,12 +185,21 @@ pub(crate) fn yield_now() {
     }
     let proc = me.proc();
     proc.enter();
+    match proc.next_in_turn(me) {
+        Some(next) => proc.switch_to(me, next),
+        None => yield_at_length(proc, me),
+    }
+    light::safe_point(&me.core);
+}
+
+/// Where several levels have somebody, or nobody is ready, or there is more to look at. At the queue.
+#[inline(never)]
+fn yield_at_length(proc: &'static Proc, me: &'static Thread) {
     if proc.queue.is_empty() && proc.is_alone() {
         proc.leave();
     } else {
         go_last(proc, me);
     }
-    light::safe_point(&me.core);
 }
 
 /// `yield_now`, also if no other thread is ready: the dispatcher then takes out a caller that is to be suspended. The
