@@ -411,6 +411,8 @@ fn a_forked_child_makes_plain_calls() {
             let well = file.read_exact_at(&mut word, 0).is_ok()
                 && reader.read_exact(&mut place).is_ok()
                 && file.write_all_at(b"child", 20).is_ok()
+                // This one is never tried at once.
+                && file.sync_data().is_ok()
                 && (&word, &place) == (b"inherited", b"piped");
             // SAFETY: ends the child.
             unsafe { libc::_exit(if well { 0 } else { 1 }) };

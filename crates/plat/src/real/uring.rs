@@ -191,9 +191,10 @@ mod tests {
 
     /// Waits for so many completions.
     fn completions(ring: &Ring, many: usize) -> Vec<(u64, i32)> {
-        let mut all = Vec::new();
+        let (mut all, begun) = (Vec::new(), std::time::Instant::now());
         while all.len() < many {
             ring.completions(|number, result| all.push((number, result)));
+            assert!(begun.elapsed().as_secs() < 20, "{} of {many} completions have come", all.len());
             std::thread::yield_now();
         }
         all
@@ -227,6 +228,35 @@ mod tests {
         let (number, result) = completions(&ring, 1)[0];
         assert_eq!(number, 7);
         assert!([-libc::ECANCELED, -libc::EINTR].contains(&result), "{result}");
+    }
+
+    #[test]
+    fn transfers_go_to_their_places_and_move_the_position() {
+        use std::io::{Read, Seek, SeekFrom};
+        let Some(ring) = ring(8) else { return };
+        let name = std::env::temp_dir().join(format!("chappe-uring-{}", std::process::id()));
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(true).open(&name).unwrap();
+        std::fs::remove_file(&name).unwrap();
+        let fd = file.as_raw_fd();
+        let does = |call: Call| {
+            // SAFETY: the memory stays until the completion has come, for which we wait.
+            unsafe { ring.submit(&call, 1) }.unwrap();
+            outcome(completions(&ring, 1)[0].1).unwrap()
+        };
+        let writes = |bytes: &[u8], at| does(Call::Write { fd, from: bytes.as_ptr(), len: bytes.len(), at });
+        assert_eq!((writes(b"one", None), writes(b"two", None), writes(b"N", Some(1))), (3, 3, 1));
+        assert_eq!(file.stream_position().unwrap(), 6, "a write at a place leaves the position");
+        let mut place = [0u8; 4];
+        let reads = |place: &mut [u8; 4], at| does(Call::Read { fd, to: place.as_mut_ptr(), len: 4, at });
+        assert_eq!((reads(&mut place, Some(1)), &place), (4, b"Netw"));
+        assert_eq!((reads(&mut place, None), reads(&mut place, Some(6))), (0, 0), "the position is at the end");
+        file.seek(SeekFrom::Start(4)).unwrap();
+        assert_eq!((reads(&mut place, None), &place[..2]), (2, &b"wo"[..]));
+        file.rewind().unwrap();
+        let mut all = String::new();
+        file.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "oNetwo");
     }
 
     #[test]
