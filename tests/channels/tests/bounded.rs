@@ -2,12 +2,11 @@
 
 use chappe::tube::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, TryRecvError, TrySendError, bounded};
 
-mod support;
+use crate::support::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 #[test]
 fn length_capacity_and_fullness_follow_the_contents() {

@@ -2,10 +2,9 @@
 
 use chappe::tube::{Receiver, RecvError, Select, SendError, Sender, TryRecvError, bounded, never, unbounded};
 
-mod support;
+use crate::support::*;
 use std::collections::HashSet;
 use std::thread;
-use support::*;
 
 #[test]
 fn operations_are_numbered_as_they_are_added() {

@@ -7,8 +7,6 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-mod support;
-
 const ROUNDS: usize = 20_000;
 
 /// Each round this thread gives the first thing, and chooses between the two; the other gives the second, and takes the first if

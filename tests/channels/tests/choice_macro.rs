@@ -1,16 +1,13 @@
 //! `select!` and `select_biased!` take one arm that can proceed, or wait for one, or take the default.
 
 // The forms with 32 arms need more than the default.
-#![recursion_limit = "256"]
-
 use chappe::tube::{
     self, Receiver, RecvError, SendError, Sender, TryRecvError, bounded, never, select, select_biased, unbounded,
 };
 
-mod support;
+use crate::support::*;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 #[test]
 fn a_single_receive_arm_receives() {

@@ -4,13 +4,12 @@ use chappe::tube::{
     Receiver, RecvError, SendError, Sender, after, bounded, never, select, select_biased, tick, unbounded,
 };
 
-mod support;
+use crate::support::*;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::*;
 
 #[test]
 fn arms_are_separated_as_in_a_match() {

@@ -3,10 +3,9 @@
 
 use chappe::tube::{self, Receiver, Select, Sender, TryRecvError, after, bounded, never, unbounded};
 
-mod support;
+use crate::support::*;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 #[test]
 fn select_timeout_waits_its_time() {

@@ -3,10 +3,9 @@
 
 use chappe::tube::{Receiver, RecvTimeoutError, Select, TryRecvError, after, at, bounded, never, select, tick};
 
-mod support;
+use crate::support::*;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 fn contents(rx: &Receiver<Instant>) -> (Option<usize>, usize, bool, bool) {
     (rx.capacity(), rx.len(), rx.is_empty(), rx.is_full())

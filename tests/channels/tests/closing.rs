@@ -5,11 +5,10 @@ use chappe::tube::{
     TrySendError, bounded, select, unbounded,
 };
 
-mod support;
+use crate::support::*;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 /// A channel of each kind: a rendezvous, a short and a longer bounded one, and an unbounded one.
 fn each_kind<T>() -> Vec<(&'static str, Sender<T>, Receiver<T>)> {

@@ -5,9 +5,8 @@ use chappe::tube::{
     TryReadyError, TryRecvError, TrySelectError, TrySendError, bounded,
 };
 
-mod support;
+use crate::support::*;
 use std::error::Error;
-use support::*;
 
 /// A message that can neither be compared nor shown nor copied.
 struct Opaque;

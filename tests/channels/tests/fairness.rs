@@ -2,10 +2,9 @@
 
 use chappe::tube::{Receiver, Select, Sender, after, at, bounded, select, tick, unbounded};
 
-mod support;
+use crate::support::*;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 const ROUNDS: usize = 2000;
 

@@ -2,10 +2,9 @@
 
 use chappe::tube::{Receiver, Sender, TryRecvError, after, bounded, never, select, unbounded};
 
-mod support;
+use crate::support::*;
 use std::thread;
 use std::time::Instant;
-use support::*;
 
 #[test]
 fn a_prime_sieve_of_chained_filters() {

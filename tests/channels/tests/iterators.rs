@@ -2,9 +2,8 @@
 
 use chappe::tube::{TryRecvError, after, bounded, never, unbounded};
 
-mod support;
+use crate::support::*;
 use std::thread;
-use support::*;
 
 #[test]
 fn iter_yields_until_the_channel_is_closed_and_empty() {

@@ -3,12 +3,11 @@
 use chappe::SendingEnd;
 use chappe::tube::{Select, bounded, mpsc, never, select, select_biased, spmc, spsc, unbounded};
 
-mod support;
+use crate::support::*;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use support::*;
 
 #[test]
 #[should_panic(expected = "no operations have been added to `Select`")]

@@ -4,12 +4,11 @@ use chappe::tube::{
     self, Receiver, RecvTimeoutError, Select, SendTimeoutError, Sender, TryRecvError, TrySendError, bounded, select,
 };
 
-mod support;
+use crate::support::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 /// Sends by `try_send` alone, which can only succeed while somebody waits to receive.
 fn push<T>(tx: &Sender<T>, mut message: T) {

@@ -5,13 +5,12 @@ use chappe::tube::{
     unbounded,
 };
 
-mod support;
+use crate::support::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use support::*;
 
 fn each_kind<T>() -> Vec<(&'static str, Sender<T>, Receiver<T>)> {
     let named = |name, (tx, rx)| (name, tx, rx);

@@ -2,12 +2,11 @@
 
 use chappe::tube::{Select, after, bounded, never, select, unbounded};
 
-mod support;
+use crate::support::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 #[test]
 #[ignore = "storm: threads that race"]

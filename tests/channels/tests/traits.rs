@@ -6,7 +6,7 @@ use chappe::tube::{
     TrySendError, after, bounded, never, tick, unbounded,
 };
 
-mod support;
+use crate::support::*;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -15,7 +15,6 @@ use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{LazyLock, MutexGuard};
 use std::thread;
-use support::*;
 
 /// Whether a type has a trait, as a constant: an inherent constant goes before that of a trait.
 macro_rules! has {

@@ -2,10 +2,9 @@
 
 use chappe::tube::{Receiver, RecvTimeoutError, Select, Sender, TryRecvError, bounded, unbounded};
 
-mod support;
+use crate::support::*;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 
 #[test]
 fn it_is_never_full_and_has_no_capacity() {

@@ -4,10 +4,9 @@ use chappe::tube::{
     Receiver, RecvError, Select, SendError, Sender, TryRecvError, TrySendError, bounded, never, select, unbounded,
 };
 
-mod support;
+use crate::support::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use support::*;
 
 fn each_kind<T>() -> Vec<(Sender<T>, Receiver<T>)> {
     vec![bounded(0), bounded(1), bounded(5), unbounded()]

@@ -77,7 +77,7 @@ pub fn within<R>(span: Duration, mut look: impl FnMut() -> R) -> R {
 }
 
 /// Runs `body` in a child process, which must end abnormally and say each of `texts` on its standard error.
-/// For what aborts and so cannot be a `#[should_panic]` test. `name` is the calling test's own name.
+/// For what aborts and so cannot be a `#[should_panic]` test. `name` is the calling test's own name within `panics`.
 #[track_caller]
 pub fn dies_saying(name: &str, texts: &[&str], body: impl FnOnce()) {
     const KEY: &str = "CHAPPE_CHANNELS_CHILD";
@@ -86,7 +86,7 @@ pub fn dies_saying(name: &str, texts: &[&str], body: impl FnOnce()) {
         std::process::exit(0);
     }
     let child = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .args([&format!("panics::{name}"), "--exact", "--nocapture", "--test-threads=1"])
         .env(KEY, "1")
         .env("RUST_BACKTRACE", "0")
         .output()
