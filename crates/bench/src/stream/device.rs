@@ -243,7 +243,8 @@ mod tests {
     fn jitter_is_that_of_the_filtered_periods_and_breaks_are_counted() {
         let period = f64::from(FRAMES) / f64::from(RATE);
         // Each second period is told 84 us late: 42 us rms about the mean; 5 ms are lost at each 3,000th.
-        let told = |k: usize| k as f64 * period + if k % 2 == 0 { 84e-6 } else { 0.0 } + (k / 3_000) as f64 * 5e-3;
+        let told =
+            |k: usize| k as f64 * period + if k.is_multiple_of(2) { 84e-6 } else { 0.0 } + (k / 3_000) as f64 * 5e-3;
         let heard: Vec<f64> = (0..15_000).map(told).collect();
         let jitter = Jitter::of(&heard, 2_000);
         assert!(jitter.heard > 84.0 && jitter.late > 35.0 && jitter.late < 60.0, "{jitter:?}");
