@@ -246,7 +246,8 @@ fn a_choice_that_prefers_the_first_of_two_subscriptions_hears_the_second() {
                 send(&publisher, n);
             });
             let mut select = Select::new_biased();
-            (select.recv_on(&low), select.recv_on(&high));
+            select.recv_on(&low);
+            select.recv_on(&high);
             let began = Instant::now();
             let chosen = select.select_timeout(LONG).unwrap();
             assert_eq!(chosen.index(), 1);
