@@ -4,6 +4,7 @@ use crate::look::plain;
 use crate::within::{Patience, too_long};
 use anyhow::Result;
 use chappe::doctor::{ArenaHealth, Finding, Sequences, Surroundings, examine, kernel, sequences, surroundings};
+use chappe::thread::{FileWay, file_way};
 use chappe::{Arena, Capacity, directory};
 use serde::Serialize;
 use serde_json::json;
@@ -63,11 +64,13 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     let job_servers = patience.look(Duration::ZERO, crate::jobserver::clean_up);
     let kernel = patience.look(Duration::ZERO, kernel);
     let sequences = patience.look(SELF_TEST, sequences);
+    let files = patience.look(Duration::ZERO, file_way);
     let unseen = [
         ("what is around the arenas", around.is_none()),
         ("what job servers have left", job_servers.is_none()),
         ("what the kernel has", kernel.is_none()),
         ("what sequences can do here", sequences.is_none()),
+        ("how light threads wait for files", files.is_none()),
     ];
     for (what, _) in unseen.iter().filter(|(_, is)| *is) {
         crate::complain(json, &too_long(what));
@@ -75,7 +78,7 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     let status = u8::from(unseen.iter().any(|(_, is)| *is) || arenas.iter().any(|a| a.error.is_some()));
     let (around, job_servers) = (around.unwrap_or_default(), job_servers.unwrap_or_default());
     let kernel = kernel.unwrap_or_default();
-    let all = Health { here, arenas, around, job_servers, kernel, sequences };
+    let all = Health { here, arenas, around, job_servers, kernel, sequences, files };
     Ok((if json { as_json(&all) } else { as_text(&all) }, status))
 }
 
@@ -87,6 +90,7 @@ struct Health {
     job_servers: Vec<PathBuf>,
     kernel: Vec<Finding>,
     sequences: Option<Sequences>,
+    files: Option<FileWay>,
 }
 
 fn sequences_view(s: &Sequences) -> serde_json::Value {
@@ -120,7 +124,7 @@ fn sequences_text(s: &Sequences) -> String {
 }
 
 fn as_json(health: &Health) -> String {
-    let Health { here, arenas, around, job_servers: servers, kernel, sequences } = health;
+    let Health { here, arenas, around, job_servers: servers, kernel, sequences, files } = health;
     let one = |a: &Seen| {
         let capacity = a.capacity.as_ref().map(|c| {
             json!({
@@ -137,12 +141,13 @@ fn as_json(health: &Health) -> String {
         "directory": here, "arenas": arenas, "around": views(&around.findings), "unseen": around.unseen,
         "job_servers_removed": servers, "kernel": views(kernel),
         "sequences": sequences.as_ref().map(sequences_view),
+        "files": files.as_ref().map(|way| json!({ "ring": *way == FileWay::Ring, "way": way.to_string() })),
     });
     format!("{all}\n")
 }
 
 fn as_text(health: &Health) -> String {
-    let Health { here, arenas, around, job_servers: servers, kernel, sequences } = health;
+    let Health { here, arenas, around, job_servers: servers, kernel, sequences, files } = health;
     let mut text = format!("arenas in {here}: {}\n", arenas.len());
     for a in arenas {
         let name = plain(&a.name);
@@ -183,6 +188,9 @@ fn as_text(health: &Health) -> String {
         lines(&mut text, "  ", kernel);
     }
     text.push_str(&sequences.as_ref().map(sequences_text).unwrap_or_default());
+    if let Some(way) = files {
+        let _ = writeln!(text, "light threads wait for files by: {}", plain(&way.to_string()));
+    }
     text
 }
 

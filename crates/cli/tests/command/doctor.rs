@@ -258,3 +258,16 @@ fn the_status_says_only_whether_all_can_be_used() {
         );
     }
 }
+
+#[test]
+fn it_says_how_light_threads_wait_for_files_here() {
+    let here = Place::new();
+    let files = &here.json(&["doctor"])["files"];
+    let way = files["way"].as_str().unwrap();
+    match chappe::thread::file_way() {
+        chappe::thread::FileWay::Ring => assert_eq!((way, &files["ring"]), ("io_uring", &Value::Bool(true))),
+        other => assert_eq!((way, &files["ring"]), (other.to_string().as_str(), &Value::Bool(false))),
+    }
+    let text = here.ok(&["doctor"]);
+    assert!(text.contains(&format!("light threads wait for files by: {way}\n")), "{text}");
+}

@@ -60,6 +60,18 @@ fn who_could_not_be_seen_to_die_gets_nothing_and_is_told_why() {
     }
 }
 
+#[test]
+fn the_doctor_says_who_waits_for_files_where_rings_are_refused() {
+    let here = Place::new();
+    let refused = [(libc::SYS_io_uring_setup, libc::EPERM)];
+    let ran = run(&here, &refused, &["doctor"]);
+    let line = "light threads wait for files by: a kernel thread for each wait (no io_uring: Operation not permitted";
+    assert!(ran.status == Some(0) && ran.out.contains(line), "{ran:?}");
+    let ran = run(&here, &refused, &["--json", "doctor"]);
+    let health: serde_json::Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    assert_eq!((ran.status, &health["files"]["ring"]), (Some(0), &serde_json::Value::Bool(false)));
+}
+
 /// All that the commands do with what there is, but for what `refused` is about: a job, a killed holder, a stream, a choice.
 fn goes_on(refused: &[Refused]) {
     let here = Place::new();
