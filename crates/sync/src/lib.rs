@@ -45,6 +45,7 @@ pub mod server;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 pub mod stack;
 pub mod table;
+#[cfg(not(feature = "sim"))]
 mod timed;
 pub mod tries;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
