@@ -2,7 +2,7 @@
  * The ring of a named tube: records in memory that processes share, any of which may die or be stopped anywhere.
  *
  * Source: crates/sync/src/record.rs (below: record), record/recovery.rs (recovery). What is sent, received and recovered; how one
- * sleeps for it is as in line.pml.
+ * sleeps for it is as in spsc.pml.
  *
  *   word[slot]  lap | owner:2 | EMPTY, WRITING, FULL, READING, AGAIN, REREADING or SKIPPED:3
  *   head, tail  positions (lap and slot), that may be behind
@@ -28,7 +28,7 @@
  *
  * Left out: lengths (they are part of the record); three slots or more (and so `Full`, of who was passed over);
  * wrap-around of laps; `put_back`, `keep_from_all`, `count`; who
- * waits (line.pml), attaches or leaves (member.pml, object.pml). See also the README of the models.
+ * waits (spsc.pml), attaches or leaves (member.pml, object.pml). See also the README of the models.
  *
  * Mistakes:
  *   MISTAKE_COMMITS_BLINDLY       a commit is a store (record R2). Found: assertion

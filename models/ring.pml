@@ -2,7 +2,7 @@
  * The ring of a private tube: many senders, many receivers, and nobody waits for one that is not running.
  *
  * Source: crates/sync/src/ring.rs, on a track of a fixed number of slots; crates/plat/src/real/fence.rs. How one sleeps for a
- * message or a hole is in line.pml.
+ * message or a hole is in spsc.pml.
  *
  *   word[slot]    lap, and EMPTY, WRITING, FULL or READING:2
  *   passed[slot]  lap, and PENDING:1
@@ -26,7 +26,7 @@
  * slots, two who send, of whom one is stopped when it has claimed, one who receives, and one who is slow to read.
  * Kills: none. A ring is of one process, and its threads die together. Who is stopped is as one that is slow.
  *
- * Left out: waiting (line.pml); `count`; a claim that a choice holds (it is as one that is slow); the unbounded track (loom and crashsim explore it);
+ * Left out: waiting (spsc.pml); `count`; a claim that a choice holds (it is as one that is slow); the unbounded track (loom and crashsim explore it);
  * four slots or more; wrap-around of the lap. A machine that delays more than this store: loom's scenes. See also the README of the
  * models.
  *

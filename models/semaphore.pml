@@ -1,7 +1,7 @@
 /*
  * Semaphores: how a saved wake-up gets from the count to a waiter.
  *
- * Source: crates/sync/src/units.rs. Its head has the table of the word and the invariants; waiting and recovery are those of
+ * Source: crates/sync/src/semaphore_word.rs. Its head has the table of the word and the invariants; waiting and recovery are those of
  * wait.rs, claim.rs and recover.rs beside it. What another file's head says is cited with its name.
  *
  *   word   WAITERS:1 | count:2 | BACK:1 | member:2 | seq:4      (`Units`)

@@ -1,6 +1,6 @@
 //! Gates: locks that keep the threads of several PID namespaces apart while they change a robust word.
 //!
-//! A robust word (a member's life word and twin, the arena's `admin` and `watch`) names a thread by its number in its own PID namespace.
+//! A robust word (a member's life word and tgid word, the arena's `admin` and `watch`) names a thread by its number in its own PID namespace.
 //! While the C library claims or releases such a word, the thread's robust list names it as pending. If the thread dies then, the
 //! kernel marks the word if it holds *that number*. In one namespace the number is nobody else's. In another namespace a living thread
 //! may have the same one (each container has a thread 1), and own the word: it would be marked though its owner lives.
@@ -15,11 +15,11 @@
 //! - G4: hence a mark is genuine: the kernel marks a word only at the death of the thread that claimed it. A word
 //!   that is not pending stands in the list of the thread that claimed it, and in no other.
 //!
-//! One word is outside G3. If a thread that does not lead its process calls exec, its twin is marked while the kernel is still on its
-//! way to the life words in its list (twin.rs), which may be other threads' by then. The kernel compares them with the number that the caller
+//! One word is outside G3. If a thread that does not lead its process calls exec, its tgid word is marked while the kernel is still on its
+//! way to the life words in its list (tgid_word.rs), which may be other threads' by then. The kernel compares them with the number that the caller
 //! has taken over, its process's. In another namespace this may be the number of the thread that claims the slot next:
 //!
-//! - G5: a thread does not claim a slot whose twin is marked if it has the number of the dead thread's process, in another namespace.
+//! - G5: a thread does not claim a slot whose tgid word is marked if it has the number of the dead thread's process, in another namespace.
 //!   Threads with other numbers do.
 //!
 //! A process member (owned permits) has a second byte, its presence, which it keeps locked all its life: see member.rs.

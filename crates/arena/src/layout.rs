@@ -140,7 +140,7 @@ pub struct Header {
 
 /// One member: a thread, or for owned handles a process, attached to the arena.
 ///
-/// `life` and `twin` are claimed and released in the slot's gate. Writers: of `life` and `twin`, their owner and the kernel; of `ident`,
+/// `life` and `tgid_word` are claimed and released in the slot's gate. Writers: of `life` and `tgid_word`, their owner and the kernel; of `ident`,
 /// `kind` and what follows, only the owner of `life`; of `swept`, the owner of `life`; of `state`, see the wait queue; of `ticket`,
 /// `alias`, `need`, `packet`, `era`, `priority` and `waiting_since`, only the member itself, while its state is idle; of `slept` and
 /// `bell_of`, only the member itself; of `bell`, any thread.
@@ -162,7 +162,7 @@ pub struct Member {
     /// Held by the occupant while it is attached.
     pub life: LifeLock,
     /// Held by an occupant that is not its process's leading thread; names the process.
-    pub twin: LifeLock,
+    pub tgid_word: LifeLock,
     /// The occupant's process.
     pub pid: AtomicU32,
     /// The number of the last wait in which it was about to sleep: see the wait queue, I8.
@@ -177,7 +177,7 @@ pub struct Member {
     pub label: [AtomicU64; 8],
     /// 0 a thread, 1 a process, 2 a reaper.
     pub kind: AtomicU32,
-    /// 1 while the twin is put in front of the owner's other words, and names the thread: a mark of it then does not mean an exec.
+    /// 1 while the tgid word is put in front of the owner's other words, and names the thread: a mark of it then does not mean an exec.
     pub moving: AtomicU32,
     /// Private arenas only: where a tube without slots finds what is handed over. See the wait queue.
     pub packet: AtomicU64,

@@ -13,7 +13,7 @@ mod object;
 mod reaper;
 #[cfg(not(feature = "sim"))]
 mod repair;
-mod twin;
+mod tgid_word;
 
 pub use error::ArenaError;
 pub use map::{Batch, Hooks, Map, Standing, io_at};

@@ -481,7 +481,7 @@ impl Map {
         // for a private arena under the process's own lock before the slot is counted in `members_high`.
         unsafe {
             LifeLock::init(std::ptr::from_ref(&m.life).cast_mut());
-            LifeLock::init(std::ptr::from_ref(&m.twin).cast_mut());
+            LifeLock::init(std::ptr::from_ref(&m.tgid_word).cast_mut());
         }
     }
 

@@ -33,15 +33,15 @@
 //!   the dead thread's, and the dead generation would seem alive, or seem to have called exec.
 //! - I6: `kind` stays the dead occupant's until the slot is swept. Whether the occupant's process must be gone as well depends on the dead
 //!   occupant's kind, not on the next one's.
-//! - I7: a marked twin belongs to the current occupant if `ident` is the same before and after the look and the life word names its thread.
-//!   Otherwise the slot is being cleaned. The thread that marks the life word for the twin is in the slot's gate, so that nobody joins
+//! - I7: a marked tgid word belongs to the current occupant if `ident` is the same before and after the look and the life word names its thread.
+//!   Otherwise the slot is being cleaned. The thread that marks the life word for the tgid word is in the slot's gate, so that nobody joins
 //!   meanwhile. (A private arena has no gates; there no thread outlives an exec.)
 //! - I8: a thread id is valid in its own PID namespace only. Words are claimed and released in the slot's gate (gate.rs), so that the
 //!   kernel marks them at their owner's death alone, whatever ids the threads of other namespaces have. Before the claim the dead thread's
 //!   id is taken out of `ident` (I5), because the claimer's id may be the same.
 //!
 //! Exec: a thread that is not its process's leader and calls exec takes the leader's id before the kernel walks its robust list. Its life
-//! word would stay unmarked. So it owns a second word, its `twin`, that names the process (twin.rs).
+//! word would stay unmarked. So it owns a second word, its `tgid_word`, that names the process (tgid_word.rs).
 //!
 //! Lost marks: the kernel marks at most 2,048 words of a thread, those that it claimed last. A thread that locks so many robust locks of
 //! its own after joining dies without a mark, and no thread is woken. So each reaper, once a second, and each thread that looks for the
@@ -63,7 +63,7 @@
 //! and `ident` still names the old generation, swept or not. After `ident`, there is a dead member that owns nothing.
 //!
 //! A member that leaves in good order gives back what it owns, clears its bits, and stores `swept`; then, in the slot's gate, it gives up
-//! its presence (of a process), its twin and its life word. If it dies before it has stored `swept`, others recover it like any dead
+//! its presence (of a process), its tgid word and its life word. If it dies before it has stored `swept`, others recover it like any dead
 //! member. If it dies afterwards, the kernel marks its words, and nothing is left to recover. If it cannot pass the gate, it keeps its
 //! words, and the slot stays taken until the thread ends.
 
@@ -71,7 +71,7 @@ use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
 use crate::layout::REMOVED;
 use crate::map::{Map, Standing};
-use crate::twin;
+use crate::tgid_word;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
@@ -96,8 +96,8 @@ pub struct Joined {
     pub index: u32,
     /// Which use of the slot.
     pub generation: u32,
-    /// Whether it owns the slot's twin word.
-    twin: bool,
+    /// Whether it owns the slot's tgid word.
+    tgid_word: bool,
 }
 
 /// Whether a member is alive.
@@ -192,16 +192,16 @@ impl Map {
             }
             // A reaper never calls exec itself, and a thread that exec ends is marked under its own id.
             let leads = process::tid() == process::pid() || seat == Seat::Reaper;
-            let twin = !leads && m.twin.try_claim() != Claim::Busy;
-            if twin {
-                twin::claimed(self, i);
-            } else if m.twin.try_claim() != Claim::Busy {
-                m.twin.release();
+            let tgid_word = !leads && m.tgid_word.try_claim() != Claim::Busy;
+            if tgid_word {
+                tgid_word::claimed(self, i);
+            } else if m.tgid_word.try_claim() != Claim::Busy {
+                m.tgid_word.release();
             }
             if seat == Seat::Process {
                 self.show_presence(i);
             }
-            let joined = self.settle(i, label, twin);
+            let joined = self.settle(i, label, tgid_word);
             self.ring_roster(i);
             return Ok(joined);
         }
@@ -228,7 +228,7 @@ impl Map {
     }
 
     /// Writes the caller's identity into a slot whose life word it owns, and so becomes the slot's next generation.
-    fn settle(&self, i: u32, label: &str, twin: bool) -> Joined {
+    fn settle(&self, i: u32, label: &str, tgid_word: bool) -> Joined {
         let m = self.member(i);
         let pid = process::pid();
         // Relaxed, these: for display only; the store of `ident` publishes them.
@@ -251,7 +251,7 @@ impl Map {
         step!("about to become a member");
         // Release: publishes the slot's new occupant, I2.
         m.ident.store(u64::from(generation) << 32 | u64::from(process::tid()), Ordering::Release);
-        Joined { index: i, generation, twin }
+        Joined { index: i, generation, tgid_word }
     }
 
     /// Gives the slot up, after giving back whatever the member still owned.
@@ -265,8 +265,8 @@ impl Map {
         // G1 of the gates. A thread that cannot pass keeps its words, and with them the slot, until it ends.
         let Some(_pass) = self.pass_soon(&gates, gate::slot(joined.index)) else { return };
         self.hide_presence(joined.index);
-        if joined.twin {
-            twin::release(self, joined.index);
+        if joined.tgid_word {
+            tgid_word::release(self, joined.index);
         }
         m.life.release();
     }
@@ -302,7 +302,7 @@ impl Map {
             return None;
         }
         match m.life.probe() {
-            Life::Alive(t) if t == tid && !twin::says_exec(m) => None,
+            Life::Alive(t) if t == tid && !tgid_word::says_exec(m) => None,
             // Acquire: the seat was written before ident.
             _ if m.kind.load(Ordering::Acquire) == Seat::Process as u32 && !self.process_gone(i) => None,
             _ => Some(generation),
@@ -312,7 +312,7 @@ impl Map {
     /// Whether slot `i` can have a member at all: its two lock words are intact.
     pub fn is_seat(&self, i: u32) -> bool {
         let m = self.member(i);
-        m.life.is_whole() && m.twin.is_whole()
+        m.life.is_whole() && m.tgid_word.is_whole()
     }
 
     /// Whether slot `i` is a process member whose word no thread holds any more although its process still seems to exist.
@@ -360,7 +360,7 @@ impl Map {
     fn is_walked_through(&self, i: u32) -> bool {
         let m = self.member(i);
         // Relaxed, all: in the gate no other thread changes them.
-        twin::says_exec(m)
+        tgid_word::says_exec(m)
             && m.namespace.load(Ordering::Relaxed) != process::namespace() // Relaxed: as above.
             && m.pid.load(Ordering::Relaxed) == process::tid() // Relaxed: as above.
     }
@@ -521,15 +521,15 @@ impl Map {
         // Relaxed: as above.
         let unswept = m.swept.load(Ordering::Relaxed) != last;
         if unswept {
-            // Release: I5, before the twin is marked.
+            // Release: I5, before the tgid word is marked.
             m.ident.store(u64::from(last) << 32, Ordering::Release);
-            // Release: after that. An owner that died while it moved its twin leaves this to the cleaner.
+            // Release: after that. An owner that died while it moved its tgid word leaves this to the cleaner.
             m.moving.store(0, Ordering::Release);
         }
-        // The kernel marks a twin only after an exec; after any other death it still names the dead process. Its owner is gone, since the caller owns the
+        // The kernel marks a tgid word only after an exec; after any other death it still names the dead process. Its owner is gone, since the caller owns the
         // life word.
-        if let Life::Alive(gone) = m.twin.probe() {
-            m.twin.mark_dead(gone);
+        if let Life::Alive(gone) = m.tgid_word.probe() {
+            m.tgid_word.mark_dead(gone);
         }
         if unswept {
             self.make_up_for(i, last);
@@ -552,19 +552,19 @@ impl Map {
         }
     }
 
-    /// If the twin of slot `i` is marked: its owner called exec without being the leader. Marks its life word. Answers whether it did.
+    /// If the tgid word of slot `i` is marked: its owner called exec without being the leader. Marks its life word. Answers whether it did.
     pub(crate) fn notice_exec(&self, i: u32) -> bool {
         let m = self.member(i);
-        if !twin::says_exec(m) {
+        if !tgid_word::says_exec(m) {
             return false;
         }
         // In the gate nobody joins: the mark is this occupant's, however long the caller is stopped.
         let Ok(gates) = self.gates() else { return false };
         let Some(_pass) = gates.try_pass(gate::slot(i)) else { return false };
-        // Acquire: I7, before the twin is looked at: an occupant has claimed it before it stores `ident`.
+        // Acquire: I7, before the tgid word is looked at: an occupant has claimed it before it stores `ident`.
         let ident = m.ident.load(Ordering::Acquire);
         let (generation, tid) = ((ident >> 32) as u32, ident as u32);
-        let called = twin::says_exec(m)
+        let called = tgid_word::says_exec(m)
             // Acquire: as in `dead`.
             && m.swept.load(Ordering::Acquire) != generation
             && m.life.probe() == Life::Alive(tid)

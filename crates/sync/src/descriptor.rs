@@ -19,7 +19,7 @@
 
 use crate::cell::Word;
 use crate::claim::{Collected, Mark, Operation, Refused, Taken, TryFast};
-use crate::home::Arena;
+use crate::registry::Arena;
 use crate::tube::End;
 use crate::tube::lights::{Lights, Side, Standing};
 use crate::wait::{Arm, Grant, Party};

@@ -8,10 +8,10 @@
 //!   in a word that was read before, belongs to nobody.
 
 use crate::handle::{called, full_name, what_is};
-use crate::home::Arena;
 use crate::kinds;
 use crate::owned;
 use crate::record::NOBODY;
+use crate::registry::Arena;
 use crate::rwlock::row;
 use crate::seat::seat;
 use crate::tube::named::pipe::Pipe;

@@ -15,7 +15,7 @@
 
 use crate::directory::open_directory;
 use crate::fork;
-use crate::home::{Arena, ArenaOptions};
+use crate::registry::{Arena, ArenaOptions};
 use chappe_arena::{ArenaError, Map, Standing};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::dir::Dir;

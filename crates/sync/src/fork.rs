@@ -17,8 +17,8 @@
 
 use crate::descriptor::REGISTRY;
 use crate::family::{self, FAMILY};
-use crate::home::{KNOWN, PRIVATE};
 use crate::lease::WATCHED;
+use crate::registry::{KNOWN, PRIVATE};
 use crate::seat::{LABEL, PROCESS_MEMBERS, WATCH};
 use crate::tube::named::{ATTACHED, LIST};
 use chappe_plat::forks::{Around, Nest};
@@ -75,7 +75,7 @@ extern "C" fn after() {
     let held = std::mem::take(unsafe { &mut *HELD.0.get() });
     // Innermost first; the first mutex last, since it guards the list.
     held.into_iter().rev().for_each(drop);
-    crate::home::forget_parents_presence();
+    crate::registry::forget_parents_presence();
 }
 
 /// Makes forks safe from now on. Called before the first of the mutexes is used for long; and before other fork handlers are set

@@ -1,8 +1,8 @@
 //! Handles to objects of any kind: where an object lies, and how it is found by name.
 
 use crate::error::ObjectError;
-use crate::home::{Arena, ArenaOptions};
 use crate::owned;
+use crate::registry::{Arena, ArenaOptions};
 use crate::seat::seat;
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, check_name};

@@ -39,6 +39,7 @@ mod recover;
 pub mod ring;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 mod rwlock;
+mod semaphore_word;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 pub mod server;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -51,7 +52,6 @@ pub mod tries;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
 pub mod tube;
 mod turns;
-mod units;
 mod wait;
 
 pub use bias::{Bias, biases};
@@ -121,8 +121,6 @@ mod guard;
 #[cfg(not(feature = "sim"))]
 mod handle;
 #[cfg(not(feature = "sim"))]
-mod home;
-#[cfg(not(feature = "sim"))]
 mod inspect;
 #[cfg(not(feature = "sim"))]
 mod lease;
@@ -146,6 +144,8 @@ mod priority;
 #[cfg(not(feature = "sim"))]
 #[doc(hidden)]
 pub mod raw;
+#[cfg(not(feature = "sim"))]
+mod registry;
 #[cfg(not(feature = "sim"))]
 mod seat;
 #[cfg(not(feature = "sim"))]
@@ -171,7 +171,6 @@ pub use self::{
     examine::{Belonging, Damage, Had, Removed, Righted},
     fork::prepare as prepare_forks,
     guard::{OwnedPermit, Permit, Permits},
-    home::{Arena, ArenaOptions, Capacity},
     inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},
     lease::{Lease, LeaseFile, Unseen, VARIABLE as LEASE_VARIABLE, leftover_leases},
     mutex::{LockResult, Mutex, MutexGuard},
@@ -180,6 +179,7 @@ pub use self::{
     patience::{Role, set_role},
     pool::Pool,
     priority::{Priority, set_priority},
+    registry::{Arena, ArenaOptions, Capacity},
     rwlock::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult},
     seat::{reaped, set_label},
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},

@@ -46,7 +46,7 @@ use crate::kinds::{arrived, drain};
 use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
 use crate::permit;
-use crate::units;
+use crate::semaphore_word;
 use crate::wait::{Arm, Discipline, Parties, Party, Patience};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
@@ -486,7 +486,7 @@ impl SemaphoreAt {
     /// # Errors
     /// As [`Map::make`].
     pub fn make(map: &'static Map, name: &str, value: u32, barging: bool) -> Result<SemaphoreAt, ArenaError> {
-        SemaphoreAt::make_as(map, name, value, if barging { units::BARGING } else { units::STRONG })
+        SemaphoreAt::make_as(map, name, value, if barging { semaphore_word::BARGING } else { semaphore_word::STRONG })
     }
 
     fn make_as(map: &'static Map, name: &str, value: u32, how: u32) -> Result<SemaphoreAt, ArenaError> {
@@ -494,19 +494,19 @@ impl SemaphoreAt {
         if let Some(place) = map.find(name) {
             return Ok(SemaphoreAt { map, place });
         }
-        let place = units::make(map, &admin, name, value, how)?;
+        let place = semaphore_word::make(map, &admin, name, value, how)?;
         Ok(SemaphoreAt { map, place })
     }
 
     /// Adds units. False: refused, the semaphore is dead or would overflow.
     pub fn up(self, n: u32) -> bool {
         let o = self.map.object(self.place.index);
-        units::give_one(o, self.place, n).is_some() || units::give(self.map, self.place, o, n).is_ok()
+        semaphore_word::give_one(o, self.place, n).is_some() || semaphore_word::give(self.map, self.place, o, n).is_ok()
     }
 
     /// Marks that a member may wait, as a waiter that has given up leaves it.
     pub fn mark(self) {
-        units::mark(self.map, self.place.index);
+        semaphore_word::mark(self.map, self.place.index);
     }
 
     /// Grants units to waiters, as any member that touches the object does.
@@ -516,23 +516,23 @@ impl SemaphoreAt {
 
     /// The semaphore's value.
     pub fn value(self) -> u32 {
-        units::value(self.map.object(self.place.index))
+        semaphore_word::value(self.map.object(self.place.index))
     }
 
     /// Whether WAITERS is set: from then on no taker overtakes a waiter.
     pub fn is_awaited(self) -> bool {
-        units::is_awaited(self.map.object(self.place.index))
+        semaphore_word::is_awaited(self.map.object(self.place.index))
     }
 
     /// All the units there are: saved, under way, or granted and not yet taken. For onlookers, between two steps.
     pub fn units(self) -> u32 {
-        units::all(self.map, self.place.index)
+        semaphore_word::all(self.map, self.place.index)
     }
 
     /// Whether waiters may be overtaken.
     #[cfg(feature = "sim")]
     pub fn may_be_overtaken(self) -> bool {
-        units::barging(self.map.object(self.place.index))
+        semaphore_word::barging(self.map.object(self.place.index))
     }
 
     /// Removes the semaphore.
@@ -662,7 +662,7 @@ pub fn granted_word(number: u64, object: u32, permit: u32) -> u64 {
 /// Makes semaphores' numbers in this program as wide as those that ship, from now on.
 #[cfg(feature = "sim")]
 pub fn wide_numbers() {
-    units::WIDE.get_or_init(|| ());
+    semaphore_word::WIDE.get_or_init(|| ());
 }
 
 /// Marks that a member may wait for a mutex, as a waiter that has given up leaves it.

@@ -3,10 +3,10 @@
 use crate::body::{self, Body, Form, blocks_wanted};
 use crate::error::ObjectError;
 use crate::handle::{Handle, called, shown};
-use crate::home::ArenaOptions;
 use crate::inspect::bytes;
 use crate::kinds;
 use crate::mutex::plain_name;
+use crate::registry::ArenaOptions;
 use crate::seat::{party_at_hand, seat};
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};

@@ -11,7 +11,7 @@
 use crate::directory::open_directory;
 use crate::error::ObjectError;
 use crate::handle::{Handle, Maker};
-use crate::home::{Arena, KNOWN};
+use crate::registry::{Arena, KNOWN};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -99,7 +99,7 @@ pub use semaphore::{NotPosted, RobustSemaphore, ending};
 use crate::cell::Word;
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::drain::CellRef;
-use crate::units::{self, MAX, Unwanted};
+use crate::semaphore_word::{self, MAX, Unwanted};
 use crate::wait::{Arm, Discipline, Grant, Party, foremost, is_still};
 use crate::{kinds, permit};
 use chappe_arena::layout::{Head, Kind, Object};
@@ -232,7 +232,7 @@ impl Pair {
     pub fn take_one(&self, process: Option<&Party>) -> bool {
         let (o, n) = (self.object(), self.map.object(self.count.index));
         process.is_some_and(|process| permit::take_one(o, self.permit, process).is_some())
-            || units::take_one(n, self.count).is_some()
+            || semaphore_word::take_one(n, self.count).is_some()
     }
 
     /// Takes a unit if there is one and nobody waits for it. Never sleeps.
@@ -258,7 +258,7 @@ impl Pair {
     pub fn take_unseen(&self) -> Result<(), Refused> {
         loop {
             let seen = self.cell().load();
-            match units::take(self.map, self.count) {
+            match semaphore_word::take(self.map, self.count) {
                 Err(Refused::NoneFree) => {}
                 other => return other,
             }
@@ -297,7 +297,7 @@ impl Pair {
                 return Ok(false);
             }
             // The count has no unit unless demoted, I2.
-            if self.is_plain() && units::value(self.map.object(self.count.index)) >= MAX {
+            if self.is_plain() && semaphore_word::value(self.map.object(self.count.index)) >= MAX {
                 return Err(Unwanted::Overflow(MAX));
             }
             if cell.swap(seen, seen.freed()) {
@@ -315,7 +315,7 @@ impl Pair {
         let o = self.map.object(self.count.index);
         // The unit in the cell counts too.
         let most = MAX - u32::from(self.cell().load().is_free());
-        if units::value(o) >= most {
+        if semaphore_word::value(o) >= most {
             // After the count, which may have become another's since the removal.
             return Err(if self.is_dead() { Unwanted::Dead } else { Unwanted::Overflow(MAX) });
         }
@@ -324,8 +324,8 @@ impl Pair {
             return Err(Unwanted::Dead);
         }
         step!("demoted, nothing added yet");
-        if units::give_one(o, self.count, 1).is_none() {
-            units::give(self.map, self.count, o, 1)?;
+        if semaphore_word::give_one(o, self.count, 1).is_none() {
+            semaphore_word::give(self.map, self.count, o, 1)?;
         }
         Ok(())
     }
@@ -380,7 +380,7 @@ impl Pair {
     pub fn value(&self) -> u32 {
         loop {
             let before = self.cell().load();
-            let count = units::value(self.map.object(self.count.index));
+            let count = semaphore_word::value(self.map.object(self.count.index));
             // I7.
             if self.cell().load() == before {
                 return count.saturating_add(before.is_free().into()).min(MAX);
@@ -435,10 +435,10 @@ impl Operation for Part<'_> {
                 None => permit::take(pair.permit, process),
             },
             Part::Count(pair) => {
-                if units::take_one(pair.map.object(pair.count.index), pair.count).is_some() {
+                if semaphore_word::take_one(pair.map.object(pair.count.index), pair.count).is_some() {
                     return Ok(Taken::UNIT);
                 }
-                units::take(pair.map, pair.count).map(|()| Taken::UNIT)
+                semaphore_word::take(pair.map, pair.count).map(|()| Taken::UNIT)
             }
         }
     }
@@ -446,7 +446,7 @@ impl Operation for Part<'_> {
         match self {
             // I5.
             Part::Permit(pair, process) => permit::collect_for(me, process, pair.permit, grant, number),
-            Part::Count(_) => units::collect(grant),
+            Part::Count(_) => semaphore_word::collect(grant),
         }
     }
     #[cfg(not(feature = "sim"))]
@@ -456,7 +456,7 @@ impl Operation for Part<'_> {
                 let seen = pair.word();
                 (pair.map, !seen.is_free() && !seen.is_retired() && pair.map.dead(seen.member()).is_some())
             }
-            Part::Count(pair) => (pair.map, units::haunted(pair.map, pair.count.index)),
+            Part::Count(pair) => (pair.map, semaphore_word::haunted(pair.map, pair.count.index)),
         };
         if gone {
             // Even if another recovers at the same time: what the dead held is back when this returns.
@@ -472,7 +472,7 @@ const BY_RANK: Discipline = Discipline::Priority { aging: None };
 /// Makes an owned semaphore. The caller holds `admin` and has checked that the name is free.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Pair, ArenaError> {
     sweep(map, admin);
-    let count = units::make_part(map, admin, "", 0, BY_RANK.code(), MAKING)?;
+    let count = semaphore_word::make_part(map, admin, "", 0, BY_RANK.code(), MAKING)?;
     step!("count made, permit not yet");
     let made = map.make(admin, name, Kind::Pool, |index, generation| {
         let o = map.object(count.index);

@@ -72,21 +72,21 @@
 //! Explored: `tests/crash_ring.rs`, `tests/crash_ring_queue.rs`, `tests/loom_ring.rs`. Left out: wrap-around of the lap (2^44
 //! laps of a ring of 2^20).
 
-mod chain;
-mod line;
+mod segmented;
+mod slots;
+mod spsc;
 #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
 mod tests;
-mod track;
 
-pub use chain::Chain;
-pub use line::Line;
-pub use track::{Fixed, Track};
+pub use segmented::Segmented;
+pub use slots::{Fixed, Slots};
+pub use spsc::Spsc;
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::{fence, step};
+use slots::{End, Off, Slot};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use track::{End, Off, Slot};
 
 const EMPTY: u64 = 0;
 const WRITING: u64 = 1;
@@ -195,7 +195,7 @@ fn check<S>(capacity: usize) {
 }
 
 /// A ring of slots for messages.
-pub struct Ring<T, K: Track<T> = Fixed<T>> {
+pub struct Ring<T, K: Slots<T> = Fixed<T>> {
     track: K,
     /// Whether a position was ever passed over.
     passed: AtomicU32,
@@ -209,9 +209,9 @@ pub struct Ring<T, K: Track<T> = Fixed<T>> {
 }
 
 // SAFETY: a message is written by one thread and moved out by one (I1, I6); the words order the two (E1).
-unsafe impl<T: Send, K: Track<T>> Send for Ring<T, K> {}
+unsafe impl<T: Send, K: Slots<T>> Send for Ring<T, K> {}
 // SAFETY: as above.
-unsafe impl<T: Send, K: Track<T>> Sync for Ring<T, K> {}
+unsafe impl<T: Send, K: Slots<T>> Sync for Ring<T, K> {}
 
 impl<T> Ring<T> {
     /// A ring with room for so many messages.
@@ -225,14 +225,14 @@ impl<T> Ring<T> {
     }
 }
 
-impl<T> Ring<T, Chain<T>> {
+impl<T> Ring<T, Segmented<T>> {
     /// A ring without a bound.
-    pub fn unbounded() -> Ring<T, Chain<T>> {
-        Ring::on(Chain::new())
+    pub fn unbounded() -> Ring<T, Segmented<T>> {
+        Ring::on(Segmented::new())
     }
 }
 
-impl<T, K: Track<T>> Ring<T, K> {
+impl<T, K: Slots<T>> Ring<T, K> {
     fn on(track: K) -> Ring<T, K> {
         fence::prepare();
         let (head, tail) = (Apart::default(), Apart::default());
@@ -635,7 +635,7 @@ fn take_back<T>(slot: &Slot<T>, lap: u64, passed: u64) -> bool {
     slot.word.compare_exchange(word(lap, FULL), word(passed, EMPTY), Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-impl<T, K: Track<T>> Drop for Ring<T, K> {
+impl<T, K: Slots<T>> Drop for Ring<T, K> {
     fn drop(&mut self) {
         self.drain();
     }

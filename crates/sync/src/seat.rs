@@ -5,12 +5,12 @@
 //! join as new members, and the parent's guards do nothing there.
 
 use crate::bias::{self, EVERY, Holds};
-use crate::home::Arena;
 use crate::lent;
 use crate::lock;
 use crate::mutex::kept;
 use crate::object_id::meet;
 use crate::pool::party;
+use crate::registry::Arena;
 use crate::tube::Looks;
 use crate::wait::Party;
 use chappe_arena::{ArenaError, Joined, Map, Seat, Watch};

@@ -3,13 +3,13 @@
 use crate::claim::{Collected, Operation, Refused, Taken, TryFast, WaitSpec, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
-use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::object_id::{self, ObjectId};
 use crate::patience::{Until, patience};
 use crate::pool::party;
+use crate::registry::Arena;
 use crate::seat::{GUESSED, ThreadSeat, WORD, is_seated, leave, process_seat, seat, watched};
-use crate::units::{self, Units, Unwanted};
+use crate::semaphore_word::{self, Units, Unwanted};
 use crate::wait::{Arm, Discipline, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
@@ -71,25 +71,25 @@ impl Operation for Semaphore {
         if self.take_one() {
             return Ok(Taken::UNIT);
         }
-        units::take(self.0.map, self.0.place).map(|()| Taken::UNIT)
+        semaphore_word::take(self.0.map, self.0.place).map(|()| Taken::UNIT)
     }
     fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
-        units::collect(grant)
+        semaphore_word::collect(grant)
     }
     fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
-        units::is_there(self.0.map, self.0.place)
+        semaphore_word::is_there(self.0.map, self.0.place)
     }
     fn mark_in_queue(&self) -> Option<u64> {
-        units::mark_in_queue(self.0.map, self.0.place)
+        semaphore_word::mark_in_queue(self.0.map, self.0.place)
     }
     fn is_barging(&self) -> bool {
-        units::barging(self.0.object)
+        semaphore_word::barging(self.0.object)
     }
     fn hand_back(&self, me: &Party) -> bool {
-        units::hand_back(self.0.map, self.0.place.index, me.member)
+        semaphore_word::hand_back(self.0.map, self.0.place.index, me.member)
     }
     fn revive(&self) -> bool {
-        let haunted = units::haunted(self.0.map, self.0.place.index);
+        let haunted = semaphore_word::haunted(self.0.map, self.0.place.index);
         if haunted {
             self.0.map.recover_dead();
         }
@@ -120,14 +120,14 @@ fn check(value: u32) -> Result<(), ObjectError> {
 
 impl Semaphore {
     /// The greatest value.
-    pub const MAX: u32 = units::MAX;
+    pub const MAX: u32 = semaphore_word::MAX;
 
     /// Makes a semaphore for the threads of this process, with `value` saved wake-ups.
     ///
     /// # Errors
     /// `Value`, or `Arena` when the private arena is full, or there is no address space for it.
     pub fn private(value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::private_as(value, units::STRONG)
+        Semaphore::private_as(value, semaphore_word::STRONG)
     }
 
     /// As [`Semaphore::private`]; waiters may be overtaken.
@@ -135,7 +135,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::private`].
     pub fn private_barging(value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::private_as(value, units::BARGING)
+        Semaphore::private_as(value, semaphore_word::BARGING)
     }
 
     /// As [`Semaphore::private`]; waiters are served as `discipline` says.
@@ -148,7 +148,7 @@ impl Semaphore {
 
     fn private_as(value: u32, how: u32) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        Ok(Semaphore(Handle::private(&mut |map, admin, name| units::make(map, admin, name, value, how))?))
+        Ok(Semaphore(Handle::private(&mut |map, admin, name| semaphore_word::make(map, admin, name, value, how))?))
     }
 
     /// Attaches a semaphore by name: `ready`, or `lab/ready` for one in arena `lab`.
@@ -164,7 +164,7 @@ impl Semaphore {
     /// # Errors
     /// `Exists`, `OtherKind`, `Value`, `Arena`.
     pub fn create(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, units::STRONG, false)
+        Semaphore::make(name, value, semaphore_word::STRONG, false)
     }
 
     /// As [`Semaphore::create`]; waiters are served as `discipline` says.
@@ -188,7 +188,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::create`].
     pub fn create_barging(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, units::BARGING, false)
+        Semaphore::make(name, value, semaphore_word::BARGING, false)
     }
 
     /// Attaches a semaphore by name, or makes it with this value.
@@ -196,7 +196,7 @@ impl Semaphore {
     /// # Errors
     /// `OtherKind`, `Value`, `Arena`.
     pub fn open_or_create(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, units::STRONG, true)
+        Semaphore::make(name, value, semaphore_word::STRONG, true)
     }
 
     /// Makes a semaphore without a chosen name, for a caller that keeps its [`ObjectId`]. It stays until it is removed, in this process's own arena
@@ -221,8 +221,8 @@ impl Semaphore {
         barging: bool,
     ) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let how = discipline.code() | if barging { units::BARGING } else { units::STRONG };
-        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, how);
+        let how = discipline.code() | if barging { semaphore_word::BARGING } else { semaphore_word::STRONG };
+        let make = &mut |map, admin: &_, name: &str| semaphore_word::make(map, admin, name, value, how);
         Ok(Semaphore(Handle::unnamed(arena, Kind::Semaphore, make)?))
     }
 
@@ -248,8 +248,8 @@ impl Semaphore {
         barging: bool,
     ) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let how = discipline.code() | if barging { units::BARGING } else { units::STRONG };
-        let make = &mut |map, admin: &_, name: &str| units::make(map, admin, name, value, how);
+        let how = discipline.code() | if barging { semaphore_word::BARGING } else { semaphore_word::STRONG };
+        let make = &mut |map, admin: &_, name: &str| semaphore_word::make(map, admin, name, value, how);
         Ok(Semaphore(Handle::create_in(arena, Kind::Semaphore, name, make)?))
     }
 
@@ -305,7 +305,7 @@ impl Semaphore {
     fn make(name: &str, value: u32, how: u32, or_open: bool) -> Result<Semaphore, ObjectError> {
         check(value)?;
         let handle = Handle::make(Kind::Semaphore, name, or_open, &mut |map, admin, name| {
-            units::make(map, admin, name, value, how)
+            semaphore_word::make(map, admin, name, value, how)
         })?;
         Ok(Semaphore(handle))
     }
@@ -342,7 +342,7 @@ impl Semaphore {
 
     /// How many wake-ups are saved at this moment; the number may change at once.
     pub fn value(&self) -> u32 {
-        units::value(self.0.object)
+        semaphore_word::value(self.0.object)
     }
 
     /// Consumes a saved wake-up; blocks until there is one, in the order of arrival. A handled signal does not end the wait
@@ -383,8 +383,8 @@ impl Semaphore {
     #[inline(always)]
     pub(crate) fn take_one(&self) -> bool {
         let (o, place) = (self.0.object, self.0.place);
-        let guessed = Guess::of(o).and_then(|word| units::take_from(o, place, word));
-        let left = guessed.or_else(|| units::take_one(o, place));
+        let guessed = Guess::of(o).and_then(|word| semaphore_word::take_from(o, place, word));
+        let left = guessed.or_else(|| semaphore_word::take_one(o, place));
         if let Some(left) = left {
             Guess::keep(o, left);
         }
@@ -397,7 +397,7 @@ impl Semaphore {
             // A forked child's copy: the parent's waiters do not exist here.
             Arena::private();
         }
-        let take = || match units::take(self.0.map, self.0.place) {
+        let take = || match semaphore_word::take(self.0.map, self.0.place) {
             Ok(()) => Ok(true),
             Err(Refused::Dead(_)) => Err(self.dead()),
             Err(_) => Ok(false),
@@ -450,8 +450,8 @@ impl Semaphore {
     #[inline(always)]
     pub(crate) fn give_now(&self, n: u32) -> bool {
         let h = &self.0;
-        let guessed = Guess::of(h.object).and_then(|word| units::give_to(h.object, h.place, word, n));
-        let left = guessed.or_else(|| units::give_one(h.object, h.place, n));
+        let guessed = Guess::of(h.object).and_then(|word| semaphore_word::give_to(h.object, h.place, word, n));
+        let left = guessed.or_else(|| semaphore_word::give_one(h.object, h.place, n));
         if let Some(left) = left {
             Guess::keep(h.object, left);
         }
@@ -463,7 +463,7 @@ impl Semaphore {
     #[doc(hidden)]
     #[inline(always)]
     pub fn up_alone(spot: ObjectId) -> bool {
-        object_id::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::give_one(o, place, 1).is_some())
+        object_id::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| semaphore_word::give_one(o, place, 1).is_some())
     }
 
     /// The commonest case of [`Semaphore::try_down`] alone, on the semaphore at a spot: false, and nothing is done, if there is no unit, or
@@ -471,7 +471,7 @@ impl Semaphore {
     #[doc(hidden)]
     #[inline(always)]
     pub fn down_alone(spot: ObjectId) -> bool {
-        object_id::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| units::take_one(o, place).is_some())
+        object_id::slot(Kind::Semaphore, spot).is_some_and(|(o, place)| semaphore_word::take_one(o, place).is_some())
     }
 
     /// As [`Semaphore::up`], for a thread that cannot be a member: the arena is full, or the thread ends. If it is killed between adding the unit
@@ -482,7 +482,7 @@ impl Semaphore {
     #[doc(hidden)]
     pub fn up_unseen(&self) -> Result<(), UpError> {
         let h = &self.0;
-        units::give(h.map, h.place, h.object, 1).map_err(|e| self.refused(e, 1))
+        semaphore_word::give(h.map, h.place, h.object, 1).map_err(|e| self.refused(e, 1))
     }
 
     /// Gives up the calling thread's membership of the arena, and a wait that it has left half-way: what it was granted goes to the next waiter.
@@ -521,7 +521,7 @@ impl Semaphore {
         if !h.map.is_covered(process::incarnation()) && !is_seated(h.map) {
             seat(h.map, |_| ())?;
         }
-        units::give(h.map, h.place, h.object, n).map_err(|e| self.refused(e, n))
+        semaphore_word::give(h.map, h.place, h.object, n).map_err(|e| self.refused(e, n))
     }
 
     #[cold]

@@ -107,7 +107,7 @@ pub(crate) use state::{AFTER_DEATH, Grant, MET, RETRY, State, TOO_MANY};
 use crate::bias::Holds;
 use crate::interrupt::Interrupt;
 use crate::kinds;
-use crate::tube::meet;
+use crate::tube::rendezvous;
 use chappe_arena::layout::{Head, Member};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
@@ -566,7 +566,7 @@ fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
         }
     }
     if alone {
-        meet::fence();
+        rendezvous::fence();
     }
     let near_is_fenced = !near || fence::try_heavy();
     turns.into_iter().for_each(|arm| arm.turn(near_is_fenced));

@@ -1,9 +1,9 @@
 //! The public interface of words that change together.
 
 use crate::body::{Body, Form};
-use crate::home::Arena;
 use crate::mcas::{Field, MOST, MOST_WORDS, Shape, Step};
 use crate::named::{Named, Plan, SharedError, fits, unmake};
+use crate::registry::Arena;
 use crate::seat::{party_at_hand, seat};
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map};

@@ -2,7 +2,7 @@
 //! once, in its sender's order; a stopped thread delays no other and keeps one slot at most.
 
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
-use chappe_sync::ring::{Chain, Claim, Fixed, Ring, Track};
+use chappe_sync::ring::{Claim, Fixed, Ring, Segmented, Slots};
 use std::cell::RefCell;
 
 /// What has been sent and received: tens are the sender's, ones the message's number.
@@ -27,7 +27,7 @@ enum How {
     Later,
 }
 
-struct Scene<K: Track<u64> + 'static> {
+struct Scene<K: Slots<u64> + 'static> {
     ring: Shared<Ring<u64, K>>,
     books: Shared<Books>,
     capacity: usize,
@@ -35,15 +35,15 @@ struct Scene<K: Track<u64> + 'static> {
     receive: How,
 }
 
-impl<K: Track<u64>> Clone for Scene<K> {
+impl<K: Slots<u64>> Clone for Scene<K> {
     fn clone(&self) -> Scene<K> {
         *self
     }
 }
 
-impl<K: Track<u64>> Copy for Scene<K> {}
+impl<K: Slots<u64>> Copy for Scene<K> {}
 
-impl<K: Track<u64>> Scene<K> {
+impl<K: Slots<u64>> Scene<K> {
     fn new(world: &World, ring: Ring<u64, K>, capacity: usize) -> Scene<K> {
         let (ring, books) = (world.share(ring), world.share(Books::default()));
         Scene { ring, books, capacity, send: How::Any, receive: How::Any }
@@ -122,7 +122,7 @@ fn is_stopped(p: &Process) -> bool {
     p.fate() == Fate::Stopped
 }
 
-fn last<K: Track<u64>>(world: &World, scene: Scene<K>, senders: &[Process], receivers: &[Process]) {
+fn last<K: Slots<u64>>(world: &World, scene: Scene<K>, senders: &[Process], receivers: &[Process]) {
     let (senders, receivers) = (senders.to_vec(), receivers.to_vec());
     world.prepare("last").last().run(move || {
         let stopped = |all: &[Process]| all.iter().filter(|p| is_stopped(p)).count();
@@ -135,28 +135,28 @@ fn last<K: Track<u64>>(world: &World, scene: Scene<K>, senders: &[Process], rece
 }
 
 /// Two senders and a receiver.
-fn few<K: Track<u64>>(world: &World, scene: Scene<K>) {
+fn few<K: Slots<u64>>(world: &World, scene: Scene<K>) {
     let senders = [scene.sender(world, "one", 1, 2), scene.sender(world, "other", 2, 2)];
     let receiver = scene.receiver(world, "receiver", 2);
     last(world, scene, &senders, &[receiver]);
 }
 
 /// One sender and one receiver.
-fn two<K: Track<u64>>(world: &World, scene: Scene<K>) {
+fn two<K: Slots<u64>>(world: &World, scene: Scene<K>) {
     let sender = scene.sender(world, "sender", 1, 4);
     let receiver = scene.receiver(world, "receiver", 4);
     last(world, scene, &[sender], &[receiver]);
 }
 
 /// A sender and two receivers, as many as there are slots and one more.
-fn some<K: Track<u64>>(world: &World, scene: Scene<K>) {
+fn some<K: Slots<u64>>(world: &World, scene: Scene<K>) {
     let sender = scene.sender(world, "sender", 1, 4);
     let receivers = [scene.receiver(world, "one", 2), scene.receiver(world, "other", 2)];
     last(world, scene, &[sender], &receivers);
 }
 
 /// Two threads send and receive in turn: a run is used again while one is in the middle of something in it.
-fn turns<K: Track<u64>>(world: &World, scene: Scene<K>) {
+fn turns<K: Slots<u64>>(world: &World, scene: Scene<K>) {
     let turn = |name: &'static str, number: u64, times: u64| {
         world.process(name, move || {
             for i in 0..times {
@@ -174,7 +174,7 @@ fn bounded(world: &World, capacity: usize) -> Scene<Fixed<u64>> {
 }
 
 /// Runs of two slots: at the end there are five messages in it.
-fn unbounded(world: &World) -> Scene<Chain<u64>> {
+fn unbounded(world: &World) -> Scene<Segmented<u64>> {
     Scene::new(world, Ring::unbounded(), 5)
 }
 

@@ -38,7 +38,7 @@ const PLACES: [(&str, &str); 41] = [
     ("crates/sync/src/tube/end.rs", "looks again at one that is just coming or going, for some turns"),
     ("crates/sync/src/tube/lights.rs", "a lock of some instructions, held by a thread of this process"),
     (
-        "crates/sync/src/tube/meet.rs",
+        "crates/sync/src/tube/rendezvous.rs",
         "the side that moves the message is at it: some instructions, and no death can end them",
     ),
     (

@@ -24,7 +24,7 @@ impl Late {
     /// Whether this explains a death that is found now: its life word was slept on, and had not changed.
     fn came_first(&self, m: &Member) -> bool {
         let same = |word: &AtomicU32| self.0.iter().find(|w| std::ptr::eq(w.0, word)).map(|w| w.1);
-        same(m.life.word()) == Some(true) && same(m.twin.word()) != Some(false)
+        same(m.life.word()) == Some(true) && same(m.tgid_word.word()) != Some(false)
     }
 }
 
@@ -121,7 +121,7 @@ impl Group {
         for i in members.clone() {
             let m = map.member(i);
             let mut watched = [false; 2];
-            for (lock, watched) in [&m.life, &m.twin].into_iter().zip(&mut watched) {
+            for (lock, watched) in [&m.life, &m.tgid_word].into_iter().zip(&mut watched) {
                 if let Some(value) = lock.watch() {
                     *watched = true;
                     words.push((lock.word(), value));

@@ -1,7 +1,7 @@
 //! In the table of kinds: semaphores. The count of an owned semaphore is shown with the other part, which is a pool.
 
 use super::Protocol;
-use crate::units;
+use crate::semaphore_word;
 #[cfg(not(feature = "sim"))]
 use crate::wait::Discipline;
 use crate::wait::State;
@@ -19,27 +19,27 @@ pub(super) struct Semaphores;
 
 impl Protocol for Semaphores {
     fn drain(&self, map: &Map, object: u32, head: Head) {
-        units::drain(map, object, head);
+        semaphore_word::drain(map, object, head);
     }
 
     fn before(&self, map: &Map, object: u32) {
-        units::before(map, object);
+        semaphore_word::before(map, object);
     }
 
     fn announce(&self, map: &Map, object: u32) {
-        units::mark(map, object);
+        semaphore_word::mark(map, object);
     }
 
     fn left(&self, map: &Map, object: u32, member: u32) {
-        units::left(map, object, member);
+        semaphore_word::left(map, object, member);
     }
 
     fn take_back(&self, map: &Map, object: u32, member: u32, state: State, whose: Option<u32>) {
-        units::take_back(map, object, member, state, whose);
+        semaphore_word::take_back(map, object, member, state, whose);
     }
 
     fn notify_dead(&self, map: &Map, object: u32, _head: Head) {
-        units::settle(map, object);
+        semaphore_word::settle(map, object);
     }
 
     #[cfg(not(feature = "sim"))]
@@ -52,15 +52,15 @@ impl Protocol for Semaphores {
         let o = map.object(place.index);
         // A part of an owned semaphore is not shown by itself.
         owned::name_of(map, place).is_none().then(|| ObjectState::Semaphore {
-            value: units::value(o),
-            barging: units::is_barging(o),
+            value: semaphore_word::value(o),
+            barging: semaphore_word::is_barging(o),
             discipline: Discipline::of(o),
         })
     }
 
     #[cfg(not(feature = "sim"))]
     fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
-        units::is_broken(map, map.object(place.index)).then_some("its word is none of a semaphore")
+        semaphore_word::is_broken(map, map.object(place.index)).then_some("its word is none of a semaphore")
     }
 
     #[cfg(not(any(feature = "sim", feature = "loom")))]

@@ -2,7 +2,7 @@
 
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::permit;
-use crate::units;
+use crate::semaphore_word;
 use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{Map, Place};
 
@@ -59,25 +59,25 @@ impl Arm for SemaphoreAt {
 
 impl Operation for SemaphoreAt {
     fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
-        if units::take_one(self.map.object(self.place.index), self.place).is_some() {
+        if semaphore_word::take_one(self.map.object(self.place.index), self.place).is_some() {
             return Ok(Taken::UNIT);
         }
-        units::take(self.map, self.place).map(|()| Taken::UNIT)
+        semaphore_word::take(self.map, self.place).map(|()| Taken::UNIT)
     }
     fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
-        units::collect(grant)
+        semaphore_word::collect(grant)
     }
     fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
-        units::is_there(self.map, self.place)
+        semaphore_word::is_there(self.map, self.place)
     }
     fn is_barging(&self) -> bool {
-        units::barging(self.map.object(self.place.index))
+        semaphore_word::barging(self.map.object(self.place.index))
     }
     fn mark_in_queue(&self) -> Option<u64> {
-        units::mark_in_queue(self.map, self.place)
+        semaphore_word::mark_in_queue(self.map, self.place)
     }
     fn hand_back(&self, me: &Party) -> bool {
-        units::hand_back(self.map, self.place.index, me.member)
+        semaphore_word::hand_back(self.map, self.place.index, me.member)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::tube::body::{In, Out, met_by};
 use crate::tube::direct;
 use crate::tube::lights::straight::{self, Ended, fits};
 use crate::tube::lights::{Comes, Hope, Node, Side, wait_for};
-use crate::tube::meet::{Handoff, Outcome};
+use crate::tube::rendezvous::{Handoff, Outcome};
 use crate::wait::Party;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
@@ -212,7 +212,7 @@ impl TubeAt {
     pub fn come_seated(&self) {
         let tube = self.tube();
         tube.senders.enlists();
-        crate::tube::meet::fence();
+        crate::tube::rendezvous::fence();
         if tube.receivers.has_lights() {
             tube.lights.tell_one(Side::Recv);
         }

@@ -4,7 +4,7 @@ use super::{Actor, Refusal};
 use crate::Interrupt;
 use crate::cell::{Tag, Word};
 use crate::owned::{Ending, Pair, make, sweep};
-use crate::units;
+use crate::semaphore_word;
 use chappe_arena::layout::Object;
 use chappe_arena::{ArenaError, Map};
 
@@ -133,7 +133,7 @@ impl OwnedAt {
 
     /// The units that do not have the permit: saved, under way, or granted and not yet taken. For onlookers, between two steps.
     pub fn count(self) -> u32 {
-        units::all(self.0.map, self.0.count.index)
+        semaphore_word::all(self.0.map, self.0.count.index)
     }
 
     /// The permit's cell. For onlookers, as the next two.

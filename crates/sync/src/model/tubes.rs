@@ -2,11 +2,11 @@
 
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Mode, Operation, Refused, Taken, WaitSpec, wait_for};
-use crate::ring::{Line, Ring};
+use crate::ring::{Ring, Spsc};
 #[cfg(feature = "loom")]
 use crate::tube::body::Ends;
 use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
-use crate::tube::meet::Handoff;
+use crate::tube::rendezvous::Handoff;
 use crate::tube::wait::{Waiter, recv_seated, send_seated};
 use crate::wait::Parties;
 #[cfg(feature = "loom")]
@@ -81,17 +81,17 @@ impl TubeAt {
 
     /// With so many slots; none: its ends meet.
     pub fn bounded(map: &'static Map, slots: usize) -> TubeAt {
-        TubeAt::new(map, if slots == 0 { Body::Meet } else { Body::Ring(Box::new(Ring::new(slots))) })
+        TubeAt::new(map, if slots == 0 { Body::Rendezvous } else { Body::Ring(Box::new(Ring::new(slots))) })
     }
 
     /// Without a bound.
     pub fn unbounded(map: &'static Map) -> TubeAt {
-        TubeAt::new(map, Body::Chain(Box::new(Ring::unbounded())))
+        TubeAt::new(map, Body::Segmented(Box::new(Ring::unbounded())))
     }
 
     /// Of one sender and one receiver.
     pub fn line(map: &'static Map, slots: usize) -> TubeAt {
-        TubeAt::new(map, Body::Line(Box::new(Line::new(slots))))
+        TubeAt::new(map, Body::Spsc(Box::new(Spsc::new(slots))))
     }
 
     /// The objects on which threads wait: senders, receivers.
@@ -155,7 +155,7 @@ impl TubeAt {
     pub fn begin_to_wait_turned(&self) -> bool {
         self.0.receivers.enlists();
         assert!(self.0.receivers.is_turned());
-        crate::tube::meet::fence();
+        crate::tube::rendezvous::fence();
         self.0.may_recv_now()
     }
 
@@ -170,7 +170,7 @@ impl TubeAt {
     #[cfg(feature = "loom")]
     pub fn begin_to_meet(&self) -> bool {
         self.0.senders.enlists();
-        crate::tube::meet::fence();
+        crate::tube::rendezvous::fence();
         self.0.receivers.has_lights()
     }
 
@@ -194,7 +194,7 @@ impl TubeAt {
         match &self.0.body {
             Body::Ring(ring) => assert!(ring.push(message).is_ok()),
             // SAFETY: one thread does this.
-            Body::Line(line) => unsafe { line.put(message) },
+            Body::Spsc(line) => unsafe { line.put(message) },
             _ => unreachable!("no model needs it"),
         }
         self.0.receivers.is_awaited()

@@ -2,7 +2,7 @@
 
 use crate::cell::Word;
 use crate::lock;
-use crate::units::Units;
+use crate::semaphore_word::Units;
 
 /// A cell's value as text, for stories.
 pub fn cell_in_words(value: u64) -> String {

@@ -4,13 +4,13 @@ use super::{Ending, Pair, is_part, make, sweep};
 use crate::claim::{Operation, Refused, WaitSpec, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, shown, what_is};
-use crate::home::Arena;
 use crate::inspect::{self, Waiter};
 use crate::object_id::{ObjectId, all_met, met};
 use crate::patience::{Until, patience};
 use crate::pool::party;
+use crate::registry::Arena;
 use crate::seat::{is_seated, leave, process_member, process_seat, seat, watched};
-use crate::units::{self, Unwanted};
+use crate::semaphore_word::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place, Standing, Who, check_name};
@@ -97,7 +97,7 @@ fn found(map: &'static Map, name: &str) -> Result<Option<Pair>, ObjectError> {
 
 impl RobustSemaphore {
     /// The greatest value.
-    pub const MAX: u32 = units::MAX;
+    pub const MAX: u32 = semaphore_word::MAX;
 
     /// Makes one in a named arena, with value 1. Without a name it gets none that a user could look up: for callers that keep its [`ObjectId`].
     ///

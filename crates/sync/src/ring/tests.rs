@@ -1,7 +1,7 @@
 //! Rings whose positions go past what 31 and 32 bits hold (evidence, fault 5: Nix's cursors were signed and taken modulo), on
 //! every kind of track; and what lies across a slot or is dropped with the ring.
 
-use super::{Chain, EMPTY, Fixed, Line, Ring, word};
+use super::{EMPTY, Fixed, Ring, Segmented, Spsc, word};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 
 impl<T> Ring<T, Fixed<T>> {
@@ -16,9 +16,9 @@ impl<T> Ring<T, Fixed<T>> {
     }
 }
 
-impl<T> Ring<T, Chain<T>> {
+impl<T> Ring<T, Segmented<T>> {
     /// As if so many runs had gone by.
-    fn begin_at_run(number: u64) -> Ring<T, Chain<T>> {
+    fn begin_at_run(number: u64) -> Ring<T, Segmented<T>> {
         let ring = Ring::unbounded();
         let position = ring.track.begin_at(number);
         ring.head.0.store(position, Ordering::Relaxed); // Relaxed: no other thread has it yet.
@@ -57,7 +57,7 @@ fn fault_5_cursors_past_2_to_the_31_and_32_go_on() {
                 let ring = Ring::begin_at(capacity, lap);
                 goes_on(|m| ring.push_alone(m).is_ok(), || Some(ring.claim_message()?.read()), capacity as u64, 6);
             }
-            let line = Line::begin_at(capacity, edge - 5);
+            let line = Spsc::begin_at(capacity, edge - 5);
             // SAFETY: one thread has both ends.
             let push = |m| unsafe { line.has_hole().then(|| line.put(m)).is_some() };
             // SAFETY: as above.

@@ -5,7 +5,7 @@ use super::direct;
 use super::end::End;
 use super::ends::send_error;
 use super::error::{RecvError, SendError};
-use super::meet::Handoff;
+use super::rendezvous::Handoff;
 use super::spin::spin;
 use super::wait::{Waiter, recv_seated, send_seated};
 use crate::claim::{Operation, Taken};
@@ -81,7 +81,7 @@ pub(crate) fn send_later<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T
 /// Receives a message where a ring had none, or there is no ring.
 #[inline(never)]
 pub(crate) fn recv_beside<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
-    if let Body::Chain(ring) = &into.0.body
+    if let Body::Segmented(ring) = &into.0.body
         && let Some(message) = ring.take()
     {
         return Ok(message);

@@ -22,11 +22,11 @@ pub(crate) use arms::{In, Out};
 use super::clock::Clock;
 use super::end::End;
 use super::lights::{Lights, Side, Standing};
-use super::meet::{self, Handoff, Opposite, Way};
+use super::rendezvous::{self, Handoff, Opposite, Way};
 use crate::bias::Holds;
 use crate::cell::Word;
 use crate::claim::{Collected, Mark, Operation, Refused, Taken, TryFast};
-use crate::ring::{Chain, Claim, Line, Ring};
+use crate::ring::{Claim, Ring, Segmented, Spsc};
 use crate::wait::{Arm, Grant, MET, Party};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -53,11 +53,11 @@ pub(crate) enum Body<T> {
     /// A fixed number of slots.
     Ring(Box<Ring<T>>),
     /// The same, for one sender and one receiver.
-    Line(Box<Line<T>>),
+    Spsc(Box<Spsc<T>>),
     /// As many slots as are wanted.
-    Chain(Box<Ring<T, Chain<T>>>),
+    Segmented(Box<Ring<T, Segmented<T>>>),
     /// No slot.
-    Meet,
+    Rendezvous,
     /// The message is a moment.
     Clock(Box<Strokes<T>>),
     /// Nothing ever comes.
@@ -120,7 +120,7 @@ const _: () = assert!(size_of::<Tube<[u64; 4]>>() <= 128 + 16);
 impl<T> Tube<T> {
     /// A tube with a handle at each end.
     pub fn new(map: &'static Map, body: Body<T>) -> Tube<T> {
-        let lights = Lights::new(matches!(body, Body::Meet));
+        let lights = Lights::new(matches!(body, Body::Rendezvous));
         Tube { body, ends: Ends { senders: End::new(map), receivers: End::new(map), lights } }
     }
 
@@ -175,7 +175,7 @@ impl<T> Tube<T> {
     /// The same, called by the only sender there can be.
     #[inline(always)]
     pub fn try_send_alone(&self, message: T) -> Result<(), (Not, T)> {
-        if let Body::Line(line) = &self.body
+        if let Body::Spsc(line) = &self.body
             && !self.receivers.is_gone()
             // SAFETY: a line's sender is one, and not used by two threads at once.
             && unsafe { line.has_hole() }
@@ -197,7 +197,7 @@ impl<T> Tube<T> {
             return Err((Not::Ever, message));
         }
         let sent = match &self.body {
-            Body::Line(_) => Err(message),
+            Body::Spsc(_) => Err(message),
             Body::Ring(ring) => ring.push_alone(message),
             _ => return self.try_send(message),
         };
@@ -213,7 +213,7 @@ impl<T> Tube<T> {
     /// # Errors
     /// The message, if there is no receiver any more.
     #[inline(never)]
-    pub fn send_chained(&self, ring: &Ring<T, Chain<T>>, message: T) -> Result<(), T> {
+    pub fn send_chained(&self, ring: &Ring<T, Segmented<T>>, message: T) -> Result<(), T> {
         if self.receivers.is_gone() {
             return Err(message);
         }
@@ -233,13 +233,13 @@ impl<T> Tube<T> {
     fn try_send_other(&self, body: &Body<T>, message: &mut Option<T>) -> Result<(), (Not, T)> {
         let message = message.take().expect("the caller has put it there");
         match body {
-            Body::Chain(ring) => self.send_chained(ring, message).map_err(|message| (Not::Ever, message)),
-            Body::Line(_) => self.try_send_alone(message),
-            _ => match meet::meet(self.opposite(Side::Recv), &nobody(self.receivers.map())) {
+            Body::Segmented(ring) => self.send_chained(ring, message).map_err(|message| (Not::Ever, message)),
+            Body::Spsc(_) => self.try_send_alone(message),
+            _ => match rendezvous::meet(self.opposite(Side::Recv), &nobody(self.receivers.map())) {
                 Some(packet) => {
                     let mut message = ManuallyDrop::new(message);
                     // SAFETY: we met it, and this is its tube's message; it is ours no more.
-                    unsafe { meet::act::<T>(packet, &raw mut *message, Way::Out) };
+                    unsafe { rendezvous::act::<T>(packet, &raw mut *message, Way::Out) };
                     Ok(())
                 }
                 None => Err((self.why_not(&self.receivers), message)),
@@ -266,7 +266,7 @@ impl<T> Tube<T> {
     /// The same, called by the only receiver there can be.
     #[inline(always)]
     pub fn try_recv_alone(&self) -> Result<T, Not> {
-        if let Body::Line(line) = &self.body
+        if let Body::Spsc(line) = &self.body
             // SAFETY: a line's receiver is one, and not used by two threads at once.
             && unsafe { line.has_message() }
         {
@@ -280,7 +280,7 @@ impl<T> Tube<T> {
 
     #[inline(never)]
     fn try_recv_alone_other(&self) -> Result<T, Not> {
-        if let Body::Line(_) = &self.body { self.try_recv_last() } else { self.try_recv() }
+        if let Body::Spsc(_) = &self.body { self.try_recv_last() } else { self.try_recv() }
     }
 
     /// There was no message. If there is no sender, this is the end, unless a message came in between.
@@ -291,9 +291,9 @@ impl<T> Tube<T> {
         }
         match &self.body {
             Body::Ring(ring) => ring.take(),
-            Body::Chain(ring) => ring.take(),
+            Body::Segmented(ring) => ring.take(),
             // SAFETY: as in `try_recv_alone`.
-            Body::Line(line) => unsafe { line.take() },
+            Body::Spsc(line) => unsafe { line.take() },
             _ => None,
         }
         .ok_or(Not::Ever)
@@ -302,19 +302,19 @@ impl<T> Tube<T> {
     #[inline(never)]
     fn try_recv_other(&self, body: &Body<T>) -> Result<T, Not> {
         match body {
-            Body::Chain(ring) => match ring.take() {
+            Body::Segmented(ring) => match ring.take() {
                 Some(message) => Ok(message),
                 None => self.try_recv_last(),
             },
             Body::Clock(clock) => clock.take().map(|due| (clock.tell)(Clock::stroke(due))).ok_or(Not::Now),
             Body::Never => Err(Not::Now),
-            Body::Line(_) => self.try_recv_alone(),
-            _ => match meet::meet(self.opposite(Side::Send), &nobody(self.senders.map())) {
+            Body::Spsc(_) => self.try_recv_alone(),
+            _ => match rendezvous::meet(self.opposite(Side::Send), &nobody(self.senders.map())) {
                 Some(packet) => {
                     let mut message = MaybeUninit::uninit();
                     // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
                     unsafe {
-                        meet::act::<T>(packet, message.as_mut_ptr(), Way::In);
+                        rendezvous::act::<T>(packet, message.as_mut_ptr(), Way::In);
                         Ok(message.assume_init())
                     }
                 }
@@ -328,9 +328,9 @@ impl<T> Tube<T> {
         match &self.body {
             Body::Ring(ring) => ring.has_message() || self.senders.is_gone(),
             // SAFETY: as in `try_recv_alone`.
-            Body::Line(line) => self.senders.is_gone() || unsafe { line.has_message() },
-            Body::Chain(ring) => ring.has_message() || self.senders.is_gone(),
-            Body::Meet => meet::is_awaited(self.opposite(Side::Send), me) || self.senders.is_gone(),
+            Body::Spsc(line) => self.senders.is_gone() || unsafe { line.has_message() },
+            Body::Segmented(ring) => ring.has_message() || self.senders.is_gone(),
+            Body::Rendezvous => rendezvous::is_awaited(self.opposite(Side::Send), me) || self.senders.is_gone(),
             Body::Clock(clock) => clock.is_due(),
             Body::Never => false,
         }
@@ -341,8 +341,8 @@ impl<T> Tube<T> {
         let now = match &self.body {
             Body::Ring(ring) => ring.has_hole(),
             // SAFETY: as in `try_send_alone`.
-            Body::Line(line) => unsafe { line.has_hole() },
-            Body::Meet => meet::is_awaited(self.opposite(Side::Recv), me),
+            Body::Spsc(line) => unsafe { line.has_hole() },
+            Body::Rendezvous => rendezvous::is_awaited(self.opposite(Side::Recv), me),
             _ => true,
         };
         now || self.receivers.is_gone()
@@ -364,7 +364,7 @@ impl<T> Tube<T> {
     pub(super) fn pass_on_hole(&self) {
         step!("told, nobody else told yet");
         if self.has_meetings() {
-            meet::rematch(&self.senders, &self.receivers);
+            rendezvous::rematch(&self.senders, &self.receivers);
         } else if self.may_send(&nobody(self.senders.map())) {
             self.announce(Side::Send);
         }
@@ -374,7 +374,7 @@ impl<T> Tube<T> {
     pub(super) fn pass_on_message(&self) {
         step!("told, nobody else told yet");
         if self.has_meetings() {
-            meet::rematch(&self.senders, &self.receivers);
+            rendezvous::rematch(&self.senders, &self.receivers);
         } else if self.may_recv(&nobody(self.receivers.map())) {
             self.announce(Side::Recv);
         }
@@ -396,7 +396,7 @@ impl<T> Tube<T> {
             self.lights.tell_all(Side::Send);
         }
         self.senders.tell_all();
-        if let Body::Chain(_) = self.body {
+        if let Body::Segmented(_) = self.body {
             // Either a sender sees that we have gone, or we see its message.
             chappe_plat::fence::heavy();
             self.forget();
@@ -405,7 +405,7 @@ impl<T> Tube<T> {
 
     /// Drops the messages that nobody will receive.
     fn forget(&self) {
-        if let Body::Chain(ring) = &self.body
+        if let Body::Segmented(ring) = &self.body
             && self.receivers.is_gone()
         {
             ring.drain();
@@ -416,21 +416,21 @@ impl<T> Tube<T> {
     pub fn len(&self) -> usize {
         match &self.body {
             // A message that is being sent and one that is being received may both be counted.
-            Body::Line(line) => line.count(),
+            Body::Spsc(line) => line.count(),
             Body::Ring(ring) => ring.count().min(ring.capacity().unwrap_or(usize::MAX)),
-            Body::Chain(ring) => ring.count(),
+            Body::Segmented(ring) => ring.count(),
             Body::Clock(clock) => clock.is_due().into(),
-            Body::Meet | Body::Never => 0,
+            Body::Rendezvous | Body::Never => 0,
         }
     }
 
     /// How many messages have gone in, about.
     fn gone_in(&self) -> u64 {
         match &self.body {
-            Body::Line(line) => line.gone_in(),
+            Body::Spsc(line) => line.gone_in(),
             Body::Ring(ring) => ring.gone_in(),
-            Body::Chain(ring) => ring.gone_in(),
-            Body::Meet | Body::Clock(..) | Body::Never => 0,
+            Body::Segmented(ring) => ring.gone_in(),
+            Body::Rendezvous | Body::Clock(..) | Body::Never => 0,
         }
     }
 
@@ -438,9 +438,9 @@ impl<T> Tube<T> {
     pub fn capacity(&self) -> Option<usize> {
         match &self.body {
             Body::Ring(ring) => ring.capacity(),
-            Body::Line(line) => Some(line.capacity()),
-            Body::Chain(_) => None,
-            Body::Meet | Body::Never => Some(0),
+            Body::Spsc(line) => Some(line.capacity()),
+            Body::Segmented(_) => None,
+            Body::Rendezvous | Body::Never => Some(0),
             Body::Clock(..) => Some(1),
         }
     }
@@ -496,7 +496,7 @@ impl<T> Tube<T> {
 
     /// Whether a waiter must publish a packet, for its message's place.
     pub fn has_meetings(&self) -> bool {
-        matches!(self.body, Body::Meet)
+        matches!(self.body, Body::Rendezvous)
     }
 }
 
@@ -507,13 +507,13 @@ impl<T> Tube<T> {
 unsafe fn met<T>(taken: Taken, place: *mut T, way: Way) {
     if taken.position == MEETING {
         // SAFETY: by the caller's promise.
-        unsafe { meet::act(taken.word.0, place, way) };
+        unsafe { rendezvous::act(taken.word.0, place, way) };
         return;
     }
     // SAFETY: our own packet, which we keep until this is done.
     let packet = unsafe { &*(taken.word.0 as *const Handoff) };
     // SAFETY: by the caller's promise.
-    unsafe { meet::answer(packet, place, way) };
+    unsafe { rendezvous::answer(packet, place, way) };
 }
 
 /// What a light thread has taken that waited and was met with this packet.
@@ -542,7 +542,7 @@ fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> TryFast {
         return TryFast::Ask;
     }
     let end = tube.end(other);
-    match meet::meet(tube.opposite(other), &nobody(end.map())) {
+    match rendezvous::meet(tube.opposite(other), &nobody(end.map())) {
         Some(packet) => TryFast::Taken(taken(MEETING, packet)),
         None if end.is_gone() => TryFast::Taken(taken(GONE, 0)),
         None => TryFast::Nothing,

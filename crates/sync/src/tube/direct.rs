@@ -24,7 +24,7 @@
 use super::body::{Ends, Not, Tube};
 use super::end::End;
 use super::lights::{Comes, Lights, Node, Side, note_one};
-use super::meet::{self, Handoff, Outcome, Way};
+use super::rendezvous::{self, Handoff, Outcome, Way};
 use crate::interrupt::Interrupt;
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{back_by_jump, clock};
@@ -222,7 +222,7 @@ pub(crate) fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
     let Some(theirs) = tube.lights.meet_first(Side::Recv, &tube.receivers) else { return Err(message) };
     let mut message = ManuallyDrop::new(message);
     // SAFETY: we met it, and it is this tube's; the message is moved.
-    unsafe { meet::act::<T>(theirs, &raw mut *message, Way::Out) };
+    unsafe { rendezvous::act::<T>(theirs, &raw mut *message, Way::Out) };
     Ok(())
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn recv_at_once<T>(tube: &Tube<T>) -> Option<T> {
     let mut message = MaybeUninit::<T>::uninit();
     // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
     unsafe {
-        meet::act::<T>(theirs, message.as_mut_ptr(), Way::In);
+        rendezvous::act::<T>(theirs, message.as_mut_ptr(), Way::In);
         Some(message.assume_init())
     }
 }
@@ -279,7 +279,7 @@ fn sent_otherwise<T>(me: &'static Record, message: T, how: Passed) -> Result<(),
         Passed::Meets(theirs) => {
             let mut message = ManuallyDrop::new(message);
             // SAFETY: we met it, and it is this tube's; the message is moved.
-            unsafe { meet::act::<T>(theirs, &raw mut *message, Way::Out) };
+            unsafe { rendezvous::act::<T>(theirs, &raw mut *message, Way::Out) };
             Ok(())
         }
         Passed::Gone => Err((Some(Not::Ever), message)),
@@ -334,7 +334,7 @@ fn received_otherwise<T>(me: &'static Record, how: Passed) -> Result<T, Option<N
             let mut message = MaybeUninit::<T>::uninit();
             // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
             unsafe {
-                meet::act::<T>(theirs, message.as_mut_ptr(), Way::In);
+                rendezvous::act::<T>(theirs, message.as_mut_ptr(), Way::In);
                 Ok(message.assume_init())
             }
         }

@@ -450,7 +450,7 @@ impl End {
         {
             #[cfg(not(any(feature = "sim", feature = "loom")))]
             // In a forked child, the parent's waiters do not count.
-            crate::home::Arena::private();
+            crate::registry::Arena::private();
             each(self.map, place.index, see);
         }
     }
@@ -518,7 +518,7 @@ impl End {
         if let Some(place) = self.made_place() {
             #[cfg(not(feature = "sim"))]
             // In a forked child, this makes the copy of the private arena usable first.
-            crate::home::Arena::private();
+            crate::registry::Arena::private();
             let admin = self.map.admin();
             self.map.unmake(&admin, *place);
         }

@@ -129,8 +129,8 @@ impl<T> Sender<T> {
         match &self.out.0.body {
             Body::Ring(ring) => self.send_in_ring(ring, message),
             // Within the caller: see `back_by_jump`.
-            Body::Meet => block::send_meeting(&self.out, message),
-            Body::Chain(ring) => self.out.0.send_chained(ring, message).map_err(SendError),
+            Body::Rendezvous => block::send_meeting(&self.out, message),
+            Body::Segmented(ring) => self.out.0.send_chained(ring, message).map_err(SendError),
             _ => block::send_any(&self.out, message).map_err(send_error),
         }
     }
@@ -237,7 +237,7 @@ impl<T> Receiver<T> {
         match &self.into.0.body {
             Body::Ring(ring) => self.recv_from_ring(ring),
             // Within the caller: see `back_by_jump`.
-            Body::Meet => block::recv_meeting(&self.into),
+            Body::Rendezvous => block::recv_meeting(&self.into),
             _ => block::recv_beside(&self.into),
         }
     }

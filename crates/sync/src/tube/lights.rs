@@ -53,7 +53,7 @@ mod waits;
 pub(crate) use waits::{Hope, can_wait, note_one, owner, wait_for, wait_with};
 
 use super::end::End;
-use super::meet::Handoff;
+use super::rendezvous::Handoff;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
 use chappe_plat::light::{self, Record};
 use chappe_plat::step;
@@ -528,7 +528,7 @@ impl Locked<'_> {
         if told {
             if let Some(packet) = packet {
                 // SAFETY: the packet's owner waits until this is stored.
-                unsafe { super::meet::tell(packet) };
+                unsafe { super::rendezvous::tell(packet) };
             }
             light::unpark(who);
         }

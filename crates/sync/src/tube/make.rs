@@ -4,8 +4,8 @@ use super::body::{Body, In, Out, Strokes, Tube};
 use super::clock::Clock;
 use super::ends::{Receiver, Sender};
 use super::single::{SingleReceiver, SingleSender};
-use crate::home::Arena;
-use crate::ring::{Line, Ring};
+use crate::registry::Arena;
+use crate::ring::{Ring, Spsc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ fn both<T>(body: Body<T>) -> (Sender<T>, Receiver<T>) {
 
 /// The slots of a tube with room for so many messages; none for 0.
 fn slots<T>(capacity: usize) -> Body<T> {
-    if capacity == 0 { Body::Meet } else { Body::Ring(Box::new(Ring::new(capacity))) }
+    if capacity == 0 { Body::Rendezvous } else { Body::Ring(Box::new(Ring::new(capacity))) }
 }
 
 /// A tube with room for so many messages. With none, a sender waits for a receiver, and hands the message over to it.
@@ -44,7 +44,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 ///
 /// When the last receiver is dropped, the messages are dropped too.
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    both(Body::Chain(Box::new(Ring::unbounded())))
+    both(Body::Segmented(Box::new(Ring::unbounded())))
 }
 
 /// A tube with one sender and one receiver: a message costs neither a locked operation nor a fence.
@@ -60,7 +60,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// });
 /// ```
 pub fn spsc<T>(capacity: usize) -> (SingleSender<T>, SingleReceiver<T>) {
-    let tube = make(if capacity == 0 { Body::Meet } else { Body::Line(Box::new(Line::new(capacity))) });
+    let tube = make(if capacity == 0 { Body::Rendezvous } else { Body::Spsc(Box::new(Spsc::new(capacity))) });
     (SingleSender::new(Arc::clone(&tube)), SingleReceiver::new(tube))
 }
 

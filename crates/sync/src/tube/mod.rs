@@ -29,9 +29,9 @@ pub(crate) mod clock;
 pub(crate) mod direct;
 pub(crate) mod end;
 pub(crate) mod lights;
-pub(crate) mod meet;
 pub mod named;
 mod notice;
+pub(crate) mod rendezvous;
 pub(crate) mod wait;
 
 #[cfg(not(feature = "sim"))]

@@ -60,9 +60,9 @@ impl<T> Tube<T> {
         match &self.body {
             Body::Ring(ring) => marked(ring.no_message()),
             // Only the choosing thread could have taken it. SAFETY: as in `try_recv_alone`.
-            Body::Line(line) => marked((!unsafe { line.has_message() }).then_some(0)),
-            Body::Chain(ring) => marked(ring.no_message()),
-            Body::Meet => self.mark_meeting(Side::Send, me),
+            Body::Spsc(line) => marked((!unsafe { line.has_message() }).then_some(0)),
+            Body::Segmented(ring) => marked(ring.no_message()),
+            Body::Rendezvous => self.mark_meeting(Side::Send, me),
             Body::Clock(clock) => clock.mark(),
             Body::Never => Mark::Nothing(0),
         }
@@ -76,8 +76,8 @@ impl<T> Tube<T> {
         match &self.body {
             Body::Ring(ring) => marked(ring.no_hole()),
             // As above. SAFETY: as in `try_send_alone`.
-            Body::Line(line) => marked((!unsafe { line.has_hole() }).then_some(0)),
-            Body::Meet => self.mark_meeting(Side::Recv, me),
+            Body::Spsc(line) => marked((!unsafe { line.has_hole() }).then_some(0)),
+            Body::Rendezvous => self.mark_meeting(Side::Recv, me),
             _ => Mark::Something,
         }
     }

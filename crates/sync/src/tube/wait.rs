@@ -2,7 +2,7 @@
 
 use super::body::{In, Not, Out, Tube};
 use super::lights::{self, Hope};
-use super::meet::{Handoff, await_done};
+use super::rendezvous::{Handoff, await_done};
 use crate::claim::{Mode, Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::wait::{Parties, Patience};
 use chappe_plat::light::{self, Record};

@@ -87,7 +87,7 @@ fn has_batches(map: &Map, object: u32) -> bool {
     let kind = Head(o.head.load(Ordering::Relaxed)).kind();
     let is_strict = match kind {
         Some(Kind::Pool) => true,
-        Some(Kind::Semaphore) => !crate::units::barging(o),
+        Some(Kind::Semaphore) => !crate::semaphore_word::barging(o),
         _ => false,
     };
     is_strict && Discipline::of(o) == Discipline::Fifo

@@ -35,7 +35,7 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
     fn look(&self, me: &Party) -> bool {
         let tube = &self.0;
         if tube.has_meetings() && !tube.receivers.is_gone() {
-            return meet::look(tube.opposite(Side::Recv), me);
+            return rendezvous::look(tube.opposite(Side::Recv), me);
         }
         tube.may_send(me)
     }
@@ -77,7 +77,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
                 Some(claim) => TryFast::Taken(taken(CLAIMED, claim.number())),
                 None => TryFast::Nothing,
             },
-            Body::Meet => glance_to_meet(tube, Side::Recv),
+            Body::Rendezvous => glance_to_meet(tube, Side::Recv),
             _ => self.attempt(&nobody(self.map())).into(),
         }
     }
@@ -89,10 +89,10 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
         }
         let got = match &tube.body {
             Body::Ring(ring) => ring.claim().map(|claim| taken(CLAIMED, claim.number())),
-            Body::Chain(ring) => ring.claim().map(|claim| taken(CLAIMED, claim.number())),
+            Body::Segmented(ring) => ring.claim().map(|claim| taken(CLAIMED, claim.number())),
             // SAFETY: as in `try_send_alone`.
-            Body::Line(line) => unsafe { line.has_hole() }.then_some(taken(THERE, 0)),
-            _ => meet::meet(tube.opposite(Side::Recv), me).map(|packet| taken(MEETING, packet)),
+            Body::Spsc(line) => unsafe { line.has_hole() }.then_some(taken(THERE, 0)),
+            _ => rendezvous::meet(tube.opposite(Side::Recv), me).map(|packet| taken(MEETING, packet)),
         };
         got.or_else(|| tube.receivers.is_gone().then_some(taken(GONE, 0))).ok_or(Refused::NoneFree)
     }
@@ -153,7 +153,7 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
     fn look(&self, me: &Party) -> bool {
         let tube = &self.0;
         if tube.has_meetings() && !tube.senders.is_gone() {
-            return meet::look(tube.opposite(Side::Send), me);
+            return rendezvous::look(tube.opposite(Side::Send), me);
         }
         tube.may_recv(me)
     }
@@ -184,7 +184,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
                 None if tube.senders.is_gone() => self.attempt(&nobody(self.map())).into(),
                 None => TryFast::Nothing,
             },
-            Body::Meet => glance_to_meet(tube, Side::Send),
+            Body::Rendezvous => glance_to_meet(tube, Side::Send),
             _ => self.attempt(&nobody(self.map())).into(),
         }
     }
@@ -193,10 +193,10 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
         let tube = &self.0;
         let look = || match &tube.body {
             Body::Ring(ring) => ring.claim_message().map(|claim| taken(CLAIMED, claim.number())),
-            Body::Chain(ring) => ring.claim_message().map(|claim| taken(CLAIMED, claim.number())),
+            Body::Segmented(ring) => ring.claim_message().map(|claim| taken(CLAIMED, claim.number())),
             // SAFETY: as in `try_recv_alone`.
-            Body::Line(line) => unsafe { line.has_message() }.then_some(taken(THERE, 0)),
-            Body::Meet => meet::meet(tube.opposite(Side::Send), me).map(|packet| taken(MEETING, packet)),
+            Body::Spsc(line) => unsafe { line.has_message() }.then_some(taken(THERE, 0)),
+            Body::Rendezvous => rendezvous::meet(tube.opposite(Side::Send), me).map(|packet| taken(MEETING, packet)),
             Body::Clock(clock) => clock.take().map(|due| taken(STRUCK, due)),
             Body::Never => None,
         };

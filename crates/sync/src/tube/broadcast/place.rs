@@ -84,15 +84,15 @@ impl Terms {
 }
 
 #[repr(C, align(64))]
-pub(crate) struct Line(pub AtomicU64);
+pub(crate) struct Spsc(pub AtomicU64);
 
 /// What the ring has once.
 #[repr(C, align(64))]
 pub(crate) struct Head {
     /// A position that is claimed next, or one before it.
-    pub tail: Line,
+    pub tail: Spsc,
     /// Before it, none is being written.
-    pub settled: Line,
+    pub settled: Spsc,
 }
 
 #[repr(C)]

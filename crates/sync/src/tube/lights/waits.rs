@@ -5,7 +5,7 @@ use super::{ARM, ARMS, IDLE, Lights, MET, Node, PHASE, Side, Standing, WAIT, WAI
 use crate::bias::Holds;
 use crate::claim::{Mode, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
-use crate::tube::{body, meet};
+use crate::tube::{body, rendezvous};
 use crate::wait::Party;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::light::{self, Record, Waits};
@@ -194,7 +194,11 @@ fn begin<'a, A: Operation + ?Sized>(
     begun.stays = arms.iter().zip(&*spots).all(|(arm, spot)| {
         // SAFETY: made above.
         let Some((_, place)) = (unsafe { spot.assume_init_ref() }) else { return true };
-        if place.meets { !place.other.is_gone() && !meet::is_awaited_by_light(place.other) } else { !arm.look(&nobody) }
+        if place.meets {
+            !place.other.is_gone() && !rendezvous::is_awaited_by_light(place.other)
+        } else {
+            !arm.look(&nobody)
+        }
     });
     begun
 }

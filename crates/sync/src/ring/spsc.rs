@@ -51,33 +51,33 @@ impl Index {
 }
 
 /// A ring of slots between one thread that sends and one that receives.
-pub struct Line<T> {
+pub struct Spsc<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
     head: Index,
     tail: Index,
 }
 
 // SAFETY: see `send` and `take`: each end is one thread's at a time.
-unsafe impl<T: Send> Send for Line<T> {}
+unsafe impl<T: Send> Send for Spsc<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Line<T> {}
+unsafe impl<T: Send> Sync for Spsc<T> {}
 
-impl<T> Line<T> {
+impl<T> Spsc<T> {
     /// A line with room for so many messages.
     ///
     /// # Panics
     /// If the memory for so many is beyond what can be addressed.
-    pub fn new(capacity: usize) -> Line<T> {
+    pub fn new(capacity: usize) -> Spsc<T> {
         super::check::<T>(capacity);
         // SAFETY: places of messages may be anything.
         let slots = unsafe { Box::<[UnsafeCell<MaybeUninit<T>>]>::new_uninit_slice(capacity).assume_init() };
-        Line { slots, head: Index::default(), tail: Index::default() }
+        Spsc { slots, head: Index::default(), tail: Index::default() }
     }
 
     /// As if so many messages had gone by.
     #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
-    pub(super) fn begin_at(capacity: usize, messages: u64) -> Line<T> {
-        let line = Line::new(capacity);
+    pub(super) fn begin_at(capacity: usize, messages: u64) -> Spsc<T> {
+        let line = Spsc::new(capacity);
         for index in [&line.head, &line.tail] {
             index.mine.store(messages, Ordering::Relaxed); // Relaxed: no other thread has it yet.
             index.seen.set(messages);
@@ -178,7 +178,7 @@ impl<T> Line<T> {
     }
 }
 
-impl<T> Drop for Line<T> {
+impl<T> Drop for Spsc<T> {
     fn drop(&mut self) {
         // If a message panics when it is dropped, those behind it leak: a second panic would end the process.
         // SAFETY: we are alone.

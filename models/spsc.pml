@@ -1,7 +1,7 @@
 /*
  * The line: a ring of one sender and one receiver with plain stores, and how its two ends sleep.
  *
- * Source: crates/sync/src/ring/line.rs (below: line), crates/sync/src/tube/end.rs (end), the line's share of tube/body.rs,
+ * Source: crates/sync/src/ring/spsc.rs (below: line), crates/sync/src/tube/end.rs (end), the line's share of tube/body.rs,
  * tube/single.rs and tube/wait.rs, and the two fences of crates/plat/src/real/fence.rs. Waiting is that of crates/sync/src/wait.rs.
  *
  * Stores are delayed as on x86: each thread has a buffer, first in, first out, that drains at any time; a locked operation waits
@@ -26,7 +26,7 @@
  * watched instead.
  * Kills: none. A line is of one process, and its threads die together.
  *
- * Left out: looking for a while before one sleeps; who only looks (meet.pml); a choice (choice.pml); many waiters, and passing on
+ * Left out: looking for a while before one sleeps; who only looks (rendezvous.pml); a choice (choice.pml); many waiters, and passing on
  * what one does not use (`pass_on_hole`, `pass_on_message`: at each end of a line there is one); wrap-around of the index. A machine
  * that delays more than stores: loom's scenes. See also the README of the models.
  *

@@ -1,4 +1,4 @@
-//! A track without an end: runs of slots, linked one behind the other, for tubes without a bound.
+//! Slots without an end: runs of slots, linked one behind the other, for tubes without a bound.
 //!
 //! A run has one lap, which is its number. Its words begin as EMPTY of that lap. Once all of its positions are done with, the run goes to
 //! the spare runs, and comes back with a later number. So a slot is reused as a ring's is, and a thread that still works with it
@@ -34,7 +34,7 @@
 //!
 //! Explored: `tests/crash_ring.rs`, with runs of two, and rows of two and more given back at once.
 
-use super::track::{End, Off, Slot, Track};
+use super::slots::{End, Off, Slot, Slots};
 use super::{EMPTY, STATE, lap_of, word};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::{Pages, Row, clock, step};
@@ -118,7 +118,7 @@ impl<T> Run<T> {
 struct Apart(AtomicU64);
 
 /// Runs of slots.
-pub struct Chain<T> {
+pub struct Segmented<T> {
     first: Apart,
     last: Apart,
     /// Lists. A thread takes one run from `spare` or `held`, whose names have a number, too, which rises with each change; or takes all, as of `late`.
@@ -162,9 +162,9 @@ enum After<'c, T> {
     Overtaken,
 }
 
-impl<T> Chain<T> {
-    pub(super) fn new() -> Chain<T> {
-        Chain {
+impl<T> Segmented<T> {
+    pub(super) fn new() -> Segmented<T> {
+        Segmented {
             first: Apart(AtomicU64::new(named(0, 1))),
             last: Apart(AtomicU64::new(named(0, 1))),
             spare: AtomicU64::new(NONE),
@@ -493,7 +493,7 @@ impl<T> Chain<T> {
     }
 }
 
-impl<T> Track<T> for Chain<T> {
+impl<T> Slots<T> for Segmented<T> {
     #[inline(always)]
     fn at(&self, position: u64, end: End) -> Result<(&Slot<T>, u64), Off> {
         let wanted = position >> SHIFT;

@@ -25,7 +25,7 @@ pub enum Off {
 }
 
 /// A run of positions, `lap << SHIFT | slot`.
-pub trait Track<T> {
+pub trait Slots<T> {
     /// The position's slot, and its lap.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl<T> Fixed<T> {
     }
 }
 
-impl<T> Track<T> for Fixed<T> {
+impl<T> Slots<T> for Fixed<T> {
     #[inline(always)]
     fn at(&self, position: u64, _end: End) -> Result<(&Slot<T>, u64), Off> {
         Ok((&self.slots[(position & ((1 << self.shift) - 1)) as usize], position >> self.shift))

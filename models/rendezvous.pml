@@ -1,7 +1,7 @@
 /*
  * A tube without slots: a message goes from its sender to its receiver when both are there.
  *
- * Source: crates/sync/src/tube/meet.rs (below: meet), and its share of tube/body.rs, tube/end.rs and claim.rs. Waiting and telling are
+ * Source: crates/sync/src/tube/rendezvous.rs (below: meet), and its share of tube/body.rs, tube/end.rs and claim.rs. Waiting and telling are
  * those of wait.rs.
  *
  *   state     phase:2 | MET, else told to try | which end:1 | number of the wait    (`State`: a member's wait word)
@@ -22,7 +22,7 @@
  * receiver.
  * Kills: none. A tube without slots is of one process, and its threads die together.
  *
- * Left out: fences, the count of those who wait, and an end that goes (line.pml); looking for a while before one sleeps; a choice with
+ * Left out: fences, the count of those who wait, and an end that goes (spsc.pml); looking for a while before one sleeps; a choice with
  * other objects (choice.pml). See also the README of the models.
  *
  * Mistakes:
@@ -125,7 +125,7 @@ proctype party(byte me; byte ends; bool timed)
 	:: atomic { PHASE(state[me]) == IDLE && !begins[me] }
 	fi;
 
-	/* -- body.rs `attempt`: of each arm, meet.rs `meet` -- */
+	/* -- body.rs `attempt`: of each arm, rendezvous.rs `meet` -- */
 attempt:
 	if
 	:: atomic { ends & (1 << at_end) -> end = 1 - at_end; but = me; look = bits[end]; first = NOBODY; asks = 1; found() }
@@ -181,7 +181,7 @@ enlist:	if
 	goto rest;
 #endif
 
-	/* -- wait.rs `look`: of each arm, meet.rs `look` -- */
+	/* -- wait.rs `look`: of each arm, rendezvous.rs `look` -- */
 arm:	if
 	:: atomic { !(ends & (1 << at_end)) -> goto look_on }
 	:: atomic { (ends & (1 << at_end)) -> end = 1 - at_end;
@@ -280,7 +280,7 @@ waited:	atomic {
 		:: told && ends -> is_there[me] = 0; with = 0; goto attempt
 		fi };
 
-	/* -- meet.rs `hear`, of who was met, and of who has acted and waits for the answer -- */
+	/* -- rendezvous.rs `hear`, of who was met, and of who has acted and waits for the answer -- */
 hear:
 #ifdef MISTAKE_GOES_AT_ONCE
 	if
@@ -303,7 +303,7 @@ heard:	if
 	:: atomic { packet[me] == DONE -> goto done }
 	fi;
 
-	/* -- meet.rs `act` -- */
+	/* -- rendezvous.rs `act` -- */
 act:	if
 	:: atomic { knows[with] -> assert(is_there[with]);
 		if
