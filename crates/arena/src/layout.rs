@@ -142,7 +142,7 @@ pub struct Header {
 ///
 /// `life` and `tgid_word` are claimed and released in the slot's gate. Writers: of `life` and `tgid_word`, their owner and the kernel; of `ident`,
 /// `kind` and what follows, only the owner of `life`; of `swept`, the owner of `life`; of `state`, see the wait queue; of `ticket`,
-/// `alias`, `need`, `packet`, `era`, `priority` and `waiting_since`, only the member itself, while its state is idle; of `slept` and
+/// `alias` (in a private arena), `need`, `packet`, `era`, `priority` and `waiting_since`, only the member itself, while its state is idle; of `slept` and
 /// `bell_of`, only the member itself; of `bell`, any thread.
 #[repr(C, align(16))]
 pub struct Member {

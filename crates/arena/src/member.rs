@@ -541,6 +541,10 @@ impl Map {
 
     fn clear_bits(&self, i: u32) {
         (self.hooks.clear)(self, i);
+        if let Some(enlisting) = self.enlisting(i) {
+            // Relaxed: the owner of the life word sets no bit just now.
+            enlisting.store(0, Ordering::Relaxed);
+        }
         let (word, bit) = (i as usize / 64, 1u64 << (i % 64));
         for o in 0..self.objects_used() {
             let w = self.waiting(o, word);

@@ -125,6 +125,9 @@ impl Condvar {
 
     crate::timed::timed! {
         /// As [`Condvar::wait`], but waits at most for `timeout`. Answers also whether the time was up.
+        ///
+        /// # Errors
+        /// As [`Condvar::wait`].
         pub fn wait_timeout, wait_deadline<'a, T>(&self, guard: MutexGuard<'a, T>) -> (LockResult<'a, T>, bool) { |until|
             self.pass(guard, until())
         }

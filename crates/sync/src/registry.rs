@@ -468,10 +468,13 @@ impl Arena {
     }
 }
 
-/// After a fork, in the child: no arena takes the child for its parent. In the parent this does nothing.
+/// After a fork, in the child: no arena takes the child for its parent, and no batch is one that a thread of the parent builds.
 pub(crate) fn forget_parents_presence() {
     if let Ok(known) = KNOWN.try_lock() {
-        known.iter().for_each(|map| map.forget_parents_presence());
+        known.iter().for_each(|map| {
+            map.forget_parents_presence();
+            map.forget_parents_batches();
+        });
     }
 }
 
@@ -490,6 +493,7 @@ fn purge(map: &'static Map) {
         let load = move |i: u32| (i, State(map.member(i).state.load(Ordering::Relaxed))); // Relaxed: as above.
         (0..map.members_used()).map(load).filter(move |(_, state)| of(*state))
     };
+    map.forget_parents_batches();
     for i in 0..map.members_used() {
         map.member(i).alias.store(0, Ordering::Relaxed); // Relaxed: as above.
     }

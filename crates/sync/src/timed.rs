@@ -5,15 +5,15 @@
 /// so a body calls it after its fast path. An attribute for both comes last, behind a semicolon.
 macro_rules! timed {
     ($(#[$doc:meta])* $(; #[$attr:meta])? $vis:vis fn $timeout:ident, $deadline:ident $(<$($g:tt),+>)? (&$me:ident $(, $arg:ident: $type:ty)*) -> $($rest:tt)*) => {
-        $crate::timed::timed!(@ [$(#[$doc])*] [$(#[$attr])?] [$vis] $timeout "Self::", $deadline [$(<$($g),+>)?] [&$me,] [$($arg: $type,)*] $($rest)*);
+        $crate::timed::timed!(@ [$(#[$doc])*] [$(#[$attr])?] [$(#[$attr] #[doc = concat!("\n# Panics\nAs [`Self::", stringify!($timeout), "`].")])?] [$vis] $timeout "Self::", $deadline [$(<$($g),+>)?] [&$me,] [$($arg: $type,)*] $($rest)*);
     };
     ($(#[$doc:meta])* $(; #[$attr:meta])? $vis:vis fn $timeout:ident, $deadline:ident $(<$($g:tt),+>)? (&mut $me:ident $(, $arg:ident: $type:ty)*) -> $($rest:tt)*) => {
-        $crate::timed::timed!(@ [$(#[$doc])*] [$(#[$attr])?] [$vis] $timeout "Self::", $deadline [$(<$($g),+>)?] [&mut $me,] [$($arg: $type,)*] $($rest)*);
+        $crate::timed::timed!(@ [$(#[$doc])*] [$(#[$attr])?] [$(#[$attr] #[doc = concat!("\n# Panics\nAs [`Self::", stringify!($timeout), "`].")])?] [$vis] $timeout "Self::", $deadline [$(<$($g),+>)?] [&mut $me,] [$($arg: $type,)*] $($rest)*);
     };
     ($(#[$doc:meta])* $(; #[$attr:meta])? $vis:vis fn $timeout:ident, $deadline:ident $(<$($g:tt),+>)? ($($arg:ident: $type:ty),*) -> $($rest:tt)*) => {
-        $crate::timed::timed!(@ [$(#[$doc])*] [$(#[$attr])?] [$vis] $timeout "", $deadline [$(<$($g),+>)?] [] [$($arg: $type,)*] $($rest)*);
+        $crate::timed::timed!(@ [$(#[$doc])*] [$(#[$attr])?] [$(#[$attr])?] [$vis] $timeout "", $deadline [$(<$($g),+>)?] [] [$($arg: $type,)*] $($rest)*);
     };
-    (@ [$($doc:tt)*] [$($attr:tt)*] [$vis:vis] $timeout:ident $path:literal, $deadline:ident [$($generics:tt)*] [$($receiver:tt)*] [$($args:tt)*]
+    (@ [$($doc:tt)*] [$($attr:tt)*] [$($last:tt)*] [$vis:vis] $timeout:ident $path:literal, $deadline:ident [$($generics:tt)*] [$($receiver:tt)*] [$($args:tt)*]
         $answer:ty { |$until:ident| $($body:tt)* }) => {
         $($doc)*
         $($attr)*
@@ -26,7 +26,7 @@ macro_rules! timed {
         ///
         /// # Errors
         #[doc = concat!("As [`", $path, stringify!($timeout), "`].")]
-        $($attr)*
+        $($last)*
         $vis fn $deadline $($generics)* ($($receiver)* $($args)* deadline: std::time::Instant) -> $answer {
             let $until = || $crate::patience::Until::at(deadline);
             $($body)*

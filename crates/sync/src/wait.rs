@@ -544,6 +544,8 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
             return begun;
         }
     }
+    // All bits are set: whatever else this wait does, it is in no batch's way.
+    drop(joining);
     if begun.dead.is_none() && arms.iter().any(|arm| arm.is_fenced()) {
         begun.is_blind = !look(who, arms, &begun);
     }

@@ -6,6 +6,7 @@
 mod counted;
 mod crash;
 
+use chappe_arena::Map;
 use chappe_crashsim::{Fate, Process, Search, World, process, reached};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_sync::model::SemaphoreAt;
@@ -91,6 +92,20 @@ fn three_on(world: &World, stage: Stage, uppers: usize) {
     }
     counted::enough(world, &[s]);
     counted::last(world, stage, &[s]);
+    world.check(move || nobody_enlists(stage.map));
+}
+
+/// Of a member of which nothing is left no thread believes that it is just setting its bits: batches would end at its ticket.
+fn nobody_enlists(map: &Map) {
+    for i in 0..map.members_used() {
+        // SeqCst, these: for an observer.
+        let (ident, swept) = (map.member(i).ident.load(Ordering::SeqCst), map.member(i).swept.load(Ordering::SeqCst));
+        let enlisting = map.enlisting(i).map_or(0, |word| word.load(Ordering::SeqCst)); // SeqCst: as above.
+        assert!(
+            enlisting == 0 || swept != (ident >> 32) as u32,
+            "member {i} is gone, and enlists with ticket {enlisting}"
+        );
+    }
 }
 
 #[test]

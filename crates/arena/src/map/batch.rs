@@ -3,6 +3,8 @@
 use super::Map;
 use crate::layout::{self, Geometry};
 use chappe_plat::atomic::AtomicU64;
+#[cfg(not(feature = "sim"))]
+use chappe_plat::atomic::Ordering;
 
 /// How many a process has: objects share them.
 const BATCHES: usize = if cfg!(any(feature = "sim", feature = "loom")) { 2 } else { layout::BATCHES };
@@ -26,6 +28,9 @@ pub(super) struct Batches {
     all: Box<[Batch]>,
     /// A private arena's; in a named one the members' slots have room for it.
     enlisting: Box<[AtomicU64]>,
+    /// The process whose they are.
+    #[cfg(not(feature = "sim"))]
+    incarnation: AtomicU64,
     /// Whether a named arena has batches in this world: only if the world asks for it.
     #[cfg(feature = "sim")]
     named: std::cell::Cell<bool>,
@@ -61,6 +66,8 @@ impl Batches {
         Batches {
             all: batches(BATCHES, members),
             enlisting: words(members),
+            #[cfg(not(feature = "sim"))]
+            incarnation: chappe_plat::process::incarnation().into(),
             #[cfg(feature = "sim")]
             named: false.into(),
         }
@@ -75,6 +82,8 @@ impl Batches {
         Batches {
             all: batches(n, geometry.members as usize),
             enlisting: Box::default(),
+            #[cfg(not(feature = "sim"))]
+            incarnation: chappe_plat::process::incarnation().into(),
             #[cfg(feature = "sim")]
             named: false.into(),
         }
@@ -98,6 +107,19 @@ impl Map {
     #[cfg(feature = "sim")]
     pub fn keep_batches(&self) {
         self.batches.named.set(true);
+    }
+
+    /// In a forked child, which has one thread: nobody there goes on with what the parent's threads were at. In the parent this does nothing.
+    #[cfg(not(feature = "sim"))]
+    pub fn forget_parents_batches(&self) {
+        let now = chappe_plat::process::incarnation();
+        // Relaxed, these: only the child's one thread finds another number.
+        if self.batches.incarnation.swap(now, Ordering::Relaxed) == now {
+            return;
+        }
+        // Relaxed: as above.
+        self.batches.enlisting.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        self.batches.all.iter().for_each(|batch| batch.tag.store(0, Ordering::Relaxed)); // Relaxed: as above.
     }
 
     /// The ticket with which a member is just setting its bits; 0: it is not.

@@ -254,7 +254,7 @@ impl RobustSemaphore {
     }
 
     crate::timed::timed! {
-        /// Takes a unit, waiting for at most `timeout`.
+        /// Takes a unit, waiting for at most `timeout`. An available unit is taken even if the time is up.
         ///
         /// # Errors
         /// `Timeout`; otherwise as [`RobustSemaphore::wait`].

@@ -43,9 +43,10 @@
 //! `late` and before its bit is set: the batch is void before the waiter is in line.
 //!
 //! Deaths: a thread that dies while it builds a batch leaves it CLAIMED: from then on its process scans the objects that share the batch, as all
-//! objects are scanned without a batch. No other process looks there. A member that dies while enlisting is skipped, as it is dead, and the
-//! slot's next occupant clears the word before it waits. What a dead process raised in `batched` costs later waiters nothing: their tickets are
-//! greater. A stopped thread has the same effect until it goes on. So no thread waits for another here, and an `up` in a signal handler in the
+//! objects are scanned without a batch. No other process looks there. A member that dies while enlisting is skipped, as it is dead; its
+//! slot's cleaner clears the word. A forked child begins with no batch. What a dead process raised in `batched` costs later waiters nothing: their tickets are
+//! greater. A stopped builder has the same effect until it goes on; while a waiter is stopped that is just enlisting, batches end at its
+//! ticket, so that later waiters are scanned. So no thread waits for another here, and an `up` in a signal handler in the
 //! middle of a build scans all.
 //!
 //! Progress: lock-free. A build is bounded by the number of members; it allocates nothing.
@@ -105,13 +106,13 @@ pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
         // Acquire: B3; as far as another drainer has come.
         let next = batch.next.load(Ordering::Acquire);
         let index = (next & MASK) as usize;
-        // Relaxed: B3, if the tag is the same below.
-        let count = batch.count.load(Ordering::Relaxed) as usize;
-        let entry = (index < count).then(|| batch.entries.get(index)).flatten()?.load(Ordering::Relaxed); // Relaxed: as above.
+        // Acquire: B3, if the tag is the same below: what a later builder has written comes after its claim.
+        let count = batch.count.load(Ordering::Acquire) as usize;
+        let entry = (index < count).then(|| batch.entries.get(index)).flatten()?.load(Ordering::Acquire); // Acquire: as above.
         let (member, ticket) = ((entry & MASK) as u32, entry >> LOW);
         let found = waiting(map, object, member, ticket);
-        // Relaxed: B3, if the tag is the same below.
-        let late = batch.late.load(Ordering::Relaxed);
+        // Acquire: B3, as the count.
+        let late = batch.late.load(Ordering::Acquire);
         // SeqCst, both: E4, after whatever the caller has seen; B3, after all of that.
         if map.late(object).load(Ordering::SeqCst) != late || batch.tag.load(Ordering::SeqCst) != tag {
             return None;
@@ -155,7 +156,7 @@ pub(super) fn build(map: &Map, object: u32) {
     }
     // SeqCst: E4, before `batched` is raised.
     let late = map.late(object).load(Ordering::SeqCst);
-    batch.late.store(late, Ordering::Relaxed); // Relaxed: published by the tag.
+    batch.late.store(late, Ordering::Release); // Release: B3, after the claim.
     // SeqCst: a wait whose ticket is taken later is not in this batch.
     let mut before = map.header().ticket.load(Ordering::SeqCst);
     // SeqCst: E4, before the look at the waiters that are enlisting.
@@ -170,13 +171,13 @@ pub(super) fn build(map: &Map, object: u32) {
     let mut count = 0;
     super::queue::each(map, object, |c| {
         if c.state.is_waiting() && c.ticket < before && count < batch.entries.len() {
-            // Relaxed: published by the tag.
-            batch.entries[count].store(c.ticket << LOW | u64::from(c.member), Ordering::Relaxed);
+            // Release: B3, after the claim.
+            batch.entries[count].store(c.ticket << LOW | u64::from(c.member), Ordering::Release);
             count += 1;
         }
     });
     sort(batch, count);
-    batch.count.store(count as u64, Ordering::Relaxed); // Relaxed: published by the tag.
+    batch.count.store(count as u64, Ordering::Release); // Release: B3, after the claim.
     batch.next.store((tag / VERSION) << LOW, Ordering::Release); // Release: B3, as the tag.
     // Release: B3. No other thread changes a claimed batch.
     batch.tag.store(at(tag, if count > FEW as usize { READY } else { NONE }), Ordering::Release);
@@ -184,10 +185,10 @@ pub(super) fn build(map: &Map, object: u32) {
 
 /// Heapsort: in place, since a signal handler may be here.
 fn sort(batch: &Batch, count: usize) {
-    // Relaxed, both: the drainer's own until READY, B3.
+    // Relaxed: the drainer's own until READY, B3.
     let get = |i: usize| batch.entries[i].load(Ordering::Relaxed);
-    // Relaxed: as above.
-    let put = |i: usize, entry: u64| batch.entries[i].store(entry, Ordering::Relaxed);
+    // Release: B3, after the claim.
+    let put = |i: usize, entry: u64| batch.entries[i].store(entry, Ordering::Release);
     let sift = |root: usize, end: usize| {
         let (mut hole, it) = (root, get(root));
         while hole * 2 + 1 < end {
@@ -221,7 +222,7 @@ impl<'a> Joining<'a> {
     /// After its record is published, before its first bit.
     pub fn begin(who: &'a Parties, tickets: (u64, u64)) -> Joining<'a> {
         let it = Joining { who, tickets };
-        // SeqCst: E4, before the tags.
+        // SeqCst: E4, before `batched`.
         it.each(|word, ticket| word.store(ticket, Ordering::SeqCst));
         it
     }

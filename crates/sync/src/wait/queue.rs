@@ -58,7 +58,7 @@ pub(crate) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
     let ranks = Ranks::of(map, object);
     let (best, all) = (Cell::new(None::<Candidate>), Cell::new(0));
     // In arrival order, most waiters are skipped by their ticket alone. It belongs to the wait whose bit was seen, or to a later wait, whose ticket
-    // is greater.
+    // is not smaller.
     let worth = |m: &Member| {
         all.set(all.get() + 1);
         // Acquire: E2, after the bit.
