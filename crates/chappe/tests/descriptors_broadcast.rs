@@ -8,6 +8,7 @@ use chappe::tube::named::NotReceived;
 use chappe::{Select, select};
 use house::{House, LONG, ROLE, eventually, listen, say};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -231,6 +232,81 @@ fn what_a_choice_only_looked_at_makes_it_readable() {
 }
 
 #[test]
+fn a_choice_that_does_not_wait_leaves_it_readable_while_a_message_is_held() {
+    let _house = House::new("fd-held-armed");
+    let tube = made();
+    let subscription = tube.subscribe("n > 0").unwrap();
+    let publisher = tube.publisher().unwrap();
+    settled(&publisher, &tube);
+    assert_eq!(taken(&subscription), None);
+    let fd = subscription.descriptor().unwrap();
+    for n in 1..100 {
+        assert!(subscription.rearm() && !is_readable(fd));
+        send(&publisher, n);
+        // It is armed; the look takes the message out of the tube, mostly before the watching thread is awake.
+        let mut select = Select::new();
+        select.recv_on(&subscription);
+        let ready = if n % 2 == 0 { select.try_ready().ok() } else { select.ready_timeout(LONG).ok() };
+        assert_eq!(ready, Some(0));
+        assert!(is_readable(fd), "a poller sleeps on message {n}, which is held");
+        assert_eq!(taken(&subscription), Some(n));
+    }
+}
+
+/// The threads of this process that watch: their entries in /proc. Those of other tests' arenas stay for a second.
+fn watchers() -> Vec<PathBuf> {
+    let is_watcher = |t: &PathBuf| std::fs::read_to_string(t.join("comm")).is_ok_and(|n| n.trim() == "chappe-watcher");
+    std::fs::read_dir("/proc/self/task").unwrap().map(|t| t.unwrap().path()).filter(is_watcher).collect()
+}
+
+/// How many times a thread has gone to sleep.
+fn sleeps(thread: &Path) -> u64 {
+    let status = std::fs::read_to_string(thread.join("status")).unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn the_watching_thread_sleeps_while_none_is_armed() {
+    let _house = House::new("fd-asleep");
+    let tube = made();
+    let subscription = tube.subscribe(Subscribe::to_all()).unwrap();
+    let publisher = tube.publisher().unwrap();
+    let others = watchers();
+    subscription.descriptor().unwrap();
+    let watcher = watchers().into_iter().find(|one| !others.contains(one)).expect("it has started");
+    for way in 0..3 {
+        assert!(subscription.rearm());
+        stays_unreadable(subscription.descriptor().unwrap());
+        send(&publisher, 0);
+        // It is disarmed in the watcher's place, mostly before that is awake.
+        match way {
+            0 => assert!(!subscription.rearm()),
+            1 => {
+                let mut select = Select::new();
+                select.recv_on(&subscription);
+                assert_eq!(select.try_ready().unwrap(), 0);
+            }
+            _ => assert_eq!(taken(&subscription), Some(0)),
+        }
+        while taken(&subscription).is_some() {}
+        if way == 2 {
+            // A receive that waits takes its place.
+            assert!(subscription.rearm());
+            assert!(subscription.recv_timeout(Duration::from_millis(1)).is_err());
+        }
+        let before = sleeps(&watcher);
+        for n in 1..=200 {
+            send(&publisher, n);
+            assert_eq!(taken(&subscription), Some(n));
+            std::thread::yield_now();
+        }
+        let woken = sleeps(&watcher) - before;
+        assert!(woken < 20, "way {way}: woken {woken} times for nothing");
+    }
+}
+
+#[test]
 fn a_choice_that_prefers_the_first_of_two_subscriptions_hears_the_second() {
     let _house = House::new("two-heard");
     let tube = made();
@@ -260,6 +336,7 @@ fn a_choice_that_prefers_the_first_of_two_subscriptions_hears_the_second() {
 
 #[test]
 fn a_private_tubes_subscription_is_awaited_alike() {
+    let _house = House::new("fd-private");
     let tube = Broadcast::<[u8]>::private(&options()).unwrap();
     let subscription = tube.subscribe("n % 3 == 0").unwrap();
     let publisher = tube.publisher().unwrap();

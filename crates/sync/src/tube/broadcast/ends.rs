@@ -315,8 +315,9 @@ impl<T: ?Sized> Subscription<T> {
     /// readable once, and [`rearm`](Self::rearm) makes it ready for the next time. A message that the filter does not want is not copied, wakes no thread and makes nothing
     /// readable, once the publishers have taken the filter in; until then [`rearm`](Self::rearm) drops it.
     ///
-    /// A thread of this process watches on behalf of the poller: see [`Receiver::descriptor`](crate::tube::named::Receiver::descriptor), with what it costs. A `recv` that
-    /// waits, or a choice, takes the watcher's place: an armed descriptor becomes readable then, and is not armed any more.
+    /// A thread of this process watches on behalf of the poller: see [`Receiver::descriptor`](crate::tube::named::Receiver::descriptor), with
+    /// what it costs. The first call in an arena waits for that thread to start. A `recv` that waits takes the watcher's place, and so does a
+    /// choice that waits or takes a message: an armed descriptor becomes readable then, and is not armed any more.
     ///
     /// # Errors
     /// The system's, when it refuses a descriptor or a thread; the arena's, when it cannot take another member; `PermissionDenied` if the
@@ -348,7 +349,8 @@ impl<T: ?Sized> Subscription<T> {
         Ok(descriptor)
     }
 
-    /// Makes the descriptor unreadable, and ready to become readable again. False: something has come, and the descriptor is readable: try again.
+    /// Makes the descriptor unreadable, and ready to become readable again. False: something has come, and the descriptor is readable: try
+    /// again. In a forked child it is always false, and nothing becomes readable: the subscription is the parent's, as `try_recv` says.
     pub fn rearm(&self) -> bool {
         self.heard.is_here() && self.heard.rearm()
     }

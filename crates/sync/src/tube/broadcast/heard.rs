@@ -9,9 +9,11 @@
 //! - H2: a held message passes the filter with the parameters as they are: a change of these tests it again.
 //! - H3: two looks that find the same mark, and nothing, had nothing in between: messages are claimed by a number that only grows, and all
 //!   publishers have gone only until another comes, which is counted.
+//! - H4: while a message is held, the descriptor is readable. The watching thread sees the tube alone, not what is held; so the look that takes
+//!   a message out makes the descriptor readable itself.
 //!
-//! A descriptor of the subscription is armed for a thread that watches on behalf of a poller ([`Watched`]). A thread that waits for the subscription itself takes
-//! its place first: the descriptor becomes readable.
+//! A descriptor of the subscription is armed for a thread that watches on behalf of a poller ([`Watched`]). A thread that waits for the
+//! subscription itself takes its place first: the descriptor becomes readable.
 //!
 //! A death: what is held lies in the subscriber's own memory, and goes with its subscription.
 //!
@@ -143,11 +145,13 @@ impl<T: Test> Heard<T> {
         false
     }
 
-    /// Holds a message that passes, unless one is held.
+    /// Holds a message that passes, unless one is held. An armed descriptor becomes readable (H4).
     fn hold(&self) -> Result<(), Not> {
         if !self.is_held() {
             let len = self.take(&mut self.buffer.borrow_mut())?;
             self.held.set(Some(len));
+            #[cfg(not(feature = "sim"))]
+            self.watched.disarm();
         }
         Ok(())
     }

@@ -16,7 +16,8 @@
 //!   before it leaves the tube. So no thread waits for the watcher to let go of an end: it has none. What is left of it at the tube is
 //!   its bit in the wait queue, until it hears the bell.
 //! - I3: a descriptor is written to under the lock, while it is listed; dropping the handle removes both, and the descriptor's number.
-//! - I4: an end that is ready is disarmed: if no thread arms it again, the watcher sleeps.
+//! - I4: an end that is ready is disarmed: if no thread arms it again, the watcher sleeps. A thread that disarms an end in the watcher's place
+//!   rings the bell, so that the watcher gives up its bit at that end. The watcher's word there (I6) goes with the disarming.
 //! - I5: the list belongs to one process. A forked child, which has no watcher, begins with an empty list, and leaves alone the
 //!   descriptors that it shares with its parent.
 //! - I6: a subscription has one word for the member that waits for it ([`Ear`]). While its end is armed that word is the watcher's, which writes it
@@ -114,10 +115,11 @@ impl Outlet {
     }
 
     /// The watcher no longer waits for it.
-    fn left(&self, member: u32) {
+    fn left(&self) {
         match self {
             Outlet::Pipe(..) => {}
-            Outlet::Ear(ear) => ear.left(member, None),
+            // Whose word it is, the lock and I6 say.
+            Outlet::Ear(ear) => ear.left(0, None),
         }
     }
 }
@@ -135,8 +137,11 @@ impl Listed {
         self.of.is_ready().unwrap_or(true)
     }
 
+    /// Makes it readable. If it was armed, the watcher's word goes at once (I6): the watcher itself leaves it alone from here on.
     fn fire(&mut self) {
-        self.is_armed = false;
+        if std::mem::replace(&mut self.is_armed, false) {
+            self.of.left();
+        }
         self.event.signal();
     }
 }
@@ -221,7 +226,7 @@ impl List {
         let Some(end) = self.ends.get_mut(&id) else { return false };
         let map = end.of.map();
         if end.is_ready() {
-            end.fire();
+            self.fire(id);
             return false;
         }
         end.event.clear();
@@ -245,10 +250,20 @@ impl List {
         }
     }
 
-    /// Makes an end readable that is armed: I6.
+    /// Makes an end readable. If it was armed, the watcher still waits for it, and hears the bell: I4.
+    fn fire(&mut self, id: u64) {
+        let Some(end) = self.ends.get_mut(&id) else { return };
+        let (map, was_armed) = (end.of.map(), end.is_armed);
+        end.fire();
+        if was_armed {
+            self.ring(map);
+        }
+    }
+
+    /// The same of an end that is armed, and nothing else: I6.
     fn disarm(&mut self, id: u64) {
-        if let Some(end) = self.ends.get_mut(&id).filter(|end| end.is_armed) {
-            end.fire();
+        if self.ends.get(&id).is_some_and(|end| end.is_armed) {
+            self.fire(id);
         }
     }
 
@@ -357,8 +372,8 @@ impl Arm for Armed {
     fn look(&self, _me: &Party) -> bool {
         self.while_armed(|| self.of.looks_again())
     }
-    fn left(&self, member: u32, _grant: Option<Grant>) {
-        self.while_armed(|| self.of.left(member));
+    fn left(&self, _member: u32, _grant: Option<Grant>) {
+        self.while_armed(|| self.of.left());
     }
 }
 
@@ -430,7 +445,7 @@ impl Watched {
     /// Makes this process's descriptor readable, if there is one.
     pub(crate) fn fire(&self) {
         if let Ok(asked) = self.ours() {
-            with(|list| list.ends.get_mut(&asked.id).map(Listed::fire));
+            with(|list| list.fire(asked.id));
         }
     }
 
@@ -480,8 +495,8 @@ impl<T: ?Sized> Receiver<T> {
     /// with the handle. Only poll it: do not read it. It becomes readable once, and [`rearm`](Self::rearm) makes it
     /// ready for the next time. Another receiver may be faster: then a `try_recv` finds nothing.
     ///
-    /// The first one in an arena starts a thread of this process, one for all tubes of that arena. The thread takes a
-    /// place among the arena's members, and ends a second after the last handle with a descriptor has gone. A process
+    /// The first one in an arena starts a thread of this process, one for all tubes of that arena, and waits until it has started. The
+    /// thread takes a place among the arena's members, and ends a second after the last handle with a descriptor has gone. A process
     /// without descriptors has no such thread, and pays nothing. Each rearming and each becoming readable wakes that
     /// thread, which looks at all armed ends of the arena: ten microseconds, so a thread that may block is better off
     /// with `recv`. Neither method waits for another process; while armed, the end has a waiter in listings.
