@@ -44,7 +44,7 @@ typedef struct chappe_mutex_options {
     size_t size;
     /**
      * To how many bytes they are aligned: a power of two, at most 64; 0 stands for 8. All programs that open the mutex
- * must say the same.
+     * must say the same.
      */
     size_t align;
     /**

@@ -136,7 +136,9 @@ int chappe_pool_is_biased(const struct chappe_pool *pool);
  *
  * Errors: -EBADF, -EFAULT.
  */
-ptrdiff_t chappe_pool_holders(const struct chappe_pool *pool, chappe_holder *to, size_t room);
+ptrdiff_t chappe_pool_holders(const struct chappe_pool *pool,
+                              chappe_holder *to,
+                              size_t room);
 
 /**
  * Lists the waiters, in the order in which they will be served; as chappe_pool_holders.

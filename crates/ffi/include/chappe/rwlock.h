@@ -144,8 +144,7 @@ int chappe_rwlock_read_deadline(struct chappe_rwlock *lock, const void **data, i
  *
  * Errors: as chappe_rwlock_read.
  */
-int chappe_rwlock_write(struct chappe_rwlock *lock,
-                        void **data);
+int chappe_rwlock_write(struct chappe_rwlock *lock, void **data);
 
 /**
  * Locks it to write if nobody has it or waits. Never waits.
