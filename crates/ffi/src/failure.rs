@@ -162,7 +162,12 @@ fn system(e: &io::Error) -> c_int {
 
 impl Coded for io::Error {
     fn code(&self) -> c_int {
-        if self.kind() == io::ErrorKind::PermissionDenied { libc::EPERM } else { system(self) }
+        // A descriptor's: the arena may have refused its thread.
+        match self.get_ref().and_then(|e| e.downcast_ref::<ArenaError>()) {
+            Some(e) => e.code(),
+            None if self.kind() == io::ErrorKind::PermissionDenied => libc::EPERM,
+            None => system(self),
+        }
     }
 }
 
@@ -555,6 +560,17 @@ mod tests {
         assert_eq!(text(), said[..ROOM - 1]);
         assert_eq!(Failure::told(libc::EIO, "short").errno(), libc::EIO);
         assert_eq!(text(), "short");
+    }
+
+    #[test]
+    fn an_arena_that_refuses_a_descriptors_thread_is_an_answer_of_its_own() {
+        let full = ArenaError::MembersFull { name: "here".into(), capacity: 4 };
+        let said = full.to_string();
+        assert_eq!(Failure::from(io::Error::other(full)).errno(), libc::EUSERS);
+        assert_eq!(text(), said);
+        assert_eq!(Failure::from(io::Error::other("else")).errno(), libc::EIO);
+        let not_ours = io::Error::new(io::ErrorKind::PermissionDenied, "the parent's");
+        assert_eq!(Failure::from(not_ours).errno(), libc::EPERM);
     }
 
     #[test]

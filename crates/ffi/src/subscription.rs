@@ -288,19 +288,22 @@ pub extern "C" fn chappe_subscription_size(subscription: *const chappe_subscript
 /// A descriptor (an eventfd) that becomes readable when there is a message that the subscription wants, no publisher any more (gone or
 /// dead), or no tube: for poll(2) and epoll(7). This handle's own, made when it is first asked for, and closed with the handle. Only poll
 /// it: do not read it. It becomes readable once, and is made ready for the next time by `chappe_subscription_rearm`. A message that the
-/// filter does not want makes nothing readable.
+/// filter does not want makes nothing readable once the publishers have taken the filter in; until then `chappe_subscription_rearm` drops
+/// it.
 ///
-/// The first one in an arena starts a thread of this process, which takes a place among the arena's members. A receive that waits, and a
-/// choice, take that thread's place: the descriptor becomes readable then, and is made ready again as ever.
+/// The first one in an arena starts a thread of this process, which takes a place among the arena's members; the call waits until that
+/// thread has started. A receive that waits, and a choice, take that thread's place: the descriptor becomes readable then, and is made
+/// ready again as ever.
 ///
-/// Errors: the system's, when it refuses a descriptor or a thread; -EPERM if the subscription is the parent process's; -EBADF.
+/// Errors: the system's, when it refuses a descriptor or a thread; the arena's, when that thread cannot join it: -EUSERS if there is no
+/// place for another member; -EPERM if the subscription is the parent process's; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_subscription_descriptor(subscription: *mut chappe_subscription) -> c_int {
     answer(|| Ok(handle::get::<Hearing>(subscription)?.end.descriptor()?.as_raw_fd()))
 }
 
-/// Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: something has come, and it is readable. Waits for no
-/// other process.
+/// Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: something has come, and it is readable; or this is a
+/// forked child, whose parent has the subscription: then nothing becomes readable. Waits for no other process.
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]

@@ -173,10 +173,11 @@ int chappe_receiver_is_empty(const struct chappe_receiver *receiver);
  * it. It becomes readable once, and is made ready for the next time by chappe_receiver_rearm. Others may be faster: then
  * chappe_try_recv finds nothing.
  *
- * The first one in an arena starts a thread of this process, which takes a place among the arena's members. In a forked child the
- * parent's descriptor means nothing: the child asks again, and gets one of its own.
+ * The first one in an arena starts a thread of this process, which takes a place among the arena's members; the call waits until that
+ * thread has started. In a forked child the parent's descriptor means nothing: the child asks again, and gets one of its own.
  *
- * Errors: the system's, when it refuses a descriptor or a thread; -EPERM if the end is the parent process's; -EBADF.
+ * Errors: the system's, when it refuses a descriptor or a thread; the arena's, when that thread cannot join it: -EUSERS if there is no
+ * place for another member; -EPERM if the end is the parent process's; -EBADF.
  */
 int chappe_receiver_descriptor(struct chappe_receiver *receiver);
 
