@@ -60,16 +60,27 @@ fn who_could_not_be_seen_to_die_gets_nothing_and_is_told_why() {
     }
 }
 
+/// Whether the doctor was in order, or left out a part, and said so: on a machine that is busy for seconds, a look takes too long. (A part
+/// that was left out is no answer: the doctor is asked again.)
+fn examined(here: &Place, refused: &[Refused], args: &[&str]) -> Ran {
+    until("an answer of the doctor about all parts", || {
+        let ran = run(here, refused, args);
+        let left_out = ran.err.contains("takes too long to look at");
+        assert!(ran.status == Some(u8::from(left_out).into()), "{ran:?}");
+        (!left_out).then_some(ran)
+    })
+}
+
 #[test]
-fn the_doctor_says_who_waits_for_files_where_rings_are_refused() {
+fn the_doctor_says_how_threads_wait_for_files_where_rings_are_refused() {
     let here = Place::new();
     let refused = [(libc::SYS_io_uring_setup, libc::EPERM)];
-    let ran = run(&here, &refused, &["doctor"]);
+    let ran = examined(&here, &refused, &["doctor"]);
     let line = "light threads wait for files by: a kernel thread for each wait (no io_uring: Operation not permitted";
-    assert!(ran.status == Some(0) && ran.out.contains(line), "{ran:?}");
-    let ran = run(&here, &refused, &["--json", "doctor"]);
+    assert!(ran.out.contains(line), "{ran:?}");
+    let ran = examined(&here, &refused, &["--json", "doctor"]);
     let health: serde_json::Value = serde_json::from_str(&ran.out).expect("it is JSON");
-    assert_eq!((ran.status, &health["files"]["ring"]), (Some(0), &serde_json::Value::Bool(false)));
+    assert_eq!(health["files"]["ring"], serde_json::Value::Bool(false));
 }
 
 /// All that the commands do with what there is, but for what `refused` is about: a job, a killed holder, a stream, a choice.
