@@ -15,7 +15,7 @@ use chappe::tube::named::TubeError;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
 /// A bounded tube that gives each message to every subscription that wants it, of any process.
@@ -313,9 +313,9 @@ impl Subscription {
         self.with(|end| end.set(&all))?.map_err(|e| failure(py, e))
     }
 
-    /// A descriptor that becomes readable when there is something to receive.
+    /// A copy of the descriptor that becomes readable when there is something to receive, or when it is closed: the caller's, to close.
     fn _descriptor(&self) -> PyResult<RawFd> {
-        Ok(self.with(|ear| ear.descriptor().map(|descriptor| descriptor.as_raw_fd()))??)
+        Ok(self.with(|ear| ear.descriptor()?.try_clone_to_owned())??.into_raw_fd())
     }
 
     /// Makes the descriptor unreadable again. False: there is something to do.

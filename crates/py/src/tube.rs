@@ -13,7 +13,7 @@ use chappe::tube::named::{self, Kind, NotReceived, NotSent, Receiver, Sender, Tu
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ends that nobody uses at the moment.
@@ -431,21 +431,22 @@ impl Tube {
         Ok(())
     }
 
-    /// A descriptor that becomes readable when there may be something to receive (or room to send).
+    /// A copy of the descriptor that becomes readable when there may be something to receive (or room to send), or when the tube is closed:
+    /// the caller's, to close.
     fn _descriptor(&self, py: Python<'_>, sends: bool) -> PyResult<RawFd> {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let descriptor = if sends {
             if watching.0.is_none() {
                 watching.0 = Some(self.sender().map_err(|e| failure(py, e))?);
             }
-            watching.0.as_ref().map(|end| end.descriptor().map(|d| d.as_raw_fd()))
+            watching.0.as_ref().map(|end| end.descriptor()?.try_clone_to_owned())
         } else {
             if watching.1.is_none() {
                 watching.1 = Some(self.receiver().map_err(|e| failure(py, e))?);
             }
-            watching.1.as_ref().map(|end| end.descriptor().map(|d| d.as_raw_fd()))
+            watching.1.as_ref().map(|end| end.descriptor()?.try_clone_to_owned())
         };
-        Ok(descriptor.ok_or_else(|| PyRuntimeError::new_err("closed meanwhile"))??)
+        Ok(descriptor.ok_or_else(|| PyRuntimeError::new_err("closed meanwhile"))??.into_raw_fd())
     }
 
     /// Makes the descriptor unreadable again. False: there is something to do.

@@ -165,80 +165,52 @@ async def select(*arms, timeout=None):
 
 
 async def _ready(tube, sends, attempt, timeout):
-    """Tries until it is done, and sleeps on the tube's descriptor in between."""
+    """Tries until it is done, and sleeps on a copy of the tube's descriptor in between.
+
+    A copy, since another thread may close the original at any time: a poller of that would sleep for good. A closing makes the copy
+    readable.
+    """
     done = attempt()
     if done is not None:
         return done
     end, trio = _end(timeout), _trio()
     while True:
-        descriptor = tube._descriptor(sends)
-        if tube._rearm(sends):
-            left = _left(end)
-            if left == 0.0:
-                what = "room" if sends else "record"
-                raise TimeoutError(f"no {what} in tube `{tube.name}` in time")
-            await (_readable(descriptor, left) if trio is None else _readable_trio(trio, descriptor, left))
+        copy = tube._descriptor(sends)
+        try:
+            if tube._rearm(sends):
+                left = _left(end)
+                if left == 0.0:
+                    what = "room" if sends else "record"
+                    raise TimeoutError(f"no {what} in tube `{tube.name}` in time")
+                await (_readable(copy, left) if trio is None else _readable_trio(trio, copy, left))
+        finally:
+            os.close(copy)
         done = attempt()
         if done is not None:
             return done
 
 
 async def _readable_trio(trio, descriptor, left):
-    # One of its own: trio refuses two tasks that wait for the same.
-    own = os.dup(descriptor)
-    try:
-        with trio.move_on_after(float("inf") if left is None else left):
-            await trio.lowlevel.wait_readable(own)
-    finally:
-        os.close(own)
-
-
-_WAITING = {}
+    with trio.move_on_after(float("inf") if left is None else left):
+        await trio.lowlevel.wait_readable(descriptor)
 
 
 async def _readable(descriptor, left):
     loop = asyncio.get_running_loop()
     woken = loop.create_future()
-    # Tasks that wait for the same end share its descriptor: each is woken, and tries.
-    waiting = _WAITING.setdefault((loop, descriptor), set())
-    if not waiting:
-        loop.add_reader(descriptor, _wake, loop, descriptor)
-    waiting.add(woken)
+    loop.add_reader(descriptor, _done, woken)
     timer = None if left is None else loop.call_later(left, _done, woken)
     try:
         await woken
     finally:
         if timer is not None:
             timer.cancel()
-        waiting.discard(woken)
-        if not waiting and _WAITING.get((loop, descriptor)) is waiting:
-            del _WAITING[loop, descriptor]
-            loop.remove_reader(descriptor)
-
-
-def _closes(descriptor):
-    """Wakes tasks that wait for a descriptor which is about to be closed: each tries, and is told why it cannot."""
-    try:
-        running = asyncio.get_running_loop()
-    except RuntimeError:
-        running = None
-    for loop, waited in list(_WAITING):
-        if waited == descriptor and not loop.is_closed():
-            if loop is running:
-                _wake(loop, descriptor)
-            else:
-                loop.call_soon_threadsafe(_wake, loop, descriptor)
+        loop.remove_reader(descriptor)
 
 
 def _done(woken):
     if not woken.done():
         woken.set_result(None)
-
-
-def _wake(loop, descriptor):
-    loop.remove_reader(descriptor)
-    for woken in _WAITING.pop((loop, descriptor), ()):
-        _done(woken)
 
 
 async def recv(tube, timeout=None, *, where=None, **params):

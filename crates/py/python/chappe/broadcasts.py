@@ -1,7 +1,5 @@
 """Broadcast tubes: each subscriber gets each message that it wants."""
 
-import sys
-
 from . import _chappe
 from .tubes import _Closing, _open, _Receiving, _see_to_children
 
@@ -99,7 +97,7 @@ class Subscription(_Receiving):
     """
 
     def __init__(self, tube, ear):
-        self._tube, self._ear, self._asked = tube, ear, None
+        self._tube, self._ear = tube, ear
 
     @property
     def name(self):
@@ -129,14 +127,11 @@ class Subscription(_Receiving):
 
     def close(self):
         """Ends it: nobody waits for it any more. A task that awaits a message of it gets ValueError."""
-        aio = sys.modules.get("chappe.aio")
-        if aio is not None and self._asked is not None:
-            aio._closes(self._asked)
+        # Copies of its descriptor become readable: tasks that wait for them try again, and are told.
         self._ear.close()
 
     def _descriptor(self, _sends):
-        self._asked = self._ear._descriptor()
-        return self._asked
+        return self._ear._descriptor()
 
     def _rearm(self, _sends):
         return self._ear._rearm()

@@ -1,6 +1,7 @@
 """The forms for asyncio: each waits without blocking the loop, and a cancelled one has taken nothing."""
 
 import asyncio
+import os
 import threading
 import unittest
 
@@ -108,17 +109,13 @@ class Awaited(Case):
             got = [int.from_bytes(await wait, "little") for wait in waits]
             with self.assertRaises(TimeoutError):
                 await aio.recv(all_of_them[0], timeout=0.01)
-            # What is closed meanwhile says so, whoever closes it.
-            cut = [asyncio.create_task(aio.recv(one)) for one in all_of_them[:2]]
+            # A task whose subscription is closed meanwhile is told.
+            cut = asyncio.create_task(aio.recv(all_of_them[0]))
             await asyncio.sleep(0.01)
             all_of_them[0].close()
-            thread = threading.Thread(target=all_of_them[1].close)
-            thread.start()
-            for wait in cut:
-                with self.assertRaisesRegex(ValueError, "closed"):
-                    await asyncio.wait_for(wait, 60)
-            thread.join()
-            # When all publishers have gone, that is told to who waits.
+            with self.assertRaisesRegex(ValueError, "closed"):
+                await asyncio.wait_for(cut, 60)
+            # A task that waits is told when all publishers have gone.
             last = asyncio.create_task(aio.recv(all_of_them[2]))
             await asyncio.sleep(0.01)
             tube.close()
@@ -127,6 +124,83 @@ class Awaited(Case):
             return got
 
         self.assertEqual(self.run_(main()), list(range(16, 24)))
+
+    def test_a_task_is_told_that_another_thread_closes_its_subscription(self):
+        class Ear:
+            """The subscription's inner object, with something that happens around one of its methods."""
+
+            def __init__(self, inner, **around):
+                self.inner, self.around = inner, around
+
+            def __getattr__(self, name):
+                method = getattr(self.inner, name)
+                around = self.around.get(name)
+                return method if around is None else lambda *args: around(method, *args)
+
+        def elsewhere(act):
+            thread = threading.Thread(target=act)
+            thread.start()
+            thread.join()
+
+        async def told(subscription):
+            with self.assertRaisesRegex(ValueError, "closed"):
+                await asyncio.wait_for(aio.recv(subscription), 60)
+
+        async def main():
+            tube = chappe.Broadcast(schema="n: i32")
+            tube.attach()
+            loop = asyncio.get_running_loop()
+            # The loop's thread does nothing until it is closed.
+            first = tube.subscribe()
+            waits = asyncio.create_task(told(first))
+            await asyncio.sleep(0.01)
+            elsewhere(first.close)
+            await waits
+            # The loop goes round several times after the closing has begun, and does not poll while the subscription goes.
+            second, turned, closed = tube.subscribe(), threading.Event(), threading.Event()
+
+            async def turn():
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                turned.set()
+                closed.wait(60)
+
+            def slowly(close):
+                asyncio.run_coroutine_threadsafe(turn(), loop)
+                self.assertTrue(turned.wait(60))
+                close()
+                closed.set()
+
+            second._ear = Ear(second._ear, close=slowly)
+            waits = asyncio.create_task(told(second))
+            await asyncio.sleep(0.01)
+            closes = loop.run_in_executor(None, second.close)
+            await waits
+            await closes
+            # It is closed after the task's last look, and before the task sleeps: before and after the descriptor is armed.
+            for when in ("_descriptor", "_rearm"):
+                third = tube.subscribe()
+                inner = third._ear
+
+                def then_closed(method, close=inner.close):
+                    answer = method()
+                    elsewhere(close)
+                    return answer
+
+                third._ear = Ear(inner, **{when: then_closed})
+                await told(third)
+            # Several tasks wait for one subscription: each is told.
+            last = tube.subscribe()
+            waits = [asyncio.create_task(told(last)) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            elsewhere(last.close)
+            await asyncio.gather(*waits)
+
+        self.run_(main())
+        # No copy of a descriptor is left: there were seven.
+        before = len(os.listdir("/proc/self/fd"))
+        self.run_(main())
+        self.assertLess(len(os.listdir("/proc/self/fd")), before + 4)
 
     def test_what_a_receiver_wants_is_awaited(self):
         async def main():
