@@ -370,6 +370,27 @@ static void descriptors(void)
     FAILS(chappe_subscription_rearm(dear), EBADF);
 }
 
+/* The arena has places for this thread and this process, and none for the thread that a descriptor needs. */
+static void no_place_for_a_descriptor(void)
+{
+    chappe_arena *tight;
+    chappe_broadcast *tube;
+    chappe_subscription *ear;
+    chappe_arena_options small = {.members = 2};
+    OK(chappe_arena_create("tight", &small, &tight));
+    chappe_broadcast_options options = {.slots = 4, .size = 8};
+    OK(chappe_broadcast_create("tight/t", &options, &tube));
+    OK(chappe_broadcast_subscribe(tube, NULL, &ear));
+    FAILS(chappe_subscription_descriptor(ear), EUSERS);
+    CHECK(strstr(chappe_last_error(), "member"));
+    IS(chappe_subscription_rearm(ear), 1);
+    OK(chappe_subscription_close(ear));
+    OK(chappe_broadcast_close(tube));
+    OK(chappe_broadcast_remove("tight/t", 0));
+    OK(chappe_arena_close(tight));
+    OK(chappe_arena_remove("tight", 1));
+}
+
 static void publishes_and_waits(void)
 {
     chappe_broadcast *tube;
@@ -505,6 +526,7 @@ int main(void)
     too_slow();
     arms();
     descriptors();
+    no_place_for_a_descriptor();
     deaths();
     among_threads();
     removed();
