@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_when_nobody_was_there_goes_first_in_its_level_alone() {
+    fn a_thread_that_came_when_none_was_there_goes_first_in_its_level_alone() {
         record::prepare().unwrap();
         let threads: Vec<_> = (0..3).map(|_| record::take().unwrap()).collect();
         let order = |levels: [u8; 3]| {

@@ -38,7 +38,7 @@ fn run(here: &Place, refused: &[Refused], args: &[&str]) -> Ran {
 }
 
 #[test]
-fn who_could_not_be_seen_to_die_gets_nothing_and_is_told_why() {
+fn a_process_whose_death_could_not_be_seen_gets_nothing_and_is_told_why() {
     let here = Place::new();
     let refused = [(libc::SYS_set_robust_list, libc::ENOSYS)];
     here.ok(&["pool", "create", "p"]);
@@ -114,7 +114,7 @@ fn goes_on(refused: &[Refused]) {
     assert_eq!(received.out.len(), 12 * 4096);
     ok(&["map", "create", "m"]);
     ok(&["ls"]);
-    ok(&["doctor"]);
+    examined(&here, refused, &["doctor"]);
     ok(&["tube", "rm", "t"]);
     ok(&["arena", "rm", "default", "--force"]);
 }
