@@ -89,14 +89,19 @@ impl Locked {
         Locked { bandwidth, ..self }
     }
 
-    /// So many more units have gone by, as far as one can see at `now`. The first telling may have fewer than none: then tick 0 is due later.
+    /// So many more units have gone by, as far as one can see at `now`. The first telling may have fewer than none: then tick 0 is due later. A later one
+    /// that has fewer than none is a reference that was set back: a [`jump`](Locked::jump).
     pub fn reference(&mut self, now: f64, units: f64) {
+        if units < 0.0 && self.at.is_some() {
+            self.jump(now, units);
+            return;
+        }
         self.units += units;
         let Some(at) = self.at else {
             (self.at, self.last) = (Some(now), units.max(0.0));
             return;
         };
-        if units <= 0.0 {
+        if units == 0.0 {
             return;
         }
         let length = units * self.each;
@@ -295,6 +300,24 @@ mod tests {
         let mut clock = Locked::new(10.0, 1.0);
         clock.reference(5.0, -0.02);
         assert!(clock.owed() == 0 && (clock.due().unwrap() - 5.02).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_reference_that_goes_back_is_followed_from_where_it_is_then() {
+        // 1 Hz of a reference of 1 Hz, at 0 to 4 s; half a second later it stands at 3.5.
+        let mut clock = Locked::new(1.0, 1.0);
+        (0..=4).for_each(|k| clock.reference(f64::from(k), f64::from(k.min(1))));
+        while clock.due().is_some_and(|due| due <= 4.5) {
+            clock.tick();
+        }
+        assert_eq!((clock.ticks(), clock.jumps()), (5, 0));
+        clock.reference(4.5, -0.5);
+        // Tick 5 has its place at 5: that is 1.5 s after 4.5 s.
+        assert!((clock.due().unwrap() - 6.0).abs() < 1e-9, "{:?}", clock.due());
+        assert_eq!((clock.ticks(), clock.jumps(), clock.owed()), (5, 1, 0));
+        // A telling of nothing changes nothing.
+        clock.reference(4.6, 0.0);
+        assert!((clock.due().unwrap() - 6.0).abs() < 1e-9, "{:?}", clock.due());
     }
 
     #[test]
