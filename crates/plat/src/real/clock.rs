@@ -5,6 +5,7 @@
 //! compare them. Only these go into words that other processes read.
 
 use super::process;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -38,12 +39,17 @@ pub fn common_coarse() -> u64 {
 }
 
 /// Whether something (NTP, PTP) keeps the time of day synchronised, as the kernel was told.
-pub fn disciplined() -> bool {
+///
+/// # Errors
+/// The kernel does not say: a seccomp filter refuses adjtimex(2) (EPERM), or the kernel has none (ENOSYS).
+pub fn disciplined() -> io::Result<bool> {
     // SAFETY: zeroes are a valid request: it asks for the state and changes nothing.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: the struct lives through the call.
-    let answer = unsafe { libc::adjtimex(&raw mut state) };
-    answer >= 0 && state.status & libc::STA_UNSYNC == 0
+    if unsafe { libc::adjtimex(&raw mut state) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(state.status & libc::STA_UNSYNC == 0)
 }
 
 /// Nanoseconds since boot, time asleep counted, without the time namespace's offset; none where the offset is not known.
@@ -119,5 +125,33 @@ mod tests {
         let (before, common, after) = (now(), common(), now());
         let offset = offset();
         assert!((before..=after).contains(&common.wrapping_add_signed(offset)), "{before} {common} {after} {offset}");
+    }
+
+    /// From here on these calls fail with that error in this thread, and in no other one.
+    fn refuse(calls: &[libc::c_long], error: i32) {
+        let rule = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+        let mut filter = vec![rule(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
+        for call in calls {
+            filter.push(rule(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *call as u32, 0, 1));
+            filter.push(rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | error as u32, 0, 0));
+        }
+        filter.push(rule(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0));
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the program is valid for the call.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_say_whether_the_time_is_synchronised_is_an_error() {
+        for error in [libc::EPERM, libc::ENOSYS] {
+            let asks = std::thread::spawn(move || {
+                refuse(&[libc::SYS_adjtimex, libc::SYS_clock_adjtime], error);
+                disciplined().map_err(|e| e.raw_os_error())
+            });
+            assert_eq!(asks.join().unwrap(), Err(Some(error)));
+        }
     }
 }

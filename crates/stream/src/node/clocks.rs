@@ -24,6 +24,7 @@ use chappe_plat::clock;
 use chappe_sync::tube::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use chappe_synth::Schema;
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -304,6 +305,15 @@ fn both(began: u64) -> (f64, u64) {
     (now, day)
 }
 
+/// What is known of whether something synchronises the time of day.
+fn by(disciplined: io::Result<bool>) -> String {
+    match disciplined {
+        Ok(true) => "which is synchronised".into(),
+        Ok(false) => "which NOTHING synchronises".into(),
+        Err(e) => format!("of which nobody can say whether anything synchronises it (adjtimex: {e})"),
+    }
+}
+
 /// The record of a tick.
 fn record(number: u64) -> Block {
     let mut record = number.to_le_bytes().to_vec();
@@ -340,10 +350,10 @@ impl Source for Follower {
     fn says(&self) -> Option<String> {
         Some(match &self.to {
             To::Day(day) => {
-                let by = if clock::disciplined() { "which is synchronised" } else { "which NOTHING synchronises" };
                 format!(
-                    "{} ticks, locked to the system's time, {by}: {:+.3} ppm of our clock, {} steps, at worst {:.1} us from where it was expected",
+                    "{} ticks, locked to the system's time, {}: {:+.3} ppm of our clock, {} steps, at worst {:.1} us from where it was expected",
                     self.made,
+                    by(clock::disciplined()),
                     day.clock.ppm(),
                     day.steps,
                     day.worst * 1e6
@@ -557,5 +567,18 @@ mod tests {
         drop(tell);
         assert!(clock.get().unwrap().is_none());
         assert_eq!(clock.says().unwrap(), "no ticks: card told nothing");
+    }
+
+    #[test]
+    fn a_report_says_when_it_is_unknown_whether_the_time_is_synchronised() {
+        assert_eq!(
+            (by(Ok(true)), by(Ok(false))),
+            ("which is synchronised".into(), "which NOTHING synchronises".into())
+        );
+        let refused = by(Err(io::Error::from_raw_os_error(1)));
+        assert!(
+            refused.contains("nobody can say whether") && refused.contains("adjtimex: Operation not permitted"),
+            "{refused}"
+        );
     }
 }
