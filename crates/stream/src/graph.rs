@@ -9,12 +9,14 @@ use crate::process::Command;
 use crate::report::RunError;
 use crate::run::Running;
 use crate::stage::{Body, Fault, Out, Stage};
+use crate::telling::References;
 use crate::text::{Written, parse};
 use crate::types::{Block, Type};
 use chappe_synth::{Bound, Complaint, Span};
 use chappe_thread::Runtime;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 /// A node.
 pub struct Node {
@@ -150,6 +152,8 @@ impl Graph {
     /// Works out the types.
     fn check(&mut self, lazy: bool) -> Result<(), Complaint> {
         let (mut offers, mut follows) = (HashMap::new(), Vec::new());
+        // This graph's own: others may have the same kinds.
+        let references = Arc::new(References::default());
         for at in self.order.clone() {
             let mut takes = Vec::new();
             for from in &self.nodes[at].inputs {
@@ -164,7 +168,7 @@ impl Graph {
                 takes.push(gives.clone());
             }
             let node = &self.nodes[at];
-            let call = Call::new(&node.written, &takes, !node.outputs.is_empty());
+            let call = Call::new(&node.written, &takes, !node.outputs.is_empty()).within(&references);
             let plan = if lazy && self.kinds.get(&node.written.kind).is_none() {
                 Ok(undefined(node, &takes))
             } else {

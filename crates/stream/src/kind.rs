@@ -5,6 +5,7 @@
 //! the node reads (a sound file states its rate) and writes nothing; making the body does the rest.
 
 use crate::stage::{Body, Fault};
+use crate::telling::References;
 use crate::text::{Argument, Value, Written};
 use crate::types::{Element, Type};
 use chappe_synth::{Bound, Span};
@@ -205,13 +206,24 @@ pub struct Call<'a> {
     pub inputs: &'a [Type],
     /// Whether something reads its output.
     pub is_read: bool,
+    references: Arc<References>,
     used: RefCell<Vec<usize>>,
 }
 
 impl<'a> Call<'a> {
     /// For a stage of a text.
     pub fn new(written: &'a Written, inputs: &'a [Type], is_read: bool) -> Call<'a> {
-        Call { written, inputs, is_read, used: RefCell::new(Vec::new()) }
+        Call { written, inputs, is_read, references: Arc::default(), used: RefCell::new(Vec::new()) }
+    }
+
+    /// In a graph that has these references.
+    pub(crate) fn within(self, references: &Arc<References>) -> Call<'a> {
+        Call { references: Arc::clone(references), ..self }
+    }
+
+    /// Where the clocks of its graph meet their references.
+    pub(crate) fn references(&self) -> Arc<References> {
+        Arc::clone(&self.references)
     }
 
     /// The stage.

@@ -44,6 +44,7 @@ pub mod run;
 pub mod sched;
 mod seat;
 mod stage;
+mod telling;
 pub mod text;
 mod types;
 

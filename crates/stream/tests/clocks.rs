@@ -1,7 +1,8 @@
-//! Clocks that are locked to another one, in real time: N ticks in N/f of its seconds, one more or less (synthesis, 6.4.1, "integral stability").
+//! Clocks that are locked to another one: graphs of the same kinds keep theirs apart. And in real time: N ticks in N/f of its seconds, one more or less (synthesis, 6.4.1, "integral stability").
 //! `CHAPPE_CLOCK_SECONDS=600` makes it ten minutes. The same in virtual time stands beside the code (`node/clocks.rs`, `chappe-feedback`).
 
-use chappe_stream::{Block, Body, Fault, Graph, Kind, Kinds, Options, Out, Plan, Stage};
+use chappe_stream::{Block, Body, Element, Fault, Graph, Kind, Kinds, Options, Out, Plan, Source, Stage, Type};
+use chappe_sync::tube::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -30,6 +31,49 @@ fn ticks(text: &str) -> (Vec<f64>, String) {
     let says = report.node("clock").unwrap().says.clone().unwrap();
     let all = std::mem::take(&mut *all.lock().unwrap());
     (all, says)
+}
+
+/// Blocks of 480 frames at 48 kHz, which are given when the test says so.
+struct Blocks(u64, Receiver<()>);
+
+impl Source for Blocks {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        if self.1.recv().is_err() && self.0 == 0 {
+            return Ok(None);
+        }
+        self.0 -= 1;
+        Ok(Some(Block::f32(vec![0.0; 480])))
+    }
+}
+
+#[test]
+fn clocks_of_graphs_that_share_their_kinds_hear_their_own_reference() {
+    let doors: Arc<Mutex<Vec<Sender<()>>>> = Arc::default();
+    let (ours, mut kinds) = (Arc::clone(&doors), Kinds::standard());
+    kinds.add(Kind::new("blocks", "N", "for tests", move |call| {
+        let n = call.needs_number(0, "n", (0.0, 1e6))? as u64;
+        let (open, door) = tube::bounded(1);
+        ours.lock().unwrap().push(open);
+        let gives = Type { rate: Some(48_000.0), ..Type::of(Element::F32) };
+        Ok(Plan::source(gives, move || Ok(Body::Source(Box::new(Blocks(n, door))))))
+    }));
+    let run = |n: u64| {
+        let text = format!("blocks {n} | reference card | null\nclock 100 lock=card | null");
+        let options = Options { kinds: kinds.clone(), ..Options::default() };
+        Graph::with(&text, options).unwrap_or_else(|e| panic!("{e}")).run().unwrap()
+    };
+    // No block comes before all three graphs have made their bodies. A block is 10 ms, which is a tick.
+    let running = [run(2), run(10), run(0)];
+    assert_eq!(doors.lock().unwrap().len(), 3);
+    for (running, n) in running.into_iter().zip([2, 10, 0]) {
+        // Without its door, which is the first one that is left, the blocks come.
+        drop(doors.lock().unwrap().remove(0));
+        let report = running.wait().unwrap_or_else(|e| panic!("{e}"));
+        let came = |label: &str| report.node(label).unwrap().counts.blocks;
+        // A clock may be ahead by the ticks of two blocks, with one at each end.
+        let most = if n == 0 { 0 } else { n + 3 };
+        assert!(came("blocks") == n && (n..=most).contains(&came("clock")), "{n}: {} ticks", came("clock"));
+    }
 }
 
 fn seconds() -> f64 {

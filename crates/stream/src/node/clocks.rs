@@ -18,14 +18,14 @@
 use super::{stage, time};
 use crate::kind::{Anew, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::telling::{Listener, References, Teller, Telling};
 use crate::types::{Block, Element, Type};
 use chappe_feedback::Locked;
 use chappe_plat::clock;
-use chappe_sync::tube::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use chappe_sync::tube::{RecvTimeoutError, TryRecvError};
 use chappe_synth::Schema;
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The word for the system's time of day.
@@ -34,62 +34,29 @@ const NTP: &str = "ntp";
 const LOOK: f64 = 0.25;
 /// More seconds than this between expected and found are a step of the time of day.
 const STEP: f64 = 0.1;
-/// Tellings that wait for a clock whose thread is held up; further ones are told together.
-const TELLINGS: usize = 256;
-
-/// So many frames have gone by, at this time of the machine's clock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Telling {
-    at: u64,
-    frames: u64,
-    rate: f64,
-}
-
-/// The clocks of a graph that wait for the first telling of a reference, by its name.
-#[derive(Default)]
-struct References(Mutex<HashMap<String, Vec<Sender<Telling>>>>);
-
-impl References {
-    fn listen(&self, name: &str) -> Receiver<Telling> {
-        let (tell, hear) = tube::bounded(TELLINGS);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(name.to_owned()).or_default().push(tell);
-        hear
-    }
-
-    fn take(&self, name: &str) -> Vec<Sender<Telling>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name).unwrap_or_default()
-    }
-}
 
 /// Tells clocks what goes by.
 struct Reference {
     name: String,
     graph: Arc<References>,
-    /// Clocks, and the frames that each was not told yet; nothing before the first block.
-    clocks: Option<Vec<(Sender<Telling>, u64)>>,
+    /// Its clocks; nothing before the first block.
+    clocks: Option<Vec<Teller>>,
     rate: f64,
     frame: usize,
     frames: u64,
 }
 
 impl Reference {
-    fn clocks(&mut self) -> &mut Vec<(Sender<Telling>, u64)> {
+    fn clocks(&mut self) -> &mut Vec<Teller> {
         // All bodies of a graph are made before its first block: so all clocks listen.
         let (graph, name) = (&self.graph, &self.name);
-        self.clocks.get_or_insert_with(|| graph.take(name).into_iter().map(|tell| (tell, 0)).collect())
+        self.clocks.get_or_insert_with(|| graph.take(name))
     }
 
     fn tell(&mut self, at: u64, frames: u64) {
         let rate = self.rate;
         self.frames += frames;
-        for (tell, untold) in self.clocks() {
-            *untold += frames;
-            // A clock that is held up is told later; one that has ended needs nothing.
-            if tell.try_send(Telling { at, frames: *untold, rate }).is_ok() {
-                *untold = 0;
-            }
-        }
+        self.clocks().iter_mut().for_each(|clock| clock.tell(at, frames, rate));
     }
 }
 
@@ -101,11 +68,7 @@ impl Stage for Reference {
 
     fn end(&mut self, _: &mut dyn Out) -> Result<(), Fault> {
         let (at, rate) = (clock::now(), self.rate);
-        for (tell, untold) in self.clocks().drain(..) {
-            if untold > 0 {
-                let _ = tell.send(Telling { at, frames: untold, rate });
-            }
-        }
+        self.clocks().drain(..).for_each(|clock| clock.end(at, rate));
         Ok(())
     }
 
@@ -173,7 +136,7 @@ impl Day {
 /// What a clock's ticks are locked to.
 enum To {
     Day(Box<Day>),
-    Device { name: String, hear: Receiver<Telling>, clock: Option<Locked>, over: bool },
+    Device { name: String, hear: Listener, clock: Option<Locked>, over: bool },
 }
 
 /// Ticks that are locked to something.
@@ -281,9 +244,9 @@ impl Follower {
             }
             Some(until) => {
                 let left = until - (clock::now() - began) as f64 / 1e9;
-                hear.recv_deadline(Instant::now() + Duration::from_secs_f64(left.clamp(0.0, 1e6)))
+                hear.recv(Some(Instant::now() + Duration::from_secs_f64(left.clamp(0.0, 1e6))))
             }
-            None => hear.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            None => hear.recv(None),
         };
         match told {
             Ok(telling) => self.hear(telling),
@@ -395,14 +358,12 @@ impl Source for Ticker {
 
 /// The kinds.
 pub fn kinds() -> Vec<Kind> {
-    let references = Arc::new(References::default());
-    let theirs = Arc::clone(&references);
     vec![
         Kind::new(
             "clock",
             "HZ [count=N] [lock=ntp|REFERENCE]",
             "ticks: records of their number and their time; by the machine's clock, or locked to another",
-            move |call| {
+            |call| {
                 call.no_input()?;
                 let hz = call.needs_number(0, "hz", (1e-6, 1e6))?;
                 let count = call.number(1, "count", (1.0, 1e15))?.map(|n| n as u64);
@@ -410,7 +371,7 @@ pub fn kinds() -> Vec<Kind> {
                 let schema = Schema::parse("tick: u64, at: u64").map_err(|e| Wrong::new(e.to_string()))?;
                 let gives = Type { rate: Some(hz), ..Type::of(Element::Record(Arc::new(schema))) };
                 let follows = lock.clone().filter(|(name, _)| name != NTP);
-                let references = Arc::clone(&theirs);
+                let references = call.references();
                 let body = move || {
                     let source: Box<dyn Source> = match lock {
                         None => Box::new(Ticker { hz, at: 0, count, began: 0 }),
@@ -432,7 +393,7 @@ pub fn kinds() -> Vec<Kind> {
             "reference",
             "NAME",
             "hands on; `clock HZ lock=NAME` keeps the time of what goes by, as a device gives or takes it",
-            move |call| {
+            |call| {
                 let input = call.input()?;
                 let (name, span) = call.needs_text(0, "name")?;
                 if name == NTP {
@@ -446,7 +407,7 @@ pub fn kinds() -> Vec<Kind> {
                         "`rate 48000` before it says how many frames a second",
                     )
                 })?;
-                let (name, graph, frame) = (name.to_owned(), Arc::clone(&references), time::frame(input));
+                let (name, graph, frame) = (name.to_owned(), call.references(), time::frame(input));
                 let offers = Some(name.clone());
                 let make = move || stage(Reference { name, graph, clocks: None, rate, frame, frames: 0 });
                 Ok(Plan { offers, ..Plan::filter(input.clone(), make) })
@@ -459,6 +420,7 @@ pub fn kinds() -> Vec<Kind> {
 mod tests {
     use super::*;
     use crate::stage::Kept;
+    use crate::telling::{TELLINGS, pair};
 
     const SECOND: u64 = 1_000_000_000;
     const BEGAN: u64 = 1_790_000_000 * SECOND + 700_000_123;
@@ -537,26 +499,26 @@ mod tests {
             reference.put(Block::f32(vec![0.0; 128]), &mut out).unwrap();
             heard += hear.try_recv().unwrap().frames;
         }
-        let read = std::thread::spawn(move || std::iter::from_fn(|| slow.recv().ok()).map(|t| t.frames).sum::<u64>());
         reference.end(&mut out).unwrap();
-        assert_eq!((heard, read.join().unwrap()), (300 * 64, 300 * 64));
+        let read: u64 = std::iter::from_fn(|| slow.try_recv().ok()).map(|t| t.frames).sum();
+        assert_eq!((heard, read), (300 * 64, 300 * 64));
         assert_eq!(hear.try_recv(), Err(TryRecvError::Disconnected));
         assert_eq!(other.try_recv(), Err(TryRecvError::Empty));
         assert_eq!((out.blocks.len(), reference.says().unwrap()), (300, "19200 frames".into()));
     }
 
     /// A follower of a device, and what tells it.
-    fn device(hz: f64) -> (Sender<Telling>, Follower) {
-        let (tell, hear) = tube::bounded(8);
+    fn device(hz: f64) -> (Teller, Follower) {
+        let (tell, hear) = pair();
         (tell, Follower::new(hz, To::Device { name: "card".into(), hear, clock: None, over: false }, None))
     }
 
     #[test]
     fn a_clock_ends_with_its_device_and_has_made_its_ticks() {
-        let (tell, mut clock) = device(1_000.0);
+        let (mut tell, mut clock) = device(1_000.0);
         // It came before the clock began: all is due.
         for k in 0..4u64 {
-            tell.send(Telling { at: clock.began - (4 - k) * 10_000_000, frames: 480, rate: 48_000.0 }).unwrap();
+            tell.tell(clock.began - (4 - k) * 10_000_000, 480, 48_000.0);
         }
         drop(tell);
         let numbers = std::iter::from_fn(|| clock.get().unwrap()).map(|b| b.to_bytes());
