@@ -5,6 +5,7 @@
 //! `tee` behind it.
 
 use crate::kind::{Anew, Call, End, Kinds, Make, Plan, Role, Wrong};
+use crate::locks;
 use crate::process::Command;
 use crate::report::RunError;
 use crate::run::Running;
@@ -43,6 +44,32 @@ pub struct Node {
     pub(crate) make: Option<Make>,
     /// What it asks of each record, if that is all that it does.
     pub(crate) query: Option<Bound>,
+    /// Under which name it tells its time to clocks.
+    pub(crate) offers: Option<String>,
+    /// Whose time it keeps, and where that stands in the text.
+    pub(crate) follows: Option<(String, Span)>,
+}
+
+impl Node {
+    /// One that has no links, and was not planned.
+    pub(crate) fn new(label: String, written: Written) -> Node {
+        Node {
+            label,
+            written,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            takes: Vec::new(),
+            gives: None,
+            ends: (End::Follows, End::Follows),
+            role: Role::Plain,
+            anew: Anew::Fresh,
+            process: None,
+            make: None,
+            query: None,
+            offers: None,
+            follows: None,
+        }
+    }
 }
 
 impl fmt::Debug for Node {
@@ -151,7 +178,6 @@ impl Graph {
 
     /// Works out the types.
     fn check(&mut self, lazy: bool) -> Result<(), Complaint> {
-        let (mut offers, mut follows) = (HashMap::new(), Vec::new());
         // This graph's own: others may have the same kinds.
         let references = Arc::new(References::default());
         for at in self.order.clone() {
@@ -176,12 +202,6 @@ impl Graph {
             };
             let plan = plan
                 .map_err(|Wrong { span, what }| Complaint::new(&self.text, span.unwrap_or(node.written.span), what))?;
-            follows.extend(plan.follows.map(|(name, span)| (name, span, at)));
-            if let Some(name) = plan.offers
-                && let Some(other) = offers.insert(name.clone(), at)
-            {
-                return Err(self.complain(at.max(other), format!("there are two references `{name}`")));
-            }
             let node = &mut self.nodes[at];
             if let (Some(process), Anew::Here) = (&node.process, plan.anew) {
                 let what = format!(
@@ -192,16 +212,9 @@ impl Graph {
             }
             (node.takes, node.gives, node.role, node.anew) = (takes, plan.gives, plan.role, plan.anew);
             (node.ends, node.make, node.query) = ((plan.input, plan.output), Some(plan.make), plan.query);
+            (node.offers, node.follows) = (plan.offers, plan.follows);
         }
-        for (name, span, at) in follows {
-            let what = match offers.get(&name).map(|of| &self.nodes[*of].process) {
-                Some(process) if *process == self.nodes[at].process => continue,
-                Some(_) => format!("`reference {name}` is in another process: both need the same `@` name, or none"),
-                None => format!("there is no `reference {name}` in this graph: put it where the frames go by"),
-            };
-            return Err(Complaint::new(&self.text, span, what));
-        }
-        Ok(())
+        locks::check(&self.text, &self.nodes)
     }
 
     /// Plans another stage for a node's place: it must take and give the same types.
@@ -219,6 +232,10 @@ impl Graph {
             .kinds
             .plan(&call)
             .map_err(|Wrong { span, what }| Complaint::new(text, span.unwrap_or(written.span), what))?;
+        let follows = plan.follows.as_ref().map(|(name, _)| name.as_str());
+        if let Some(what) = locks::keeps_its_place(node, plan.offers.as_deref(), follows) {
+            return Err(Complaint::new(text, written.span, what));
+        }
         let shown = |t: &Option<Type>| t.as_ref().map_or("nothing".to_owned(), Type::to_string);
         if plan.gives != node.gives {
             let what = format!(
@@ -228,10 +245,6 @@ impl Graph {
                 node.label,
                 shown(&node.gives)
             );
-            return Err(Complaint::new(text, written.span, what));
-        }
-        if plan.offers.is_some() {
-            let what = "clocks are locked to a `reference` when the graph begins: it takes no other's place";
             return Err(Complaint::new(text, written.span, what));
         }
         if plan.role != Role::Plain || (plan.input, plan.output) != node.ends {
@@ -290,20 +303,8 @@ impl Maker<'_> {
                 }
             }
             let branches = std::mem::take(&mut written.branches);
-            self.nodes.push(Node {
-                label: written.name.clone().unwrap_or_else(|| written.kind.clone()),
-                process: written.process.clone(),
-                written,
-                inputs: Vec::new(),
-                outputs: Vec::new(),
-                takes: Vec::new(),
-                gives: None,
-                ends: (End::Follows, End::Follows),
-                role: Role::Plain,
-                anew: Anew::Fresh,
-                make: None,
-                query: None,
-            });
+            let label = written.name.clone().unwrap_or_else(|| written.kind.clone());
+            self.nodes.push(Node { process: written.process.clone(), ..Node::new(label, written) });
             let branches = branches.into_iter().map(|b| self.enter(b)).collect::<Result<Vec<_>, _>>()?;
             shapes.push(Shape::Node { at, branches });
         }
@@ -365,20 +366,7 @@ impl Maker<'_> {
             branches: Vec::new(),
             process: None,
         };
-        self.nodes.push(Node {
-            label: name.to_owned(),
-            process: None,
-            written,
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            takes: Vec::new(),
-            gives: None,
-            ends: (End::Follows, End::Follows),
-            role: Role::Plain,
-            anew: Anew::Fresh,
-            make: None,
-            query: None,
-        });
+        self.nodes.push(Node::new(name.to_owned(), written));
         self.nodes.len() - 1
     }
 }
@@ -397,64 +385,66 @@ fn fork(nodes: &mut Vec<Node>) {
         let mut written = nodes[at].written.clone();
         (written.kind, written.name) = ("tee".into(), None);
         written.arguments.clear();
-        nodes.push(Node {
-            label: "tee".into(),
-            process: nodes[at].process.clone(),
-            written,
-            inputs: vec![at],
-            outputs,
-            takes: Vec::new(),
-            gives: None,
-            ends: (End::Follows, End::Follows),
-            role: Role::Plain,
-            anew: Anew::Fresh,
-            make: None,
-            query: None,
-        });
+        let process = nodes[at].process.clone();
+        nodes.push(Node { process, inputs: vec![at], outputs, ..Node::new("tee".into(), written) });
     }
 }
 
-/// The nodes from the sources on.
-pub(crate) fn order(text: &str, nodes: &[Node]) -> Result<Vec<usize>, Complaint> {
-    let mut missing: Vec<usize> = nodes.iter().map(|n| n.inputs.len()).collect();
-    let mut ready: VecDeque<usize> = (0..nodes.len()).filter(|at| missing[*at] == 0).collect();
-    let mut order = Vec::with_capacity(nodes.len());
+/// Numbers below `count` in an order in which each comes behind all that are before it.
+///
+/// # Errors
+/// A ring: each stands before the next one, from the smallest number back to it.
+pub(crate) fn sort<'a>(
+    count: usize,
+    before: impl Fn(usize) -> &'a [usize],
+    after: impl Fn(usize) -> &'a [usize],
+) -> Result<Vec<usize>, Vec<usize>> {
+    let mut missing: Vec<usize> = (0..count).map(|at| before(at).len()).collect();
+    let mut ready: VecDeque<usize> = (0..count).filter(|at| missing[*at] == 0).collect();
+    let mut order = Vec::with_capacity(count);
     while let Some(at) = ready.pop_front() {
         order.push(at);
-        for to in &nodes[at].outputs {
+        for to in after(at) {
             missing[*to] -= 1;
             if missing[*to] == 0 {
                 ready.push_back(*to);
             }
         }
     }
-    if order.len() == nodes.len() {
+    if order.len() == count {
         return Ok(order);
     }
-    // Backwards from any that is left one comes into a loop.
+    // Backwards from any that is left one comes into a ring.
     let left = |at: &usize| missing[*at] > 0;
-    let mut path = vec![(0..nodes.len()).find(left).expect("one is left")];
+    let mut at = (0..count).find(left).expect("one is left");
+    let (mut path, mut place) = (Vec::new(), vec![None; count]);
     let round = loop {
-        let at = *path.last().expect("it has one");
-        let before = *nodes[at].inputs.iter().find(|i| left(i)).expect("what is left has something left before it");
-        if let Some(begin) = path.iter().position(|p| *p == before) {
+        if let Some(begin) = place[at].replace(path.len()) {
             break path.split_off(begin);
         }
-        path.push(before);
+        path.push(at);
+        at = *before(at).iter().find(|i| left(i)).expect("what is left has something left before it");
     };
     let first = round.iter().enumerate().min_by_key(|(_, at)| **at).map_or(0, |(i, _)| i);
-    let along = (0..=round.len()).map(|i| round[(first + round.len() * 2 - i) % round.len()]);
-    let names: Vec<&str> = along.map(|at| nodes[at].label.as_str()).collect();
+    Err((0..=round.len()).map(|i| round[(first + round.len() * 2 - i) % round.len()]).collect())
+}
+
+/// The nodes from the sources on.
+pub(crate) fn order(text: &str, nodes: &[Node]) -> Result<Vec<usize>, Complaint> {
+    let ring = match sort(nodes.len(), |at| &nodes[at].inputs, |at| &nodes[at].outputs) {
+        Ok(order) => return Ok(order),
+        Err(ring) => ring,
+    };
+    let names: Vec<&str> = ring.iter().map(|at| nodes[*at].label.as_str()).collect();
     let shown = if names.len() > 8 {
         format!("{} | ... | {}", names[..4].join(" | "), names[names.len() - 3..].join(" | "))
     } else {
         names.join(" | ")
     };
-    let at = *round.iter().min().expect("a loop has a node");
     let what = format!(
         "this is a loop, in which nothing would ever come first: {shown}; `echo` and `reverb` feed back within themselves"
     );
-    Err(Complaint::new(text, nodes[at].written.span, what))
+    Err(Complaint::new(text, nodes[ring[0]].written.span, what))
 }
 
 /// A stage that nobody knows, where that is an error only when data comes.

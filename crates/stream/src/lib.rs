@@ -35,6 +35,7 @@ mod graph;
 mod kind;
 mod limb;
 pub mod link;
+mod locks;
 pub mod node;
 pub mod process;
 pub mod queue;

@@ -3,10 +3,12 @@
 //!
 //! The new text must have the same nodes with the same links. A node may have another stage, or other values, if its
 //! input and output types stay the same. All changed stages are planned and made first. Only if none of them has a
-//! mistake do they replace the old ones, each between two blocks (`seat`). So a text with a mistake changes nothing.
+//! mistake do they replace the old ones, each between two blocks (`seat`). So a text with a mistake changes nothing. A
+//! `reference` keeps its place and its name, as the clocks that are locked to it do (`locks`).
 
 use crate::fused;
 use crate::graph::{Graph, Options};
+use crate::locks;
 use crate::report::RunError;
 use crate::run::Running;
 use crate::stage::{Body, Stage};
@@ -124,6 +126,10 @@ impl Running {
             };
             if same {
                 continue;
+            }
+            let follows = b.follows.as_ref().map(|(name, _)| name.as_str());
+            if let Some(what) = locks::keeps_its_place(a, b.offers.as_deref(), follows) {
+                return Err(wrong(at, what).into());
             }
             if (&a.takes, &a.gives) != (&b.takes, &b.gives) {
                 let shown = |t: &Option<crate::Type>| t.as_ref().map_or("nothing".to_owned(), ToString::to_string);

@@ -1,7 +1,9 @@
-//! Clocks that are locked to another one: graphs of the same kinds keep theirs apart. And in real time: N ticks in N/f of its seconds, one more or less (synthesis, 6.4.1, "integral stability").
+//! Clocks that are locked to another one: what graphs refuse of them while they run, and that graphs of the same kinds keep theirs apart. And in real time: N ticks in N/f of its seconds, one more or less (synthesis, 6.4.1, "integral stability").
 //! `CHAPPE_CLOCK_SECONDS=600` makes it ten minutes. The same in virtual time stands beside the code (`node/clocks.rs`, `chappe-feedback`).
 
-use chappe_stream::{Block, Body, Element, Fault, Graph, Kind, Kinds, Options, Out, Plan, Source, Stage, Type};
+use chappe_stream::{
+    Block, Body, Element, Fault, Graph, Kind, Kinds, Options, Out, Plan, RunError, Source, Stage, Type,
+};
 use chappe_sync::tube::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -74,6 +76,61 @@ fn clocks_of_graphs_that_share_their_kinds_hear_their_own_reference() {
         let most = if n == 0 { 0 } else { n + 3 };
         assert!(came("blocks") == n && (n..=most).contains(&came("clock")), "{n}: {} ticks", came("clock"));
     }
+}
+
+#[test]
+fn a_reference_keeps_its_place_while_the_graph_runs() {
+    let text = "sine 1 rate=48000 | pace 48000 | reference card | gain 2 | null\nclock 100 lock=card | null";
+    let running = Graph::new(text).unwrap().run().unwrap();
+    let refused = |e: RunError| {
+        let e = e.to_string();
+        assert!(e.contains("clocks are locked to a `reference` when the graph begins: "), "{e}");
+        e
+    };
+    let e = refused(running.replace("reference", "gain 1").unwrap_err());
+    assert!(e.contains("nothing takes the place of `reference card` while it runs"), "{e}");
+    let e = refused(running.replace("gain", "reference other").unwrap_err());
+    assert!(e.contains("no other stage becomes `reference other` while it runs"), "{e}");
+    // Moved, renamed, and one more.
+    for (from, to, column) in [
+        ("reference card | gain 2", "gain 2 | reference card", 34),
+        ("reference card | gain 2", "reference card | reference other", 51),
+        ("gain 2 | null", "gain 3 | null", 0),
+    ] {
+        match running.relink(&text.replace(from, to)) {
+            Err(e) => assert!(refused(e).contains(&format!("(line 1, column {column})")), "{to}"),
+            Ok(replaced) => assert_eq!((replaced.len(), column), (1, 0), "{to}"),
+        }
+    }
+    let renamed = text.replace("card", "other");
+    let e = refused(running.relink(&renamed).unwrap_err());
+    assert!(e.contains("nothing takes the place of `reference card`"), "{e}");
+    running.stop();
+    running.wait().unwrap();
+}
+
+#[test]
+fn a_stage_that_is_locked_takes_no_others_place() {
+    struct Hands;
+    impl Stage for Hands {
+        fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+            out.put(block)
+        }
+    }
+    let mut kinds = Kinds::standard();
+    kinds.add(Kind::new("keeps", "NAME", "for tests", |call| {
+        let (name, span) = call.needs_text(0, "name")?;
+        let plan = Plan::filter(call.input()?.clone(), || Ok(Body::Stage(Box::new(Hands))));
+        Ok(Plan { follows: Some((name.into(), span)), ..plan })
+    }));
+    let text = "sine 1 rate=48000 | pace 48000 | tee (reference card | null) (gain 2 | null)";
+    let running = Graph::with(text, Options { kinds, ..Options::default() }).unwrap().run().unwrap();
+    for e in [running.replace("gain", "keeps card"), running.relink(&text.replace("gain 2", "keeps card")).map(drop)] {
+        let e = e.unwrap_err().to_string();
+        assert!(e.contains("a stage that is locked to `card` takes no other's place while it runs"), "{e}");
+    }
+    running.stop();
+    running.wait().unwrap();
 }
 
 fn seconds() -> f64 {

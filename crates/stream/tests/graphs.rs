@@ -90,6 +90,27 @@ fn what_is_wrong_with_a_graph_is_said_with_its_place() {
     assert!(apart.contains("`reference card` is in another process"), "{apart}");
     let two = wrong("sine 1 | reference card | null\nsine 1 | reference card | null");
     assert!(two.contains("there are two references `card` (line 2"), "{two}");
+    let own = wrong("clock 100 lock=card | reference card | null");
+    assert!(own.contains("`clock` is locked to what waits for its own ticks, so neither would ever begin"), "{own}");
+    assert!(own.contains("clock | reference card -> clock (`->` is `lock=`)"), "{own}");
+    assert!(own.contains("or leave `lock=` out (line 1, column 11)"), "{own}");
+    let ring = wrong("slow: clock 10 lock=b | reference a | null\nclock 10 lock=a | tee (reference b | null) (null)");
+    assert!(ring.contains("slow | reference a -> clock | tee | reference b -> slow ("), "{ring}");
+    assert!(ring.contains("(line 1, column 16)"), "{ring}");
+    // The ring stands in the text behind what it does not concern.
+    let behind = wrong(
+        "clock 1 lock=c | null\nsine 1 | reference c | null\nclock 5 lock=a | count | rate 5 | reference a | null",
+    );
+    assert!(behind.contains("(line 3, column 9)"), "{behind}");
+    let long = (0..6).map(|n| format!("clock 1 lock=r{n} | reference r{}\n", (n + 1) % 6)).collect::<String>();
+    assert!(wrong(&long).contains("clock | reference r1 -> clock | reference r2 -> clock | ... "), "{}", wrong(&long));
+    // Two clocks of one reference, and one that is locked to a clock that is locked, are no ring.
+    for right in [
+        "sine 1 | reference card | null\nclock 10 lock=card | null\nclock 20 lock=card | null",
+        "sine 1 | reference card | null\nclock 10 lock=card | reference next | null\nclock 20 lock=next | null",
+    ] {
+        Graph::new(right).unwrap();
+    }
     assert!(wrong("sine 1 | reference ntp | null").contains("`ntp` is the system's time"));
     assert!(wrong("stdin | reference card | null").contains("`rate 48000` before it"));
     assert!(wrong("").contains("no stage"));

@@ -1,7 +1,7 @@
 //! Where a graph is cut, and the piece of it that one process runs.
 
 use crate::graph::{Graph, Node, order};
-use crate::kind::{Anew, End, Role};
+use crate::kind::End;
 use chappe_synth::Span;
 use std::collections::HashMap;
 
@@ -71,20 +71,7 @@ fn end_of(label: String, of: &Node) -> Node {
     let mut written = of.written.clone();
     (written.kind, written.name, written.whole) = ("tube".into(), None, Span::default());
     written.arguments.clear();
-    Node {
-        label,
-        written,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        takes: Vec::new(),
-        gives: None,
-        ends: (End::Passive, End::Passive),
-        role: Role::Plain,
-        anew: Anew::Fresh,
-        process: None,
-        make: None,
-        query: None,
-    }
+    Node { ends: (End::Passive, End::Passive), ..Node::new(label, written) }
 }
 
 fn called(node: &Node) -> String {
@@ -116,6 +103,8 @@ pub fn view(graph: &Graph, which: Option<&str>) -> Piece {
                 process: node.process.clone(),
                 make: None,
                 query: node.query.clone(),
+                offers: node.offers.clone(),
+                follows: node.follows.clone(),
             }
         })
         .collect();
