@@ -67,7 +67,7 @@ impl Batches {
             all: batches(BATCHES, members),
             enlisting: words(members),
             #[cfg(not(feature = "sim"))]
-            incarnation: chappe_plat::process::incarnation().into(),
+            incarnation: AtomicU64::new(chappe_plat::process::incarnation()),
             #[cfg(feature = "sim")]
             named: false.into(),
         }
@@ -83,7 +83,7 @@ impl Batches {
             all: batches(n, geometry.members as usize),
             enlisting: Box::default(),
             #[cfg(not(feature = "sim"))]
-            incarnation: chappe_plat::process::incarnation().into(),
+            incarnation: AtomicU64::new(chappe_plat::process::incarnation()),
             #[cfg(feature = "sim")]
             named: false.into(),
         }
