@@ -160,6 +160,7 @@ impl Edit {
         let (file, rest) = cut(rest, "\n---- old\n")?;
         let (old, rest) = cut(rest, "---- new\n")?;
         let (new, rest) = cut(rest, "---- end\n")?;
+        ensure!(!format!("{old}{new}").contains("---- "), "an edit of {file} has no `---- end`");
         Ok((Edit { file, old, new }, rest))
     }
 
@@ -238,6 +239,8 @@ mod tests {
         assert!(m.edits[0].plant("one\none\n").unwrap_err().to_string().contains("occurs 2 times"));
         assert!(Mutant::parse("m", "no such thing").is_err());
         assert!(Mutant::parse("m", &TEXT.replace("test: suite name\n", "")).is_err());
+        let two = TEXT.replace("---- end\n", "---- old\none\n---- new\ntwo\n---- end\n");
+        assert!(Mutant::parse("m", &two).unwrap_err().to_string().contains("no `---- end`"));
     }
 
     #[test]
