@@ -22,7 +22,7 @@
  * receiver.
  * Kills: none. A tube without slots is of one process, and its threads die together.
  *
- * Left out: fences, the count of those who wait, and an end that goes (spsc.pml); looking for a while before one sleeps; a choice with
+ * Left out: fences, the count of the waiters, and an end that goes (spsc.pml); looking for a while before one sleeps; a choice with
  * other objects (choice.pml). See also the README of the models.
  *
  * Mistakes:
@@ -280,7 +280,7 @@ waited:	atomic {
 		:: told && ends -> is_there[me] = 0; with = 0; goto attempt
 		fi };
 
-	/* -- rendezvous.rs `hear`, of who was met, and of who has acted and waits for the answer -- */
+	/* -- rendezvous.rs `hear`, of the thread that was met, and of the thread that has acted and waits for the answer -- */
 hear:
 #ifdef MISTAKE_GOES_AT_ONCE
 	if

@@ -26,7 +26,7 @@
  * watched instead.
  * Kills: none. A line is of one process, and its threads die together.
  *
- * Left out: looking for a while before one sleeps; who only looks (rendezvous.pml); a choice (choice.pml); many waiters, and passing on
+ * Left out: looking for a while before one sleeps; a thread that only looks (rendezvous.pml); a choice (choice.pml); many waiters, and passing on
  * what one does not use (`pass_on_hole`, `pass_on_message`: at each end of a line there is one); wrap-around of the index. A machine
  * that delays more than stores: loom's scenes. See also the README of the models.
  *
