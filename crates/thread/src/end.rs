@@ -21,6 +21,8 @@
 //!
 //! - The handle sets LOOSE only while the state is RUNS. A handle that is dropped later waits for OVER and drops the
 //!   result itself.
+//!   A plain store does it where the thread and the dropper belong to a runtime's only proc and nothing waits: the thread
+//!   and its successor, which alone write the word besides, run on that proc, and so not now.
 //! - The thread's successor cannot touch the stack before the switch has left it, so OVER, and the use of the stack for
 //!   another thread, come after that.
 //!
