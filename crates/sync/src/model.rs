@@ -665,6 +665,11 @@ pub fn wide_numbers() {
     semaphore_word::WIDE.get_or_init(|| ());
 }
 
+/// Drains every object, as the recovery of a dead member does.
+pub fn drain_all(map: &Map) {
+    (0..map.objects_used()).for_each(|object| drain(map, object));
+}
+
 /// Marks that a member may wait for a mutex, as a waiter that has given up leaves it.
 pub fn mark(mutex: MutexAt) {
     lock::mark(mutex.map, mutex.place.index);

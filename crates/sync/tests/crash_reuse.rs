@@ -185,6 +185,32 @@ fn who_recovers_while_a_tube_is_made_leaves_it_alone() {
         .assert_reached(&["in the same slot"]);
 }
 
+/// The bit of a thread that came late stands in the slot where a tube's senders' object is made; another process drains all objects meanwhile.
+fn tube_drained(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 2, 20);
+    let map = stage.map;
+    let late = world.prepare("late").immortal();
+    let its = stage.member(late, "late").member();
+    // SeqCst: as a waiter sets it.
+    map.waiting(0, 0).fetch_or(1 << its, SeqCst);
+    stage.lasting(late, || ());
+    let m = world.prepare("maker").immortal();
+    stage.member(m, "maker");
+    stage.lasting(m, move || {
+        let tube = NamedAt::make(map, "t", 1, [false; 2], false).expect("room for it");
+        assert_eq!(tube.objects()[0], 0, "the slot with the bit");
+    });
+    world.prepare("drains").immortal().run(move || model::drain_all(map));
+    world.prepare("last").last().run(move || assert_eq!(map.objects().len(), 2, "a tube without its senders' object"));
+}
+
+#[test]
+fn a_late_waiter_does_not_cost_a_new_tube_its_senders() {
+    wide();
+    Search::sweep("tube_drained_stop").stops(1).resume().run(tube_drained).assert_clean();
+    Search::depth("tube_drained_depth", 2).schedules(2_000).run(tube_drained).assert_clean();
+}
+
 /// A process has the place of a mutex that is gone, and tries to lock it; another mutex is in the slot, and is used.
 fn locked_late(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 1);

@@ -380,3 +380,28 @@ fn a_condemned_lock_lets_nobody_sleep() {
 fn a_removed_lock_lets_nobody_sleep() {
     searched_in(SCHEDULES, "rwlock_removed", |world| ended(world, true), &["ended", "reader", "writer"]);
 }
+
+/// A lock is made while another process drains all objects, as the recovery of a dead member does.
+fn made(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 3);
+    let lock = world.share(Cell::new(None));
+    let p = world.prepare("maker");
+    stage.member(p, "maker");
+    stage.lasting(p, move || {
+        lock.set(Some(RwLockAt::make(stage.map, "l").expect("a lock")));
+        reached("made");
+    });
+    world.prepare("recovers").run(move || model::drain_all(stage.map));
+    world.prepare("last").last().run(move || {
+        stage.map.recover_dead();
+        RwLockAt::sweep(stage.map);
+        let there = stage.map.objects().len();
+        assert!(matches!(there, 0 | 3), "a lock of {there} parts");
+        assert!(there == 3 || lock.get().is_none(), "the lock that was made is not there");
+    });
+}
+
+#[test]
+fn a_lock_keeps_its_parts_when_others_recover_while_it_is_made() {
+    searched_in(SCHEDULES, "rwlock_made", made, &["made"]);
+}

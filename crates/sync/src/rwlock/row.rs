@@ -97,23 +97,27 @@ fn lock_of(map: &Map, part: u32) -> Option<Place> {
 
 /// Whether the lock of a part is not yet in service (if its maker lives).
 fn is_being_made(map: &Map, part: u32) -> bool {
-    let Some((lock, generation)) = whole(map, part) else {
-        return map.object(part).hint.load(Ordering::Acquire) == MAKING; // Acquire: as in `whole`.
+    let its = |(lock, generation): (u32, u32)| {
+        let now = head_of(map, lock);
+        now.is_free() && now.generation().wrapping_add(1) == generation
     };
-    let now = head_of(map, lock);
-    now.is_free() && now.generation().wrapping_add(1) == generation
+    // Acquire: as in `whole`.
+    map.object(part).hint.load(Ordering::Acquire) == MAKING || whole(map, part).is_some_and(its)
 }
 
 /// Drains a part in service: drains its lock, or, if the lock has gone, takes the part out of service.
 fn drain_part(map: &Map, object: u32, head: Head) {
+    // I7. This order: a lock that was made between the two looks is found by the second.
+    if is_being_made(map, object) {
+        return;
+    }
+    step!("seen that the lock of a part is not being made");
     if let Some(lock) = lock_of(map, object) {
         return kinds::drain(map, lock.index);
     }
-    if !is_being_made(map, object) {
-        // I7. SeqCst: before the look at the bits. A failure: another thread did it.
-        let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
-        notify_dead(map, object, head.dead());
-    }
+    // SeqCst: before the look at the bits. A failure: another thread did it.
+    let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
+    notify_dead(map, object, head.dead());
 }
 
 /// I7: whether the lock of a removed part is not yet cleared.

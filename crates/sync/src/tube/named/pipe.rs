@@ -589,7 +589,7 @@ pub(crate) fn make_of(
         o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.
         o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
         its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
-        its.hint.store(index + 1, Ordering::Relaxed); // Relaxed: as above.
+        its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
         // Release: what the slot's last user did comes before.
         o.slot.word.store(WORD, Ordering::Release);
         Ok(())

@@ -6,6 +6,7 @@ use crate::wait::{is_still, notify_dead};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::Ordering;
+use chappe_plat::step;
 
 /// The hint of a senders' object whose tube is just being made.
 pub(super) const MAKING: u32 = u32::MAX;
@@ -60,10 +61,14 @@ pub(crate) fn drain_end(map: &Map, object: u32, head: Head) {
     if !map.anybody_waits(object) || !is_named(map.object(object)) {
         return;
     }
+    // I6. Its maker is at it: no sender waits here yet, except one that came late to the slot's last object. This look comes before the look for the
+    // tube, which finds a tube that was made between the two.
+    if is_being_made(map, object) {
+        return;
+    }
+    step!("seen that the tube of a senders' object is not being made");
     match tube_of(map, object).and_then(|place| Pipe::of(map, place)) {
         Some(pipe) if pipe.end.index == object => pipe.bring(Side::Senders),
-        // Its maker is at it: no sender waits here yet, except one that came late to the slot's last object.
-        None if is_being_made(map, object) => {}
         _ => {
             // I6. SeqCst: before the look at the bits. A failure: another thread did it.
             let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
