@@ -32,7 +32,7 @@
 //!                                        SIGKILL at every instruction of every operation, and of its recovery;
 //!                                        without arguments everything, on all processors (an hour or more on two)
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
-//! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the zoo
+//! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the chaos run
 //! cargo xtask soak tube [ARG...]         random SIGKILLs of senders and receivers while they share tubes
 //! cargo xtask soak structures [ARG...]   the same of workers that share a map, a stack, a monitor and helping locks
 //! cargo xtask soak ras [--seconds N]     storms over the per-CPU operations, with delays between the steps of their sections
@@ -122,8 +122,8 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["soak", "jobserver", kills] => soak_jobserver(kills),
         ["soak", "ras"] => soak_ras("60"),
         ["soak", "ras", "--seconds", seconds] => soak_ras(seconds),
-        ["soak", "tube" | "zoo" | "structures", ..] => injector("soak", &args[1..]),
-        ["soak", rest @ ..] if rest.contains(&"--minutes") => injector("soak", &[&["zoo"][..], rest].concat()),
+        ["soak", "tube" | "chaos" | "structures", ..] => injector("soak", &args[1..]),
+        ["soak", rest @ ..] if rest.contains(&"--minutes") => injector("soak", &[&["chaos"][..], rest].concat()),
         ["soak", rest @ ..] => {
             Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
             injector("soak", rest)

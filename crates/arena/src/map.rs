@@ -27,7 +27,7 @@ use crate::error::ArenaError;
 use crate::layout::{
     ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION,
 };
-use crate::member::Seat;
+use crate::member::MemberKind;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
 use chappe_plat::futex::Scope;
@@ -81,7 +81,7 @@ pub struct Map {
     /// The user whose file it is.
     owner: u32,
     pub(crate) hooks: Hooks,
-    /// The incarnation of this process whose every thread may make units without a seat: see [`Map::cover`].
+    /// The incarnation of this process whose every thread may make units without an attachment: see [`Map::cover`].
     cover: AtomicU64,
     /// The member that represents this process, as the layer above encodes it: see [`Map::keep_process_member`].
     process_member: AtomicU64,
@@ -316,12 +316,12 @@ impl Map {
                 }
                 // As a member, so that a death in mid-burial is seen, and the sweeper buries the rest. If every slot is taken, reapers see
                 // it at their next look; the removal is not refused.
-                let seat = if force { map.join(Seat::Thread, "remove").ok() } else { None };
+                let attachment = if force { map.join(MemberKind::Thread, "remove").ok() } else { None };
                 // E1 SeqCst: from here on no thread can join.
                 state.store(REMOVED, Ordering::SeqCst);
                 map.notify_all_dead();
-                if let Some(seat) = seat {
-                    map.leave(seat);
+                if let Some(attachment) = attachment {
+                    map.leave(attachment);
                 }
                 // SeqCst: the probes in there are no more than acquires; after the mark, E1.
                 fence(Ordering::SeqCst);
@@ -410,7 +410,7 @@ impl Map {
     /// The header stays, and the members, objects, cells and names that were used: threads that still have the arena mapped look there, and
     /// find that it is gone; and the robust lists of threads that are still attached go through the members. Blocks are touched only by a
     /// holder of a mutex's data (there is none), by a maker of objects (which gives them storage first), and at the ends of tubes and in
-    /// maps. If there was a tube or a map, its users may have no seat, and the blocks stay.
+    /// maps. If there was a tube or a map, its users may have no attachment, and the blocks stay.
     fn give_back_storage(&self) {
         let (h, g) = (self.header(), &self.geometry);
         let is_walked = |i: u32| {

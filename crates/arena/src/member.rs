@@ -80,7 +80,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a member slot stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
+pub enum MemberKind {
     /// A thread.
     Thread = 0,
     /// A process, represented by a background thread of this library in it.
@@ -158,7 +158,7 @@ impl Map {
     /// # Errors
     /// `Removed`, `Undecided`, `Unwatched`, `Unreachable`, or `MembersFull` when every slot has a living owner; slots of dead members are
     /// recovered and reused.
-    pub fn join(&'static self, seat: Seat, label: &str) -> Result<Joined, ArenaError> {
+    pub fn join(&'static self, kind: MemberKind, label: &str) -> Result<Joined, ArenaError> {
         self.fit()?;
         let (capacity, gates) = (self.geometry().members, self.gates()?);
         for i in 0..capacity {
@@ -175,7 +175,7 @@ impl Map {
             step!("life word claimed, old generation not yet swept");
             chappe_plat::recovering(|| self.clean(i));
             // SeqCst: before the look at the arena's state, so that a remover that sees the claim also sees its purpose.
-            m.kind.store(seat as u32, Ordering::SeqCst);
+            m.kind.store(kind as u32, Ordering::SeqCst);
             // Relaxed: the last occupant's value; only a thread that wakes this occupant reads it, later.
             m.bell_of.store(0, Ordering::Relaxed);
             // SeqCst: the C library's claim alone is only an acquire.
@@ -191,14 +191,14 @@ impl Map {
                 });
             }
             // A reaper never calls exec itself, and a thread that exec ends is marked under its own id.
-            let leads = process::tid() == process::pid() || seat == Seat::Reaper;
+            let leads = process::tid() == process::pid() || kind == MemberKind::Reaper;
             let tgid_word = !leads && m.tgid_word.try_claim() != Claim::Busy;
             if tgid_word {
                 tgid_word::claimed(self, i);
             } else if m.tgid_word.try_claim() != Claim::Busy {
                 m.tgid_word.release();
             }
-            if seat == Seat::Process {
+            if kind == MemberKind::Process {
                 self.show_presence(i);
             }
             let joined = self.settle(i, label, tgid_word);
@@ -303,14 +303,14 @@ impl Map {
         }
         match m.life.probe() {
             Life::Alive(t) if t == tid && !tgid_word::says_exec(m) => None,
-            // Acquire: the seat was written before ident.
-            _ if m.kind.load(Ordering::Acquire) == Seat::Process as u32 && !self.process_gone(i) => None,
+            // Acquire: the attachment was written before ident.
+            _ if m.kind.load(Ordering::Acquire) == MemberKind::Process as u32 && !self.process_gone(i) => None,
             _ => Some(generation),
         }
     }
 
     /// Whether slot `i` can have a member at all: its two lock words are intact.
-    pub fn is_seat(&self, i: u32) -> bool {
+    pub fn is_intact(&self, i: u32) -> bool {
         let m = self.member(i);
         m.life.is_whole() && m.tgid_word.is_whole()
     }
@@ -326,7 +326,7 @@ impl Map {
         // Acquire: as in `dead`.
         let generation = (m.ident.load(Ordering::Acquire) >> 32) as u32;
         // Acquire: as in `dead`.
-        m.kind.load(Ordering::Acquire) == Seat::Process as u32
+        m.kind.load(Ordering::Acquire) == MemberKind::Process as u32
             // Acquire: as in `dead`.
             && m.swept.load(Ordering::Acquire) != generation
             && !self.process_gone(i)
@@ -386,7 +386,7 @@ impl Map {
 
     fn hide_presence(&self, i: u32) {
         // Relaxed: the caller's own `kind`.
-        if self.member(i).kind.load(Ordering::Relaxed) == Seat::Process as u32
+        if self.member(i).kind.load(Ordering::Relaxed) == MemberKind::Process as u32
             && let Some(kept) = self.take_presence(true)
         {
             chappe_plat::dir::give_up(kept, self.inode(), gate::presence(i), true);
@@ -412,8 +412,8 @@ impl Map {
         // Relaxed: as above.
         let started = m.start_time.load(Ordering::Relaxed);
         if process::has_ended(pid, started) || pid == process::pid() {
-            // The caller's own process: the thread that held the word ends only with its process or its program, and this process runs. So it called exec,
-            // and this is the new program.
+            // The caller's own process: the thread that held the word ends only with its process or its program, and this process runs. So it called
+            // exec, and this is the new program.
             return true;
         }
         let gone = match process::watch_exit(pid) {
@@ -500,8 +500,8 @@ impl Map {
     /// Gives back what the dead generation held, and finishes what it left undone.
     fn make_up_for(&'static self, i: u32, generation: u32) {
         if self.is_reaper(i) {
-            // It may have taken a wake along: I3 of the reaper. This precedes the sweep, so that every sweeper has done it. The threads that watch the slot's
-            // own group are woken by the mark.
+            // It may have taken a wake along: I3 of the reaper. This precedes the sweep, so that every sweeper has done it. The threads that watch
+            // the slot's own group are woken by the mark.
             let groups = 0..self.members_used().div_ceil(self.group());
             groups.filter(|group| *group != i / self.group()).for_each(|group| self.ring_group(group));
         }
@@ -526,8 +526,8 @@ impl Map {
             // Release: after that. An owner that died while it moved its tgid word leaves this to the cleaner.
             m.moving.store(0, Ordering::Release);
         }
-        // The kernel marks a tgid word only after an exec; after any other death it still names the dead process. Its owner is gone, since the caller owns the
-        // life word.
+        // The kernel marks a tgid word only after an exec; after any other death it still names the dead process. Its owner is gone, since the
+        // caller owns the life word.
         if let Life::Alive(gone) = m.tgid_word.probe() {
             m.tgid_word.mark_dead(gone);
         }
@@ -631,7 +631,7 @@ impl Map {
             label: String::from_utf8_lossy(&bytes[..end]).into_owned(),
             life: if self.dead(i).is_some() { LifeState::Dead } else { LifeState::Alive },
             // Relaxed: as above.
-            process: m.kind.load(Ordering::Relaxed) == Seat::Process as u32,
+            process: m.kind.load(Ordering::Relaxed) == MemberKind::Process as u32,
         }
     }
 
@@ -652,7 +652,7 @@ impl Map {
     /// Whether slot `i` is, or last was, a reaper's.
     pub(crate) fn is_reaper(&self, i: u32) -> bool {
         // SeqCst: after the look at the life word; pairs with `join`.
-        self.member(i).kind.load(Ordering::SeqCst) == Seat::Reaper as u32
+        self.member(i).kind.load(Ordering::SeqCst) == MemberKind::Reaper as u32
     }
 }
 

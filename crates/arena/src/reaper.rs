@@ -22,7 +22,7 @@
 //! - I2: the kernel wakes one sleeper on a marked word, and never another for that death. A thread that takes the wake and dies before it
 //!   has recovered must pass it on.
 //! - I3: watching threads pass it on by a robust word of their own, which is marked after they have left the futex. The watcher owns
-//!   `watch`, and its successor looks at everything. The threads of the other groups are members of the arena (`Seat::Reaper`), and a
+//!   `watch`, and its successor looks at everything. The threads of the other groups are members of the arena (`MemberKind::Reaper`), and a
 //!   thread that sweeps one of them makes every group look once more. They may die after the watcher of their process: they belong to a
 //!   group that its successor watches. (A thread of a group that finds no free member slot watches without one: if it takes a wake and
 //!   dies, the death is found only when another watching thread's sleep ends by time.)
@@ -362,7 +362,7 @@ impl Reaper {
             self.group.round(self.w, roster, &[(&header.call, call)], None);
             return;
         }
-        self.group.take_seat();
+        self.group.take_attachment();
         let mut words = vec![(&header.call, call), (&header.baton, 0)];
         words.extend(header.watch.watch().map(|watcher| (header.watch.word(), watcher)));
         self.group.round(self.w, roster, &words, Some((&self.pass_on, &header.baton)));

@@ -553,5 +553,5 @@ fn a_child_of_a_busy_process_finds_no_lock_held() {
         }
         stop.store(true, std::sync::atomic::Ordering::SeqCst); // SeqCst: as above.
     });
-    assert!(Arena::open("default").unwrap().members().len() < 20, "nobody's seat is left");
+    assert!(Arena::open("default").unwrap().members().len() < 20, "nobody's attachment is left");
 }

@@ -80,7 +80,7 @@ fn those_who_wait_for_a_named_semaphore_take_no_kernel_thread_and_are_woken_from
         let runtime = Runtime::new(1).unwrap();
         let (tx, rx) = tube::unbounded();
         runtime.run(|| {
-            // The first makes the bell, and the threads that hold seats and watch for deaths.
+            // The first makes the bell, and the threads that hold attachments and watch for deaths.
             s.up().unwrap();
             spawn({
                 let s = Semaphore::open("s").unwrap();
@@ -226,12 +226,12 @@ fn more_threads_than_there_are_seats_wait_for_descriptors() {
     Runtime::new(1).unwrap().run(|| {
         let (reader, writer) = std::io::pipe().unwrap();
         let reader = &reader;
-        let seats = Arena::private().members().len();
+        let attachments = Arena::private().members().len();
         scope(|s| {
             let waits: Vec<_> =
                 (0..MANY).map(|_| s.spawn(move || select! { readable(reader) -> r => r.unwrap() })).collect();
             yield_now();
-            assert_eq!(Arena::private().members().len(), seats, "a seat for who waits");
+            assert_eq!(Arena::private().members().len(), attachments, "an attachment for who waits");
             std::io::Write::write_all(&mut &writer, b"x").unwrap();
             waits.into_iter().for_each(|w| w.join().unwrap());
         });

@@ -394,7 +394,7 @@ fn a_thread_that_ends_can_still_wait() {
     let ((tx, rx), (other_tx, other), (done, end)) = (bounded(1), bounded(1), bounded(1));
     let ends = thread::spawn(move || {
         LAST.with(|last| _ = last.set(Last(rx, other, done)));
-        // The seat is gone before that is dropped.
+        // The attachment is gone before that is dropped.
         assert!(bounded::<u8>(1).1.recv_timeout(Duration::from_millis(1)).is_err());
     });
     thread::sleep(Duration::from_millis(20));

@@ -17,7 +17,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Bytes of a text, with the 0 at its end. It lies in each thread's initial block, of which all libraries that are loaded late share
-/// some 1,600 bytes (see `near` in plat).
+/// some 1,600 bytes (see `tls` in plat).
 const ROOM: usize = 512;
 
 thread_local! {

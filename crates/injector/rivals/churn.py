@@ -45,7 +45,7 @@ class Board:
         self.said.value = words.replace("\n", " ").encode()[:399]
 
 
-def letter(place, number):
+def message(place, number):
     return place, number, ~number
 
 
@@ -91,7 +91,7 @@ class Queue:
 
     def turn(self, place):
         self.number += 1
-        self.queue.put(letter(place, self.number))
+        self.queue.put(message(place, self.number))
         # Messages that killed workers have left are received, too.
         for _ in range(2):
             try:
@@ -100,7 +100,7 @@ class Queue:
                 return
 
     def prove(self):
-        self.queue.put(letter(WITNESS, 1))
+        self.queue.put(message(WITNESS, 1))
         try:
             read(self.queue.get(timeout=self.limit))
         except queue.Empty:
@@ -121,7 +121,7 @@ class SteadyQueue(Queue):
         number = self.board.heard[place]
         while not self.board.over.value:
             number += 1
-            self.queue.put(letter(place, number))
+            self.queue.put(message(place, number))
             self.board.turns[place] += 1
             time.sleep(random.random() * 30e-6)
             # It may be killed once its stream has begun.
@@ -168,7 +168,7 @@ class SteadyPipe:
                 self.board.heard[place] = number
                 self.board.turns[KEEPER] += 1
             except (EOFError, OSError):
-                # Its sender has gone, perhaps in the middle of a letter: which is nobody else's.
+                # Its sender has gone, perhaps in the middle of a message: which is nobody else's.
                 del self.ends[reader]
                 reader.close()
 
@@ -176,7 +176,7 @@ class SteadyPipe:
         number = self.board.heard[place]
         while not self.board.over.value:
             number += 1
-            self.writer.send(letter(place, number))
+            self.writer.send(message(place, number))
             self.board.turns[place] += 1
             time.sleep(random.random() * 30e-6)
             self.board.ready[place] = 1
@@ -187,7 +187,7 @@ class SteadyPipe:
 
 def be_heard(board, send):
     number = board.heard[WITNESS] + 1
-    send(letter(WITNESS, number))
+    send(message(WITNESS, number))
     while board.heard[WITNESS] != number:
         time.sleep(50e-6)
 

@@ -14,7 +14,7 @@
 //! | `held` | keeper | a process that came while the victim was stopped had to wait for it |
 //! | `aside` | recoverer | as `phase`, of the one that makes up for the victim's death |
 //! | `settled` | keeper | when those that waited had got on, or all was there: nanoseconds of the system's clock |
-//! | `words` | the play | whatever it needs; the controls keep their broken structures here |
+//! | `words` | the scenario | whatever it needs; the controls keep their broken structures here |
 //!
 //! Orderings: every access is sequentially consistent. Nothing here is measured.
 
@@ -30,14 +30,14 @@ use crate::step;
 pub const SETTING: u32 = 0;
 /// The victim is between [`Stage::begin`] and [`Stage::end`].
 pub const INSIDE: u32 = 1;
-/// The operation returned what the play expected.
+/// The operation returned what the scenario expected.
 pub const DONE: u32 = 2;
-/// The operation returned something else: the play itself is wrong, or the object under test is.
+/// The operation returned something else: the scenario itself is wrong, or the object under test is.
 pub const FAILED: u32 = 3;
 /// The system does not let the victim be traced.
 pub const REFUSED: u32 = 4;
 
-/// How many words a play has for itself.
+/// How many words a scenario has for itself.
 pub const WORDS: usize = 256;
 /// The keeper's note. A helper's is one more than its number.
 pub const KEEPER: usize = 0;
@@ -66,7 +66,7 @@ pub struct Board {
     threads: [AtomicU32; 2],
     /// When all had got on, or all was found to be there.
     pub settled: AtomicU64,
-    /// The play's own.
+    /// The scenario's own.
     pub words: [AtomicU64; WORDS],
     notes: [Note; NOTES],
 }
@@ -124,7 +124,7 @@ pub type Verdict = Result<(), (Fault, String)>;
 /// What the director tells the keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cue {
-    /// The victim sleeps in its operation: do what wakes it, if the play has it woken.
+    /// The victim sleeps in its operation: do what wakes it, if the scenario has it woken.
     Asleep,
     /// The victim is stopped at the point: check that the others make progress all the same, or let one meet it.
     Stopped,
@@ -189,7 +189,7 @@ impl Stage {
         self.board
     }
 
-    /// One of the play's own words.
+    /// One of the scenario's own words.
     pub fn word(&self, at: usize) -> &'static AtomicU64 {
         &self.board.words[at]
     }
@@ -226,14 +226,14 @@ impl Stage {
         }
     }
 
-    /// The operation ends here; `right` if it returned what the play expects.
+    /// The operation ends here; `right` if it returned what the scenario expects.
     #[inline(always)]
     pub fn end(&self, right: bool) {
         self.phase_of(self.role).store(if right { DONE } else { FAILED }, SeqCst);
         step::here();
     }
 
-    /// In a play whose victim is not traced: it is where the keeper wants it.
+    /// In a scenario whose victim is not traced: it is where the keeper wants it.
     pub fn arrive(&self) {
         self.board.phase.store(INSIDE, SeqCst);
     }

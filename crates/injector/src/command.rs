@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chappe_injector::rivals::{self, Churn};
+use chappe_injector::soak::chaos::worker::Mistake;
+use chappe_injector::soak::chaos::{self, Visit};
 use chappe_injector::soak::spaces::{self, Crowd};
 use chappe_injector::soak::structures::{self, Mix};
 use chappe_injector::soak::tubes::{self, Storm};
-use chappe_injector::soak::zoo::limb::Mistake;
-use chappe_injector::soak::zoo::{self, Visit};
 use chappe_injector::soak::{self, Soak};
-use chappe_injector::{cast, control, play, report, trial};
+use chappe_injector::{cast, control, report, scenario, trial};
 
 const USAGE: &str = "\
 usage: chappe-injector control                    are known mistakes caught?
@@ -37,8 +37,8 @@ usage: chappe-injector control                    are known mistakes caught?
                             [--seed N]            where the random choices begin
        chappe-injector soak tube [--kills N] [--seed N]
                                                   the same while senders and receivers share tubes
-                                 [--forgetful]    receivers that lose letters: it must be seen
-       chappe-injector soak zoo [--minutes N | --kills N] [--seed N]
+                                 [--forgetful]    receivers that lose messages: it must be seen
+       chappe-injector soak chaos [--minutes N | --kills N] [--seed N]
                                                   the same of a dozen processes that use everything, run out of
                                                   everything, fork, exec, are stopped and continued (1000 kills)
                                 [--mistake NAME]  one that must be seen: forgetful, careless, generous, untidy, greedy
@@ -63,7 +63,7 @@ pub fn run() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     trial::prepare();
     let status = match args.as_slice() {
-        [play::REST] => {
+        [scenario::REST] => {
             std::thread::sleep(Duration::from_secs(60));
             Ok(0)
         }
@@ -81,7 +81,7 @@ pub fn run() -> ExitCode {
         ["control"] => try_controls(),
         ["sweep", rest @ ..] => sweep::run(rest),
         ["soak", "tube", rest @ ..] => soak_tubes(rest),
-        ["soak", "zoo", rest @ ..] => visit_the_zoo(rest),
+        ["soak", "chaos", rest @ ..] => run_the_chaos(rest),
         ["soak", "spaces", rest @ ..] => soak_spaces(rest),
         ["soak", "structures", rest @ ..] => soak_structures(rest),
         ["churn", rest @ ..] => churn(rest),
@@ -208,7 +208,7 @@ fn soak_structures(args: &[&str]) -> Result<usize, String> {
     Ok(usize::from(!sum.clean()))
 }
 
-fn visit_the_zoo(args: &[&str]) -> Result<usize, String> {
+fn run_the_chaos(args: &[&str]) -> Result<usize, String> {
     const FOR_EVER: Duration = Duration::from_secs(1 << 32);
     let (mut kills, mut time, mut seed, mut mistake) = (None, None, None, None);
     let mut args = args.iter();
@@ -232,7 +232,7 @@ fn visit_the_zoo(args: &[&str]) -> Result<usize, String> {
     // A waiter for what a greedy one keeps need not wait for long.
     let limit = Duration::from_secs(if mistake.is_some() { 3 } else { 20 });
     let home = Home::make().map_err(|e| e.to_string())?;
-    let sum = zoo::visit(&Visit { kills, time, seed, limit, home: home.0.clone(), mistake })?;
+    let sum = chaos::visit(&Visit { kills, time, seed, limit, home: home.0.clone(), mistake })?;
     say(&sum.summary(seed));
     Ok(usize::from(!sum.clean()))
 }

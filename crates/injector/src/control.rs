@@ -12,7 +12,7 @@
 //! state, and at each instruction. Both must find the same at the same instructions: one death tells of all of a state's.
 //!
 //! What they keep lies on the board's own words. They are models of mistakes: nothing else may use them. With them go the mistakes made
-//! with chappe's own objects ([`play::mistakes`]), which the plays' own checks must see. So there is one at least for each column of the
+//! with chappe's own objects ([`scenario::mistakes`]), which the scenarios' own checks must see. So there is one at least for each column of the
 //! table: wedged (dead, stopped, and waited for by a newcomer), torn, lost, after one fault and after two, duplicated, leaked, told, and
 //! the backstop.
 
@@ -22,14 +22,14 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use crate::board::{Cue, Fault, Stage, Verdict};
-use crate::play::{self, Case, Must};
+use crate::scenario::{self, Case, Must};
 use crate::sweep::{Plan, sweep};
 use crate::tally::Tally;
-use crate::trial::{Pause, Play};
+use crate::trial::{Pause, Scenario};
 
 /// A control, and what must be found in it.
 pub struct Control {
-    play: Box<dyn Play>,
+    scenario: Box<dyn Scenario>,
     must: Must,
     /// It takes a second fault to see it.
     second: bool,
@@ -44,7 +44,7 @@ impl Control {
         let limit = Duration::from_millis(if self.is_slow() { 500 } else { 20_000 });
         let enough = if self.compared { u64::MAX } else { 4 };
         let plan = Plan { limit, enough, doubles: u64::from(self.second), ..Plan::all() };
-        let t = sweep(&*self.play, plan);
+        let t = sweep(&*self.scenario, plan);
         let seen = match self.must {
             Must::Nothing => t.clean(),
             Must::Backstops => t.backstops > 0 && t.faults() == 0,
@@ -63,14 +63,14 @@ impl Control {
 
     fn is_alike(&self, plan: Plan) -> bool {
         let plan = plan.single();
-        let (by_state, each) = (sweep(&*self.play, plan), sweep(&*self.play, Plan { each: true, ..plan }));
+        let (by_state, each) = (sweep(&*self.scenario, plan), sweep(&*self.scenario, Plan { each: true, ..plan }));
         by_state.trials < each.trials && by_state.faulty == each.faulty
     }
 }
 
 /// All controls; the arenas of those that need some lie in `home`.
 pub fn all(home: &Path) -> Vec<Control> {
-    let control = |play: Box<dyn Play>, must, compared| Control { play, must, second: false, compared };
+    let control = |scenario: Box<dyn Scenario>, must, compared| Control { scenario, must, second: false, compared };
     let own = [
         control(Box::new(Ring { pop: false }), Must::Faults(Fault::Wedged), true),
         control(Box::new(Ring { pop: true }), Must::Faults(Fault::Wedged), true),
@@ -78,7 +78,7 @@ pub fn all(home: &Path) -> Vec<Control> {
         control(Box::new(Mutex { stopped: true }), Must::Faults(Fault::Wedged), false),
         control(Box::new(Single { stopped: false }), Must::Nothing, true),
         control(Box::new(Single { stopped: true }), Must::Nothing, false),
-        Control { play: Box::new(Recovery), must: Must::Faults(Fault::Lost), second: true, compared: true },
+        Control { scenario: Box::new(Recovery), must: Must::Faults(Fault::Lost), second: true, compared: true },
     ];
     let mistake = |(case, must)| {
         let one = control(Box::new(case), must, true);
@@ -86,8 +86,8 @@ pub fn all(home: &Path) -> Vec<Control> {
         Control { compared: !one.is_slow() && must != Must::Backstops, ..one }
     };
     let short = |case: &Case| SHORT.contains(&(case.name().as_str(), case.scene().as_str()));
-    let sound = play::all(home).into_iter().filter(short).map(|case| control(Box::new(case), Must::Nothing, true));
-    own.into_iter().chain(play::mistakes(home).into_iter().map(mistake)).chain(sound).collect()
+    let sound = scenario::all(home).into_iter().filter(short).map(|case| control(Box::new(case), Must::Nothing, true));
+    own.into_iter().chain(scenario::mistakes(home).into_iter().map(mistake)).chain(sound).collect()
 }
 
 /// Operations that are as they should be, whichever way they are killed.
@@ -136,7 +136,7 @@ fn ring_pop(stage: &Stage) -> Option<u64> {
     }
 }
 
-impl Play for Ring {
+impl Scenario for Ring {
     fn name(&self) -> String {
         if self.pop { "ring pop" } else { "ring push" }.to_owned()
     }
@@ -224,7 +224,7 @@ impl Mutex {
     }
 }
 
-impl Play for Mutex {
+impl Scenario for Mutex {
     fn name(&self) -> String {
         "robust mutex".to_owned()
     }
@@ -276,7 +276,7 @@ struct Single {
     stopped: bool,
 }
 
-impl Play for Single {
+impl Scenario for Single {
     fn name(&self) -> String {
         "one atomic add".to_owned()
     }
@@ -319,7 +319,7 @@ impl Recovery {
     }
 }
 
-impl Play for Recovery {
+impl Scenario for Recovery {
     fn name(&self) -> String {
         "recovery in two steps".to_owned()
     }

@@ -4,7 +4,7 @@
 //! between *instructions*, where compiler, C library and kernel have their say. Test-only; x86-64 only, because
 //! it recognises locked instructions by their bytes and uses debug registers.
 //!
-//! The words of the stage are used throughout. A [`Play`] is one operation with its surroundings. Its cast are
+//! The words of the stage are used throughout. A [`Scenario`] is one operation with its surroundings. Its cast are
 //! processes: the **victim**, which runs the operation; the **keeper**, a survivor that sets the stage before and
 //! checks everything after; **helpers**, survivors that wait for something meanwhile. The **director** is this
 //! process: single-threaded, it never touches chappe itself, so that a fork of it is as good as a new process. Every
@@ -21,7 +21,7 @@
 //! both: [`sight`] says why, and takes a look after each instruction of a first run. So a hundred trials stand for ten thousand
 //! instructions, and there is time for more: the recoverer of a death is killed too ([`double`]). Two directors ([`crew`]) use two
 //! processors. [`soak`] kills at random while jobs share pools under the real command, or senders and receivers share tubes
-//! ([`soak::tubes`]), or a zoo of processes uses everything there is ([`soak::zoo`]). [`rivals`] exposes chappe and other libraries to the
+//! ([`soak::tubes`]), or a storm of processes uses everything there is ([`soak::chaos`]). [`rivals`] exposes chappe and other libraries to the
 //! same kills.
 //!
 //! What the survivors may find is a [`Fault`]: *wedged* (a process makes no progress within the watchdog), *torn* (state contradicts
@@ -30,12 +30,12 @@
 //! [`tally`].
 //!
 //! **Stops.** In the scenes called *stopped* others must make progress beside the stopped victim, which then dies or goes on. In *met* a
-//! newcomer comes for the same thing meanwhile: it must get through, unless the play says why it may wait, for a permit that the victim
+//! newcomer comes for the same thing meanwhile: it must get through, unless the scenario says why it may wait, for a permit that the victim
 //! has, or for the one lock under which an arena's objects are made and removed. How often that was so is the column *held up*; no process
 //! ever waits for a dead one.
 //!
 //! An injector that finds nothing proves nothing: [`control`] has operations known to be broken, one at least for each
-//! column, [`cast`] a supervisor known to be, and the zoo [mistakes](soak::zoo::limb::Mistake) to be made; the tests demand
+//! column, [`cast`] a supervisor known to be, and the chaos run [mistakes](soak::chaos::worker::Mistake) to be made; the tests demand
 //! that they are caught.
 //!
 //! What is left out: wild writes, power loss, and weak memory beyond what x86 shows. Threads that the victim's operation
@@ -49,9 +49,9 @@ pub mod control;
 pub mod crew;
 pub mod double;
 pub mod lead;
-pub mod play;
 pub mod report;
 pub mod rivals;
+pub mod scenario;
 pub mod sight;
 pub mod soak;
 pub mod step;
@@ -62,4 +62,4 @@ pub mod trial;
 pub use board::{Cue, Fault, Stage, Verdict};
 pub use sweep::{Plan, repeat, sweep};
 pub use tally::Tally;
-pub use trial::{Pause, Play, Route};
+pub use trial::{Pause, Route, Scenario};

@@ -113,10 +113,10 @@ mod tests {
 
     #[test]
     fn every_line_of_a_page_has_every_column() {
-        let mut one = Tally::of_play("send".to_owned(), "alone".to_owned());
+        let mut one = Tally::of_scenario("send".to_owned(), "alone".to_owned());
         one.note("at 7: Lost: one".to_owned());
         (one.held, one.why) = (3, "it has the lock".to_owned());
-        let page = markdown("By hand.", &[one.clone(), one], &Tally::of_play("in all".to_owned(), String::new()));
+        let page = markdown("By hand.", &[one.clone(), one], &Tally::of_scenario("in all".to_owned(), String::new()));
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
         assert_eq!(rows.len(), 5);
         assert!(rows.iter().all(|row| row.matches('|').count() == COLUMNS.len() + 3), "{page}");

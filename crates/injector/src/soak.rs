@@ -16,12 +16,12 @@
 //! | faults of the count | a permit lost, doubled, a slot leaked |
 //! | backstops | in holders, and in the survivor that counts |
 
+pub mod chaos;
 pub mod dice;
-pub mod letters;
+pub mod messages;
 pub mod spaces;
 pub mod structures;
 pub mod tubes;
-pub mod zoo;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -35,7 +35,7 @@ use chappe::{Arena, ArenaOptions, Pool};
 use self::dice::Dice;
 use crate::board::{Fault, KEEPER, Stage, Verdict, within};
 use crate::cast::{BACKSTOPS, COLLISION, DONE, LOCKS, POOLS};
-use crate::play::{DATA, Scene, World};
+use crate::scenario::{DATA, Scene, World};
 use crate::trial::Child;
 
 const SUPERVISED: usize = 8;

@@ -30,7 +30,7 @@ use crate::double;
 use crate::lead::{Mark, Point};
 use crate::step::{Kind, Reader};
 use crate::tally::Tally;
-use crate::trial::{Pause, Play, Route, run};
+use crate::trial::{Pause, Route, Scenario, run};
 
 /// Which points, and how.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub struct Plan {
     pub part: u64,
     /// After every so-manieth first fault a second one is tried; 0 for none.
     pub doubles: u64,
-    /// Which of so many: in each play others.
+    /// Which of so many: in each scenario others.
     pub seed: u64,
     /// The watchdog.
     pub limit: Duration,
@@ -75,9 +75,9 @@ impl Plan {
         Plan { doubles: 0, ..self }
     }
 
-    /// The same in every run with this seed, and another in each play.
-    pub fn offset(&self, play: &dyn Play) -> u64 {
-        let name = format!("{}, {}", play.name(), play.scene());
+    /// The same in every run with this seed, and another in each scenario.
+    pub fn offset(&self, scenario: &dyn Scenario) -> u64 {
+        let name = format!("{}, {}", scenario.name(), scenario.scene());
         let mix = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         (name.bytes().fold(0xcbf2_9ce4_8422_2325, mix) >> 32).wrapping_add(self.seed)
     }
@@ -101,15 +101,15 @@ pub struct Aim {
     pub covers: Vec<usize>,
 }
 
-/// Sweeps one play.
-pub fn sweep(play: &dyn Play, plan: Plan) -> Tally {
+/// Sweeps one scenario.
+pub fn sweep(scenario: &dyn Scenario, plan: Plan) -> Tally {
     let start = Instant::now();
     let stage = Stage::new(plan.limit);
     let mut reader = Reader::default();
-    let mut tally = Tally::of_play(play.name(), play.scene());
-    tally.why = play.held_up_by().unwrap_or_default().to_owned();
+    let mut tally = Tally::of_scenario(scenario.name(), scenario.scene());
+    tally.why = scenario.held_up_by().unwrap_or_default().to_owned();
 
-    let whole = run(play, &stage, Route::to(Point::Recorded), &mut reader);
+    let whole = run(scenario, &stage, Route::to(Point::Recorded), &mut reader);
     let path = Path::of(&whole.path);
     tally.instructions = whole.path.len() as u64;
     tally.count(&whole, "at its end");
@@ -117,16 +117,16 @@ pub fn sweep(play: &dyn Play, plan: Plan) -> Tally {
     let broken = tally.faults() > 0;
     let enough = |tally: &Tally| broken || tally.wedged + tally.leaked >= plan.enough;
 
-    let offset = plan.offset(play);
+    let offset = plan.offset(scenario);
     let deaths = plan.part_of(path.deaths(plan).into_iter().chain(asleep(whole.sleeps)).collect(), offset);
-    let spared = if play.pause() == Pause::Check { path.spared(plan, offset) } else { Vec::new() };
+    let spared = if scenario.pause() == Pause::Check { path.spared(plan, offset) } else { Vec::new() };
     let spared = plan.part_of(spared, offset);
     for aim in deaths.iter().chain(&spared) {
         if enough(&tally) {
             break;
         }
         let route = Route { spare: aim.spare, ..Route::to(aim.point) };
-        let faulty = tally.count(&run(play, &stage, route, &mut reader), &aim.whence);
+        let faulty = tally.count(&run(scenario, &stage, route, &mut reader), &aim.whence);
         if !aim.spare {
             tally.points += aim.covers.len() as u64;
             if faulty {
@@ -135,9 +135,9 @@ pub fn sweep(play: &dyn Play, plan: Plan) -> Tally {
         }
     }
     tally.states = path.states(deaths.iter().flat_map(|aim| &aim.covers));
-    if play.recovers() && !broken {
+    if scenario.recovers() && !broken {
         let last = Aim { point: Point::End, spare: false, whence: "at its end".to_owned(), covers: Vec::new() };
-        double::sweep(play, plan, &stage, deaths.into_iter().chain([last]), &mut reader, &mut tally, enough);
+        double::sweep(scenario, plan, &stage, deaths.into_iter().chain([last]), &mut reader, &mut tally, enough);
     }
     if enough(&tally) {
         tally.note("the rest was not tried".to_owned());
@@ -146,16 +146,16 @@ pub fn sweep(play: &dyn Play, plan: Plan) -> Tally {
     tally
 }
 
-/// Runs a play that is not led, several times.
-pub fn repeat(play: &dyn Play, times: u64, plan: Plan) -> Tally {
+/// Runs a scenario that is not led, several times.
+pub fn repeat(scenario: &dyn Scenario, times: u64, plan: Plan) -> Tally {
     let start = Instant::now();
     let stage = Stage::new(plan.limit);
-    let mut tally = Tally::of_play(play.name(), play.scene());
+    let mut tally = Tally::of_scenario(scenario.name(), scenario.scene());
     for turn in 1..=times {
         if tally.wedged + tally.leaked >= plan.enough {
             break;
         }
-        let trial = run(play, &stage, Route::to(Point::End), &mut Reader::default());
+        let trial = run(scenario, &stage, Route::to(Point::End), &mut Reader::default());
         tally.count(&trial, &format!("time {turn}"));
     }
     tally.took = start.elapsed();

@@ -10,8 +10,8 @@
 //! | double faults | trials in which the recoverer of its death came to a point of its own, and died as well: [`double`](crate::double) |
 //! | wedged | trials after which a survivor did not get on within the watchdog, dead or stopped though the victim was |
 //! | torn | after which state contradicted itself, a name was missing or too many, or an operation failed without a reason |
-//! | lost | after which a permit, a unit, a letter or a notification was missing that the victim cannot have had |
-//! | duplicated | after which two had what only one can have: a permit, a unit, a letter, two arms of one choice |
+//! | lost | after which a permit, a unit, a message or a notification was missing that the victim cannot have had |
+//! | duplicated | after which two had what only one can have: a permit, a unit, a message, two arms of one choice |
 //! | leaked | after which a slot (of members, objects, cells, data, a tube's) stayed out of use when all dead had been swept |
 //! | backstop fired | the times that a survivor found a death by its look once a second alone, which nothing had woken it for |
 //! | told | the times that a process that locked a mutex was told that its holder had died: no fault, it saves from torn data |
@@ -19,7 +19,7 @@
 //! | worst ms | the longest from the last kill until those that waited had got on, or all was found to be there |
 //!
 //! One trial counts as one fault at most: the first that is seen, since others follow from it. *Held up* is a fault (wedged) unless the
-//! play has a reason, which stands below the table; so where it is 0 no process starves. Recovery ends when a survivor *notices* that all
+//! scenario has a reason, which stands below the table; so where it is 0 no process starves. Recovery ends when a survivor *notices* that all
 //! is there, so it contains the survivors' own waits: of Plan 9's words up to two seconds, since a sleeper on a word in a program's own
 //! memory is told of no death, and looks again that often.
 
@@ -83,7 +83,7 @@ pub struct Tally {
 
 impl Tally {
     /// Of an operation in its surroundings, nothing counted yet.
-    pub fn of_play(name: String, scene: String) -> Tally {
+    pub fn of_scenario(name: String, scene: String) -> Tally {
         Tally { name, scene, ..Tally::default() }
     }
 
@@ -195,7 +195,7 @@ impl Tally {
     /// What [`Tally::to_line`] has written.
     pub fn from_line(line: &str) -> Option<Tally> {
         let mut words = line.trim_end_matches('\n').split('\t');
-        let mut tally = Tally::of_play(words.next()?.to_owned(), words.next()?.to_owned());
+        let mut tally = Tally::of_scenario(words.next()?.to_owned(), words.next()?.to_owned());
         for count in tally.counts_mut() {
             *count = words.next()?.parse().ok()?;
         }
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_sum_has_every_count_and_the_worst_time() {
-        let mut one = Tally::of_play("send".to_owned(), "alone".to_owned());
+        let mut one = Tally::of_scenario("send".to_owned(), "alone".to_owned());
         for (at, count) in (1..).zip(one.counts_mut()) {
             *count = at;
         }
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_tally_goes_through_a_line_whole() {
-        let mut tally = Tally::of_play("send, full".to_owned(), "alone".to_owned());
+        let mut tally = Tally::of_scenario("send, full".to_owned(), "alone".to_owned());
         for (at, count) in (1..).zip(tally.counts_mut()) {
             *count = at;
         }

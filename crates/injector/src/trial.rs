@@ -6,7 +6,7 @@
 //! descheduled for that long.
 //!
 //! Everything is bounded. Every wait has the watchdog's time, every child is killed and reaped before the trial returns, and dies with the
-//! director (PDEATHSIG). Children that a victim leaves behind come to the director (subreaper) and end when the play is over. A cast member
+//! director (PDEATHSIG). Children that a victim leaves behind come to the director (subreaper) and end when the scenario is over. A cast member
 //! that panics says so in the verdict.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,7 @@ pub enum Pause {
 }
 
 /// One operation with its surroundings. `keeper`, `helper` and `victim` run in processes of their own.
-pub trait Play {
+pub trait Scenario {
     /// What the tables call the operation.
     fn name(&self) -> String;
 
@@ -69,7 +69,7 @@ pub trait Play {
     /// Prepares, calls [`Stage::begin`], runs the operation, calls [`Stage::end`].
     fn victim(&self, stage: &Stage);
 
-    /// Whether a process can be led through recovering the victim's death: see [`Play::recoverer`].
+    /// Whether a process can be led through recovering the victim's death: see [`Scenario::recoverer`].
     fn recovers(&self) -> bool {
         false
     }
@@ -255,7 +255,7 @@ impl Survivors {
 }
 
 /// Runs one trial.
-pub fn run(play: &dyn Play, stage: &Stage, route: Route, reader: &mut Reader) -> Trial {
+pub fn run(scenario: &dyn Scenario, stage: &Stage, route: Route, reader: &mut Reader) -> Trial {
     let mut trial = Trial {
         verdict: Ok(()),
         before: Ok(()),
@@ -269,24 +269,24 @@ pub fn run(play: &dyn Play, stage: &Stage, route: Route, reader: &mut Reader) ->
         recovery: Duration::ZERO,
         refused: false,
     };
-    assert!(play.helpers() < NOTES);
-    play.reset();
+    assert!(scenario.helpers() < NOTES);
+    scenario.reset();
     stage.clear();
     let mut cast = Survivors {
-        keeper: Child::fork(|| speak(stage, KEEPER, || play.keeper(stage))),
-        helpers: (0..play.helpers())
-            .map(|which| Child::fork(|| speak(stage, KEEPER + 1 + which, || play.helper(stage, which))))
+        keeper: Child::fork(|| speak(stage, KEEPER, || scenario.keeper(stage))),
+        helpers: (0..scenario.helpers())
+            .map(|which| Child::fork(|| speak(stage, KEEPER + 1 + which, || scenario.helper(stage, which))))
             .collect(),
     };
 
     let set = within(stage.limit * 2, || stage.board().ready.load(SeqCst) == 1 || cast.keeper.ended().is_some());
     let mut killed = 0;
     if set && cast.keeper.ended().is_none() {
-        if play.led() {
-            killed = direct(play, stage, route, reader, &mut cast, &mut trial);
+        if scenario.led() {
+            killed = direct(scenario, stage, route, reader, &mut cast, &mut trial);
             stage.give(Cue::Dead);
         } else {
-            let _actor = act(|| play.victim(stage));
+            let _actor = act(|| scenario.victim(stage));
             within(stage.limit * 3, || cast.keeper.ended().is_some());
         }
     }
@@ -334,7 +334,7 @@ fn act(part: impl FnOnce()) -> Child {
 
 /// Leads the victim to its point, and the recoverer to its own. Answers when the last one was killed; 0 if none was led.
 fn direct(
-    play: &dyn Play,
+    scenario: &dyn Scenario,
     stage: &Stage,
     route: Route,
     reader: &mut Reader,
@@ -344,14 +344,14 @@ fn direct(
     let aside = stage.of(Role::Recoverer);
     let mut second = None;
     if let Some(fault) = route.second {
-        let Some(lead) = take(&aside, Role::Recoverer, act(|| play.recoverer(&aside)), trial) else { return 0 };
+        let Some(lead) = take(&aside, Role::Recoverer, act(|| scenario.recoverer(&aside)), trial) else { return 0 };
         second = Some((lead, fault));
     }
-    let Some(mut lead) = take(stage, Role::Victim, act(|| play.victim(stage)), trial) else { return 0 };
+    let Some(mut lead) = take(stage, Role::Victim, act(|| scenario.victim(stage)), trial) else { return 0 };
     lead.go(route.point, reader, cast);
     trial.reached = lead.reached;
     if lead.reached {
-        at_point(play.pause(), stage, route, &mut lead, cast);
+        at_point(scenario.pause(), stage, route, &mut lead, cast);
     }
     if second.is_some() {
         cast.freeze();

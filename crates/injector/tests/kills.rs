@@ -1,7 +1,7 @@
 //! The injector's share of the tests. Each runs the injector's own program: the director must have one thread.
 //!
 //! `cargo xtask kill-sweep` tries everything, `cargo xtask soak` and `cargo xtask soak tube` a thousand kills,
-//! `cargo xtask soak --minutes N` kills in the zoo for as long as you like.
+//! `cargo xtask soak --minutes N` kills in the chaos run for as long as you like.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ fn random_kills_of_senders_and_receivers_lose_and_double_nothing_and_every_slot_
 /// What is given back before it is noted does not come again when its receiver is killed in between.
 #[test]
 #[ignore = "storm: kills at random"]
-fn a_soak_of_forgetful_receivers_sees_letters_lost() {
+fn a_soak_of_forgetful_receivers_sees_messages_lost() {
     let output = Command::new(INJECTOR).args(["soak", "tube", "--kills", "600", "--forgetful"]).output();
     let output = output.expect("the injector starts");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -149,9 +149,10 @@ fn counted(row: &str) -> String {
 #[test]
 #[ignore = "storm: kills at random"]
 fn a_dozen_processes_that_use_everything_lose_double_and_wait_for_nothing_when_killed_and_stopped_at_random() {
-    let said = nothing_found(&["soak", "zoo", "--kills", "300"]);
+    let said = nothing_found(&["soak", "chaos", "--kills", "300"]);
     // Several may be killed in one moment.
-    let kills = said.strip_prefix("zoo: ").and_then(|said| said.split(' ').next()).and_then(|n| n.parse::<u32>().ok());
+    let kills =
+        said.strip_prefix("chaos: ").and_then(|said| said.split(' ').next()).and_then(|n| n.parse::<u32>().ok());
     assert!(kills.is_some_and(|n| n >= 300) && said.contains(" 0 backstops without stops"), "{said}");
     for line in said.lines().filter(|line| line.starts_with("not tested: ")) {
         // Not by a macro: those are heard only of tests that fail.
@@ -161,7 +162,7 @@ fn a_dozen_processes_that_use_everything_lose_double_and_wait_for_nothing_when_k
 
 #[test]
 #[ignore = "storm: kills at random"]
-fn a_zoo_sees_each_mistake_that_is_made_in_it() {
+fn chaos_sees_each_mistake_that_is_made_in_it() {
     for (mistake, kills, unseen) in [
         ("forgetful", "400", " 0 lost"),
         ("careless", "20", " 0 doubled"),
@@ -169,7 +170,7 @@ fn a_zoo_sees_each_mistake_that_is_made_in_it() {
         ("untidy", "20", " 0 torn"),
         ("greedy", "20", " 0 wedged"),
     ] {
-        let output = Command::new(INJECTOR).args(["soak", "zoo", "--kills", kills, "--mistake", mistake]).output();
+        let output = Command::new(INJECTOR).args(["soak", "chaos", "--kills", kills, "--mistake", mistake]).output();
         let output = output.expect("the injector starts");
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{mistake}: {said}");

@@ -43,7 +43,7 @@ pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, section
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use backend::{child, file, inherit, jack, mailbox, packets, sanitizer, trap, twofold, wide};
 #[cfg(not(feature = "sim"))]
-pub use backend::{code, forks, lease, mappings, marks, memory, near, pi, poll, stacks, topology};
+pub use backend::{code, forks, lease, mappings, marks, memory, pi, poll, stacks, tls, topology};
 pub use made::{Made, Pages, Row};
 pub use word::{Life, OWNER_DIED, TID_MASK, WATCHED};
 

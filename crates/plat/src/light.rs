@@ -110,7 +110,7 @@ pub enum Waits {
     Parked = 8,
     /// For the other side of a meeting to move its message.
     Meeting = 9,
-    /// For something named: its seat is said.
+    /// For something named: its attachment is said.
     Named = 10,
     /// For events.
     Events = 11,
@@ -284,7 +284,7 @@ fn hooks() -> &'static Hooks {
     unsafe { &*hooks }
 }
 
-/// Which of the near words says which light thread is running.
+/// Which of the TLS words says which light thread is running.
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 const RUNNING: usize = 3;
 
@@ -293,7 +293,7 @@ const RUNNING: usize = 3;
 pub fn current() -> Option<&'static Record> {
     #[cfg(not(any(feature = "sim", feature = "loom")))]
     // SAFETY: the scheduler has put it there, and records never go away.
-    return unsafe { (crate::near::get::<RUNNING>() as *const Record).as_ref() };
+    return unsafe { (crate::tls::get::<RUNNING>() as *const Record).as_ref() };
     #[cfg(all(feature = "loom", not(feature = "sim")))]
     // SAFETY: as above; loom's threads are all in one of the system's.
     return unsafe { (crate::explore::light_here() as *const Record).as_ref() };
@@ -306,7 +306,7 @@ pub fn current() -> Option<&'static Record> {
 #[inline(always)]
 pub fn set_current(record: *const Record) {
     #[cfg(not(feature = "loom"))]
-    crate::near::set::<RUNNING>(record as usize);
+    crate::tls::set::<RUNNING>(record as usize);
     #[cfg(feature = "loom")]
     crate::explore::set_light_here(record as usize);
 }

@@ -1,17 +1,17 @@
 //! Doorbells: how another process wakes a light thread.
 //!
 //! A light thread that waits for something named does not sleep as a kernel thread does: its proc (the kernel thread that runs it) runs
-//! others. So it has no word of its own on which a thread sleeps. Its seat (its membership of the arena) names a bell (wait queue, I10); each proc has one
-//! bell in each arena that its threads wait in. A granter rings that bell, and the proc, asleep or not, goes through the seats that wait
-//! at it. So a process needs one sleeper a proc, and a grant costs one wake, whatever the number of its threads.
+//! others. So it has no word of its own on which a thread sleeps. Its attachment (its membership of the arena) names a bell (wait queue, I10); each
+//! proc has one bell in each arena that its threads wait in. A granter rings that bell, and the proc, asleep or not, goes through the attachments
+//! that wait at it. So a process needs one sleeper a proc, and a grant costs one wake, whatever the number of its threads.
 //!
 //! ```text
 //!   member 7   word ASLEEP, bell_of 4 --.
 //!   member 9   word ASLEEP, bell_of 4 --+--> member 4   bell: count, SLEEPS   <-- proc 0 sleeps here, and on its own word (futex_waitv)
 //! ```
 //!
-//! The bell's slot is a seat that the process keeps and lends to no thread. Where the kernel cannot sleep on two words (before Linux 5.16), or
-//! no seat is left for a bell, the waiting thread keeps a kernel thread instead.
+//! The bell's slot is an attachment that the process keeps and lends to no thread. Where the kernel cannot sleep on two words (before Linux 5.16), or
+//! no attachment is left for a bell, the waiting thread keeps a kernel thread instead.
 
 use crate::lent;
 use chappe_arena::Map;
@@ -28,7 +28,7 @@ pub(crate) struct Bell {
     chime: Chime,
     /// The member whose slot it is in.
     pub member: u32,
-    /// The seats that wait: a bit a seat.
+    /// The attachments that wait: a bit an attachment.
     waiting: [AtomicU64; WORDS],
     map: &'static Map,
     holders: &'static [AtomicU64; 1 << 12],
@@ -58,11 +58,11 @@ pub(crate) fn here(map: &'static Map) -> Option<&'static Bell> {
     bell
 }
 
-/// A seat that waits at a bell, until this is dropped.
+/// An attachment that waits at a bell, until this is dropped.
 pub(crate) struct Enlisted(&'static Bell, u32);
 
 impl Bell {
-    /// Says that this seat is about to wait here.
+    /// Says that this attachment is about to wait here.
     pub fn enlist(&'static self, member: u32) -> Enlisted {
         self.chime.comes();
         // Relaxed: set on the proc itself; another clears it.

@@ -14,7 +14,7 @@
 //!
 //! - A light thread's choice among private tubes, clocks and descriptors. Its nodes, on its stack, stand in the lists of the tubes' ends:
 //!   see `tube::lights`.
-//! - The choice of a thread that gets no seat (a slot in the arena), since the arena is full or the thread is about to end. If
+//! - The choice of a thread that gets no attachment (a slot in the arena), since the arena is full or the thread is about to end. If
 //!   all arms are private tubes, clocks or descriptors, it looks every millisecond. It has no place in the order of arrival, is not told,
 //!   and is not met at a tube without slots by a thread that only acts. With any other arm it fails with the arena's error.
 //!
@@ -24,6 +24,7 @@
 //! Named tests hold what Nix's text promises and its source gets wrong (evidence, faults 1, 2 and 4): every arm
 //! counts, a choice that was made has taken something, and its number is the caller's.
 
+use crate::attachment::{ThreadAttachment, attachment, watched};
 use crate::bias::Holds;
 use crate::claim::{Mode, Operation, Refused, Taken, TryFast, WaitSpec, wait_for};
 use crate::error::SelectError;
@@ -32,7 +33,6 @@ use crate::lull::{self, lull};
 use crate::order::{Order, one_of};
 use crate::patience::{Until, patience};
 use crate::pool::party;
-use crate::seat::{ThreadSeat, seat, watched};
 #[cfg(not(feature = "sim"))]
 use crate::tube::body::met_by;
 #[cfg(not(feature = "sim"))]
@@ -58,8 +58,8 @@ pub(crate) struct How {
     pub aim: Mode,
 }
 
-/// The first part of a choice: tries the arms that need no seat (membership of an arena). If that takes nothing, the returned order
-/// goes on with the first arm that needs a seat.
+/// The first part of a choice: tries the arms that need no attachment (membership of an arena). If that takes nothing, the returned order
+/// goes on with the first arm that needs an attachment.
 #[inline(always)]
 pub(crate) fn glance<A: Operation + ?Sized>(arms: &[&A], biased: bool) -> Result<(usize, Taken), Order> {
     let mut order = if biased || arms.len().wrapping_sub(1) >= 64 {
@@ -172,12 +172,12 @@ pub(crate) fn rest<A: Operation + ?Sized>(
         return lightly(me, arms, how, order, front);
     }
     if order.peek().is_none() && matches!(how.until, Until::Now) {
-        // No arm needs a seat.
+        // No arm needs an attachment.
         let nobody = nobody(main);
         let found = lull(arms, &nobody, how.biased, how.aim).map_err(|e| failed(arms, e))?;
         return found.ok_or(SelectError::WouldBlock);
     }
-    let made = seated(arms, how, order, main, private.filter(|_| named.is_some()));
+    let made = attached(arms, how, order, main, private.filter(|_| named.is_some()));
     match made {
         // The thread is about to end, or the private arena has no room for so many waiters or tubes.
         Err(SelectError::Arena(_)) if arms.iter().all(|arm| arm.dies_unseen()) => poll(arms, how),
@@ -221,16 +221,16 @@ fn lightly<A: Operation + ?Sized>(
     }
 }
 
-fn seated<A: Operation + ?Sized>(
+fn attached<A: Operation + ?Sized>(
     arms: &[&A],
     how: How,
     order: Order,
     main: &'static Map,
     private: Option<&'static Map>,
 ) -> Result<(usize, Taken), SelectError> {
-    let second: Option<Party> = private.map(|map| seat(map, party)).transpose()?;
-    seat(main, |seat| {
-        let who = Parties { main: party(seat), private: second };
+    let second: Option<Party> = private.map(|map| attachment(map, party)).transpose()?;
+    attachment(main, |attachment| {
+        let who = Parties { main: party(attachment), private: second };
         if let Some(found) = look(arms, &who, order, how.aim)? {
             return Ok(found);
         }
@@ -245,7 +245,7 @@ fn seated<A: Operation + ?Sized>(
             };
             return found.ok_or(SelectError::WouldBlock);
         }
-        wait(arms, &who, seat, how, again)
+        wait(arms, &who, attachment, how, again)
     })?
 }
 
@@ -268,7 +268,7 @@ fn poll<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), 
     }
 }
 
-/// The party of a thread without a seat.
+/// The party of a thread without an attachment.
 fn nobody(map: &'static Map) -> Parties {
     Parties { main: Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }, private: None }
 }
@@ -289,7 +289,7 @@ fn look<A: Operation + ?Sized>(
 fn wait<A: Operation + ?Sized>(
     arms: &[&A],
     who: &Parties,
-    seat: &ThreadSeat,
+    attachment: &ThreadAttachment,
     how: How,
     look: impl Fn() -> Result<Option<(usize, Taken)>, SelectError>,
 ) -> Result<(usize, Taken), SelectError> {
@@ -302,7 +302,7 @@ fn wait<A: Operation + ?Sized>(
         let found = lull(arms, who, how.biased, how.aim).map_err(|e| failed(arms, e))?;
         return found.ok_or(SelectError::Timeout);
     }
-    let mut patience = patience(seat);
+    let mut patience = patience(attachment);
     let meets = arms.iter().any(|arm| arm.has_meetings());
     // Only a thread that waits finds a partner at a tube without slots. A thread that looks for ever is not in the queues of the other kinds.
     let looks = match patience.forever {
@@ -311,12 +311,12 @@ fn wait<A: Operation + ?Sized>(
     };
     if patience.forever && arms.iter().any(|arm| !arm.dies_unseen()) {
         // A thread that never sleeps must see to it beforehand that deaths are noticed.
-        watched(seat).map_err(SelectError::System)?;
+        watched(attachment).map_err(SelectError::System)?;
     }
     if looks && !meets {
         let due = arms.iter().filter_map(|arm| arm.due()).min();
         let end = [deadline, due].into_iter().flatten().min();
-        if let Some(found) = spin(&seat.looks, &patience, || is_late(end), || look().transpose()) {
+        if let Some(found) = spin(&attachment.looks, &patience, || is_late(end), || look().transpose()) {
             return found;
         }
         // The looks are used up.
@@ -326,7 +326,7 @@ fn wait<A: Operation + ?Sized>(
         arm.prepare()?;
     }
     if arms.iter().any(|arm| !arm.dies_unseen()) {
-        watched(seat).map_err(SelectError::System)?;
+        watched(attachment).map_err(SelectError::System)?;
     }
     let packet = if meets { packet() } else { 0 };
     let first = Order::new(arms.len(), how.biased).peek().unwrap_or(0);

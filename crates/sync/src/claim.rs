@@ -49,7 +49,7 @@ pub(crate) enum Collected {
     Nudged,
 }
 
-/// What a thread without a seat sees of an arm.
+/// What a thread without an attachment sees of an arm.
 pub(crate) enum TryFast {
     /// The caller has it.
     Taken(Taken),
@@ -86,7 +86,7 @@ pub(crate) trait Operation: Arm {
     fn may_be(&self) -> bool {
         true
     }
-    /// An attempt by a thread without a seat: what it takes has no owner, or no member as owner.
+    /// An attempt by a thread without an attachment: what it takes has no owner, or no member as owner.
     fn glance(&self) -> TryFast {
         TryFast::Ask
     }
@@ -147,15 +147,16 @@ pub(crate) trait Operation: Arm {
     fn is_tube(&self) -> bool {
         false
     }
-    /// Whether what it has lies there for any thread to take while waiters that were told have not tried: a waiter whose time is up must look once more.
+    /// Whether what it has lies there for any thread to take while waiters that were told have not tried: a waiter whose time is up must look once
+    /// more.
     fn is_barging(&self) -> bool {
         false
     }
-    /// Where a light thread waits for it without a seat, if it can.
+    /// Where a light thread waits for it without an attachment, if it can.
     fn standing(&self) -> Option<Standing<'_>> {
         None
     }
-    /// Whether a light thread can wait for it without a seat, or need not wait in any queue.
+    /// Whether a light thread can wait for it without an attachment, or need not wait in any queue.
     fn is_for_light(&self) -> bool {
         !self.is_queued() || self.standing().is_some()
     }
@@ -298,8 +299,8 @@ pub(crate) fn granted<A: Operation + ?Sized>(
     }
 }
 
-/// Tries an arm, and if it has nothing the others that wait for the same object, where each may have something of its own: two subscriptions of one tube.
-/// The waiter was told of the object, not of the arm.
+/// Tries an arm, and if it has nothing the others that wait for the same object, where each may have something of its own: two subscriptions of one
+/// tube. The waiter was told of the object, not of the arm.
 fn attempt_like<A: Operation + ?Sized>(
     arms: &[&A],
     first: usize,

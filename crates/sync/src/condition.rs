@@ -1,5 +1,6 @@
 //! Condition variables as users know them.
 
+use crate::attachment::{at_hand, attachment, watched};
 use crate::condvar::{self, Heard};
 use crate::error::{LockError, ObjectError};
 use crate::handle::Handle;
@@ -7,7 +8,6 @@ use crate::interrupt::uninterrupted;
 use crate::mutex::{LockResult, MutexGuard};
 use crate::patience::{Until, patience};
 use crate::pool::party;
-use crate::seat::{at_hand, seat, watched};
 use crate::wait::{Arm, Parties, in_line};
 use chappe_arena::layout::Kind;
 use chappe_arena::{Map, Place};
@@ -137,11 +137,11 @@ impl Condvar {
         let deadline = if let Until::Time(at) = until { Some(at) } else { None };
         let mutex = guard.mutex();
         let mut guard = Some(guard);
-        let waited = seat(self.0.map, |seat| {
-            watched(seat).map_err(LockError::System)?;
-            let who = Parties { main: party(seat), private: None };
+        let waited = attachment(self.0.map, |attachment| {
+            watched(attachment).map_err(LockError::System)?;
+            let who = Parties { main: party(attachment), private: None };
             let unlock = || drop(guard.take());
-            Ok(condvar::wait(&who, self, deadline, &patience(seat), unlock))
+            Ok(condvar::wait(&who, self, deadline, &patience(attachment), unlock))
         });
         let heard = match waited {
             Ok(Ok(heard)) => heard,
@@ -175,7 +175,7 @@ impl Condvar {
         }
         let covered = self.0.map.is_covered(process::incarnation()) || at_hand(self.0.map, |_, _| Some(())).is_some();
         if !covered {
-            let _ = seat(self.0.map, |_| ());
+            let _ = attachment(self.0.map, |_| ());
         }
         act();
     }

@@ -7,13 +7,13 @@
 //! - I1: a generation of a member slot is over once the slot has another generation, or was swept of it. What is then found in its name,
 //!   in a word that was read before, belongs to nobody.
 
+use crate::attachment::attachment;
 use crate::handle::{called, full_name, what_is};
 use crate::kinds;
 use crate::owned;
 use crate::record::NOBODY;
 use crate::registry::Arena;
 use crate::rwlock::row;
-use crate::seat::seat;
 use crate::tube::named::pipe::Pipe;
 use crate::tube::named::senders::sweep;
 use crate::wait::{State, waits_on};
@@ -155,7 +155,7 @@ impl Arena {
     /// Why this thread cannot be a member: its own death must be noticed.
     pub fn put_right(&self, most: Duration) -> Result<Righted, ArenaError> {
         let map = self.map();
-        seat(map, |_| ())?;
+        attachment(map, |_| ())?;
         let lost = (0..map.members_used()).filter_map(|i| map.mark_lost(i)).collect();
         let mut righted = Righted { lost, ..Righted::default() };
         if !righted.lost.is_empty() {
@@ -202,9 +202,9 @@ impl Arena {
     }
 
     /// Member slots whose lock word is invalid, so that no thread can have them: they were overwritten.
-    pub fn lost_seats(&self) -> Vec<u32> {
+    pub fn lost_attachments(&self) -> Vec<u32> {
         let map = self.map();
-        (0..map.geometry().members).filter(|i| !map.is_seat(*i)).collect()
+        (0..map.geometry().members).filter(|i| !map.is_intact(*i)).collect()
     }
 
     /// The member that has the right to change the set of objects at this moment, and keeps others from it; or, if it is no member, the number

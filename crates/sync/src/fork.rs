@@ -15,11 +15,11 @@
 //!
 //! The locks in shared memory need none either: they belong to the parent's thread, which the child does not have.
 
+use crate::attachment::{LABEL, PROCESS_MEMBERS, WATCH};
 use crate::descriptor::REGISTRY;
 use crate::family::{self, FAMILY};
 use crate::lease::WATCHED;
 use crate::registry::{KNOWN, PRIVATE};
-use crate::seat::{LABEL, PROCESS_MEMBERS, WATCH};
 use crate::tube::named::{ATTACHED, LIST};
 use chappe_plat::forks::{Around, Nest};
 use chappe_plat::{dir, process};

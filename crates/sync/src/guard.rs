@@ -1,5 +1,6 @@
 //! The guards of permits: permits of a thread, and permits of a process.
 
+use crate::attachment::process_attachment;
 use crate::claim::Taken;
 use crate::drain::cell_of;
 use crate::error::{AcquireError, LeaseError};
@@ -7,7 +8,6 @@ use crate::lease::{self, Lease};
 use crate::many::Many;
 use crate::pool::Pool;
 use crate::raw::Hold;
-use crate::seat::process_seat;
 use chappe_plat::process;
 use std::marker::PhantomData;
 
@@ -74,7 +74,7 @@ impl<'a> Permit<'a> {
     }
 
     pub(crate) fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
-        let process = process_seat(pool.map)?;
+        let process = process_attachment(pool.map)?;
         let word = self.taken.word.held(process.index, process.generation);
         let taken = Taken { word, ..self.taken };
         let mine = self.taken.word;

@@ -1,9 +1,9 @@
 //! Handles to objects of any kind: where an object lies, and how it is found by name.
 
+use crate::attachment::attachment;
 use crate::error::ObjectError;
 use crate::owned;
 use crate::registry::{Arena, ArenaOptions};
-use crate::seat::seat;
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, check_name};
 use chappe_plat::atomic::Ordering;
@@ -92,7 +92,7 @@ impl Handle {
     pub fn to_remove(kind: Kind, name: &str) -> Result<Option<(Handle, Admin)>, ObjectError> {
         let handle = Handle::open(kind, name)?;
         handle.map.allow("remove")?;
-        seat(handle.map, |_| ())?;
+        attachment(handle.map, |_| ())?;
         handle.map.recover_dead();
         let admin = handle.map.admin();
         Ok(handle.map.is_there(handle.place).then_some((handle, admin)))
@@ -140,7 +140,7 @@ impl Handle {
             return Ok(Handle::at(map, place));
         }
         // As a member, so that the arena is not removed meanwhile.
-        seat(map, |_| ())?;
+        attachment(map, |_| ())?;
         let admin = map.admin();
         match find(map, name, kind)? {
             Some(place) if or_open => Ok(Handle::at(map, place)),

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `drain`, `before`, `announce`, `left`, `untold` | the wait queue: the object's word against its waiters |
 //! | `take_back`, `recover`, `clear`, `notify_dead` | recovery: a grant, a hold, a trace of a dead member; a removed object |
-//! | `is_used`, `is_held`, `abandon` | the arena and an ending thread: whether a slot, or a seat, may be reused |
+//! | `is_used`, `is_held`, `abandon` | the arena and an ending thread: whether a slot, or an attachment, may be reused |
 //! | `look`, `line`, `is_part`, `whole`, `figures`, `unreadable`, `nonsense`, `had`, `free`, `users` | listings and `chappe doctor` |
 //! | `remove` | `chappe rm` |
 

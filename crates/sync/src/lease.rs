@@ -26,6 +26,7 @@
 
 mod origin;
 
+use crate::attachment::label;
 use crate::cell::{Tag, Word};
 use crate::claim::Taken;
 use crate::directory::directory;
@@ -33,7 +34,6 @@ use crate::drain::{CellRef, cell_of};
 use crate::error::LeaseError;
 use crate::kinds::drain;
 use crate::registry::Arena;
-use crate::seat::label;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place, Who, io_at};
 use chappe_plat::atomic::Ordering;

@@ -1,31 +1,32 @@
-//! Seats for light threads.
+//! Attachments for light threads.
 //!
-//! A *seat* is a thread's membership of an arena. A light thread needs one for what it holds and waits for there, as a kernel thread does
-//! (except in private tubes). But the life word of a seat belongs to a kernel thread, which alone can claim and release it, and a light thread may be
-//! on another kernel thread after each wait. So kernel threads that do nothing else hold the seats. A light thread borrows one when it first needs
-//! it, and keeps it until it ends. Then everything that it still holds goes back, as when a thread leaves, and the seat is free for the next.
+//! An *attachment* is a thread's membership of an arena. A light thread needs one for what it holds and waits for there, as a kernel thread does
+//! (except in private tubes). But the life word of an attachment belongs to a kernel thread, which alone can claim and release it, and a light
+//! thread may be on another kernel thread after each wait. So kernel threads that do nothing else hold the attachments. A light thread borrows one
+//! when it first needs it, and keeps it until it ends. Then everything that it still holds goes back, as when a thread leaves, and the attachment is
+//! free for the next.
 //!
-//! So in each arena as many light threads of a process can hold or wait for something at once as there are seats left: some 4,000 in
+//! So in each arena as many light threads of a process can hold or wait for something at once as there are attachments left: some 4,000 in
 //! the private arena, some 1,000 in a named one, less those in use. The next one is refused ([`ArenaError::MembersFull`]).
 //!
 //! A granter in the same process wakes the light thread itself: [`holder`] tells which it is. Another process rings a bell: see `bell`.
 
 use crate::kinds;
 use crate::recover::{owns, recover};
-use chappe_arena::{ArenaError, Joined, Map, Seat};
+use chappe_arena::{ArenaError, Joined, Map, MemberKind};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::light::Record;
 use chappe_plat::{process, thread};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
-/// The most seats that one kernel thread holds: when a thread dies, the kernel walks at most 2,048 of its robust words.
+/// The most attachments that one kernel thread holds: when a thread dies, the kernel walks at most 2,048 of its robust words.
 const HELD: u32 = 1_000;
 
 /// A member's number has 12 bits.
 const MEMBERS: usize = 1 << 12;
 
-/// The light threads that have the seats of an arena, by member.
+/// The light threads that have the attachments of an arena, by member.
 type Holders = [AtomicU64; MEMBERS];
 
 /// Those of the private arena.
@@ -35,7 +36,7 @@ static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
 /// The process they belong to: in a forked child they are void.
 static OF: AtomicU64 = AtomicU64::new(0);
 
-/// The light threads that have the seats of an arena.
+/// The light threads that have the attachments of an arena.
 pub(crate) fn holders(map: &Map) -> &'static Holders {
     if map.is_private() {
         return &LENT;
@@ -51,21 +52,22 @@ pub(crate) fn holders(map: &Map) -> &'static Holders {
 
 type Request = (&'static Map, Sender<Result<Joined, ArenaError>>);
 
-struct Seats {
+struct Attachments {
     incarnation: u64,
-    /// By arena: the seats that no light thread has.
+    /// By arena: the attachments that no light thread has.
     free: Vec<(usize, Vec<Joined>)>,
     holder: Option<Sender<Request>>,
     held: u32,
 }
 
-static SEATS: Mutex<Seats> = Mutex::new(Seats { incarnation: 0, free: Vec::new(), holder: None, held: 0 });
+static ATTACHMENTS: Mutex<Attachments> =
+    Mutex::new(Attachments { incarnation: 0, free: Vec::new(), holder: None, held: 0 });
 
 fn key(map: &Map) -> usize {
     std::ptr::from_ref(map) as usize
 }
 
-/// The light thread that has this seat.
+/// The light thread that has this attachment.
 #[cfg(not(feature = "loom"))]
 pub(crate) fn holder(map: &Map, member: u32) -> Option<&'static Record> {
     held_by(holders(map), member)
@@ -84,7 +86,7 @@ pub(crate) fn held_by(holders: &Holders, member: u32) -> Option<&'static Record>
     unsafe { record.as_ref() }
 }
 
-/// A seat for the calling light thread.
+/// An attachment for the calling light thread.
 pub(crate) fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, ArenaError> {
     let joined = take(map)?;
     // Release: before the thread waits.
@@ -92,61 +94,61 @@ pub(crate) fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, A
     Ok(joined)
 }
 
-/// A seat that no light thread borrows: a bell's, for as long as the process lives.
+/// An attachment that no light thread borrows: a bell's, for as long as the process lives.
 pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
-    let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut attachments = ATTACHMENTS.lock().unwrap_or_else(PoisonError::into_inner);
     let now = process::incarnation();
-    if seats.incarnation != now {
+    if attachments.incarnation != now {
         let clear = |holders: &Holders| holders.iter().for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: the parent's.
         clear(&LENT);
         NAMED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|(_, holders)| clear(holders));
-        OF.store(now, Ordering::Release); // Release: before the first seat is lent.
-        *seats = Seats { incarnation: now, free: Vec::new(), holder: None, held: 0 };
+        OF.store(now, Ordering::Release); // Release: before the first attachment is lent.
+        *attachments = Attachments { incarnation: now, free: Vec::new(), holder: None, held: 0 };
     }
-    if let Some((_, free)) = seats.free.iter_mut().find(|(of, _)| *of == key(map))
+    if let Some((_, free)) = attachments.free.iter_mut().find(|(of, _)| *of == key(map))
         && let Some(joined) = free.pop()
     {
         return Ok(joined);
     }
-    if seats.held >= HELD || seats.holder.is_none() {
+    if attachments.held >= HELD || attachments.holder.is_none() {
         let (requests, come) = channel::<Request>();
         let hold = move || {
             for (map, answer) in come {
-                let _ = answer.send(map.join(Seat::Thread, &crate::seat::label()));
+                let _ = answer.send(map.join(MemberKind::Thread, &crate::attachment::label()));
             }
-            // Its seats are lent for as long as the process lives.
+            // Its attachments are lent for as long as the process lives.
             loop {
                 std::thread::park();
             }
         };
-        thread::background("chappe-seats", hold).map_err(|source| ArenaError::Io {
-            what: "cannot start the thread that holds the seats of light threads".into(),
+        thread::background("chappe-attachments", hold).map_err(|source| ArenaError::Io {
+            what: "cannot start the thread that holds the attachments of light threads".into(),
             source,
         })?;
-        (seats.holder, seats.held) = (Some(requests), 0);
+        (attachments.holder, attachments.held) = (Some(requests), 0);
     }
     let (answer, answered) = channel();
     let gone = || ArenaError::Removed { name: map.name().into() };
-    seats.holder.as_ref().expect("just made").send((map, answer)).map_err(|_| gone())?;
+    attachments.holder.as_ref().expect("just made").send((map, answer)).map_err(|_| gone())?;
     let joined = answered.recv().map_err(|_| gone())?;
     // A refused one counts for nothing: the thread holds no life word for it.
-    seats.held += u32::from(joined.is_ok());
+    attachments.held += u32::from(joined.is_ok());
     joined
 }
 
-/// A light thread ends: what it still holds there goes back, and the seat becomes free.
+/// A light thread ends: what it still holds there goes back, and the attachment becomes free.
 pub(crate) fn give_back(map: &'static Map, joined: Joined) {
     kinds::abandon(map, joined.index, joined.generation);
     if owns(map, joined.index, joined.generation) {
         recover(map, joined.index, joined.generation);
     }
     holders(map)[joined.index as usize % MEMBERS].store(0, Ordering::Release); // Release: it no longer waits.
-    let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
-    if seats.incarnation != process::incarnation() {
+    let mut attachments = ATTACHMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if attachments.incarnation != process::incarnation() {
         return;
     }
-    match seats.free.iter_mut().find(|(of, _)| *of == key(map)) {
+    match attachments.free.iter_mut().find(|(of, _)| *of == key(map)) {
         Some((_, free)) => free.push(joined),
-        None => seats.free.push((key(map), vec![joined])),
+        None => attachments.free.push((key(map), vec![joined])),
     }
 }

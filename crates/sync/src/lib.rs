@@ -4,18 +4,18 @@
 //! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `rwlock`, `condvar`; `kinds` dispatches to
 //! them. `owned` composes a pool and a semaphore. `claim` waits until an operation succeeds, `choice` chooses, `recover` does what a
 //! dead member no longer can, `lease` keeps a permit for a job. The public API is in `pool`, `guard`, `semaphore`, `mutex`, `condition`
-//! and `select`; what a process must remember of arenas and its threads is in `home` and `seat`. `plan9` stands apart: semaphores on plain
+//! and `select`; what a process must remember of arenas and its threads is in `home` and `attachment`. `plan9` stands apart: semaphores on plain
 //! words, which need no arena and record no holder.
 
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod bias;
 mod body;
 mod cell;
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod claim;
 mod condvar;
 mod contend;
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod counter;
 mod drain;
 mod interrupt;
@@ -23,11 +23,11 @@ mod kinds;
 mod lock;
 mod lull;
 mod many;
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod map;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod mcas;
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod monitor;
 mod order;
 #[doc(hidden)]
@@ -37,19 +37,19 @@ pub mod plan9;
 pub mod record;
 mod recover;
 pub mod ring;
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod rwlock;
 mod semaphore_word;
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod server;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod stack;
 pub mod table;
 #[cfg(not(feature = "sim"))]
 mod timed;
 pub mod tries;
-#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod tube;
 mod turns;
 mod wait;
@@ -98,6 +98,8 @@ pub mod model;
 
 #[cfg(not(feature = "sim"))]
 mod acquire_any;
+#[cfg(not(feature = "sim"))]
+mod attachment;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 mod bell;
 #[cfg(not(feature = "sim"))]
@@ -147,8 +149,6 @@ pub mod raw;
 #[cfg(not(feature = "sim"))]
 mod registry;
 #[cfg(not(feature = "sim"))]
-mod seat;
-#[cfg(not(feature = "sim"))]
 mod select;
 #[cfg(not(feature = "sim"))]
 mod semaphore;
@@ -164,6 +164,7 @@ pub mod words;
 #[cfg(not(feature = "sim"))]
 pub use self::{
     acquire_any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
+    attachment::{reaped, set_label},
     condition::Condvar,
     counter::Counter,
     directory::{directory, keep_environment},
@@ -181,7 +182,6 @@ pub use self::{
     priority::{Priority, set_priority},
     registry::{Arena, ArenaOptions, Capacity},
     rwlock::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult},
-    seat::{reaped, set_label},
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},
     semaphore::Semaphore,
     server::{Serve, Server, Service, remove_service},

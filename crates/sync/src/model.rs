@@ -1,7 +1,7 @@
 //! The protocols without the conveniences of a process: what the explorer drives.
 //!
-//! `Pool` and its guards keep seats in thread-local storage and drop what they hold. A virtual process can do neither, because a kill runs
-//! no destructor. Everything below the seats is the same source.
+//! `Pool` and its guards keep attachments in thread-local storage and drop what they hold. A virtual process can do neither, because a kill runs
+//! no destructor. Everything below the attachments is the same source.
 
 mod arms;
 mod begun;
@@ -49,7 +49,7 @@ use crate::permit;
 use crate::semaphore_word;
 use crate::wait::{Arm, Discipline, Parties, Party, Patience};
 use chappe_arena::layout::{Geometry, Kind};
-use chappe_arena::{ArenaError, Hooks, Joined, Map, Place, Seat};
+use chappe_arena::{ArenaError, Hooks, Joined, Map, MemberKind, Place};
 use chappe_plat::dir::Dir;
 use std::cell::Cell;
 
@@ -215,7 +215,7 @@ impl Actor {
     /// # Errors
     /// As [`Map::join`].
     pub fn join(map: &'static Map, label: &str) -> Result<Actor, ArenaError> {
-        Actor::join_as(map, Seat::Thread, label)
+        Actor::join_as(map, MemberKind::Thread, label)
     }
 
     /// Joins on behalf of the whole process: the calling thread is its process_member, and other threads act for it.
@@ -223,11 +223,11 @@ impl Actor {
     /// # Errors
     /// As [`Map::join`].
     pub fn join_for_process(map: &'static Map, label: &str) -> Result<Actor, ArenaError> {
-        Actor::join_as(map, Seat::Process, label)
+        Actor::join_as(map, MemberKind::Process, label)
     }
 
-    fn join_as(map: &'static Map, seat: Seat, label: &str) -> Result<Actor, ArenaError> {
-        let joined = map.join(seat, label)?;
+    fn join_as(map: &'static Map, attachment: MemberKind, label: &str) -> Result<Actor, ArenaError> {
+        let joined = map.join(attachment, label)?;
         let main =
             Party { map, member: joined.index, generation: joined.generation, holds: Holds::of(map, joined.index) };
         Ok(Actor { who: Parties { main, private: None }, joined, bell: None, priority: 0 })
@@ -238,7 +238,7 @@ impl Actor {
     /// # Errors
     /// As [`Map::join`].
     pub fn join_private(mut self, map: &'static Map) -> Result<Actor, ArenaError> {
-        let joined = map.join(Seat::Thread, "private")?;
+        let joined = map.join(MemberKind::Thread, "private")?;
         self.who.private = Some(Party {
             map,
             member: joined.index,

@@ -1,5 +1,6 @@
 //! Mutexes, the public API: robust locks around data.
 
+use crate::attachment::{ThreadAttachment, attachment, last_attachment, party_at_hand, watched};
 use crate::bias::{self, Bias};
 use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
@@ -8,7 +9,6 @@ use crate::lock::{self, Try};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::raw::{Called, Had};
-use crate::seat::{ThreadSeat, last_seat, party_at_hand, seat, watched};
 use crate::wait::{Arm, Parties, Party, in_line};
 use bytemuck::Pod;
 use chappe_arena::layout::{BLOCK, Kind};
@@ -204,17 +204,17 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Locks it if it is free, whole, and without waiters, for a thread with a seat at hand. `LOOKS`: as for a pool's.
+    /// Locks it if it is free, whole, and without waiters, for a thread with an attachment at hand. `LOOKS`: as for a pool's.
     #[inline(always)]
     pub(crate) fn get_now<const LOOKS: bool>(&self) -> Option<MutexGuard<'_, T>> {
         let h = &self.handle;
         let kept = if self.free != 0 {
-            // SAFETY: nothing in this block leaves an arena, or looks for a seat.
-            let seat = unsafe { last_seat() }?;
-            if self.enter(seat) {
-                Kept::now(seat.kept)
-            } else if std::ptr::eq(seat.map, h.map) && (LOOKS || !seat.is_due()) {
-                Kept::of(self.take_and_look::<LOOKS>(&party(seat), seat)?, seat.incarnation as u32)
+            // SAFETY: nothing in this block leaves an arena, or looks for an attachment.
+            let attachment = unsafe { last_attachment() }?;
+            if self.enter(attachment) {
+                Kept::now(attachment.kept)
+            } else if std::ptr::eq(attachment.map, h.map) && (LOOKS || !attachment.is_due()) {
+                Kept::of(self.take_and_look::<LOOKS>(&party(attachment), attachment)?, attachment.incarnation as u32)
             } else {
                 return None;
             }
@@ -234,29 +234,30 @@ impl<T> Mutex<T> {
 
     /// Locks one that may be biased, by the bias if it is this thread's.
     #[inline(always)]
-    fn enter(&self, seat: &ThreadSeat) -> bool {
+    fn enter(&self, attachment: &ThreadAttachment) -> bool {
         let h = &self.handle;
-        // SAFETY: the seat is the calling thread's. A seat of another arena adds nothing, and a free word is never a biased one.
-        seat.addition != 0 && unsafe { bias::enter(h.object, h.place.index, self.free + seat.addition, seat.holds) }
+        // SAFETY: the attachment is the calling thread's. An attachment of another arena adds nothing, and a free word is never a biased one.
+        attachment.addition != 0
+            && unsafe { bias::enter(h.object, h.place.index, self.free + attachment.addition, attachment.holds) }
     }
 
     /// Locks one that may be biased without the bias, and now and then considers biasing it.
     #[inline(always)]
-    fn take_and_look<const LOOKS: bool>(&self, me: &Party, seat: &ThreadSeat) -> Option<u64> {
+    fn take_and_look<const LOOKS: bool>(&self, me: &Party, attachment: &ThreadAttachment) -> Option<u64> {
         let h = &self.handle;
         let mine = self.take_one(me)?;
-        if seat.is_sample() && LOOKS {
-            // SAFETY: the seat is the calling thread's.
-            unsafe { lock::consider(h.map, h.object, h.place, mine, seat.holds) };
+        if attachment.is_sample() && LOOKS {
+            // SAFETY: the attachment is the calling thread's.
+            unsafe { lock::consider(h.map, h.object, h.place, mine, attachment.holds) };
         }
         Some(mine)
     }
 
     #[inline(never)]
     fn get_slow(&self, until: Until) -> LockResult<'_, T> {
-        let (how, mine, incarnation) = seat(self.handle.map, |seat| {
-            let how = self.take(seat, until)?;
-            Ok((how, mine(seat), seat.incarnation as u32))
+        let (how, mine, incarnation) = attachment(self.handle.map, |attachment| {
+            let how = self.take(attachment, until)?;
+            Ok((how, mine(attachment), attachment.incarnation as u32))
         })
         .map_err(LockError::Arena)??;
         let guard = || MutexGuard::new(self, Kept::of(mine, incarnation));
@@ -270,11 +271,11 @@ impl<T> Mutex<T> {
         }
     }
 
-    fn take<G>(&self, seat: &ThreadSeat, until: Until) -> Result<Try, LockError<G>> {
+    fn take<G>(&self, attachment: &ThreadAttachment, until: Until) -> Result<Try, LockError<G>> {
         let (map, place) = (self.handle.map, self.handle.place);
-        let mine = mine(seat);
+        let mine = mine(attachment);
         // The thread may have used another arena since.
-        if self.free != 0 && self.enter(seat) {
+        if self.free != 0 && self.enter(attachment) {
             return Ok(Try::Locked);
         }
         let attempt = || lock::take(map, place, mine);
@@ -282,7 +283,7 @@ impl<T> Mutex<T> {
         if seen != Try::Busy {
             return Ok(seen);
         }
-        let patience = patience(seat);
+        let patience = patience(attachment);
         if !matches!(until, Until::Now) {
             // Before the preparations that only a long wait needs.
             let seen = look(&patience, attempt);
@@ -290,7 +291,7 @@ impl<T> Mutex<T> {
                 return Ok(seen);
             }
         }
-        if lock::holder(map, self.handle.object) == Some((seat.joined.index, seat.joined.generation)) {
+        if lock::holder(map, self.handle.object) == Some((attachment.joined.index, attachment.joined.generation)) {
             return Err(LockError::Deadlock { mutex: self.shown() });
         }
         let deadline = match until {
@@ -305,8 +306,8 @@ impl<T> Mutex<T> {
             Until::Forever => None,
             Until::Time(at) => Some(at),
         };
-        watched(seat).map_err(LockError::System)?;
-        let who = Parties { main: party(seat), private: None };
+        watched(attachment).map_err(LockError::System)?;
+        let who = Parties { main: party(attachment), private: None };
         match contend(&who, self, mine, deadline, &patience) {
             Try::Busy if patience.is_interrupted() => Err(LockError::Interrupted),
             seen => Ok(seen),
@@ -319,8 +320,8 @@ impl<T> Mutex<T> {
 }
 
 #[inline(always)]
-fn mine(seat: &ThreadSeat) -> u64 {
-    lock::held_by(seat.joined.index, seat.joined.generation)
+fn mine(attachment: &ThreadAttachment) -> u64 {
+    lock::held_by(attachment.joined.index, attachment.joined.generation)
 }
 
 impl<T: Pod> Mutex<T> {
@@ -406,7 +407,7 @@ impl Mutex<()> {
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
         let Some((handle, admin)) = Handle::to_remove(Kind::Mutex, name)? else { return Ok(()) };
-        let word = seat(handle.map, mine)?;
+        let word = attachment(handle.map, mine)?;
         if !force && !lock::take_idle(handle.map, handle.place, word) {
             let waiting = in_line(handle.map, handle.place.index).len();
             let holder = lock::holder(handle.map, handle.object).map(|(member, _)| handle.map.who(member));

@@ -1,5 +1,6 @@
 //! The public API shared by the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing; errors.
 
+use crate::attachment::{attachment, party_at_hand};
 use crate::body::{self, Body, Form, blocks_wanted};
 use crate::error::ObjectError;
 use crate::handle::{Handle, called, shown};
@@ -7,7 +8,6 @@ use crate::inspect::bytes;
 use crate::kinds;
 use crate::mutex::plain_name;
 use crate::registry::ArenaOptions;
-use crate::seat::{party_at_hand, seat};
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::{ROBUST, process};
@@ -225,7 +225,7 @@ impl Named {
     #[cold]
     fn enter(&self) -> Result<(u16, u32), SharedError> {
         let map = self.handle.map;
-        let me = seat(map, |seat| (seat.joined.index as u16, seat.joined.generation))?;
+        let me = attachment(map, |attachment| (attachment.joined.index as u16, attachment.joined.generation))?;
         if self.body.may_change(me.0.into()) {
             return Ok(me);
         }

@@ -191,7 +191,7 @@ impl Handle {
             return Ok(Handle::at(map, make(map, &admin, "")?));
         }
         // As a member, so that the arena is not removed meanwhile.
-        crate::seat::seat(map, |_| ())?;
+        crate::attachment::attachment(map, |_| ())?;
         let admin = map.admin();
         // Names are reused, so that the number of places in the table of names that were ever in use stays bounded; one name is free, since there
         // are more names than objects.
@@ -212,7 +212,7 @@ impl Handle {
             Arena::private();
         } else {
             // As a member, so that the arena is not removed meanwhile; or not as a member, if the thread cannot be one any more.
-            let _ = crate::seat::seat(handle.map, |_| ());
+            let _ = crate::attachment::attachment(handle.map, |_| ());
         }
         // `admin` would cost more than all else that is to be done: ten system calls.
         Ok(handle.map.condemn(handle.place))

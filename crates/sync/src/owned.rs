@@ -310,7 +310,7 @@ impl Pair {
         }
     }
 
-    /// Adds a unit that this process does not hold. The caller must be a thread whose death is noticed: see `seat`.
+    /// Adds a unit that this process does not hold. The caller must be a thread whose death is noticed: see `attachment`.
     pub fn pay_in(&self) -> Result<(), Unwanted> {
         let o = self.map.object(self.count.index);
         // The unit in the cell counts too.

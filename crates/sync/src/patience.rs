@@ -1,7 +1,7 @@
 //! How long a caller waits, and how it spends the time: deadlines and roles.
 
+use crate::attachment::{ThreadAttachment, priority};
 use crate::interrupt;
-use crate::seat::{ThreadSeat, priority};
 use crate::wait::Patience;
 use chappe_plat::{clock, light};
 use std::cell::Cell;
@@ -54,12 +54,12 @@ pub(crate) fn has_own_core() -> bool {
     ROLE.get() == Role::Spin
 }
 
-pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
+pub(crate) fn patience(attachment: &ThreadAttachment) -> Patience<'_> {
     if light::current().is_some() {
         // It parks at once: its proc runs other light threads, or spins itself.
         let interrupt = interrupt::current();
         return Patience {
-            budget: &seat.spin,
+            budget: &attachment.spin,
             forever: false,
             none: true,
             interrupt,
@@ -69,7 +69,7 @@ pub(crate) fn patience(seat: &ThreadSeat) -> Patience<'_> {
     }
     let (role, interrupt) = (ROLE.get(), interrupt::current());
     Patience {
-        budget: &seat.spin,
+        budget: &attachment.spin,
         forever: role == Role::Spin,
         none: role == Role::Sleeper,
         interrupt,

@@ -2,6 +2,9 @@
 
 mod several;
 
+use crate::attachment::{
+    ThreadAttachment, at_hand, attachment, attachment_at_hand, party_at_hand, process_member, watched,
+};
 use crate::bias::{self, Bias};
 use crate::cell::{Tag, Word};
 use crate::claim::{Collected, Operation, Refused, Taken, WaitSpec, wait_for};
@@ -16,7 +19,6 @@ use crate::patience::{Until, patience};
 use crate::permit::{self, take};
 use crate::raw::Hold;
 use crate::registry::{Arena, ArenaOptions};
-use crate::seat::{ThreadSeat, at_hand, party_at_hand, process_member, seat, seat_at_hand, watched};
 use crate::wait::{Arm, Discipline, Grant, Parties, Party, queue};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
@@ -31,8 +33,13 @@ pub(crate) fn here() -> u32 {
 }
 
 #[inline(always)]
-pub(crate) fn party(seat: &ThreadSeat) -> Party {
-    Party { map: seat.map, member: seat.joined.index, generation: seat.joined.generation, holds: seat.holds }
+pub(crate) fn party(attachment: &ThreadAttachment) -> Party {
+    Party {
+        map: attachment.map,
+        member: attachment.joined.index,
+        generation: attachment.joined.generation,
+        holds: attachment.holds,
+    }
 }
 
 /// N permits. Each belongs to its holder, and returns when the holder dies.
@@ -220,7 +227,7 @@ impl Pool {
             return pool.of_size(permits);
         }
         // As a member, so that the arena is not removed meanwhile.
-        seat(map, |_| ())?;
+        attachment(map, |_| ())?;
         let admin = map.admin();
         if let Some(pool) = Pool::found(map, name)? {
             let has = pool.permits();
@@ -281,7 +288,7 @@ impl Pool {
         let pool = Pool::open(name)?;
         pool.map.allow("remove")?;
         // As a member, so that the arena is not removed meanwhile.
-        let me = seat(pool.map, party)?;
+        let me = attachment(pool.map, party)?;
         pool.map.recover_dead();
         let admin = pool.map.admin();
         if !force {
@@ -412,14 +419,14 @@ impl Pool {
         }
     }
 
-    /// The first permit, if it is free, no thread waits, and the caller has a seat at hand. `LOOKS`: every so many times it considers a bias
+    /// The first permit, if it is free, no thread waits, and the caller has an attachment at hand. `LOOKS`: every so many times it considers a bias
     /// for the pool; without `LOOKS` it answers `None` when that is due.
     #[inline(always)]
     pub(crate) fn get_now<const LOOKS: bool>(&self) -> Option<Permit<'_>> {
         let (word, incarnation) = if self.biased {
-            // SAFETY: nothing here leaves an arena, or looks for a seat.
-            let seat = unsafe { seat_at_hand(self.map) }?;
-            (self.take_biased::<LOOKS>(&party(seat), seat)?.word, seat.incarnation as u32)
+            // SAFETY: nothing here leaves an arena, or looks for an attachment.
+            let attachment = unsafe { attachment_at_hand(self.map) }?;
+            (self.take_biased::<LOOKS>(&party(attachment), attachment)?.word, attachment.incarnation as u32)
         } else {
             let (me, incarnation) = party_at_hand(self.map)?;
             (self.take_one(&me)?.word, incarnation)
@@ -457,18 +464,18 @@ impl Pool {
 
     /// Takes the permit of a private pool of one, by the bias if it is this thread's.
     #[inline(always)]
-    fn take_biased<const LOOKS: bool>(&self, me: &Party, seat: &ThreadSeat) -> Option<Taken> {
-        // SAFETY: the seat is the calling thread's.
+    fn take_biased<const LOOKS: bool>(&self, me: &Party, attachment: &ThreadAttachment) -> Option<Taken> {
+        // SAFETY: the attachment is the calling thread's.
         if let Some(taken) = unsafe { permit::enter(self.object, self.place, me) } {
             return Some(taken);
         }
-        if !LOOKS && seat.is_due() {
+        if !LOOKS && attachment.is_due() {
             return None;
         }
         let taken = self.take_one(me)?;
-        if seat.is_sample() && LOOKS {
+        if attachment.is_sample() && LOOKS {
             // SAFETY: as above.
-            unsafe { permit::consider(self.map, self.object, self.place, taken, seat.holds) };
+            unsafe { permit::consider(self.map, self.object, self.place, taken, attachment.holds) };
         }
         Some(taken)
     }
@@ -479,12 +486,12 @@ impl Pool {
             if self.biased { None } else { at_hand(self.map, |me, _| permit::take_last(self.object, self.place, me)) };
         match last {
             Some(taken) => Ok(taken),
-            None => seat(self.map, |seat| self.get_seated(seat, until))?,
+            None => attachment(self.map, |attachment| self.get_attached(attachment, until))?,
         }
     }
 
-    fn get_seated(&self, seat: &ThreadSeat, until: Until) -> Result<Taken, AcquireError> {
-        let me = &party(seat);
+    fn get_attached(&self, attachment: &ThreadAttachment, until: Until) -> Result<Taken, AcquireError> {
+        let me = &party(attachment);
         match self.attempt(me) {
             Ok(taken) => return Ok(taken),
             Err(Refused::Dead(_)) => return Err(self.dead()),
@@ -502,9 +509,9 @@ impl Pool {
             Until::Forever => None,
             Until::Time(at) => Some(at),
         };
-        watched(seat).map_err(AcquireError::System)?;
+        watched(attachment).map_err(AcquireError::System)?;
         let who = Parties { main: *me, private: None };
-        match wait_for(&who, &[self], WaitSpec::to_take(deadline, &patience(seat))) {
+        match wait_for(&who, &[self], WaitSpec::to_take(deadline, &patience(attachment))) {
             Ok((_, taken)) => Ok(taken),
             Err(Refused::Dead(_)) => Err(self.dead()),
             Err(Refused::Interrupted) => Err(AcquireError::Interrupted),
@@ -561,7 +568,7 @@ impl Pool {
         let some = cells(self.map, self.place.index).any(|(_, c)| c.load().is_orphan());
         // As a member: a death between freeing a permit and handing it on must be recovered. A thread cannot become a member without
         // waiting while the arena may be being removed.
-        if !some || self.map.mark() != Standing::Serving || seat(self.map, |_| ()).is_err() {
+        if !some || self.map.mark() != Standing::Serving || attachment(self.map, |_| ()).is_err() {
             return 0;
         }
         lease::settle_all(self.map, self.place)
@@ -574,7 +581,7 @@ impl Pool {
     pub fn resize(&self, permits: u32) -> Result<(), PoolError> {
         check_permits(permits)?;
         self.map.allow("resize")?;
-        seat(self.map, |_| ())?;
+        attachment(self.map, |_| ())?;
         let admin: Admin = self.map.admin();
         // Under admin the slot can only be this pool's or a dead object's.
         if !self.map.is_there(self.place) {
@@ -597,15 +604,15 @@ impl Pool {
         self.map.allow("take by force")?;
         let not_held = || PoolError::NotHeld { name: self.name(), index, permits: self.permits() };
         // As a member: a death between freeing a permit and handing it on must be recovered.
-        seat(self.map, |_| ())?;
+        attachment(self.map, |_| ())?;
         // Read the holder before it is gone.
         let before = self.holders().into_iter().find(|h| h.index == index).ok_or_else(not_held)?;
         let word = permit::force(self.map, self.place, index).ok_or_else(not_held)?;
         Ok(if word.is_orphan() || word.tag() == Tag::Free { before.who } else { self.map.who(word.member()) })
     }
 
-    /// The permits of this pool that the calling process runs under: those whose leases its environment names ([`LEASE_VARIABLE`](crate::LEASE_VARIABLE)).
-    /// A process that waits for a permit of such a pool may wait for its own end.
+    /// The permits of this pool that the calling process runs under: those whose leases its environment names
+    /// ([`LEASE_VARIABLE`](crate::LEASE_VARIABLE)). A process that waits for a permit of such a pool may wait for its own end.
     pub fn leased_around(&self) -> Vec<Holder> {
         let around = lease::around(self.map, self.place);
         if around.is_empty() {

@@ -1,6 +1,6 @@
 //! The calling thread's priority, by which its waits are served where waiters are served by priority.
 
-use crate::seat::{priority as own, replace_priority};
+use crate::attachment::{priority as own, replace_priority};
 #[cfg(doc)]
 use crate::wait::Discipline;
 

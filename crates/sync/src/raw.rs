@@ -10,6 +10,7 @@
 //! | [`tube_of`] | `Tube<T>`, in the same way |
 //! | [`choose`], [`choose_ready`], [`glance`] | `select!` with arms in a slice, and its errors |
 
+use crate::attachment::process_attachment;
 use crate::cell::{Tag, Word};
 use crate::choice::{How, choose as chosen, glance as glanced, rest};
 use crate::claim::{Mode, Taken};
@@ -25,7 +26,6 @@ use crate::permit::give;
 use crate::pool::Pool;
 use crate::registry::Arena;
 use crate::rwlock::{self, RwLock};
-use crate::seat::process_seat;
 use crate::select::{SelectedOperation, operations};
 use crate::semaphore::Semaphore;
 use crate::tube::broadcast::Subscription;
@@ -112,7 +112,7 @@ impl Hold {
     /// # Safety
     /// It is the calling thread's, and no biased one.
     pub unsafe fn into_process(self) -> Result<Hold, (Hold, AcquireError)> {
-        let process = process_seat(self.map).map_err(|e| (self, AcquireError::Arena(e)))?;
+        let process = process_attachment(self.map).map_err(|e| (self, AcquireError::Arena(e)))?;
         let word = self.taken.word.held(process.index, process.generation);
         match cell_of(self.map, self.place, self.taken.position) {
             Some(cell) if cell.swap(self.taken.word, word) => Ok(Hold { taken: Taken { word, ..self.taken }, ..self }),
@@ -221,7 +221,7 @@ impl Hold {
     }
 }
 
-// The fast paths of operations, for a caller that no panic may cross: they read words of the object and of the thread's seat, whose places
+// The fast paths of operations, for a caller that no panic may cross: they read words of the object and of the thread's attachment, whose places
 // were computed before, swap or store some, and never index by a value that another process could have written. The rest they leave undone.
 
 /// The part of [`Semaphore::down`] that never waits, makes no call and cannot fail. False: the whole operation is needed.

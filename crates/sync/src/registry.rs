@@ -4,12 +4,12 @@
 //! for the same file. A forked child has its parent's mappings. Before it first uses its copy of the private arena, it removes all members
 //! and waits of the parent's threads from it.
 
+use crate::attachment::leave;
 use crate::directory::{directory, open_directory, shared_by_choice};
 use crate::error::ObjectError;
 use crate::family::is_familys;
 use crate::handle::full_name;
 use crate::inspect::{self, ObjectInfo, Waiter};
-use crate::seat::leave;
 use crate::wait::State;
 use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
 use chappe_arena::{ArenaError, Hooks, Map, Place, Standing, Who, check_name, io_at};
@@ -262,7 +262,9 @@ impl Arena {
 
     /// Gives up the thread's slot if it owns nothing there: its mere attachment should not keep the arena.
     fn leave_if_idle(&self) {
-        leave(self.0, |seat| !crate::recover::owns(self.0, seat.joined.index, seat.joined.generation));
+        leave(self.0, |attachment| {
+            !crate::recover::owns(self.0, attachment.joined.index, attachment.joined.generation)
+        });
     }
 
     /// The names in the directory, sorted; none if the directory does not exist yet.
@@ -446,7 +448,7 @@ impl Arena {
     /// # Errors
     /// `Unpinned` if the process may not lock so much memory; others if the thread cannot become a member.
     pub fn pin(&self) -> Result<u64, ArenaError> {
-        crate::seat::seat(self.0, |_| ())?;
+        crate::attachment::attachment(self.0, |_| ())?;
         let ranges = self.0.ranges_in_use();
         let bytes = ranges.iter().map(|(_, len)| *len as u64).sum();
         let refused = |source| ArenaError::Unpinned {

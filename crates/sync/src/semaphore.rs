@@ -1,5 +1,6 @@
 //! The public interface of semaphores.
 
+use crate::attachment::{GUESSED, ThreadAttachment, WORD, attachment, is_attached, leave, process_attachment, watched};
 use crate::claim::{Collected, Operation, Refused, Taken, TryFast, WaitSpec, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
@@ -8,12 +9,11 @@ use crate::object_id::{self, ObjectId};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::registry::Arena;
-use crate::seat::{GUESSED, ThreadSeat, WORD, is_seated, leave, process_seat, seat, watched};
 use crate::semaphore_word::{self, Units, Unwanted};
 use crate::wait::{Arm, Discipline, Grant, Parties, Party, in_line};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
-use chappe_plat::{near, process};
+use chappe_plat::{process, tls};
 
 /// Dijkstra's counter of saved wake-ups.
 ///
@@ -104,13 +104,13 @@ impl Guess {
     /// The calling thread's guess. A handler in the middle of `of` or `keep` may leave a mixed value: harmless, too.
     #[inline(always)]
     fn of(object: &Object) -> Option<Units> {
-        let there = near::get::<GUESSED>() == std::ptr::from_ref(object) as usize;
-        there.then(|| Units(near::get::<WORD>() as u64))
+        let there = tls::get::<GUESSED>() == std::ptr::from_ref(object) as usize;
+        there.then(|| Units(tls::get::<WORD>() as u64))
     }
     #[inline(always)]
     fn keep(object: &Object, word: Units) {
-        near::set::<GUESSED>(std::ptr::from_ref(object) as usize);
-        near::set::<WORD>(word.0 as usize);
+        tls::set::<GUESSED>(std::ptr::from_ref(object) as usize);
+        tls::set::<WORD>(word.0 as usize);
     }
 }
 
@@ -274,8 +274,8 @@ impl Semaphore {
         if self.0.map.directory().is_none() {
             // In a forked child, this makes the copy usable.
             Arena::private();
-        } else if !is_seated(self.0.map) {
-            seat(self.0.map, |_| ())?;
+        } else if !is_attached(self.0.map) {
+            attachment(self.0.map, |_| ())?;
         }
         Ok(())
     }
@@ -411,10 +411,10 @@ impl Semaphore {
             Until::Forever => None,
             Until::Time(at) => Some(at),
         };
-        seat(self.0.map, |seat| {
-            self.watch(seat)?;
-            let who = Parties { main: party(seat), private: None };
-            match wait_for(&who, &[self], WaitSpec::to_take(deadline, &patience(seat))) {
+        attachment(self.0.map, |attachment| {
+            self.watch(attachment)?;
+            let who = Parties { main: party(attachment), private: None };
+            match wait_for(&who, &[self], WaitSpec::to_take(deadline, &patience(attachment))) {
                 Ok(_) => Ok(()),
                 Err(Refused::Dead(_)) => Err(self.dead()),
                 Err(Refused::Interrupted) => Err(DownError::Interrupted),
@@ -494,7 +494,7 @@ impl Semaphore {
     /// Whether [`Semaphore::up`] need not make the calling thread a member first, with locks and allocations.
     #[doc(hidden)]
     pub fn is_met(&self) -> bool {
-        self.0.map.is_covered(process::incarnation()) || is_seated(self.0.map)
+        self.0.map.is_covered(process::incarnation()) || is_attached(self.0.map)
     }
 
     /// Prepares the calling thread to wait: what [`Semaphore::down`] does once, with locks and allocations. From then on `down` uses
@@ -504,22 +504,22 @@ impl Semaphore {
     /// `Arena`, `System`.
     #[doc(hidden)]
     pub fn prepare(&self) -> Result<(), DownError> {
-        seat(self.0.map, |seat| self.watch(seat))?
+        attachment(self.0.map, |attachment| self.watch(attachment))?
     }
 
     /// Only a named semaphore needs the reaper: a private one's users die together, and a thread that ends leaves the arena itself.
-    fn watch(&self, seat: &ThreadSeat) -> Result<(), DownError> {
+    fn watch(&self, attachment: &ThreadAttachment) -> Result<(), DownError> {
         #[cfg(not(feature = "loom"))]
         crate::inside::may_sleep();
-        if self.0.map.directory().is_none() { Ok(()) } else { watched(seat).map_err(DownError::System) }
+        if self.0.map.directory().is_none() { Ok(()) } else { watched(attachment).map_err(DownError::System) }
     }
 
     #[inline(never)]
     fn up_slow(&self, n: u32) -> Result<(), UpError> {
         // The thread that hands on must be a member, or covered by the process's member, so that its death half-way is recovered.
         let h = &self.0;
-        if !h.map.is_covered(process::incarnation()) && !is_seated(h.map) {
-            seat(h.map, |_| ())?;
+        if !h.map.is_covered(process::incarnation()) && !is_attached(h.map) {
+            attachment(h.map, |_| ())?;
         }
         semaphore_word::give(h.map, h.place, h.object, n).map_err(|e| self.refused(e, n))
     }
@@ -540,7 +540,7 @@ impl Semaphore {
     /// # Errors
     /// `Arena`.
     pub fn prepare_handlers(&self) -> Result<(), ObjectError> {
-        process_seat(self.0.map)?;
+        process_attachment(self.0.map)?;
         self.0.map.cover(process::incarnation());
         Ok(())
     }

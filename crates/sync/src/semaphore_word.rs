@@ -359,7 +359,7 @@ pub(crate) fn give_one(o: &Object, place: Place, n: u32) -> Option<Units> {
     give_to(o, place, load(o), n)
 }
 
-/// Adds `n` units, and hands on what it can. The caller must have a seat, so that its death is noticed: see `seat`.
+/// Adds `n` units, and hands on what it can. The caller must have an attachment, so that its death is noticed: see `attachment`.
 pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Unwanted> {
     loop {
         // Before the head: if the swap succeeds, it was this semaphore's word.

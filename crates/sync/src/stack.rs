@@ -26,7 +26,10 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Pile<'m>> {
 }
 
 /// What a stack of an arena is made for.
-#[cfg_attr(any(feature = "loom", feature = "sim"), allow(dead_code, reason = "what needs a seat is not explored"))]
+#[cfg_attr(
+    any(feature = "loom", feature = "sim"),
+    allow(dead_code, reason = "what needs an attachment is not explored")
+)]
 pub(crate) fn form_of(shape: Shape, elements: u64) -> Form {
     Form { numbers: [shape.capacity, shape.size, shape.spare, 0], types: [elements, 0] }
 }

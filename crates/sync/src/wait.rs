@@ -141,7 +141,7 @@ fn record_of(map: &Map, member: u32) -> (&Member, Scope) {
     (m, map.scope())
 }
 
-/// Wakes a member that sleeps: its kernel thread, the light thread that has the seat, or, from another process, that thread's proc.
+/// Wakes a member that sleeps: its kernel thread, the light thread that has the attachment, or, from another process, that thread's proc.
 fn wake(map: &Map, member: u32) {
     probe::wake(&map.header().name, member);
     let (m, scope) = record_of(map, member);
@@ -368,10 +368,10 @@ pub(crate) trait Arm {
     }
     /// Whether the member looks only when all bits are set, and after a fence for all threads.
     fn is_fenced(&self) -> bool {
-        self.is_fenced_across()
+        self.is_fenced_between_processes()
     }
     /// Whether that fence is to be for those of other processes too.
-    fn is_fenced_across(&self) -> bool {
+    fn is_fenced_between_processes(&self) -> bool {
         false
     }
     /// Whether this thread's own fence is enough for that, since every thread that could miss the bit executes one as well.
@@ -407,7 +407,7 @@ pub struct Party {
     pub(crate) holds: Holds,
 }
 
-/// The waiter: a thread, with its seat (its slot in an arena) where its wait word is, and, for a mixed choice, its private seat.
+/// The waiter: a thread, with its attachment (its slot in an arena) where its wait word is, and, for a mixed choice, its private attachment.
 #[derive(Clone, Copy)]
 pub struct Parties {
     /// Where the wait word is: the named arena if there is one.
@@ -417,7 +417,7 @@ pub struct Parties {
 }
 
 impl Parties {
-    /// The seat that counts in an arm's arena.
+    /// The attachment that counts in an arm's arena.
     pub(crate) fn party(&self, map: &Map) -> &Party {
         match &self.private {
             Some(p) if std::ptr::eq(p.map, map) => p,
@@ -554,25 +554,25 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
 
 /// The second look, at the arms that need one. False: it was made without the fence, and may have missed something.
 fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
-    let (mut near, mut across, mut alone) = (false, false, false);
+    let (mut private, mut process_shared, mut alone) = (false, false, false);
     // One arm per wait: a later wait turns the next.
     let mut turns = None;
     for arm in arms.iter().filter(|arm| arm.is_fenced()) {
-        if arm.is_fenced_across() {
-            across = true;
+        if arm.is_fenced_between_processes() {
+            process_shared = true;
         } else if arm.is_fenced_alone() {
             alone = true;
         } else {
-            near = true;
+            private = true;
             turns = turns.or_else(|| arm.turns().then_some(arm));
         }
     }
     if alone {
         rendezvous::fence();
     }
-    let near_is_fenced = !near || fence::try_heavy();
-    turns.into_iter().for_each(|arm| arm.turn(near_is_fenced));
-    let is_fenced = near_is_fenced && (!across || fence::across::try_heavy());
+    let threads_are_fenced = !private || fence::try_heavy();
+    turns.into_iter().for_each(|arm| arm.turn(threads_are_fenced));
+    let is_fenced = threads_are_fenced && (!process_shared || fence::process_shared::try_heavy());
     for arm in enlisted(arms, begun).filter(|arm| arm.is_fenced()) {
         let (map, me) = (arm.map(), who.party(arm.map()));
         if arm.look(me) {

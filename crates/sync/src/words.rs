@@ -1,10 +1,10 @@
 //! The public interface of words that change together.
 
+use crate::attachment::{attachment, party_at_hand};
 use crate::body::{Body, Form};
 use crate::mcas::{Field, MOST, MOST_WORDS, Shape, Step};
 use crate::named::{Named, Plan, SharedError, fits, unmake};
 use crate::registry::Arena;
-use crate::seat::{party_at_hand, seat};
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -326,7 +326,7 @@ impl Words {
         let (me, life) = match &self.of {
             Of::Private(map, _) => match party_at_hand(map) {
                 Some((me, _)) => (me.member as u16, me.generation),
-                None => seat(map, |seat| (seat.joined.index as u16, seat.joined.generation))?,
+                None => attachment(map, |attachment| (attachment.joined.index as u16, attachment.joined.generation))?,
             },
             Of::Named(named) => named.me()?,
         };

@@ -1,4 +1,4 @@
-//! Doorbells, explored: a waiter waits as a light thread does, and sleeps where its proc does, at the bell of another seat of its process.
+//! Doorbells, explored: a waiter waits as a light thread does, and sleeps where its proc does, at the bell of another attachment of its process.
 //! Kills and stops of the granter at every operation, between the grant and the bell, and between the bell and the wake.
 
 mod counted;

@@ -255,10 +255,10 @@ fn owner(world: &World) {
     p.on_death(move || inside.set(if inside.get() == who { 0 } else { inside.get() }));
     p.before(|| model::attach(&directory(), "default").expect("it is there"));
     let me: std::rc::Rc<Cell<Option<Actor>>> = std::rc::Rc::default();
-    let (seat, hands) = (me.clone(), me);
+    let (attachment, hands) = (me.clone(), me);
     let began = world.share(AtomicU32::new(0));
     p.daemon("process_member", move || {
-        seat.set(Some(Actor::join_for_process(scene.map, "owner").expect("a slot")));
+        attachment.set(Some(Actor::join_for_process(scene.map, "owner").expect("a slot")));
         began.store(1, SeqCst);
         futex::wake(&began, 1, Scope::Private);
         process::linger();

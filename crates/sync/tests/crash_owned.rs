@@ -316,12 +316,12 @@ fn process_member(world: &World) {
     let map = stage.map;
     let p = world.prepare("process");
     let joined: std::rc::Rc<Cell<Option<Actor>>> = std::rc::Rc::default();
-    let (seat, hands) = (joined.clone(), joined);
+    let (attachment, hands) = (joined.clone(), joined);
     let began = world.share(AtomicU32::new(0));
     let pid = p.pid();
     p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
     p.daemon("process_member", move || {
-        seat.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
+        attachment.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
         began.store(1, SeqCst);
         futex::wake(&began, 1, Scope::Private);
         process::linger();

@@ -299,7 +299,7 @@ fn mixed(world: &World) {
             reached(["its own", "the named"][which]);
             assert!(chooser.release(held));
         }
-        // Waits in one arena alone, with the same seats, afterwards.
+        // Waits in one arena alone, with the same attachments, afterwards.
         let (_, held) = chooser.acquire(&[own], None).expect("a permit");
         assert!(chooser.release(held));
         let (_, held) = chooser.acquire(&[named], None).expect("a permit");

@@ -14,14 +14,14 @@ use crash::Stage;
 fn owner(world: &World, stage: &Stage, name: &'static str, p: Process, pool: PoolAt, done: &'static str) {
     let (stage, map) = (*stage, stage.map);
     let me: std::rc::Rc<std::cell::Cell<Option<Actor>>> = std::rc::Rc::default();
-    let (seat, hands) = (me.clone(), me);
+    let (attachment, hands) = (me.clone(), me);
     let began = world.share(AtomicU32::new(0));
     // A process that no longer maps the arena has called exec, as far as others see.
     p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
     let pid = p.pid();
     let inside = stage.inside;
     p.daemon("process_member", move || {
-        seat.set(Some(Actor::join_for_process(map, name).expect("a slot")));
+        attachment.set(Some(Actor::join_for_process(map, name).expect("a slot")));
         began.store(1, SeqCst);
         futex::wake(&began, 1, Scope::Private);
         process::linger();
@@ -153,8 +153,8 @@ fn seen_late(world: &World) {
     let over = world.share(AtomicU32::new(0));
     let first = world.prepare("first").immortal();
     first.thread("member", move || {
-        let seat = Actor::join(map, "first").expect("a slot");
-        assert_eq!(seat.member(), 0);
+        let attachment = Actor::join(map, "first").expect("a slot");
+        assert_eq!(attachment.member(), 0);
         over.store(1, SeqCst);
         futex::wake(&over, u32::MAX, Scope::Shared);
     });
@@ -200,10 +200,10 @@ fn seen_free(world: &World) {
     let p = world.prepare("process").immortal();
     p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
     let me: std::rc::Rc<std::cell::Cell<Option<Actor>>> = std::rc::Rc::default();
-    let (seat, hands) = (me.clone(), me);
+    let (attachment, hands) = (me.clone(), me);
     let ended = world.share(AtomicU32::new(0));
     p.thread("process_member", move || {
-        seat.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
+        attachment.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
         ended.store(1, SeqCst);
         futex::wake(&ended, 1, Scope::Private);
     });
@@ -244,20 +244,20 @@ fn who_saw_a_slot_free_does_not_take_it_from_a_process_that_came_meanwhile() {
 fn taken_in_between(world: &World) {
     let (stage, pools) = Stage::new(world, 6, &[1], 0);
     let (map, pool, inside) = (stage.map, pools[0], stage.inside);
-    let seat = world.share(std::cell::Cell::new(u32::MAX));
+    let attachment = world.share(std::cell::Cell::new(u32::MAX));
     let p = world.prepare("process").immortal();
     p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
     p.thread("ends", move || {
         let me = Actor::join(map, "ends").expect("a slot");
         let _held = me.try_acquire(pool);
         inside.forget(process::pid());
-        seat.set(me.member());
+        attachment.set(me.member());
     });
     stage.lasting(p, || {});
     stage.customer(world, "customer", "served", &pools).immortal();
     world.process("comer", move || {
         let alive = |slot| slot == u32::MAX || matches!(map.member(slot).life.probe(), Life::Alive(_));
-        while alive(seat.get()) {
+        while alive(attachment.get()) {
             pause();
         }
         let _me = Actor::join(map, "comer").expect("a slot");

@@ -138,10 +138,10 @@ fn a_kernel_thread_that_comes_is_seen_or_tells() {
             s,
             [
                 |s: Scene| {
-                    s.one.come_seated();
+                    s.one.come_attached();
                     0
                 },
-                |s| s.one.come_until_seated(s.lights[1]),
+                |s| s.one.come_until_attached(s.lights[1]),
             ],
         )
     };
@@ -151,11 +151,11 @@ fn a_kernel_thread_that_comes_is_seen_or_tells() {
             s,
             [
                 |s: Scene| {
-                    s.one.come_seated();
+                    s.one.come_attached();
                     0
                 },
                 |s| {
-                    s.one.recv_until_seated(s.lights[1]);
+                    s.one.recv_until_attached(s.lights[1]);
                     0
                 },
             ],

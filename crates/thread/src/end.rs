@@ -186,7 +186,7 @@ impl Builder {
         });
         thread.pinned.set(pinned);
         thread.lives.set(true);
-        thread.near.set(0);
+        thread.tls.set(0);
         // Relaxed, all: published with the thread.
         thread.end.store(RUNS, Ordering::Relaxed);
         thread.core.token.store(token::EMPTY, Ordering::Relaxed); // Relaxed: as above.

@@ -115,8 +115,8 @@ pub struct Seen {
     pub state: State,
     /// What it waits for, in words; empty if it waits for nothing.
     pub waits: String,
-    /// If that is something named: its seat in the arena.
-    pub seat: Option<u32>,
+    /// If that is something named: its attachment in the arena.
+    pub attachment: Option<u32>,
     /// The number of its proc within its runtime.
     pub proc: u32,
     /// Which runtime: the same number for the same one.
@@ -313,7 +313,7 @@ impl Image {
                 name,
                 state,
                 waits: if state == State::Waiting { report::words(waits, at) } else { String::new() },
-                seat: (state == State::Waiting && waits == Waits::Named).then_some(at as u32),
+                attachment: (state == State::Waiting && waits == Waits::Named).then_some(at as u32),
                 proc: index,
                 runtime: runtimes.iter().position(|runtime| *runtime == shared).unwrap_or(0) as u32,
                 level: record[offset_of!(Thread, level)],

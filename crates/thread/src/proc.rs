@@ -59,7 +59,7 @@ use crate::{asks, record, switch, watched};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record};
-use chappe_plat::{back_by_jump, clock, near, process, stacks};
+use chappe_plat::{back_by_jump, clock, process, stacks, tls};
 use landed::{ENDED, MODES, TOLD, landed, pass_modes, take_note, whose};
 use park::{blocked, blocks, listen, number, park, unpark, wakes};
 use std::cell::{Cell, UnsafeCell};
@@ -85,7 +85,7 @@ pub(crate) struct Kernel {
     pub given: AtomicU64,
     /// The word on which it sleeps until a proc is given to it.
     pub bell: AtomicU32,
-    near: Cell<usize>,
+    tls: Cell<usize>,
     /// Its floating-point modes, while a thread with its own is away on it.
     modes: Cell<Modes>,
 }
@@ -305,7 +305,8 @@ impl Proc {
         next
     }
 
-    /// The next of the caller's level, behind which the caller is put, if there is nothing else to look at, which is the usual case. Else nothing was done. At the queue.
+    /// The next of the caller's level, behind which the caller is put, if there is nothing else to look at, which is the usual case. Else nothing
+    /// was done. At the queue.
     #[inline(always)]
     fn next_in_turn(&self, me: &'static Thread) -> Option<&'static Thread> {
         // Relaxed: the owner's count.
@@ -404,7 +405,7 @@ impl Proc {
     #[inline(always)]
     fn switch_to(&self, me: &'static Thread, next: &'static Thread) {
         self.prepare_for(next);
-        me.near.set(near::get::<0>());
+        me.tls.set(tls::get::<0>());
         self.load(next);
         // SAFETY: I2: the stack was left, and the thread was in our queue.
         let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize | self.told.get()) };
@@ -430,7 +431,7 @@ impl Proc {
 
     #[inline(always)]
     fn load(&self, next: &'static Thread) {
-        near::set::<0>(next.near.get());
+        tls::set::<0>(next.tls.get());
         light::set_current(&next.core);
     }
 
@@ -553,7 +554,7 @@ pub(crate) fn finish(me: &'static Thread) -> ! {
 /// # Safety
 /// The calling thread runs on this kernel thread, whose own stack was left.
 unsafe fn to_root(kernel: &Kernel, from: *mut usize, note: usize) -> usize {
-    near::set::<0>(kernel.near.get());
+    tls::set::<0>(kernel.tls.get());
     light::set_current(null());
     // SAFETY: the caller's promise.
     unsafe { switch::switch(from, kernel.root.get(), note) }
@@ -573,7 +574,7 @@ fn run_procs(shared: &'static Shared, first: Option<&'static Proc>) {
         back: Cell::new(null()),
         given: AtomicU64::new(0),
         bell: AtomicU32::new(0),
-        near: Cell::new(0),
+        tls: Cell::new(0),
         modes: Cell::new(0),
     };
     let mut next = first;
@@ -594,7 +595,7 @@ fn run_procs(shared: &'static Shared, first: Option<&'static Proc>) {
 /// Runs a thread, and those that come after it, until one leaves nobody to go on with.
 #[inline(never)]
 fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
-    kernel.near.set(near::get::<0>());
+    kernel.tls.set(tls::get::<0>());
     proc.prepare_for(thread);
     proc.load(thread);
     // SAFETY: I2, the thread was in the proc's queue.
@@ -617,8 +618,8 @@ fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
     take_note(proc, left);
 }
 
-/// Whether a thread neither begins nor ends before the calling one gives its proc up: both are of the only proc, where threads begin and end. (One that is
-/// away comes back there first.)
+/// Whether a thread neither begins nor ends before the calling one gives its proc up: both are of the only proc, where threads begin and end. (One
+/// that is away comes back there first.)
 #[inline(always)]
 pub(crate) fn stands_still(thread: &Thread) -> bool {
     current().is_some_and(|me| {

@@ -91,9 +91,9 @@ pub(crate) struct Thread {
     /// The link to the next thread in an inbox. While the thread is away, and so in no inbox: the kernel thread that it
     /// blocks.
     pub inbox: AtomicU64,
-    /// While the thread is not running: its value of the near word that names its attachment. (The other near words are
+    /// While the thread is not running: its value of the TLS word that names its attachment. (The other TLS words are
     /// guesses, which hold for any thread that runs there.)
-    pub near: Cell<usize>,
+    pub tls: Cell<usize>,
     pub extra: UnsafeCell<Option<Box<Extra>>>,
     /// See `end`.
     pub end: AtomicU32,
@@ -352,7 +352,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             proc: AtomicU64::new(0),
             next: Cell::new(std::ptr::null()),
             inbox: AtomicU64::new(0),
-            near: Cell::new(0),
+            tls: Cell::new(0),
             extra: UnsafeCell::new(None),
             end: AtomicU32::new(0),
             off: AtomicU32::new(1),

@@ -47,7 +47,7 @@ const PLACES: [(&str, &str); 41] = [
     ),
     ("crates/sync/src/monitor/room.rs", "a monitor's conditions have their own slots: the caller holds the lock"),
     ("crates/sync/src/plan9.rs", "words that lie anywhere: no arena, no member, no queue but the kernel's"),
-    ("crates/sync/src/seat.rs", "a thread that holds the process's life words, and does nothing else"),
+    ("crates/sync/src/attachment.rs", "a thread that holds the process's life words, and does nothing else"),
     ("crates/sync/src/lent.rs", "a thread that holds light threads' life words, and does nothing else"),
     ("crates/sync/src/lease.rs", "looks whether a job's processes run on: they tell nobody"),
     ("crates/sync/src/model/lights.rs", "a light thread as the explorer has it"),

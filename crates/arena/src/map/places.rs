@@ -76,7 +76,7 @@ impl Map {
         // SAFETY: the geometry was checked against the mapping's length, and the blocks are within the geometry.
         unsafe { self.base.add(self.geometry.blocks_at() + first as usize * BLOCK) }
     }
-    /// Declares that any thread of this process may act in the arena without a seat of its own from now on: a death of the process is
+    /// Declares that any thread of this process may act in the arena without an attachment of its own from now on: a death of the process is
     /// detected by another member of the process that lives as long.
     pub fn cover(&self, incarnation: u64) {
         // Release: what made it so comes before.

@@ -5,7 +5,7 @@
 use super::{BACKSTOP_NS, ENOUGH, Watch, patience, soon};
 use crate::layout::Member;
 use crate::map::{Map, Standing};
-use crate::member::Seat;
+use crate::member::MemberKind;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::life::PassOn;
@@ -33,7 +33,7 @@ pub(super) struct Group {
     map: &'static Map,
     index: u32,
     /// Whether it is itself a member of the arena.
-    seated: bool,
+    attached: bool,
     late: Option<Late>,
     /// The deaths that the last round found. A death that is found again, because the claimer of the slot makes no progress, is nothing
     /// new, and no reason not to sleep.
@@ -52,7 +52,7 @@ pub(super) fn watch(w: &'static Watch, map: &'static Map, index: u32) {
     let mut group = Group::new(map, index);
     let mut removed = 0;
     while removed < ENOUGH {
-        group.take_seat();
+        group.take_attachment();
         let roster = group.roster();
         group.round(w, roster, &[], None);
         removed += u32::from(group.late.is_some() && map.mark() == Standing::Removed);
@@ -64,7 +64,7 @@ impl Group {
         Group {
             map,
             index,
-            seated: false,
+            attached: false,
             late: None,
             known: Vec::new(),
             #[cfg(not(feature = "sim"))]
@@ -74,11 +74,11 @@ impl Group {
         }
     }
 
-    /// I3. If all slots are taken, it watches without a seat: then only the backstop passes on a wake that it took along.
-    pub fn take_seat(&mut self) {
+    /// I3. If all slots are taken, it watches without an attachment: then only the backstop passes on a wake that it took along.
+    pub fn take_attachment(&mut self) {
         // Not in an arena that is being removed, or was: a joiner would wait for the remover.
         let may = self.map.scope() == Scope::Shared && self.map.mark() == Standing::Serving;
-        self.seated = self.seated || may && self.map.join(Seat::Reaper, "chappe-reaper").is_ok();
+        self.attached = self.attached || may && self.map.join(MemberKind::Reaper, "chappe-reaper").is_ok();
     }
 
     /// The roster's number, which changes when a member joins: read before the look at the members, I1.
@@ -134,7 +134,7 @@ impl Group {
             // Died since the look above: a word that was marked, or free, wakes no thread. A thread that has claimed it since then may die
             // too. (A slot that was written over has no owner, ever.)
             if !watched[0]
-                && map.is_seat(i)
+                && map.is_intact(i)
                 && let Some(generation) = map.dead(i)
             {
                 // A death that two rounds have found cannot be cleaned for now: a thread is in the slot's gate, or this one may not claim

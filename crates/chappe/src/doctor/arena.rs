@@ -294,12 +294,12 @@ fn damage(arena: Arena) -> Vec<Finding> {
              use the arena and remove that: `chappe arena rm {arena_name} --force`"
         ))
     };
-    arena.damage().into_iter().map(one).chain(lost_seats(arena)).collect()
+    arena.damage().into_iter().map(one).chain(lost_attachments(arena)).collect()
 }
 
 /// Member slots that can never be used again: one finding for all of them.
-fn lost_seats(arena: Arena) -> Option<Finding> {
-    let lost = arena.lost_seats();
+fn lost_attachments(arena: Arena) -> Option<Finding> {
+    let lost = arena.lost_attachments();
     let first = lost.first()?;
     let (name, all) = (arena.name(), arena.capacity().members);
     let what = format!(

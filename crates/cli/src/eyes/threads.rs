@@ -41,7 +41,8 @@ pub struct Threads {
     /// With the stack of each thread that is not running, by symbols
     #[arg(long, visible_alias = "bt", conflicts_with = "top")]
     pub backtrace: bool,
-    /// Only what computes, or blocks its proc, without a pause for longer than this, 10ms if nothing is said: look for a second, or what --sample says
+    /// Only what computes, or blocks its proc, without a pause for longer than this, 10ms if nothing is said: look for a second, or what --sample
+    /// says
     #[arg(long, value_name = "DURATION", value_parser = time::parse, num_args = 0..=1, require_equals = true, default_missing_value = "10ms")]
     pub warn: Option<Duration>,
     #[command(flatten)]
@@ -96,7 +97,7 @@ const OFTEN: Duration = Duration::from_micros(500);
 /// What is waited for by name, and for how long.
 type Waits = (String, f64);
 
-/// What each thread of a process waits for by name: by seat.
+/// What each thread of a process waits for by name: by attachment.
 fn named(pid: u32) -> HashMap<u32, Waits> {
     let mut all = HashMap::new();
     for name in Arena::list().unwrap_or_default() {
@@ -129,7 +130,7 @@ fn shares(image: &Image, time: Duration) -> Option<Shares> {
 
 /// What it waits for, in words, and since when.
 fn waits(thread: &Seen, named: &HashMap<u32, Waits>) -> String {
-    match thread.seat.and_then(|seat| named.get(&seat)) {
+    match thread.attachment.and_then(|attachment| named.get(&attachment)) {
         Some((object, seconds)) => format!("waits for {object} since {seconds:.1} s"),
         None => thread.waits.clone(),
     }
@@ -185,7 +186,7 @@ fn as_json(
 ) -> Value {
     let frame = |f: &Frame| json!({ "address": format!("{:#x}", f.at), "function": f.function, "place": f.place });
     let thread = |t: &Seen| {
-        let object = t.seat.and_then(|seat| named.get(&seat));
+        let object = t.attachment.and_then(|attachment| named.get(&attachment));
         let mut shown = json!({
             "number": t.number, "name": t.name, "state": t.state.as_str(),
             "waits_for": Some(&t.waits).filter(|waits| !waits.is_empty()),
@@ -368,7 +369,7 @@ type Shares = HashMap<u32, f64>;
 /// One look, for the shares first.
 fn looked(a: &Threads) -> Result<(Image, HashMap<u32, Waits>, Option<Shares>)> {
     let image = a.image()?;
-    let named = if image.threads.iter().any(|t| t.seat.is_some()) { named(image.pid()) } else { HashMap::new() };
+    let named = if image.threads.iter().any(|t| t.attachment.is_some()) { named(image.pid()) } else { HashMap::new() };
     let shares = if a.core.is_some() { None } else { shares(&image, a.sample) };
     Ok((image, named, shares))
 }

@@ -1,7 +1,7 @@
 //! What a program that loads our code late needs of it.
 
 /// libchappe, the package of Python and the shim for POSIX semaphores are loaded late by some: then all thread-locals of a library lie in what the C
-/// library keeps for such ones, some 1,600 bytes for all together (see `near` in plat). One that has more cannot be loaded at all. The command
+/// library keeps for such ones, some 1,600 bytes for all together (see `tls` in plat). One that has more cannot be loaded at all. The command
 /// has all there is in any of them.
 #[test]
 fn thread_locals_have_room_in_a_library_that_is_loaded_late() {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use chappe_injector::play::{self, Case};
-use chappe_injector::{Plan, Play, Tally, crew, repeat, report, sweep, trial};
+use chappe_injector::scenario::{self, Case};
+use chappe_injector::{Plan, Scenario, Tally, crew, repeat, report, sweep, trial};
 
 use super::{Home, number, refused, say};
 
@@ -75,7 +75,7 @@ impl Asked {
 pub fn run(args: &[&str]) -> Result<usize, String> {
     let asked = Asked::read(args)?;
     // Where they lie does not matter for their names.
-    let cases = play::all("".as_ref());
+    let cases = scenario::all("".as_ref());
     let mut chosen: Vec<usize> = (0..cases.len()).filter(|at| asked.wants(&cases[*at])).collect();
     chosen = chosen.into_iter().skip(asked.from).step_by(asked.every.max(1)).collect();
     if chosen.is_empty() {
@@ -109,7 +109,7 @@ pub fn run(args: &[&str]) -> Result<usize, String> {
     }
     told.sort_by_key(|(at, _)| *at);
     let told: Vec<Tally> = told.into_iter().map(|(_, tally)| tally).collect();
-    let mut total = Tally::of_play("in all".to_owned(), String::new());
+    let mut total = Tally::of_scenario("in all".to_owned(), String::new());
     told.iter().for_each(|tally| total.add(tally));
     if total.refused {
         return Ok(refused());
@@ -126,7 +126,7 @@ pub fn run(args: &[&str]) -> Result<usize, String> {
 fn director(asked: &Asked) -> Result<impl FnMut(usize) -> Tally, String> {
     trial::prepare();
     let home = Home::enter()?;
-    let cases = play::all(&home.0);
+    let cases = scenario::all(&home.0);
     // The directory goes with the director.
     Ok(move |at: usize| {
         let _home = &home;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use chappe::tube::named::{NotReceived, NotSent, Tube, TubeError, TubeOptions};
 use chappe::{AcquireError, Arena, ArenaError, LockError, Mutex, MutexGuard, ObjectError, Pool, PoolError, Semaphore};
 
-use super::{Here, Storm, Subject, for_a_second, letter, read};
+use super::{Here, Storm, Subject, for_a_second, message, read};
 
 const TUBE: &str = "churn/tube";
 const POOL: &str = "churn/pool";
@@ -19,8 +19,8 @@ const UNITS: &str = "churn/units";
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Subject>> {
-    let letters = [Storm::Churned, Storm::Steady].map(|storm| Box::new(Letters(storm)) as Box<dyn Subject>);
-    letters.into_iter().chain(LOCKS.map(|lock| Box::new(lock) as Box<dyn Subject>)).collect()
+    let messages = [Storm::Churned, Storm::Steady].map(|storm| Box::new(Messages(storm)) as Box<dyn Subject>);
+    messages.into_iter().chain(LOCKS.map(|lock| Box::new(lock) as Box<dyn Subject>)).collect()
 }
 
 /// The directory of the arenas of all processes that are started from here.
@@ -100,7 +100,7 @@ fn prove(once: impl Fn() -> Came) -> Result<(), String> {
 // ---- tubes ----
 
 /// A tube of many senders and receivers.
-struct Letters(Storm);
+struct Messages(Storm);
 
 fn tube() -> Result<Tube<u64>, TubeError> {
     Tube::open_or_create(TUBE, &TubeOptions { slots: 16, ..TubeOptions::default() })
@@ -114,22 +114,22 @@ fn sent(came: Result<(), NotSent<u64>>) -> Came {
     }
 }
 
-/// Whether there was a letter.
+/// Whether there was a message.
 fn received(came: Result<u64, NotReceived>) -> Result<bool, Broken> {
     match came {
-        Ok(letter) => read(letter).map(|_| true).map_err(Broken::Refused),
+        Ok(message) => read(message).map(|_| true).map_err(Broken::Refused),
         Err(NotReceived::Empty | NotReceived::Timeout) => Ok(false),
         Err(NotReceived::Dead { .. }) => Err(Broken::Removed),
         Err(e) => Err(Broken::Refused(e.to_string())),
     }
 }
 
-impl Letters {
+impl Messages {
     fn turn(here: &mut Here) -> Came {
         let tube = tube()?;
         let (out, into) = (tube.sender()?, tube.receiver()?);
         for number in 0..4 {
-            sent(out.try_send(letter(here.place(), number)))?;
+            sent(out.try_send(message(here.place(), number)))?;
             here.dawdle(50);
         }
         for _ in 0..4 {
@@ -146,7 +146,8 @@ impl Letters {
         here.ready();
         let mut number = read(here.next()).map_err(Broken::Refused)?.1;
         while !here.is_over() {
-            out.send_timeout(letter(here.place(), number), here.limit()).map_err(|e| Broken::Refused(e.to_string()))?;
+            out.send_timeout(message(here.place(), number), here.limit())
+                .map_err(|e| Broken::Refused(e.to_string()))?;
             number += 1;
             here.done(Ok(()));
             here.dawdle(30);
@@ -159,7 +160,7 @@ impl Letters {
         here.ready();
         while !here.is_over() {
             match into.recv_timeout(Duration::from_millis(10)) {
-                Ok(letter) => here.hear(letter).map_err(Broken::Refused)?,
+                Ok(message) => here.hear(message).map_err(Broken::Refused)?,
                 Err(NotReceived::Timeout | NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. }) => {}
                 Err(e) => return Err(Broken::Refused(e.to_string())),
             }
@@ -168,7 +169,7 @@ impl Letters {
     }
 }
 
-impl Subject for Letters {
+impl Subject for Messages {
     fn name(&self) -> &'static str {
         "chappe, tube"
     }
@@ -183,24 +184,24 @@ impl Subject for Letters {
     }
 
     fn keep(&self, here: &mut Here) {
-        let came = turn(Letters::listen(here));
+        let came = turn(Messages::listen(here));
         here.done(came);
     }
 
     fn work(&self, here: &mut Here) {
         match self.0 {
             Storm::Steady => {
-                let came = turn(Letters::stream(here));
+                let came = turn(Messages::stream(here));
                 here.done(came);
             }
-            _ => here.turns(|here| turn(Letters::turn(here))),
+            _ => here.turns(|here| turn(Messages::turn(here))),
         }
     }
 
     fn prove(&self, here: &mut Here) -> Result<(), String> {
         if self.0 == Storm::Steady {
             let out = tube().and_then(|t| t.sender()).map_err(|e| e.to_string())?;
-            return here.be_heard(|letter| match out.try_send(letter) {
+            return here.be_heard(|message| match out.try_send(message) {
                 Ok(()) | Err(NotSent::Full(_)) => Ok(()),
                 Err(e) => Err(e.to_string()),
             });
@@ -208,7 +209,7 @@ impl Subject for Letters {
         prove(|| {
             let tube = tube()?;
             let (out, into) = (tube.sender()?, tube.receiver()?);
-            out.send_timeout(letter(here.place(), 0), here.limit()).map_err(|e| match e {
+            out.send_timeout(message(here.place(), 0), here.limit()).map_err(|e| match e {
                 NotSent::Dead { .. } => Broken::Removed,
                 e => Broken::Refused(e.to_string()),
             })?;

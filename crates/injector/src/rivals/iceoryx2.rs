@@ -15,7 +15,7 @@ use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
 use iceoryx2::service::port_factory::publish_subscribe::PortFactory;
 
-use super::{Here, Storm, Subject, for_a_second, letter, read};
+use super::{Here, Storm, Subject, for_a_second, message, read};
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Subject>> {
@@ -84,8 +84,8 @@ fn subscriber(topic: &PortFactory<ipc::Service, u64, ()>) -> Result<Subscriber<i
     topic.subscriber_builder().create().map_err(because("making a subscriber"))
 }
 
-fn send(out: &Publisher<ipc::Service, u64, ()>, letter: u64) -> Result<(), String> {
-    out.send_copy(letter).map(drop).map_err(because("sending"))
+fn send(out: &Publisher<ipc::Service, u64, ()>, message: u64) -> Result<(), String> {
+    out.send_copy(message).map(drop).map_err(because("sending"))
 }
 
 fn receive(into: &Subscriber<ipc::Service, u64, ()>) -> Result<Option<u64>, String> {
@@ -99,7 +99,7 @@ impl Topic {
         let topic = topic(&node)?;
         let (out, into) = (publisher(&topic)?, subscriber(&topic)?);
         for number in 0..4 {
-            send(&out, letter(here.place(), number))?;
+            send(&out, message(here.place(), number))?;
             here.dawdle(50);
         }
         for _ in 0..4 {
@@ -116,7 +116,7 @@ impl Topic {
         here.ready();
         let mut number = read(here.next())?.1;
         while !here.is_over() {
-            send(&out, letter(here.place(), number))?;
+            send(&out, message(here.place(), number))?;
             number += 1;
             here.done(Ok(()));
             here.dawdle(30);
@@ -131,7 +131,7 @@ impl Topic {
         here.ready();
         while !here.is_over() {
             match receive(&into)? {
-                Some(letter) => here.hear(letter)?,
+                Some(message) => here.hear(message)?,
                 None => std::thread::sleep(Duration::from_micros(50)),
             }
         }
@@ -187,11 +187,11 @@ impl Subject for Topic {
         let topic = topic(&node)?;
         let out = publisher(&topic)?;
         if self.0 == Storm::Steady {
-            return here.be_heard(|letter| send(&out, letter));
+            return here.be_heard(|message| send(&out, message));
         }
         let into = subscriber(&topic)?;
         for_a_second("nothing was received", || {
-            send(&out, letter(here.place(), 0))?;
+            send(&out, message(here.place(), 0))?;
             Ok(receive(&into)?.is_some())
         })
     }

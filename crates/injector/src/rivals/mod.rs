@@ -240,17 +240,17 @@ impl Here<'_> {
         }
     }
 
-    /// The keeper has received this letter.
-    pub fn hear(&self, letter: u64) -> Result<(), String> {
-        let (place, number) = read(letter)?;
+    /// The keeper has received this message.
+    pub fn hear(&self, message: u64) -> Result<(), String> {
+        let (place, number) = read(message)?;
         self.stage.word(HEARD + place).store(number, SeqCst);
         self.done(Ok(()));
         Ok(())
     }
 
-    /// The next letter of this place that the keeper has not heard.
+    /// The next message of this place that the keeper has not heard.
     pub fn next(&self) -> u64 {
-        letter(self.place, self.stage.word(HEARD + self.place).load(SeqCst) + 1)
+        message(self.place, self.stage.word(HEARD + self.place).load(SeqCst) + 1)
     }
 
     /// Sends until the keeper has heard it, for about a second.
@@ -258,12 +258,12 @@ impl Here<'_> {
     /// # Errors
     /// What sending says, or that the keeper does not hear.
     pub fn be_heard(&self, mut send: impl FnMut(u64) -> Result<(), String>) -> Result<(), String> {
-        let letter = self.next();
-        let (_, number) = read(letter)?;
+        let message = self.next();
+        let (_, number) = read(message)?;
         let heard = self.stage.word(HEARD + self.place);
         let mut refused = None;
         let came = within(Duration::from_secs(1), || {
-            refused = send(letter).err();
+            refused = send(message).err();
             refused.is_some() || heard.load(SeqCst) == number
         });
         match refused {
@@ -321,7 +321,7 @@ pub fn churn(who: &str, plan: Churn, home: &Path, say: fn(&str)) -> Result<bool,
 }
 
 /// What is sent: the sender, a number, and what shows that it is whole.
-pub fn letter(place: usize, number: u64) -> u64 {
+pub fn message(place: usize, number: u64) -> u64 {
     let low = (number << 4 | place as u64) & u64::from(u32::MAX);
     !low << 32 | low
 }
@@ -330,10 +330,10 @@ pub fn letter(place: usize, number: u64) -> u64 {
 ///
 /// # Errors
 /// It is torn.
-pub fn read(letter: u64) -> Result<(usize, u64), String> {
-    let low = letter & u64::from(u32::MAX);
-    if letter >> 32 != !low & u64::from(u32::MAX) || low as usize & 15 > KEEPER {
-        return Err(format!("torn: received {letter:#x}, which nobody sent"));
+pub fn read(message: u64) -> Result<(usize, u64), String> {
+    let low = message & u64::from(u32::MAX);
+    if message >> 32 != !low & u64::from(u32::MAX) || low as usize & 15 > KEEPER {
+        return Err(format!("torn: received {message:#x}, which nobody sent"));
     }
     Ok((low as usize & 15, low >> 4))
 }
@@ -360,8 +360,8 @@ mod tests {
     #[test]
     fn a_letter_tells_who_sent_it_and_a_torn_one_that_it_is() {
         for place in [0, WITNESS, KEEPER] {
-            assert_eq!(read(letter(place, 77)), Ok((place, 77)));
-            assert!(read(letter(place, 77) ^ 1 << 40).is_err());
+            assert_eq!(read(message(place, 77)), Ok((place, 77)));
+            assert!(read(message(place, 77) ^ 1 << 40).is_err());
         }
         assert!(read(0).is_err());
     }

@@ -1,6 +1,6 @@
 //! The soak of PID namespaces: workers that are all number 1 of a namespace of their own, killed at random.
 //!
-//! Each worker shares one arena with the others: a pool of one permit, semaphores that come and go, and a seat that it gives up and
+//! Each worker shares one arena with the others: a pool of one permit, semaphores that come and go, and an attachment that it gives up and
 //! takes again. It has a second thread, whose number is the same as the others' second threads'. When a worker is killed, its namespace
 //! goes with it, and another worker begins in a new one.
 //!

@@ -1,11 +1,11 @@
-//! The soak of tubes: random SIGKILLs of senders and receivers, with letters in their hands and between.
+//! The soak of tubes: random SIGKILLs of senders and receivers, with messages in their hands and between.
 //!
-//! The processes are in [`letters`](super::letters). Each that is killed is followed by another at its place. At the end no process sends
+//! The processes are in [`messages`](super::messages). Each that is killed is followed by another at its place. At the end no process sends
 //! any more, all end by themselves, and a survivor receives what is left and tries every slot. Then the ledger must add up:
 //!
 //! | | |
 //! |---|---|
-//! | lost | a sent letter has not come; one may be missing for each receiver killed while it copied, and for each dropped after its second receiver's death |
+//! | lost | a sent message has not come; one may be missing for each receiver killed while it copied, and for each dropped after its second receiver's death |
 //! | doubled | one has come twice without saying so, or has said so and its first receiver was not killed with it in hand |
 //! | torn | one contradicts itself, or was never sent |
 //! | out of order | one has come after a later one of its sender, to the same receiver |
@@ -20,7 +20,7 @@ use chappe::{Arena, ArenaOptions};
 
 use super::ask;
 use super::dice::Dice;
-use super::letters::{Board, EXCUSED, GOT, Letter, Life, MARKED, SENT, SIX, Share, TRIED, TUBES, TWICE};
+use super::messages::{Board, EXCUSED, GOT, Life, MARKED, Message, SENT, SIX, Share, TRIED, TUBES, TWICE};
 use crate::board::{Fault, Stage, Verdict, shared, within};
 use crate::trial::Child;
 
@@ -33,7 +33,7 @@ pub struct Storm {
     pub seed: u64,
     /// The watchdog.
     pub limit: Duration,
-    /// Receivers make a known mistake, by which letters are lost: they give back first what they note then.
+    /// Receivers make a known mistake, by which messages are lost: they give back first what they note then.
     pub forgetful: bool,
 }
 
@@ -44,19 +44,19 @@ pub struct Sum {
     pub senders: u64,
     /// Receivers killed.
     pub receivers: u64,
-    /// Letters sent, as their senders know.
+    /// Messages sent, as their senders know.
     pub sent: u64,
-    /// Letters received.
+    /// Messages received.
     pub received: u64,
     /// Of them: sent by one that was killed before it knew.
     pub unknown: u64,
     /// Of them: came marked.
     pub marked: u64,
-    /// Letters that were sent and have not come.
+    /// Messages that were sent and have not come.
     pub missing: u64,
     /// Receivers that were killed while they copied.
     pub undecided: u64,
-    /// Letters that were dropped because their second receiver had died.
+    /// Messages that were dropped because their second receiver had died.
     pub dropped: u64,
     /// More missing than may be.
     pub lost: u64,
@@ -93,7 +93,7 @@ impl Sum {
             Some((fault, what)) => format!("{fault:?}: {what}"),
         };
         format!(
-            "soak of tubes: {} kills ({} senders, {} receivers), {} letters sent, {} received ({} of senders killed before \
+            "soak of tubes: {} kills ({} senders, {} receivers), {} messages sent, {} received ({} of senders killed before \
              they knew, {} marked), {} missing (at most {}: {} receivers killed copying, {} dropped), {} lost, {} doubled, {} \
              torn, {} out of order, {} hung, {} failed, {rest}, {} backstops, {:.1} s, seed {seed}",
             self.senders + self.receivers,
@@ -144,7 +144,7 @@ pub fn soak(storm: Storm) -> Result<Sum, String> {
         Arena::create("default", &options).map_err(|e| (Fault::Torn, e.to_string()))?;
         for (name, slots, kind) in TUBES {
             let options = TubeOptions { slots, kind, ..TubeOptions::default() };
-            Tube::<Letter>::create(name, &options).map_err(|e| (Fault::Torn, e.to_string()))?;
+            Tube::<Message>::create(name, &options).map_err(|e| (Fault::Torn, e.to_string()))?;
         }
         Ok(())
     })
@@ -269,13 +269,13 @@ fn count(stage: &Stage, board: &Board) -> Verdict {
     let torn = |e: &dyn std::fmt::Display| (Fault::Torn, e.to_string());
     for (which, (name, slots, _)) in TUBES.into_iter().enumerate() {
         chappe::doctor().map_err(|e| torn(&e))?;
-        let tube = Tube::<Letter>::open(name).map_err(|e| torn(&e))?;
+        let tube = Tube::<Message>::open(name).map_err(|e| torn(&e))?;
         let (out, into) = (tube.sender().map_err(|e| torn(&e))?, tube.receiver().map_err(|e| torn(&e))?);
         let empty = || loop {
             match into.try_borrow() {
                 Ok(loan) => {
                     // Zeros are not in the ledger: see below.
-                    if *loan != Letter::default() {
+                    if *loan != Message::default() {
                         board.receive(None, &loan, which, Some(loan.again()));
                     }
                     drop(loan);
@@ -287,7 +287,7 @@ fn count(stage: &Stage, board: &Board) -> Verdict {
         let room = || -> Result<u32, (Fault, String)> {
             let mut room = 0;
             loop {
-                match out.try_send(Letter::default()) {
+                match out.try_send(Message::default()) {
                     Ok(()) => room += 1,
                     Err(NotSent::Full(_)) => break,
                     Err(e) => return Err(torn(&e)),
@@ -309,7 +309,7 @@ fn count(stage: &Stage, board: &Board) -> Verdict {
             return Err(e);
         }
         if !whole {
-            return Err((Fault::Leaked, format!("{name} has room for {last} letters, not {slots}")));
+            return Err((Fault::Leaked, format!("{name} has room for {last} messages, not {slots}")));
         }
         let info = tube.info().map_err(|e| torn(&e))?;
         board.dropped[Share::of_tube(which) as usize].fetch_add(info.dropped, SeqCst);

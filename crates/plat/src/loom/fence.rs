@@ -48,7 +48,7 @@ pub fn try_heavy() -> bool {
 }
 
 /// Between processes.
-pub mod across {
+pub mod process_shared {
     /// All can go without.
     pub fn register() -> bool {
         true

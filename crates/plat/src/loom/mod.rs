@@ -26,8 +26,6 @@ pub mod mappings;
 pub mod marks;
 #[path = "../real/memory.rs"]
 pub mod memory;
-#[path = "../real/near.rs"]
-pub mod near;
 #[path = "../real/pages.rs"]
 pub mod pages;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -47,6 +45,8 @@ pub mod sections;
 pub mod stacks;
 #[path = "../real/thread.rs"]
 pub mod thread;
+#[path = "../real/tls.rs"]
+pub mod tls;
 #[path = "../real/topology.rs"]
 pub mod topology;
 

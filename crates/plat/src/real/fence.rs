@@ -1,4 +1,4 @@
-//! A fence between threads that costs only one side: of this process here, of several processes in [`across`].
+//! A fence between threads that costs only one side: of this process here, of several processes in [`process_shared`].
 //!
 //! Of two threads that each store, then load what the other stores, at least one must see the other's store. With a full fence in each that
 //! costs 5 ns each time. Here the frequent side has none that the processor knows of, and the rare side makes the kernel interrupt the
@@ -110,7 +110,7 @@ pub fn heavy() {
 }
 
 /// Between processes.
-pub mod across {
+pub mod process_shared {
     use super::{GLOBAL, Ordering, REGISTER_GLOBAL, compiler_fence, fence, membarrier};
 
     /// Whether there is such a fence, and this thread may ask for it.
@@ -235,16 +235,16 @@ mod tests {
         // SAFETY: the child touches nothing but the mapping, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let plain = across::register();
-            common.frequent(|| across::light(plain));
+            let plain = process_shared::register();
+            common.frequent(|| process_shared::light(plain));
             // SAFETY: ends this process.
             unsafe { libc::_exit(i32::from(!plain)) };
         }
-        let seen = common.rare(|| _ = across::try_heavy());
+        let seen = common.rare(|| _ = process_shared::try_heavy());
         let mut status = 0;
         // SAFETY: our own child.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(common.missed(&seen), 0);
-        assert_eq!(status == 0, across::is_possible(), "who is able to ask can be registered");
+        assert_eq!(status == 0, process_shared::is_possible(), "who is able to ask can be registered");
     }
 }

@@ -18,7 +18,6 @@ pub mod mailbox;
 pub mod mappings;
 pub mod marks;
 pub mod memory;
-pub mod near;
 pub mod packets;
 pub mod pages;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -31,6 +30,7 @@ pub mod sanitizer;
 pub mod sections;
 pub mod stacks;
 pub mod thread;
+pub mod tls;
 pub mod topology;
 pub mod trap;
 pub mod twofold;

@@ -137,7 +137,7 @@ pub mod fence {
     }
 
     /// Between processes.
-    pub mod across {
+    pub mod process_shared {
         /// All can go without.
         pub fn register() -> bool {
             true

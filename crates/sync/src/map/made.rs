@@ -4,12 +4,12 @@ use super::atlas::{self, Atlas, Types};
 use super::datum::{self, Datum, called};
 use super::error::MapError;
 use super::heap::Heap;
+use crate::attachment::{attachment, party_at_hand};
 use crate::body::blocks_wanted;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::inspect::waiters;
 use crate::registry::ArenaOptions;
-use crate::seat::{party_at_hand, seat};
 use crate::table::{Change, Decide, Full, MOST_BYTES, MOST_ENTRIES, Shape, Table, Walk};
 use crate::wait::Arm;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
@@ -34,8 +34,8 @@ pub struct MapOptions {
     pub key: u32,
     /// The most bytes of a value, if values are bytes: up to 1 MiB (256).
     pub value: u32,
-    /// Iteration in the order of the keys (false): by their bytes from the first on, as with `memcmp`; for numbers use [`InOrder`](super::InOrder). Then
-    /// all entries are one list: a look-up passes all smaller keys.
+    /// Iteration in the order of the keys (false): by their bytes from the first on, as with `memcmp`; for numbers use [`InOrder`](super::InOrder).
+    /// Then all entries are one list: a look-up passes all smaller keys.
     pub ordered: bool,
 }
 
@@ -348,7 +348,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     #[cold]
     fn enter(&self, atlas: &Atlas<'static>) -> Result<u16, MapError> {
         let map = self.handle.map;
-        let me = seat(map, |seat| seat.joined.index)?;
+        let me = attachment(map, |attachment| attachment.joined.index)?;
         if atlas.body.may_change(me) {
             return Ok(me as u16);
         }

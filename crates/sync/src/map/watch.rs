@@ -3,10 +3,10 @@
 use super::datum::Datum;
 use super::error::MapError;
 use super::made::Map;
+use crate::attachment::{attachment, watched};
 use crate::condvar::{self, Heard};
 use crate::patience::{Until, patience};
 use crate::pool::party;
-use crate::seat::{seat, watched};
 use crate::wait::Parties;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -92,16 +92,16 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
             if !events.is_empty() {
                 return Ok(events);
             }
-            let heard = seat(self.map.handle.map, |seat| {
-                watched(seat).map_err(MapError::System)?;
-                let who = Parties { main: party(seat), private: None };
+            let heard = attachment(self.map.handle.map, |attachment| {
+                watched(attachment).map_err(MapError::System)?;
+                let who = Parties { main: party(attachment), private: None };
                 // I4 of the atlas: the map may have changed before the bit was set. Then this thread notifies itself, and all other waiters.
                 let look = || {
                     if self.look().map_or(true, |now| now != self.seen) {
                         condvar::notify_all(self.map.handle.map, self.map.handle.place.index);
                     }
                 };
-                Ok::<_, MapError>(condvar::wait(&who, self.map, deadline, &patience(seat), look))
+                Ok::<_, MapError>(condvar::wait(&who, self.map, deadline, &patience(attachment), look))
             })??;
             match heard {
                 Heard::Notified => {}

@@ -8,7 +8,7 @@ use crate::order::Order;
 use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by};
 use crate::tube::broadcast::heard::{Heard, Test};
 use crate::tube::broadcast::place::{Mask, Shape, Terms};
-use crate::tube::broadcast::room::publish_seated;
+use crate::tube::broadcast::room::publish_attached;
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;
@@ -211,7 +211,7 @@ impl Actor {
         tube.0.ring.narrow(&mut wanted);
         let budget = Cell::new(0);
         let sent = match tube.0.publish(self.who.main.member as u16, &record, &wanted) {
-            Err(Not::Now) => publish_seated(&tube.0, &record, &wanted, &self.only(), deadline, &sleeper(&budget)),
+            Err(Not::Now) => publish_attached(&tube.0, &record, &wanted, &self.only(), deadline, &sleeper(&budget)),
             other => other,
         };
         sent.map_or_else(Came::from, |()| Came::Sent)

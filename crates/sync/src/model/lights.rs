@@ -181,7 +181,7 @@ impl TubeAt {
 
     /// A light thread comes to receive until it finds that kernel threads may be at the other end. Returns how often it
     /// waited.
-    pub fn come_until_seated(&self, me: &'static Record) -> u64 {
+    pub fn come_until_attached(&self, me: &'static Record) -> u64 {
         light::set_current(me);
         let tube = self.tube();
         tube.receivers.admit_lights(false);
@@ -190,7 +190,7 @@ impl TubeAt {
         loop {
             let node = Node::direct(me, &packet);
             match tube.lights.come(Side::Recv, &tube.senders, waited > 0, || &node) {
-                Comes::Seated => return waited,
+                Comes::Attached => return waited,
                 Comes::Waits => {}
                 Comes::Meets(_) | Comes::Gone => unreachable!("nobody sends"),
             }
@@ -203,13 +203,13 @@ impl TubeAt {
     }
 
     /// A light thread receives until it finds that kernel threads may be at the other end.
-    pub fn recv_until_seated(&self, me: &'static Record) {
+    pub fn recv_until_attached(&self, me: &'static Record) {
         light::set_current(me);
         assert!(matches!(direct::recv(self.tube(), me, None), Err(None)), "nobody sends");
     }
 
     /// A kernel thread begins to wait to send: the first half of that, and its look for light threads.
-    pub fn come_seated(&self) {
+    pub fn come_attached(&self) {
         let tube = self.tube();
         tube.senders.enlists();
         crate::tube::rendezvous::fence();

@@ -3,8 +3,10 @@
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Operation, WaitSpec, wait_for};
 use crate::record::{Borrowed, Shape, Slot};
-use crate::tube::named::arms::{In, Mapped, Not, Out, borrow_seated, borrowed, commit_seated, give_up, recv_seated};
-use crate::tube::named::arms::{recv_taken, release, reserve_seated, reserved, send_seated, try_recv, try_send};
+use crate::tube::named::arms::{
+    In, Mapped, Not, Out, borrow_attached, borrowed, commit_attached, give_up, recv_attached,
+};
+use crate::tube::named::arms::{recv_taken, release, reserve_attached, reserved, send_attached, try_recv, try_send};
 use crate::tube::named::pipe::{self, Pipe, Side, Unattached};
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
@@ -188,7 +190,7 @@ impl Actor {
         let record = message.to_le_bytes();
         let budget = Cell::new(0);
         let sent = match try_send(&tube.0, self.me(), &record) {
-            Err(Not::Now) => send_seated(&Out(tube.0), &record, &self.lone(), deadline, &sleeper(&budget)),
+            Err(Not::Now) => send_attached(&Out(tube.0), &record, &self.lone(), deadline, &sleeper(&budget)),
             other => other,
         };
         sent.map_or_else(Came::from, |()| Came::Sent)
@@ -199,7 +201,7 @@ impl Actor {
         let mut buffer = [MaybeUninit::new(0); 8];
         let budget = Cell::new(0);
         let received = match try_recv(&tube.0, &mut buffer) {
-            Err(Not::Now) => recv_seated(&In(tube.0), &mut buffer, &self.lone(), deadline, &sleeper(&budget)),
+            Err(Not::Now) => recv_attached(&In(tube.0), &mut buffer, &self.lone(), deadline, &sleeper(&budget)),
             other => other,
         };
         received.map_or_else(Came::from, |received| Came::Message(message(buffer), received.again))
@@ -213,7 +215,7 @@ impl Actor {
         let budget = Cell::new(0);
         let slot = match Out(tube.0).attempt(&self.who.main).map_err(Not::from) {
             Ok(taken) => reserved(taken, self.me()),
-            Err(Not::Now) => reserve_seated(&Out(tube.0), &self.lone(), None, &sleeper(&budget)),
+            Err(Not::Now) => reserve_attached(&Out(tube.0), &self.lone(), None, &sleeper(&budget)),
             Err(why) => Err(why),
         }?;
         tube.0.ring.fill(&slot, &message.to_le_bytes());
@@ -223,7 +225,7 @@ impl Actor {
     /// Commits the slot.
     pub fn commit(&self, tube: NamedAt, slot: Reserved) -> Came {
         let budget = Cell::new(0);
-        let sent = commit_seated(&tube.0, slot.0, 8, &self.lone(), &sleeper(&budget));
+        let sent = commit_attached(&tube.0, slot.0, 8, &self.lone(), &sleeper(&budget));
         sent.map_or_else(Came::from, |()| Came::Sent)
     }
 
@@ -240,7 +242,7 @@ impl Actor {
         let budget = Cell::new(0);
         let lent = match In(tube.0).attempt(&self.who.main).map_err(Not::from) {
             Ok(taken) => borrowed(&tube.0, taken),
-            Err(Not::Now) => borrow_seated(&In(tube.0), &self.lone(), None, &sleeper(&budget)),
+            Err(Not::Now) => borrow_attached(&In(tube.0), &self.lone(), None, &sleeper(&budget)),
             Err(why) => Err(why),
         }?;
         let mut buffer = [MaybeUninit::new(0); 8];

@@ -1,4 +1,4 @@
-//! Tubes of threads, for the explorer: the operations of a thread at their ends, without its seat.
+//! Tubes of threads, for the explorer: the operations of a thread at their ends, without its attachment.
 
 use super::{Actor, SemaphoreAt};
 use crate::claim::{Mode, Operation, Refused, Taken, WaitSpec, wait_for};
@@ -7,7 +7,7 @@ use crate::ring::{Ring, Spsc};
 use crate::tube::body::Ends;
 use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
 use crate::tube::rendezvous::Handoff;
-use crate::tube::wait::{Waiter, recv_seated, send_seated};
+use crate::tube::wait::{Waiter, recv_attached, send_attached};
 use crate::wait::Parties;
 #[cfg(feature = "loom")]
 use crate::wait::Party;
@@ -216,10 +216,10 @@ impl Actor {
         match tube.try_send(message) {
             Got::Nothing => {
                 let budget = Cell::new(0);
-                got(send_seated(
+                got(send_attached(
                     &Out(&tube.0),
                     message,
-                    Waiter::Seated(&self.alone(), &self.patience(&budget)),
+                    Waiter::Attached(&self.alone(), &self.patience(&budget)),
                     deadline,
                 ))
             }
@@ -232,7 +232,11 @@ impl Actor {
         match tube.try_recv() {
             Got::Nothing => {
                 let budget = Cell::new(0);
-                received(recv_seated(&In(&tube.0), Waiter::Seated(&self.alone(), &self.patience(&budget)), deadline))
+                received(recv_attached(
+                    &In(&tube.0),
+                    Waiter::Attached(&self.alone(), &self.patience(&budget)),
+                    deadline,
+                ))
             }
             done => done,
         }

@@ -88,8 +88,8 @@ impl Arm for Watched<'_> {
     fn is_fenced(&self) -> bool {
         self.arm.is_fenced()
     }
-    fn is_fenced_across(&self) -> bool {
-        self.arm.is_fenced_across()
+    fn is_fenced_between_processes(&self) -> bool {
+        self.arm.is_fenced_between_processes()
     }
     fn is_fenced_alone(&self) -> bool {
         self.arm.is_fenced_alone()

@@ -1,7 +1,7 @@
 //! Monitors, the public API.
 //!
-//! nonblocking-real-time, figure 2: a helping lock, and for each condition a semaphore that starts at 0; to wait is to unlock, to go down, and to lock
-//! again. Signals are Mesa's: a woken thread checks its condition again. The lock admits the waiter of the highest priority next.
+//! nonblocking-real-time, figure 2: a helping lock, and for each condition a semaphore that starts at 0; to wait is to unlock, to go down, and to
+//! lock again. Signals are Mesa's: a woken thread checks its condition again. The lock admits the waiter of the highest priority next.
 //!
 //! Deviation: the paper's semaphore keeps a signal for which there is no waiter. Here waiters are counted under the lock, and such a signal does
 //! nothing, as with a condition variable.
@@ -18,12 +18,12 @@
 
 use super::in_body;
 use super::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
+use crate::attachment::{attachment, watched};
 use crate::body::Form;
 use crate::error::{DownError, ObjectError};
 use crate::helplock::{Entry, HelpError, Inherited, this_process};
 use crate::inside;
 use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
-use crate::seat::{seat, watched};
 use crate::semaphore::Semaphore;
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
@@ -457,7 +457,7 @@ impl<'a, T> Inside<'a, T> {
         };
         // All that may fail, before the wait is announced.
         inside::end(monitor.address());
-        let seen = seat(of.named.handle.map, watched);
+        let seen = attachment(of.named.handle.map, watched);
         inside::begin(monitor.address(), &monitor.name, Location::caller());
         seen.map_err(SharedError::from)?.map_err(|e| MonitorError::Lock(HelpError::System(e)))?;
         let deadline =

@@ -1,6 +1,7 @@
 //! The owned semaphores that the shim for POSIX programs uses.
 
 use super::{Ending, Pair, is_part, make, sweep};
+use crate::attachment::{attachment, is_attached, leave, process_attachment, process_member, watched};
 use crate::claim::{Operation, Refused, WaitSpec, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, shown, what_is};
@@ -9,7 +10,6 @@ use crate::object_id::{ObjectId, all_met, met};
 use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::registry::Arena;
-use crate::seat::{is_seated, leave, process_member, process_seat, seat, watched};
 use crate::semaphore_word::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
 use chappe_arena::layout::{Head, Kind};
@@ -82,7 +82,7 @@ fn process_of(map: &'static Map) -> Result<Party, ArenaError> {
     if let Some(process) = process_member(map).filter(|_| map.is_covered(here)) {
         return Ok(process);
     }
-    process_seat(map)?;
+    process_attachment(map)?;
     // Handlers post in any thread.
     map.cover(here);
     process_member(map).ok_or_else(|| ArenaError::Removed { name: map.name().into() })
@@ -117,7 +117,7 @@ impl RobustSemaphore {
         if let Some(name) = name {
             check_name(name, KIND)?;
             // As a member, so that the arena is not removed in the meantime.
-            seat(map, |_| ())?;
+            attachment(map, |_| ())?;
             let admin = map.admin();
             if let Some(there) = found(map, name)? {
                 return Err(ObjectError::Exists { kind: KIND, name: called(map, there.permit) });
@@ -194,7 +194,7 @@ impl RobustSemaphore {
     /// `Arena`, `System`.
     pub fn prepare_to_wait(&self) -> Result<(), DownError> {
         process_of(self.0.map)?;
-        seat(self.0.map, |seat| watched(seat).map_err(DownError::System))?
+        attachment(self.0.map, |attachment| watched(attachment).map_err(DownError::System))?
     }
 
     /// Ends the calling thread's membership of its arena and a wait that it has left half-way: what it was granted goes to the next.
@@ -204,7 +204,7 @@ impl RobustSemaphore {
 
     /// Whether [`RobustSemaphore::post`] can skip making the calling thread a member, which takes locks and allocations.
     pub fn is_met(&self) -> bool {
-        self.0.map.is_covered(process::incarnation()) || is_seated(self.0.map)
+        self.0.map.is_covered(process::incarnation()) || is_attached(self.0.map)
     }
 
     /// As [`RobustSemaphore::post`], by a thread that cannot become a member: see [`Semaphore::up_unseen`](crate::Semaphore).
@@ -293,10 +293,10 @@ impl RobustSemaphore {
             Until::Forever => None,
             Until::Time(at) => Some(at),
         };
-        seat(self.0.map, |seat| {
-            watched(seat).map_err(DownError::System)?;
-            let who = Parties { main: party(seat), private: None };
-            match wait_for(&who, &arms.each_ref(), WaitSpec::to_take(deadline, &patience(seat))) {
+        attachment(self.0.map, |attachment| {
+            watched(attachment).map_err(DownError::System)?;
+            let who = Parties { main: party(attachment), private: None };
+            match wait_for(&who, &arms.each_ref(), WaitSpec::to_take(deadline, &patience(attachment))) {
                 Ok(_) => Ok(()),
                 Err(Refused::Dead(_)) => Err(self.dead()),
                 Err(Refused::Interrupted) => Err(DownError::Interrupted),
@@ -351,8 +351,8 @@ impl RobustSemaphore {
     fn post_foreign(self) -> Result<(), UpError> {
         let map = self.0.map;
         // The poster hands on: its death half-way must be noticed, as a member's or through one.
-        if !map.is_covered(process::incarnation()) && !is_seated(map) {
-            seat(map, |_| ())?;
+        if !map.is_covered(process::incarnation()) && !is_attached(map) {
+            attachment(map, |_| ())?;
         }
         self.0.pay_in().map_err(|e| self.refused(e))
     }
@@ -399,7 +399,7 @@ impl RobustSemaphore {
     fn take_away(&self, force: bool) -> Result<(), ObjectError> {
         let Pair { map, permit, count } = self.0;
         // As a member, so that the arena is not removed meanwhile.
-        seat(map, |_| ())?;
+        attachment(map, |_| ())?;
         map.recover_dead();
         let admin = map.admin();
         if self.0.is_dead() {

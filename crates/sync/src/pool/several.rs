@@ -1,6 +1,7 @@
 //! The public interface of taking several permits of a pool at once. The protocol: `many`.
 
 use super::{Pool, here, party};
+use crate::attachment::{ThreadAttachment, attachment, watched};
 use crate::cell::Tag;
 use crate::claim::Refused;
 use crate::error::AcquireError;
@@ -8,7 +9,6 @@ use crate::guard::Permits;
 use crate::lease;
 use crate::many::{Many, give_all, take_many, wait_many};
 use crate::patience::{Until, patience};
-use crate::seat::{ThreadSeat, seat, watched};
 use crate::wait::Parties;
 
 impl Pool {
@@ -44,12 +44,18 @@ impl Pool {
 
     fn get_many(&self, n: u32, until: Until) -> Result<Permits<'_>, AcquireError> {
         let mut many = Many::new();
-        seat(self.map, |seat| self.get_many_seated(seat, n, until, &mut many))??;
+        attachment(self.map, |attachment| self.get_many_attached(attachment, n, until, &mut many))??;
         Ok(Permits::new(self, many, here()))
     }
 
-    fn get_many_seated(&self, seat: &ThreadSeat, n: u32, until: Until, many: &mut Many) -> Result<(), AcquireError> {
-        let me = &party(seat);
+    fn get_many_attached(
+        &self,
+        attachment: &ThreadAttachment,
+        n: u32,
+        until: Until,
+        many: &mut Many,
+    ) -> Result<(), AcquireError> {
+        let me = &party(attachment);
         let refused = |e| match e {
             Refused::Dead(_) => self.dead(),
             Refused::TooMany => AcquireError::TooMany { pool: self.shown(), wanted: n, permits: self.permits() },
@@ -68,9 +74,9 @@ impl Pool {
             Until::Forever => None,
             Until::Time(at) => Some(at),
         };
-        watched(seat).map_err(AcquireError::System)?;
+        watched(attachment).map_err(AcquireError::System)?;
         let who = Parties { main: *me, private: None };
-        wait_many(&who, self, n, deadline, &patience(seat), many).map_err(refused)
+        wait_many(&who, self, n, deadline, &patience(attachment), many).map_err(refused)
     }
 
     pub(crate) fn back_many(&self, many: &mut Many) {

@@ -2,6 +2,7 @@
 
 use super::row;
 use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
+use crate::attachment::{ThreadAttachment, attachment, party_at_hand, watched};
 use crate::claim::{Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
@@ -11,7 +12,6 @@ use crate::patience::{Until, patience};
 use crate::pool::party;
 use crate::raw::{Called, Had};
 use crate::registry::Arena;
-use crate::seat::{ThreadSeat, party_at_hand, seat, watched};
 use crate::select::{Armed, Select, SelectedOperation};
 use crate::wait::Parties;
 use bytemuck::Pod;
@@ -299,10 +299,10 @@ impl<T> RwLock<T> {
                 return Ok((entry, me.member, me.generation, incarnation));
             }
         }
-        seat(map, |seat| {
-            let (member, generation) = (seat.joined.index, seat.joined.generation);
-            let entry = self.wait(arm, seat, until, || attempt(member, generation))?;
-            Ok((entry, member, generation, seat.incarnation as u32))
+        attachment(map, |attachment| {
+            let (member, generation) = (attachment.joined.index, attachment.joined.generation);
+            let entry = self.wait(arm, attachment, until, || attempt(member, generation))?;
+            Ok((entry, member, generation, attachment.incarnation as u32))
         })
         .map_err(RwLockError::Arena)?
     }
@@ -310,11 +310,11 @@ impl<T> RwLock<T> {
     fn wait<G>(
         &self,
         arm: &dyn Operation,
-        seat: &ThreadSeat,
+        attachment: &ThreadAttachment,
         until: Until,
         attempt: impl Fn() -> Entry,
     ) -> Result<Entry, RwLockError<G>> {
-        let (entry, member) = (attempt(), seat.joined.index);
+        let (entry, member) = (attempt(), attachment.joined.index);
         if entry == Entry::Own && !self.slots().reads(member) {
             return Err(RwLockError::Deadlock { lock: shown(self.handle.map, self.handle.place) });
         }
@@ -329,9 +329,9 @@ impl<T> RwLock<T> {
             Until::Forever => None,
             Until::Time(at) => Some(at),
         };
-        watched(seat).map_err(RwLockError::System)?;
-        let who = Parties { main: party(seat), private: None };
-        let patience = patience(seat);
+        watched(attachment).map_err(RwLockError::System)?;
+        let who = Parties { main: party(attachment), private: None };
+        let patience = patience(attachment);
         match wait_for(&who, &[arm], WaitSpec::to_take(deadline, &patience)) {
             Ok((_, taken)) => Ok(entry_of(taken)),
             Err(Refused::Interrupted) => Err(RwLockError::Interrupted),
@@ -483,7 +483,7 @@ impl RwLock<()> {
             row::sweep(handle.map, &admin);
             return Ok(());
         };
-        let joined = seat(handle.map, |seat| seat.joined)?;
+        let joined = attachment(handle.map, |attachment| attachment.joined)?;
         let (member, mine) = (joined.index, held_by(joined.index, joined.generation));
         if !force && !slots.take_idle(member, mine) {
             let how = slots.in_use();
@@ -512,8 +512,10 @@ pub enum Mine<'a> {
 /// As there.
 pub(crate) unsafe fn of_mine(lock: &RwLock<()>) -> Option<Mine<'_>> {
     let incarnation = process::incarnation() as u32;
-    let (member, mine) =
-        seat(lock.handle.map, |seat| (seat.joined.index, held_by(seat.joined.index, seat.joined.generation))).ok()?;
+    let (member, mine) = attachment(lock.handle.map, |attachment| {
+        (attachment.joined.index, held_by(attachment.joined.index, attachment.joined.generation))
+    })
+    .ok()?;
     if lock.slots().writes(mine) {
         return Some(Mine::Writes(WriteGuard::new(lock, mine, incarnation)));
     }

@@ -7,11 +7,11 @@ use super::ends::send_error;
 use super::error::{RecvError, SendError};
 use super::rendezvous::Handoff;
 use super::spin::spin;
-use super::wait::{Waiter, recv_seated, send_seated};
+use super::wait::{Waiter, recv_attached, send_attached};
+use crate::attachment::{ThreadAttachment, attachment};
 use crate::claim::{Operation, Taken};
 use crate::patience::{Until, patience};
 use crate::pool::party;
-use crate::seat::{ThreadSeat, seat};
 use crate::wait::{Parties, Patience};
 use chappe_plat::light::Record;
 use chappe_plat::{clock, light};
@@ -34,22 +34,22 @@ pub(super) fn is_late(deadline: Option<u64>) -> bool {
     deadline.is_some_and(|end| clock::now() >= end)
 }
 
-pub(super) fn alone(seat: &ThreadSeat) -> Parties {
-    Parties { main: party(seat), private: None }
+pub(super) fn alone(attachment: &ThreadAttachment) -> Parties {
+    Parties { main: party(attachment), private: None }
 }
 
 /// The patience of a waiter that has looked before, or, at a tube without slots, has not.
-pub(super) fn rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
+pub(super) fn rest(attachment: &ThreadAttachment, has_looked: bool) -> Patience<'_> {
     #[cfg(not(any(feature = "loom", feature = "sim")))]
     crate::inside::may_sleep();
-    let patience = patience(seat);
+    let patience = patience(attachment);
     Patience { none: patience.none || (has_looked && !patience.forever), ..patience }
 }
 
 /// The same where an interrupt could not be reported: the errors of private tubes are crossbeam's, a slot is to be
 /// committed.
-pub(super) fn deaf_rest(seat: &ThreadSeat, has_looked: bool) -> Patience<'_> {
-    Patience { interrupt: None, ..rest(seat, has_looked) }
+pub(super) fn deaf_rest(attachment: &ThreadAttachment, has_looked: bool) -> Patience<'_> {
+    Patience { interrupt: None, ..rest(attachment, has_looked) }
 }
 
 /// Sends a message through a tube without slots.
@@ -118,19 +118,19 @@ fn meet_to_send<T, P: Deref<Target = Tube<T>>>(
     match direct::send(&out.0, me, message, deadline) {
         Ok(()) => Ok(()),
         Err((Some(not), message)) => Err((not, message)),
-        Err((None, message)) => meet_seated_to_send(out, me, message, deadline),
+        Err((None, message)) => meet_attached_to_send(out, me, message, deadline),
     }
 }
 
 #[cold]
-fn meet_seated_to_send<T, P: Deref<Target = Tube<T>>>(
+fn meet_attached_to_send<T, P: Deref<Target = Tube<T>>>(
     out: &Out<P>,
     me: &'static Record,
     message: T,
     deadline: Option<u64>,
 ) -> Result<(), (Not, T)> {
     let sent = match out.0.try_send(message) {
-        Err((Not::Now, message)) => send_seated(out, message, Waiter::Light(me), deadline),
+        Err((Not::Now, message)) => send_attached(out, message, Waiter::Light(me), deadline),
         sent => sent,
     };
     if sent.is_ok() {
@@ -150,18 +150,18 @@ fn meet_to_recv<T, P: Deref<Target = Tube<T>>>(
     match direct::recv(&into.0, me, deadline) {
         Ok(message) => Ok(message),
         Err(Some(not)) => Err(not),
-        Err(None) => meet_seated_to_recv(into, me, deadline),
+        Err(None) => meet_attached_to_recv(into, me, deadline),
     }
 }
 
 #[cold]
-fn meet_seated_to_recv<T, P: Deref<Target = Tube<T>>>(
+fn meet_attached_to_recv<T, P: Deref<Target = Tube<T>>>(
     into: &In<P>,
     me: &'static Record,
     deadline: Option<u64>,
 ) -> Result<T, Not> {
     let received = match into.0.try_recv() {
-        Err(Not::Now) => recv_seated(into, Waiter::Light(me), deadline),
+        Err(Not::Now) => recv_attached(into, Waiter::Light(me), deadline),
         received => received,
     };
     if received.is_ok() {
@@ -182,7 +182,7 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
         return if tube.has_meetings() {
             meet_to_send(out, me, message, end)
         } else {
-            send_seated(out, message, Waiter::Light(me), end)
+            send_attached(out, message, Waiter::Light(me), end)
         };
     }
     let mut message = Some(message);
@@ -195,15 +195,17 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
         }
     };
     let looks = !tube.has_meetings();
-    let sent = seat(tube.senders.map(), |seat| {
-        if looks && let Some(sent) = spin(&seat.looks, &patience(seat), || is_late(end), || now(&mut message)) {
+    let sent = attachment(tube.senders.map(), |attachment| {
+        if looks
+            && let Some(sent) = spin(&attachment.looks, &patience(attachment), || is_late(end), || now(&mut message))
+        {
             return Ok(sent);
         }
         out.prepare()?;
-        Ok(send_seated(
+        Ok(send_attached(
             out,
             message.take().expect("as above"),
-            Waiter::Seated(&alone(seat), &deaf_rest(seat, looks)),
+            Waiter::Attached(&alone(attachment), &deaf_rest(attachment, looks)),
             end,
         ))
     });
@@ -233,7 +235,7 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
         return if tube.has_meetings() {
             meet_to_recv(into, me, end)
         } else {
-            recv_seated(into, Waiter::Light(me), end)
+            recv_attached(into, Waiter::Light(me), end)
         };
     }
     let now = || match tube.try_recv() {
@@ -242,12 +244,12 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
     };
     // A clock's moment is known: nothing comes before.
     let looks = !tube.has_meetings() && into.due().is_none();
-    let received = seat(tube.receivers.map(), |seat| {
-        if looks && let Some(received) = spin(&seat.looks, &patience(seat), || is_late(end), now) {
+    let received = attachment(tube.receivers.map(), |attachment| {
+        if looks && let Some(received) = spin(&attachment.looks, &patience(attachment), || is_late(end), now) {
             return Ok(received);
         }
         into.prepare()?;
-        Ok(recv_seated(into, Waiter::Seated(&alone(seat), &deaf_rest(seat, looks)), end))
+        Ok(recv_attached(into, Waiter::Attached(&alone(attachment), &deaf_rest(attachment, looks)), end))
     });
     match received.and_then(|received| received) {
         Ok(received) => received,

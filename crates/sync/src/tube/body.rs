@@ -535,7 +535,7 @@ fn collect(me: &Party, grant: Grant) -> Collected {
     Collected::Taken(taken(MET_BY, packet))
 }
 
-/// A kernel thread needs its seat, so that it does not meet itself; a light thread waits nowhere while it looks.
+/// A kernel thread needs its attachment, so that it does not meet itself; a light thread waits nowhere while it looks.
 #[inline(never)]
 fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> TryFast {
     if light::current().is_none() {

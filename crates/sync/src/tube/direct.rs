@@ -40,7 +40,7 @@ enum Passed {
     Gone,
     Late,
     /// Kernel threads may wait at the other end.
-    Seated,
+    Attached,
 }
 
 /// Where a message is, or room for one: the waiter's, on its stack.
@@ -88,7 +88,7 @@ fn pass(ends: &Ends, side: Side, me: &'static Record, place: Place, until: Until
         match came {
             Comes::Meets(theirs) => return Passed::Meets(theirs),
             Comes::Gone => return Passed::Gone,
-            Comes::Seated => return Passed::Seated,
+            Comes::Attached => return Passed::Attached,
             Comes::Waits => {}
         }
         note_one(me, side, &ends.lights);
@@ -148,7 +148,7 @@ impl Passed {
             Passed::Done => 0,
             Passed::Gone => 1,
             Passed::Late => 2,
-            Passed::Seated => 3,
+            Passed::Attached => 3,
             Passed::Meets(packet) => packet,
         }
     }
@@ -159,7 +159,7 @@ impl Passed {
             0 => Passed::Done,
             1 => Passed::Gone,
             2 => Passed::Late,
-            3 => Passed::Seated,
+            3 => Passed::Attached,
             packet => Passed::Meets(packet),
         }
     }
@@ -287,7 +287,7 @@ fn sent_otherwise<T>(me: &'static Record, message: T, how: Passed) -> Result<(),
             light::safe_point(me);
             Err((Some(Not::Now), message))
         }
-        Passed::Seated => Err((None, message)),
+        Passed::Attached => Err((None, message)),
     }
 }
 
@@ -344,6 +344,6 @@ fn received_otherwise<T>(me: &'static Record, how: Passed) -> Result<T, Option<N
             Err(Some(Not::Now))
         }
         Passed::Done => unreachable!("the message is there"),
-        Passed::Seated => Err(None),
+        Passed::Attached => Err(None),
     }
 }

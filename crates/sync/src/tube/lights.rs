@@ -1,7 +1,7 @@
 //! Where light threads wait at a tube: a list at each end, under a lock of one word.
 //!
 //! Synthesis' threads wait in the queue of the object itself, and are resumed by the thread that brings what they wait for (synthesis,
-//! 4.1.3 and 5.3.2). So here: a light thread needs no seat in an arena. It puts a node, which lies on its stack, into the list of each
+//! 4.1.3 and 5.3.2). So here: a light thread needs no attachment in an arena. It puts a node, which lies on its stack, into the list of each
 //! end that it waits at, and stores in its record's word ([`Record::word`]) that it waits:
 //!
 //! | bits | field | |
@@ -333,7 +333,7 @@ impl Lights {
     pub fn come<'n>(&self, side: Side, other: &End, front: bool, node: impl FnOnce() -> &'n Node) -> Comes {
         let locked = self.lock();
         if other.is_awaited_by_others() {
-            return Comes::Seated;
+            return Comes::Attached;
         }
         if !self.is_empty(side.other()) {
             if let Some(packet) = locked.meet(side.other()) {
@@ -399,7 +399,7 @@ pub(crate) enum Comes {
     /// The other end has gone.
     Gone,
     /// Kernel threads may be there.
-    Seated,
+    Attached,
     /// Nobody was there: the light thread waits.
     Waits,
 }

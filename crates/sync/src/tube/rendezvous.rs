@@ -258,22 +258,22 @@ pub(crate) struct Opposite<'t> {
 #[inline(always)]
 pub(crate) fn meet(other: Opposite<'_>, me: &Party) -> Option<u64> {
     if !other.end.has_lights() {
-        return meet_seated(other.end, me);
+        return meet_attached(other.end, me);
     }
     // Where light and kernel threads both wait, they take turns.
     if other.end.has_waiters() && other.lights.take_turn() {
-        return meet_seated(other.end, me).or_else(|| other.lights.meet(other.side));
+        return meet_attached(other.end, me).or_else(|| other.lights.meet(other.side));
     }
-    other.lights.meet(other.side).or_else(|| meet_seated(other.end, me))
+    other.lights.meet(other.side).or_else(|| meet_attached(other.end, me))
 }
 
 #[inline(always)]
-fn meet_seated(other: &End, me: &Party) -> Option<u64> {
-    if other.has_waiters() { meet_first_seated(other, me) } else { None }
+fn meet_attached(other: &End, me: &Party) -> Option<u64> {
+    if other.has_waiters() { meet_first_attached(other, me) } else { None }
 }
 
 #[inline(never)]
-fn meet_first_seated(other: &End, me: &Party) -> Option<u64> {
+fn meet_first_attached(other: &End, me: &Party) -> Option<u64> {
     loop {
         let first = other.first_but(me.member)?;
         let packet = packet_of(other.map(), first);

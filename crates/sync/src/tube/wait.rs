@@ -1,4 +1,4 @@
-//! Waiting at an end of a tube: a kernel thread in the wait queue, by its seat; a light thread in the end's list.
+//! Waiting at an end of a tube: a kernel thread in the wait queue, by its attachment; a light thread in the end's list.
 
 use super::body::{In, Not, Out, Tube};
 use super::lights::{self, Hope};
@@ -10,7 +10,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 
 /// Sends a message, sleeping until it can be sent. [`Not::Now`]: the time was up.
-pub(crate) fn send_seated<T, P: Deref<Target = Tube<T>>>(
+pub(crate) fn send_attached<T, P: Deref<Target = Tube<T>>>(
     out: &Out<P>,
     message: T,
     who: Waiter<'_>,
@@ -45,7 +45,7 @@ pub(crate) fn send_seated<T, P: Deref<Target = Tube<T>>>(
 }
 
 /// Receives a message, sleeping until there is one. [`Not::Now`]: the time was up.
-pub(crate) fn recv_seated<T, P: Deref<Target = Tube<T>>>(
+pub(crate) fn recv_attached<T, P: Deref<Target = Tube<T>>>(
     into: &In<P>,
     who: Waiter<'_>,
     deadline: Option<u64>,
@@ -70,8 +70,8 @@ pub(crate) fn recv_seated<T, P: Deref<Target = Tube<T>>>(
 /// The thread that waits at an end.
 #[derive(Clone, Copy)]
 pub(crate) enum Waiter<'a> {
-    /// A kernel thread, by its seats.
-    Seated(&'a Parties, &'a Patience<'a>),
+    /// A kernel thread, by its attachments.
+    Attached(&'a Parties, &'a Patience<'a>),
     /// A light thread.
     Light(&'static Record),
 }
@@ -85,7 +85,7 @@ fn wait<A: Operation>(
 ) -> Result<Taken, Refused> {
     let packet = packet.map_or(0, Handoff::address);
     match who {
-        Waiter::Seated(who, patience) => {
+        Waiter::Attached(who, patience) => {
             let wish = WaitSpec { packet, ..WaitSpec::to_take(deadline, patience) };
             wait_for(who, &[arm], wish).map(|(_, taken)| taken)
         }

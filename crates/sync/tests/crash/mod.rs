@@ -133,7 +133,7 @@ impl Stage {
         });
     }
 
-    /// A reaper in this process, with the seat it takes for itself.
+    /// A reaper in this process, with the attachment it takes for itself.
     pub fn reaper(&self, process: Process) -> Process {
         let (w, map): (&'static Watch, _) = (Box::leak(Box::default()), self.map);
         process.daemon("reaper", move || watch(w, map))

@@ -287,7 +287,7 @@ pub(super) fn blocked() {
     }
     // SAFETY: it waits for us.
     let kernel = unsafe { &*(me.inbox.load(Ordering::Relaxed) as *const Kernel) }; // Relaxed: as in `blocks`.
-    me.near.set(near::get::<0>());
+    me.tls.set(tls::get::<0>());
     kernel.back.set(me);
     if me.keeps_modes() {
         // M2.

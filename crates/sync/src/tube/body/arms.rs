@@ -44,7 +44,7 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
     }
 }
 
-/// Whether a light thread may find a waiter at that end, or that it has gone; a kernel thread only knows with its seat.
+/// Whether a light thread may find a waiter at that end, or that it has gone; a kernel thread only knows with its attachment.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 fn may_be_met<T>(tube: &Tube<T>, other: Side) -> bool {

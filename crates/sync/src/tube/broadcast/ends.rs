@@ -4,12 +4,12 @@ use super::cast::{Ear, Mapped, Not};
 use super::heard::Heard;
 use super::made::name_of;
 use super::place::Mask;
-use super::room::publish_seated;
+use super::room::publish_attached;
 use super::route::{Own, Router};
+use crate::attachment::{attachment, watched};
 use crate::claim::{Refused, Taken, WaitSpec, wait_for};
 use crate::handle::Handle;
 use crate::patience::{Until, patience};
-use crate::seat::{seat, watched};
 use crate::tube::block::{alone, deadline, is_late, rest};
 use crate::tube::named::{NotReceived, NotSent, Record, not_ours};
 use crate::tube::spin;
@@ -58,9 +58,9 @@ impl<T: ?Sized> std::fmt::Debug for Publisher<T> {
 impl<T: ?Sized> Drop for Publisher<T> {
     fn drop(&mut self) {
         if process::incarnation() == self.incarnation {
-            // The leaver must have a seat, so that recovery sees its death before its wake. An error: the thread is
+            // The leaver must have an attachment, so that recovery sees its death before its wake. An error: the thread is
             // about to end.
-            let _: Result<(), ArenaError> = seat(self.cast.map, |_| ());
+            let _: Result<(), ArenaError> = attachment(self.cast.map, |_| ());
             self.cast.leave(self.at, self.owner, !(self.broken.get() || std::thread::panicking()));
         }
     }
@@ -134,8 +134,8 @@ impl<T: ?Sized> Publisher<T> {
         if wanted == Mask::default() {
             return Ok(());
         }
-        seat(cast.map, |seat| {
-            let me = seat.joined.index as u16;
+        attachment(cast.map, |attachment| {
+            let me = attachment.joined.index as u16;
             match cast.publish(me, record, &wanted) {
                 Err(Not::Now) => {}
                 other => return other.map_err(Fault::Not),
@@ -149,15 +149,16 @@ impl<T: ?Sized> Publisher<T> {
                 let again = if cast.map.recover_dead() > 0 { now() } else { None };
                 return again.unwrap_or(Err(Not::Now)).map_err(Fault::Not);
             }
-            let (end, patience) = (deadline(until), patience(seat));
+            let (end, patience) = (deadline(until), patience(attachment));
             if patience.forever {
-                watched(seat).map_err(Fault::System)?;
+                watched(attachment).map_err(Fault::System)?;
             }
-            if let Some(sent) = spin(&seat.looks, &patience, || is_late(end), now) {
+            if let Some(sent) = spin(&attachment.looks, &patience, || is_late(end), now) {
                 return sent.map_err(Fault::Not);
             }
-            watched(seat).map_err(Fault::System)?;
-            publish_seated(cast, record, &wanted, &alone(seat), end, &rest(seat, true)).map_err(Fault::Not)
+            watched(attachment).map_err(Fault::System)?;
+            publish_attached(cast, record, &wanted, &alone(attachment), end, &rest(attachment, true))
+                .map_err(Fault::Not)
         })
         .map_err(Fault::Arena)?
     }
@@ -228,8 +229,8 @@ impl Publisher<[u8]> {
 /// Where messages come out, for one subscriber. Of one thread at a time. It goes when it is dropped, or its process dies. In a forked child it
 /// belongs to the parent.
 ///
-/// It is an arm of a choice, too ([`Select::recv_on`](crate::Select::recv_on), [`select!`](crate::select!)): ready for a message that it wants, which is
-/// there, and when all publishers have gone. What its filter does not want is dropped on the way, and makes nothing ready.
+/// It is an arm of a choice, too ([`Select::recv_on`](crate::Select::recv_on), [`select!`](crate::select!)): ready for a message that it wants,
+/// which is there, and when all publishers have gone. What its filter does not want is dropped on the way, and makes nothing ready.
 pub struct Subscription<T: ?Sized> {
     pub(crate) heard: Heard<Own>,
     cast: Mapped,
@@ -252,7 +253,7 @@ impl<T: ?Sized> Drop for Subscription<T> {
     fn drop(&mut self) {
         if self.heard.is_here() {
             // As where a publisher goes.
-            let _: Result<(), ArenaError> = seat(self.cast.map, |_| ());
+            let _: Result<(), ArenaError> = attachment(self.cast.map, |_| ());
             self.heard.watched.forget();
             self.cast.unsubscribe(self.who, self.owner);
         }
@@ -312,8 +313,8 @@ impl<T: ?Sized> Subscription<T> {
 
     /// A descriptor (an eventfd) that becomes readable when there is a message for this subscription, no publisher any more (gone or dead), or no
     /// tube: for epoll and runtimes. It is made on the first call, and closed with the subscription. Only poll it: do not read it. It becomes
-    /// readable once, and [`rearm`](Self::rearm) makes it ready for the next time. A message that the filter does not want is not copied, wakes no thread and makes nothing
-    /// readable, once the publishers have taken the filter in; until then [`rearm`](Self::rearm) drops it.
+    /// readable once, and [`rearm`](Self::rearm) makes it ready for the next time. A message that the filter does not want is not copied, wakes no
+    /// thread and makes nothing readable, once the publishers have taken the filter in; until then [`rearm`](Self::rearm) drops it.
     ///
     /// A thread of this process watches on behalf of the poller: see [`Receiver::descriptor`](crate::tube::named::Receiver::descriptor), with
     /// what it costs. The first call in an arena waits for that thread to start. A `recv` that waits takes the watcher's place, and so does a
@@ -401,10 +402,10 @@ impl<T: ?Sized> Subscription<T> {
             let again = if cast.map.recover_dead() > 0 { self.heard.take(buffer) } else { Err(Not::Now) };
             return again.map_err(Fault::Not);
         }
-        seat(cast.map, |seat| {
-            let (end, patience) = (deadline(until), patience(seat));
+        attachment(cast.map, |attachment| {
+            let (end, patience) = (deadline(until), patience(attachment));
             if patience.forever {
-                watched(seat).map_err(Fault::System)?;
+                watched(attachment).map_err(Fault::System)?;
             }
             let mut turn = 0u32;
             let now = || {
@@ -416,12 +417,12 @@ impl<T: ?Sized> Subscription<T> {
                     other => other,
                 }
             };
-            if let Some(got) = spin(&seat.looks, &patience, || is_late(end), now) {
+            if let Some(got) = spin(&attachment.looks, &patience, || is_late(end), now) {
                 return got.map_err(Fault::Not);
             }
-            watched(seat).map_err(Fault::System)?;
+            watched(attachment).map_err(Fault::System)?;
             self.heard.watched.disarm();
-            let (who, rest) = (alone(seat), rest(seat, true));
+            let (who, rest) = (alone(attachment), rest(attachment, true));
             loop {
                 match wait_for(&who, &[&self.heard.ear], WaitSpec::to_take(end, &rest)) {
                     Ok(_) => {}

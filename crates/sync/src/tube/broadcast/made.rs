@@ -3,11 +3,11 @@
 use super::cast::{self, Cast, Mapped, Unattached, by};
 use super::ends::{Publisher, Subscription};
 use super::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape, Terms};
+use crate::attachment::{attachment, process_attachment};
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::inspect::{Waiter, waiters};
 use crate::registry::ArenaOptions;
-use crate::seat::{process_seat, seat};
 use crate::tube::named::{Record, TubeError};
 use crate::tube::schema::Parsed;
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
@@ -399,8 +399,8 @@ impl<T: Record + ?Sized> Broadcast<T> {
     /// As members, both of whose deaths are seen: of the process, and of this thread in the middle of this.
     fn coming(&self) -> Result<(Mapped, u64, Admin), TubeError> {
         let map = self.handle.map;
-        let joined = process_seat(map)?;
-        seat(map, |_| ())?;
+        let joined = process_attachment(map)?;
+        attachment(map, |_| ())?;
         map.recover_dead();
         let admin = map.admin();
         Ok((self.cast()?, by(joined.index, joined.generation), admin))

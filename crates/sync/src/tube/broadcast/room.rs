@@ -30,7 +30,7 @@ impl Arm for Mouth {
 }
 
 /// Sends a record, sleeping until there is room.
-pub(crate) fn publish_seated(
+pub(crate) fn publish_attached(
     cast: &Mapped,
     record: &[u8],
     wanted: &Mask,

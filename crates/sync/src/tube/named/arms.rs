@@ -1,4 +1,4 @@
-//! The two ends of a named tube as arms of a choice, and waiting there by a thread that has a seat.
+//! The two ends of a named tube as arms of a choice, and waiting there by a thread that has an attachment.
 //!
 //! A choice takes a slot: reserved, or borrowed. It belongs to the choosing thread. If that thread dies before it has completed the
 //! choice, nothing was sent, and a borrowed record comes again. [`Taken::position`] says which slot was borrowed, or that the other end
@@ -96,7 +96,7 @@ impl Arm for Out {
     fn enlisted(&self, me: &Party) {
         look(&self.0, Side::Senders, me, || self.0.ring.has_hole());
     }
-    fn is_fenced_across(&self) -> bool {
+    fn is_fenced_between_processes(&self) -> bool {
         self.0.is_fenced(Side::Senders)
     }
     fn look(&self, _me: &Party) -> bool {
@@ -143,7 +143,7 @@ impl Arm for In {
     fn enlisted(&self, me: &Party) {
         look(&self.0, Side::Receivers, me, || self.0.ring.has_message());
     }
-    fn is_fenced_across(&self) -> bool {
+    fn is_fenced_between_processes(&self) -> bool {
         self.0.is_fenced(Side::Receivers)
     }
     fn look(&self, _me: &Party) -> bool {
@@ -301,7 +301,7 @@ pub(crate) fn release(pipe: &Mapped, borrowed: Borrowed) -> bool {
 }
 
 /// Reserves a slot, sleeping until there is one.
-pub(crate) fn reserve_seated(
+pub(crate) fn reserve_attached(
     out: &Out,
     who: &Parties,
     deadline: Option<u64>,
@@ -312,7 +312,7 @@ pub(crate) fn reserve_seated(
 }
 
 /// Sends a record, sleeping until it can be sent.
-pub(crate) fn send_seated(
+pub(crate) fn send_attached(
     out: &Out,
     record: &[u8],
     who: &Parties,
@@ -330,7 +330,7 @@ pub(crate) fn send_seated(
 }
 
 /// Borrows a record, sleeping until there is one.
-pub(crate) fn borrow_seated(
+pub(crate) fn borrow_attached(
     into: &In,
     who: &Parties,
     deadline: Option<u64>,
@@ -341,7 +341,7 @@ pub(crate) fn borrow_seated(
 }
 
 /// Receives a record, sleeping until there is one.
-pub(crate) fn recv_seated(
+pub(crate) fn recv_attached(
     into: &In,
     buffer: &mut [MaybeUninit<u8>],
     who: &Parties,
@@ -370,7 +370,7 @@ impl Arm for Committing<'_> {
     fn enlisted(&self, me: &Party) {
         look(&self.pipe, Side::Senders, me, || self.pipe.ring.has_hole_for(self.slot));
     }
-    fn is_fenced_across(&self) -> bool {
+    fn is_fenced_between_processes(&self) -> bool {
         self.pipe.is_fenced(Side::Senders)
     }
     fn look(&self, _me: &Party) -> bool {
@@ -380,7 +380,7 @@ impl Arm for Committing<'_> {
 
 /// Commits a record, sleeping while it cannot be committed since its slot was passed over. If that becomes impossible,
 /// it is given up.
-pub(crate) fn commit_seated(
+pub(crate) fn commit_attached(
     pipe: &Mapped,
     slot: Slot,
     len: u32,

@@ -8,10 +8,10 @@
 use super::arms::{Mapped, Not};
 use super::error::TubeError;
 use super::pipe::{Pipe, Side, Unattached};
+use crate::attachment::{attachment, process_attachment};
 use crate::claim::{Collected, Mark, Operation, Refused, Taken};
 use crate::handle::shown;
 use crate::patience::has_own_core;
-use crate::seat::{process_seat, seat};
 use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{ArenaError, Joined, Map, Place, Who};
 use chappe_plat::process;
@@ -132,8 +132,8 @@ impl<A: Arm> Arm for Own<A> {
     fn enlisted(&self, me: &Party) {
         self.arm.enlisted(me);
     }
-    fn is_fenced_across(&self) -> bool {
-        self.arm.is_fenced_across()
+    fn is_fenced_between_processes(&self) -> bool {
+        self.arm.is_fenced_between_processes()
     }
     fn look(&self, me: &Party) -> bool {
         self.arm.look(me)
@@ -178,8 +178,8 @@ impl Attachment {
     /// Attaches an end of the tube at this place.
     pub fn new(map: &'static Map, place: Place, side: Side) -> Result<Attachment, TubeError> {
         // As members, so that both deaths are seen: of the process, and of this thread in the middle of this.
-        let joined = process_seat(map)?;
-        seat(map, |_| ())?;
+        let joined = process_attachment(map)?;
+        attachment(map, |_| ())?;
         map.recover_dead();
         let name = || shown(map, place);
         let single = |who: Who| TubeError::Single { name: name(), end: end_name(side), pid: who.pid, label: who.label };
@@ -245,7 +245,7 @@ impl Attachment {
     #[cold]
     fn inherited(&self) -> Result<(), Not> {
         // Before the table is locked: this has a lock of its own.
-        let joined = process_seat(self.pipe.map);
+        let joined = process_attachment(self.pipe.map);
         let mut table = Table::ours();
         let at = table.find(self.id).ok_or(Not::Inherited)?;
         if table.entries[at].by.is_none() && !table.entries[at].stays {
@@ -268,9 +268,9 @@ fn told(pipe: &Mapped, side: Side) -> Cell<u32> {
 impl Drop for Attachment {
     fn drop(&mut self) {
         let map = self.pipe.map;
-        // If this thread dies before it has told the waiters, recovery must see it. Without a seat the thread is about
+        // If this thread dies before it has told the waiters, recovery must see it. Without an attachment the thread is about
         // to end.
-        let _: Result<(), ArenaError> = seat(map, |_| ());
+        let _: Result<(), ArenaError> = attachment(map, |_| ());
         let mut table = Table::lock();
         let ours = table.incarnation == process::incarnation();
         let Some(at) = table.find(self.id) else { return };

@@ -5,17 +5,17 @@ use super::ends::{Fault, Receiver, Record, Sender, as_unwritten, not_received, n
 use super::error::{NotReceived, NotSent};
 use super::name_of;
 use super::place::Loan;
+use crate::attachment::attachment;
 use crate::claim::Taken;
 use crate::patience::Until;
 use crate::pool::party;
-use crate::seat::seat;
 
 impl<T: Record + ?Sized> Sender<T> {
     /// Sends the message by what a choice has taken.
     pub(crate) fn finish(&self, taken: Taken, message: T::Owned) -> Result<(), T::Owned> {
         let (pipe, record) = (&self.out.0, T::__bytes(&message));
-        let sent = seat(pipe.map, |seat| {
-            let me = number(&party(seat));
+        let sent = attachment(pipe.map, |attachment| {
+            let me = number(&party(attachment));
             if record.len() <= pipe.ring.size() as usize {
                 return send_taken(pipe, me, taken, record);
             }
@@ -57,8 +57,8 @@ impl Sender<[u8]> {
         let failed = |why| Err(not_sent(pipe, why, Until::Forever, ()));
         let Some(taken) = taken else { return failed(Not::Dead.into()) };
         let most = pipe.ring.size() as usize;
-        let sent = seat(pipe.map, |seat| {
-            let me = number(&party(seat));
+        let sent = attachment(pipe.map, |attachment| {
+            let me = number(&party(attachment));
             if record.len() <= most {
                 return Ok(send_taken(pipe, me, taken, record));
             }

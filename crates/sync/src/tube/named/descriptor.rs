@@ -33,12 +33,12 @@ use super::error::{NotReceived, NotSent};
 use super::name_of;
 use super::pipe::Side;
 use super::{Receiver, Sender};
+use crate::attachment::{attachment, watched};
 use crate::choice::{How, choose};
 use crate::claim::{Collected, Mode, Operation, Refused, Taken};
 use crate::error::SelectError;
 use crate::patience::{Role, Until, set_role};
 use crate::registry::Arena;
-use crate::seat::{seat, watched};
 use crate::tube;
 use crate::tube::broadcast::cast::Ear;
 use crate::wait::{Arm, Grant, Party};
@@ -99,10 +99,10 @@ impl Outlet {
         }
     }
 
-    fn is_fenced_across(&self) -> bool {
+    fn is_fenced_between_processes(&self) -> bool {
         match self {
             Outlet::Pipe(pipe, side) => pipe.is_fenced(*side),
-            Outlet::Ear(ear) => ear.is_fenced_across(),
+            Outlet::Ear(ear) => ear.is_fenced_between_processes(),
         }
     }
 
@@ -304,8 +304,8 @@ impl List {
 
 /// Prepares this thread to wait in an arena, and at the bell.
 fn join(map: &'static Map) -> io::Result<()> {
-    seat(Arena::private().map(), |_| ()).map_err(io::Error::other)?;
-    seat(map, watched).map_err(io::Error::other)?
+    attachment(Arena::private().map(), |_| ()).map_err(io::Error::other)?;
+    attachment(map, watched).map_err(io::Error::other)?
 }
 
 /// The loop of an arena's thread.
@@ -366,8 +366,8 @@ impl Arm for Armed {
     fn enlisted(&self, me: &Party) {
         self.while_armed(|| self.of.enlisted(me));
     }
-    fn is_fenced_across(&self) -> bool {
-        self.of.is_fenced_across()
+    fn is_fenced_between_processes(&self) -> bool {
+        self.of.is_fenced_between_processes()
     }
     fn look(&self, _me: &Party) -> bool {
         self.while_armed(|| self.of.looks_again())

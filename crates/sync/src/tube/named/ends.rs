@@ -1,6 +1,8 @@
 //! The public ends of a named tube: senders and receivers.
 
-use super::arms::{In, Mapped, Not, Out, borrow_seated, borrowed, recv_seated, reserve_seated, reserved, send_seated};
+use super::arms::{
+    In, Mapped, Not, Out, borrow_attached, borrowed, recv_attached, reserve_attached, reserved, send_attached,
+};
 use super::arms::{try_recv, try_send};
 use super::attach::{Attachment, Own};
 use super::descriptor::Watched;
@@ -8,10 +10,10 @@ use super::error::{NotReceived, NotSent, TubeError};
 use super::name_of;
 use super::pipe::Side;
 use super::place::{Loan, Slot};
+use crate::attachment::{ThreadAttachment, at_hand, attachment, watched};
 use crate::claim::Operation;
 use crate::patience::{Until, patience};
 use crate::pool::party;
-use crate::seat::{ThreadSeat, at_hand, seat, watched};
 use crate::tube::block::{alone, deadline, is_late, rest};
 use crate::tube::spin;
 use crate::wait::{Parties, Party, Patience};
@@ -159,12 +161,12 @@ fn done<R>(
         Some(first) => return Ok(first?),
     }
     let revive = || at.pipe.revive();
-    seat(map, |seat| waited(seat, until, is_there, revive, now, sleep)).map_err(Fault::Arena)?
+    attachment(map, |attachment| waited(attachment, until, is_there, revive, now, sleep)).map_err(Fault::Arena)?
 }
 
 #[inline(never)]
 fn waited<R>(
-    seat: &ThreadSeat,
+    attachment: &ThreadAttachment,
     until: Until,
     is_there: impl Fn() -> bool,
     revive: impl Fn() -> bool,
@@ -175,7 +177,7 @@ fn waited<R>(
         Err(Not::Now) => None,
         other => Some(other),
     };
-    let me = &party(seat);
+    let me = &party(attachment);
     if let Some(first) = looked(now(me)) {
         return Ok(first?);
     }
@@ -184,10 +186,10 @@ fn waited<R>(
         let found = if revive() { looked(now(me)) } else { None };
         return Ok(found.unwrap_or(Err(Not::Now))?);
     }
-    let (end, patience) = (deadline(until), patience(seat));
+    let (end, patience) = (deadline(until), patience(attachment));
     if patience.forever {
         // A thread that never sleeps must start the thread that recovers the dead beforehand.
-        watched(seat).map_err(Fault::System)?;
+        watched(attachment).map_err(Fault::System)?;
     }
     let mut turn = 0u32;
     let look = || {
@@ -195,11 +197,11 @@ fn waited<R>(
         let is_worth_it = is_there() || turn.is_multiple_of(THOROUGH);
         if is_worth_it { looked(now(me)) } else { None }
     };
-    if let Some(found) = spin(&seat.looks, &patience, || is_late(end), look) {
+    if let Some(found) = spin(&attachment.looks, &patience, || is_late(end), look) {
         return Ok(found?);
     }
-    watched(seat).map_err(Fault::System)?;
-    Ok(sleep(&alone(seat), end, &rest(seat, true))?)
+    watched(attachment).map_err(Fault::System)?;
+    Ok(sleep(&alone(attachment), end, &rest(attachment, true))?)
 }
 
 /// The end where messages go in. It is used by one thread at a time. Another handle: [`another`](Sender::another), or
@@ -301,7 +303,7 @@ impl<T: ?Sized> Sender<T> {
             until,
             || pipe.ring.has_hole(),
             |me| try_send(pipe, number(me), record),
-            |who, end, patience| send_seated(&self.out, record, who, end, patience),
+            |who, end, patience| send_attached(&self.out, record, who, end, patience),
         );
         sent.map_err(|fault| not_sent(pipe, fault, until, message()))
     }
@@ -313,7 +315,7 @@ impl<T: ?Sized> Sender<T> {
             until,
             || pipe.ring.has_hole(),
             |me| reserved(self.out.attempt(me)?, number(me)),
-            |who, end, patience| reserve_seated(&self.out, who, end, patience),
+            |who, end, patience| reserve_attached(&self.out, who, end, patience),
         );
         slot.map(|slot| Slot::new(pipe, slot)).map_err(|fault| not_sent(pipe, fault, until, ()))
     }
@@ -445,7 +447,7 @@ impl<T: ?Sized> Receiver<T> {
             until,
             || pipe.ring.has_message(),
             |_| try_recv(pipe, &mut buffer.borrow_mut()),
-            |who, end, patience| recv_seated(&self.into, &mut buffer.borrow_mut(), who, end, patience),
+            |who, end, patience| recv_attached(&self.into, &mut buffer.borrow_mut(), who, end, patience),
         );
         received.map(|r| (r.len as usize, r.again)).map_err(|fault| not_received(&self.into.at, fault, until))
     }
@@ -457,7 +459,7 @@ impl<T: ?Sized> Receiver<T> {
             until,
             || pipe.ring.has_message(),
             |me| borrowed(pipe, self.into.attempt(me)?),
-            |who, end, patience| borrow_seated(&self.into, who, end, patience),
+            |who, end, patience| borrow_attached(&self.into, who, end, patience),
         );
         loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(&self.into.at, fault, until))
     }

@@ -4,13 +4,13 @@ use super::arms::Mapped;
 use super::ends::{Receiver, Record, Sender};
 use super::error::TubeError;
 use super::pipe::{self, Pipe, Side};
+use crate::attachment::attachment;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::inspect::{Waiter, waiters};
 use crate::raw::{Called, Had};
 use crate::record::{MOST_SLOTS, Shape};
 use crate::registry::{Arena, ArenaOptions};
-use crate::seat::seat;
 use crate::tube::schema::Parsed;
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, Map, Place, Who};
@@ -299,7 +299,7 @@ impl<T: ?Sized> Tube<T> {
     /// `Dead` if it was removed; `Object` if the arena cannot take another member.
     pub fn seal(&self) -> Result<(), TubeError> {
         // If this thread dies before it has told the waiters, recovery must see it.
-        seat(self.handle.map, |_| ())?;
+        attachment(self.handle.map, |_| ())?;
         let admin = self.handle.map.admin();
         self.pipe()?.seal(&admin);
         Ok(())
@@ -487,7 +487,7 @@ impl Tube<[u8]> {
         let (map, place) = (handle.map, handle.place);
         map.allow("remove").map_err(ObjectError::from)?;
         // As a member, so that the arena is not removed meanwhile.
-        seat(map, |_| ())?;
+        attachment(map, |_| ())?;
         map.recover_dead();
         let admin = map.admin();
         let Some(pipe) = Pipe::of(map, place).filter(Mapped::is_live) else {

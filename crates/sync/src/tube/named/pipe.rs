@@ -18,7 +18,7 @@
 //!   leaver:      bit of the side goes -- nobody left? -- tell all at the other end
 //! ```
 //!
-//! An end that may have only one handle stores plainly, and the waiter at the other end makes the fence (`fence::across`). This needs that
+//! An end that may have only one handle stores plainly, and the waiter at the other end makes the fence (`fence::process_shared`). This needs that
 //! the tube's maker could have such a fence (said in `flags` for good), and that the handle's process is registered.
 //!
 //! The arena has no count of waiters: a kill would leave it wrong for ever. The wait bits are the waiters' own, and the bits of dead
@@ -71,7 +71,7 @@ use crate::wait::{Candidate, RETRY, each, is_still, make_up, tell};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use chappe_plat::fence::across;
+use chappe_plat::fence::process_shared;
 use chappe_plat::{Life, ROBUST, probe, step};
 use std::mem::size_of;
 use std::ptr::NonNull;
@@ -261,7 +261,7 @@ impl<'m> Pipe<'m> {
 
     /// The pipe of an only handle, which goes without fences if it can.
     pub fn registered(self, side: Side) -> Pipe<'m> {
-        Pipe { is_plain: self.is_swift && self.is_single(side) && across::register(), ..self }
+        Pipe { is_plain: self.is_swift && self.is_single(side) && process_shared::register(), ..self }
     }
 
     /// The processes at an end, by the members that stand for them; without the dead.
@@ -391,7 +391,7 @@ impl<'m> Pipe<'m> {
         let is_alone = self.ring.one_sender();
         if is_alone {
             // I1.
-            across::light(self.is_plain);
+            process_shared::light(self.is_plain);
         }
         step!("sent, nobody told yet");
         if self.is_awaited(Side::Receivers) {
@@ -416,7 +416,7 @@ impl<'m> Pipe<'m> {
     pub fn received(&self) {
         if self.ring.one_receiver() {
             // I1.
-            across::light(self.is_plain);
+            process_shared::light(self.is_plain);
         }
         step!("received, nobody told yet");
         if self.is_awaited(Side::Senders) {
@@ -570,7 +570,7 @@ pub(crate) fn make_of(
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         let flags =
             flag(shape.one_sender, ONE_SENDER) | flag(shape.one_receiver, ONE_RECEIVER) | flag(shape.drops, DROPS);
-        let flags = flags | flag(across::is_possible(), SWIFT);
+        let flags = flags | flag(process_shared::is_possible(), SWIFT);
         head.slots.store(shape.slots, Ordering::Relaxed); // Relaxed, here and below: published by the head.
         head.size.store(shape.size, Ordering::Relaxed); // Relaxed: as above.
         head.align.store(shape.align, Ordering::Relaxed); // Relaxed: as above.

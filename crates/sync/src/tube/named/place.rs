@@ -1,12 +1,12 @@
 //! Messages in place: a slot to be written, and a record that is read where it lies.
 
-use super::arms::{Mapped, Not, commit, commit_seated, give_up, release};
+use super::arms::{Mapped, Not, commit, commit_attached, give_up, release};
 use super::ends::{Fault, Record, not_sent};
 use super::error::{NotReceived, NotSent};
+use crate::attachment::{attachment, watched};
 use crate::patience::Until;
 use crate::pool::{here, party};
 use crate::record::{self, Borrowed, Unsent};
-use crate::seat::{seat, watched};
 use crate::tube::block::{alone, deaf_rest};
 use bytemuck::Pod;
 use chappe_plat::light;
@@ -92,10 +92,12 @@ fn sent_later(pipe: &Mapped, why: Unsent, len: u32) -> Result<(), NotSent> {
         Unsent::Revoked => Fault::Not(Not::Lost),
         Unsent::Full(slot) => {
             let mut slot = Some(slot);
-            let sent = seat(pipe.map, |seat| {
-                let _ = watched(seat);
+            let sent = attachment(pipe.map, |attachment| {
+                let _ = watched(attachment);
                 slot.take().map(|slot| {
-                    light::shielded(|| commit_seated(pipe, slot, len, &alone(seat), &deaf_rest(seat, false)))
+                    light::shielded(|| {
+                        commit_attached(pipe, slot, len, &alone(attachment), &deaf_rest(attachment, false))
+                    })
                 })
             });
             if let Some(slot) = slot {
@@ -207,7 +209,7 @@ impl<'a, T: ?Sized> Loan<'a, T> {
     fn back(&mut self, died: bool) {
         if let Some(borrowed) = self.borrowed.take().filter(|_| process::is_incarnation(self.incarnation)) {
             // As a member: if this thread dies in between, recovery must see it.
-            let _ = seat(self.pipe.map, party);
+            let _ = attachment(self.pipe.map, party);
             self.pipe.ring.put_back(&borrowed, died, |slot| self.pipe.comes_again(borrowed.member(), slot));
             self.pipe.returned();
         }

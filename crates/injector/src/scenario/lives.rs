@@ -1,0 +1,261 @@
+//! A holder that forks, calls exec, or ends one of its threads.
+//!
+//! Fork is led through instruction by instruction. Exec cannot be: the kernel does it in one. Here the process calls it
+//! many times, from its first thread and from another, and in one scenario is killed meanwhile after a random time.
+//!
+//! And a second thread that has something in two arenas and comes to a third, where it claims the words by which its exec would be
+//! seen once more, in all of them.
+
+use std::ffi::CString;
+use std::mem::forget;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Scene::{Alone, Met, Stopped, Waiters};
+use super::world::{CHILD, VICTIM, World, fault, fine};
+use super::{Operation, Reason, Scene};
+use crate::board::{Fault, NOTES, Verdict, within};
+use crate::step;
+use crate::trial::{KILLED, OVER};
+
+/// All of them.
+pub fn all() -> Vec<Box<dyn Operation>> {
+    vec![
+        Box::new(Fork),
+        Box::new(Exec { thread: false, killed: false }),
+        Box::new(Exec { thread: true, killed: false }),
+        Box::new(Exec { thread: true, killed: true }),
+        Box::new(ThreadEnd),
+        Box::new(JoinsAnother),
+    ]
+}
+
+/// The argument with which this program does nothing for a while: what a victim execs.
+pub const REST: &str = "rest";
+
+fn held(w: &World) -> (&'static chappe::Pool, chappe::Permit<'static>) {
+    let pool = w.open("p").expect("the keeper has made it");
+    let permit = pool.acquire().expect("it is free");
+    w.holding(pool);
+    (pool, permit)
+}
+
+/// Runs a part on a second thread.
+fn elsewhere(w: &World, part: impl FnOnce(&World) + Send) {
+    let (stage, scene) = (*w.stage(), w.scene());
+    std::thread::scope(|s| {
+        s.spawn(move || part(&World::new(&stage, scene)));
+    });
+}
+
+struct Fork;
+
+impl Operation for Fork {
+    fn name(&self) -> &'static str {
+        "fork, holding"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Stopped]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        let (_, permit) = held(w);
+        let stage = w.stage();
+        let mut permit = Some(permit);
+        stage.begin();
+        let done = fork_away(w, || {
+            let permit = permit.take();
+            let verdict = if permit.as_ref().is_some_and(chappe::Permit::is_valid) {
+                fault(Fault::Doubled, "a forked child thinks that it has its parent's permit")
+            } else {
+                Ok(())
+            };
+            stage.judge(NOTES - 1, &verdict);
+            // In the child this gives nothing back: the parent, if it lives, still has it.
+            drop(permit);
+        });
+        stage.end(done);
+        forget(permit);
+    }
+}
+
+struct Exec {
+    thread: bool,
+    killed: bool,
+}
+
+impl Exec {
+    fn call(&self, w: &World) {
+        forget(held(w));
+        become_another(w);
+    }
+}
+
+/// The calling process becomes one that does nothing.
+pub fn become_another(w: &World) {
+    let program = CString::new("/proc/self/exe").expect("no zero byte");
+    let argument = CString::new(REST).expect("no zero byte");
+    let arguments = [program.as_ptr(), argument.as_ptr(), std::ptr::null()];
+    w.stage().arrive();
+    // SAFETY: no pointers in the first call; this thread's own setting is the one that survives. The second gets
+    // C strings and a list that ends in null.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::execv(program.as_ptr(), arguments.as_ptr());
+    }
+    panic!("exec: {}", std::io::Error::last_os_error());
+}
+
+/// The victim has become another.
+pub fn has_become_another(w: &World) -> Verdict {
+    let text = format!("/proc/{}/cmdline", w.stage().word(VICTIM).load(SeqCst));
+    let there = || std::fs::read(&text).is_ok_and(|line| line.split(|b| *b == 0).any(|a| a == REST.as_bytes()));
+    if w.stage().until(there) { Ok(()) } else { fault(Fault::Torn, "exec has not come about") }
+}
+
+/// The calling process forks. The child lives on while its parent dies and others look, and uses
+/// nothing that it has inherited.
+pub fn fork_away(w: &World, at_first: impl FnOnce()) -> bool {
+    let stage = w.stage();
+    // SAFETY: this process has one thread of its own; the child goes on as any process would.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        stage.word(CHILD).store(u64::from(std::process::id()), SeqCst);
+        at_first();
+        within(stage.limit * 4, || stage.word(OVER).load(SeqCst) != 0);
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(0) };
+    }
+    child > 0
+}
+
+impl Operation for Exec {
+    fn name(&self) -> &'static str {
+        match (self.thread, self.killed) {
+            (false, _) => "exec, holding",
+            (true, false) => "exec by 2nd thread",
+            (true, true) => "exec by 2nd, killed",
+        }
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn led(&self) -> bool {
+        false
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        if self.thread {
+            elsewhere(w, |w| self.call(w));
+        } else {
+            self.call(w);
+        }
+    }
+    fn others(&self, w: &mut World) -> Verdict {
+        let victim = w.stage().word(VICTIM).load(SeqCst);
+        if self.killed {
+            // The clock's low digits are as random as is needed.
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
+            std::thread::sleep(Duration::from_micros(u64::from(now) % 500));
+            w.stage().word(KILLED).store(1, SeqCst);
+            // SAFETY: the director has not reaped its child, so the number is still its own.
+            unsafe { libc::kill(victim as i32, libc::SIGKILL) };
+            return Ok(());
+        }
+        has_become_another(w)
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        w.in_order(&["p"])?;
+        alive(w, !self.killed)
+    }
+}
+
+/// The process is still there: it was not its end that gave back what it had.
+pub fn alive(w: &World, wanted: bool) -> Verdict {
+    let victim = w.stage().word(VICTIM).load(SeqCst) as i32;
+    let lives = step::state(victim).is_some_and(|s| s != b'Z');
+    if lives || !wanted { Ok(()) } else { fault(Fault::Torn, "the victim has ended, which was not intended") }
+}
+
+struct ThreadEnd;
+
+impl Operation for ThreadEnd {
+    fn name(&self) -> &'static str {
+        "thread ends, holding"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn led(&self) -> bool {
+        false
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        elsewhere(w, |w| {
+            forget(held(w));
+            w.stage().arrive();
+        });
+    }
+    fn others(&self, _w: &mut World) -> Verdict {
+        Ok(())
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        w.in_order(&["p"])?;
+        alive(w, true)
+    }
+}
+
+struct JoinsAnother;
+
+impl Operation for JoinsAnother {
+    fn name(&self) -> &'static str {
+        "2nd thread, 3rd arena"
+    }
+    fn scenes(&self) -> &'static [Scene] {
+        &[Alone, Waiters, Met]
+    }
+    fn victim_holds(&self) -> bool {
+        true
+    }
+    fn held_up_by(&self) -> Option<Reason> {
+        Some(Reason::Permit)
+    }
+    fn build(&self, w: &mut World) -> Verdict {
+        w.make("c/p", 1)?;
+        w.make("b/p", 1)?;
+        w.make("p", 1).map(|_| ())
+    }
+    fn perform(&self, w: &World) {
+        elsewhere(w, |w| {
+            forget(w.open("b/p").and_then(|b| fine("taking it", b.acquire())));
+            forget(held(w));
+            let pool = w.open("c/p").expect("the keeper has made it");
+            w.stage().begin();
+            let permit = pool.acquire();
+            w.stage().end(permit.is_ok());
+            forget(permit);
+        });
+    }
+    fn check(&self, w: &mut World) -> Verdict {
+        for arena in ["b", "c"] {
+            w.audit(&format!("{arena}/p"), 1)?;
+            w.full_house(arena, &["p"])?;
+        }
+        w.in_order(&["p"])
+    }
+}

@@ -1,0 +1,410 @@
+//! Scenarios over chappe's own operations.
+//!
+//! An [`Operation`] says what the victim does and what the survivors demand; a [`Scene`] says which other processes there are. A [`Case`]
+//! is one in the other. Each trial has an arena directory of its own, empty at the start.
+//!
+//! | scene | other processes | when the victim is at its point |
+//! |---|---|---|
+//! | alone | none | it dies |
+//! | waiters | two processes that sleep in the pool's queue; where the victim sleeps too, one before, one behind it | it dies |
+//! | met | one process begins an operation of the same kind while the victim is stopped | once it is through or waits as it may (see `reasons`), it dies |
+//! | stopped | none; or with *waiter*, one that waits ahead | a process that needs nothing of the victim's must make progress; then it dies, or goes on |
+//!
+//! The keeper's demand after the death is the same everywhere: every helper gets what it came for, every permit can be had
+//! exactly once, the names are those that should be there, nothing is out of use.
+//!
+//! Orderings: the words of a scenario are sequentially consistent, as all on the [board](crate::board). They are the scene's own
+//! books: nothing is concluded from them about the order of what the object does.
+
+mod conditions;
+mod handlers;
+mod house;
+mod interrupts;
+mod ledger;
+mod light;
+mod lives;
+mod messages;
+mod mistakes;
+mod mutexes;
+mod nix;
+mod objects;
+mod owned;
+mod permits;
+mod reasons;
+mod remedies;
+mod semaphores;
+mod several;
+mod structures;
+mod tubes;
+mod words;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::board::{Cue, Fault, INSIDE, Stage, Verdict};
+use crate::step;
+use crate::trial::{Pause, Scenario};
+pub use lives::REST;
+pub use mistakes::Must;
+use reasons::Reason;
+pub use world::{DATA, World};
+use world::{DONE_HELPERS, HERE, MEET, SECOND, VICTIM};
+
+/// The surroundings of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    /// Nobody else.
+    Alone,
+    /// Two processes wait in the queue.
+    Waiters,
+    /// Another process comes while the victim is stopped at its point.
+    Met,
+    /// The victim is stopped at its point, and others must get on.
+    Stopped,
+    /// The same, and a process waits ahead of the victim, or for what it has.
+    StoppedWaiter,
+}
+
+impl Scene {
+    fn helpers(self) -> usize {
+        match self {
+            Scene::Alone | Scene::Stopped => 0,
+            Scene::Met | Scene::StoppedWaiter => 1,
+            Scene::Waiters => 2,
+        }
+    }
+
+    /// Whether helpers wait from the start.
+    pub fn waits(self) -> bool {
+        matches!(self, Scene::Waiters | Scene::StoppedWaiter)
+    }
+}
+
+/// One of chappe's operations.
+pub trait Operation {
+    /// What the tables call it.
+    fn name(&self) -> &'static str;
+
+    /// The scenes in which it is tried.
+    fn scenes(&self) -> &'static [Scene];
+
+    /// Whether the victim comes first: helpers come after it has the permit, or, where it sleeps, behind it.
+    fn victim_holds(&self) -> bool {
+        false
+    }
+
+    /// Whether the victim sleeps in its operation where helpers wait: then the second comes after it.
+    fn victim_sleeps(&self) -> bool {
+        false
+    }
+
+    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whether or not others wait.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
+    /// The keeper makes what is there, and takes what it holds until the victim sleeps or is dead.
+    fn build(&self, w: &mut World) -> Verdict;
+
+    /// The victim prepares, and runs the operation between [`Stage::begin`] and [`Stage::end`].
+    fn perform(&self, w: &World);
+
+    /// A helper that waits.
+    fn wait(&self, w: &World, _which: usize) -> Verdict {
+        w.pass("p")
+    }
+
+    /// A helper that comes while the victim is stopped: it does as one that waits, unless said otherwise.
+    fn meet(&self, w: &World) -> Verdict {
+        self.wait(w, 0)
+    }
+
+    /// Why a helper that comes while the victim is stopped may have to wait until that goes on or dies. Nothing: it may not.
+    fn held_up_by(&self) -> Option<Reason> {
+        None
+    }
+
+    /// The keeper, while the victim is stopped: do the others make progress all the same?
+    fn others(&self, w: &mut World) -> Verdict {
+        if w.scene() == Scene::StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
+    }
+
+    /// The keeper, when the victim sleeps, and all helpers of the scene have come to wait.
+    fn asleep(&self, w: &mut World) -> Verdict {
+        w.let_go();
+        Ok(())
+    }
+
+    /// The keeper, again and again until all helpers are through: gives what the dead victim has used up, which nobody
+    /// but the survivors can replace.
+    fn provide(&self, _w: &World) {}
+
+    /// The keeper, right after the victim's death.
+    fn bereaved(&self, _w: &mut World) -> Verdict {
+        Ok(())
+    }
+
+    /// The keeper, after the victim's death and all helpers' ends.
+    fn check(&self, w: &mut World) -> Verdict {
+        w.in_order(&["p"])
+    }
+
+    /// Whether there is something to make up for: not where nothing returns with a death.
+    fn recovers(&self) -> bool {
+        true
+    }
+
+    /// Makes up for the dead victim, between [`Stage::begin`] and [`Stage::end`], as a reaper does, and takes nothing for
+    /// itself. Where no other process is it does so as a stranger to the arena (so does `doctor`), else as a member of it.
+    fn make_up(&self, w: &World) {
+        if w.scene() != Scene::Alone {
+            w.join();
+        }
+        let arenas = w.attach_all();
+        w.stage().begin();
+        for arena in &arenas {
+            arena.map().recover_dead();
+        }
+        w.stage().end(true);
+    }
+
+    /// Whether the victim is led (see [`Scenario::led`]).
+    fn led(&self) -> bool {
+        true
+    }
+
+    /// Whether it is too long for a share: tens of thousands of instructions, or more.
+    fn long(&self) -> bool {
+        false
+    }
+
+    /// Whether what happens in this scene happens in another operation too, but for a swap or two: a share leaves it out.
+    fn retold(&self, _scene: Scene) -> bool {
+        false
+    }
+}
+
+/// An operation in a scene.
+pub struct Case {
+    operation: Box<dyn Operation>,
+    scene: Scene,
+    home: PathBuf,
+}
+
+impl Case {
+    /// Whether a share leaves it out.
+    pub fn is_left_out(&self) -> bool {
+        self.operation.long() || self.operation.retold(self.scene)
+    }
+
+    fn world<'a>(&self, stage: &'a Stage) -> World<'a> {
+        World::new(stage, self.scene)
+    }
+}
+
+/// A process that has been asleep at so many looks will sleep on: everything else that it could sleep for is shorter.
+const ASLEEP: u32 = 30;
+
+/// Every operation in each of its scenes; their arenas lie in `home`.
+pub fn all(home: &Path) -> Vec<Case> {
+    let operations = || {
+        let pools = permits::all().into_iter().chain(several::all()).chain(objects::all()).chain(remedies::all());
+        let semaphores = semaphores::all().into_iter().chain(handlers::all()).chain(words::all());
+        let semaphores = semaphores.chain(owned::all()).chain(interrupts::all()).chain(nix::all());
+        let mutexes = mutexes::all().into_iter().chain(conditions::all());
+        let light = light::all(permits::all().into_iter().chain(semaphores::all()).chain(tubes::all()));
+        pools
+            .chain(lives::all())
+            .chain(semaphores)
+            .chain(mutexes)
+            .chain(tubes::all())
+            .chain(structures::all())
+            .chain(light)
+    };
+    let scenes: Vec<&'static [Scene]> = operations().map(|o| o.scenes()).collect();
+    let mut cases = Vec::new();
+    for (at, list) in scenes.into_iter().enumerate() {
+        for scene in list {
+            let operation = operations().nth(at).expect("the list is the same each time");
+            cases.push(Case { operation, scene: *scene, home: home.to_owned() });
+        }
+    }
+    cases
+}
+
+/// Operations that are wrong on purpose, and what must be found in each; their arenas lie in `home`.
+pub fn mistakes(home: &Path) -> Vec<(Case, Must)> {
+    let case = |operation: Box<dyn Operation>, scene| Case { operation, scene, home: home.to_owned() };
+    mistakes::all().into_iter().map(|(operation, scene, must)| (case(operation, scene), must)).collect()
+}
+
+impl Scenario for Case {
+    fn name(&self) -> String {
+        self.operation.name().to_owned()
+    }
+
+    fn scene(&self) -> String {
+        match self.scene {
+            Scene::Alone => "alone",
+            Scene::Waiters => "waiters",
+            Scene::Met => "met",
+            Scene::Stopped => "stopped",
+            Scene::StoppedWaiter => "stopped, waiter",
+        }
+        .to_owned()
+    }
+
+    fn helpers(&self) -> usize {
+        self.scene.helpers()
+    }
+
+    fn pause(&self) -> Pause {
+        match self.scene {
+            Scene::Alone | Scene::Waiters => Pause::None,
+            Scene::Met => Pause::Meet,
+            Scene::Stopped | Scene::StoppedWaiter => Pause::Check,
+        }
+    }
+
+    fn held_up_by(&self) -> Option<&'static str> {
+        self.operation.held_up_by().filter(|_| self.scene == Scene::Met).map(Reason::why)
+    }
+
+    fn led(&self) -> bool {
+        self.operation.led()
+    }
+
+    fn recovers(&self) -> bool {
+        self.operation.led() && self.operation.recovers() && self.pause() != Pause::Check
+    }
+
+    fn recoverer(&self, stage: &Stage) {
+        self.operation.make_up(&self.world(stage));
+    }
+
+    fn reset(&self) {
+        for entry in std::fs::read_dir(&self.home).expect("the trials' directory").flatten() {
+            // What is gone already is gone.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+
+    fn keeper(&self, stage: &Stage) -> Verdict {
+        let mut w = self.world(stage);
+        let verdict = self.keep(&mut w);
+        stage.board().backstops.fetch_add(chappe::recoveries().backstops, SeqCst);
+        verdict
+    }
+
+    fn helper(&self, stage: &Stage, which: usize) -> Verdict {
+        let w = self.world(stage);
+        let verdict = if self.scene == Scene::Met {
+            w.attend(MEET)?;
+            stage.word(HERE).store(u64::from(std::process::id()), SeqCst);
+            self.operation.meet(&w)
+        } else {
+            w.attend(if which == 0 { world::FIRST } else { SECOND })?;
+            self.operation.wait(&w, which)
+        };
+        // What it has of tubes goes before it is said to be through.
+        drop(w);
+        stage.board().backstops.fetch_add(chappe::recoveries().backstops, SeqCst);
+        stage.word(DONE_HELPERS).fetch_add(1, SeqCst);
+        verdict
+    }
+
+    fn victim(&self, stage: &Stage) {
+        stage.word(VICTIM).store(u64::from(std::process::id()), SeqCst);
+        self.operation.perform(&self.world(stage));
+    }
+}
+
+impl Case {
+    fn keep(&self, w: &mut World) -> Verdict {
+        let stage = w.stage();
+        self.operation.build(w)?;
+        if self.scene.waits() && !self.operation.victim_holds() {
+            let first = if self.operation.victim_sleeps() { 1 } else { self.scene.helpers() };
+            w.call(world::FIRST);
+            if first == 2 {
+                w.call(SECOND);
+            }
+            if !stage.until(|| w.waiting() >= first) {
+                return Err((Fault::Wedged, "helpers do not come to wait".to_owned()));
+            }
+        }
+        if !self.operation.led() {
+            // There are no cues: the victim says when it is where it should be.
+            stage.board().ready.store(1, SeqCst);
+            if !stage.until(|| stage.board().phase.load(SeqCst) == INSIDE) {
+                return Err((Fault::Wedged, "the victim does not come to hold the permit".to_owned()));
+            }
+            self.operation.others(w)?;
+        } else {
+            let mut cue = stage.ready();
+            while cue != Cue::Dead {
+                match cue {
+                    Cue::Asleep if self.operation.is_interrupted() => self.operation.asleep(w)?,
+                    Cue::Asleep if self.operation.victim_sleeps() => {
+                        let all = if self.scene.waits() { self.scene.helpers() + 1 } else { 0 };
+                        if self.scene.waits() {
+                            w.call(world::FIRST);
+                            w.call(SECOND);
+                        }
+                        if stage.until(|| w.waiting() >= all || stage.urged(cue)) && !stage.urged(cue) {
+                            self.operation.asleep(w)?;
+                        }
+                    }
+                    Cue::Stopped if self.scene == Scene::Met => self.have_it_met(w)?,
+                    Cue::Stopped => self.operation.others(w)?,
+                    Cue::Asleep | Cue::Dead => {}
+                }
+                cue = stage.acted(cue);
+            }
+            stage.word(world::WOKEN).store(stage.word(world::LET_GO).load(SeqCst), SeqCst);
+            self.operation.bereaved(w)?;
+            w.let_go();
+        }
+        for word in [world::FIRST, SECOND, MEET] {
+            w.call(word);
+        }
+        let helpers = self.scene.helpers();
+        let done = || stage.word(DONE_HELPERS).load(SeqCst) as usize;
+        let through = stage.until(|| {
+            let through = done() == helpers;
+            if !through {
+                self.operation.provide(w);
+            }
+            through
+        });
+        if self.scene.waits() {
+            stage.settle();
+        }
+        if !through {
+            return Err((Fault::Wedged, format!("{} of {helpers} helpers get on; {}", done(), w.describe())));
+        }
+        let verdict = self.operation.check(w);
+        stage.settle();
+        verdict
+    }
+
+    /// Lets the helper come. It gets through beside the stopped victim; or, where there is a reason for it, sleeps until that
+    /// goes on or dies.
+    fn have_it_met(&self, w: &World) -> Verdict {
+        let stage = w.stage();
+        w.call(MEET);
+        let through = || w.done_helpers() > 0;
+        let text = "who comes waits for the stopped one:";
+        let Some(reason) = self.operation.held_up_by() else { return w.demand(through, text) };
+        let mut asleep = 0;
+        stage.until(|| {
+            let here = stage.word(HERE).load(SeqCst) as libc::pid_t;
+            asleep = if here != 0 && step::state(here) == Some(b'S') { asleep + 1 } else { 0 };
+            asleep >= ASLEEP || through()
+        });
+        w.demand(|| through() || reason.is_so(w), text)?;
+        stage.board().held.store(u64::from(!through()), SeqCst);
+        Ok(())
+    }
+}

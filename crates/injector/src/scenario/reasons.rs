@@ -1,0 +1,62 @@
+//! The reasons for which a newcomer may have to wait for the stopped victim, and whether they hold.
+//!
+//! A reason is no excuse by itself: where it can be seen from outside that it does not hold (the permit is free, and the process that wants
+//! it sleeps), the wait is a fault all the same.
+
+use super::World;
+
+/// What the other waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A permit of pool `p`, which the victim has.
+    Permit,
+    /// Permits of pool `p`, behind the head of its queue, which wants more than there are.
+    Head,
+    /// A permit of pool `p`, which the keeper has.
+    Keeper,
+    /// Mutex `m`, which the victim has locked.
+    Mutex,
+    /// A unit of semaphore `s`, of which there is none left.
+    Unit,
+    /// Owned semaphore `o`, which the victim holds.
+    Owned,
+    /// A message of tube `t`, which the victim has, or is to send.
+    Message,
+    /// The lock under which an arena's objects, and ends of tubes, come and go. It comes free with a death, and is not
+    /// taken from the living.
+    Arena,
+    /// The lock under which a directory's arenas come and go. The same.
+    Directory,
+}
+
+impl Reason {
+    /// For the table.
+    pub fn why(self) -> &'static str {
+        match self {
+            Reason::Permit => "it comes for the permit that the stopped one has",
+            Reason::Head => "it comes behind the head of the queue, which is stopped, and wants more than there is",
+            Reason::Keeper => "it comes for the permit that a third has",
+            Reason::Mutex => "it comes for the mutex that the stopped one has locked",
+            Reason::Unit => "it comes for a unit, and the stopped one has taken the last",
+            Reason::Owned => "it comes for the owned semaphore that the stopped one holds",
+            Reason::Message => "it comes for the message that the stopped one has, or is to send",
+            Reason::Arena => "the stopped one has the arena's lock, under which objects and ends of tubes come and go",
+            Reason::Directory => "the stopped one has the directory's lock, under which arenas come and go",
+        }
+    }
+
+    /// Whether it is so, as far as that can be seen from outside.
+    pub fn is_so(self, w: &World) -> bool {
+        match self {
+            Reason::Permit => w.open("p").is_ok_and(|pool| w.victim_has(pool)),
+            Reason::Head => w.open("p").is_ok_and(|pool| pool.waiters().len() > 1),
+            Reason::Keeper => w.open("p").is_ok_and(|pool| pool.available() == 0 && !w.victim_has(pool)),
+            Reason::Mutex => super::mutexes::victim_has(w),
+            Reason::Unit => w.semaphore("s").is_ok_and(|semaphore| semaphore.value() == 0),
+            Reason::Owned => super::owned::is_the_victims(w),
+            Reason::Message => w.tube_info("t").is_ok_and(|info| info.messages == 0),
+            // Whose these are cannot be asked without taking them.
+            Reason::Arena | Reason::Directory => true,
+        }
+    }
+}

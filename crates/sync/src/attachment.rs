@@ -1,0 +1,381 @@
+//! Attachments: an *attachment* is the calling thread's membership of an arena, its member slot there. The whole process has one, too (the
+//! process_member).
+//!
+//! A thread joins an arena when it first needs to own something there, and leaves when it ends. What a fork
+//! leaves in the child is recognised by the incarnation (a page that the kernel wipes): the child's threads
+//! join as new members, and the parent's guards do nothing there.
+
+use crate::bias::{self, EVERY, Holds};
+use crate::lent;
+use crate::lock;
+use crate::mutex::kept;
+use crate::object_id::meet;
+use crate::pool::party;
+use crate::registry::Arena;
+use crate::tube::Looks;
+use crate::wait::Party;
+use chappe_arena::{ArenaError, Joined, Map, MemberKind, Watch};
+use chappe_plat::{ROBUST, light, process, thread, tls};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+use std::thread::AccessError;
+
+/// A process member: of which process, in which mapping.
+type ProcessMember = (u64, usize, Joined);
+
+pub(crate) static LABEL: Mutex<Option<String>> = Mutex::new(None);
+pub(crate) static WATCH: Watch = Watch::new();
+pub(crate) static PROCESS_MEMBERS: Mutex<Vec<ProcessMember>> = Mutex::new(Vec::new());
+
+/// What this process calls itself in listings from now on; its first 63 bytes are kept.
+pub fn set_label(text: &str) {
+    *LABEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_owned());
+}
+
+pub(crate) fn label() -> String {
+    let set = LABEL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    set.or_else(|| process::name(process::pid())).unwrap_or_default()
+}
+
+/// One thread's membership of one arena.
+pub struct ThreadAttachment {
+    /// The arena.
+    pub map: &'static Map,
+    /// The member slot.
+    pub joined: Joined,
+    /// Which process it belongs to.
+    pub incarnation: u64,
+    /// The thread that joined.
+    tid: u32,
+    /// How many turns a wait spins before it sleeps: adapts.
+    pub spin: Cell<u32>,
+    /// Whether looking again before sleeping on a tube has paid.
+    pub looks: Cell<Looks>,
+    /// Where the thread notes that it is inside a lock which is biased to it.
+    pub(crate) holds: Holds,
+    /// What distinguishes a lock that is biased to the thread from a free one; 0 if none can be biased to it.
+    pub(crate) addition: u64,
+    /// What its guards of mutexes remember.
+    pub(crate) kept: u64,
+    /// How many locks the thread will take without a bias before one is considered for a bias.
+    taken: Cell<u32>,
+    /// Whether the reaper is known to watch this arena.
+    watched: Cell<bool>,
+    /// Whether it is lent to a light thread.
+    lent: bool,
+}
+
+impl ThreadAttachment {
+    /// The thread has taken a lock. True, every so many times: this lock is to be considered for a bias.
+    #[inline(always)]
+    pub(crate) fn is_sample(&self) -> bool {
+        let left = self.taken.get().wrapping_sub(1);
+        self.taken.set(if left == 0 { EVERY } else { left });
+        left == 0
+    }
+
+    /// Whether the next lock that the thread takes without a bias will be considered for one.
+    #[inline(always)]
+    pub(crate) fn is_due(&self) -> bool {
+        self.taken.get() == 1
+    }
+
+    fn owns(&self) -> bool {
+        crate::recover::owns(self.map, self.joined.index, self.joined.generation)
+    }
+
+    /// Leaves the arena, unless this is a forked child's copy of its parent's attachment. Always answers false: keep the attachment no longer.
+    fn leave(&self) -> bool {
+        if self.lent {
+            lent::give_back(self.map, self.joined);
+        } else if self.incarnation == process::incarnation() {
+            crate::kinds::abandon(self.map, self.joined.index, self.joined.generation);
+            self.map.leave(self.joined);
+        }
+        false
+    }
+}
+
+/// A thread's, light or not.
+struct Attachments {
+    all: RefCell<Vec<Rc<ThreadAttachment>>>,
+    /// The priority of its waits.
+    priority: Cell<u8>,
+}
+
+impl Attachments {
+    const fn new() -> Attachments {
+        Attachments { all: RefCell::new(Vec::new()), priority: Cell::new(0) }
+    }
+}
+
+impl Drop for Attachments {
+    fn drop(&mut self) {
+        set_last(std::ptr::null());
+        // The first thread's locals go when the process calls exit, in the middle of any operation. What it has then is left to
+        // recovery, as at any death of a process.
+        let exits = || process::tid() == process::pid();
+        for attachment in self.all.get_mut() {
+            if attachment.lent || !(exits() && attachment.owns()) {
+                attachment.leave();
+            }
+        }
+    }
+}
+
+thread_local! {
+    static ATTACHMENTS: Attachments = const { Attachments::new() };
+}
+
+/// Does something with the calling thread's attachments: a light thread has its own.
+fn with_attachments<R>(then: impl FnOnce(&Attachments) -> R) -> Result<R, AccessError> {
+    let Some(me) = light::current() else { return ATTACHMENTS.try_with(then) };
+    if me.kept.get().is_null() {
+        let attachments = Box::into_raw(Box::new(Attachments::new()));
+        light::keep_until_end(me, attachments.cast(), |attachments| {
+            // SAFETY: made above, and used by no other thread.
+            drop(unsafe { Box::from_raw(attachments.cast::<Attachments>()) });
+        });
+    }
+    // SAFETY: made above; the thread is the only one that uses it, and lives.
+    Ok(then(unsafe { &*me.kept.get().cast::<Attachments>() }))
+}
+
+/// The calling thread's priority. 0 for a thread that is ending.
+pub(crate) fn priority() -> u8 {
+    with_attachments(|attachments| attachments.priority.get()).unwrap_or(0)
+}
+
+/// Sets it, and answers what it was.
+pub(crate) fn replace_priority(priority: u8) -> u8 {
+    with_attachments(|attachments| attachments.priority.replace(priority)).unwrap_or(0)
+}
+
+/// Which of a thread's TLS words is its last attachment; which say what `semaphore` guesses: of what object, and what word.
+const LAST: usize = 0;
+pub(crate) const GUESSED: usize = 1;
+pub(crate) const WORD: usize = 2;
+
+/// The attachment that this thread has asked for last: null, or one that ATTACHMENTS keeps.
+#[inline(always)]
+fn last() -> *const ThreadAttachment {
+    tls::get::<LAST>() as *const ThreadAttachment
+}
+
+fn set_last(attachment: *const ThreadAttachment) {
+    tls::set::<LAST>(attachment as usize);
+}
+
+/// Leaves an arena with those of the calling thread's attachments that `which` admits.
+pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadAttachment) -> bool) {
+    // First: a signal handler may ask in between.
+    set_last(std::ptr::null());
+    let _ = with_attachments(|s| {
+        s.all
+            .borrow_mut()
+            .retain(|attachment| !std::ptr::eq(attachment.map, map) || !which(attachment) || attachment.leave());
+    });
+}
+
+/// Whether the calling thread has an attachment in an arena, or is just busy with its attachments: then it has joined something, and
+/// this is a signal handler. Never joins.
+pub fn is_attached(map: &'static Map) -> bool {
+    let now = process::incarnation();
+    let fits = |attachment: &Rc<ThreadAttachment>| std::ptr::eq(attachment.map, map) && attachment.incarnation == now;
+    with_attachments(|s| s.all.try_borrow().map_or(true, |attachments| attachments.iter().any(fits))).unwrap_or(true)
+}
+
+/// Does something as the calling thread's member of an arena, with which process it is of, if it has an attachment there and that was the
+/// last one asked for. A few loads.
+#[inline(always)]
+pub(crate) fn at_hand<R>(map: &'static Map, then: impl FnOnce(&Party, u32) -> Option<R>) -> Option<R> {
+    let (me, incarnation) = party_at_hand(map)?;
+    then(&me, incarnation)
+}
+
+// The functions below return values and take no closure: a closure would be compiled as a function of its own, with all it needs passed
+// through memory.
+
+/// The calling thread as a member of an arena, and of which process it is, if it has an attachment there and that was the last one
+/// asked for. A few loads.
+#[inline(always)]
+pub(crate) fn party_at_hand(map: &'static Map) -> Option<(Party, u32)> {
+    if !ROBUST {
+        // Any thread: in this build no member's death is detected.
+        return Some((Party { map, member: 0, generation: 0, holds: Holds::NONE }, 0));
+    }
+    // SAFETY: not kept beyond this.
+    let attachment = unsafe { attachment_at_hand(map) }?;
+    Some((party(attachment), attachment.incarnation as u32))
+}
+
+/// The attachment that was asked for last, of any arena, if it is this process's.
+///
+/// # Safety
+/// The caller lets go of it before the thread leaves an arena, looks for another attachment, or ends.
+#[inline(always)]
+pub(crate) unsafe fn last_attachment<'a>() -> Option<&'a ThreadAttachment> {
+    // SAFETY: `last` is null or an attachment kept by ATTACHMENTS of this thread; it is set to null before an attachment is dropped, which the caller
+    // waits for.
+    let attachment = unsafe { last().as_ref() }?;
+    process::is_incarnation(attachment.incarnation as u32).then_some(attachment)
+}
+
+/// As [`last_attachment`], if it is an attachment of this arena; never in the build without detection of deaths.
+///
+/// # Safety
+/// As for [`last_attachment`].
+#[inline(always)]
+pub(crate) unsafe fn attachment_at_hand<'a>(map: &'static Map) -> Option<&'a ThreadAttachment> {
+    // SAFETY: the caller's promise.
+    let attachment = unsafe { last_attachment() }?;
+    std::ptr::eq(attachment.map, map).then_some(attachment)
+}
+
+/// The calling thread's attachment in an arena, joining it if need be.
+///
+/// # Errors
+/// As [`Map::join`].
+pub fn attachment<R>(map: &'static Map, then: impl FnOnce(&ThreadAttachment) -> R) -> Result<R, ArenaError> {
+    // Once: a signal handler may change it.
+    let mut last = last();
+    let fits = |last: &ThreadAttachment| std::ptr::eq(last.map, map) && last.incarnation == process::incarnation();
+    // SAFETY: as in `last_attachment`: nothing here leaves.
+    if last.is_null() || !fits(unsafe { &*last }) {
+        last = attachment_slow(map)?;
+    }
+    // SAFETY: as in `last_attachment`; not null after attachment_slow.
+    Ok(then(unsafe { &*last }))
+}
+
+#[cold]
+fn attachment_slow(map: &'static Map) -> Result<*const ThreadAttachment, ArenaError> {
+    let now = process::incarnation();
+    if map.directory().is_none() {
+        // Purges the copy after a fork.
+        Arena::private();
+    }
+    let ended = || ArenaError::Io {
+        what: "cannot join an arena while the thread ends".into(),
+        source: std::io::ErrorKind::Unsupported.into(),
+    };
+    with_attachments(|s| {
+        let mut attachments = s.all.borrow_mut();
+        set_last(std::ptr::null());
+        attachments.retain(|attachment| attachment.incarnation == now);
+        if let Some(attachment) = attachments.iter().find(|s| std::ptr::eq(s.map, map)) {
+            set_last(Rc::as_ptr(attachment));
+            return Ok(Rc::as_ptr(attachment));
+        }
+        let me = light::current();
+        let joined = match me {
+            Some(me) => lent::borrow(map, me)?,
+            None => map.join(MemberKind::Thread, &label())?,
+        };
+        // An earlier program of this very process (it called exec) may have held something; no other process can be sure that it is gone.
+        map.recover_dead();
+        // A light thread's locks are not biased.
+        let holds = if me.is_some() { Holds::NONE } else { Holds::of(map, joined.index) };
+        let attachment = Rc::new(ThreadAttachment {
+            map,
+            addition: if holds.is_none() { 0 } else { bias::addition(joined.index) },
+            kept: kept(lock::held_by(joined.index, joined.generation), now as u32),
+            joined,
+            incarnation: now,
+            tid: process::tid(),
+            spin: Cell::new(0),
+            holds,
+            taken: Cell::new(EVERY),
+            looks: Cell::new(Looks::NEW),
+            watched: Cell::new(false),
+            lent: me.is_some(),
+        });
+        let last = Rc::as_ptr(&attachment);
+        set_last(last);
+        attachments.push(attachment);
+        Ok(last)
+    })
+    .map_err(|_| ended())?
+}
+
+/// The member that stands for this whole process in an arena, joining it if need be. A thread of ours that
+/// lives as long as the process holds its life word.
+///
+/// # Errors
+/// As [`Map::join`], or the system's when it refuses a thread.
+pub fn process_attachment(map: &'static Map) -> Result<Joined, ArenaError> {
+    let now = process::incarnation();
+    let key = std::ptr::from_ref(map) as usize;
+    let mut attachments = PROCESS_MEMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    attachments.retain(|s| s.0 == now);
+    if let Some((_, _, joined)) = attachments.iter().find(|s| s.1 == key) {
+        return Ok(*joined);
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let name = label();
+    thread::background("chappe-holder", move || {
+        let joined = map.join(MemberKind::Process, &name);
+        let stay = joined.is_ok();
+        let _ = tell.send(joined);
+        if stay {
+            loop {
+                std::thread::park();
+            }
+        }
+    })
+    .map_err(|source| ArenaError::Io { what: "cannot start the thread that holds owned permits".into(), source })?;
+    let joined = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })??;
+    attachments.push((now, key, joined));
+    keep_process_member(map, joined, now);
+    // `owned::ending` goes through what was met. A private arena has nothing that outlives its process.
+    if !map.is_private() {
+        meet(map);
+    }
+    Ok(joined)
+}
+
+/// As the arena's mapping keeps it: `incarnation:28 | member:12 | generation:24`.
+const INCARNATION: u32 = (1 << 28) - 1;
+
+fn keep_process_member(map: &Map, joined: Joined, incarnation: u64) {
+    let incarnation = u64::from(incarnation as u32 & INCARNATION);
+    map.keep_process_member(incarnation << 36 | u64::from(joined.index) << 24 | u64::from(joined.generation));
+}
+
+/// The member that stands for this process in an arena, if there is one yet. A few loads; signal handlers may call it.
+#[inline(always)]
+pub(crate) fn process_member(map: &'static Map) -> Option<Party> {
+    let kept = map.process_member();
+    let (member, generation) = ((kept >> 24) as u32 & 0xfff, kept as u32 & 0xff_ffff);
+    let is_ours = generation != 0 && process::is_incarnation_in((kept >> 36) as u32, INCARNATION);
+    is_ours.then_some(Party { map, member, generation, holds: Holds::NONE })
+}
+
+/// Makes sure that this process's reaper (the thread that recovers dead members) runs and watches the arena. Without it a sleeper may sleep
+/// for ever.
+///
+/// # Errors
+/// The system's, when it refuses a thread; `Unsupported` for a child that shares its parent's memory and thread-locals (clone with
+/// CLONE_VM, vfork): it would wait in the place of the thread that began it.
+pub fn watched(attachment: &ThreadAttachment) -> std::io::Result<()> {
+    #[cfg(not(any(feature = "loom", feature = "sim")))]
+    crate::inside::may_sleep();
+    // A thread that has its own core never sleeps and makes no system call, so it does not make this one either.
+    if !attachment.lent && !crate::patience::has_own_core() && attachment.tid != process::tid() {
+        let why = "this is a child made by clone or vfork in its parent's memory: it cannot wait in the place of its parent's thread; \
+                   call exec first, or use fork";
+        return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, why));
+    }
+    if attachment.watched.get() {
+        return Ok(());
+    }
+    WATCH.add(attachment.map)?;
+    attachment.watched.set(true);
+    Ok(())
+}
+
+/// What this process's reaper has done: dead members found, and how many times only the backstop found one.
+pub fn reaped() -> (u64, u64) {
+    (WATCH.sweeps(), WATCH.backstops())
+}
