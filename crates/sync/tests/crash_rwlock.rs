@@ -405,3 +405,30 @@ fn made(world: &World) {
 fn a_lock_keeps_its_parts_when_others_recover_while_it_is_made() {
     searched_in(SCHEDULES, "rwlock_made", made, &["made"]);
 }
+
+/// A process has the place of a lock that is gone, and tries to read; another lock is in the same slots, and a process writes. Whatever the late one
+/// does there, the writer gets its turn.
+fn read_late(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 3);
+    let removed = [(); 6].map(|()| {
+        let lock = RwLockAt::make(stage.map, "gone").expect("a lock");
+        lock.remove();
+        lock
+    });
+    let l = Guarded::new(world, &stage);
+    let slots = |lock: RwLockAt| [lock.places().0.index, lock.places().1.index, lock.places().2];
+    let gone = removed.into_iter().find(|lock| slots(*lock) == slots(l.lock)).expect("one in the same three slots");
+    let p = world.prepare("late");
+    let me = l.member(&stage, p, "late");
+    stage.lasting(p, move || {
+        assert!(gone.try_enter(&me, false).is_none(), "a lock that is gone");
+        reached("late");
+    });
+    l.customer(&stage, world, "writer", true, 1);
+    l.last(world, stage);
+}
+
+#[test]
+fn a_late_reader_of_a_lock_that_is_gone_lets_nobody_sleep() {
+    searched_in(SCHEDULES, "rwlock_read_late", read_late, &["late", "writer"]);
+}

@@ -116,11 +116,11 @@ impl RwLockAt {
     /// The lock's word, as text.
     pub fn word(self) -> String {
         // SeqCst: for stories.
-        word::in_words(self.0.map.object(self.0.lock.index).slot.word.load(Ordering::SeqCst))
+        row::in_words(self.0.map.object(self.0.lock.index).slot.word.load(Ordering::SeqCst))
     }
 }
 
 /// Such a word as text, for stories.
 pub fn rwlock_in_words(value: u64) -> String {
-    word::in_words(value)
+    row::in_words(value)
 }

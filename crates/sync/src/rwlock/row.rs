@@ -1,11 +1,13 @@
 //! Readers-writer locks, and their parts, in the table of kinds; how they are made, and how what killed makers and removers leave is cleared.
 //! Invariants: those of `word`.
 
-use super::word::{
-    ABANDONED, FREE, HELD, MAKING, NUMBER, PART, Parts, TORN, head_of, held_by, is_condemned, load, whole,
-};
 #[cfg(not(feature = "sim"))]
-use super::word::{KEPT, member_of};
+use super::word::KEPT;
+use super::word::{
+    ABANDONED, FREE, HELD, MAKING, NUMBER, PART, Parts, TORN, head_of, held_by, is_condemned, load, member_of, whole,
+};
+#[cfg(any(feature = "sim", feature = "loom"))]
+use super::word::{RESERVED, WAITERS};
 use crate::kinds::{self, Protocol};
 use crate::wait::{is_still, notify_dead, waits_on};
 use chappe_arena::layout::{BLOCK, Head, Kind};
@@ -316,4 +318,17 @@ impl Protocol for LockParts {
     fn remove(&self, _map: &'static Map, _place: Place, _name: &str, _force: bool) -> Result<(), kinds::Failure> {
         Err("a part of a readers-writer lock goes with its lock".into())
     }
+}
+
+/// A word as text, for the explorer's reports.
+#[cfg(any(feature = "sim", feature = "loom"))]
+pub(crate) fn in_words(word: u64) -> String {
+    let who = match word & 7 {
+        HELD if is_condemned(word) => "condemned".into(),
+        HELD => format!("written by member {}", member_of(word)),
+        RESERVED => format!("reserved for member {} in wait {}", member_of(word), word >> 40),
+        _ => "free".to_owned(),
+    };
+    let flag = |bit, what| if word & bit != 0 { what } else { "" };
+    format!("{who}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
 }

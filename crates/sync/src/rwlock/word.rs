@@ -41,8 +41,9 @@
 //!   this cleaner drains, since the bit counts while the cleaner has the word.
 //! - I6: a member has one bit, so it reads once. A second request of it is refused (`Own`): it would wait for itself.
 //! - I7: the line and the inside are made before their lock and removed after it: their slots are used again only when the lock's was cleared, and that only
-//!   when no bit stands in any of the three. So a thread that sets a bit by an old handle sees the lock's head, and clears the bit, before the slot is another
-//!   object's.
+//!   when no bit stands in any of the three. So a thread that sets a bit by an old handle, before the slot is another object's, sees the lock's head, and
+//!   clears the bit, before it is. A thread that comes later still sets its bit in the inside of another lock, sees the head too, clears the bit, and drains
+//!   what is there by then: a writer may have found the bit, and wait for it to go.
 //! - A death at each step: bit set, word not yet looked at: I5. Backed out and not drained, left and not drained, told, reserved: recovery drains. The
 //!   writer's, also with its bit set to become a reader: TORN. Half removed: a drainer of a part whose lock has gone takes the part out of service. A reader
 //!   that leaves the arena in good order with a leaked guard condemns the lock for ever: references to the data may live.
@@ -68,7 +69,7 @@ use chappe_plat::{Life, step};
 
 pub(super) const FREE: u64 = 5;
 pub(super) const HELD: u64 = 6;
-const RESERVED: u64 = 7;
+pub(super) const RESERVED: u64 = 7;
 pub(super) const WAITERS: u64 = 1 << 3;
 pub(super) const TORN: u64 = 1 << 4;
 pub(super) const NUMBER: u64 = 0x3f_ffff << 6;
@@ -259,6 +260,9 @@ impl<'m> Parts<'m> {
             self.out(member);
             if is_live {
                 self.drain_after();
+            } else {
+                // I7: the bit may have stood in the inside of another lock, and a writer may wait for it to go.
+                kinds::drain(self.map, self.inside);
             }
         }
         self.refused(member)
@@ -684,17 +688,4 @@ pub(crate) fn revive(slots: &Slots) -> bool {
     }
     kinds::drain(map, lock.index);
     true
-}
-
-/// A word as text, for the explorer's reports.
-#[cfg(any(feature = "sim", feature = "loom"))]
-pub(crate) fn in_words(word: u64) -> String {
-    let who = match word & 7 {
-        HELD if is_condemned(word) => "condemned".into(),
-        HELD => format!("written by member {}", member_of(word)),
-        RESERVED => format!("reserved for member {} in wait {}", member_of(word), word >> 40),
-        _ => "free".to_owned(),
-    };
-    let flag = |bit, what| if word & bit != 0 { what } else { "" };
-    format!("{who}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
 }
