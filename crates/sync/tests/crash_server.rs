@@ -6,11 +6,11 @@ mod history;
 mod journal;
 
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
-use chappe_plat::atomic::AtomicU32;
+use chappe_plat::atomic::{AtomicU32, pause};
 use chappe_sync::server::combine::Combined;
 use chappe_sync::server::desk::{Desk, Sizes};
 use history::{Model, assert_linearizable};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
 const MEMBERS: usize = 5;
@@ -187,7 +187,7 @@ fn a_request_that_another_carried_out_is_not_carried_out_again() {
 fn an_heir_of_an_attachment_writes_over_nothing_that_is_announced() {
     let report = Search::depth("server_heir", 1).whole().run(|world: &World| {
         let stage = Stage::new(world);
-        let (s, dead) = (stage, world.share(std::cell::Cell::new(false)));
+        let (s, dead) = (stage, world.share(Cell::new(false)));
         let dies = move |_: &mut [u8], _: &[u8], _: &mut [u8]| {
             dead.set(true);
             process::linger();
@@ -222,11 +222,93 @@ fn an_heir_of_an_attachment_writes_over_nothing_that_is_announced() {
     assert!(report.complete());
 }
 
+/// How far the late recoverer's scene has come.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Scene {
+    Begun,
+    /// A member has died in its call.
+    Died,
+    /// The late recoverer has seen that it is dead, and has yet to give its seat back.
+    Seen,
+    /// It is recovered, and a later member has its number, and is in a call.
+    Heir,
+    /// The late recoverer has done what it was at.
+    Late,
+    /// A third caller, whose first choice is the same seat, has been served.
+    Third,
+}
+
+/// A recoverer is late: it has seen the seat of a dead one, and a later member of the same number has the seat by then. A third caller does not get
+/// that seat as well: one would take the other's answer for its own.
+#[test]
+fn a_late_recoverer_gives_back_no_seat_of_a_later_member() {
+    let report = Search::depth("server_late", 1).schedules(500).run(|world: &World| {
+        let (s, at) = (Stage::new(world), world.share(Cell::new(Scene::Begun)));
+        let until = move |scene| {
+            while at.get() < scene {
+                pause();
+            }
+        };
+        // In the middle of its call: the first time.
+        let stops = move |from, to, then| {
+            move |state: &mut [u8], request: &[u8], answer: &mut [u8]| {
+                if at.get() == from {
+                    at.set(to);
+                    until(then);
+                }
+                serve(state, request, answer);
+            }
+        };
+        let calls = move |me: u16, add: u64, function: &dyn Fn(&mut [u8], &[u8], &mut [u8])| {
+            s.journal.note(me, Add(add), || {
+                let mut answer = [0; 8];
+                s.desk.call(me, &add.to_ne_bytes(), &mut answer, &function).expect("a cell");
+                number(&answer)
+            });
+        };
+        world.process("one", move || {
+            calls(1, 1, &|_, _, _| {
+                at.set(Scene::Died);
+                process::linger();
+            });
+        });
+        world.process("late", move || {
+            until(Scene::Died);
+            s.desk.recover(1, || {
+                let is_dead = at.get() == Scene::Died;
+                if is_dead {
+                    at.set(Scene::Seen);
+                    until(Scene::Heir);
+                }
+                is_dead
+            });
+            at.set(Scene::Late);
+        });
+        world.process("heir", move || {
+            until(Scene::Seen);
+            s.desk.recover(1, || true);
+            calls(1, 10, &stops(Scene::Seen, Scene::Heir, Scene::Third));
+        });
+        world.process("third", move || {
+            until(Scene::Late);
+            s.does(4, 100);
+            at.set(Scene::Third);
+            reached("a third");
+        });
+        world.prepare("last").last().run(move || {
+            s.does(LAST, 1000);
+            assert_linearizable(Sum(0), &s.journal.history());
+            assert_eq!(s.desk.taken().0, 0, "a seat is lost");
+        });
+    });
+    report.assert_clean().assert_reached(&["a third"]);
+}
+
 /// Threads that add to a sum that one of them serves.
 fn combined(world: &World, threads: &[&'static [u64]]) {
     let server = world.share(Combined::new(0u64));
     let journal = Journal::new(world);
-    let inside = world.share(std::cell::Cell::new(false));
+    let inside = world.share(Cell::new(false));
     let house = world.prepare("house").immortal();
     for (me, adds) in threads.iter().copied().enumerate() {
         let adder = move || {

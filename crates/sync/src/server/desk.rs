@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Invariants:
-//! - I1: a seat (a place for one caller's request) is a caller's from its swap of `owner` until it gives it back, or its death is recovered.
+//! - I1: a seat (a place for one caller's request) is a caller's from its swap of `owner` until it gives it back, or its death is recovered. The word
+//!   has a turn (see `turns`), which rises each time: a recoverer that was stopped gives back no seat of a later member of the same number.
 //! - I2: a request is announced by the seat's turn, which rises by one, after the request's bytes. It is carried out in the entry whose turn of the seat
 //!   is that turn. A caller writes a request only when the entry has the seat's turn: if the seat's last owner died, its request is carried out first.
 //! - I3: a caller that has read an entry, a seat's turn that the entry does not have, and the request's bytes, and then puts its copy in place of that
@@ -25,7 +26,7 @@
 //! Deaths: a request of a dead member is carried out once, or not at all. Explored: `tests/crash_server.rs`.
 
 use crate::table::{Change, Decide, Full, Shape, Table};
-use crate::turns::{read, write};
+use crate::turns::{self, read, write};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 use std::marker::PhantomData;
@@ -164,9 +165,11 @@ impl<'a> Desk<'a> {
     fn sit(&self, me: u16) -> Option<usize> {
         (0..SEATS).map(|i| (i + usize::from(me)) % SEATS).find(|seat| {
             let owner = self.owner(*seat);
-            // Relaxed: the swap looks again. AcqRel: I1: after what its last owner did. Relaxed, a failure: it is another's.
-            owner.load(Ordering::Relaxed) == 0
-                && owner.compare_exchange(0, u64::from(me) + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            let seen = owner.load(Ordering::Relaxed); // Relaxed: the swap looks again.
+            let mine = turns::owned_by(seen, me);
+            turns::kind(seen) == turns::FREE
+                // AcqRel: I1: after what its last owner did. Relaxed, a failure: it is another's.
+                && owner.compare_exchange(seen, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })
     }
 
@@ -186,8 +189,9 @@ impl<'a> Desk<'a> {
         };
         if let Some(seat) = self.sit(me) {
             let done = self.call_from(me, seat, &mut copies);
-            // Release: I1.
-            self.owner(seat).store(0, Ordering::Release);
+            let owner = self.owner(seat);
+            let mine = owner.load(Ordering::Relaxed); // Relaxed: ours.
+            owner.store(turns::freed(mine), Ordering::Release); // Release: I1.
             done?;
         } else {
             // I4: without a seat, lock-free.
@@ -236,11 +240,12 @@ impl<'a> Desk<'a> {
     /// completed, the number may be reused.
     pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
         for seat in 0..SEATS {
-            let (owner, its) = (self.owner(seat), u64::from(member) + 1);
+            let owner = self.owner(seat);
             // Acquire: before the look whether it is dead.
-            if owner.load(Ordering::Acquire) == its && is_dead() {
-                // AcqRel: I1. Relaxed, a failure: another recoverer did.
-                let _ = owner.compare_exchange(its, 0, Ordering::AcqRel, Ordering::Relaxed);
+            let seen = owner.load(Ordering::Acquire);
+            if turns::is_owned_by(seen, member) && is_dead() {
+                // AcqRel: I1. Relaxed, a failure: another recoverer did; the seat may be a later member's of that number by now.
+                let _ = owner.compare_exchange(seen, turns::freed(seen), Ordering::AcqRel, Ordering::Relaxed);
             }
         }
         self.table.recover(member, is_dead);
@@ -250,14 +255,17 @@ impl<'a> Desk<'a> {
     #[cfg(feature = "sim")]
     pub fn taken(&self) -> (usize, (usize, usize)) {
         // Relaxed: when all is over.
-        ((0..SEATS).filter(|s| self.owner(*s).load(Ordering::Relaxed) != 0).count(), self.table.taken())
+        (
+            (0..SEATS).filter(|s| turns::kind(self.owner(*s).load(Ordering::Relaxed)) != turns::FREE).count(),
+            self.table.taken(),
+        )
     }
 
     /// Names its words, for the explorer's reports.
     #[cfg(feature = "sim")]
     pub fn each_word(&self, name: &mut dyn FnMut(&'a AtomicU64, String, fn(u64) -> String)) {
         for seat in 0..SEATS {
-            name(self.owner(seat), format!("owner of seat {seat}"), |v| v.to_string());
+            name(self.owner(seat), format!("owner of seat {seat}"), turns::state_in_words);
             name(self.turn(seat), format!("turn of seat {seat}"), |v| v.to_string());
         }
         self.table.each_word(name);
