@@ -4,11 +4,14 @@
 
 mod crash;
 
+use chappe_arena::Map;
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
+use chappe_plat::atomic::Ordering::SeqCst;
 use chappe_plat::clock;
-use chappe_sync::model::{Actor, Came, CastAt, HeardAt, Picked, SemaphoreAt, When, cast_in_words};
-use crash::{Stage, stopped_in};
-use std::cell::RefCell;
+use chappe_sync::model::{Actor, Came, CastAt, HeardAt, MutexAt, Picked, SemaphoreAt, When, cast_in_words};
+use crash::{Stage, searched_in, stopped_in};
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
 
 /// What one process has done.
 #[derive(Default)]
@@ -371,6 +374,75 @@ fn each_message_wakes_its_subscriber_though_nobody_leaves() {
     ] {
         search.run(world(2, room)).assert_clean();
     }
+}
+
+/// The first block of an object.
+fn memory(map: &'static Map, object: u32) -> NonNull<u64> {
+    let first = map.object(object).more.load(SeqCst) - 1; // SeqCst: an onlooker.
+    NonNull::new(map.blocks(first, 1).cast()).expect("memory")
+}
+
+/// A subscriber leaves a tube that is removed meanwhile. Another object has the tube's memory by then; what it has there stays.
+fn removed(world: &World) {
+    const DATA: [u64; 8] = [0x5a5a_5a5a_5a5a_5a5a; 8];
+    let (stage, _) = Stage::with_blocks(world, 6, &[], 2, 24);
+    let (map, tube) = (stage.map, CastAt::make(stage.map, "t", 2, 2).expect("a tube"));
+    let at = memory(map, tube.object());
+    let p = world.prepare("subscriber");
+    let me = stage.member(p, "subscriber");
+    let who = p.before(|| me.subscribes(tube, When::Block).expect("room"));
+    stage.reaper(stage.lasting(p, move || {
+        me.unsubscribes(tube, who);
+        reached("subscriber");
+    }));
+    let taken = world.share(Cell::new(false));
+    let p = world.prepare("remover").immortal();
+    stage.member(p, "remover");
+    stage.lasting(p, move || {
+        tube.remove();
+        let mutex = MutexAt::make(map, "m").expect("a mutex");
+        if memory(map, mutex.place.index) == at {
+            // SAFETY: the mutex's block, of which no other process knows.
+            unsafe { at.cast().write(DATA) };
+            taken.set(true);
+            reached("in its memory");
+        }
+    });
+    world.prepare("recovers").immortal().run(move || _ = map.recover_dead());
+    world.prepare("last").last().run(move || {
+        map.recover_dead();
+        // SAFETY: a block of the arena; all other processes have come to rest.
+        let there: [u64; 8] = unsafe { at.cast().read() };
+        assert!(!taken.get() || there == DATA, "another object's data was changed: {there:x?}");
+    });
+}
+
+#[test]
+fn who_unsubscribes_late_writes_to_no_other_object() {
+    searched_in(400, "removed", removed, &["subscriber", "in its memory"]);
+}
+
+/// The only publisher and subscriber has died. A thread that has seen that it is gone, before the recovery, sees nothing else during it.
+fn gone(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 6, &[], 2, 24);
+    let (map, tube) = (stage.map, CastAt::make(stage.map, "t", 2, 2).expect("a tube"));
+    let p = world.prepare("gone");
+    let me = stage.member(p, "gone");
+    p.before(|| (me.publishes(tube).expect("room"), me.subscribes(tube, When::Block).expect("room")));
+    p.run(|| ());
+    let look = move || (tube.publishers(), tube.subscribers());
+    world.prepare("looks").immortal().run(move || {
+        if look() == (0, 0) {
+            reached("gone");
+            assert_eq!(look(), (0, 0), "no other has come");
+        }
+    });
+    world.prepare("recovers").immortal().run(move || _ = map.recover_dead());
+}
+
+#[test]
+fn who_has_gone_does_not_come_back_while_it_is_recovered() {
+    Search::depth("gone", 1).whole().run(gone).assert_clean().assert_reached(&["gone"]);
 }
 
 /// The filters that a subscriber of this world writes, one after the other: each has more than a word, so it can be

@@ -134,6 +134,11 @@ impl CastAt {
         self.0.subscriptions().count()
     }
 
+    /// How many members publish, without the dead.
+    pub fn publishers(&self) -> usize {
+        self.0.publishers().count()
+    }
+
     /// What a subscription has lost because it was too slow, and what it dropped as the newest.
     pub fn lost(&self, who: u32) -> (u32, u64) {
         let dropped = self.0.ring.sub(who).dropped.load(chappe_plat::atomic::Ordering::SeqCst); // SeqCst: an onlooker.
@@ -201,7 +206,7 @@ impl Actor {
 
     /// Ends the subscription.
     pub fn unsubscribes(&self, tube: CastAt, who: u32) {
-        tube.0.unsubscribe(who, self.owner());
+        tube.0.unsubscribe(&tube.0.map.admin(), who, self.owner());
     }
 
     /// Sends to all subscriptions, sleeping at once if that is impossible now, until `deadline`.

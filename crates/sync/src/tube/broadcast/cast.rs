@@ -21,8 +21,10 @@
 //!   it reads the waiters. Both are sequentially consistent, so at least one sees the other.
 //! - I2: a publisher's entry is written before `had` is counted up, and removed before its owner checks whether any is
 //!   left. If a check finds no entry, and `had` is unchanged and not 0, all publishers that had come by then have gone.
-//!   Entries of dead members do not count.
-//! - I3: entries and subscriptions are given under `admin`; they go by a swap from the exact generation, by their owner or by recovery.
+//!   Entries of dead members do not count. A look at an entry, then at its member's death, ends with another look at the entry: a dead member
+//!   that was swept since the first look does not seem dead any more, and its entry has gone.
+//! - I3: entries and subscriptions are given under `admin`; they go by a swap from the exact generation, by their owner or by recovery. A subscription's
+//!   owner holds `admin` then too, since it writes to the tube afterwards (I4).
 //! - I7: an entry counts, for as long as the tube lasts, how many of its publishers have died, or broken off; the swap by which one of them
 //!   goes counts it. So the counts and the dead whose entries stand are, at each instant, all there have been: the sum never goes back.
 //! - I4: `changes` is counted up after a subscription's record is whole, and after it has gone. A publisher reads it
@@ -219,9 +221,11 @@ impl<'m> Cast<'m> {
     /// Whose subscriptions there are, by number; the dead aside.
     pub fn subscriptions(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..self.ring.shape().subscriptions).filter_map(|who| {
-            let owner = self.ring.sub(who).owner.load(Ordering::SeqCst); // SeqCst: I4.
+            let stands = || self.ring.sub(who).owner.load(Ordering::SeqCst); // SeqCst: I4.
+            let owner = stands();
             let member = (owner as u32).checked_sub(1)?;
-            (!self.is_over(owner)).then_some((who, member))
+            // Once more, after the look at the death: of a dead one that was swept meanwhile it does not stand any more.
+            (!self.is_over(owner) && stands() == owner).then_some((who, member))
         })
     }
 
@@ -239,8 +243,10 @@ impl<'m> Cast<'m> {
     /// The members that publish, the dead aside.
     pub fn publishers(&self) -> impl Iterator<Item = u32> + '_ {
         self.head.publishers.iter().filter_map(|entry| {
-            let owner = owner_of(entry.load(Ordering::SeqCst)); // SeqCst: I2.
-            (owner != 0 && !self.is_over(owner)).then(|| owner as u32 - 1)
+            let stands = || owner_of(entry.load(Ordering::SeqCst)); // SeqCst: I2.
+            let owner = stands();
+            // I2: once more, after the look at the death.
+            (owner != 0 && !self.is_over(owner) && stands() == owner).then(|| owner as u32 - 1)
         })
     }
 
@@ -384,14 +390,37 @@ impl<'m> Cast<'m> {
         same.then_some((before, text))
     }
 
-    /// A subscription goes.
-    pub fn unsubscribe(&self, who: u32, owner: u64) {
-        // SeqCst, both: I3. A failure: recovery was there before.
-        if self.ring.sub(who).owner.compare_exchange(owner, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            step!("subscription gone, not yet said");
+    /// A subscription goes. The caller holds `admin`: until the publishers are told, the memory stays the tube's (I6).
+    pub fn unsubscribe(&self, _admin: &Admin, who: u32, owner: u64) {
+        if self.goes(who, owner) {
             self.changed();
             self.tell_room();
         }
+    }
+
+    /// A dead member's subscription goes. The memory may be another object's by the time that it has gone (I6): the change is said by an exact swap, while
+    /// the tube is in service. The drain that follows in each recovery tells those that wait for room.
+    fn take_from_the_dead(&self, who: u32, owner: u64) {
+        if !self.goes(who, owner) {
+            return;
+        }
+        let changes = &self.head.changes;
+        loop {
+            let seen = changes.load(Ordering::SeqCst); // SeqCst: I4, before the look whether it is in service.
+            // SeqCst, both: I4. A failure: others have come or gone, or it is another's memory.
+            let swap = || changes.compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst);
+            if !self.is_live() || swap().is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Ends a subscription, if it still is that owner's.
+    fn goes(&self, who: u32, owner: u64) -> bool {
+        // SeqCst, both: I3. A failure: recovery was there before.
+        let gone = self.ring.sub(who).owner.compare_exchange(owner, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        step!("subscription gone, not yet said");
+        gone
     }
 
     /// Sends a record to the subscriptions in `wanted`, if there is room now.
@@ -641,7 +670,7 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
     for who in 0..cast.ring.shape().subscriptions {
         // SeqCst: I3.
         if cast.ring.sub(who).owner.load(Ordering::SeqCst) == owner {
-            cast.unsubscribe(who, owner);
+            cast.take_from_the_dead(who, owner);
         }
     }
 }

@@ -255,7 +255,7 @@ impl<T: ?Sized> Drop for Subscription<T> {
             // As where a publisher goes.
             let _: Result<(), ArenaError> = attachment(self.cast.map, |_| ());
             self.heard.watched.forget();
-            self.cast.unsubscribe(self.who, self.owner);
+            self.cast.unsubscribe(&self.cast.map.admin(), self.who, self.owner);
         }
     }
 }
