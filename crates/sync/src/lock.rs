@@ -64,7 +64,7 @@
 
 use crate::bias::{self, Holds};
 use crate::cell::NOBODY;
-use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, waits_on, wake_granted, word_of};
+use crate::wait::{RETRY, State, grant, is_still, notify_dead, tell, tried_and_next, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -272,7 +272,8 @@ fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
             return false;
         }
         if swap(o, seen, FREE | seen & KEPT) {
-            if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(o, clock::common_coarse())) {
+            let since = || o.slot.since.load(Ordering::Relaxed); // Relaxed: a hint; I6.
+            if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(since(), clock::common_coarse())) {
                 step!("unlocked, not yet handed on");
                 crate::kinds::drain(map, object);
             }
@@ -323,7 +324,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             FREE => {
                 let (trying, next) = tried_and_next(map, object, head);
                 let Some(next) = next else { return };
-                let turn = (trying > 0 || next.need > 0) && may_reserve(o);
+                let turn = (trying > 0 || next.need > 0) && may_reserve(map, object, head, o);
                 if trying > 0 && !turn {
                     return;
                 }
@@ -385,16 +386,15 @@ pub(crate) fn untell(o: &Object) {
 }
 
 /// I6: whether the lock may be reserved now. The time of the last reservation is beside the word.
-fn may_reserve(o: &Object) -> bool {
+fn may_reserve(map: &Map, object: u32, head: Head, o: &Object) -> bool {
     let now = clock::common();
-    // Relaxed, these: the faster of two drainers reserves.
-    let last = o.slot.since.load(Ordering::Relaxed);
-    is_long_ago(o, now) && o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() // Relaxed: as above.
+    // Acquire: before the look at the head: it is this mutex's, and not what the next object of the slot has there.
+    let last = o.slot.since.load(Ordering::Acquire);
+    let set = || o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: the faster of two drainers reserves.
+    is_long_ago(last, now) && is_still(map, object, head) && set().is_ok()
 }
 
-fn is_long_ago(o: &Object, now: u64) -> bool {
-    // Relaxed: as above.
-    let since = o.slot.since.load(Ordering::Relaxed);
+fn is_long_ago(since: u64, now: u64) -> bool {
     // A time in the future is another clock's: of a process whose time namespace is not known. The two kinds of clock differ by a tick.
     now.saturating_sub(since) >= HANDS_ON_NS || since.saturating_sub(now) >= OTHER_CLOCK_NS
 }

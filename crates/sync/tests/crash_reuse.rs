@@ -6,7 +6,7 @@ use chappe_arena::layout::Head;
 use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::atomic::{Ordering::SeqCst, pause};
 use chappe_plat::{clock, step};
-use chappe_sync::model::{self, Actor, Came, CondvarAt, Locking, MutexAt, NamedAt, SemaphoreAt};
+use chappe_sync::model::{self, Actor, Came, CondvarAt, Locking, MutexAt, NamedAt, RwLockAt, SemaphoreAt};
 use crash::{Stage, searched_in};
 use std::cell::Cell;
 
@@ -242,6 +242,42 @@ fn who_comes_late_with_the_place_of_a_mutex_locks_no_other() {
     wide();
     let reached = ["told that it is dead"];
     Search::depth("locked_late", 2).kills(1).schedules(30_000).run(locked_late).assert_clean().assert_reached(&reached);
+}
+
+/// A process unlocks a mutex, and its note of when it was reserved last comes late; a readers-writer lock has the mutex's slot by then, and has there
+/// where its parts are.
+fn reserved_late(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 3, 4);
+    let map = stage.map;
+    let [a, b, mutex] = ["a", "b", "m"].map(|name| MutexAt::make(map, name).expect("a mutex"));
+    (a.remove(), b.remove());
+    let h = world.prepare("holder");
+    let holder = stage.member(h, "holder");
+    assert_eq!(h.before(|| holder.try_lock(mutex)), Locking::Locked);
+    let w = world.prepare("waiter");
+    let waiter = stage.member(w, "waiter");
+    let begun = w.before(|| waiter.is_overdue_for(mutex));
+    stage.lasting(h, move || _ = holder.unlock(mutex));
+    stage.lasting(w, move || waiter.leaves_overdue(mutex, begun));
+    let parts = world.share(Cell::new(None));
+    let since = move || map.object(mutex.place.index).slot.since.load(SeqCst);
+    let r = world.prepare("remover").immortal();
+    stage.member(r, "remover");
+    stage.lasting(r, move || {
+        mutex.remove();
+        if RwLockAt::make(map, "l").is_ok_and(|lock| lock.places().0.index == mutex.place.index) {
+            parts.set(Some(since()));
+            reached("a lock in its place");
+        }
+    });
+    world.prepare("last").last().run(move || assert!(parts.get().is_none_or(|were| were == since()), "written over"));
+}
+
+#[test]
+fn a_late_drainer_of_a_mutex_writes_nothing_into_the_next_object() {
+    wide();
+    let search = Search::sweep("reserved_late").stops(1).resume();
+    search.run(reserved_late).assert_clean().assert_reached(&["a lock in its place"]);
 }
 
 /// A process gives a permit back, and its hint where a permit is free comes late; a mutex has the pool's slot by then.

@@ -1,9 +1,9 @@
 //! The first half of a wait, for the explorer. A member that waits so may be granted what it waits for, and never take it; or give up
 //! before anything came.
 
-use super::{Actor, SemaphoreAt};
+use super::{Actor, MutexAt, SemaphoreAt};
 use crate::claim::{Mode, Operation, WaitSpec, wait_for};
-use crate::wait::{Begun, Terms, arrive, begin, end};
+use crate::wait::{Arm, Begun, Terms, arrive, begin, end};
 use std::cell::Cell;
 
 /// A wait that has begun.
@@ -31,11 +31,21 @@ impl Actor {
         wait_for(&self.who, &[&semaphore], wish).is_ok()
     }
 
-    fn begin(&self, semaphore: SemaphoreAt) -> Begun {
+    /// Begins to wait for a mutex, as if overtaken for long, and does not sleep.
+    pub fn is_overdue_for(&self, mutex: MutexAt) -> InLine {
+        InLine(self.begin(mutex))
+    }
+
+    /// Gives that wait up.
+    pub fn leaves_overdue(&self, mutex: MutexAt, InLine(begun): InLine) {
+        end(&self.who, &[&mutex], &begun);
+    }
+
+    fn begin<A: Arm>(&self, arm: A) -> Begun {
         let budget = Cell::new(0);
         let patience = self.patience(&budget);
         let arrival = arrive(&self.who, &patience);
         let terms = Terms { first: 0, arrival, need: 1, packet: 0, deadline: None, patience: &patience };
-        begin(&self.who, &[&semaphore], terms)
+        begin(&self.who, &[&arm], terms)
     }
 }
