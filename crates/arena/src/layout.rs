@@ -242,8 +242,8 @@ pub struct Object {
     pub more: AtomicU32,
     /// One bit a member that waits here, for the first [`INLINE_MEMBERS`].
     pub waiting: [AtomicU64; 4],
-    /// Pools: where a free permit was last seen, a hint. Mutexes: a hash of the data's type. Ends of tubes: one more than the
-    /// index of their tube, if it has a name.
+    /// Pools: where a free permit was last seen, a hint; bit 31 is set unless it is the first. Mutexes: a hash of the data's type. Ends of tubes: one
+    /// more than the index of their tube, if it has a name.
     pub hint: AtomicU32,
     /// Private pools and mutexes: the recent takers, see the bias. Pools and semaphores of a named arena: not zero if they are the parts of
     /// an owned semaphore. Otherwise unused.

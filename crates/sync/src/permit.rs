@@ -85,6 +85,16 @@ pub(crate) unsafe fn consider(map: &Map, o: &Object, place: Place, taken: Taken,
     }
 }
 
+/// In the hint: which permit was given back last, unless it was the first (0). Parts of other objects have a number of a slot there, which never has this bit.
+const GIVEN: u32 = 1 << 31;
+
+/// The permit that was given back last.
+#[inline(always)]
+fn last_given(o: &Object) -> u32 {
+    // Relaxed: a hint.
+    o.hint.load(Ordering::Relaxed) & !GIVEN
+}
+
 /// Takes the permit that was given back last, if it is free and no member waits. `None` means nothing: take the slow path.
 #[inline]
 pub(crate) fn take_last(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
@@ -92,8 +102,7 @@ pub(crate) fn take_last(o: &'static Object, place: Place, me: &Party) -> Option<
     if o.head.load(Ordering::Acquire) != place.head.0 || me.map.waits_on(place.index, o) {
         return None;
     }
-    // Relaxed: a hint.
-    let hint = o.hint.load(Ordering::Relaxed);
+    let hint = last_given(o);
     seize(place, me, hint, cell_at(me.map, place.index, hint)?)
 }
 
@@ -124,8 +133,7 @@ fn take_any(place: Place, me: &Party) -> Result<Taken, Refused> {
     let o = me.map.object(place.index);
     loop {
         let count = permits(me.map, place.index);
-        // Relaxed: a hint.
-        let hint = o.hint.load(Ordering::Relaxed);
+        let hint = last_given(o);
         if hint > 0
             && hint < count
             && let Some(cell) = cell_at(me.map, place.index, hint)
@@ -209,9 +217,10 @@ pub(crate) fn give_unbiased(map: &Map, place: Place, o: &Object, taken: Taken) -
     }
     // Acquire: a hint, written only where it changes; and read before the head, since the slot may be another kind's by now.
     let hint = o.hint.load(Ordering::Acquire);
+    let given = if taken.position == 0 { 0 } else { GIVEN | taken.position };
     // Acquire: what was read is this pool's. By a swap: if the slot is another kind's by now, the hint has another value and the swap fails.
-    if hint != taken.position && o.head.load(Ordering::Acquire) == place.head.0 {
-        let _ = o.hint.compare_exchange(hint, taken.position, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
+    if hint != given && o.head.load(Ordering::Acquire) == place.head.0 {
+        let _ = o.hint.compare_exchange(hint, given, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.
     }
     if map.waits_on(object, o) {
         hand_on(map, object);

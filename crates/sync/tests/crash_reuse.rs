@@ -323,6 +323,42 @@ fn a_hint_that_is_late_is_not_written_into_the_next_object() {
         .assert_reached(&["a mutex in its place"]);
 }
 
+/// As [`hinted_late`]; a tube's senders' object has the pool's slot, and has there which tube it belongs to: as small a number as where a permit is free.
+fn hinted_late_at_a_tube(world: &World) {
+    let (stage, pools) = Stage::with_blocks(world, 8, &[3], 1, 20);
+    let (map, pool) = (stage.map, pools[0]);
+    let o = map.object(pool.place.index);
+    world.name(&o.hint, "hint of the slot");
+    let g = world.prepare("giver").immortal();
+    let giver = stage.member(g, "giver");
+    let held = g.before(|| {
+        let all = giver.try_acquire_many(pool, 3).expect("three are free");
+        assert!(giver.release(all[0]) && giver.release(all[2]));
+        all[1]
+    });
+    stage.lasting(g, move || assert!(giver.release(held)));
+    let r = world.prepare("remover").immortal();
+    let remover = stage.member(r, "remover");
+    let tube = world.share(Cell::new(None));
+    stage.lasting(r, move || {
+        if pool.remove_idle(&remover) {
+            let made = NamedAt::make(map, "t", 1, [false; 2], false).expect("room for it");
+            assert_eq!(made.objects()[0], pool.place.index, "its senders' object, in the pool's slot");
+            tube.set(Some(o.hint.load(SeqCst)));
+            reached("a tube in its place");
+        }
+    });
+    let is_as_made = move || tube.get().is_none_or(|its| its == o.hint.load(SeqCst));
+    world.prepare("last").last().run(move || assert!(is_as_made(), "what says of which tube it is was written over"));
+}
+
+#[test]
+fn a_hint_that_is_late_takes_no_senders_from_a_tube() {
+    wide();
+    let search = Search::depth("hinted_late_at_a_tube", 2).schedules(20_000);
+    search.run(hinted_late_at_a_tube).assert_clean().assert_reached(&["a tube in its place"]);
+}
+
 /// Objects, I11: a private arena of three objects. The last is removed while two threads wait for it or come to it, and the remover makes another in
 /// its slot, where a third thread waits. Any of them may end by itself at every step. A waiter of the removed object is told; the third gets its unit.
 fn lowered(world: &World) {
