@@ -392,6 +392,8 @@ impl Map {
 
     /// Declares every object in it dead and wakes the waiters.
     pub fn notify_all_dead(&'static self) {
+        // SeqCst: E1, after the mark; pairs with the maker of an object.
+        fence(Ordering::SeqCst);
         for i in 0..self.objects_used() {
             let o = self.object(i);
             // Acquire: only a published object needs burying.

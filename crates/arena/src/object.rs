@@ -36,9 +36,9 @@
 
 use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
-use crate::layout::{Head, INLINE_MEMBERS, Kind, MAX_NAME, Object, STEP};
+use crate::layout::{Head, INLINE_MEMBERS, Kind, MAX_NAME, Object, REMOVED, STEP};
 use crate::map::Map;
-use chappe_plat::atomic::Ordering;
+use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::life::Claim;
 #[cfg(not(feature = "sim"))]
@@ -263,6 +263,12 @@ impl Map {
         step!("object ready, not yet in service");
         // Release: I1, publishes the object.
         o.head.store(head.0, Ordering::Release);
+        // SeqCst: E1 of the map's head: a remover by force, which marks the arena and then looks at the objects, may have missed this one.
+        fence(Ordering::SeqCst);
+        // Relaxed: after the fence.
+        if self.header().state.load(Ordering::Relaxed) == REMOVED {
+            self.notify_all_dead();
+        }
         Ok(Place { index, head })
     }
 

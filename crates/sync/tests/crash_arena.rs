@@ -347,6 +347,30 @@ fn removal_by_force_tells_all_who_wait() {
     searched("forced", forced, &["removed", "gone already", "told", "served"]);
 }
 
+/// An arena is removed by force while a member makes an object there, and then waits for it: the waiter is told, at once.
+fn made_in_a_grave(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    world
+        .process("remover", || {
+            model::remove(&directory(), "default", true).expect("it is there");
+            reached("removed");
+        })
+        .immortal();
+    let w = world.prepare("maker").immortal();
+    let maker = stage.member(w, "maker");
+    stage.reaper(w.run(move || {
+        let made = SemaphoreAt::make(stage.map, "s", 0, false).expect("room");
+        assert!(maker.down(made, None).is_err(), "a unit that nobody gave");
+        reached("told");
+    }));
+}
+
+#[test]
+fn an_object_that_is_made_while_its_arena_is_removed_is_dead() {
+    let all = Search::depth("made_in_a_grave", 2).schedules(10_000).run(made_in_a_grave);
+    all.assert_clean().assert_reached(&["removed", "told"]);
+}
+
 const ROOM: Geometry = Geometry { members: 4, objects: 4, cells: 2, blocks: 1 };
 
 /// Names whose search begins at one place of the table, and one whose search begins at the next.
