@@ -1,11 +1,16 @@
 //! Descriptors as arms of a choice, and descriptors of tubes: readable when there is something, and not before.
 
+#[path = "house/asleep.rs"]
+mod asleep;
+
+use asleep::{this_thread, until_asleep};
 use chappe::tube::{self, bounded, never, spsc, unbounded};
 use chappe::{Pool, Select, Semaphore, select, select_biased};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write, pipe};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -20,11 +25,11 @@ fn is_readable(fd: BorrowedFd<'_>) -> bool {
 fn a_pipe_wakes_who_waits_for_it_among_other_things() {
     let (mut reader, mut writer) = pipe().unwrap();
     let (semaphore, pool, (_tx, rx)) = (Semaphore::private(0).unwrap(), Pool::private(1).unwrap(), bounded::<u8>(1));
-    let held = pool.acquire().unwrap();
+    let (held, me) = (pool.acquire().unwrap(), this_thread());
     for round in 0..20u8 {
         thread::scope(|s| {
             s.spawn(|| {
-                thread::sleep(Duration::from_millis(2));
+                until_asleep(&me);
                 writer.write_all(&[round]).unwrap();
             });
             select! {
@@ -45,11 +50,11 @@ fn a_pipe_wakes_who_waits_for_it_among_other_things() {
 #[test]
 fn a_message_and_a_unit_wake_who_waits_for_a_descriptor_too() {
     let (reader, _writer) = pipe().unwrap();
-    let (semaphore, (tx, rx)) = (Semaphore::private(0).unwrap(), bounded::<u8>(1));
+    let (semaphore, (tx, rx), me) = (Semaphore::private(0).unwrap(), bounded::<u8>(1), this_thread());
     for round in 0..20 {
         thread::scope(|s| {
             s.spawn(|| {
-                thread::sleep(Duration::from_millis(1));
+                until_asleep(&me);
                 if round % 2 == 0 { tx.send(round).unwrap() } else { semaphore.up().unwrap() }
             });
             let which = select! {
@@ -75,9 +80,10 @@ fn a_full_pipe_is_writable_once_it_is_read() {
         }
     }
     select! { writable(near) -> _ => panic!("it is full"), default(SHORT) => {} }
+    let me = this_thread();
     thread::scope(|s| {
         s.spawn(|| {
-            thread::sleep(SHORT);
+            until_asleep(&me);
             let mut rest = vec![0; sent];
             far.read_exact(&mut rest).unwrap();
         });
@@ -93,10 +99,18 @@ fn both_ways_of_one_descriptor_wake_different_threads() {
     near.set_nonblocking(true).unwrap();
     while near.write(&[7; 4096]).is_ok() {}
     far.set_nonblocking(true).unwrap();
+    let (waits, waiters) = channel();
     thread::scope(|s| {
-        let reads = s.spawn(|| select! { readable(near) -> r => r.is_ok(), default(LONG) => false });
-        let writes = s.spawn(|| select! { writable(near) -> r => r.is_ok(), default(LONG) => false });
-        thread::sleep(SHORT);
+        let (near, to_read, to_write) = (&near, waits.clone(), waits);
+        let reads = s.spawn(move || {
+            to_read.send(this_thread()).unwrap();
+            select! { readable(near) -> r => r.is_ok(), default(LONG) => false }
+        });
+        let writes = s.spawn(move || {
+            to_write.send(this_thread()).unwrap();
+            select! { writable(near) -> r => r.is_ok(), default(LONG) => false }
+        });
+        waiters.iter().take(2).for_each(|waiter| until_asleep(&waiter));
         far.write_all(b"x").unwrap();
         assert!(reads.join().unwrap(), "it was not told that it can read");
         let mut rest = [0; 4096];
@@ -108,11 +122,18 @@ fn both_ways_of_one_descriptor_wake_different_threads() {
 #[test]
 fn all_who_wait_for_a_descriptor_are_told() {
     let (mut reader, mut writer) = pipe().unwrap();
+    let (waits, come) = channel();
     thread::scope(|s| {
-        let waiters: Vec<_> = (0..4)
-            .map(|_| s.spawn(|| select! { readable(reader) -> r => r.is_ok(), default(LONG) => false }))
-            .collect();
-        thread::sleep(SHORT);
+        let wait = |waits: Sender<String>| {
+            waits.send(this_thread()).unwrap();
+            select! { readable(reader) -> r => r.is_ok(), default(LONG) => false }
+        };
+        let begin = |_| {
+            let waits = waits.clone();
+            s.spawn(move || wait(waits))
+        };
+        let waiters: Vec<_> = (0..4).map(begin).collect();
+        come.iter().take(4).for_each(|waiter| until_asleep(&waiter));
         writer.write_all(b"x").unwrap();
         assert!(waiters.into_iter().all(|w| w.join().unwrap()));
     });
@@ -121,10 +142,10 @@ fn all_who_wait_for_a_descriptor_are_told() {
 
 #[test]
 fn the_end_of_a_pipe_is_something_to_read() {
-    let (reader, writer) = pipe().unwrap();
+    let ((reader, writer), me) = (pipe().unwrap(), this_thread());
     thread::scope(|s| {
         s.spawn(|| {
-            thread::sleep(SHORT);
+            until_asleep(&me);
             drop(writer);
         });
         select! { readable(reader) -> r => r.unwrap(), default(LONG) => panic!("its other end is closed") }
@@ -260,7 +281,7 @@ fn a_child_watches_for_itself() {
         // SAFETY: always safe.
         unsafe { libc::_exit(how) };
     }
-    thread::sleep(SHORT);
+    until_asleep(&child.to_string());
     writer.write_all(b"x").unwrap();
     let mut status = 0;
     // SAFETY: our own child.

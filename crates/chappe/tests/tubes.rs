@@ -1,6 +1,10 @@
 //! Tubes between threads, by property: order, loss, closing at any time, single messages, the choice's number. What a program
 //! written for crossbeam-channel relies on is in `tests/channels`; here is what is ours, and what the papers' code got wrong.
 
+#[path = "house/asleep.rs"]
+mod asleep;
+
+use asleep::{this_thread, until_asleep};
 use chappe::tube::{self, Receiver, Sender, TryRecvError, TrySendError, bounded, mpsc, spmc, spsc, unbounded};
 use chappe::{Pool, Role, Select, Semaphore, select, set_role};
 use proptest::collection::vec;
@@ -181,9 +185,10 @@ fn fault_4_a_choice_answers_the_callers_index_and_leaks_nothing() {
         let chosen = if at == 3 { choice.try_select().unwrap() } else { choice.select() };
         assert_eq!(chosen.index(), arms[at]);
         assert_eq!(chosen.recv(&tubes[at].1), Ok(at));
+        let me = this_thread();
         thread::scope(|s| {
             s.spawn(|| {
-                thread::sleep(Duration::from_millis(5));
+                until_asleep(&me);
                 tubes[at].0.send(at).unwrap();
             });
             let chosen = choice.select();
@@ -374,10 +379,11 @@ fn who_never_sleeps_waits_in_line_all_the_same() {
 }
 
 /// What waits while its thread ends, when it has no place in the wait queue any more.
-struct Last(Receiver<u8>, Receiver<u8>, Sender<u8>);
+struct Last(Receiver<u8>, Receiver<u8>, Sender<u8>, std::sync::mpsc::Sender<String>);
 
 impl Drop for Last {
     fn drop(&mut self) {
+        self.3.send(this_thread()).unwrap();
         let (got, rest) = select! {
             recv(self.0) -> m => (m.unwrap(), &self.1),
             recv(self.1) -> m => (m.unwrap(), &self.0),
@@ -392,12 +398,13 @@ fn a_thread_that_ends_can_still_wait() {
         static LAST: std::cell::OnceCell<Last> = const { std::cell::OnceCell::new() };
     }
     let ((tx, rx), (other_tx, other), (done, end)) = (bounded(1), bounded(1), bounded(1));
+    let (waits, waiter) = std::sync::mpsc::channel();
     let ends = thread::spawn(move || {
-        LAST.with(|last| _ = last.set(Last(rx, other, done)));
+        LAST.with(|last| _ = last.set(Last(rx, other, done, waits)));
         // The attachment is gone before that is dropped.
         assert!(bounded::<u8>(1).1.recv_timeout(Duration::from_millis(1)).is_err());
     });
-    thread::sleep(Duration::from_millis(20));
+    until_asleep(&waiter.recv().unwrap());
     tx.send(3).unwrap();
     other_tx.send(4).unwrap();
     assert_eq!(end.recv_timeout(Duration::from_secs(20)), Ok(7));
