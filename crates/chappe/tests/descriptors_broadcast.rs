@@ -1,8 +1,11 @@
 //! Descriptors of subscriptions: readable when there is a message that the filter wants, from whatever process, and not before.
 
+#[path = "house/asleep.rs"]
+mod asleep;
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
+use asleep::{this_thread, until_asleep};
 use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Publisher, Subscribe, Subscription};
 use chappe::tube::named::NotReceived;
 use chappe::{Select, select};
@@ -316,9 +319,9 @@ fn a_choice_that_prefers_the_first_of_two_subscriptions_hears_the_second() {
     settled(&publisher, &tube);
     for n in 1..20 {
         std::thread::scope(|scope| {
-            let publisher = tube.publisher().unwrap();
+            let (publisher, me) = (tube.publisher().unwrap(), this_thread());
             scope.spawn(move || {
-                std::thread::sleep(Duration::from_millis(1));
+                until_asleep(&me);
                 send(&publisher, n);
             });
             let mut select = Select::new_biased();

@@ -1,8 +1,11 @@
 //! Readers-writer locks, between the threads of a process and between processes: order of service, waiters, what a death leaves.
 
+#[path = "house/asleep.rs"]
+mod asleep;
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
+use asleep::{this_thread, until_asleep};
 use chappe::{
     Arena, Interrupt, ObjectError, ObjectState, RwLock, RwLockError, Semaphore, WriteGuard, interruptible, select,
 };
@@ -185,13 +188,16 @@ fn it_joins_choices() {
                 }
             });
             tries.join().unwrap();
-            let chooser = s.spawn(|| {
+            let (waits, waiter) = std::sync::mpsc::channel();
+            let (lock, stop) = (&lock, &stop);
+            let chooser = s.spawn(move || {
+                waits.send(this_thread()).unwrap();
                 select! {
                     down(stop) -> _ => 0,
                     write(lock) -> guard => { *guard.unwrap() += 1; 1 },
                 }
             });
-            std::thread::yield_now();
+            until_asleep(&waiter.recv().unwrap());
             drop(writing);
             assert_eq!(chooser.join().unwrap(), 1);
         });
