@@ -250,7 +250,8 @@ fn reserved_late(world: &World) {
     let (stage, _) = Stage::with_blocks(world, 8, &[], 3, 4);
     let map = stage.map;
     let [a, b, mutex] = ["a", "b", "m"].map(|name| MutexAt::make(map, name).expect("a mutex"));
-    (a.remove(), b.remove());
+    a.remove();
+    b.remove();
     let h = world.prepare("holder");
     let holder = stage.member(h, "holder");
     assert_eq!(h.before(|| holder.try_lock(mutex)), Locking::Locked);
