@@ -36,7 +36,7 @@ impl Model for Sum {
 type Journal = journal::Journal<Add, u64>;
 
 /// What a call has executed: state, request, answer.
-type Function = dyn Fn(&mut [u8], &[u8], &mut [u8]);
+type Function<'a> = dyn Fn(&mut [u8], &[u8], &mut [u8]) + 'a;
 
 fn number(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes"))
@@ -262,7 +262,7 @@ fn a_late_recoverer_gives_back_no_seat_of_a_later_member() {
                 serve(state, request, answer);
             }
         };
-        let calls = move |me: u16, add: u64, function: &Function| {
+        let calls = move |me: u16, add: u64, function: &Function<'_>| {
             s.journal.note(me, Add(add), || {
                 let mut answer = [0; 8];
                 s.desk.call(me, &add.to_ne_bytes(), &mut answer, &function).expect("a cell");
