@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 func perOperation(begun time.Time, operations int) float64 {
@@ -182,6 +183,50 @@ func fan() float64 {
 	return perOperation(begun, threads)
 }
 
+// read is a read of a block by one of 32 goroutines, which read the same blocks as the other peers' threads do: in processor time, or from the
+// device in time on the wall.
+func read(path string, direct bool) float64 {
+	const block, blocks, threads = 4096, 16 * 1024, 32
+	flags, reads := os.O_RDONLY, 128_000
+	if direct {
+		flags, reads = flags|syscall.O_DIRECT, 3_200
+	}
+	file, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		panic(err)
+	}
+	round := func(each int) {
+		var over sync.WaitGroup
+		for reader := 0; reader < threads; reader++ {
+			over.Add(1)
+			go func(reader int) {
+				defer over.Done()
+				room := make([]byte, 2*block)
+				skip := -int(uintptr(unsafe.Pointer(&room[0]))) & (block - 1)
+				to := room[skip : skip+block]
+				x := uint64(88172645463325252) ^ uint64(reader+1)<<32
+				for i := 0; i < each; i++ {
+					x ^= x << 13
+					x ^= x >> 7
+					x ^= x << 17
+					at := int64(x % blocks)
+					if n, err := file.ReadAt(to, at*block); n != block || int64(to[0]) != at%251 {
+						panic(fmt.Sprint("block ", at, ": ", n, " bytes, ", to[0], ", ", err))
+					}
+				}
+			}(reader)
+		}
+		over.Wait()
+	}
+	round(1)
+	begun, then := used(), time.Now()
+	round(reads / threads)
+	if direct {
+		return perOperation(then, reads)
+	}
+	return usedPer(begun, reads)
+}
+
 func serve(root string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -216,6 +261,10 @@ func main() {
 		figure = make_()
 	case "fan":
 		figure = fan()
+	case "read":
+		figure = read(os.Args[2], false)
+	case "readdirect":
+		figure = read(os.Args[2], true)
 	case "http":
 		serve(os.Args[2])
 	default:

@@ -7,6 +7,7 @@
 //! Each figure is one process that measures one row as one peer does it (`parts`; Go's are `crates/bench/go`, Boost's
 //! `crates/bench/c/fibers.cpp`), so that nobody has another's memory or threads; the peers of a row take turns.
 
+mod files;
 mod load;
 mod parts;
 mod rows;
@@ -286,6 +287,8 @@ pub fn measure(go: Option<&Path>, boost: Option<&Path>, rounds: u32) -> Vec<Aim>
         ],
     );
     aims.push(Aim::at_most("fan-out: two procs / one", 1.0 / 1.9, least(&table, "two procs", "one proc"), times));
+
+    aims.extend(files::measure(&bench, rounds));
 
     aims.extend(http(&bench, few));
 

@@ -1,5 +1,6 @@
 //! Each row as one peer does it, in a process of its own: `chappe-bench thread-part PEER WHAT [NUMBER]` prints the figure.
 
+use super::files;
 use super::http;
 use super::power_series;
 use crate::raw::{self, Scope};
@@ -20,24 +21,24 @@ const STEPS: u64 = 30_000_000;
 /// Yields among all threads.
 const YIELDS: usize = 2_000_000;
 
-fn per(begun: Instant, operations: usize) -> f64 {
+pub(super) fn per(begun: Instant, operations: usize) -> f64 {
     begun.elapsed().as_nanos() as f64 / operations as f64
 }
 
 /// A moment in the processor time of this process: of one that uses one processor all the time, the same as the time on the wall, but for what
 /// others have taken.
 #[derive(Clone, Copy)]
-struct Used(f64);
+pub(super) struct Used(f64);
 
 impl Used {
-    fn now() -> Used {
+    pub(super) fn now() -> Used {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: a place for the answer.
         unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
         Used(now.tv_sec as f64 * 1e9 + now.tv_nsec as f64)
     }
 
-    fn per(self, operations: usize) -> f64 {
+    pub(super) fn per(self, operations: usize) -> f64 {
         (Used::now().0 - self.0) / operations as f64
     }
 }
@@ -59,7 +60,7 @@ fn compute() -> u64 {
     x
 }
 
-fn on<T: Send>(procs: usize, body: impl FnOnce() -> T + Send) -> T {
+pub(super) fn on<T: Send>(procs: usize, body: impl FnOnce() -> T + Send) -> T {
     Runtime::new(procs).expect("a runtime").run(body)
 }
 
@@ -537,6 +538,7 @@ mod kernel {
 /// The figure; `None`: no such part.
 pub fn run(args: &[&str]) -> Option<f64> {
     let number = args.get(2).and_then(|number| number.parse().ok()).unwrap_or(0usize);
+    let path = || args.get(2).expect("the name of a file");
     Some(match (args[0], *args.get(1)?) {
         ("chappe", "power") => power(200, number).0,
         ("chappe", "powercpu") => power(200, number).1,
@@ -552,6 +554,12 @@ pub fn run(args: &[&str]) -> Option<f64> {
         ("chappe", "tube") => tube_bytes(),
         ("chappe", "fan") => on(number, fan),
         ("chappe", "http") => serve(args.get(2)?),
+        ("chappe", "read") => on(1, || files::light_threads(path(), false)),
+        ("chappe", "readdirect") => on(1, || files::light_threads(path(), true)),
+        ("kernel", "read") => files::one_kernel_thread(path(), false),
+        ("kernel", "readdirect") => files::one_kernel_thread(path(), true),
+        ("tokio", "read") => tokios::on(files::tokio_tasks(path(), false)),
+        ("tokio", "readdirect") => tokios::on(files::tokio_tasks(path(), true)),
         ("kernel", "futex") => futex(),
         ("kernel", "rendezvous") => kernel::rendezvous(),
         ("kernel", "create") => kernel::create(),
