@@ -17,13 +17,13 @@ import gdb
 from gdb.unwinder import Unwinder
 
 MAGIC = b"CHAPPE\r\t"
-VERSION = 5
+VERSION = 6
 RECORD = 128
 STACK = 128 * 1024
 MOST = 1 << 24
 FEWEST = 1 << 12
 # Of a record; crates/thread/src/image.rs checks them.
-TOKEN, WAITS, CONTROL, AT, SP, PROC, EXTRA, LEVEL, AWAY, LIVES = 8, 16, 20, 24, 48, 56, 88, 108, 110, 111
+TOKEN, WAITS, CONTROL, AT, SP, PROC, EXTRA, LEVEL, AWAY, LIVES = 8, 16, 20, 24, 48, 56, 88, 104, 106, 107
 STOPPED, HELD = 2, 4
 PARKED, ASLEEP = 1, 3
 WAITING = {

@@ -277,7 +277,7 @@ fn who_is_destroyed_while_it_is_suspended_is_ready_to_end() {
 #[test]
 fn nothing_is_asked_of_the_next_thread_with_the_record() {
     let meet = |s: Scene| {
-        together(s, [|s: Scene| s.does(Op::Stop), |s| asked::end(s.control)]);
+        together(s, [|s: Scene| s.does(Op::Stop), |s| _ = asked::end(s.control)]);
         // Relaxed: no other thread is there.
         u64::from(s.control.load(Ordering::Relaxed))
     };

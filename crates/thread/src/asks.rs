@@ -177,10 +177,7 @@ fn run_interrupts(me: &'static Record) {
 /// The thread ends: drops the procedures that it has not run.
 #[inline(always)]
 pub(crate) fn end(me: &'static Record) {
-    // Relaxed: a hint; an asker of this moment is refused by the new generation (S4).
-    let asked = me.core.control.load(Ordering::Relaxed) & (SIGNAL | FLAGS) != 0;
-    self::asked::end(&me.core.control);
-    if asked {
+    if asked::end(&me.core.control) & FLAGS != 0 {
         forget(record::asks(me));
     }
 }

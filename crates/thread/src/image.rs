@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\t");
 /// Of what is read here: of another build's only if this is the same.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// In place of the first record.
 #[repr(C, align(128))]
@@ -52,7 +52,7 @@ const _: () = {
     assert!(core + offset_of!(Record, token) == 8 && core + offset_of!(Record, waits) == 16);
     assert!(core + offset_of!(Record, control) == 20 && core + offset_of!(Record, at) == 24);
     assert!(offset_of!(Thread, sp) == 48 && offset_of!(Thread, proc) == 56 && offset_of!(Thread, extra) == 88);
-    assert!(offset_of!(Thread, level) == 108 && offset_of!(Thread, away) == 110 && offset_of!(Thread, lives) == 111);
+    assert!(offset_of!(Thread, level) == 104 && offset_of!(Thread, away) == 106 && offset_of!(Thread, lives) == 107);
     assert!(offset_of!(Header, version) == 8 && offset_of!(Header, fresh) == 12 && offset_of!(Header, stacks) == 24);
     assert!(offset_of!(Extra, name_at) == 0 && offset_of!(Extra, name_len) == 8);
 };

@@ -99,8 +99,6 @@ pub(crate) struct Thread {
     pub end: AtomicU32,
     /// 1: no kernel thread runs on its stack.
     pub off: AtomicU32,
-    /// Unused; 0.
-    pub spare: AtomicU32,
     pub level: Cell<u8>,
     /// It stays with its proc.
     pub pinned: Cell<bool>,
@@ -356,7 +354,6 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             extra: UnsafeCell::new(None),
             end: AtomicU32::new(0),
             off: AtomicU32::new(1),
-            spare: AtomicU32::new(0),
             level: Cell::new(0),
             pinned: Cell::new(false),
             away: Cell::new(false),

@@ -139,14 +139,15 @@ fn stops(control: &AtomicU32) -> bool {
 }
 
 /// The thread with the record ends: nothing more can be asked of it. It goes on for a while, with the modes that it keeps: see `modes`.
-pub(crate) fn end(control: &AtomicU32) {
+/// Answers the word as it was: whether something was asked.
+pub(crate) fn end(control: &AtomicU32) -> u32 {
     // Relaxed: the swap decides.
     let mut now = control.load(Ordering::Relaxed);
     loop {
         let next = (now | FLAGS).wrapping_add(1) | now & MODES;
         // AcqRel: S4. Relaxed: once more.
         match control.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => return,
+            Ok(_) => return now,
             Err(other) => now = other,
         }
     }
@@ -238,11 +239,11 @@ mod tests {
         // One step at a time.
         assert_eq!(after(Op::Step, STOPME | HELD | STEP), Err(Refused::NotStopped));
         let control = AtomicU32::new((u32::MAX - FLAGS) | KILL);
-        end(&control);
+        assert_eq!(end(&control) & FLAGS, KILL);
         // SeqCst: as above.
         assert_eq!(control.load(Ordering::SeqCst), 0, "the last generation is followed by the first");
         let control = AtomicU32::new(3 << GENERATION | MODES | SIGNAL);
-        end(&control);
+        assert_eq!(end(&control) & SIGNAL, SIGNAL);
         // SeqCst: as above.
         let ended = control.load(Ordering::SeqCst);
         assert_eq!(ended, 4 << GENERATION | MODES, "one that ends keeps its modes until it is off its stack");
