@@ -93,6 +93,18 @@ pub(crate) struct Ends {
     pub lights: Lights,
 }
 
+impl Ends {
+    #[inline(always)]
+    pub(super) fn end(&self, side: Side) -> &End {
+        if side == Side::Send { &self.senders } else { &self.receivers }
+    }
+
+    #[inline(always)]
+    pub(super) fn opposite(&self, side: Side) -> Opposite<'_> {
+        Opposite { end: self.end(side), lights: &self.lights, side }
+    }
+}
+
 impl<T> Deref for Tube<T> {
     type Target = Ends;
     #[inline(always)]
@@ -122,16 +134,6 @@ impl<T> Tube<T> {
     pub fn new(map: &'static Map, body: Body<T>) -> Tube<T> {
         let lights = Lights::new(matches!(body, Body::Rendezvous));
         Tube { body, ends: Ends { senders: End::new(map), receivers: End::new(map), lights } }
-    }
-
-    #[inline(always)]
-    pub(super) fn end(&self, side: Side) -> &End {
-        if side == Side::Send { &self.senders } else { &self.receivers }
-    }
-
-    #[inline(always)]
-    pub(super) fn opposite(&self, side: Side) -> Opposite<'_> {
-        Opposite { end: self.end(side), lights: &self.lights, side }
     }
 
     /// # Safety
@@ -536,13 +538,23 @@ fn collect(me: &Party, grant: Grant) -> Collected {
 }
 
 /// A kernel thread needs its attachment, so that it does not meet itself; a light thread waits nowhere while it looks.
-#[inline(never)]
+#[inline(always)]
 fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> TryFast {
     if light::current().is_none() {
         return TryFast::Ask;
     }
-    let end = tube.end(other);
-    match rendezvous::meet(tube.opposite(other), &nobody(end.map())) {
+    // The usual case: no kernel thread waits there.
+    match tube.lights.meet_first(other, tube.end(other)) {
+        Some(packet) => TryFast::Taken(taken(MEETING, packet)),
+        None => glance_at_all(tube, other),
+    }
+}
+
+/// The same where kernel threads may wait, or nobody waits any more.
+#[inline(never)]
+fn glance_at_all(ends: &Ends, other: Side) -> TryFast {
+    let end = ends.end(other);
+    match rendezvous::meet(ends.opposite(other), &nobody(end.map())) {
         Some(packet) => TryFast::Taken(taken(MEETING, packet)),
         None if end.is_gone() => TryFast::Taken(taken(GONE, 0)),
         None => TryFast::Nothing,

@@ -48,16 +48,7 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 fn may_be_met<T>(tube: &Tube<T>, other: Side) -> bool {
-    let end = tube.end(other);
-    light::current().is_none() || !tube.lights.is_empty(other) || end.is_awaited_by_others() || end.is_gone()
-}
-
-/// The same for a receiver, at a tube that is no ring. Apart, so that a choice over rings looks at each in a few
-/// instructions.
-#[cfg(not(feature = "sim"))]
-#[inline(never)]
-fn may_be_met_here<T>(tube: &Tube<T>) -> bool {
-    !tube.has_meetings() || may_be_met(tube, Side::Send)
+    !tube.lights.is_empty(other) || !tube.end(other).is_deserted() || light::current().is_none()
 }
 
 impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
@@ -168,7 +159,8 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
     fn may_be(&self) -> bool {
         match &self.0.body {
             Body::Ring(ring) => ring.may_have_message() | self.0.senders.is_gone(),
-            _ => may_be_met_here(&self.0),
+            Body::Rendezvous => may_be_met(&self.0, Side::Send),
+            _ => true,
         }
     }
     #[inline(always)]
