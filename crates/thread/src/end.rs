@@ -169,7 +169,7 @@ impl Builder {
         }
         refuse_inherited()?;
         let own = stack.map(record::own_stack).transpose()?;
-        let (thread, proc) = match proc::make(runtime) {
+        let start = match proc::make(runtime) {
             Ok(made) => made,
             Err(e) => {
                 // SAFETY: nobody has it.
@@ -177,11 +177,12 @@ impl Builder {
                 return Err(e);
             }
         };
+        let thread = start.thread;
         if name.is_some() || own.is_some() {
             *thread.extra() = Extra::new(name, own);
         }
         thread.level.set(match level {
-            0 => proc::current().map_or(0, |me| me.level.get()),
+            0 => start.near.or_else(proc::current).map_or(0, |me| me.level.get()),
             level => level - 1,
         });
         thread.pinned.set(pinned);
@@ -191,7 +192,7 @@ impl Builder {
         thread.end.store(RUNS, Ordering::Relaxed);
         thread.core.token.store(token::EMPTY, Ordering::Relaxed); // Relaxed: as above.
         thread.off.store(1, Ordering::Relaxed); // Relaxed: as above.
-        thread.proc.store(std::ptr::from_ref(proc) as u64, Ordering::Relaxed); // Relaxed: as above.
+        thread.proc.store(std::ptr::from_ref(start.proc) as u64, Ordering::Relaxed); // Relaxed: as above.
         if own_modes {
             thread.modes.set(modes::now());
             thread.core.control.fetch_or(asked::MODES, Ordering::Relaxed); // Relaxed: as above.
@@ -211,7 +212,7 @@ impl Builder {
             thread.begin_with(top, entry::<F, T>, slot.cast());
         }
         let generation = asks::generation(thread);
-        proc::ready(thread);
+        proc::start(start);
         Ok(JoinHandle { thread, generation, slot: slot.cast(), free: free::<F, T>, kind: PhantomData })
     }
 }
@@ -483,18 +484,29 @@ impl<T> JoinHandle<T> {
 }
 
 impl<T> Drop for JoinHandle<T> {
+    #[inline(always)]
     fn drop(&mut self) {
+        // Relaxed: what was asked by this handle was asked before.
+        let asked = self.thread.core.control.load(Ordering::Relaxed) & asked::FLAGS;
+        // Relaxed: if the thread stands still, the word is ours.
+        if asked == 0 && self.thread.end.load(Ordering::Relaxed) == RUNS && proc::stands_still(self.thread) {
+            // Relaxed: the thread, and the one that comes after it, run on this very proc.
+            return self.thread.end.store(LOOSE, Ordering::Relaxed);
+        }
+        self.drop_at_length();
+    }
+}
+
+impl<T> JoinHandle<T> {
+    #[inline(never)]
+    fn drop_at_length(&mut self) {
         // A user that has suspended it by this handle has done so before.
         if self.is_suspended() {
             self.resume();
         }
         let end = &self.thread.end;
-        // Relaxed: the swap decides, or the word is ours.
+        // Relaxed: the swap decides.
         let mut now = end.load(Ordering::Relaxed);
-        if now == RUNS && proc::stands_still(self.thread) {
-            // Relaxed: the thread, and the one that comes after it, run on this very proc.
-            return end.store(LOOSE, Ordering::Relaxed);
-        }
         while now & STATE == RUNS {
             // Release: what the handle did comes before the thread's successor gives the stack back. Relaxed: the loop
             // retries.

@@ -46,8 +46,10 @@
 mod landed;
 mod lend;
 mod park;
+mod records;
 
 pub(crate) use park::{give_way, may_wait, ready, tell, wait_for_events, yield_and_back, yield_now};
+pub(crate) use records::{make, recycle, start};
 
 use crate::modes::{self, Modes};
 use crate::queue::Queue;
@@ -626,55 +628,4 @@ pub(crate) fn stands_still(thread: &Thread) -> bool {
         let proc = me.proc();
         proc.lone && !me.away.get() && std::ptr::eq(proc, thread.proc())
     })
-}
-
-/// A record for a new thread, and the proc that it begins on.
-#[inline(always)]
-pub(crate) fn make(runtime: Option<&Runtime>) -> std::io::Result<(&'static Thread, &'static Proc)> {
-    if let Some(proc) = here(runtime) {
-        proc.enter();
-        let free = proc.take_free();
-        proc.leave();
-        if let Some(thread) = free {
-            proc.begun.set(proc.begun.get() + 1);
-            return Ok((thread, proc));
-        }
-    }
-    make_new(runtime)
-}
-
-/// The caller's proc, if it is one of that runtime's; none named: of any.
-#[inline(always)]
-fn here(runtime: Option<&Runtime>) -> Option<&'static Proc> {
-    let proc = current().filter(|me| !me.away.get())?.proc();
-    runtime.is_none_or(|r| std::ptr::eq(r.shared(), proc.shared)).then_some(proc)
-}
-
-#[inline(never)]
-fn make_new(runtime: Option<&Runtime>) -> std::io::Result<(&'static Thread, &'static Proc)> {
-    if let Some(proc) = here(runtime) {
-        let thread = record::take()?;
-        proc.begun.set(proc.begun.get() + 1);
-        return Ok((thread, proc));
-    }
-    let shared = match runtime {
-        Some(runtime) => runtime.shared(),
-        None => Runtime::standard()?.shared(),
-    };
-    let thread = record::take()?;
-    shared.came_in();
-    Ok((thread, shared.next_proc()))
-}
-
-/// A thread whose handle has gone, after it has ended.
-pub(crate) fn recycle(thread: &'static Thread) {
-    match current() {
-        Some(me) if !me.away.get() => {
-            let proc = me.proc();
-            proc.enter();
-            proc.put_free(thread);
-            proc.leave();
-        }
-        _ => record::put(std::iter::once(thread)),
-    }
 }

@@ -194,6 +194,29 @@ fn a_wait_with_an_error_of_its_own_says_that_it_was_interrupted_and_the_thread_e
 }
 
 #[test]
+fn a_suspended_one_whose_handle_is_dropped_goes_on() {
+    one(|| {
+        for has_begun in [false, true] {
+            let (thread, turns) = counter();
+            if has_begun {
+                settle();
+            }
+            thread.suspend();
+            settle();
+            let before = turns.load(SeqCst);
+            settle();
+            assert_eq!(turns.load(SeqCst), before, "it runs though it is suspended");
+            let it = thread.thread();
+            drop(thread);
+            settle();
+            assert!(turns.load(SeqCst) > before, "nobody can resume it any more");
+            it.destroy().unwrap();
+            settle();
+        }
+    });
+}
+
+#[test]
 fn one_that_has_not_begun_or_is_suspended_is_destroyed_too() {
     one(|| {
         let begun = Arc::new(AtomicU32::new(0));

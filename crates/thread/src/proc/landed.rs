@@ -88,7 +88,7 @@ pub(super) fn take_note(proc: &Proc, left: usize) {
 }
 
 /// The predecessor has ended: counts it, and keeps its record if no handle needs it.
-#[inline(never)]
+#[inline(always)]
 fn notify_dead(proc: &Proc, left: usize) {
     let thread = whose(left).expect("the kernel thread does not end");
     proc.over.set(proc.over.get() + 1);
