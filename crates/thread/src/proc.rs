@@ -69,7 +69,10 @@ use std::ptr::{from_ref, null};
 
 /// Looks at the inbox before it sleeps: at most, and where it does not pay.
 const SPIN_MOST: u32 = 2_000;
-const SPIN_LEAST: u32 = 20;
+const SPIN_LEAST: u32 = 1;
+/// Where it does not pay, so many looks once in so many times find out when it does again.
+const SPIN_PROBE: u32 = 64;
+const PROBES: u32 = 16;
 /// Timers are looked at once in so many dispatches.
 const DISPATCHES: u32 = 16;
 /// Threads that have ended, kept by a proc for the next that are made.
@@ -106,6 +109,8 @@ pub(crate) struct Proc {
     free: Cell<*const Thread>,
     free_len: Cell<u32>,
     spin: Cell<u32>,
+    /// How often it has idled.
+    idled: Cell<u32>,
     begun: Cell<u64>,
     over: Cell<u64>,
     /// The chimes that other processes ring to wake its threads.
@@ -179,6 +184,7 @@ impl Proc {
             free: Cell::new(null()),
             free_len: Cell::new(0),
             spin: Cell::new(SPIN_MOST),
+            idled: Cell::new(0),
             begun: Cell::new(0),
             over: Cell::new(0),
             chimes: UnsafeCell::new(Vec::new()),
@@ -443,7 +449,9 @@ impl Proc {
         // Relaxed: a hint for the tick and for observers.
         self.running.store(0, Ordering::Relaxed);
         self.shared.timers.ring();
-        let spins = self.spin.get();
+        let idled = self.idled.get().wrapping_add(1);
+        self.idled.set(idled);
+        let spins = if idled.is_multiple_of(PROBES) { self.spin.get().max(SPIN_PROBE) } else { self.spin.get() };
         for _ in 0..spins {
             if inbox::has_some(&self.apart.inbox) || (self.listens.get() && self.hear()) {
                 self.spin.set((spins * 2).min(SPIN_MOST));
@@ -451,7 +459,7 @@ impl Proc {
             }
             pause();
         }
-        self.spin.set((spins / 2).max(SPIN_LEAST));
+        self.spin.set((self.spin.get() / 2).max(SPIN_LEAST));
         self.shared.idles(self.index, true);
         let nothing = inbox::lie_down(&self.apart.sleep, &self.apart.inbox);
         let due = self.shared.timers.earliest();
