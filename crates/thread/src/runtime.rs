@@ -202,11 +202,15 @@ impl Shared {
     }
 
     fn tick(&self) {
-        let mut seen = vec![0u32; self.procs];
+        let (mut seen, mut starts) = (vec![0u32; self.procs], true);
         loop {
             // Acquire: what the proc that started the tick did before.
             while self.ticks.load(Ordering::Acquire) == 0 {
                 futex::wait(&self.ticks, 0, None, Scope::Private);
+            }
+            if std::mem::take(&mut starts) {
+                // A thread that has its proc from now on until the next look has had it for a tick. Relaxed: a hint.
+                self.all().for_each(|proc| seen[proc.index] = proc.dispatches.load(Ordering::Relaxed));
             }
             // A plain sleep: no thread wakes this word while it is 1.
             futex::wait(&self.ticks, 1, Some(clock::now().saturating_add(TICK)), Scope::Private);
@@ -232,6 +236,7 @@ impl Shared {
             }
             // SeqCst: as in `idles`.
             if !wanted || self.idle.load(Ordering::SeqCst) == 0 {
+                starts = true;
                 // Release: the next dispatch starts it again.
                 self.ticks.store(0, Ordering::Release);
             }
