@@ -264,6 +264,23 @@ fn clicks(a_minute: f64, seconds: f64, rate: f64) -> Vec<f32> {
 }
 
 #[test]
+fn the_short_note_of_a_swung_pair_is_not_taken_for_the_beat() {
+    let (rate, every) = (22_050.0, 0.5);
+    let plain = clicks(120.0, 16.0, rate);
+    // As loud again two thirds of a beat later.
+    let later = (every * rate * 2.0 / 3.0) as usize;
+    let swung: Vec<f32> =
+        (0..plain.len()).map(|i| plain[i] + if i >= later { plain[i - later] } else { 0.0 }).collect();
+    let mut stage = made("beat", &Type::sound(1, rate));
+    let mut out = Kept::default();
+    swung.chunks(256).for_each(|c| stage.put(Block::f32(c.to_vec()), &mut out).unwrap());
+    let beats = out.blocks.iter().map(|b| f64::from_le_bytes(b.to_bytes()[..8].try_into().unwrap()));
+    let late: Vec<f64> = beats.filter(|at| *at >= 4.0).collect();
+    let off = |at: f64| ((at / every - 0.5) - (at / every - 0.5).round()).abs() * every;
+    assert!((22..=26).contains(&late.len()) && late.iter().all(|at| off(*at) <= 0.05), "{late:?}");
+}
+
+#[test]
 fn the_beat_of_clicks_is_found_within_four_seconds() {
     let rate = 11_025.0;
     for tempo in [90.0, 150.0] {

@@ -1,13 +1,17 @@
-//! Rhythm (synthesis, 6.3.2): onsets, a correlator that finds the beat's interval, and an ILL that keeps it; and a drummer.
+//! Rhythm (synthesis, 6.3.2): onsets, a bank of combs that finds the beat, and an ILL that keeps its interval; and a drummer.
 //!
 //! `onset` gives the spectral flux, the sum of the growth of all bins of a window, about 100 times a second (once in a
-//! whole number of samples). `beat` correlates the last six seconds of the flux with themselves. The best lag between
-//! 60 and 210 beats a minute is the beat's interval; slow and fast lags weigh a little less. The phase of the beats is
-//! that whose comb of this interval meets the most onsets. An ILL tracks the beats so found; its interval, which is
-//! free of the correlator's steps, subdivides the time to the next beat. Each beat is given as a record of its time and
-//! interval.
+//! whole number of samples). `beat` has the flux of three bands (drum and bass, middle, high), each in units of its
+//! own deviation. Four times a second it folds the last twelve seconds at each interval between 60 and 210 beats a
+//! minute. A phase of an interval scores how far the flux there is above the mean, in standard errors: so twice the
+//! interval scores less, for it has half the beats, and half the interval, for half of its beats are weak. Intervals far
+//! from 120 a minute weigh less. Of two phases that one is the beat which other onsets shortly precede (an upbeat, the
+//! short note of a swung pair) rather than follow.
+//!
+//! The beat that was told last stays until another one scores clearly more. An ILL tracks its interval, which
+//! subdivides the time to the next beat. Each beat is given as a record of its time and interval.
 
-use super::spectrum::{Spectrum, correlation};
+use super::spectrum::Spectrum;
 use super::stage;
 use super::waves::noise;
 use crate::kind::{Call, Kind, Plan, Wrong};
@@ -16,35 +20,47 @@ use crate::types::{Block, Element, Type};
 use chappe_feedback::filter::LowPass;
 use chappe_feedback::locked::Ill;
 use chappe_synth::Schema;
+use std::collections::VecDeque;
+use std::f64::consts::TAU;
 use std::sync::Arc;
 
 /// Onset values a second.
 const RATE: f64 = 100.0;
-/// How much of the past counts, in onset values.
-const PAST: usize = 600;
+/// How much of the past counts, in onset values, and after how many a value counts 1/e.
+const PAST: usize = 1200;
+const FADES: f64 = 1000.0;
 /// Before this no beat is said.
 const FIRST: usize = 250;
+/// The least and the most interval of beats, in onset values, and the ratio of one that is tried to the next.
+const LEAST: f64 = RATE * 60.0 / 210.0;
+const MOST: f64 = RATE;
+const FINE: f64 = 1.003;
 /// By how many octaves beats differ from 120 a minute in most music.
-const LIKELY: f64 = 1.3;
-/// How much likelier another phase must be.
-const STAYS: f64 = 1.5;
+const LIKELY: f64 = 1.0;
+/// Beats this near to each other are the same, in onset values.
+const NEAR: f64 = 4.0;
+/// The part of an error of that size that is followed at each look.
+const FOLLOWS: f64 = 0.25;
+/// How much likelier another beat must be.
+const STAYS: f64 = 1.4;
+/// How much it counts that onsets precede a beat rather than follow it.
+const LEADS: f64 = 0.04;
+/// Where the bands end, in Hz, and how much each counts.
+const EDGES: [f64; 2] = [200.0, 4000.0];
+const WEIGHTS: [f32; 3] = [2.0, 1.0, 1.0];
+/// So many deviations an onset counts at most.
+const LOUDEST: f32 = 5.0;
 
 /// The spectral flux of sound.
 struct Onset {
     spectrum: Spectrum,
     before: Vec<f32>,
-    /// Seconds from one value to the next.
-    step: f64,
-    /// How far behind the begin of its window the sound is that a value tells of, in seconds.
-    behind: f64,
 }
 
 impl Onset {
     fn new(rate: f64) -> Onset {
         let hop = (rate / RATE).round() as usize;
-        let window = (2 * hop).next_power_of_two();
-        let (step, behind) = (hop as f64 / rate, 0.32 * window as f64 / rate);
-        Onset { spectrum: Spectrum::new(window, hop, false), before: Vec::new(), step, behind }
+        Onset { spectrum: Spectrum::new((2 * hop).next_power_of_two(), hop, false), before: Vec::new() }
     }
 
     fn put(&mut self, samples: &[f32], mut each: impl FnMut(f32) -> Result<(), Fault>) -> Result<(), Fault> {
@@ -71,40 +87,167 @@ impl Stage for Onset {
     }
 }
 
+/// The spectral flux of three bands.
+struct Bands {
+    spectrum: Spectrum,
+    before: Vec<f32>,
+    /// The first bins of the second and of the third band.
+    edges: [usize; 2],
+    /// Seconds from one value to the next.
+    step: f64,
+    /// How far behind the begin of its window the sound is that a value tells of, in seconds.
+    behind: f64,
+}
+
+impl Bands {
+    fn new(rate: f64) -> Bands {
+        let hop = (rate / RATE).round() as usize;
+        let window = (4 * hop).next_power_of_two();
+        let edges = EDGES.map(|hz| (hz * window as f64 / rate).ceil() as usize);
+        let (step, behind) = (hop as f64 / rate, 0.32 * window as f64 / rate);
+        Bands { spectrum: Spectrum::new(window, hop, false), before: Vec::new(), edges, step, behind }
+    }
+
+    fn put(&mut self, samples: &[f32], mut each: impl FnMut([f32; 3])) -> Result<(), Fault> {
+        let Bands { spectrum, before, edges, .. } = self;
+        spectrum.put(samples, |frame| {
+            let loud: Vec<f32> = frame.iter().map(|m| (1.0 + 10.0 * m).ln()).collect();
+            let mut flux = [0.0; 3];
+            // The first bin has no sound.
+            for (bin, (now, then)) in loud.iter().zip(&*before).enumerate().skip(1) {
+                let band = edges.iter().filter(|edge| bin >= **edge).count();
+                flux[band] += (now - then).max(0.0);
+            }
+            *before = loud;
+            each(flux);
+            Ok(())
+        })
+    }
+}
+
+/// In deviations from the mean.
+fn deviations(values: &[f32]) -> impl Iterator<Item = f32> {
+    let count = values.len() as f32;
+    let mean = values.iter().sum::<f32>() / count;
+    let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / count;
+    let deviation = square.sqrt().max(1e-6);
+    values.iter().map(move |v| ((v - mean) / deviation).min(LOUDEST))
+}
+
+/// A beat that may be: its score, its interval, and how long ago the last one was, in onset values.
+#[derive(Clone, Copy)]
+struct Guess {
+    score: f64,
+    interval: f64,
+    ago: f64,
+}
+
+/// The scores of all phases of an interval, given how strong onsets were, the latest first, and their weights.
+fn fold(strength: &[f32], weights: &[f64], interval: f64) -> Vec<f64> {
+    let count = interval.round() as usize;
+    let (mut sums, mut squares) = (vec![0.0; count], vec![0.0; count]);
+    let (bins, mut at) = (count as f64 / interval, 0.0);
+    for (x, weight) in strength.iter().zip(weights) {
+        let bin = ((at * bins) as usize).min(count - 1);
+        sums[bin] += weight * f64::from(*x);
+        squares[bin] += weight * weight;
+        at += 1.0;
+        if at >= interval {
+            at -= interval;
+        }
+    }
+    let errors: Vec<f64> = sums.iter().zip(&squares).map(|(s, q): (&f64, &f64)| s / q.sqrt().max(1e-9)).collect();
+    let near = |i: usize| 0.5 * errors[i] + 0.25 * (errors[(i + 1) % count] + errors[(i + count - 1) % count]);
+    let smooth: Vec<f64> = (0..count).map(near).collect();
+    let angle = |i: usize| (TAU * i as f64 / count as f64).sin_cos();
+    let (mut sine, mut cosine) = (0.0, 0.0);
+    for (i, x) in smooth.iter().enumerate() {
+        let (s, c) = angle(i);
+        (sine, cosine) = (sine + x * s, cosine + x * c);
+    }
+    // Bins go back in time: the sum over all, each by the sine of how far it is before this one, is what leads to it.
+    let score = |(i, x): (usize, &f64)| {
+        let (s, c) = angle(i);
+        x + LEADS * (sine * c - cosine * s)
+    };
+    smooth.iter().enumerate().map(score).collect()
+}
+
 /// Finds beats in onsets.
 struct Tracker {
-    past: Vec<f32>,
-    /// How many onset values came before `past`.
-    gone: usize,
+    past: [VecDeque<f32>; 3],
+    /// How many onset values have come.
+    now: usize,
+    weights: Vec<f64>,
     ill: Ill<LowPass>,
     /// When the ILL has heard its last event.
     heard: f64,
-    /// When the next beat is due, in onset values.
+    /// When the last beat was told, and when the next is due, in onset values.
+    told: Option<f64>,
     next: Option<f64>,
-    looked: usize,
 }
 
 impl Tracker {
     fn new() -> Tracker {
-        Tracker { past: Vec::new(), gone: 0, ill: Ill::new(1, 50.0), heard: 0.0, next: None, looked: 0 }
+        let weights = (0..PAST).map(|ago| (-(ago as f64) / FADES).exp()).collect();
+        let (ill, past) = (Ill::new(1, 50.0), Default::default());
+        Tracker { past, now: 0, weights, ill, heard: 0.0, told: None, next: None }
     }
 
     /// Takes a value; answers a beat's time and interval in values, when one is due.
-    fn put(&mut self, flux: f32) -> Option<(f64, f64)> {
-        self.past.push(flux);
-        if self.past.len() > PAST {
-            self.past.remove(0);
-            self.gone += 1;
+    fn put(&mut self, flux: [f32; 3]) -> Option<(f64, f64)> {
+        for (past, flux) in self.past.iter_mut().zip(flux) {
+            past.truncate(PAST - 1);
+            past.push_front(flux);
         }
-        let now = (self.gone + self.past.len()) as f64;
-        if self.past.len() >= FIRST && self.gone + self.past.len() >= self.looked + 25 {
-            self.looked = self.gone + self.past.len();
-            self.look(now);
+        self.now += 1;
+        if self.now >= FIRST && self.now.is_multiple_of(25) {
+            self.look();
         }
-        let due = self.next.filter(|at| *at <= now)?;
+        let due = self.next.filter(|at| *at <= self.now as f64)?;
         let interval = self.ill.interval();
-        self.next = Some(due + interval);
+        (self.told, self.next) = (Some(due), Some(due + interval));
         Some((due, interval))
+    }
+
+    /// How strong onsets were, the latest first.
+    fn strength(&mut self) -> Vec<f32> {
+        let mut sum = vec![0.0; self.past[0].len()];
+        for (past, weight) in self.past.iter_mut().zip(WEIGHTS) {
+            sum.iter_mut().zip(deviations(past.make_contiguous())).for_each(|(sum, x)| *sum += weight * x);
+        }
+        deviations(&sum).collect()
+    }
+
+    /// The best beat, and the best of those that go on with what was told.
+    fn guesses(&mut self) -> (Option<Guess>, Option<Guess>) {
+        let strength = self.strength();
+        let now = self.now as f64 - 1.0;
+        let (told, told_interval) = (self.next.map(|next| now - next), self.ill.interval());
+        let (mut best, mut stays): (Option<Guess>, Option<Guess>) = (None, None);
+        let better = |than: &Option<Guess>, score: f64| than.is_none_or(|g| score > g.score);
+        let mut interval = LEAST;
+        while interval <= MOST {
+            let likely = (-0.5 * ((interval / 50.0).log2() / LIKELY).powi(2)).exp();
+            let scores = fold(&strength, &self.weights, interval);
+            let bin = interval / scores.len() as f64;
+            for (at, score) in scores.into_iter().enumerate() {
+                let score = if score > 0.0 { score * likely } else { score };
+                let guess = Guess { score, interval, ago: (at as f64 + 0.5) * bin - 0.5 };
+                if better(&best, score) {
+                    best = Some(guess);
+                }
+                let goes_on = |ago: f64| {
+                    let off = guess.ago - ago.rem_euclid(told_interval);
+                    (off - (off / interval).round() * interval).abs() <= NEAR
+                };
+                if (interval / told_interval).ln().abs() < 0.02 && better(&stays, score) && told.is_some_and(goes_on) {
+                    stays = Some(guess);
+                }
+            }
+            interval *= FINE;
+        }
+        (best, stays)
     }
 
     /// The interval is another one.
@@ -115,81 +258,36 @@ impl Tracker {
     }
 
     /// Looks for the interval and the phase.
-    fn look(&mut self, now: f64) {
-        let mean = self.past.iter().sum::<f32>() / self.past.len() as f32;
-        let centred: Vec<f32> = self.past.iter().map(|x| (x - mean).max(0.0)).collect();
-        let (least, most) = ((RATE * 60.0 / 210.0) as usize, (RATE * 60.0 / 60.0) as usize);
-        let like = correlation(&centred, (4 * most + 2).min(centred.len() - 1));
-        let at = |lag: f64| -> f64 {
-            let i = lag.round() as usize;
-            let around = i.saturating_sub(1)..=(i + 1).min(like.len() - 1);
-            around.filter_map(|i| like.get(i)).copied().fold(0.0f32, f32::max).into()
-        };
-        // Music repeats after two and four beats, too. Around 120 a minute a beat is most likely.
-        let score = |lag: f64| {
-            let sum: f64 = [1.0, 2.0, 4.0].into_iter().map(|k| at(lag * k)).sum();
-            sum * (-0.5 * ((lag / 50.0).log2() / LIKELY).powi(2)).exp()
-        };
-        let lags = (2 * least..=2 * most).map(|half| half as f64 / 2.0);
-        let Some(best) = lags.max_by(|a, b| score(*a).total_cmp(&score(*b))) else { return };
-        // The fourth multiple tells the interval four times as exactly.
-        let fine =
-            (-6..=6).map(|d| (best * 4.0).round() + f64::from(d)).filter(|l| *l > 0.0 && *l + 1.0 < like.len() as f64);
-        let fine = fine.max_by(|a, b| like[*a as usize].total_cmp(&like[*b as usize])).map_or(best, |l| l / 4.0);
-        let interval = if (fine / best - 1.0).abs() < 0.04 { fine } else { best };
-        // The phase: a comb from now backwards.
-        let end = centred.len() as f64 - 1.0;
-        let comb = |phase: f64| {
-            let (mut sum, mut x, mut weight) = (0.0, end - phase, 1.0);
-            while x >= 1.0 {
-                let i = x.round() as usize;
-                let near = centred[i] + 0.5 * (centred[i - 1] + centred.get(i + 1).copied().unwrap_or(0.0));
-                sum += weight * f64::from(near);
-                weight *= 0.95;
-                x -= interval;
-            }
-            sum
-        };
-        let phases = (0..(2.0 * interval) as usize).map(|p| p as f64 / 2.0);
-        let Some(phase) = phases.max_by(|a, b| comb(*a).total_cmp(&comb(*b))) else { return };
-        let last = now - 1.0 - phase;
-        match self.next {
-            Some(next) => {
-                // The ILL hears intervals as the correlator measured them; the phase is followed by a part of its error.
-                if (self.ill.interval() / interval - 1.0).abs() > 0.08 {
-                    self.lock(interval);
-                }
-                self.heard += interval;
-                self.ill.reference(self.heard);
-                let interval = self.ill.interval();
-                let error = (last - next) - ((last - next) / interval).round() * interval;
-                // Another phase must be much likelier than the one that was told until now: off-beats nearly are.
-                let here = comb((now - 1.0 - next).rem_euclid(interval));
-                let moved = match error.abs() > 0.2 * interval {
-                    true if comb(phase) > STAYS * here => error,
-                    true => 0.0,
-                    false => 0.5 * error,
-                };
-                let mut next = next + moved;
-                while next < now - 0.5 * interval {
-                    next += interval;
-                }
-                self.next = Some(next);
-            }
-            None => {
-                self.lock(interval);
-                let mut next = last;
-                while next < now {
-                    next += interval;
-                }
-                self.next = Some(next);
-            }
+    fn look(&mut self) {
+        let (Some(best), stays) = self.guesses() else { return };
+        let guess = stays.filter(|stays| best.score <= STAYS * stays.score.max(0.0)).unwrap_or(best);
+        let now = self.now as f64;
+        if self.next.is_none() || (self.ill.interval() / guess.interval).ln().abs() > 0.02 {
+            self.lock(guess.interval);
         }
+        self.heard += guess.interval;
+        self.ill.reference(self.heard);
+        let interval = self.ill.interval();
+        let last = now - 1.0 - guess.ago;
+        let mut next = match self.next {
+            Some(next) => {
+                let new = last + ((next - last) / interval).round() * interval;
+                // What is within the fold's own error is followed slowly.
+                if (new - next).abs() <= NEAR { next + FOLLOWS * (new - next) } else { new }
+            }
+            None => last + interval,
+        };
+        // None is told twice, and none that was long ago.
+        let after = self.told.map_or(now, |told| told + 0.5 * interval).max(now - 0.5 * interval);
+        while next < after {
+            next += interval;
+        }
+        self.next = Some(next);
     }
 }
 
 struct Beat {
-    onset: Onset,
+    bands: Bands,
     tracker: Tracker,
     beats: u64,
     interval: f64,
@@ -199,11 +297,10 @@ impl Stage for Beat {
     fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
         let samples = std::mem::take(block.numbers());
         let mut beats = Vec::new();
-        let Beat { onset, tracker, .. } = self;
-        let (step, behind) = (onset.step, onset.behind);
-        onset.put(&samples, |flux| {
+        let Beat { bands, tracker, .. } = self;
+        let (step, behind) = (bands.step, bands.behind);
+        bands.put(&samples, |flux| {
             beats.extend(tracker.put(flux).map(|(at, interval)| (at * step + behind, interval * step)));
-            Ok(())
         })?;
         for (at, interval) in beats {
             (self.beats, self.interval) = (self.beats + 1, interval);
@@ -263,7 +360,7 @@ pub fn kinds() -> Vec<Kind> {
             let schema = Schema::parse("at: f64, interval: f64").map_err(|e| Wrong::new(e.to_string()))?;
             let gives = Type::of(Element::Record(Arc::new(schema)));
             Ok(Plan::filter(gives, move || {
-                stage(Beat { onset: Onset::new(rate), tracker: Tracker::new(), beats: 0, interval: 0.0 })
+                stage(Beat { bands: Bands::new(rate), tracker: Tracker::new(), beats: 0, interval: 0.0 })
             }))
         }),
         Kind::new("drum", "[rate=48000]", "a drum beat for each beat of `beat`", |call| {
