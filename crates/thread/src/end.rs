@@ -283,6 +283,8 @@ fn tidy(me: &'static Thread) {
     if !me.core.kept.get().is_null() {
         light::forget_kept(&me.core);
     }
+    // Before the generation rises: the next is another thread's.
+    me.lives.set(false);
     asks::end(me);
 }
 
@@ -334,7 +336,6 @@ pub(crate) fn goes_on(thread: &Thread) -> bool {
 /// Clears the record for the next thread that uses it.
 #[inline(always)]
 fn clear(thread: &'static Thread) {
-    thread.lives.set(false);
     // SAFETY: the thread is over, or about to be, and nobody else has it.
     if unsafe { &*thread.extra.get() }.is_some() {
         clear_extra(thread);

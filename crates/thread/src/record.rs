@@ -104,7 +104,7 @@ pub(crate) struct Thread {
     pub pinned: Cell<bool>,
     /// It is away from its proc, in something that blocks.
     pub away: Cell<bool>,
-    /// It is in use.
+    /// It has begun, and not ended: cleared before the generation rises.
     pub lives: Cell<bool>,
     /// Its floating-point modes, while it is not running, if it keeps some.
     pub modes: Cell<Modes>,

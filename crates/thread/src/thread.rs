@@ -69,7 +69,10 @@ impl std::fmt::Debug for Thread {
 
 impl Thread {
     pub(crate) fn of(record: &'static record::Thread) -> Thread {
-        Thread { record, generation: asks::generation(record) }
+        let next = asks::generation(record);
+        // One that drops its result has ended: the generation is the next thread's by then.
+        let generation = if record.lives.get() { next } else { next.wrapping_sub(1) & (u32::MAX >> GENERATION) };
+        Thread { record, generation }
     }
 
     /// The one that has this number now.
@@ -81,7 +84,9 @@ impl Thread {
     /// ```
     pub fn find(number: ThreadId) -> Option<Thread> {
         let record = record::number(number.0)?;
-        record.lives.get().then(|| Thread::of(record))
+        // Acquire: S4 of `words::asked`. Before the look whether it lives: an end in between refuses what is asked of this generation.
+        let generation = record.core.control.load(Ordering::Acquire) >> GENERATION;
+        record.lives.get().then_some(Thread { record, generation })
     }
 
     /// Its number.

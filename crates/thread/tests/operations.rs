@@ -392,3 +392,45 @@ fn a_stopped_thread_goes_on_one_instruction_at_a_time_and_comes_to_the_same() {
     }
     assert_eq!(thread.join().unwrap(), (a, b));
 }
+
+/// One that has ended, and was not joined yet, is no thread any more: what is asked of its number does not reach the next one with the record.
+#[test]
+fn nothing_is_asked_of_the_next_by_the_number_of_one_that_has_ended() {
+    one(|| {
+        let handle = spawn(|| ());
+        let number = handle.id();
+        settle();
+        assert!(handle.is_finished());
+        let found = Thread::find(number);
+        let asked = found.map(|thread| thread.destroy());
+        handle.join().unwrap();
+        let next = spawn(|| 7);
+        assert_eq!(next.id(), number, "the record of the last");
+        assert_eq!(next.join().ok(), Some(7), "it was asked of the last to end: {asked:?}");
+        assert!(found.is_none());
+    });
+}
+
+/// What a thread without a handle leaves is dropped by itself when it has ended for all others.
+#[test]
+fn what_drops_its_result_is_the_thread_that_has_ended() {
+    struct Says(tube::Sender<Thread>);
+    impl Drop for Says {
+        fn drop(&mut self) {
+            self.0.send(current()).unwrap();
+        }
+    }
+    one(|| {
+        let (tx, rx) = tube::bounded(1);
+        let handle = spawn(move || Says(tx));
+        let thread = handle.thread();
+        drop(handle);
+        let last = rx.recv().unwrap();
+        assert_eq!(last, thread);
+        settle();
+        let next = spawn(|| 7);
+        assert_eq!(next.id(), last.id(), "the record of the last");
+        assert!(last.destroy().is_err());
+        assert_eq!(next.join().ok(), Some(7));
+    });
+}
