@@ -2,7 +2,7 @@
 //!
 //! The slot at the top of the thread's stack (boxed, if it is too large for that) holds the closure that the thread
 //! runs, and later its result. So a thread keeps its stack until its handle has joined it or is dropped. The word `end`
-//! of its record holds its state, and at most one waiter:
+//! of its record holds its state, and at most one waiter (or the kernel threads that wait):
 //!
 //! | bits | values | meaning |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | | ENDS | the result is in the slot; the thread is still on its stack |
 //! | | OVER | the result is in the slot; no thread is on the stack |
 //! | | LOOSE | the handle was dropped before the end |
-//! | 2 | 1 | a kernel thread sleeps on this word |
+//! | 2 | 1 | kernel threads sleep on this word |
 //! | 3-31 | number | the light thread that waits for the end |
 //!
 //! ```text
@@ -23,6 +23,8 @@
 //!   result itself.
 //!   A plain store does it where the thread and the dropper belong to a runtime's only proc and nothing waits: the thread
 //!   and its successor, which alone write the word besides, run on that proc, and so not now.
+//! - A waiter that takes the place of another in the word wakes that other when it goes itself, whatever ends its wait: the other then looks again, and
+//!   takes a place again if the thread has not ended.
 //! - The thread's successor cannot touch the stack before the switch has left it, so OVER, and the use of the stack for
 //!   another thread, come after that.
 //!
@@ -317,14 +319,39 @@ pub(crate) fn is_over(thread: &'static Thread) -> bool {
     }
     // AcqRel: publishes all that the thread did; acquires the waiter's record.
     let was = thread.end.swap(OVER, Ordering::AcqRel);
-    if was & SLEEPER != 0 {
-        futex::wake(&thread.end, 1, Scope::Private);
-    } else if was >> WAITER != 0
-        && let Some(waiter) = record::number(was >> WAITER)
+    wake(thread, was);
+    false
+}
+
+/// Wakes what that value of a thread's word says that waits.
+#[inline(always)]
+fn wake(thread: &'static Thread, waits: u32) {
+    if waits & SLEEPER != 0 {
+        futex::wake(&thread.end, u32::MAX, Scope::Private);
+    } else if waits >> WAITER != 0
+        && let Some(waiter) = record::number(waits >> WAITER)
     {
         light::unpark(&waiter.core);
     }
-    false
+}
+
+/// The waiters whose place in the word another has taken: they are woken when that one goes.
+struct Ousted(&'static Thread, Vec<u32>);
+
+impl Ousted {
+    #[cold]
+    fn add(&mut self, waits: u32) {
+        if !self.1.contains(&waits) {
+            self.1.push(waits);
+        }
+    }
+}
+
+impl Drop for Ousted {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.1.iter().for_each(|waits| wake(self.0, *waits));
+    }
 }
 
 /// Whether the thread has not ended yet, so that a joiner would wait.
@@ -409,17 +436,22 @@ impl<T> JoinHandle<T> {
         let me = proc::current();
         assert!(!me.is_some_and(|me| std::ptr::eq(me, self.thread)), "a thread joins itself: it would wait for ever");
         let waiter = me.map_or(SLEEPER, |me| me.number() << WAITER);
+        let mut ousted = Ousted(self.thread, Vec::new());
         loop {
             // Acquire: the result.
             let now = end.load(Ordering::Acquire);
             if now & STATE == OVER {
                 return;
             }
-            if now & !STATE != waiter
+            let other = now & !STATE;
+            if other != waiter {
                 // AcqRel: as above. Acquire: as above.
-                && end.compare_exchange(now, now & STATE | waiter, Ordering::AcqRel, Ordering::Acquire).is_err()
-            {
-                continue;
+                if end.compare_exchange(now, now & STATE | waiter, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                    continue;
+                }
+                if other != 0 {
+                    ousted.add(other);
+                }
             }
             match me {
                 Some(me) => {

@@ -434,3 +434,56 @@ fn what_drops_its_result_is_the_thread_that_has_ended() {
         assert_eq!(next.join().ok(), Some(7));
     });
 }
+
+/// Several threads wait for one end by a shared handle: each hears of it, also when one of them was destroyed meanwhile.
+#[test]
+fn all_that_wait_for_one_end_hear_of_it() {
+    one(|| {
+        let handle = Arc::new(spawn(park));
+        let ended = Arc::new(AtomicU32::new(0));
+        let waits = || {
+            let (handle, ended) = (Arc::clone(&handle), Arc::clone(&ended));
+            move || {
+                handle.wait_for_end();
+                ended.fetch_add(1, SeqCst);
+            }
+        };
+        let (first, second, third) = (spawn(waits()), spawn(waits()), spawn(waits()));
+        settle();
+        third.thread().destroy().unwrap();
+        assert!(is_destroyed(third));
+        settle();
+        handle.thread().unpark();
+        settle();
+        assert_eq!(ended.load(SeqCst), 2);
+        [first, second].into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+/// The same for kernel threads, which sleep on the same word.
+#[test]
+fn all_kernel_threads_that_wait_for_one_end_hear_of_it() {
+    let runtime = Runtime::new(1).unwrap();
+    let handle = Arc::new(runtime.spawn(park));
+    let (tx, rx) = std::sync::mpsc::channel();
+    let waiters = [(); 3].map(|()| {
+        let (handle, tx) = (Arc::clone(&handle), tx.clone());
+        std::thread::spawn(move || {
+            // SAFETY: no pointers.
+            tx.send(unsafe { libc::gettid() }).unwrap();
+            handle.wait_for_end();
+            tx.send(0).unwrap();
+        })
+    });
+    for _ in &waiters {
+        let stat = format!("/proc/self/task/{}/stat", rx.recv().unwrap());
+        while !std::fs::read_to_string(&stat).unwrap().rsplit(')').next().unwrap().starts_with(" S") {
+            std::thread::yield_now();
+        }
+    }
+    handle.thread().unpark();
+    for _ in &waiters {
+        assert_eq!(rx.recv_timeout(Duration::from_secs(60)), Ok(0), "one of them sleeps for ever");
+    }
+    waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+}
