@@ -263,19 +263,21 @@ pub(super) fn blocks() {
         modes::set(kernel.modes.get());
         own
     });
+    // Relaxed: our own while we are away.
+    me.inbox.store(from_ref(kernel) as u64, Ordering::Relaxed);
+    // I5. Before the proc is another kernel thread's: a signal handler that wakes a thread here finds the queue's owner at it, or gone.
+    me.away.set(true);
     let handed_over = proc.shared.hand_over(proc);
     if let Some(own) = keeps {
         modes::set(own);
     }
     if !handed_over {
         // No other kernel thread can be had: the call blocks all threads of the proc.
+        me.away.set(false);
         proc.leave();
         return;
     }
     kernel.proc.set(null());
-    // Relaxed: our own while we are away.
-    me.inbox.store(from_ref(kernel) as u64, Ordering::Relaxed);
-    me.away.set(true);
 }
 
 /// After a call that blocks: the thread returns to the queue of its proc.
