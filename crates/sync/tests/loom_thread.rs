@@ -284,6 +284,24 @@ fn nothing_is_asked_of_the_next_thread_with_the_record() {
     two_reach(3, scene, meet, [1 << GENERATION]);
 }
 
+/// What is to be run as an interrupt is put in before it is asked for: it stays only if that was refused.
+#[test]
+fn who_ends_takes_out_what_it_was_asked_to_run() {
+    let meet = |s: Scene| {
+        let asks = |s: Scene| {
+            s.inbox.store(1, Ordering::Release); // Release: as it is.
+            u64::from(ask(s.control, 0, Op::Interrupt).is_ok())
+        };
+        let ends = |s: Scene| {
+            if asked::end(s.control) == 0 { 0 } else { s.inbox.swap(0, Ordering::Acquire) } // Acquire: as it is.
+        };
+        let [taken_on, _] = together(s, [asks, ends]);
+        // Relaxed: no other thread is there.
+        [taken_on, s.inbox.load(Ordering::Relaxed)]
+    };
+    two_reach(3, scene, meet, [[0, 1], [1, 0]]);
+}
+
 #[test]
 fn a_proc_does_not_sleep_over_what_is_in_its_inbox() {
     let meet = |s: Scene| {

@@ -17,9 +17,7 @@ use crate::record::{self, Thread as Record};
 use crate::words::asked::{self, Op, Refused, Then};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::light;
-use chappe_plat::light::asked::{
-    COME_BY, DUE, DYING, FLAGS, GENERATION, HELD, INSIDE, KILL, SHIELD, SIGNAL, STEP, STOPME,
-};
+use chappe_plat::light::asked::{COME_BY, DUE, DYING, GENERATION, HELD, INSIDE, KILL, SHIELD, SIGNAL, STEP, STOPME};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -177,7 +175,8 @@ fn run_interrupts(me: &'static Record) {
 /// The thread ends: drops the procedures that it has not run.
 #[inline(always)]
 pub(crate) fn end(me: &'static Record) {
-    if asked::end(&me.core.control) & FLAGS != 0 {
+    // S4: an asker is refused from here on, or its flag is among these.
+    if self::asked::end(&me.core.control) != 0 {
         forget(record::asks(me));
     }
 }
