@@ -27,7 +27,7 @@ pub use begun::InLine;
 pub use broadcast::{CastAt, HeardAt, Picked, When, cast_in_words};
 pub use condvars::CondvarAt;
 #[cfg(all(feature = "loom", not(feature = "sim")))]
-pub use lights::{ask, interrupt, light};
+pub use lights::{ask, destroy, interrupt, light};
 #[cfg(feature = "sim")]
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};

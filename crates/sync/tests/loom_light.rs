@@ -8,7 +8,7 @@ use arena::arena;
 use chappe_plat::explore::together;
 use chappe_plat::light::Record;
 use chappe_sync::Interrupt;
-use chappe_sync::model::{Got, TubeAt, ask, interrupt, light};
+use chappe_sync::model::{Got, TubeAt, ask, destroy, interrupt, light};
 use loom::{three_reach, two_reach};
 
 /// Loom's deadlines that pass at once.
@@ -162,6 +162,31 @@ fn a_kernel_thread_that_comes_is_seen_or_tells() {
         )
     };
     two_reach(3, later_scene, receive, [[0, 0]]);
+}
+
+#[test]
+fn who_is_told_and_destroyed_leaves_it_to_the_next() {
+    let come = |s: Scene| {
+        together(
+            s,
+            [
+                |s: Scene| {
+                    s.one.come_attached();
+                    destroy(s.lights[0]);
+                    0
+                },
+                |s| {
+                    s.one.recv_until_destroyed(s.lights[0]);
+                    0
+                },
+                |s| {
+                    s.one.recv_until_attached(s.lights[1]);
+                    0
+                },
+            ],
+        )
+    };
+    three_reach(1, later_scene, come, [[0, 0, 0]]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::tubes::{Got, TubeAt, got, received};
 use crate::bias::Holds;
 use crate::claim::{Mode, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
-use crate::tube::body::{In, Out, met_by};
+use crate::tube::body::{In, Not, Out, met_by};
 use crate::tube::direct;
 use crate::tube::lights::straight::{self, Ended, fits};
 use crate::tube::lights::{Comes, Hope, Node, Side, wait_for};
@@ -100,6 +100,12 @@ pub fn interrupt() -> &'static Interrupt {
 /// Interrupts a light thread, and wakes it.
 pub fn ask(by: &'static Interrupt, who: &'static Record) {
     by.try_interrupt(0);
+    light::unpark(who);
+}
+
+/// Destroys a light thread, and wakes it.
+pub fn destroy(who: &'static Record) {
+    who.control.fetch_or(light::asked::KILL, Ordering::AcqRel); // AcqRel: as `chappe-thread` does it.
     light::unpark(who);
 }
 
@@ -206,6 +212,16 @@ impl TubeAt {
     pub fn recv_until_attached(&self, me: &'static Record) {
         light::set_current(me);
         assert!(matches!(direct::recv(self.tube(), me, None), Err(None)), "nobody sends");
+    }
+
+    /// The same, or until it is destroyed. One that finds a kernel thread meets it, and looks for two more.
+    pub fn recv_until_destroyed(&self, me: &'static Record) {
+        light::set_current(me);
+        match direct::recv(self.tube(), me, None) {
+            Err(None) => _ = self.tube().lights.tell_one(Side::Recv),
+            Err(Some(Not::Now)) => {}
+            _ => unreachable!("nobody sends, and nobody goes"),
+        }
     }
 
     /// A kernel thread begins to wait to send: the first half of that, and its look for light threads.

@@ -124,8 +124,12 @@ fn hear((lights, side): (&Lights, Side), node: &Node, packet: &Handoff, until: U
         match packet.outcome() {
             Outcome::Open => {}
             Outcome::Done => return Heard::Ends(Passed::Done),
-            // The thread is to end, and has perhaps taken the token that said so already.
-            Outcome::Told if light::is_destroyed() => return Heard::Ends(Passed::Late),
+            // The thread is to end, and has perhaps taken the token that said so already. If a kernel thread told it, that one stays, and has told
+            // nobody else: the next of this end is to try.
+            Outcome::Told if light::is_destroyed() => {
+                lights.tell_one(side);
+                return Heard::Ends(Passed::Late);
+            }
             Outcome::Told => return Heard::Told,
         }
         let asked = until.is_asked() || (may_end && light::is_destroyed());
