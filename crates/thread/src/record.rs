@@ -406,20 +406,23 @@ pub(crate) unsafe fn drop_stack((at, len): (usize, usize)) {
     unsafe { stacks::give_back(at as *mut u8, len) };
 }
 
+/// One more than the last record that has ever been used. A thread that finds the table full counts one too many for a moment.
+fn counted(table: &Table) -> u32 {
+    // Acquire: those that are counted are there, or about to be.
+    fresh().load(Ordering::Acquire).min(table.most as u32)
+}
+
 /// All records that have ever been used.
 pub(crate) fn all() -> impl Iterator<Item = &'static Thread> {
     let table = TABLE.get();
-    // Acquire: those that are counted are there, or about to be.
-    let fresh = table.map_or(1, |_| fresh().load(Ordering::Acquire));
     // SAFETY: within the table: zeros, or a record.
-    (1..fresh).filter_map(move |n| table.map(|t| unsafe { &*t.records.add(n as usize) }))
+    (1..table.map_or(1, counted)).filter_map(move |n| table.map(|t| unsafe { &*t.records.add(n as usize) }))
 }
 
 /// The record of that number, if it has ever been used.
 pub(crate) fn number(number: u32) -> Option<&'static Thread> {
     let table = TABLE.get()?;
-    // Acquire: as in `all`.
-    let used = (1..fresh().load(Ordering::Acquire)).contains(&number);
+    let used = (1..counted(table)).contains(&number);
     // SAFETY: within the table.
     used.then(|| unsafe { &*table.records.add(number as usize) })
 }
