@@ -119,6 +119,14 @@ pub struct Changed {
     pub done: bool,
 }
 
+/// A cell that a member has in hand, for one change.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    cell: u32,
+    /// Its state.
+    mine: u64,
+}
+
 /// A key, and where it belongs.
 #[derive(Clone, Copy)]
 struct Key<'k> {
@@ -330,10 +338,13 @@ impl<'a> Table<'a> {
         take().or_else(|| if self.sweep() { take() } else { None }).ok_or(Full::Values)
     }
 
-    /// A cell with this value, for a node.
+    /// A cell with this value, for a node: one in hand, or a free one.
     #[inline(always)]
-    fn filled(&self, me: u16, node: u32, bytes: &[u8]) -> Result<(u32, u64), Full> {
-        let (cell, mine) = self.take_cell(me)?;
+    fn filled(&self, me: u16, node: u32, bytes: &[u8], hand: Option<Cell>) -> Result<(u32, u64), Full> {
+        let (cell, mine) = match hand {
+            Some(Cell { cell, mine }) => (cell, mine),
+            None => self.take_cell(me)?,
+        };
         // Release: E2, I8.
         self.of(cell).store(u64::from(node) | (bytes.len() as u64) << 32, Ordering::Release);
         write(self.bytes(cell), bytes);
@@ -384,13 +395,42 @@ impl<'a> Table<'a> {
     /// If a key or value is longer than the table's.
     #[inline]
     pub fn change(&self, me: u16, key: &[u8], old: &mut [u8], decide: &mut impl Decide) -> Result<Changed, Full> {
+        self.change_by(me, key, old, decide, None)
+    }
+
+    /// A cell for one change, for which there is room then, whatever others do meanwhile.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn reserve(&self, me: u16) -> Result<Cell, Full> {
+        self.take_cell(me).map(|(cell, mine)| Cell { cell, mine })
+    }
+
+    /// As [`Table::change`], of an entry that is there and stays there, with a cell that was reserved for this.
+    pub(crate) fn change_with(&self, hand: Cell, me: u16, key: &[u8], old: &mut [u8], decide: &mut impl Decide) {
+        let changed = self.change_by(me, key, old, decide, Some(hand));
+        debug_assert!(changed.is_ok(), "it has its cell");
+        if !changed.is_ok_and(|changed| changed.done) {
+            self.free(self.cell_state(hand.cell), turn(hand.mine));
+        }
+    }
+
+    #[inline(always)]
+    fn change_by(
+        &self,
+        me: u16,
+        key: &[u8],
+        old: &mut [u8],
+        decide: &mut impl Decide,
+        hand: Option<Cell>,
+    ) -> Result<Changed, Full> {
         assert!(key.len() <= self.shape().key as usize, "a key of {} bytes", key.len());
         let key = self.locate(key);
         let mut tries = 0;
         loop {
             let found = self.find(&key, false);
             let done = match found.node {
-                Some((node, value)) => self.change_value(me, &key, node, value, old, decide)?,
+                Some((node, value)) => self.change_value(me, &key, (node, value), old, decide, hand)?,
                 None => self.insert(me, &key, &found, decide)?,
             };
             if let Some(changed) = done {
@@ -407,10 +447,10 @@ impl<'a> Table<'a> {
         &self,
         me: u16,
         key: &Key<'_>,
-        node: u32,
-        value: u64,
+        (node, value): (u32, u64),
         old: &mut [u8],
         decide: &mut impl Decide,
+        hand: Option<Cell>,
     ) -> Result<Option<Changed>, Full> {
         let Some(len) = self.read_value(node, value, old) else { return Ok(None) };
         let its = index(value).map_or(0, |cell| cell);
@@ -420,14 +460,16 @@ impl<'a> Table<'a> {
         match decide.decide(Some(&old[..len])) {
             Change::Keep => return Ok(Some(Changed { old: Some(len), done: false })),
             Change::Put(bytes) => {
-                let (cell, mine) = self.filled(me, node, bytes)?;
+                let (cell, mine) = self.filled(me, node, bytes, hand)?;
                 step!("value written, not yet in place");
                 // SeqCst: E1, E3. Relaxed, a failure: it has another value.
                 if there
                     .compare_exchange(value, leading(value, Some(cell)), Ordering::SeqCst, Ordering::Relaxed)
                     .is_err()
                 {
-                    self.free(self.cell_state(cell), turn(mine));
+                    if hand.is_none() {
+                        self.free(self.cell_state(cell), turn(mine));
+                    }
                     return Ok(None);
                 }
                 step!("value in place, not yet said");
@@ -467,7 +509,7 @@ impl<'a> Table<'a> {
             Err(full) => return Err(full),
         };
         step!("node taken");
-        let (cell, its) = match self.filled(me, node, bytes) {
+        let (cell, its) = match self.filled(me, node, bytes, None) {
             Ok(cell) => cell,
             Err(full) => {
                 self.free(self.node_state(node), turn(mine));

@@ -62,7 +62,11 @@ struct Stage {
 
 impl Stage {
     fn new(world: &World) -> Stage {
-        let sizes = Sizes { state: 16, request: 8, answer: 8, spare: 4 };
+        Stage::with_spare(world, 4)
+    }
+
+    fn with_spare(world: &World, spare: u32) -> Stage {
+        let sizes = Sizes { state: 16, request: 8, answer: 8, spare };
         let place = world.zeroed(sizes.bytes());
         // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
         let desk: Desk<'static> = unsafe { Desk::new(NonNull::new(place).expect("memory"), sizes) };
@@ -183,6 +187,40 @@ fn a_request_that_another_carried_out_is_not_carried_out_again() {
     assert!(report.complete());
 }
 
+/// Two callers that have died have all the cells. A third is told that nothing was done: nobody carries its request out later.
+#[test]
+fn a_request_that_was_refused_is_not_carried_out_later() {
+    let report = Search::depth("server_full", 1).whole().run(|world: &World| {
+        let (s, dead) = (Stage::with_spare(world, 1), world.share(Cell::new(0)));
+        for (name, me, add) in [("one", 1, 1u64), ("two", 2, 10)] {
+            world.process(name, move || {
+                s.journal.note(me, Add(add), || {
+                    let dies = move |_: &mut [u8], _: &[u8], _: &mut [u8]| {
+                        dead.set(dead.get() + 1);
+                        process::linger();
+                    };
+                    s.desk.call(me, &add.to_ne_bytes(), &mut [0; 8], &dies).expect("a cell");
+                    0
+                });
+            });
+        }
+        world.process("third", move || {
+            if dead.get() == 2 {
+                assert!(s.desk.call(3, &100u64.to_ne_bytes(), &mut [0; 8], &serve).is_err(), "where is a cell?");
+                reached("refused");
+            }
+        });
+        world.prepare("last").last().run(move || {
+            [1, 2].iter().for_each(|me| s.desk.recover(*me, || true));
+            s.does(LAST, 1000);
+            assert_linearizable(Sum(0), &s.journal.history());
+            assert_eq!(s.desk.taken(), (0, (1, 1)), "an attachment, node or cell is lost");
+        });
+    });
+    report.assert_clean().assert_reached(&["refused"]);
+    assert!(report.complete());
+}
+
 /// The dead's request is carried out before an heir of its attachment writes another there. A third caller, which comes
 /// between the heir's writing and its announcement, would take what is written for the dead's. (The dead one stopped
 /// where it had announced, and the heir makes up for its death.)
@@ -270,7 +308,7 @@ fn a_late_recoverer_gives_back_no_seat_of_a_later_member() {
             });
         };
         world.process("one", move || {
-            calls(1, 1, &|_, _, _| {
+            calls(1, 1, &move |_, _, _| {
                 at.set(Scene::Died);
                 process::linger();
             });

@@ -17,6 +17,8 @@
 //!   entry, has read that turn's request: the request is written over only when another entry has the turn.
 //! - I4: each change carries out all requests that were announced before it began. So a caller is done when two others have succeeded after its
 //!   announcement.
+//! - I5: a caller has the cell for its change in hand before it announces its request: it does not find the table full afterwards. So a caller that is
+//!   told that nothing was done has announced nothing, which another might carry out later.
 //!
 //! Ordering edges: E1 (release/acquire) a request before its turn. The rest is the table's.
 //!
@@ -25,7 +27,7 @@
 //!
 //! Deaths: a request of a dead member is carried out once, or not at all. Explored: `tests/crash_server.rs`.
 
-use crate::table::{Change, Decide, Full, Shape, Table};
+use crate::table::{Cell, Change, Decide, Full, Shape, Table};
 use crate::turns::{self, read, write};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
@@ -176,7 +178,7 @@ impl<'a> Desk<'a> {
     /// Carries out a request, unless another caller does it first. The answer is copied out.
     ///
     /// # Errors
-    /// More members than there are spare cells are at work; nothing was done.
+    /// More members than there are spare cells are at work; nothing was done, and nobody will do it.
     pub fn call(&self, me: u16, request: &[u8], answer: &mut [u8], function: Function<'_>) -> Result<(), Full> {
         let mut copies = Copies {
             desk: self,
@@ -195,7 +197,7 @@ impl<'a> Desk<'a> {
             done?;
         } else {
             // I4: without a seat, lock-free.
-            self.change(me, &mut copies)?;
+            self.change(me, None, &mut copies)?;
         }
         answer.copy_from_slice(&copies.answer[..answer.len()]);
         Ok(())
@@ -208,8 +210,11 @@ impl<'a> Desk<'a> {
         if copies.turn_of(seat) != last {
             // I2: its last owner died.
             copies.seat = Some((seat, last));
-            self.change(me, copies)?;
+            self.change(me, None, copies)?;
         }
+        // I5.
+        let hand = self.table.reserve(me)?;
+        step!("cell in hand, nothing announced");
         write(&self.seat(seat)[2..], copies.request);
         step!("request written, not yet announced");
         let turn = last.wrapping_add(1);
@@ -217,16 +222,22 @@ impl<'a> Desk<'a> {
         self.turn(seat).store(turn, Ordering::Release);
         step!("announced");
         copies.seat = Some((seat, turn));
-        self.change(me, copies)
+        self.change(me, Some(hand), copies)
     }
 
-    fn change(&self, me: u16, copies: &mut Copies<'a, '_>) -> Result<(), Full> {
+    fn change(&self, me: u16, hand: Option<Cell>, copies: &mut Copies<'a, '_>) -> Result<(), Full> {
         let mut old = std::mem::take(&mut copies.scratch);
         old.resize(self.sizes.entry(), 0);
-        let changed = self.table.change(me, &KEY, &mut old, copies);
+        let changed = match hand {
+            Some(hand) => {
+                self.table.change_with(hand, me, &KEY, &mut old, copies);
+                Ok(())
+            }
+            None => self.table.change(me, &KEY, &mut old, copies).map(|_| ()),
+        };
         old.truncate(round(self.sizes.request));
         copies.scratch = old;
-        changed.map(|_| ())
+        changed
     }
 
     /// Copies the data out, as it was at one moment.

@@ -219,7 +219,7 @@ impl<S: Serve> Service<S> {
     /// Carries out a request, or finds that another caller has.
     ///
     /// # Errors
-    /// `Busy`, `Dead`, `Object`: it was not carried out.
+    /// `Busy`, `Dead`, `Object`: it was not carried out, and nobody will carry it out.
     pub fn call(&self, request: &S::Request) -> Result<S::Answer, SharedError> {
         let (me, _) = self.named.me()?;
         let mut answer = S::Answer::zeroed();
