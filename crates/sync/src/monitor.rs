@@ -32,8 +32,9 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
 
 /// Wakes all waiters of a removed monitor.
 pub(crate) fn notify_dead(map: &Map, object: u32, head: Head) {
-    if let Some(room) = Body::of(map, Place { index: object, head }).and_then(|body| in_body(&body)) {
-        room.call_all();
+    let Some(body) = Body::of(map, Place { index: object, head }) else { return };
+    if let Some(room) = in_body(&body) {
+        room.call_all_while(&|| body.is_its());
     }
 }
 

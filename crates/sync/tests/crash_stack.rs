@@ -10,7 +10,7 @@ use chappe_plat::atomic::AtomicU32;
 use chappe_sync::stack::linked::Linked;
 use chappe_sync::stack::pile::{Full, Pile, Shape};
 use history::{Model, assert_linearizable};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
 const MEMBERS: usize = 5;
@@ -305,4 +305,33 @@ fn a_linked_stack_is_one_for_three_threads() {
         let threads: [&'static [Op]; 3] = [&[Op::Push(1), Op::Pop], &[Op::Pop, Op::Push(2)], &[Op::Push(3), Op::Pop]];
         search.run(|world: &World| linked(world, 2, &[50], &threads)).assert_clean();
     }
+}
+
+/// A recoverer is late: another one has made up for the death, and the stack was removed. What it finds is another object's, whose words look like
+/// cells in use: it changes none of them.
+#[test]
+fn a_late_recoverer_changes_nothing_of_another_object() {
+    const WORD: u64 = 0x72;
+    let report = Search::depth("stack_of_another", 1).whole().run(|world: &World| {
+        let shape = Shape { capacity: 2, size: 4, spare: 1 };
+        let place = NonNull::new(world.zeroed(shape.bytes())).expect("memory");
+        // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
+        let pile: Pile<'static> = unsafe { Pile::new(place, shape) };
+        let (is_left, words) = (world.share(Cell::new(true)), shape.bytes() / 8);
+        world.process("late", move || pile.recover(1, || is_left.get()));
+        world.process("next", move || {
+            pile.recover(1, || true);
+            is_left.set(false);
+            // SAFETY: the stack's memory; no other process of the explorer's runs meanwhile.
+            unsafe { std::slice::from_raw_parts_mut(place.cast::<u64>().as_ptr(), words).fill(WORD) };
+            reached("another's");
+        });
+        world.prepare("last").last().run(move || {
+            // SAFETY: as above.
+            let now = unsafe { std::slice::from_raw_parts(place.cast::<u64>().as_ptr(), words) };
+            assert!(now.iter().all(|now| *now == WORD), "changed: {now:x?}");
+        });
+    });
+    report.assert_clean().assert_reached(&["another's"]);
+    assert!(report.complete());
 }

@@ -26,6 +26,8 @@
 //! - I5: a recoverer of any death wakes all slots that are CALLED, in case the caller died before its wake.
 //! - I6: the remover of the monitor marks it first and then calls all waiters; a waiter announces itself first and then looks at the
 //!   mark. One sees the other.
+//! - I7: a recoverer, and a thread that only finds the monitor removed, have no part in it: the memory is the monitor's only until the death is made up
+//!   for, or the last user has gone. So they call a member only if that was still to come after they had read its slot.
 //!
 //! Ordering edges: the lock orders what is done inside. E1 (release/acquire) the ticket before WAITING: a recoverer looks without the
 //! lock. E2 (release/acquire) a call before what the called member does.
@@ -234,6 +236,11 @@ impl<'a> Room<'a> {
 
     /// Calls the waiter that has waited for the condition longest. False: there is none.
     pub fn signal(&self, condition: u32) -> bool {
+        self.signal_while(condition, &|| true)
+    }
+
+    /// The same, by a recoverer: I7.
+    fn signal_while(&self, condition: u32, may: &dyn Fn() -> bool) -> bool {
         loop {
             let waiting = self.used().iter().filter_map(|slot| {
                 // Acquire: E1.
@@ -242,6 +249,9 @@ impl<'a> Room<'a> {
                 is_it.then(|| (slot.ticket.load(Ordering::Relaxed), slot, state)) // Relaxed: E1.
             });
             let Some((_, slot, state)) = waiting.min_by_key(|(ticket, ..)| *ticket) else { return false };
+            if !may() {
+                return false;
+            }
             if call(slot, state) {
                 return true;
             }
@@ -250,19 +260,24 @@ impl<'a> Room<'a> {
 
     /// Calls all waiters of the condition.
     pub fn broadcast(&self, condition: u32) {
-        self.call_those(|state| state >> 2 & CONDITION == condition);
+        self.call_those(|state| state >> 2 & CONDITION == condition, &|| true);
     }
 
-    /// I4, I6: calls all waiters.
+    /// I4: calls all waiters.
     pub fn call_all(&self) {
-        self.call_those(|_| true);
+        self.call_those(|_| true, &|| true);
     }
 
-    fn call_those(&self, whom: impl Fn(u32) -> bool) {
+    /// I4, I6: calls all waiters, while the memory is the room's: I7.
+    pub fn call_all_while(&self, may: &dyn Fn() -> bool) {
+        self.call_those(|_| true, may);
+    }
+
+    fn call_those(&self, whom: impl Fn(u32) -> bool, may: &dyn Fn() -> bool) {
         for slot in self.used() {
             // SeqCst: E1; I6, after the monitor was marked as removed.
             let state = slot.state.load(Ordering::SeqCst);
-            if state & PHASE == WAITING && whom(state) {
+            if state & PHASE == WAITING && whom(state) && may() {
                 // On failure it gave up or was called by another: either will do.
                 call(slot, state);
             }
@@ -274,7 +289,7 @@ impl<'a> Room<'a> {
         let inside = &self.head().inside;
         if self.is_inside(dead) && is_dead() {
             step!("it died inside: all are to be called");
-            self.call_all();
+            self.call_all_while(&is_dead);
             // AcqRel: I4, after the calls. Relaxed, a failure: another recoverer has done it.
             let _ = inside.compare_exchange(dead.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
         }
@@ -287,7 +302,7 @@ impl<'a> Room<'a> {
             }
             if state & PHASE == CALLED {
                 // I3.
-                self.signal(state >> 2 & CONDITION);
+                self.signal_while(state >> 2 & CONDITION, &is_dead);
                 step!("called the next in the place of the dead");
             }
             // AcqRel: I3. Relaxed, a failure: it was called meanwhile.

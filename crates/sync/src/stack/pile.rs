@@ -29,6 +29,8 @@
 //! - I6: the turn of a cell that is freed was read while the top led to it (see `turns`).
 //! - I7: each member has at most one cell in hand, pushed and not yet used, or popped and not yet free, and there are as many spare cells as members. So
 //!   while the stack is not full there is a free cell, or one that a dead member had in hand.
+//! - I8: a recoverer has no part in the stack: the memory is its own only until the death that it makes up for is made up for, which another recoverer
+//!   may do at any time. So it changes a state, by a swap from what it read, only if that was still left to do after it had read that.
 //!
 //! Races: R1 two push, or pop: one swap. R2 a member that writes the last top down, and is stopped: I3. R3 a recoverer that was stopped, and a later owner of
 //! the cell: the state was read first, and the swap is from that. R4 a popper and a recoverer free one cell: I6.
@@ -277,7 +279,7 @@ impl<'a> Pile<'a> {
     fn take_cell(&self, me: u16) -> Option<(u32, u64)> {
         let take = || turns::take(me, 0..self.shape.cells(), &self.head.hint, |i| self.state(i));
         take().or_else(|| {
-            self.look_at_all(&|_| false);
+            self.look_at_all(&|_| false, &|| true);
             take()
         })
     }
@@ -377,16 +379,16 @@ impl<'a> Pile<'a> {
     /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has
     /// completed, the number may be reused.
     pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
-        // R3: after the state.
-        self.look_at_all(&|state| is_owned_by(state, member) && is_dead());
+        self.look_at_all(&|state| is_owned_by(state, member), &is_dead);
     }
 
-    fn look_at_all(&self, is_left: &dyn Fn(u64) -> bool) {
+    /// `is_its`: whether a state says that the dead member has the cell; `is_left`: whether its recovery is still to be done.
+    fn look_at_all(&self, is_its: &dyn Fn(u64) -> bool, is_left: &dyn Fn() -> bool) {
         for cell in 0..self.shape.cells() {
             let at = self.state(cell);
             // Acquire: R3, before everything else.
             let state = at.load(Ordering::Acquire);
-            let left = kind(state) == OWNED && is_left(state);
+            let left = kind(state) == OWNED && is_its(state);
             if !left && kind(state) != USED {
                 continue;
             }
@@ -395,6 +397,10 @@ impl<'a> Pile<'a> {
                 continue;
             }
             step!("looked for the dead's cell");
+            // R3, I8: after all that was read.
+            if !is_left() {
+                return;
+            }
             let next = if in_place { used(state) } else { freed(state) };
             // AcqRel: E2. Relaxed, a failure: another recoverer did, or the cell is another's by now.
             let _ = at.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed);

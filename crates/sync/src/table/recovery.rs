@@ -24,31 +24,30 @@ impl Table<'_> {
     /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has
     /// completed, the number may be reused.
     pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
-        // R5 of the table: after the state.
-        let is_its = |state| is_owned_by(state, member) && is_dead();
-        self.look_at_all(&is_its);
+        self.look_at_all(&|state| is_owned_by(state, member), &is_dead);
     }
 
     /// Frees what dead members had taken out and not freed. Answers whether there was something.
     pub(super) fn sweep(&self) -> bool {
-        self.look_at_all(&|_| false)
+        self.look_at_all(&|_| false, &|| true)
     }
 
-    fn look_at_all(&self, is_left: &dyn Fn(u64) -> bool) -> bool {
+    /// `is_its`: whether a state says that the dead member has the piece; `is_left`: whether its recovery is still to be done.
+    fn look_at_all(&self, is_its: &dyn Fn(u64) -> bool, is_left: &dyn Fn() -> bool) -> bool {
         let mut some = false;
         for node in 0..self.shape().nodes() {
-            some |= self.look_at_node(node, is_left);
+            some |= self.look_at_node(node, is_its, is_left);
         }
         for cell in 0..self.shape().cells() {
-            some |= self.look_at_cell(cell, is_left);
+            some |= self.look_at_cell(cell, is_its, is_left);
         }
         some
     }
 
-    fn look_at_node(&self, node: u32, is_left: &dyn Fn(u64) -> bool) -> bool {
+    fn look_at_node(&self, node: u32, is_its: &dyn Fn(u64) -> bool, is_left: &dyn Fn() -> bool) -> bool {
         // Acquire: before everything else.
         let state = self.node_state(node).load(Ordering::Acquire);
-        let left = kind(state) == OWNED && is_left(state);
+        let left = kind(state) == OWNED && is_its(state);
         if !left && kind(state) != USED {
             return false;
         }
@@ -60,8 +59,12 @@ impl Table<'_> {
             return false;
         }
         // The search unlinks a node that was removed.
-        let is_linked = self.comes_to(node) && !over;
+        let is_linked = self.comes_to(node, is_left) && !over;
         step!("looked for the dead's node");
+        // R5, I11 of the table: after all that was read.
+        if !is_left() {
+            return false;
+        }
         if !is_linked && !is_flagged(value) {
             // AcqRel, and Relaxed for a failure: I9 of the table; another thread recovers, or the node is not the dead member's any more.
             let _ = self.value(node).compare_exchange(value, flagged(value), Ordering::AcqRel, Ordering::Relaxed);
@@ -71,18 +74,19 @@ impl Table<'_> {
     }
 
     /// Whether a search for its key comes to the node.
-    fn comes_to(&self, node: u32) -> bool {
+    fn comes_to(&self, node: u32, is_left: &dyn Fn() -> bool) -> bool {
         // Acquire: as it stood after its state was read.
         let id = self.id(node).load(Ordering::Acquire);
         let mut bytes = vec![0; (id as u32).min(self.shape().key) as usize];
         read(self.key(node), &mut bytes);
-        self.find(&self.locate(&bytes), false).node.is_some_and(|(found, _)| found == node)
+        let found = self.find_while(&self.locate(&bytes), is_left).and_then(|found| found.node);
+        found.is_some_and(|(found, _)| found == node)
     }
 
-    fn look_at_cell(&self, cell: u32, is_left: &dyn Fn(u64) -> bool) -> bool {
+    fn look_at_cell(&self, cell: u32, is_its: &dyn Fn(u64) -> bool, is_left: &dyn Fn() -> bool) -> bool {
         // Acquire: before everything else.
         let state = self.cell_state(cell).load(Ordering::Acquire);
-        let left = kind(state) == OWNED && is_left(state);
+        let left = kind(state) == OWNED && is_its(state);
         if !left && kind(state) != USED {
             return false;
         }
@@ -95,6 +99,10 @@ impl Table<'_> {
             return false;
         }
         step!("looked for the dead's cell");
+        // R5, I11 of the table: as above.
+        if !is_left() {
+            return false;
+        }
         self.becomes(self.cell_state(cell), state, if in_place { used(state) } else { freed(state) });
         !in_place
     }
