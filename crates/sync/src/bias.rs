@@ -37,10 +37,12 @@
 //!   after entering: it makes itself the holder by a compare-and-swap, or finds that a revoker has made it the holder, or that it came
 //!   too late; then it takes its store back. REVOKING after leaving: it makes the lock free by a compare-and-swap, or finds that it
 //!   was made the holder, and unlocks as any holder.
-//! - I4: only the holder grants a bias, after it has written the record beside the word. So the record is true of the epoch that
-//!   the word names; a thread that read it for another epoch fails to swap. The record lies in the object's name words, since a
-//!   private object has no name: `name[2]` is the address of the owner's hold, `name[3]` the epoch and the owner's generation.
-//!   `name[4]` says how many acquisitions the next grant takes: the maker and the revokers write it.
+//! - I4: only the holder grants a bias, after it has written to its own hold of which epoch and generation it is. So that is true of the
+//!   epoch that the word names; a thread that read it for another epoch fails to swap. A thread from which a permit was taken by force in
+//!   the middle of a grant writes no other thread's hold. The record beside the word, in the object's name words (a private object has no
+//!   name), may be such a thread's: `name[2]` is the address of the hold of the last thread that was about to grant (in a mutex, which
+//!   is never taken by force, the owner's), `name[3]` counts the epochs. `name[4]` says how many acquisitions the next grant takes: the
+//!   maker and the revokers write it.
 //! - I5: nobody waits for a lock that is biased: a waiter settles the word after it has set its wait bit, and the granter of a bias
 //!   looks at the bits after the grant. So the owner need not look at them.
 //! - I6: the end of a thread, a fork's child and taking by force settle the word first, and then treat the lock as held or free.
@@ -130,12 +132,12 @@ pub fn biases() -> bool {
 struct Record<'a>(&'a Object);
 
 impl Record<'_> {
-    /// The address of the owner's hold.
+    /// The address of the hold of the last thread that was about to grant.
     fn hold(&self) -> &AtomicU64 {
         &self.0.name[2]
     }
-    /// `the epoch:32 | the owner's generation:32`.
-    fn owner(&self) -> &AtomicU64 {
+    /// How many epochs there were.
+    fn epochs(&self) -> &AtomicU64 {
         &self.0.name[3]
     }
     /// How many acquisitions in a row the next grant takes; 0: never biased.
@@ -145,6 +147,7 @@ impl Record<'_> {
 
     /// # Safety
     /// The object is private: then the address is that of a hold, of some thread. Holds are never unmapped.
+    #[cfg(not(feature = "sim"))]
     unsafe fn there(&self) -> Option<&Hold> {
         // Relaxed: I4, a thread that acts on it has seen, or swaps, the word of its epoch.
         let at = self.hold().load(Ordering::Relaxed) as *const Hold;
@@ -160,6 +163,8 @@ struct Hold {
     inside: AtomicU32,
     /// How many times the owner has entered by this bias.
     entered: AtomicU32,
+    /// `the epoch:32 | the owner's generation:32`, of its last bias.
+    owner: AtomicU64,
 }
 
 /// A thread's holds in one private arena: the address of the first of as many as there can be objects. Null: the thread gets no bias.
@@ -257,6 +262,19 @@ fn owner(word: u64) -> Option<u32> {
     (free && word >> 28 != 0).then(|| ((word >> 28) as u32 & 0xfff).wrapping_sub(1))
 }
 
+/// The owner's hold, if the word names one.
+fn hold_of<'m>(map: &'m Map, o: &Object, word: u64) -> Option<&'m Hold> {
+    let member = owner(word).filter(|member| *member < map.geometry().members)?;
+    let holds = Holds::known(map, member);
+    if holds.is_none() {
+        return None;
+    }
+    let bytes = std::ptr::from_ref(o).addr() - std::ptr::from_ref(map.object(0)).addr();
+    let hold = holds.0.wrapping_add(bytes / size_of::<Object>());
+    // SAFETY: the owner's, mapped for as many objects as there can be, and never unmapped.
+    unsafe { hold.as_ref() }
+}
+
 /// Whether a cell's word is biased.
 #[inline(always)]
 pub(crate) fn is_biased(word: Word) -> bool {
@@ -308,10 +326,10 @@ fn enter_late(o: &Object, hold: &Hold, mine: u64) -> bool {
             }
         } else if is(seen, mine | REVOKING) {
             // SeqCst: as all swaps of the word.
-            if o.slot.word.compare_exchange(seen, held(o, seen), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            if o.slot.word.compare_exchange(seen, held(hold, seen), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 return true;
             }
-        } else if is_held_by_it(o, seen, mine) {
+        } else if is_held_by_it(hold, seen, mine) {
             return true;
         } else {
             hold.inside.store(OUTSIDE, Ordering::Relaxed); // Relaxed: read only for a bias of this thread's.
@@ -363,7 +381,7 @@ fn leave_late(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
         let seen = o.slot.word.load(Ordering::Acquire);
         if !is(seen, mine | REVOKING) {
             // This thread is the holder by now, and has to unlock; or the lock is free, another's, or biased anew.
-            return !is_held_by_it(o, seen, mine);
+            return !hold_of(map, o, mine).is_some_and(|hold| is_held_by_it(hold, seen, mine));
         }
         // SeqCst: as all swaps of the word.
         if o.slot.word.compare_exchange(seen, free(seen), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
@@ -397,11 +415,8 @@ pub(crate) fn was_inside(map: &Map, o: &Object) -> Option<bool> {
     if !map.is_private() || owner(seen).is_none() {
         return None;
     }
-    let record = Record(o);
-    // SAFETY: private, as was just seen: then the address is that of a hold, and holds are never unmapped.
-    let hold = unsafe { record.there() };
     // Relaxed: a moment ago.
-    let inside = hold.is_some_and(|h| h.inside.load(Ordering::Relaxed) == INSIDE);
+    let inside = hold_of(map, o, seen).is_some_and(|h| h.inside.load(Ordering::Relaxed) == INSIDE);
     (raw(o) == seen).then_some(inside)
 }
 
@@ -410,17 +425,17 @@ fn kind(word: u64) -> (u64, u64) {
 }
 
 /// The word that says that the owner of a bias is the holder.
-fn held(o: &Object, word: u64) -> u64 {
+fn held(hold: &Hold, word: u64) -> u64 {
     // Relaxed: I4.
-    let generation = Record(o).owner().load(Ordering::Relaxed) & 0xff_ffff;
+    let generation = hold.owner.load(Ordering::Relaxed) & 0xff_ffff;
     kind(word).1 | word & KEPT | (u64::from(owner(word).unwrap_or(0)) << 28) | generation << 40
 }
 
 /// Whether the word says that the owner of this bias is the holder, whatever its flags.
-fn is_held_by_it(o: &Object, word: u64, mine: u64) -> bool {
+fn is_held_by_it(hold: &Hold, word: u64, mine: u64) -> bool {
     // The flags of a mutex. A pool's cell has part of its version there, which does not change while the cell is held.
     let flags = if kind(mine) == MUTEX { 0x38 } else { 0 };
-    (word ^ held(o, mine)) & !flags == 0
+    (word ^ held(hold, mine)) & !flags == 0
 }
 
 /// The word of the free lock. A cell's version goes on, so that it is never the same word as before.
@@ -433,7 +448,7 @@ fn free(word: u64) -> u64 {
 pub(crate) fn settled(map: &Map, o: &Object) -> u64 {
     // SeqCst: E1 of the wait queue, after the caller's bit.
     let seen = o.slot.word.load(Ordering::SeqCst);
-    if owner(seen).is_none() || !map.is_private() { seen } else { revoke(o, None) }
+    if owner(seen).is_none() || !map.is_private() { seen } else { revoke(map, o, None) }
 }
 
 /// The same, to clean up after one generation of a member that is the calling thread, or is dead: its stores are visible without a
@@ -441,20 +456,19 @@ pub(crate) fn settled(map: &Map, o: &Object) -> u64 {
 pub(crate) fn settled_of(map: &Map, o: &Object, member: u32, generation: u32) -> u64 {
     // SeqCst: as in `settled`.
     let seen = o.slot.word.load(Ordering::SeqCst);
-    if owner(seen).is_none() || !map.is_private() { seen } else { revoke(o, Some((member, generation))) }
+    if owner(seen).is_none() || !map.is_private() { seen } else { revoke(map, o, Some((member, generation))) }
 }
 
 /// Whether the bias that the word names is that of this generation of a member: I4.
-fn is_of(o: &Object, word: u64, who: (u32, u32)) -> bool {
+fn is_of(hold: &Hold, word: u64, who: (u32, u32)) -> bool {
     // Relaxed: I4, it says of which epoch it is.
-    let its = Record(o).owner().load(Ordering::Relaxed);
+    let its = hold.owner.load(Ordering::Relaxed);
     owner(word) == Some(who.0) && its == (word & EPOCH) >> 40 << 32 | u64::from(who.1 & 0xff_ffff)
 }
 
 #[cold]
 #[inline(never)]
-fn revoke(o: &Object, quiet: Option<(u32, u32)>) -> u64 {
-    let record = Record(o);
+fn revoke(map: &Map, o: &Object, quiet: Option<(u32, u32)>) -> u64 {
     loop {
         // SeqCst: as in `settled`.
         let seen = o.slot.word.load(Ordering::SeqCst);
@@ -468,20 +482,19 @@ fn revoke(o: &Object, quiet: Option<(u32, u32)>) -> u64 {
             continue;
         }
         step!("bias about to go");
+        let hold = hold_of(map, o, seen);
         let before = clock::now();
-        if !quiet.is_some_and(|who| is_of(o, seen, who)) {
+        if !quiet.is_some_and(|who| hold.is_some_and(|hold| is_of(hold, seen, who))) {
             fence::heavy();
         }
         let took = clock::now().saturating_sub(before);
-        // SAFETY: private: the caller has checked it.
-        let hold = unsafe { record.there() };
         // E2 acquire: what its owner did inside, when it was there last.
-        let said = hold.map_or(OUTSIDE, |h| h.inside.load(Ordering::Acquire));
-        let to = if said == INSIDE { held(o, revoking) } else { free(revoking) };
+        let inside = hold.filter(|h| h.inside.load(Ordering::Acquire) == INSIDE);
+        let to = inside.map_or_else(|| free(revoking), |hold| held(hold, revoking));
         // SeqCst: as all swaps of the word. I2: this very epoch's.
         if o.slot.word.compare_exchange(revoking, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             // Relaxed: a measure, not a promise.
-            adapt(&record, hold.map_or(0, |h| h.entered.load(Ordering::Relaxed)), took);
+            adapt(&Record(o), hold.map_or(0, |h| h.entered.load(Ordering::Relaxed)), took);
             return to;
         }
     }
@@ -562,8 +575,8 @@ pub(crate) unsafe fn grant(map: &Map, o: &Object, object: u32, word: u64, holds:
     hold.inside.store(INSIDE, Ordering::Relaxed);
     hold.entered.store(0, Ordering::Relaxed); // Relaxed: as above.
     record.hold().store(std::ptr::from_ref(hold) as u64, Ordering::Relaxed); // Relaxed: as above.
-    let epoch = ((record.owner().load(Ordering::Relaxed) >> 32) + 1) & (EPOCH >> 40); // Relaxed: as above.
-    record.owner().store(epoch << 32 | generation, Ordering::Relaxed); // Relaxed: as above.
+    let epoch = record.epochs().fetch_add(1, Ordering::Relaxed).wrapping_add(1) & (EPOCH >> 40); // Relaxed: as above.
+    hold.owner.store(epoch << 32 | generation, Ordering::Relaxed); // Relaxed: as above.
     let to = biased(word, kind, member) | epoch << 40;
     // SeqCst: I5, before the look at the bits. A mutex with a flag set is not this word.
     if o.slot.word.compare_exchange(word, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() {

@@ -271,3 +271,58 @@ fn a_permit_taken_by_force_is_not_given_back_for_another() {
         assert!(report.outcomes().contains_key(what), "never {what}");
     }
 }
+
+/// The permit is taken by force from a thread that is just being granted the bias. Another one has the permit, and the bias, when it goes on: what the
+/// first one writes says nothing of the other one's bias, which is revoked as what it is.
+fn forced_while_granted(world: &World) {
+    let stage = Stage::private(world, 8, 2);
+    let pool = PoolAt::biased(stage.map).expect("a pool");
+    let (inside, after) = (world.share(Cell::new(false)), world.share(Cell::new(false)));
+    let p = world.prepare("first");
+    let me = stage.member(p, "first");
+    // It has the permit by right until it is taken away, and does nothing under it.
+    stage.lasting(p, move || {
+        if !after.get()
+            && let Some(held) = me.take_biased(pool)
+        {
+            let _ = me.release(held);
+        }
+    });
+    let p = world.prepare("second");
+    let me = stage.member(p, "second");
+    stage.lasting(p, move || {
+        if pool.force(0) {
+            reached("forced");
+        }
+        after.set(true);
+        if let Some(held) = me.take_biased(pool) {
+            assert!(!inside.replace(true), "two have the permit");
+            step!("is inside");
+            inside.set(false);
+            assert!(me.release(held), "it was taken away");
+        }
+    });
+    let p = world.prepare("third");
+    let me = stage.member(p, "third");
+    stage.lasting(p, move || {
+        if after.get()
+            && let Ok(held) = me.try_acquire(pool)
+        {
+            assert!(!inside.replace(true), "two have the permit");
+            step!("is inside");
+            inside.set(false);
+            assert!(me.release(held), "it was taken away");
+            reached("third");
+        }
+    });
+    world.prepare("last").last().run(move || stage.settled(&[pool]));
+}
+
+#[test]
+fn a_bias_is_that_of_the_member_that_it_names() {
+    let report = Search::depth("bias_forced_grant", 2).schedules(100_000).run(forced_while_granted);
+    report.assert_clean();
+    for what in ["forced", "third"] {
+        assert!(report.outcomes().contains_key(what), "never {what}");
+    }
+}
