@@ -1,6 +1,6 @@
 //! Servers, explored. Among processes: every order of a few requests, every process killed and stopped at every step, recoverers as well. Among the
 //! threads of a process: every order, no thread killed alone. What must hold: histories are linearizable, a request of the dead was carried out once
-//! or not at all; a stopped process delays no other; when all is over, no attachment and no cell is out of use.
+//! or not at all; a stopped process delays no other; when all is over, no seat and no cell is out of use.
 
 mod history;
 mod journal;
@@ -133,7 +133,7 @@ impl Stage {
             assert_linearizable(Sum(0), &stage.journal.history());
             if stopped.is_empty() {
                 stage.desk.recover(LAST, || true);
-                assert_eq!(stage.desk.taken(), (0, (1, 1)), "an attachment, node or cell is lost");
+                assert_eq!(stage.desk.taken(), (0, (1, 1)), "a seat, node or cell is lost");
             } else {
                 reached("past a stopped one");
             }
@@ -214,18 +214,18 @@ fn a_request_that_was_refused_is_not_carried_out_later() {
             [1, 2].iter().for_each(|me| s.desk.recover(*me, || true));
             s.does(LAST, 1000);
             assert_linearizable(Sum(0), &s.journal.history());
-            assert_eq!(s.desk.taken(), (0, (1, 1)), "an attachment, node or cell is lost");
+            assert_eq!(s.desk.taken(), (0, (1, 1)), "a seat, node or cell is lost");
         });
     });
     report.assert_clean().assert_reached(&["refused"]);
     assert!(report.complete());
 }
 
-/// The dead's request is carried out before an heir of its attachment writes another there. A third caller, which comes
+/// The dead's request is carried out before an heir of its seat writes another there. A third caller, which comes
 /// between the heir's writing and its announcement, would take what is written for the dead's. (The dead one stopped
 /// where it had announced, and the heir makes up for its death.)
 #[test]
-fn an_heir_of_an_attachment_writes_over_nothing_that_is_announced() {
+fn an_heir_of_a_seat_writes_over_nothing_that_is_announced() {
     let report = Search::depth("server_heir", 1).whole().run(|world: &World| {
         let stage = Stage::new(world);
         let (s, dead) = (stage, world.share(Cell::new(false)));
@@ -239,7 +239,7 @@ fn an_heir_of_an_attachment_writes_over_nothing_that_is_announced() {
                 0
             });
         });
-        // Takes the same attachment.
+        // Takes the same seat.
         world.process("heir", move || {
             if dead.get() {
                 s.desk.recover(1, || true);
@@ -256,7 +256,7 @@ fn an_heir_of_an_attachment_writes_over_nothing_that_is_announced() {
             s.desk.recover(1, || true);
             s.does(LAST, 1000);
             assert_linearizable(Sum(0), &s.journal.history());
-            assert_eq!(s.desk.taken(), (0, (1, 1)), "an attachment, node or cell is lost");
+            assert_eq!(s.desk.taken(), (0, (1, 1)), "a seat, node or cell is lost");
         });
     });
     report.assert_clean().assert_reached(&["an heir"]);
