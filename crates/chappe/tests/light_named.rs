@@ -231,7 +231,7 @@ fn more_threads_than_there_are_seats_wait_for_descriptors() {
             let waits: Vec<_> =
                 (0..MANY).map(|_| s.spawn(move || select! { readable(reader) -> r => r.unwrap() })).collect();
             yield_now();
-            assert_eq!(Arena::private().members().len(), attachments, "an attachment for who waits");
+            assert_eq!(Arena::private().members().len(), attachments, "an attachment for a waiter");
             std::io::Write::write_all(&mut &writer, b"x").unwrap();
             waits.into_iter().for_each(|w| w.join().unwrap());
         });

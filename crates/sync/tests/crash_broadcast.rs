@@ -418,7 +418,7 @@ fn removed(world: &World) {
 }
 
 #[test]
-fn who_unsubscribes_late_writes_to_no_other_object() {
+fn a_late_subscriber_writes_to_no_other_object() {
     searched_in(400, "removed", removed, &["subscriber", "in its memory"]);
 }
 
@@ -441,7 +441,7 @@ fn gone(world: &World) {
 }
 
 #[test]
-fn who_has_gone_does_not_come_back_while_it_is_recovered() {
+fn a_member_that_has_gone_does_not_come_back_while_it_is_recovered() {
     Search::sweep("gone_stop").stops(1).resume().run(gone).assert_clean().assert_reached(&["gone"]);
 }
 

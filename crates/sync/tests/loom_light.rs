@@ -165,7 +165,7 @@ fn a_kernel_thread_that_comes_is_seen_or_tells() {
 }
 
 #[test]
-fn who_is_told_and_destroyed_leaves_it_to_the_next() {
+fn one_that_is_told_and_destroyed_leaves_it_to_the_next() {
     let come = |s: Scene| {
         together(
             s,

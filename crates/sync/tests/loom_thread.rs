@@ -286,7 +286,7 @@ fn nothing_is_asked_of_the_next_thread_with_the_record() {
 
 /// What is to be run as an interrupt is put in before it is asked for: it stays only if that was refused.
 #[test]
-fn who_ends_takes_out_what_it_was_asked_to_run() {
+fn a_thread_that_ends_takes_out_what_it_was_asked_to_run() {
     let meet = |s: Scene| {
         let asks = |s: Scene| {
             s.inbox.store(1, Ordering::Release); // Release: as it is.

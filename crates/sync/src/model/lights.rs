@@ -104,9 +104,9 @@ pub fn ask(by: &'static Interrupt, who: &'static Record) {
 }
 
 /// Destroys a light thread, and wakes it.
-pub fn destroy(who: &'static Record) {
-    who.control.fetch_or(light::asked::KILL, Ordering::AcqRel); // AcqRel: as `chappe-thread` does it.
-    light::unpark(who);
+pub fn destroy(thread: &'static Record) {
+    thread.control.fetch_or(light::asked::KILL, Ordering::AcqRel); // AcqRel: as `chappe-thread` does it.
+    light::unpark(thread);
 }
 
 /// A choice: the straight way, if it has no deadline, and then the long way.

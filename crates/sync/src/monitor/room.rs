@@ -273,11 +273,11 @@ impl<'a> Room<'a> {
         self.call_those(|_| true, may);
     }
 
-    fn call_those(&self, whom: impl Fn(u32) -> bool, may: &dyn Fn() -> bool) {
+    fn call_those(&self, is_called: impl Fn(u32) -> bool, may: &dyn Fn() -> bool) {
         for slot in self.used() {
             // SeqCst: E1; I6, after the monitor was marked as removed.
             let state = slot.state.load(Ordering::SeqCst);
-            if state & PHASE == WAITING && whom(state) && may() {
+            if state & PHASE == WAITING && is_called(state) && may() {
                 // On failure it gave up or was called by another: either will do.
                 call(slot, state);
             }

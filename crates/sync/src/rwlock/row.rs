@@ -323,12 +323,12 @@ impl Protocol for LockParts {
 /// A word as text, for the explorer's reports.
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub(crate) fn in_words(word: u64) -> String {
-    let who = match word & 7 {
+    let holder = match word & 7 {
         HELD if is_condemned(word) => "condemned".into(),
         HELD => format!("written by member {}", member_of(word)),
         RESERVED => format!("reserved for member {} in wait {}", member_of(word), word >> 40),
         _ => "free".to_owned(),
     };
     let flag = |bit, what| if word & bit != 0 { what } else { "" };
-    format!("{who}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
+    format!("{holder}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
 }
