@@ -5,7 +5,7 @@
  * as in drain.rs. What another file's head says is cited with its name.
  *
  *   state    phase:2 | number of the wait:2 | which object:1    (`State`: a member's wait word)
- *   bits[o]  who stands on object o
+ *   bits[o]  members that stand on object o
  *   cell[o]  tag:2 | member:2 | number of the wait:2 | version  (cell.rs)
  *
  * Checked:
@@ -14,12 +14,12 @@
  *            at the end all permits are free.
  *   I4       nobody sleeps for good beside a free permit: Spin's invalid end states.
  *   R2       grant against time-out. R4: grant while it still enlists. R5, R6: deaths.
- *   I8       who may be asleep is woken.
+ *   I8       a member that may be asleep is woken.
  *
- * Scenes, one after the other: two objects, each held by one who gives back; one who chooses between both, and then waits for
- * the first alone, and one who waits for the second; the same, when the choice stands and may time out; the same with a death; one
+ * Scenes, one after the other: two objects, each with a holder that gives back; a chooser between both, which then waits for
+ * the first alone, and a waiter for the second; the same, when the choice stands and may time out; the same with a death; a chooser
  * that stands on both was just granted the second, and then waits for that alone.
- * Kills: who chooses, or who gives the first, at each step.
+ * Kills: the chooser, or the holder of the first, at each step.
  *
  * Left out: other kinds of objects; a mixed choice (two arenas), and its alias; duplicates; several permits (pool.pml); removal
  * (object.pml); the order in which arms are tried. See also the README of the models.
@@ -27,11 +27,11 @@
  * Mistakes:
  *   MISTAKE_GRANTS_BLINDLY    a granter stores the grant instead of swapping the word (I3). Found: invalid end state
  *   MISTAKE_NOT_UNDONE        a granter that comes too late leaves its reservation (I3). Found: invalid end state
- *   MISTAKE_NO_SECOND_LOOK    who sets a bit does not look at the object again (I4). Found: invalid end state
- *   MISTAKE_STANDS_LONGER     who was granted by one object leaves its bit on the other (I6). Found: assertion
+ *   MISTAKE_NO_SECOND_LOOK    a waiter that sets a bit does not look at the object again (I4). Found: invalid end state
+ *   MISTAKE_STANDS_LONGER     a chooser granted by one object leaves its bit on the other (I6). Found: assertion
  *   MISTAKE_BIT_UNSEEN        a granter does not look at the bit again, after the state (I1). Found: assertion
- *   MISTAKE_SLEEPS_BLINDLY    who goes to sleep stores that instead of swapping the word. Found: invalid end state
- *   MISTAKE_TIME_OUT_BLINDLY  who gives up stores IDLE instead of swapping the word (R2). Found: invalid end state
+ *   MISTAKE_SLEEPS_BLINDLY    a waiter stores ASLEEP instead of swapping the word. Found: invalid end state
+ *   MISTAKE_TIME_OUT_BLINDLY  a waiter that gives up stores IDLE instead of swapping the word (R2). Found: invalid end state
  *   MISTAKE_SLEEP_UNNOTED     a member says that it slept only when it was woken (I8). Found: invalid end state
  */
 
@@ -76,7 +76,7 @@
 #define SLEEPS 2    /* as CHOOSES, and does so already */
 #define RECOVERS 3
 
-/* Who chooses is 0 or 1, who gives 2 (object 0) or 3 (object 1). */
+/* The choosers are 0 and 1, the holders 2 (object 0) and 3 (object 1). */
 short cell[2];
 byte bits[2];
 byte state[2];
@@ -85,13 +85,13 @@ byte ticket[2];
 byte slept[2];
 bool in_futex[2];
 bool gone[4];
-byte dead = 255;        /* who has died and is not recovered */
+byte dead = 255;        /* the dead member, until it is recovered */
 bool kills;             /* to be done */
 
-/* For the assertions alone: who thinks that it has the permit, one more than its number. */
+/* For the assertions alone: the number, plus 1, of the member that thinks it has the permit. */
 byte had_by[2];
 
-/* One of the choices, one of those who give. */
+/* One of the choosers, one of the holders. */
 #define MAY_DIE(m) ((m) == 0 || (m) == 2)
 
 /* Before each step: it may be killed here. */
@@ -118,7 +118,7 @@ inline void() {
 	seen = 0; goto finish
 }
 
-/* The ends of the subroutines, by who called them. */
+/* The ends of the subroutines, by caller. */
 inline drained() {
 	seen = 0;
 	if
@@ -142,10 +142,10 @@ proctype member(byte me; byte role; byte arms; byte then; bool timed)
 	short seen;          /* a cell, as it was read */
 	byte o;              /* whose */
 	byte its, whom;      /* a member's state, as it was read, and whose */
-	byte best, first;    /* that of the oldest so far, and who it is */
+	byte best, first;    /* that of the oldest so far, and its number */
 	byte look, at;
 	byte stands;         /* the arms whose bits were set */
-	byte drains;         /* who has called `drain` */
+	byte drains;         /* the caller of `drain` */
 
 	if
 	:: role == CHOOSES -> goto attempt
@@ -368,7 +368,7 @@ oldest:	atomic { mortal(); at = ((look & 1) -> 0 : 1); look = look & ~(1 << at);
 		fi;
 		its = 0; at = 0; found() };
 
-	/* -- recover.rs `recover`, of whoever is dead -- */
+	/* -- recover.rs `recover`, of the dead member -- */
 watch:
 end_watch:
 	atomic { dead != 255 ->

@@ -1,20 +1,20 @@
 /*
- * Condition variables: waiting with the mutex given up, one who is notified, and all.
+ * Condition variables: waiting with the mutex given up, notifying one waiter, and all.
  *
  * Source: crates/sync/src/condvar.rs, the condition variable's share of kinds.rs and recover.rs. Waiting and telling are those of
  * wait.rs beside them. What another file's head says is cited with its name.
  *
  *   state  phase:2 | number of the wait:3 | WOKEN:1      (`State`: a member's wait word)
- *   bits   who stands on the condition variable
- *   since  whoever came before this is notified
+ *   bits   members that stand on the condition variable
+ *   since  the waiters that came before this are notified
  *
- * What they wait for is a number of things, under the mutex: who waits takes one, who notifies has put so many there.
+ * Waiters wait for things, counted under the mutex: a waiter takes one, a notifier has put so many there.
  *
  * Checked:
- *   I1           who notifies after the mutex was given up finds the waiter: Spin's invalid end states. So with all below.
- *   I2           who dies half-way through all has notified all.
- *   I3           who dies with a notification that it has not heard has it passed on.
- *   I4           who is stopped before the wake holds up nobody whom a later one would have woken.
+ *   I1           a notifier that comes after the mutex was given up finds the waiter: Spin's invalid end states. So with all below.
+ *   I2           a notifier that dies half-way through all has notified all.
+ *   I3           a notification whose waiter died before hearing it is passed on.
+ *   I4           a notifier stopped before the wake delays no waiter that a later one would have woken.
  *   wait.rs R2   a notification and a time-out: the next is notified. R5: deaths between grant and wake.
  *
  * Scenes, one after the other: two wait, one notifies twice; the same, once, one may time out; all are notified, and one may time
@@ -23,15 +23,15 @@
  * Kills and stops: at each step.
  *
  * Left out: the mutex, which is one step here, and free when its holder dies (mutex.pml); removal (object.pml); a slot that is used
- * again (member.pml); who dies after it has heard, and before it has acted: that is the user's. See also the README of the models.
+ * again (member.pml); a waiter that dies when it has heard, and not acted yet: that is the user's. See also the README of the models.
  *
  * Mistakes:
  *   MISTAKE_UNLOCKS_FIRST      the mutex is given up before the bit is set (I1). Found: invalid end state
- *   MISTAKE_NO_TRACE           who notifies all leaves `since` as it is, and tells each (I2). Found: invalid end state
+ *   MISTAKE_NO_TRACE           a notifier of all leaves `since` as it is, and tells each (I2). Found: invalid end state
  *   MISTAKE_DIES_WITH_IT       recovery passes on nothing (I3). Found: invalid end state
- *   MISTAKE_TELLS_ONE_ONLY     who notifies tells the first, and no other one if that has given up (R2). Found: invalid end state
- *   MISTAKE_NOT_MADE_UP        who finds nobody to notify wakes nobody (I4). Found: invalid end state
- *   MISTAKE_PAST_THE_STOPPED   who notifies all leaves asleep whom another has told just then (I4). Found: invalid end state
+ *   MISTAKE_TELLS_ONE_ONLY     a notifier tells the first, and no other one if that has given up (R2). Found: invalid end state
+ *   MISTAKE_NOT_MADE_UP        a notifier that finds nobody to notify wakes nobody (I4). Found: invalid end state
+ *   MISTAKE_PAST_THE_STOPPED   a notifier of all leaves asleep a waiter that another has just told (I4). Found: invalid end state
  *   MISTAKE_STANDS_ALONE       recovery does not drain (I2). Found: invalid end state
  */
 
@@ -69,11 +69,11 @@ byte since = 1;
 byte slept[2];          /* wait.rs I8 */
 bool in_futex[2];
 bool gone[4];
-byte dead = NOBODY;     /* who has died and is not recovered */
+byte dead = NOBODY;     /* the dead member, until it is recovered */
 bool kills;             /* to be done, but for the recoverer's */
 bool kills_more;        /* the recoverer's, after that */
-bool stops;             /* to be done, of who notifies */
-bool excused;           /* who died had heard, or had not notified yet */
+bool stops;             /* to be done, of notifiers */
+bool excused;           /* the dead member had heard, or had not notified yet */
 
 #define CAN_LOCK (holder == NOBODY || gone[holder])
 
@@ -87,7 +87,7 @@ inline mortal() {
 	fi
 }
 
-/* The ends of the subroutines, by who called them. */
+/* The ends of the subroutines, by caller. */
 inline notified() {
 	heard = 1;
 	if
@@ -121,11 +121,11 @@ inline looked() {
 proctype member(byte me; byte role; byte times; bool timed)
 {
 	byte its;            /* a member's state, as it was read */
-	byte best, first;    /* that of the oldest so far who waits, and who it is */
+	byte best, first;    /* that of the oldest waiter so far, and its number */
 	byte look, at;
 	byte before;         /* `since`, as it was read: it drains */
 	bool makes_up;       /* it has found nobody to notify */
-	bool heard;          /* whoever dies now has done with the condition variable */
+	bool heard;          /* a member that dies now has done with the condition variable */
 
 	if
 	:: role == WAITS -> goto take
@@ -275,7 +275,7 @@ wake:	atomic { mortal(); in_futex[at] = 0 };
 		:: else -> looked()
 		fi };
 
-	/* -- recover.rs `recover`, of whoever is dead -- */
+	/* -- recover.rs `recover`, of the dead member -- */
 watch:
 end_watch:
 	atomic { dead != NOBODY -> heard = 0 };

@@ -1,37 +1,37 @@
 /*
- * Mutexes: one holder, who says so; who waits is told to try again, or, when overdue, given the lock.
+ * Mutexes: one holder, named in the word; a waiter is told to try again, or, when overdue, given the lock.
  *
  * Source: crates/sync/src/lock.rs, contend.rs, mutex.rs; recover.rs. Telling and granting are those of wait.rs. What another
  * file's head says is cited with its name.
  *
  *   word   tag:2 | WAITERS | TORN | TOLD | member:2 | number of the wait:2        (a holder's generation: member.pml)
  *   state  phase:2 | number of the wait:2 | NUDGED | WOKEN | DEAD                 (`State`: a member's wait word)
- *   bits   who stands on the mutex
+ *   bits   members that stand on the mutex
  *
  * Checked:
- *   I1      one holder at a time; who locks is told of the death that left the data as it is: asserted.
- *   I2      nobody sleeps for good beside a free lock: Spin's invalid end states. So also I4 and I5: who was told and gives up,
- *           dies, or finds it held; TOLD without anybody who will try.
- *   I3, I6  a lock is reserved for who is overdue, and the reservation is finished, or undone.
+ *   I1      one holder at a time; it is told of the death that left the data torn: asserted.
+ *   I2      nobody sleeps for good beside a free lock: Spin's invalid end states. So also I4 and I5: a waiter that was told and gives
+ *           up, dies, or finds it held; TOLD with no waiter about to try.
+ *   I3, I6  a lock is reserved for an overdue waiter, and the reservation is finished, or undone.
  *   wait.rs R2 (told, or granted, against time-out), R5, R6.
  *
  * Scenes, one after the other: one holds, two come; the same, both sleep, one may time out, the lock may be reserved once; one
  * holds and locks again, one sleeps; one holds and condemns; one holds, two sleep, with a death; one holds, one comes, with a
  * death, and that of the recoverer.
- * Kills: at each step, of who holds first and of one of the waiters.
+ * Kills: at each step, of the first holder and of one of the waiters.
  *
- * Left out: time: whether half a millisecond is over is anybody's guess (it may be so once); who is stopped after it was told
+ * Left out: time: whether half a millisecond is over is anybody's guess (it may be so once); a waiter stopped after it was told
  * (then the others wait until I6); removal, abandoned guards, generations; data beyond whole or torn.
  *
  * Mistakes:
- *   MISTAKE_NO_MARK            who waits sets its bit, and not WAITERS (I2). Found: invalid end state
- *   MISTAKE_NO_SECOND_LOOK     who waits does not drain once it has set WAITERS (wait.rs I4). Found: invalid end state
+ *   MISTAKE_NO_MARK            a waiter sets its bit, and not WAITERS (I2). Found: invalid end state
+ *   MISTAKE_NO_SECOND_LOOK     a waiter does not drain once it has set WAITERS (wait.rs I4). Found: invalid end state
  *   MISTAKE_SETTLED_BLINDLY    the holder takes WAITERS away, and does not look at the bits again (I2). Found: invalid end state
  *   MISTAKE_NOT_TORN           recovery leaves a lock that is free, and whole (I1). Found: assertion
- *   MISTAKE_TOLD_TOO_LONG      who notes that one was told does not look whether it has tried (I5). Found: invalid end state
+ *   MISTAKE_TOLD_TOO_LONG      the drainer sets TOLD, and does not look whether the waiter has tried (I5). Found: invalid end state
  *   MISTAKE_TOLD_BY_THE_DEAD   recovery leaves TOLD (I5). Found: invalid end state
  *   MISTAKE_NOT_UNDONE         a reservation that comes too late stays (wait.rs I3). Found: invalid end state
- *   MISTAKE_STORES_FREE        who unlocks stores instead of swapping. Found: invalid end state
+ *   MISTAKE_STORES_FREE        the holder stores FREE instead of swapping. Found: invalid end state
  */
 
 /* -DONLY=n: that scene alone. */
@@ -87,16 +87,16 @@ bool need[2];       /* overdue */
 byte slept[2];
 bool in_futex[2];
 bool gone[3];
-byte dead = NOBODY; /* who has died and is not recovered; 2 is who holds first */
+byte dead = NOBODY; /* the dead member, until it is recovered; 2 is the first holder */
 byte in_time;       /* how often half a millisecond may be over */
 bool kills;         /* to be done, but for the recoverer's */
 bool kills_more;    /* the recoverer's, after that */
 
-/* For the assertions alone: who is inside, one more than its number, and whether the data is half-written. */
+/* For the assertions alone: the number, plus 1, of the member inside, and whether the data is half-written. */
 byte inside;
 bool half_written;
 
-/* One of the waiters, and who holds first. */
+/* One of the waiters, and the first holder. */
 #define MAY_DIE(m) ((m) != 1)
 
 /* Before each step: it may be killed here. */
@@ -115,7 +115,7 @@ inline enters(w) {
 	inside = me + 1; half_written = 1
 }
 
-/* The ends of the subroutines, by who called them. */
+/* The ends of the subroutines, by caller. */
 inline drained() {
 	seen = 0;
 	if
@@ -148,11 +148,11 @@ proctype member(byte me; byte role; byte times; bool timed)
 {
 	short seen;          /* the word, as it was read */
 	byte its;            /* a member's state, as it was read */
-	byte best, first;    /* that of the oldest so far who waits, and who it is */
+	byte best, first;    /* that of the oldest waiter so far, and its number */
 	byte look, at;
 	bool trying;         /* somebody has been told, and has not tried yet */
 	bool notes;          /* that somebody was told */
-	byte drains;         /* who has called `drain` */
+	byte drains;         /* the caller of `drain` */
 
 	if
 	:: role == LOCKS -> goto take
@@ -366,7 +366,7 @@ each:	atomic { mortal(); at = ((look & 1) -> 0 : 1); look = look & ~(1 << at); i
 			fi
 		:: else -> its = 0; looked()
 		fi };
-	/* `wake_told`: who told it may have died before the wake */
+	/* `wake_told`: the teller may have died before the wake */
 	atomic { mortal(); in_futex[at] = 0 };
 	atomic { mortal();
 		if
@@ -423,7 +423,7 @@ undo:	atomic { mortal();
 		fi;
 		seen = 0; goto drain };
 
-	/* -- wait.rs `bury`: all who wait are told that it is dead -- */
+	/* -- wait.rs `bury`: all waiters are told that it is dead -- */
 bury:	atomic { mortal(); its = state[at];
 		if
 		:: IS_WAITING(its)
@@ -448,7 +448,7 @@ bury_next:
 		:: else -> at = 0; drained()
 		fi };
 
-	/* -- recover.rs `recover`, of whoever is dead -- */
+	/* -- recover.rs `recover`, of the dead member -- */
 watch:
 end_watch:
 	atomic { dead != NOBODY };

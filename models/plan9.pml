@@ -3,14 +3,14 @@
  *
  * Source: crates/sync/src/plan9.rs. Its head names the invariants and races below.
  *
- * The word is the value and nothing else. Who waits is known only to the kernel, which keeps a queue of sleepers beside the
+ * The word is the value and nothing else. Only the kernel knows the waiters: it keeps a queue of sleepers beside the
  * word; here one bit a process. What the kernel does in one step (compare and queue, take out and wake) is one step.
  *
  * Checked:
- *   I2      who sleeps was queued while the word was 0.
+ *   I2      a sleeper was queued while the word was 0.
  *   I3      while anybody sleeps, the value is at most the number of wake-ups on their way: asserted at every change, until
  *           somebody dies. So nobody sleeps for good beside a positive value: Spin's invalid end states.
- *   R1, R4  who was woken finds 0: it looks again.
+ *   R1, R4  a woken process finds 0: it looks again.
  *   R2      a wake and a signal. R3: a release beside a positive value.
  *   R5      a wake that died is made good by the second look. That is possible only after a death, so the wakes of the
  *           living must suffice without.
@@ -25,7 +25,7 @@
  *   MISTAKE_WAKES_FROM_ZERO_ONLY  a release beside a positive value wakes nobody (R3). Found: assertion
  *   MISTAKE_WAKES_ONE             a release of 2 wakes one. Found: assertion
  *   MISTAKE_SLEEPS_UNSEEN         the kernel does not compare the word (I2). Found: assertion
- *   MISTAKE_KEEPS_THE_WAKE        who was woken and then interrupted does not look (R2). Found: assertion
+ *   MISTAKE_KEEPS_THE_WAKE        a process woken and then interrupted does not look (R2). Found: assertion
  *   MISTAKE_NO_SECOND_LOOK        a sleep has no end (R5). Found: invalid end state
  */
 
@@ -35,7 +35,7 @@ bool woken[3];       /* taken out of the queue by a wake, and has not looked sin
 byte owed;           /* wake-ups that releases owe, between swap and call */
 bool signals = 1;    /* to be delivered */
 bool kills = 1;      /* to be done */
-bool over;           /* all is quiet, and nobody sleeps who should not */
+bool over;           /* all is quiet, and no process sleeps that should not */
 
 #define SLEEPERS (queued[0] + queued[1] + queued[2])
 #define WOKEN (woken[0] + woken[1] + woken[2])
@@ -128,7 +128,7 @@ proctype release(byte count; byte times)
 #ifdef MISTAKE_WAKES_ONE
 		left = 1;
 #endif
-		/* futex::wake of at most `count`, whatever the value was (R3); whom, is the kernel's choice */
+		/* futex::wake of at most `count`, whatever the value was (R3); the kernel chooses them */
 		atomic { mortal();
 			do
 			:: left > 0 && SLEEPERS > 0 ->
@@ -147,7 +147,7 @@ dead:
 	skip
 }
 
-/* Nothing else can happen: who sleeps now sleeps for good. If it should not, this waits for ever, and so does who sleeps. */
+/* Nothing else can happen: a sleeper now sleeps for good. If it should not, this waits for ever, and so does the sleeper. */
 proctype quiet()
 {
 	atomic { timeout && (SLEEPERS == 0 || word == 0) -> over = 1 }

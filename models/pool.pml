@@ -6,34 +6,34 @@
  *
  *   cell   tag:2 | member:2 | number of the wait:2 | version    (`Word`; a holder's generation is left to member.pml)
  *   state  phase:2 | number of the wait:2 | which permit:1      (`State`: a member's wait word)
- *   bits   who stands on the pool
+ *   bits   members that stand on the pool
  *
  * Checked:
  *   permit.rs I1  a permit has one holder, and goes back once: asserted where one takes.
- *   wait.rs I2, I3, R5  a reservation is finished, or undone, by whoever comes by; none is left at the end.
+ *   wait.rs I2, I3, R5  a reservation is finished, or undone, by any member that comes by; none is left at the end.
  *   wait.rs I4    nobody sleeps for good beside a free permit: Spin's invalid end states.
- *   wait.rs I5    who stands in the queue (its own drain has returned) is not passed by who came later: asserted where one
- *                 reserves for who needs one.
- *   drain.rs      two that need several each do not keep each other's; who was granted several keeps them.
+ *   wait.rs I5    a waiter in the queue (its own drain has returned) is not passed by a later one: asserted where a cell is
+ *                 reserved for a waiter that needs one.
+ *   drain.rs      two that need several each do not keep each other's; a waiter granted several keeps them.
  *   recover.rs    what the dead held, or was granted, comes back.
  *
- * Scenes, one after the other: one permit, held, and two who want it, of which one may time out; the same with a death; with a
- * death, and that of the recoverer; with a death, and two recoverers at once; two permits, both held, one who wants both and may
- * time out, one who wants one; two who want both; the first of these with a death; two
- * permits, one held, one who wants both and one who wants one.
+ * Scenes, one after the other: one permit, held, and two acquirers, one of which may time out; the same with a death; with a
+ * death, and that of the recoverer; with a death, and two recoverers at once; two permits, both held, an acquirer of both that may
+ * time out, an acquirer of one; two acquirers of both; the first of these with a death; two permits, one held, an acquirer of both
+ * and an acquirer of one.
  * Kills: at each step.
  *
  * Left out: resizing and removal; leases and forced release; the hint which permit was given back last; `TOO_MANY`; a choice
  * (choice.pml); slots that are used again (member.pml, object.pml). See also the README of the models.
  *
  * Mistakes:
- *   MISTAKE_GIVES_BACK_BLINDLY  who gives back does not look who waits. Found: invalid end state
- *   MISTAKE_NO_SECOND_LOOK      who sets its bit does not look at the cells again (wait.rs I4). Found: invalid end state
+ *   MISTAKE_GIVES_BACK_BLINDLY  the holder gives back, and does not look for waiters. Found: invalid end state
+ *   MISTAKE_NO_SECOND_LOOK      a waiter that sets its bit does not look at the cells again (wait.rs I4). Found: invalid end state
  *   MISTAKE_NOT_UNDONE          a grant that fails leaves its reservation. Found: invalid end state
  *   MISTAKE_HELD_BY_THE_DEAD    recovery looks at reservations only. Found: invalid end state
  *   MISTAKE_NOT_WOKEN           nobody makes up for the wake that a dead granter owed. Found: invalid end state
- *   MISTAKE_HALF_SERVED         who came first takes over nothing. Found: invalid end state
- *   MISTAKE_TAKEN_OVER_LATE     what was granted is taken over, too, by who is first then. Found: assertion
+ *   MISTAKE_HALF_SERVED         the waiter that came first takes over nothing. Found: invalid end state
+ *   MISTAKE_TAKEN_OVER_LATE     what was granted is taken over, too, by the waiter that is first then. Found: assertion
  */
 
 /* -DONLY=n: that scene alone. */
@@ -82,11 +82,11 @@ byte need[3];
 byte slept[3];
 bool in_futex[3];
 bool gone[3];
-byte dead = NOBODY;     /* who has died and is not recovered */
+byte dead = NOBODY;     /* the dead member, until it is recovered */
 bool kills;             /* to be done, but for the recoverer's */
 bool kills_more;        /* the recoverer's, after that */
 
-/* For the assertions alone: who thinks that it has the permit, one more than its number; who stands in the queue. */
+/* For the assertions alone: the number, plus 1, of the member that thinks it has the permit; the waiters in the queue. */
 byte had_by[2];
 bool enlisted[3];
 
@@ -111,7 +111,7 @@ inline is_before(a, b) {
 	assert(!(need[b] == 1 && enlisted[a] && IS_WAITING(state[a]) && !gone[a] && ticket[a] < ticket[b]))
 }
 
-/* The ends of the subroutines, by who called them. */
+/* The ends of the subroutines, by caller. */
 inline drained() {
 	p = 0;
 	if
@@ -165,10 +165,10 @@ proctype member(byte me; byte role; byte wants; bool timed)
 	short seen;          /* a cell, as it was read */
 	byte p;              /* which */
 	byte its, whom;      /* a member's state, as it was read, and whose */
-	byte best, first;    /* that of the oldest so far, and who it is */
+	byte best, first;    /* that of the oldest so far, and its number */
 	byte look, at;
 	byte aside;          /* how many cells are reserved for `whom`, of those looked at */
-	byte drains, asks, resolves, gives;  /* who has called `drain`, `oldest`, `resolve`, `give` */
+	byte drains, asks, resolves, gives;  /* the callers of `drain`, `oldest`, `resolve`, `give` */
 	byte who;            /* is recovered */
 
 	if
@@ -484,7 +484,7 @@ made_up:
 		:: else -> settled(false)
 		fi };
 
-	/* -- recover.rs `recover`, of whoever is dead -- */
+	/* -- recover.rs `recover`, of the dead member -- */
 watch:
 end_watch:
 	atomic { dead != NOBODY -> who = dead };

@@ -6,17 +6,17 @@
  *
  *   word   WAITERS:1 | count:2 | BACK:1 | member:2 | seq:4      (`Units`)
  *   state  phase:2 | number of the wait:2 | RETURNED:1 | seq:4  (`State`: a member's wait word)
- *   bits   who stands on the object
+ *   bits   members that stand on the object
  *
  * Checked:
  *   I1      units are neither lost nor made: asserted at each change of either word.
  *   I2, I4  a grant is taken, or goes back, once: by I1.
- *   I3      who gave up waits again, and gets nothing that was sent to its earlier wait: by I1.
+ *   I3      a waiter that gave up waits again, and gets nothing that was sent to its earlier wait: by I1.
  *   I6      nobody sleeps for good beside a unit: Spin's invalid end states.
  *   I7      no unit is taken, or sent to another, past a waiter that has set WAITERS.
  *   wait.rs R2 (grant against time-out), R5 (granter dead at each step), R6 (member dead while granted), I8.
  *
- * Scenes, one after the other: two waiters, two units, no death; one that times out, and waits again; a waiter or who ups is
+ * Scenes, one after the other: two waiters, two units, no death; one that times out, and waits again; a waiter or the caller of `up` is
  * killed, then the recoverer, and the next one comes; the same, with two recoverers at once.
  * Kills: at each step.
  *
@@ -27,8 +27,8 @@
  *   MISTAKE_NO_MARK            a waiter sets its bit, and not WAITERS (I6). Found: assertion
  *   MISTAKE_NO_SECOND_LOOK     a waiter does not drain once it has set WAITERS (wait.rs I4). Found: invalid end state
  *   MISTAKE_UNMARKED_BLINDLY   WAITERS is taken away by a store (I6). Found: assertion
- *   MISTAKE_CANCELLED_IS_LOST  who gave up does not end what is under way to it (I2). Found: assertion
- *   MISTAKE_NO_BEFORE          who waits again does not change seq first (I3). Found: assertion
+ *   MISTAKE_CANCELLED_IS_LOST  a waiter that gave up does not end what is under way to it (I2). Found: assertion
+ *   MISTAKE_NO_BEFORE          a member that waits again does not change seq first (I3). Found: assertion
  *   MISTAKE_NOT_TAKEN_BACK     recovery sets the dead member's word to IDLE, whatever was granted. Found: assertion
  *   MISTAKE_NOT_WOKEN          nobody makes up for the wake that a dead granter owed (wait.rs R5). Found: invalid end state
  */
@@ -83,12 +83,12 @@ byte ticket[2];
 byte slept[2];          /* wait.rs I8 */
 bool in_futex[2];
 bool gone[3];           /* has died */
-byte dead = NOBODY;     /* who has died and is not recovered; 2 is who ups */
-bool kills;             /* to be done, of waiters and of who ups */
+byte dead = NOBODY;     /* the dead member, until it is recovered; 2 is the caller of `up` */
+bool kills;             /* to be done, of waiters and of the caller of `up` */
 bool kills_more;        /* of the recoverer, after that */
 bool over;
 
-/* For the assertions alone: how many units there are, and who has set WAITERS. */
+/* For the assertions alone: how many units there are, and which members have set WAITERS. */
 byte units;
 bool marked[2];
 
@@ -116,7 +116,7 @@ inline mortal() {
 	fi
 }
 
-/* The ends of the subroutines, by who called them. */
+/* The ends of the subroutines, by caller. */
 inline concluded() {
 	seen = 0; its = 0;
 	if
@@ -163,8 +163,8 @@ proctype member(byte me; byte role; byte times; bool timed)
 	short its;           /* a member's state, as it was read */
 	short best;          /* and that of the oldest so far, which is `first` */
 	byte look, at, first;
-	byte back, drains;   /* who has called `conclude`, and `drain` */
-	byte whom;           /* who is recovered */
+	byte back, drains;   /* the callers of `conclude`, and `drain` */
+	byte whom;           /* the dead member that it recovers */
 
 	if
 	:: role == DOWNS -> goto take
@@ -421,7 +421,7 @@ in_count:
 		fi;
 		concluded() };
 
-	/* -- recover.rs `recover`, of whoever is dead -- */
+	/* -- recover.rs `recover`, of the dead member -- */
 watch:	atomic {
 		if
 		:: dead != NOBODY -> whom = dead
@@ -496,7 +496,7 @@ out:	atomic { seen = 0; its = 0; best = 0; look = 0; at = 0; first = 0; back = 0
 
 #define SLEEPS_GRANTED(m) (in_futex[m] && IS_GRANTED(state[m]))
 
-/* Nothing else can happen: who sleeps now sleeps for good. */
+/* Nothing else can happen: a sleeper now sleeps for good. */
 proctype quiet()
 {
 	atomic { timeout && !UNDER_WAY(word) && !SLEEPS_GRANTED(0) && !SLEEPS_GRANTED(1) &&
