@@ -7,11 +7,11 @@
  *   word[slot]  lap | owner:2 | EMPTY, WRITING, FULL, READING, AGAIN, REREADING or SKIPPED:3
  *   head, tail  positions (lap and slot), that may be behind
  *   orphans, settled
- *   dropped     count | who has announced one, + 1:3 | slot:1
+ *   dropped     count | the dead member whose drop is announced, + 1:3 | slot:1
  *
  * Checked:
  *   record I1, I7   what is received was sent, and is whole: asserted. So is what one sender sends in order.
- *   record I3 to I5 who says that nothing is there, or that there is no hole, was right at some moment of the look, whoever else is
+ *   record I3 to I5 the answer that nothing is there, or no hole, was right at some moment of the look, even if others are
  *                   slow then, or stopped: asserted. (A full slot means no hole, though there be one behind it.) So also I8: that
  *                   of what comes again, unless a recovery is under way; and I9, R6: both at one moment.
  *   record I10, R5  only the dead are robbed: asserted.
@@ -19,40 +19,40 @@
  *                   counted once: asserted. No slot is left: Spin's invalid end states.
  *   recovery I1, I2 drops.
  *
- * Scenes, one after the other: two send, one of whom reserves and commits, and one receives; one sends, one looks at records in
+ * Scenes, one after the other: two send, one of them reserves and commits, and one receives; one sends, one looks at records in
  * place, and one receives; two send beside a record that is to come again; one has died with what had come again, and has a successor,
- * two recover, of whom one dies; two have died while they looked, with the same recoverers; only one sender and one receiver, who die,
- * and have successors; two send, two receive; one sends, and two look, who die and have successors; two have died while they looked, and
+ * two recover, and one dies; two have died while they looked, with the same recoverers; only one sender and one receiver, which die,
+ * and have successors; two send, two receive; one sends, and two look, die, and have successors; two have died while they looked, and
  * records are dropped; two send and one receives, with a death, and that of a recoverer.
  * Kills: at each step.
  *
- * Left out: lengths (they are part of the record); three slots or more (and so `Full`, of who was passed over);
- * wrap-around of laps; `put_back`, `keep_from_all`, `count`; who
- * waits (spsc.pml), attaches or leaves (member.pml, object.pml). See also the README of the models.
+ * Left out: lengths (they are part of the record); three slots or more (and so `Full`, of a sender that was passed over);
+ * wrap-around of laps; `put_back`, `keep_from_all`, `count`; waiting (spsc.pml); attaching and leaving (member.pml, object.pml).
+ * See also the README of the models.
  *
  * Mistakes:
  *   MISTAKE_COMMITS_BLINDLY       a commit is a store (record R2). Found: assertion
- *   MISTAKE_COPIES_TOO_LATE       who was passed over gives up its slot, and copies then (record I7). Found: assertion
+ *   MISTAKE_COPIES_TOO_LATE       a sender that was passed over gives up its slot, and copies then (record I7). Found: assertion
  *   MISTAKE_PASSES_UNMARKED       a sender walks past a slot in use without a mark (record I5). Found: assertion
- *   MISTAKE_WAITS_FOR_A_SENDER    who receives waits for who is just writing. Found: assertion
- *   MISTAKE_WAITS_FOR_A_READER    who sends waits for who has a slot. Found: assertion
+ *   MISTAKE_WAITS_FOR_A_SENDER    a receiver waits for a sender that is just writing. Found: assertion
+ *   MISTAKE_WAITS_FOR_A_READER    a sender waits for the owner of a slot. Found: assertion
  *   MISTAKE_ORPHANS_BLOCK         senders do not pass what is to come again. Found: assertion
- *   MISTAKE_NOTHING_TOO_SOON      who finds nothing behind a sender does not look at that again (record I3). Found: assertion
- *   MISTAKE_WALKS_ON_AT_OLD_LAP   who receives walks on at an older lap (record I3). Found: invalid end state
- *   MISTAKE_TAKEN_BY_STORE        who receives stores EMPTY (record I7). Found: assertion
- *   MISTAKE_RELEASE_IS_A_STORE    who gives back does not see that it was passed (record R3). Found: assertion
- *   MISTAKE_SHUNS_ITS_OWN_SLOT    who was passed over does not take its own slot once more. Found: assertion
+ *   MISTAKE_NOTHING_TOO_SOON      a receiver that finds nothing behind a sender does not look at that again (record I3). Found: assertion
+ *   MISTAKE_WALKS_ON_AT_OLD_LAP   a receiver walks on at an older lap (record I3). Found: invalid end state
+ *   MISTAKE_TAKEN_BY_STORE        a receiver stores EMPTY (record I7). Found: assertion
+ *   MISTAKE_RELEASE_IS_A_STORE    a receiver that gives back does not see that its slot was passed (record R3). Found: assertion
+ *   MISTAKE_SHUNS_ITS_OWN_SLOT    a sender that was passed over does not take its own slot once more. Found: assertion
  *   MISTAKE_OF_THE_DEAD_IS_SENT   recovery sends what the dead was writing. Found: assertion
  *   MISTAKE_DEAD_SLOTS_STAY       recovery leaves what the dead had. Found: invalid end state
  *   MISTAKE_AGAIN_FOR_EVER        what came again comes once more (G3). Found: assertion
- *   MISTAKE_SEEKS_NO_ORPHANS      who receives finds what comes again in line only (record I8). Found: assertion
+ *   MISTAKE_SEEKS_NO_ORPHANS      a receiver finds what comes again in line only (record I8). Found: assertion
  *   MISTAKE_ORPHAN_SAID_FIRST     a recoverer says that something comes again before it does (record I8). Found: assertion
- *   MISTAKE_OWN_ORPHANS_ONLY      a recoverer says nothing of what another one, who died, made come again. Found: assertion
- *   MISTAKE_SETTLES_TOO_SOON      who looks for what comes again says first that there is none (record I8). Found: assertion
- *   MISTAKE_ONE_LOOK              who has looked in vain for what comes again does not look at the line again (record I9). Found: assertion
- *   MISTAKE_COUNTED_TWICE         a drop is counted by each who recovers, before it is made. Found: assertion
+ *   MISTAKE_OWN_ORPHANS_ONLY      a recoverer says nothing of what another one, now dead, made come again. Found: assertion
+ *   MISTAKE_SETTLES_TOO_SOON      a receiver that looks for what comes again says first that there is none (record I8). Found: assertion
+ *   MISTAKE_ONE_LOOK              a receiver that found nothing to come again does not look at the line again (record I9). Found: assertion
+ *   MISTAKE_COUNTED_TWICE         each recoverer counts a drop, before it is made. Found: assertion
  *   MISTAKE_LEAVES_A_DROP         recovery ends while its drop is announced (recovery I2). Found: assertion
- *   MISTAKE_FINISHES_BLINDLY      who finishes a drop does not look again whether it is announced. Found: assertion
+ *   MISTAKE_FINISHES_BLINDLY      a recoverer that finishes a drop does not look again whether it is announced. Found: assertion
  *   MISTAKE_ROBS_A_NEW_OWNER      a recoverer does not look whether the number is still the dead one's (record I10). Found: assertion
  */
 
@@ -78,7 +78,7 @@
 #define IS_LENT(w) (IN(w) == READING || IN(w) == REREADING)
 #define HELD_BY(w, m) ((IN(w) == WRITING || IN(w) == SKIPPED || IS_LENT(w)) && OWNER(w) == (m))
 
-/* Whom a sender succeeds. */
+/* A sender's predecessor. */
 #define OTHER (1 - me)
 
 #define SLOTS 2
@@ -114,8 +114,8 @@ bool kills_more;        /* of a recoverer */
 byte vain;              /* how often a receiver looks though there is nothing */
 
 /* For the assertions alone. */
-byte sending;           /* those who have not done */
-byte own[2] = NONE;     /* the slot of who was passed over */
+byte sending;           /* how many senders are not done */
+byte own[2] = NONE;     /* the slot of a sender that was passed over */
 byte last[2];           /* what of each sender was received last */
 bool is_sent[8];
 bool is_had[8];         /* somebody had it */
@@ -222,7 +222,7 @@ same:	atomic { mortal();
 		fi };
 no_hole:
 	atomic { seen = 0; position = 0; assert(was_full[me] && from == NONE) };
-	/* somebody tells it of a hole; who was passed over has one of two slots */
+	/* somebody tells it of a hole; a sender that was passed over has one of two slots */
 	if
 	:: atomic { !NO_HOLE(me) -> goto again }
 	:: atomic { kills && !died[me] -> kills--; died[me] = 1; gone[me] = 1; noted(); goto dies }
@@ -457,7 +457,7 @@ proctype recoverer()
 	byte whom, slot;
 	byte count;     /* `dropped`, as it was read */
 	short seen;     /* a slot's word, as it was read */
-	byte at, mine;  /* what is announced, by whom */
+	byte at, mine;  /* the slot whose drop is announced, and its dead owner */
 	bool again, ends;
 
 watch:

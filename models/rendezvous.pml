@@ -5,7 +5,7 @@
  * those of wait.rs.
  *
  *   state     phase:2 | MET, else told to try | which end:1 | number of the wait    (`State`: a member's wait word)
- *   bits[e]   who stands at end e: 0 for senders, 1 for receivers
+ *   bits[e]   members that stand at end e: 0 for senders, 1 for receivers
  *   packet    OPEN, AWAITED, OFFERED or DONE
  *
  * Checked:
@@ -13,29 +13,27 @@
  *   meet I2, I4  nobody sleeps for good while somebody waits at the other end: Spin's invalid end states.
  *   meet I3      a message has one receiver, and a receiver one message: asserted.
  *   wait.rs R2   a meeting and a time-out.
- *   looking      who only looks is met by nobody: asserted; it is told when there is somebody: invalid end states.
+ *   looking      a party that only looks (a looker) is met by nobody: asserted; it is told when there is somebody: invalid end states.
  *
- * Scenes, one after the other: a sender and a receiver who say where the message is, or is to go; two senders that sleep, and two receivers; the same, when
- * these have looked already; two
- * choices that say so later; a choice that would send or receive, a sender and a receiver; two senders and a receiver, one of these
- * may time out; a sender and one who only looks; the same, and a
- * receiver.
+ * Scenes, one after the other: a sender and a receiver that say where the message is, or is to go; two senders that sleep, and two
+ * receivers; the same, when these have looked already; two choices that say so later; a choice that would send or receive, a sender
+ * and a receiver; two senders and a receiver, one of these may time out; a sender and a looker; the same, and a receiver.
  * Kills: none. A tube without slots is of one process, and its threads die together.
  *
  * Left out: fences, the count of the waiters, and an end that goes (spsc.pml); looking for a while before one sleeps; a choice with
  * other objects (choice.pml). See also the README of the models.
  *
  * Mistakes:
- *   MISTAKE_NO_SECOND_LOOK  who waits does not look at the other end again (meet I2). Found: invalid end state
- *   MISTAKE_BOTH_WAIT       who came later tells nobody, and waits as well (meet I2). Found: invalid end state
- *   MISTAKE_FIRST_ONLY      who begins to wait tells the first, and no other one if that has met somebody. Found: invalid end state
- *   MISTAKE_NO_REMATCH      who was told to act, and has met another one, tells nobody else (meet I4). Found: invalid end state
- *   MISTAKE_ITSELF          who waits at both ends finds itself. Found: assertion
- *   MISTAKE_LOOKER_MET      who only looks is met. Found: assertion
- *   MISTAKE_LOOKERS_UNTOLD  who begins to wait does not tell those who only look. Found: invalid end state
- *   MISTAKE_MET_BY_STORE    who acts stores MET instead of swapping the word (meet I3). Found: assertion
- *   MISTAKE_GOES_AT_ONCE    who was met does not wait for the last word in its packet. Found: assertion
- *   MISTAKE_UNHEARD         who says the last word does not look whether somebody sleeps. Found: invalid end state
+ *   MISTAKE_NO_SECOND_LOOK  a waiter does not look at the other end again (meet I2). Found: invalid end state
+ *   MISTAKE_BOTH_WAIT       the later of two tells nobody, and waits as well (meet I2). Found: invalid end state
+ *   MISTAKE_FIRST_ONLY      a new waiter tells the first, and no other one if that has met somebody. Found: invalid end state
+ *   MISTAKE_NO_REMATCH      a party that was told to act, and has met another, tells nobody else (meet I4). Found: invalid end state
+ *   MISTAKE_ITSELF          a party that waits at both ends finds itself. Found: assertion
+ *   MISTAKE_LOOKER_MET      a looker is met. Found: assertion
+ *   MISTAKE_LOOKERS_UNTOLD  a new waiter does not tell the lookers. Found: invalid end state
+ *   MISTAKE_MET_BY_STORE    the actor stores MET instead of swapping the word (meet I3). Found: assertion
+ *   MISTAKE_GOES_AT_ONCE    a waiter that was met does not wait for the last word in its packet. Found: assertion
+ *   MISTAKE_UNHEARD         the actor says the last word, and does not look whether somebody sleeps. Found: invalid end state
  */
 
 /* -DONLY=n: that scene alone. */
@@ -73,10 +71,10 @@ bool looks[4];          /* need is 0 */
 bool begins[4];         /* it has looked in vain, and is about to wait */
 byte packet[4];
 bool knows[4];          /* it has said where */
-byte other[4];          /* the packet of who acts */
+byte other[4];          /* the actor's packet */
 bool in_packet[4];      /* sleeps until something is said in its packet */
 
-/* For the assertions alone: whether its packet is there; who has which message, of whom, + 1; whose messages are gone. */
+/* For the assertions alone: whether its packet is there; the sender, + 1, of the message that it has; whether its own is gone. */
 bool is_there[4];
 byte has[4];
 bool given[4];
@@ -101,7 +99,7 @@ inline found() {
 	fi
 }
 
-/* wait.rs `tell`, `decide`: from the state that was seen, or from ASLEEP in the same wait. Who sleeps is woken in the next step. */
+/* wait.rs `tell`, `decide`: from the state that was seen, or from ASLEEP in the same wait. A sleeper is woken in the next step. */
 #define STILL(m, seen) (state[m] == seen || (PHASE(seen) == WAITING && state[m] == STATE(ASLEEP, WAIT(seen))))
 
 inline decides(m, what) {
@@ -114,9 +112,9 @@ proctype party(byte me; byte ends; bool timed)
 	byte end;            /* whose members it looks at */
 	byte its, best, first, but;
 	byte look, at;
-	byte asks;           /* who has called `first_but` */
+	byte asks;           /* the caller of `first_but` */
 	byte s, s_state;     /* rematch: the sender */
-	byte with;           /* whom it has met */
+	byte with;           /* the party that it has met */
 	bool wakes, told, came;
 
 	if
@@ -405,13 +403,13 @@ out:	atomic { at_end = 0; end = 0; its = 0; best = 0; first = 0; but = 0; look =
 #define MEETS_ITSELF (SLEEPS(0, 0) && SLEEPS(0, 1) && !SLEEPS(1, 0) && !SLEEPS(2, 0) && !SLEEPS(3, 0) && !SLEEPS(1, 1) && !SLEEPS(2, 1) && !SLEEPS(3, 1))
 #define IN_PACKET (in_packet[0] || in_packet[1] || in_packet[2] || in_packet[3])
 
-/* Nothing else can happen: then no two sleep who could meet. */
+/* Nothing else can happen: then no two sleep that could meet. */
 proctype quiet()
 {
 	atomic { timeout && !IN_PACKET && (!(SENDER_SLEEPS && RECEIVER_SLEEPS) || MEETS_ITSELF) && !(SENDER_SLEEPS && LOOKS_AT(3, 1)) }
 }
 
-/* Who waits, and has gone to sleep. */
+/* A waiter that has gone to sleep. */
 inline asleep(m, e) {
 	state[m] = STATE(ASLEEP, 1); ticket[m] = tickets; tickets++; bits[e] = bits[e] | (1 << m); is_there[m] = 1
 }

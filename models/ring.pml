@@ -15,16 +15,16 @@
  *   I1, I6   messages are received whole, and once: asserted.
  *   I4       what one sender sends is received in order: asserted, where one takes.
  *   I2, I3   none is lost: asserted at each look in vain, and Spin's invalid end states.
- *   I5       who says that nothing is there, or that there is no hole, was right at some moment of the look, whoever else is slow
+ *   I5       the answer that nothing is there, or no hole, was right at some moment of the look, even if others are slow
  *            then, or stopped: asserted. (A full slot means no hole, though there be one behind it.)
  *   I7       one sender that does not claim.
  *   E2       the fence for all threads.
  *
- * Scenes, one after the other: two slots, two senders of one message each, and one who receives; the same with two who receive; one
- * of two messages and one of one, and one who receives; one who claims its message and reads it later, and one who receives at once;
- * one sender alone, and two who receive; three
- * slots, two who send, of whom one is stopped when it has claimed, one who receives, and one who is slow to read.
- * Kills: none. A ring is of one process, and its threads die together. Who is stopped is as one that is slow.
+ * Scenes, one after the other: two slots, two senders of one message each, and a receiver; the same with two receivers; a sender
+ * of two messages and one of one, and a receiver; a receiver that claims its message and reads it later, and one that receives at
+ * once; one sender alone, and two receivers; three slots, two senders, one of which is stopped when it has claimed, a receiver, and
+ * a receiver that is slow to read.
+ * Kills: none. A ring is of one process, and its threads die together. A stopped thread is as a slow one.
  *
  * Left out: waiting (spsc.pml); `count`; a claim that a choice holds (it is as one that is slow); the unbounded track (loom and crashsim explore it);
  * four slots or more; wrap-around of the lap. A machine that delays more than this store: loom's scenes. See also the README of the
@@ -33,16 +33,16 @@
  * Mistakes:
  *   MISTAKE_CLAIMS_WHAT_WAS_PASSED  a sender claims a position that was passed over (I4). Found: assertion
  *   MISTAKE_COMMITS_BLINDLY         a sender does not look whether its position was passed over (I3). Found: assertion
- *   MISTAKE_NO_HEAVY_FENCE          who passes a sender over does not fence for it (E2). Found: assertion
+ *   MISTAKE_NO_HEAVY_FENCE          a thread that passes a sender over does not fence for it (E2). Found: assertion
  *   MISTAKE_GOOD_BEFORE_FENCE       a mark is good at once (I3). Found: assertion
- *   MISTAKE_WALKS_PAST_A_MESSAGE    who has passed over does not look whether the message has come (I2). Found: assertion
- *   MISTAKE_NOTHING_TOO_SOON        who finds nothing behind a sender does not look at that again (I5). Found: assertion
- *   MISTAKE_WAITS_FOR_A_SENDER      who receives waits for who is just writing. Found: assertion
- *   MISTAKE_WAITS_FOR_A_SLOT        who sends waits for who is just writing, or reading. Found: assertion
- *   MISTAKE_READING_HOLDS_UP        who receives waits for who is just reading. Found: assertion
- *   MISTAKE_TAKEN_BY_STORE          who receives stores EMPTY (I6). Found: assertion
- *   MISTAKE_TAKEN_BACK_BY_STORE     who takes its message back stores EMPTY (I3). Found: assertion
- *   MISTAKE_COPIES_LATE             who receives copies the message when it has taken it (I6). Found: assertion
+ *   MISTAKE_WALKS_PAST_A_MESSAGE    a receiver that has passed over does not look whether the message has come (I2). Found: assertion
+ *   MISTAKE_NOTHING_TOO_SOON        a receiver that finds nothing behind a sender does not look at that again (I5). Found: assertion
+ *   MISTAKE_WAITS_FOR_A_SENDER      a receiver waits for a sender that is just writing. Found: assertion
+ *   MISTAKE_WAITS_FOR_A_SLOT        a sender waits for a thread that is just writing, or reading. Found: assertion
+ *   MISTAKE_READING_HOLDS_UP        a receiver waits for one that is just reading. Found: assertion
+ *   MISTAKE_TAKEN_BY_STORE          a receiver stores EMPTY (I6). Found: assertion
+ *   MISTAKE_TAKEN_BACK_BY_STORE     a sender that takes its message back stores EMPTY (I3). Found: assertion
+ *   MISTAKE_COPIES_LATE             a receiver copies the message when it has taken it (I6). Found: assertion
  */
 
 /* -DONLY=n: that scene alone. */

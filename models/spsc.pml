@@ -14,12 +14,12 @@
  *
  * Checked:
  *   line I1, I2   messages are received in the order in which they were sent, none twice, none torn: asserted at each.
- *   end I1        who waits finds the message, or is told; the last message too: Spin's invalid end states.
- *   end I3        each wait is counted off once; who was told by who knows no end (STIR) counts itself off: asserted.
+ *   end I1        a waiter finds the message, or is told; the last message too: Spin's invalid end states.
+ *   end I3        each wait is counted off once; a waiter told by recovery, which knows no end (STIR), counts itself off: asserted.
  *   end I4        nobody sleeps at an end whose other end has gone: invalid end states. What was sent before is received: asserted.
  *   wait.rs R2    a wake against a time-out; the number of the wait: a late wake is not for the next one.
  *   fence         both ways: the kernel's fence for all threads, or a full one in each; and where the kernel has come to
- *                 refuse it, who waits looks again by itself.
+ *                 refuse it, a waiter looks again by itself.
  *   count         never less than none: asserted.
  *
  * Processes: one sends, one receives, the two buffers, and recovery that has all look again. In one scene a descriptor is
@@ -31,14 +31,14 @@
  * that delays more than stores: loom's scenes. See also the README of the models.
  *
  * Mistakes:
- *   MISTAKE_NO_HEAVY_FENCE      who waits drains no buffer but its own (end I1). Found: invalid end state
+ *   MISTAKE_NO_HEAVY_FENCE      a waiter drains no buffer but its own (end I1). Found: invalid end state
  *   MISTAKE_NO_LIGHT_FENCE      the frequent side has no fence where there is no heavy one either. Found: invalid end state
- *   MISTAKE_NO_SECOND_LOOK      who waits does not look again (end I1). Found: invalid end state
- *   MISTAKE_FLAG_AFTER_LOOK     who waits is counted and has its bit after it has looked (end I1). Found: invalid end state
- *   MISTAKE_COUNTED_LATE        who waits is counted after its bit was set (end I3). Found: assertion
- *   MISTAKE_STIRRED_UNCOUNTED   who was stirred is not counted off (end I3). Found: assertion
+ *   MISTAKE_NO_SECOND_LOOK      a waiter does not look again (end I1). Found: invalid end state
+ *   MISTAKE_FLAG_AFTER_LOOK     a waiter is counted and has its bit after it has looked (end I1). Found: invalid end state
+ *   MISTAKE_COUNTED_LATE        a waiter is counted after its bit was set (end I3). Found: assertion
+ *   MISTAKE_STIRRED_UNCOUNTED   a waiter that was stirred is not counted off (end I3). Found: assertion
  *   MISTAKE_GONE_AFTER_TELLING  an end goes after it has told those at the other one (end I4). Found: invalid end state
- *   MISTAKE_LAST_UNSEEN         who finds the senders gone does not look once more. Found: assertion
+ *   MISTAKE_LAST_UNSEEN         a receiver that finds the senders gone does not look once more. Found: assertion
  *   MISTAKE_INDEX_FIRST         the tail is stored before the message (line I2). Found: assertion
  *   MISTAKE_HEAD_FIRST          the head is stored before the message is copied (line I2). Found: assertion
  */
@@ -106,7 +106,7 @@ proctype drains(byte whose)
 	od
 }
 
-/* Who has told somebody goes on. */
+/* The teller goes on. */
 inline told() {
 	its = 0;
 	if
@@ -121,7 +121,7 @@ proctype party(byte me; byte most; bool goes; bool timed)
 {
 	byte at;        /* line `own`: how many it has sent, or received */
 	byte seen;      /* line `seen`: the other's index */
-	byte to;        /* who is told */
+	byte to;        /* the party that is told */
 	byte its;       /* and its word, as it was read */
 	bool leaves;
 
