@@ -8,27 +8,28 @@
  * one's number by then. What a member owns elsewhere is one cell, with its generation in it.
  *
  *   ident      generation:5 | number of the thread:3
- *   life, twin FREE, DEAD, or whom they name
+ *   life, twin FREE, DEAD, or the number that they name
  *
  * Checked:
  *   I1          wait bits go only with their occupant: asserted.
  *   I2          none that lives is found dead, of threads or of processes: asserted; nor is its word marked: asserted.
  *   I3, I4      what generation g owned comes back, once, and only when g is dead: asserted, and nothing is left at the end.
- *   I5, I7      who is taken for one that has called exec has gone: asserted.
+ *   I5, I7      a thread taken for one that has called exec has gone: asserted.
  *   I6          a slot is found dead, swept, and used again, however many die on the way: Spin's invalid end states.
  *
  * Scenes, one after the other: a thread's slot and the next thread; the same of one that may call exec; two recoverers at once;
  * a process's slot, and the next one's; a thread's slot and a process's that dies on the way.
  * Kills: one of a member, one of a recoverer, each at any step.
  *
- * Left out: a thread that called exec, and whose number is another's before it is swept (I7's last); several slots; the reaper's sleep (it looks again when the words or the roster have changed since it began); a removed arena
- * (object.pml); what is recovered (semaphore.pml and its like); process numbers that are used again (they differ in start times).
+ * Left out: a thread that called exec, and whose number is another's before it is swept (I7's last); several slots; the reaper's
+ * sleep (it looks again when the words or the roster have changed since it began); a removed arena (object.pml); what is recovered
+ * (semaphore.pml and its like); process numbers that are used again (they differ in start times).
  * Stores that are delayed: all that counts is locked, or is published by what is. See also the README of the models.
  *
  * Mistakes:
  *   MISTAKE_ANY_GENERATION       recovery does not look at the generation (I3). Found: assertion
  *   MISTAKE_SWEPT_FIRST          swept is said before what it owned was given back (I4). Found: invalid end state
- *   MISTAKE_NUMBER_LEFT          who claims leaves the dead one's number in ident (I5). Found: assertion
+ *   MISTAKE_NUMBER_LEFT          the claimer leaves the dead one's number in ident (I5). Found: assertion
  *   MISTAKE_TWIN_SEEN_ONCE       the twin is read before ident and not again (I7). Found: assertion
  *   MISTAKE_KIND_FIRST           the next one's kind is said before the sweep (I6). Found: invalid end state
  *   MISTAKE_WORD_FIRST           the life word is read before ident (I2). Found: assertion
@@ -70,14 +71,14 @@ byte on_list = NOBODY;  /* on whose robust list the life word is */
 byte twin_on_list = NOBODY;
 bool here[3] = 1;       /* the process is there, and has not called exec */
 byte spare;             /* the number of a thread that has gone */
-byte doubts[3];         /* the numbers that were seen by those who look for an exec */
+byte doubts[3];         /* the numbers seen by threads that look for an exec */
 byte seat;              /* what the custodian has told its process: the generation */
 bool parked;            /* and it has gone */
 byte kills;             /* to be done, of members */
 byte kills_more;        /* of recoverers */
 bool over;
 
-/* For the assertions alone: the generation that lives, whose bit stands, and whether who has the life word lives. */
+/* For the assertions alone: the generation that lives, whose bit stands, and whether the owner of the life word lives. */
 byte living;
 byte lives_as;
 byte bit_of;
@@ -100,7 +101,7 @@ inline mortal() {
 	fi
 }
 
-/* The ends of the subroutines, by who called them. */
+/* The ends of the subroutines, by caller. */
 inline noticed() {
 	doubts[me] = 0; its = 0;
 	if

@@ -11,42 +11,43 @@
  *   admin      the robust lock: WATCHED | whose, FREE_LOCK, or DEAD_LOCK
  *
  * Checked:
- *   map I1        whatever has the name is whole: asserted at each attach. Who dies before the link leaves nothing.
+ *   map I1        whatever has the name is whole: asserted at each attach. A maker that dies before the link leaves nothing.
  *   map I2        two arenas of the name never serve at once; one that was removed is not joined: asserted.
  *   map I3        without force none that is in use is removed: asserted. A remover that died undecided is undone.
- *   map bury_all  by force, all who wait are told, though the remover dies half-way: Spin's invalid end states.
+ *   map bury_all  by force, all waiters are told, though the remover dies half-way: Spin's invalid end states.
  *   dir lock      the kernel drops a dead one's: invalid end states.
  *   object I1, I3 a name leads to one object, to that which has it, and to it at once: asserted.
- *   object I4     a slot is used again only when nobody waits there; who waits on what is removed is told: asserted, and invalid end
+ *   object I4     a slot is used again only when nobody waits there; a waiter on a removed object is told: asserted, and invalid end
  *                 states. Below `objects_low` nothing is free: asserted.
  *   object admin  nobody waits for ever for a lock whose holder has died, at whatever step; until somebody dies the wakes
  *                 suffice: invalid end states.
  *
- * Scenes, one after the other: two who open or make the arena, and one who removes it; one who opens it and two who remove it, one by
- * force; one who waits in it, and one who removes it by force; three who take the lock; two who open or make an object, and one
- * who removes it, or another one; one who waits on an object, one who removes it, and one who makes another in its slot; the same, of
- * one who looks for what is made.
- * Kills: none, or one, of anybody but recovery, at any step. At the end somebody comes who opens or makes the arena, and must get in.
+ * Scenes, one after the other: two openers or makers of the arena, and a remover; an opener and two removers, one of these by
+ * force; a waiter in it, and a remover by force; three members that take the lock; two openers or makers of an object, and a remover
+ * of it, or of another one; a waiter on an object, its remover, and the maker of another in its slot; the same, when the waiter
+ * looks for what is made.
+ * Kills: none, or one, of any process but recovery, at any step. At the end one comes that opens or makes the arena, and must get in.
  *
- * Left out: how the table is emptied again, and storage for more objects (object I7, I8: the explorer, tests); who takes the file away with other means (a look now and then finds that); garbage, truncated files, other versions and
- * owners (tests); cells, blocks, and objects still used (`used`); life words and sweeps (member.pml), in whose place a recovery comes
- * here after the death; other kinds of wake-ups (the wait queue's). See also the README of the models.
+ * Left out: how the table is emptied again, and storage for more objects (object I7, I8: the explorer, tests); a file that is taken
+ * away by other means (a look now and then finds that); garbage, truncated files, other versions and owners (tests); cells, blocks,
+ * and objects still used (`used`); life words and sweeps (member.pml), in whose place a recovery comes here after the death; other
+ * kinds of wake-ups (the wait queue's). See also the README of the models.
  *
  * Mistakes:
  *   MISTAKE_NAMED_FIRST       the file is named before it is whole (map I1). Found: assertion
- *   MISTAKE_JOINS_REMOVED     who has joined does not look whether the arena was removed (map I3). Found: assertion
- *   MISTAKE_LOOKS_FIRST       who removes looks for members, and says REMOVING afterwards (map I3). Found: assertion
- *   MISTAKE_NAMED_AND_REMOVED who finds a removed arena still named attaches it (map I2). Found: assertion
- *   MISTAKE_BURIER_UNSEEN     who removes by force is no member. Found: invalid end state
+ *   MISTAKE_JOINS_REMOVED     a joiner does not look whether the arena was removed (map I3). Found: assertion
+ *   MISTAKE_LOOKS_FIRST       the remover looks for members, and says REMOVING afterwards (map I3). Found: assertion
+ *   MISTAKE_NAMED_AND_REMOVED an opener that finds a removed arena still named attaches it (map I2). Found: assertion
+ *   MISTAKE_BURIER_UNSEEN     a remover by force is no member. Found: invalid end state
  *   MISTAKE_DIR_LOCK_STAYS    the directory's lock stays that of a dead process. Found: invalid end state
  *   MISTAKE_LOCK_OF_THE_DEAD  admin stays that of a dead member. Found: invalid end state
- *   MISTAKE_ADMIN_UNWATCHED   who takes admin does not mark it as watched. Found: invalid end state
+ *   MISTAKE_ADMIN_UNWATCHED   the holder of admin does not mark it as watched. Found: invalid end state
  *   MISTAKE_NO_LOOK_AGAIN     a sleep for admin has no end. Found: invalid end state
  *   MISTAKE_HEAD_SEEN_ONCE    a search does not look at the head again (object I3). Found: assertion
- *   MISTAKE_NO_SECOND_SEARCH  who makes has searched without the lock only (object I1). Found: assertion
+ *   MISTAKE_NO_SECOND_SEARCH  a maker has searched without the lock only (object I1). Found: assertion
  *   MISTAKE_USED_AGAIN_AT_ONCE a slot is used again while a bit stands there (object I4). Found: assertion
- *   MISTAKE_HEAD_BEFORE_BIT   who waits looks at the head, and sets its bit afterwards (object I4). Found: invalid end state
- *   MISTAKE_LOW_FORGOTTEN     who removes does not lower `objects_low`. Found: assertion
+ *   MISTAKE_HEAD_BEFORE_BIT   a waiter looks at the head, and sets its bit afterwards (object I4). Found: invalid end state
+ *   MISTAKE_LOW_FORGOTTEN     the remover does not lower `objects_low`. Found: assertion
  */
 
 /* -DONLY=n: that scene alone. */
@@ -59,7 +60,7 @@
 
 bool kills;             /* to be done */
 bool deaths;            /* done */
-byte died = NOBODY;     /* who has died and is not recovered */
+byte died = NOBODY;     /* the dead member, until it is recovered */
 bool over;
 
 /* Before each step: it may be killed here. */
@@ -258,7 +259,7 @@ next:		skip
 unlink:	atomic { mortal(); name = 0 };
 unlock:	atomic { mortal(); lock = NOBODY; goto out };
 
-	/* -- member.rs `sweep`, of who died as a member: and recover.rs, those who were told and not woken -- */
+	/* -- member.rs `sweep`, of the dead member; and recover.rs, the waiters that were told and not woken -- */
 watch:	atomic { file = 0;
 		if
 		:: died != NOBODY -> file = member_of[died]; member_of[died] = 0; died = NOBODY
@@ -323,7 +324,7 @@ byte was[16];
 #define NAME_OF(slot, h) was[((slot) << 3) | GENERATION(h)]
 #define TWICE(n) (slots == 2 && IS(head[0], LIVE) && IS(head[1], LIVE) && named[0] == n && named[1] == n)
 
-/* A wake of one of those who sleep. */
+/* A wake of one of the sleepers. */
 inline wake_one() {
 	if
 	:: in_futex[0] -> in_futex[0] = 0
@@ -555,7 +556,7 @@ dies:	atomic { died = me; asleep[me] = 0; in_futex[me] = 0; at = 0; entry = 0; s
 out:	atomic { at = 0; entry = 0; seen = 0; slot = 0 }
 }
 
-/* Nothing else can happen: who waits now waits for good. */
+/* Nothing else can happen: a waiter now waits for good. */
 proctype quiet(bool arenas)
 {
 	atomic { timeout && !in_futex[0] && !in_futex[1] && !in_futex[2] &&
