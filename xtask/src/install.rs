@@ -15,7 +15,8 @@
 //! alone are written in place.)
 //!
 //! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before
-//! all of it and stands in no file, `--profile` is cargo's (release).
+//! all of it and stands in no file, `--profile` is cargo's (release). With `--built DIR` nothing is built: the library's archive, the command
+//! and what it preloads (libchappe_ffi.a, chappe, libchappe_preload.so) are taken from DIR, for packagers that build in a step of their own.
 //!
 //! What is installed has no debugging information. With `--debug` a file NAME.debug lies beside each program and shared library, where
 //! debuggers find it, and libchappe.a keeps its own.
@@ -30,23 +31,33 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 const USAGE: &str =
-    "usage: cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME] [--debug]";
+    "usage: cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME | --built DIR] [--debug]";
+
+/// The library, of which the shared one is made.
+pub const ARCHIVE: &str = "libchappe_ffi.a";
+/// What `chappe run` preloads.
+pub const PRELOAD: &str = "libchappe_preload.so";
 
 struct Wanted {
     prefix: String,
     libdir: String,
     destdir: String,
     profile: String,
+    built: Option<PathBuf>,
     debug: bool,
 }
 
 fn wanted(args: &[&str]) -> Result<Wanted> {
     let (prefix, libdir, profile) = ("/usr/local".into(), "lib".into(), "release".into());
     let debug = args.contains(&"--debug");
-    let mut wanted = Wanted { prefix, libdir, destdir: String::new(), profile, debug };
+    let mut wanted = Wanted { prefix, libdir, destdir: String::new(), profile, built: None, debug };
     let args: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--debug").collect();
     for pair in args.chunks(2) {
         let [name, value] = pair else { bail!("`{}` wants a value\n{USAGE}", pair[0]) };
+        if *name == "--built" {
+            wanted.built = Some(value.into());
+            continue;
+        }
         *match *name {
             "--prefix" => &mut wanted.prefix,
             "--libdir" => &mut wanted.libdir,
@@ -134,14 +145,29 @@ fn directory(path: PathBuf) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Builds and installs.
+/// Builds all that is installed; where it lies then.
+fn build(profile: &str) -> Result<PathBuf> {
+    Cargo::new("build").args(["--profile", profile, "-p", "chappe-ffi", "-p", "chappe-preload", "--lib"]).run()?;
+    Cargo::new("build").args(["--profile", profile, "-p", "chappe-cli"]).run()?;
+    Ok(target().join(if profile == "dev" { "debug" } else { profile }))
+}
+
+/// Builds, unless it is built, and installs.
 pub fn command(args: &[&str]) -> Result<()> {
-    let Wanted { prefix, libdir, destdir, profile, debug } = wanted(args)?;
+    let Wanted { prefix, libdir, destdir, profile, built, debug } = wanted(args)?;
     let (version, own) = (version()?, root().join("crates/ffi"));
-    Cargo::new("build").args(["--profile", &profile, "-p", "chappe-ffi", "-p", "chappe-preload", "--lib"]).run()?;
-    Cargo::new("build").args(["--profile", &profile, "-p", "chappe-cli"]).run()?;
-    let out = target().join(if profile == "dev" { "debug" } else { &profile });
-    let built = out.join("libchappe_ffi.a");
+    let out = match built {
+        Some(out) => out,
+        None => build(&profile)?,
+    };
+    for file in [ARCHIVE, PRELOAD, "chappe"] {
+        ensure!(
+            out.join(file).is_file(),
+            "{} has no {file}: `--built DIR` names a directory with all three",
+            out.display()
+        );
+    }
+    let built = out.join(ARCHIVE);
 
     let base = PathBuf::from(format!("{destdir}{prefix}"));
     let lib = directory(base.join(&libdir))?;
@@ -181,10 +207,9 @@ pub fn command(args: &[&str]) -> Result<()> {
 /// The command, what it preloads, its manual and its completions.
 fn command_itself(built: &Path, base: &Path, debug: bool) -> Result<()> {
     let chappe = built.join("chappe");
-    let preload = "libchappe_preload.so";
     let places = [
         (chappe.clone(), directory(base.join("bin"))?.join("chappe")),
-        (built.join(preload), directory(base.join("lib/chappe"))?.join(preload)),
+        (built.join(PRELOAD), directory(base.join("lib/chappe"))?.join(PRELOAD)),
     ];
     for (from, to) in places {
         copy(&from, &to)?;

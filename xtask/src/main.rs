@@ -4,6 +4,8 @@
 //! cargo xtask test                       what must hold before a change goes in; the README's second command. Deterministic
 //! cargo xtask test --all                 that, and all that takes luck or long: storms, soaks, random searches, every mutant and model
 //! cargo xtask test [--all] --keep-going  the same, and goes on after a failure
+//! cargo xtask test [--all] --only WORD   the stages with WORD in their names alone
+//! cargo xtask check                      format, house rules, clippy in all three builds, documentation: before a commit
 //! cargo xtask lint                       the house rules alone
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
@@ -41,8 +43,9 @@
 //! cargo xtask man                        manual pages and completions, into target/man and target/completions
 //! cargo xtask header                     the C headers, from the source of crates/ffi
 //! cargo xtask wheel [ARG...]             the Python package as a wheel, by pip, into target/wheels
-//! cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME] [--debug]
-//!                                        the C library with all that belongs to it, stripped; --debug: debug files beside
+//! cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME | --built DIR] [--debug]
+//!                                        the C library with all that belongs to it, stripped; --debug: debug files beside;
+//!                                        --built: of what was built before
 //! ```
 //!
 //! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
@@ -63,7 +66,6 @@ mod turn;
 use anyhow::{Context, Result, bail, ensure};
 use run::{Cargo, root, target};
 use show::Bar;
-use stages::Level;
 use std::process::{Command, ExitCode, Stdio};
 
 /// What `--help` says: the list at the head of this file, without its marks.
@@ -94,14 +96,8 @@ fn main() -> ExitCode {
 
 fn dispatch(args: &[&str]) -> Result<()> {
     match args {
-        ["test"] => stages::test(Level::Gate, false),
-        ["test", "--keep-going"] => stages::test(Level::Gate, true),
-        ["test", "--all", "--keep-going"] => stages::test(Level::All, true),
-        ["test", "--help" | "-h"] => {
-            print!("{}", stages::HELP);
-            Ok(())
-        }
-        ["test", "--all"] => stages::test(Level::All, false),
+        ["test", rest @ ..] => stages::test(rest),
+        ["check"] => stages::check(),
         ["lint"] => lint::command(&root()),
         ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters" | "queue"), rest @ ..] => {
             Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()

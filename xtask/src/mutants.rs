@@ -44,10 +44,12 @@ pub use hunt::{Which, hunt, hunted};
 
 use crate::models;
 use crate::run::root;
+use crate::suites::Program;
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use switched::Switched;
 
 /// Where mutants are.
 const KEPT: [&str; 2] = ["crates/sync/mutants", "crates/ras/mutants"];
@@ -185,6 +187,13 @@ fn all(filter: &str) -> Result<Vec<Mutant>> {
     ensure!(!mutants.is_empty(), "no mutant is called `{filter}`");
     mutants.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(mutants)
+}
+
+/// Test programs of the tree with all mutants, which have no mistake unless `CHAPPE_MUTANT` names one. `args` select them.
+pub fn planted(args: &[&str]) -> Result<Vec<Program>> {
+    let mutants = all("")?;
+    hunt::fit(&mutants)?;
+    Switched::plant(&mutants)?.programs(args)
 }
 
 /// The table of all mutants, for people: the known ones first.

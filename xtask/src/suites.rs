@@ -106,18 +106,33 @@ fn text(line: &str, key: &str) -> Option<String> {
     (!value.contains('\\')).then(|| value.to_owned())
 }
 
+/// What a build made beside test programs: the files that such a line names.
+fn files(line: &str) -> Vec<PathBuf> {
+    let list = line.split_once("\"filenames\":[").and_then(|(_, rest)| rest.split_once(']'));
+    let files = list.map_or("", |(files, _)| files).split(',').map(|file| file.trim_matches('"'));
+    files.filter(|file| !file.is_empty()).map(PathBuf::from).collect()
+}
+
 /// Builds test programs. `call` is `cargo test` with what selects them.
 ///
 /// # Errors
 /// What does not compile, as cargo says it.
 pub fn build(call: Cargo) -> Result<Vec<Program>> {
+    Ok(build_all(call)?.0)
+}
+
+/// The same, and all files that were made.
+///
+/// # Errors
+/// As for [`build`].
+pub fn build_all(call: Cargo) -> Result<(Vec<Program>, Vec<PathBuf>)> {
     let call = call.args(["--no-run", "--message-format", "json-render-diagnostics"]);
     let shown = call.shown();
     let (well, out, err) = call.both()?;
     ensure!(well, "{err}\nthis failed: {shown}");
     let programs: Vec<Program> = out.lines().filter_map(Program::read).collect();
     ensure!(!programs.is_empty(), "{err}\nno test program was built: {shown}");
-    Ok(programs)
+    Ok((programs, out.lines().flat_map(files).collect()))
 }
 
 /// What came of a run of programs.
@@ -236,6 +251,14 @@ mod tests {
         assert_eq!((program.package.as_str(), program.target.as_str()), ("chappe", "--lib"));
         assert_eq!(Program::read(&LINE.replace("\"test\":true},\"features\"", "\"test\":false},\"features\"")), None);
         assert_eq!(Program::read("{\"reason\":\"build-finished\"}"), None);
+    }
+
+    #[test]
+    fn files_that_a_line_names_are_read() {
+        assert_eq!(files(LINE), [PathBuf::from("DIR/t/lock-1")]);
+        let two = LINE.replace(r#"["DIR/t/lock-1"]"#, r#"["a.rlib","a.a"]"#);
+        assert_eq!(files(&two), [PathBuf::from("a.rlib"), PathBuf::from("a.a")]);
+        assert!(files("{\"reason\":\"build-finished\"}").is_empty());
     }
 
     #[test]

@@ -40,7 +40,12 @@ fn judged(command: &str, out: Output) -> String {
     said
 }
 
-/// The library, built and linked once as `cargo xtask install` does it; where it is. `None`: there is no C compiler.
+/// Where the archive, the command and what it preloads are, if `cargo xtask test` has built them already.
+fn built() -> Option<PathBuf> {
+    std::env::var_os("CHAPPE_TEST_BUILT").map(PathBuf::from)
+}
+
+/// The library, built (unless it is) and linked once as `cargo xtask install` does it; where it is. `None`: there is no C compiler.
 fn library() -> Option<&'static Path> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     LIBRARY
@@ -51,13 +56,18 @@ fn library() -> Option<&'static Path> {
             let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
             let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chappe-ffi");
             fs::create_dir_all(&to).unwrap();
-            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            run(Command::new(cargo)
-                .args(["build", "--quiet", "-p", "chappe-ffi", "--lib", "--target-dir"])
-                .arg(&target)
-                .current_dir(own("../..")));
+            let archive = built().map_or_else(
+                || {
+                    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+                    run(Command::new(cargo)
+                        .args(["build", "--quiet", "-p", "chappe-ffi", "--lib", "--target-dir"])
+                        .arg(&target)
+                        .current_dir(own("../..")));
+                    target.join("debug/libchappe_ffi.a")
+                },
+                |built| built.join("libchappe_ffi.a"),
+            );
             let so = to.join("libchappe.so.0");
-            let archive = target.join("debug/libchappe_ffi.a");
             run(Command::new(own("link.sh")).arg(&archive).arg(&so));
             for (name, of) in [("libchappe.so", Path::new("libchappe.so.0")), ("libchappe.a", archive.as_path())] {
                 let _ = fs::remove_file(to.join(name));
@@ -352,12 +362,11 @@ fn what_is_installed_is_whole() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let mut install = Command::new(cargo);
-    install.args(["run", "--quiet", "-p", "xtask", "--target-dir"]).arg(&target).args([
-        "--",
-        "install",
-        "--profile",
-        "dev",
-    ]);
+    install.args(["run", "--quiet", "-p", "xtask", "--target-dir"]).arg(&target).args(["--", "install"]);
+    match built() {
+        Some(built) => install.arg("--built").arg(built),
+        None => install.args(["--profile", "dev"]),
+    };
     install.args(["--prefix", "/usr", "--libdir", "lib64", "--destdir"]).arg(&to).env("CARGO_TARGET_DIR", &target);
     run(install.current_dir(own("../..")));
     let base = to.join("usr");

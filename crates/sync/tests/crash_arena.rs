@@ -1,14 +1,12 @@
 //! Arenas, explored: create, attach, remove, join, leave and reap, with a kill or a stop at every operation.
 
-mod crash;
-
+use crate::crash::{Stage, directory, searched, stopped};
 use chappe_arena::layout::Geometry;
 use chappe_arena::{ArenaError, Map, Standing};
 use chappe_crashsim::{Search, World, reached};
 use chappe_plat::Life;
 use chappe_plat::atomic::Ordering;
 use chappe_sync::model::{self, Actor, PoolAt, Refusal, SemaphoreAt};
-use crash::{Stage, directory, searched, stopped};
 use std::sync::OnceLock;
 
 const SMALL: Geometry = Geometry { members: 4, objects: 2, cells: 2, blocks: 1 };

@@ -3,15 +3,12 @@
 //! before an `up` none is served while an earlier one that lives still waits; each waiter that is left is served all the same; and all units
 //! are accounted for. In a named arena each process has batches of its own.
 
-mod counted;
-mod crash;
-
+use crate::counted::Counted;
+use crate::crash::{Stage, searched_in, stopped_in};
 use chappe_arena::Map;
 use chappe_crashsim::{Fate, Process, Search, World, process, reached};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_sync::model::SemaphoreAt;
-use counted::Counted;
-use crash::{Stage, searched_in, stopped_in};
 use std::collections::BTreeSet;
 
 /// For each search.
@@ -77,7 +74,7 @@ fn three_on(world: &World, stage: Stage, uppers: usize) {
     for name in ["upper", "other upper"].into_iter().take(uppers) {
         let p = world.prepare(name);
         let _ = stage.member(p, name);
-        p.on_death(move || counted::more(&s.books.perhaps_up));
+        p.on_death(move || crate::counted::more(&s.books.perhaps_up));
         stage.lasting(p, move || {
             let alive = || who.iter().filter(|(_, p)| p.fate() == Fate::Alive).count();
             // Two that spin in turn would keep the others from coming: then each looks a few times only.
@@ -90,8 +87,8 @@ fn three_on(world: &World, stage: Stage, uppers: usize) {
             reached("raised");
         });
     }
-    counted::enough(world, &[s]);
-    counted::last(world, stage, &[s]);
+    crate::counted::enough(world, &[s]);
+    crate::counted::last(world, stage, &[s]);
     world.check(move || nobody_enlists(stage.map));
 }
 

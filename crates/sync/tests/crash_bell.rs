@@ -1,13 +1,10 @@
 //! Doorbells, explored: a waiter waits as a light thread does, and sleeps where its proc does, at the bell of another attachment of its process.
 //! Kills and stops of the granter at every operation, between the grant and the bell, and between the bell and the wake.
 
-mod counted;
-mod crash;
-
+use crate::counted::{Counted, enough, last, more};
+use crate::crash::{Stage, searched, stopped};
 use chappe_crashsim::{Search, World, reached};
 use chappe_sync::model::Refusal;
-use counted::{Counted, enough, last, more};
-use crash::{Stage, searched, stopped};
 
 /// Waits for one unit at a bell, and lives on: its death would make up for what is forgotten.
 fn guest(s: &Counted, stage: &Stage, world: &World, name: &'static str, served: &'static str) {

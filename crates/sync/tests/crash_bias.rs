@@ -1,14 +1,12 @@
 //! Biased mutexes and pools, explored: kill and stop at every operation of entering, leaving, granting and revoking. What must hold: what
 //! holds of unbiased ones. Killing single threads of one process is harsher than reality.
 
-mod crash;
-
+use crate::crash::guarded::{Guarded, last};
+use crate::crash::{Stage, searched_in, stopped_in};
 use chappe_crashsim::{Fate, Process, Search, World, reached};
 use chappe_plat::atomic::pause;
 use chappe_plat::step;
 use chappe_sync::model::{Actor, Locking, MutexAt, PoolAt};
-use crash::guarded::{Guarded, last};
-use crash::{Stage, searched_in, stopped_in};
 use std::cell::Cell;
 
 /// For each search.

@@ -2,14 +2,12 @@
 //! each subscriber gets each message, in one order for all, and no message twice; of a killed publisher's message all get it or none does;
 //! what is lost is counted; no thread sleeps while there is something for it or all publishers have gone; the dead block nobody.
 
-mod crash;
-
+use crate::crash::{Stage, searched_in, stopped_in};
 use chappe_arena::Map;
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
 use chappe_plat::clock;
 use chappe_sync::model::{Actor, Came, CastAt, HeardAt, MutexAt, Picked, SemaphoreAt, When, cast_in_words};
-use crash::{Stage, searched_in, stopped_in};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
@@ -287,8 +285,8 @@ fn explored(name: &str, slots: u32, processes: Processes<'_>, also: &[&str]) {
     let all = [
         Search::depth(&format!("{name}_schedules"), 2).schedules(1_000),
         Search::sweep(&format!("{name}_sweep")).kills(1),
-        crash::doubles(name, 1_000),
-        crash::buffers(name, 500),
+        crate::crash::doubles(name, 1_000),
+        crate::crash::buffers(name, 500),
         Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(1_000),
         Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(1_000),
         Search::uniform(&format!("{name}_dice")).kills(2).schedules(1_000),
@@ -514,7 +512,7 @@ fn a_filter_is_whole_whoever_is_killed_while_it_is_written() {
         Search::sweep("filters_sweep").kills(1),
         Search::depth("filters_depth", 2).kills(1).schedules(1_000),
         Search::priorities("filters_pct", 3).kills(1).schedules(1_000),
-        crash::buffers("filters", 300),
+        crate::crash::buffers("filters", 300),
     ]
     .map(|search| search.run(world_of_filters));
     for report in &all {
@@ -637,7 +635,7 @@ fn arms_explored(name: &str, messages: &'static [u64], acts: &'static [Choice]) 
         Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(1_000),
         Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(1_000),
         Search::uniform(&format!("{name}_dice")).schedules(500),
-        crash::buffers(name, 300),
+        crate::crash::buffers(name, 300),
     ]
     .map(|search| search.run(&world));
     for report in &all {

@@ -2,13 +2,11 @@
 //! together with the mutex. What must hold: a notification reaches a waiter, and another waiter if the first dies before it has heard it; a
 //! notification of all wakes all, though its sender dies; no thread sleeps on something that is there.
 
-mod crash;
-
+use crate::crash::{Stage, searched_in, stopped_in};
 use chappe_crashsim::{Fate, Process, Shared, World, reached};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
 use chappe_sync::model::{self, Actor, CondvarAt, Locking, MutexAt, PoolAt, Refusal, SemaphoreAt};
-use crash::{Stage, searched_in, stopped_in};
 use std::cell::Cell;
 
 /// For each search.

@@ -1,10 +1,8 @@
 //! What senders of a named tube report when they leave, explored: receivers know how many have not ended well.
 
-mod crash;
-
+use crate::crash::Stage;
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_sync::model::{Came, NamedAt};
-use crash::Stage;
 use std::cell::Cell;
 
 /// A sender has not begun to leave, is at it, or has left.

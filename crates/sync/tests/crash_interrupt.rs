@@ -1,16 +1,12 @@
 //! Interrupted waits, explored: a request of another thread, or a signal, beside a grant, beside deaths. What must hold: an interrupted waiter
 //! does not sleep on, and the interrupting thread goes on; a unit that was on its way is the waiter's, or the next one's.
 
-mod counted;
-mod crash;
-mod owned;
-
+use crate::counted::{Counted, enough, last, more};
+use crate::crash::{Stage, searched, searched_in, stopped_in};
+use crate::owned::Owned;
 use chappe_crashsim::{Fate, Search, World, reached};
 use chappe_sync::Interrupt;
 use chappe_sync::model::Refusal;
-use counted::{Counted, enough, last, more};
-use crash::{Stage, searched, searched_in, stopped_in};
-use owned::Owned;
 use std::cell::Cell;
 
 /// So many sleeps are interrupted at most.

@@ -1,14 +1,12 @@
 //! A choice with a default, or a deadline, explored: it reports that nothing was there only if at some moment nothing was. One thing is carried
 //! between objects of every kind meanwhile: before it is taken from one there is one in another.
 
-mod crash;
-
+use crate::crash::Stage;
 use chappe_crashsim::{Process, Search, Shared, World, process, reached};
 use chappe_plat::clock;
 use chappe_sync::model::{
     Actor, AnyAt, Arms, CastAt, End, HeardAt, NamedAt, PoolAt, SemaphoreAt, Share, TubeAt, Way, When,
 };
-use crash::Stage;
 use std::cell::Cell;
 
 /// How often the one thing changes hands.

@@ -2,12 +2,10 @@
 //! resize. What must hold: all or none; nobody overtakes the first; a waiter that gives up, dies or is refused delays nobody; everything is
 //! there again at the end.
 
-mod crash;
-
+use crate::crash::{Stage, searched_in, stopped_in};
 use chappe_crashsim::{Fate, Process, World, note, reached};
 use chappe_plat::clock;
 use chappe_sync::model::{PoolAt, Refusal};
-use crash::{Stage, searched_in, stopped_in};
 use std::cell::Cell;
 
 /// For each search.
@@ -115,7 +113,7 @@ fn time_out(world: &World) {
     }));
     stage.lasting(k, move || {
         while over.get() == 0 {
-            crash::sleep(10_000);
+            crate::crash::sleep(10_000);
         }
         assert!(stage.leave(&keeper, kept));
     });

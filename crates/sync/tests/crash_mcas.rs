@@ -2,12 +2,10 @@
 //! step, and those that take over from the dead as well. What must hold: histories are linearizable, an operation of the dead happened or not,
 //! none half; a stopped process delays no other.
 
-mod history;
-
+use crate::history::{Event, Model, assert_linearizable};
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_sync::mcas::{Field, Shape, Step};
-use history::{Event, Model, assert_linearizable};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 

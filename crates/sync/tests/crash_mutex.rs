@@ -2,14 +2,12 @@
 //! holder; the process that finds the data as a dead holder left it is told, and no other; no thread sleeps while the lock is free; no thread is
 //! overtaken for ever; at the end no bit and no flag stands.
 
-mod crash;
-
+use crate::crash::guarded::{Guarded, last, word};
+use crate::crash::{Stage, searched_in, sleep, stopped_in};
 use chappe_crashsim::{Fate, Process, Search, World, reached};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
 use chappe_sync::model::{self, Actor, Locking, MutexAt, PoolAt, Refusal, SemaphoreAt};
-use crash::guarded::{Guarded, last, word};
-use crash::{Stage, searched_in, sleep, stopped_in};
 use std::cell::Cell;
 
 /// For each search.

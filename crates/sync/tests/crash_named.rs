@@ -2,13 +2,11 @@
 //! must hold: no thread sleeps while there is something for it or the other end has gone; what was sent for sure is received, once, or once more
 //! and marked; what a dead or stopped process had delays no other.
 
-mod crash;
-
+use crate::crash::{Stage, stopped_in};
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::clock;
 use chappe_sync::model::{Actor, Came, NamedAt, SemaphoreAt, Unattached};
 use chappe_sync::record::in_words;
-use crash::{Stage, stopped_in};
 use std::cell::RefCell;
 
 /// What one process has done.
@@ -277,8 +275,8 @@ fn explored(name: &str, shape: Shape, processes: Processes<'_>, also: &[&str]) {
     let all = [
         Search::depth(&format!("{name}_schedules"), 2).schedules(1_000),
         Search::sweep(&format!("{name}_sweep")).kills(1),
-        crash::doubles(name, 1_000),
-        crash::buffers(name, 500),
+        crate::crash::doubles(name, 1_000),
+        crate::crash::buffers(name, 500),
         Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(1_000),
         Search::priorities(&format!("{name}_pct"), 4).kills(1).schedules(1_000),
         Search::uniform(&format!("{name}_dice")).kills(2).schedules(1_000),
@@ -584,8 +582,8 @@ fn made_and_removed(world: &World) {
 fn who_dies_while_it_makes_or_removes_one_leaves_nothing() {
     for search in [
         Search::sweep("made_sweep").kills(1),
-        crash::doubles("made", 10_000),
-        crash::buffers("made", 2_000),
+        crate::crash::doubles("made", 10_000),
+        crate::crash::buffers("made", 2_000),
         Search::depth("made_depth", 2).kills(1).schedules(10_000),
         Search::priorities("made_pct", 4).kills(1).schedules(10_000),
     ] {

@@ -1,8 +1,7 @@
 //! Members in several PID namespaces, explored. Threads of different namespaces have the same numbers. When a thread dies, the kernel marks the
 //! word that it was just claiming or releasing if its number is in there: no living thread may be taken for dead for it.
 
-mod crash;
-
+use crate::crash::directory;
 use chappe_arena::layout::Geometry;
 use chappe_arena::{Map, Watch, watch};
 use chappe_crashsim::{Process, Report, Search, Shared, World, process, reached};
@@ -10,7 +9,6 @@ use chappe_plat::Life;
 use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
 use chappe_plat::futex::{self, Scope};
 use chappe_sync::model::{self, Actor, PoolAt};
-use crash::directory;
 use std::cell::Cell;
 
 /// The process inside the one permit: an identity, which no two processes have in common whatever their numbers; 0 for

@@ -4,13 +4,11 @@
 //! wait, in all suites. Here are the smallest worlds in which that did harm before there was something beside them that does not wrap: searched
 //! whole.
 
-mod crash;
-
+use crate::crash::Stage;
 use chappe_crashsim::{Search, World, process, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
 use chappe_plat::clock;
 use chappe_sync::model::{self, Actor, SemaphoreAt};
-use crash::Stage;
 
 fn searched_whole(name: &str, preemptions: u32, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
     let report = Search::depth(name, preemptions).schedules(2_000_000).whole().run(world);

@@ -16,17 +16,15 @@
 //!
 //! No more than these, and no fewer; no thread sleeps while one is there; of a lock, one process is inside at a time.
 
-mod crash;
-mod owned;
 #[path = "owned/unseen.rs"]
 mod unseen;
 
+use crate::crash::{Stage, searched, searched_in, stopped_in};
+use crate::owned::{Actors, Doing, Owned, more};
 use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst};
 use chappe_plat::futex::{self, Scope};
 use chappe_sync::model::{self, Actor, EndAt, OwnedAt, Refusal};
-use crash::{Stage, searched, searched_in, stopped_in};
-use owned::{Actors, Doing, Owned, more};
 use std::cell::Cell;
 
 /// Two processes use it as a lock.
@@ -319,7 +317,7 @@ fn process_member(world: &World) {
     let (attachment, hands) = (joined.clone(), joined);
     let began = world.share(AtomicU32::new(0));
     let pid = p.pid();
-    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.before(|| model::attach(&crate::crash::directory(), "default").expect("it is there"));
     p.daemon("process_member", move || {
         attachment.set(Some(Actor::join_for_process(map, "process").expect("a slot")));
         began.store(1, SeqCst);
@@ -346,7 +344,7 @@ fn process_member(world: &World) {
     });
     stage.reaper(p);
     let next = world.successor("next", p).immortal();
-    next.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    next.before(|| model::attach(&crate::crash::directory(), "default").expect("it is there"));
     next.run(process::linger);
     s.locker(world, &stage, "locker", "locker done").immortal();
     world.prepare("last").last().run(move || {

@@ -1,11 +1,9 @@
 //! Pools, explored: kill and stop at every operation of acquire (free, blocked, choice), release, time-out, force and resize, with two to four
 //! processes. What must hold: one holder a permit, no thread sleeps for ever, everything of the dead comes back, and no backstop is needed.
 
-mod crash;
-
+use crate::crash::{Stage, searched, stopped};
 use chappe_crashsim::{Search, World, reached};
 use chappe_sync::model::{Actor, PoolAt, Refusal};
-use crash::{Stage, searched, stopped};
 
 /// One process takes a free permit and gives it back, and so does another; either may have to wait.
 fn pair(world: &World) {

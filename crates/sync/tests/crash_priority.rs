@@ -2,16 +2,13 @@
 //! wait for. What must hold: once both are in line the higher is served first, unless it died, or the lower has waited for the aging time; each
 //! that is left is served all the same; and everything is there again at the end.
 
-mod counted;
-mod crash;
-
+use crate::counted::Counted;
+use crate::crash::{Stage, searched_in, stopped_in};
 use chappe_crashsim::{Fate, Process, Shared, World, reached};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::clock;
 use chappe_sync::Discipline;
 use chappe_sync::model::{Actor, PoolAt, SemaphoreAt};
-use counted::Counted;
-use crash::{Stage, searched_in, stopped_in};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -59,7 +56,7 @@ impl Two {
             let (stage, name, need, comes) = (*stage, self.names[i], self.needs[i], self.comes[i]);
             stage.reaper(stage.lasting(it.process, move || {
                 if comes > 0 {
-                    crash::sleep(comes);
+                    crate::crash::sleep(comes);
                 }
                 let holds = if need == 1 {
                     vec![stage.enter(&me, &[pool], None).expect("a permit")]
@@ -212,7 +209,7 @@ fn aging(world: &World) {
         }
         is_aged.then_some(is_first)
     };
-    giver(world, &stage, (pool, 1), others, both, low_is_aged_and_first, || crash::sleep(MS));
+    giver(world, &stage, (pool, 1), others, both, low_is_aged_and_first, || crate::crash::sleep(MS));
     last(world, stage, pool);
 }
 
@@ -248,7 +245,7 @@ fn units(world: &World, lot: u32) {
     }
     let p = world.prepare("upper");
     let _ = stage.member(p, "upper");
-    p.on_death(move || counted::more(&s.books.perhaps_up));
+    p.on_death(move || crate::counted::more(&s.books.perhaps_up));
     stage.lasting(p, move || {
         let lives = || others.iter().all(|other| other.process.fate() == Fate::Alive);
         let in_line = || {
@@ -262,8 +259,8 @@ fn units(world: &World, lot: u32) {
         (0..2 / s.lot).for_each(|_| s.up());
         reached("raised");
     });
-    counted::enough(world, &[s]);
-    counted::last(world, stage, &[s]);
+    crate::counted::enough(world, &[s]);
+    crate::counted::last(world, stage, &[s]);
 }
 
 fn units_one_by_one(world: &World) {

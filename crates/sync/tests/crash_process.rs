@@ -1,14 +1,12 @@
 //! Permits of a whole process: its process_member's word is marked while another of its threads may still be at work, and its number goes to another
 //! process when it is gone.
 
-mod crash;
-
+use crate::crash::Stage;
 use chappe_crashsim::{Process, Search, World, process, reached};
 use chappe_plat::Life;
 use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_sync::model::{self, Actor, PoolAt};
-use crash::Stage;
 
 /// A process with a process_member, whose other thread takes a permit of the pool, works, gives it back, and ends.
 fn owner(world: &World, stage: &Stage, name: &'static str, p: Process, pool: PoolAt, done: &'static str) {
@@ -17,7 +15,7 @@ fn owner(world: &World, stage: &Stage, name: &'static str, p: Process, pool: Poo
     let (attachment, hands) = (me.clone(), me);
     let began = world.share(AtomicU32::new(0));
     // A process that no longer maps the arena has called exec, as far as others see.
-    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.before(|| model::attach(&crate::crash::directory(), "default").expect("it is there"));
     let pid = p.pid();
     let inside = stage.inside;
     p.daemon("process_member", move || {
@@ -59,7 +57,7 @@ fn what_a_process_had_comes_back_when_all_its_threads_are_gone_and_its_number_is
         Search::depth("process_depth", 2).kills(1).schedules(6_000).run(owners),
         Search::priorities("process_pct", 5).kills(1).schedules(10_000).run(owners),
         Search::uniform("process_dice").kills(1).spurious(1).schedules(10_000).run(owners),
-        crash::buffers("process", 5_000).run(owners),
+        crate::crash::buffers("process", 5_000).run(owners),
     ];
     for report in &all {
         report.assert_clean();
@@ -77,7 +75,7 @@ fn thread_alone(world: &World) {
     let (stage, pools) = Stage::new(world, 12, &[1], 0);
     let (pool, map) = (pools[0], stage.map);
     let p = world.prepare("process").immortal();
-    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.before(|| model::attach(&crate::crash::directory(), "default").expect("it is there"));
     let inside = stage.inside;
     let ended = world.share(AtomicU32::new(0));
     p.thread("ends", move || {
@@ -128,7 +126,7 @@ fn namesake(world: &World) {
     let first = world.prepare("first");
     owner(world, &stage, "first", first, pool, "first done");
     let namesake = world.successor("namesake", first).immortal();
-    namesake.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    namesake.before(|| model::attach(&crate::crash::directory(), "default").expect("it is there"));
     namesake.run(|| {
         reached("namesake");
         process::linger();
@@ -198,7 +196,7 @@ fn seen_free(world: &World) {
     let (stage, pools) = Stage::new(world, 12, &[1], 0);
     let (pool, map) = (pools[0], stage.map);
     let p = world.prepare("process").immortal();
-    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.before(|| model::attach(&crate::crash::directory(), "default").expect("it is there"));
     let me: std::rc::Rc<std::cell::Cell<Option<Actor>>> = std::rc::Rc::default();
     let (attachment, hands) = (me.clone(), me);
     let ended = world.share(AtomicU32::new(0));
@@ -246,7 +244,7 @@ fn taken_in_between(world: &World) {
     let (map, pool, inside) = (stage.map, pools[0], stage.inside);
     let attachment = world.share(std::cell::Cell::new(u32::MAX));
     let p = world.prepare("process").immortal();
-    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.before(|| model::attach(&crate::crash::directory(), "default").expect("it is there"));
     p.thread("ends", move || {
         let me = Actor::join(map, "ends").expect("a slot");
         let _held = me.try_acquire(pool);

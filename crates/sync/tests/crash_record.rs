@@ -2,12 +2,10 @@
 //! What must hold: an operation happened entirely or not at all; what was sent comes once, in its sender's order, and once more, marked, if its
 //! receiver died; a stopped process delays no other; the dead leave all slots to the others.
 
-mod records;
-
+use crate::records::{LAST, Stage, Way, explored, fill, look, receive, record, ring};
 use chappe_crashsim::{Fate, Search, World, reached};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_sync::record::Shape;
-use records::{LAST, Stage, Way, explored, fill, look, receive, record, ring};
 use std::cell::{Cell, RefCell};
 
 /// A first lap that lets the lap end soon, or half of it, or that of a 32-bit cursor.

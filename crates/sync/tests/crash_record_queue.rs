@@ -2,12 +2,10 @@
 //! nothing is there, in which a queue would have answered the same. Some processes are stopped beforehand and go on, some are killed; redelivered
 //! records, which are marked, are not counted a second time.
 
-mod records;
-
+use crate::records::{fill, look, receive, record, ring};
 use chappe_crashsim::{Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_sync::record::{Borrowed, Ring, Shape, Slot};
-use records::{fill, look, receive, record, ring};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 

@@ -1,13 +1,11 @@
 //! Slots that are used again: an operation that was meant for the last occupant, and comes late, does nothing to the next.
 
-mod crash;
-
+use crate::crash::{Stage, searched_in};
 use chappe_arena::layout::Head;
 use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::atomic::{Ordering::SeqCst, pause};
 use chappe_plat::{clock, step};
 use chappe_sync::model::{self, Actor, Came, CondvarAt, Locking, MutexAt, NamedAt, RwLockAt, SemaphoreAt};
-use crash::{Stage, searched_in};
 use std::cell::Cell;
 
 /// A member was granted a unit and is dead; a recoverer is late. Another one has the member's slot by then, waits for

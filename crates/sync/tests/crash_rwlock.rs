@@ -2,13 +2,11 @@
 //! What must hold: a writer is alone; the process that finds the data as a dead writer left it is told, and no other; a dead reader excludes nobody;
 //! no thread sleeps while it is its turn; no thread enters past the waiters; at the end no bit and no flag stands.
 
-mod crash;
-
+use crate::crash::{Stage, searched_in, sleep};
 use chappe_crashsim::{Process, Search, Shared, World, reached};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
 use chappe_sync::model::{self, Actor, Refusal, RwLockAt, Turn};
-use crash::{Stage, searched_in, sleep};
 use std::cell::Cell;
 
 /// For each search.

@@ -1,13 +1,10 @@
 //! Semaphores, explored: kill and stop at every operation of up, down (saved, blocked, timed), choice, removal. What must hold after every step: no
 //! unit comes from nowhere; at the end: no unit is gone except with a process that may have taken it, and no thread sleeps while one is there.
 
-mod counted;
-mod crash;
-
+use crate::counted::{Counted, enough, last, more};
+use crate::crash::{Stage, searched, stopped};
 use chappe_crashsim::{Fate, Search, World, reached};
 use chappe_sync::model::{self, Actor, AnyAt, PoolAt, Refusal, SemaphoreAt};
-use counted::{Counted, enough, last, more};
-use crash::{Stage, searched, stopped};
 use std::cell::Cell;
 
 /// One unit is there, two more are added by two processes; three want one each.

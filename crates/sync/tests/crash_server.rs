@@ -2,14 +2,11 @@
 //! threads of a process: every order, no thread killed alone. What must hold: histories are linearizable, a request of the dead was carried out once
 //! or not at all; a stopped process delays no other; when all is over, no seat and no cell is out of use.
 
-mod history;
-mod journal;
-
+use crate::history::{Model, assert_linearizable};
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::{AtomicU32, pause};
 use chappe_sync::server::combine::Combined;
 use chappe_sync::server::desk::{Desk, Sizes};
-use history::{Model, assert_linearizable};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
@@ -33,7 +30,7 @@ impl Model for Sum {
     }
 }
 
-type Journal = journal::Journal<Add, u64>;
+type Journal = crate::journal::Journal<Add, u64>;
 
 /// What a call has executed: state, request, answer.
 type Function<'a> = dyn Fn(&mut [u8], &[u8], &mut [u8]) + 'a;

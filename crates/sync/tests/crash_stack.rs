@@ -2,14 +2,11 @@
 //! well. The linked one of a process: every order, no thread killed alone. What must hold: histories are linearizable, an operation of the dead happened
 //! or not; a stack is full only if it was so at one moment; when all is over, no cell is out of use.
 
-mod history;
-mod journal;
-
+use crate::history::{Model, assert_linearizable};
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_sync::stack::linked::Linked;
 use chappe_sync::stack::pile::{Full, Pile, Shape};
-use history::{Model, assert_linearizable};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
@@ -44,7 +41,7 @@ impl Model for Sequential {
     }
 }
 
-type Journal = journal::Journal<Op, Option<u8>>;
+type Journal = crate::journal::Journal<Op, Option<u8>>;
 
 /// Longer than a word: it can be torn.
 type Value = [u8; 12];

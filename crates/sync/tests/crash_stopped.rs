@@ -1,15 +1,13 @@
 //! A process is stopped for ever in the middle of telling a waiter: the next process that does the same makes up for it. (For pools and strong
 //! semaphores see their own suites; here is what no object's word records.)
 
-mod crash;
-
+use crate::crash::Stage;
 use chappe_arena::Place;
 use chappe_crashsim::{Fate, Process, Search, World, reached};
 use chappe_plat::atomic::Ordering;
 use chappe_sync::model::{
     self, Actor, AnyAt, Came, CondvarAt, Locking, MutexAt, NamedAt, PoolAt, Refusal, SemaphoreAt,
 };
-use crash::Stage;
 use std::cell::Cell;
 
 /// Of each search but those in depth.
@@ -251,7 +249,7 @@ fn told_and_stopped(world: &World) {
         // Comes back now and then, until the waiter has been served, but not for ever.
         let mut before = false;
         for _ in 0..4 {
-            crash::sleep(10_000_000);
+            crate::crash::sleep(10_000_000);
             if !over.get() && holder.try_lock(m) == Locking::Locked {
                 // The waiter has looked itself, and sleeps, or is about to: before that, it may still tell the stopped
                 // one in vain.

@@ -2,12 +2,10 @@
 //! well. What must hold: histories are linearizable, an operation of the dead happened or not; a table is full only if as many keys as it was made for
 //! were there at one moment; a walk sees every key that was there throughout, none twice; when all is over, no node and no cell is out of use.
 
-mod history;
-
+use crate::history::{Event, Model, assert_linearizable};
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_sync::table::{Change, Decide, Full, Shape, Table};
-use history::{Event, Model, assert_linearizable};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;

@@ -1,12 +1,10 @@
 //! Tubes of threads, explored: waiters at an end are told. What must hold: no thread sleeps while there is something for it, each message is received
 //! once, in its sender's order, a choice does one thing, and a thread that stops in the middle delays no thread that need not wait for just this.
 
-mod crash;
-
+use crate::crash::Stage;
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::clock;
 use chappe_sync::model::{Actor, Arms, End, Got, SemaphoreAt, TubeAt};
-use crash::Stage;
 use std::cell::{Cell, RefCell};
 
 /// How many tubes a world has.

@@ -1,15 +1,13 @@
 //! The watcher of an arena: one process's reaper watches for all, in threads of a group of members each, and the others stand by. It is killed at every
 //! step, and so is the reaper that takes its place: no death stays unfound, and no backstop finds it.
 
-mod crash;
-
+use crate::crash::{Stage, doubles};
 use chappe_arena::{Watch, watch};
 use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::Life;
 use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_sync::model::{self, Actor};
-use crash::{Stage, doubles};
 
 /// The bytes by which process members show that they are there: as the gates have it.
 const PRESENCE: u64 = (1 << 56) + (1 << 17);
@@ -149,7 +147,7 @@ fn kin(world: &World) {
     };
     let began = world.share(AtomicU32::new(0));
     let p = world.prepare("owner").in_namespace(HERE, 1).immortal();
-    p.before(|| model::attach(&crash::directory(), "default").expect("it is there"));
+    p.before(|| model::attach(&crate::crash::directory(), "default").expect("it is there"));
     p.daemon("process_member", move || {
         let me = Actor::join_for_process(map, "owner").expect("a slot");
         assert_eq!(me.member(), 1, "the slot whose byte the child has");

@@ -1,14 +1,10 @@
 //! A biased mutex under loom: the owner's plain stores and the revoker's fence order what both do inside.
 
-#[path = "loom/arena.rs"]
-mod arena;
 #[allow(dead_code, reason = "two threads are enough here")]
-mod loom;
-
-use arena::arena;
+use crate::arena::arena;
+use crate::loom::two_reach;
 use chappe_plat::explore::{Data, together};
 use chappe_sync::model::{Actor, Locking, MutexAt};
-use loom::two_reach;
 
 #[derive(Clone, Copy)]
 struct Scene {

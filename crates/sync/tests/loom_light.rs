@@ -1,15 +1,11 @@
 //! Light threads at tubes without slots under loom: one lock, a packet and a token each.
 
-#[path = "loom/arena.rs"]
-mod arena;
-mod loom;
-
-use arena::arena;
+use crate::arena::arena;
+use crate::loom::{three_reach, two_reach};
 use chappe_plat::explore::together;
 use chappe_plat::light::Record;
 use chappe_sync::Interrupt;
 use chappe_sync::model::{Got, TubeAt, ask, destroy, interrupt, light};
-use loom::{three_reach, two_reach};
 
 /// Loom's deadlines that pass at once.
 const SOON: Option<u64> = Some(1);

@@ -1,13 +1,9 @@
 //! Mutexes and condition variables under loom: what one holder wrote the next one reads, and no thread sleeps for ever.
 
-#[path = "loom/arena.rs"]
-mod arena;
-mod loom;
-
-use arena::arena;
+use crate::arena::arena;
+use crate::loom::{three_reach, two_reach};
 use chappe_plat::explore::{Data, my_sleeps, sleeps, together};
 use chappe_sync::model::{Actor, CondvarAt, Locking, MutexAt};
-use loom::{three_reach, two_reach};
 
 #[derive(Clone, Copy)]
 struct Scene {

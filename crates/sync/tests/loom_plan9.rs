@@ -1,11 +1,9 @@
 //! Plan 9's semaphores under loom: their words alone order what is given with a unit, and no rescue is needed.
 
-mod loom;
-
+use crate::loom::{three_reach, two_reach};
 use chappe_plat::atomic::AtomicI32;
 use chappe_plat::explore::{Data, sleeps, together};
 use chappe_sync::plan9::{Lock, Usem, rescues, semacquire, semrelease};
-use loom::{three_reach, two_reach};
 
 #[derive(Clone, Copy)]
 struct Scene {

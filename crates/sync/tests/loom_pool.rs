@@ -1,13 +1,9 @@
 //! Pools under loom: one holder of a permit at a time, and no thread sleeps beside a free one.
 
-#[path = "loom/arena.rs"]
-mod arena;
-mod loom;
-
-use arena::arena;
+use crate::arena::arena;
+use crate::loom::{three_reach, two_reach};
 use chappe_plat::explore::{Data, sleeps, together};
 use chappe_sync::model::{Actor, PoolAt, Refusal};
-use loom::{three_reach, two_reach};
 
 #[derive(Clone, Copy)]
 struct Scene {

@@ -1,11 +1,9 @@
 //! The ring under loom: every stale read that the orders allow. The asymmetric fence is two full ones here. Messages
 //! themselves are plain memory, which loom does not see; data that is written before a send stands for them.
 
-mod loom;
-
+use crate::loom::{three_reach, two_reach};
 use chappe_plat::explore::{Data, together};
 use chappe_sync::ring::{Claim, Ring};
-use loom::{three_reach, two_reach};
 
 #[derive(Clone, Copy)]
 struct Scene {

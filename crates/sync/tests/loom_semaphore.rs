@@ -1,13 +1,9 @@
 //! Semaphores under loom: every stale read that the orders allow.
 
-#[path = "loom/arena.rs"]
-mod arena;
-mod loom;
-
-use arena::arena;
+use crate::arena::arena;
+use crate::loom::{three_reach, two_reach};
 use chappe_plat::explore::{Data, sleeps, together};
 use chappe_sync::model::{Actor, AnyAt, Refusal, SemaphoreAt};
-use loom::{three_reach, two_reach};
 
 #[derive(Clone, Copy)]
 struct Scene {

@@ -7,7 +7,6 @@
 mod asked;
 #[path = "../../thread/src/words/inbox.rs"]
 mod inbox;
-mod loom;
 #[path = "../../thread/src/words/page.rs"]
 mod page;
 #[path = "../../thread/src/words/token.rs"]
@@ -15,12 +14,12 @@ mod token;
 #[path = "../../thread/src/words/turns.rs"]
 mod turns;
 
+use crate::loom::{three_reach, two_reach};
 use asked::{Op, Then, ask};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::explore::{Data, FOUND, sleeps, together};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::asked::{FLAGS, GENERATION, KILL, SIGNAL, STOPME, STOPPED};
-use loom::{three_reach, two_reach};
 use token::{Look, PARKED, Wakes};
 
 #[derive(Clone, Copy)]

@@ -1,15 +1,11 @@
 //! The ends of tubes under loom: of a waiter and a sender, one sees the other. The asymmetric fence is two full ones here.
 
-#[path = "loom/arena.rs"]
-mod arena;
 #[allow(dead_code, reason = "two threads are enough here")]
-mod loom;
-
-use arena::arena;
+use crate::arena::arena;
+use crate::loom::two_reach;
 use chappe_plat::explore::together;
 use chappe_plat::fence;
 use chappe_sync::model::{Got, TubeAt};
-use loom::two_reach;
 
 #[derive(Clone, Copy)]
 struct Scene {

@@ -1,11 +1,12 @@
 //! The hunt: which mutants are planted, two at a time, and whether each is caught.
 
-use super::suite::{Kind, judged};
+use super::suite::Suite;
 use super::switched::Switched;
 use super::tree::copy_house;
 use super::{Checker, Mutant, all};
 use crate::run::{Cargo, root, target};
 use crate::show::Bar;
+use crate::suites;
 use crate::turn::is_due;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, VecDeque};
@@ -167,13 +168,12 @@ fn in_tree(subcommand: &str, tree: &Path) -> Cargo {
 }
 
 fn try_test(tree: &Path, suite: &str, test: &str) -> Result<bool> {
-    let (kind, package, suite) = Kind::of(suite);
-    let run = in_tree("test", tree).args(kind.profile()).args(["-p", &package]);
-    let run = if let Some(feature) = kind.feature() { run.args(["--features", feature]) } else { run };
-    let run = if suite == "lib" { run.args(["--lib"]) } else { run.args(["--test", &suite]) };
-    let (passed, text) = run.args([test, "--", "--include-ignored"]).quiet()?;
-    ensure!(!text.contains("running 0 tests"), "no test is called `{test}`");
-    judged(passed, &text, kind.found())
+    let named = Suite::of(suite);
+    let call = in_tree("test", tree).args(named.kind.profile()).args(["-p", &named.package]).args(named.target());
+    let call = if let Some(feature) = named.kind.feature() { call.args(["--features", feature]) } else { call };
+    let programs = suites::build(call)?;
+    let program = programs.iter().find(|program| named.is_in(program));
+    named.finds(program.with_context(|| format!("there is no suite `{suite}`"))?, test, LIMIT, &[])
 }
 
 fn try_sweep(tree: &Path, words: &str) -> Result<bool> {

@@ -1,6 +1,7 @@
-//! Suites as mutants name them: what builds them, and what they say when they find a mistake.
+//! Suites as mutants name them: what builds them, which of their tests is meant, and what they say when they find a mistake.
 
-use anyhow::{Result, bail};
+use crate::suites::Program;
+use anyhow::{Result, bail, ensure};
 
 /// What a suite's test programs are built with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,9 +16,22 @@ pub enum Kind {
     WithFeature(String),
 }
 
-impl Kind {
-    /// Of a suite as mutants name it, with its package, and its own name.
-    pub fn of(suite: &str) -> (Kind, String, String) {
+/// A suite, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suite {
+    /// What its program is built with.
+    pub kind: Kind,
+    /// Whose it is.
+    pub package: String,
+    /// Its test program.
+    pub program: String,
+    /// How the names of its tests begin: the suites of chappe-sync are modules of two programs.
+    pub prefix: String,
+}
+
+impl Suite {
+    /// As mutants name it.
+    pub fn of(suite: &str) -> Suite {
         let (package, name) = suite.split_once('/').unwrap_or(("chappe-sync", suite));
         let (kind, package) = match package.split_once('+') {
             Some((package, feature)) => (Kind::WithFeature(feature.to_owned()), package),
@@ -25,9 +39,38 @@ impl Kind {
             None if name.starts_with("loom_") => (Kind::Loom, package),
             None => (Kind::Ships, package),
         };
-        (kind, package.to_owned(), name.to_owned())
+        let (program, prefix) = match kind {
+            Kind::Explored if package == "chappe-sync" => ("explored", format!("{name}::")),
+            Kind::Loom if package == "chappe-sync" => ("searched", format!("{name}::")),
+            _ => (name, String::new()),
+        };
+        Suite { kind, package: package.to_owned(), program: program.to_owned(), prefix }
     }
 
+    /// Whether this program is its.
+    pub fn is_in(&self, program: &Program) -> bool {
+        let named = if self.program == "lib" { program.target == "--lib" } else { program.name == self.program };
+        named && program.package == self.package
+    }
+
+    /// What tells cargo to build its program alone.
+    pub fn target(&self) -> Vec<&str> {
+        if self.program == "lib" { vec!["--lib"] } else { vec!["--test", &self.program] }
+    }
+
+    /// Whether its tests with `test` in their names find the mistake that the program has.
+    pub fn finds(&self, program: &Program, test: &str, seconds: u64, environment: &[(String, String)]) -> Result<bool> {
+        let is_meant = |name: &&String| name.strip_prefix(&self.prefix).is_some_and(|name| name.contains(test));
+        let all = program.tests()?;
+        let meant: Vec<&str> = all.iter().filter(is_meant).map(String::as_str).collect();
+        ensure!(!meant.is_empty(), "no test is called `{}{test}`", self.prefix);
+        let args = [&["--include-ignored", "--exact"][..], &meant].concat();
+        let said = program.run_within(seconds, &args, environment)?;
+        judged(said.well, &said.text, self.kind.found())
+    }
+}
+
+impl Kind {
     /// Arguments of cargo.
     pub fn profile(&self) -> &'static [&'static str] {
         if *self == Kind::Ships { &[] } else { &["--profile", "explore"] }
@@ -55,9 +98,28 @@ impl Kind {
 }
 
 /// Whether the mistake was found by a test that ended so.
-pub fn judged(passed: bool, text: &str, found: &[&str]) -> Result<bool> {
+fn judged(passed: bool, text: &str, found: &[&str]) -> Result<bool> {
     if !passed && !found.iter().any(|f| text.contains(f)) {
         bail!("its test failed for another reason:\n{text}");
     }
     Ok(!passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_of_this_crate_is_a_module_and_others_are_programs() {
+        let parts = |name: &str| {
+            let suite = Suite::of(name);
+            (suite.kind, format!("{} {} {}", suite.package, suite.program, suite.prefix))
+        };
+        assert_eq!(parts("crash_pool"), (Kind::Explored, "chappe-sync explored crash_pool::".to_owned()));
+        assert_eq!(parts("loom_ring"), (Kind::Loom, "chappe-sync searched loom_ring::".to_owned()));
+        assert_eq!(parts("chappe-ras/crash_lock"), (Kind::Explored, "chappe-ras crash_lock ".to_owned()));
+        assert_eq!(parts("chappe-thread/lib"), (Kind::Ships, "chappe-thread lib ".to_owned()));
+        let inject = Kind::WithFeature("inject".to_owned());
+        assert_eq!(parts("chappe-ras+inject/lock"), (inject, "chappe-ras lock ".to_owned()));
+    }
 }

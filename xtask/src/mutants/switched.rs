@@ -1,13 +1,15 @@
 //! The tree with all mutants that can be switched, and its test programs.
+//!
+//! With none switched on it does what the source does: the gate explores it so, and then with each mistake of the day, in one build.
 
 use super::hunt::LIMIT;
-use super::suite::{Kind, judged};
+use super::suite::{Kind, Suite};
 use super::switch::{self, Change};
 use super::tree::copy_house_with;
 use super::{Checker, Mutant};
 use crate::run::{Cargo, root, target};
 use crate::suites::{self, Program};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -64,51 +66,45 @@ impl Switched {
     /// Builds the test programs that these checkers need, those of one kind by one call of cargo, in a directory of their own: cargo
     /// names what it makes of a package by its place within the workspace, so the workspace's own would be replaced.
     pub fn build<'a>(&self, checkers: impl Iterator<Item = &'a Checker>) -> Result<Vec<(Kind, Program)>> {
-        let mut suites: BTreeMap<Kind, BTreeSet<(String, String)>> = BTreeMap::new();
+        let mut suites: BTreeMap<Kind, Vec<Suite>> = BTreeMap::new();
         for checker in checkers {
             if let Checker::Test { suite, .. } = checker {
-                let (kind, package, suite) = Kind::of(suite);
-                suites.entry(kind).or_default().insert((package, suite));
+                let suite = Suite::of(suite);
+                suites.entry(suite.kind.clone()).or_default().push(suite);
             }
         }
         let mut all = Vec::new();
         for (kind, suites) in suites {
-            let packages: BTreeSet<&str> = suites.iter().map(|(package, _)| package.as_str()).collect();
+            let packages: BTreeSet<&str> = suites.iter().map(|suite| suite.package.as_str()).collect();
             let mut args: Vec<String> = kind.profile().iter().map(|word| (*word).to_owned()).collect();
             packages.iter().for_each(|package| args.extend(["-p".to_owned(), (*package).to_owned()]));
             if let Some(feature) = kind.feature() {
                 let features: Vec<String> = packages.iter().map(|package| format!("{package}/{feature}")).collect();
                 args.extend(["--features".to_owned(), features.join(",")]);
             }
-            let names: BTreeSet<&str> = suites.iter().map(|(_, suite)| suite.as_str()).collect();
-            for name in names {
-                match name {
-                    "lib" => args.push("--lib".to_owned()),
-                    name => args.extend(["--test".to_owned(), name.to_owned()]),
-                }
-            }
-            let build = self.tree.with_file_name("build").display().to_string();
-            let call = Cargo::new("test").directory(&self.tree).env("CARGO_TARGET_DIR", &build).args(args);
-            let built =
-                suites::build(call).context("the tree with all mutants, target/mutants/all/tree, does not build")?;
-            all.extend(built.into_iter().map(|program| (kind.clone(), program)));
+            let targets: BTreeSet<Vec<&str>> = suites.iter().map(Suite::target).collect();
+            args.extend(targets.into_iter().flatten().map(str::to_owned));
+            all.extend(self.programs(&args)?.into_iter().map(|program| (kind.clone(), program)));
         }
         Ok(all)
+    }
+
+    /// Builds test programs of the tree, in which no mistake is switched on unless `CHAPPE_MUTANT` names one. `args` select them.
+    pub fn programs(&self, args: &[impl AsRef<str>]) -> Result<Vec<Program>> {
+        let build = self.tree.with_file_name("build").display().to_string();
+        let call = Cargo::new("test").directory(&self.tree).env("CARGO_TARGET_DIR", &build).args(args);
+        suites::build(call).context("the tree with all mutants, target/mutants/all/tree, does not build")
     }
 
     /// Whether the mutant's test finds it.
     pub fn caught(&self, programs: &[(Kind, Program)], mutant: &Mutant, checker: &Checker) -> Result<bool> {
         let Checker::Test { suite, test } = checker else { bail!("only tests are switched") };
-        let (kind, package, name) = Kind::of(suite);
-        let is_it =
-            |p: &Program| p.package == package && if name == "lib" { p.target == "--lib" } else { p.name == name };
+        let named = Suite::of(suite);
         let (_, program) = programs
             .iter()
-            .find(|(k, p)| *k == kind && is_it(p))
+            .find(|(kind, program)| *kind == named.kind && named.is_in(program))
             .with_context(|| format!("there is no suite `{suite}`"))?;
-        ensure!(program.tests()?.iter().any(|t| t.contains(test.as_str())), "no test is called `{test}`");
         let environment = [("CHAPPE_MUTANT".to_owned(), self.numbers[&mutant.name].to_string())];
-        let said = program.run_within(LIMIT, &[test, "--include-ignored"], &environment)?;
-        judged(said.well, &said.text, kind.found())
+        named.finds(program, test, LIMIT, &environment)
     }
 }

@@ -1,7 +1,7 @@
 //! A process that can be no member, and an owned semaphore.
 
-use super::crash::{searched_in, stopped_in};
-use super::owned::{Doing, Owned, more};
+use crate::crash::{searched_in, stopped_in};
+use crate::owned::{Doing, Owned, more};
 use chappe_crashsim::{World, reached};
 use std::cell::Cell;
 
