@@ -11,6 +11,8 @@ mod inbox;
 mod page;
 #[path = "../../thread/src/words/token.rs"]
 mod token;
+#[path = "../../thread/src/words/told.rs"]
+mod told;
 #[path = "../../thread/src/words/turns.rs"]
 mod turns;
 
@@ -30,6 +32,7 @@ struct Scene {
     queued: &'static AtomicU32,
     /// How often it has run an interrupt.
     ran: &'static AtomicU32,
+    events: &'static AtomicU64,
     inbox: &'static AtomicU64,
     links: [&'static AtomicU64; 2],
     sleep: &'static AtomicU32,
@@ -56,6 +59,7 @@ fn scene() -> Scene {
         control: word(),
         queued: word(),
         ran: word(),
+        events: long(),
         inbox: long(),
         links: [long(), long()],
         sleep: word(),
@@ -112,13 +116,24 @@ impl Scene {
     fn waits_for(self, events: u32) -> u64 {
         let mut all = 0;
         while all != events {
-            match token::look(self.token, events, PARKED) {
-                Look::Told(events) => all |= events,
-                Look::Token => {}
+            token::heard(self.token);
+            let told = told::take(self.events, 0, events);
+            if told != 0 {
+                all |= told;
+                continue;
+            }
+            match token::look(self.token, PARKED) {
+                Look::Told | Look::Token => {}
                 Look::Parks => self.rests(),
             }
         }
         u64::from(all)
+    }
+
+    /// Another tells the thread of events.
+    fn tells(self, events: u32) {
+        assert!(told::tell(self.events, self.control, 0, events));
+        self.told(token::tell(self.token));
     }
 
     fn does(self, op: Op) {
@@ -179,11 +194,11 @@ fn a_token_that_comes_before_the_park_is_not_lost() {
 fn no_event_is_lost_between_look_and_sleep() {
     let meet = |s: Scene| {
         let tell = |s: Scene| {
-            s.told(token::tell(s.token, 0b01));
+            s.tells(0b01);
             0
         };
         let other = |s: Scene| {
-            s.told(token::tell(s.token, 0b10));
+            s.tells(0b10);
             0
         };
         together(s, [tell, other, |s: Scene| s.waits_for(0b11)])
@@ -199,7 +214,7 @@ fn an_event_is_not_lost_beside_the_token_of_another_wait() {
             0
         };
         let tell = |s: Scene| {
-            s.told(token::tell(s.token, 1));
+            s.tells(1);
             0
         };
         let wait = |s: Scene| {
@@ -281,6 +296,22 @@ fn nothing_is_asked_of_the_next_thread_with_the_record() {
         u64::from(s.control.load(Ordering::Relaxed))
     };
     two_reach(3, scene, meet, [1 << GENERATION]);
+}
+
+/// Signals and events: a teller that is late reaches no later thread with the record, and takes nothing from it.
+#[test]
+fn what_is_told_late_reaches_no_later_thread() {
+    let meet = |s: Scene| {
+        let late = |s: Scene| u64::from(told::tell(s.events, s.control, 0, 0b01));
+        let next = |s: Scene| {
+            asked::end(s.control);
+            assert!(told::tell(s.events, s.control, 1, 0b10));
+            0
+        };
+        let [told, _] = together(s, [late, next]);
+        [told, u64::from(told::take(s.events, 1, u32::MAX))]
+    };
+    two_reach(3, scene, meet, [[0, 0b10], [1, 0b10]]);
 }
 
 /// What is to be run as an interrupt is put in before it is asked for: it stays only if that was refused.

@@ -9,12 +9,13 @@
 //! - *Where nothing is half done* (`come_by`): before and after a wait, at a yield, at the thread's beginning. There it
 //!   may be unwound as well.
 //!
-//! A second table beside that of the records holds the requests' data (`Asks`). Its memory is touched only for threads
-//! that were interrupted or signalled.
+//! A second table beside that of the records holds the requests' data (`Asks`). Its memory is written only for threads
+//! that were interrupted, signalled or notified.
 
 use crate::proc;
 use crate::record::{self, Thread as Record};
 use crate::words::asked::{self, Op, Refused, Then};
+use crate::words::told;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::light;
 use chappe_plat::light::asked::{COME_BY, DUE, DYING, GENERATION, HELD, INSIDE, KILL, SHIELD, SIGNAL, STEP, STOPME};
@@ -51,12 +52,14 @@ impl std::error::Error for Refusal {}
 pub struct Destroyed;
 
 /// What has been asked of a thread, beside its record.
-#[repr(C)]
+#[repr(C, align(32))]
 pub(crate) struct Asks {
     /// The last interrupt that was put in.
     interrupts: AtomicU64,
-    /// Signals: 32 bits, and above them of which generation.
+    /// See `words::told`.
     signals: AtomicU64,
+    /// See `words::told`.
+    events: AtomicU64,
 }
 
 type Procedure = Box<dyn FnOnce() + Send>;
@@ -114,23 +117,22 @@ pub(crate) fn interrupt(thread: &'static Record, generation: u32, body: Procedur
 
 /// Makes the thread run its handler of that signal.
 pub(crate) fn signal(thread: &'static Record, generation: u32, number: u32) -> Result<(), Refusal> {
-    let signals = &record::asks(thread).signals;
-    // Relaxed: the swap decides.
-    let mut now = signals.load(Ordering::Relaxed);
-    loop {
-        // After the word was read: so it is not that of a later thread.
-        if self::generation(thread) != generation {
-            return Err(Refusal::Ended);
-        }
-        let old = if (now >> 32) as u32 == generation { now as u32 } else { 0 };
-        let next = u64::from(generation) << 32 | u64::from(old | 1 << (number % 32));
-        // AcqRel: before it is asked to look. Relaxed: once more.
-        match signals.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => break,
-            Err(other) => now = other,
-        }
+    if !told::tell(&record::asks(thread).signals, &thread.core.control, generation, 1 << (number % 32)) {
+        return Err(Refusal::Ended);
     }
     ask(thread, generation, Op::Interrupt)
+}
+
+/// Tells the thread of events, if it has not ended.
+pub(crate) fn notify(thread: &'static Record, generation: u32, events: u32) {
+    if told::tell(&record::asks(thread).events, &thread.core.control, generation, events) {
+        proc::tell(thread);
+    }
+}
+
+/// Takes those of `events` that the calling thread was told of.
+pub(crate) fn events(me: &Record, events: u32) -> u32 {
+    told::take(&record::asks(me).events, generation(me), events)
 }
 
 /// Whether the calling thread runs an interrupt: it must not wait.
@@ -158,13 +160,10 @@ fn run_interrupts(me: &'static Record) {
         let body = node.body.lock().unwrap_or_else(PoisonError::into_inner).take();
         let _ = catch_unwind(AssertUnwindSafe(|| body.map(|body| body())));
     }
-    // Acquire: what was done before it was sent.
-    let signals = asks.signals.swap(0, Ordering::Acquire);
-    if (signals >> 32) as u32 == generation {
-        for number in (0..32).filter(|number| signals as u32 & 1 << number != 0) {
-            if let Some(handler) = me.handler(number) {
-                let _ = catch_unwind(AssertUnwindSafe(|| handler()));
-            }
+    let signals = told::take(&asks.signals, generation, u32::MAX);
+    for number in (0..32).filter(|number| signals & 1 << number != 0) {
+        if let Some(handler) = me.handler(number) {
+            let _ = catch_unwind(AssertUnwindSafe(|| handler()));
         }
     }
     me.core.waits.set(waits);

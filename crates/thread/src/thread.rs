@@ -191,9 +191,7 @@ impl Thread {
     /// Paper: nonblocking-real-time, 4.3 and figure 3; synthesis, 4.3.2.
     pub fn notify(&self, events: u32) {
         assert_eq!(events & !EVENTS, 0, "events are bits 0 to 23, not {events:#x}");
-        if self.is_alive() {
-            proc::tell(self.record, events);
-        }
+        asks::notify(self.record, self.generation, events);
     }
 
     /// Ends it: at its next safe point its stack is unwound, so that what it holds is given back, and `join` answers [`Destroyed`](crate::Destroyed). A wait

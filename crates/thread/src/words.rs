@@ -4,4 +4,5 @@ pub(crate) mod asked;
 pub(crate) mod inbox;
 pub(crate) mod page;
 pub(crate) mod token;
+pub(crate) mod told;
 pub(crate) mod turns;

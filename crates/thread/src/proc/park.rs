@@ -93,16 +93,24 @@ fn sleep_away(me: &'static Thread, deadline: Option<u64>) {
     token::is_up(&me.core.token);
 }
 
-/// Takes those of `events` that have been told, or waits. Answers 0 if it has waited or consumed a token, whether or
+/// Takes those of `events` that `me` was told of, or waits. Answers 0 if it has waited or consumed a token, whether or
 /// not an event came.
 pub(crate) fn wait_for_events(me: &'static Thread, events: u32, deadline: Option<u64>) -> u32 {
     may_wait(me);
     let away = me.away.get();
-    match token::look(&me.core.token, events, if away { ASLEEP } else { PARKED }) {
-        Look::Told(events) => return events,
-        Look::Token => {}
-        Look::Parks if away => sleep_away(me, deadline),
-        Look::Parks => rest_until(me, deadline),
+    loop {
+        token::heard(&me.core.token);
+        let told = asks::events(me, events);
+        if told != 0 {
+            return told;
+        }
+        match token::look(&me.core.token, if away { ASLEEP } else { PARKED }) {
+            Look::Told => continue,
+            Look::Token => {}
+            Look::Parks if away => sleep_away(me, deadline),
+            Look::Parks => rest_until(me, deadline),
+        }
+        break;
     }
     asks::after_park(me);
     0
@@ -123,9 +131,9 @@ fn done(record: &Record, wakes: Wakes) -> bool {
     wakes == Wakes::Parked
 }
 
-/// Tells a thread of events.
-pub(crate) fn tell(thread: &'static Thread, events: u32) {
-    if done(&thread.core, token::tell(&thread.core.token, events)) {
+/// A thread was told of events: it looks for them.
+pub(crate) fn tell(thread: &'static Thread) {
+    if done(&thread.core, token::tell(&thread.core.token)) {
         ready(thread);
     }
 }

@@ -1,5 +1,5 @@
-//! A thread's token and its pending events in one word, so that the thread checks for an event and parks in one atomic
-//! step.
+//! A thread's token, and whether it was told of events, in one word, so that the thread checks for an event and parks in
+//! one atomic step. Which events is in another word (`told`), with the generation of the thread that they are for.
 //!
 //! | bits | values | meaning |
 //! |---|---|---|
@@ -7,11 +7,14 @@
 //! | | PARKED | the thread waits; its proc runs others |
 //! | | NOTIFIED | the thread has a token: its next park does not wait |
 //! | | ASLEEP | the thread is away and waits; its kernel thread sleeps on this word |
-//! | 8-31 | events | told and not yet taken |
+//! | 8 | TOLD | there may be events that the thread has not looked for |
 //!
-//! - E1: a thread parks by a compare-exchange of a word that holds none of its events. A notifier tells an event before
-//!   that, and the compare-exchange fails; or after it, and the notifier finds PARKED or ASLEEP and wakes the thread.
-//!   No event is lost between the check and the sleep.
+//! - E1: a notifier first tells the event, then sets TOLD. A thread that waits for events clears TOLD, looks for them,
+//!   and then parks by a compare-exchange of a word without TOLD. The notifier sets TOLD before that, and the
+//!   compare-exchange fails; or after it, and the notifier finds PARKED or ASLEEP and wakes the thread. No event is lost
+//!   between the check and the sleep.
+//! - E2: `give` and `tell` may come late, to the next thread with the record: that one looks once more than it need, or
+//!   goes on from a park for no reason, for which each waiter is prepared.
 //!
 //! Visibility: `give` and `tell` release, `park` and `look` acquire: the thread sees what the waker did before. The
 //! waker that changes PARKED to EMPTY must put the thread into a queue (I1 of `proc`).
@@ -31,8 +34,8 @@ pub(crate) const NOTIFIED: u32 = 2;
 /// It waits, and its kernel thread sleeps on this word: it is away from its proc.
 pub(crate) const ASLEEP: u32 = 3;
 const STATE: u32 = 3;
-/// The first event.
-const EVENTS: u32 = 8;
+/// The thread may have been told of events.
+const TOLD: u32 = 1 << 8;
 
 /// What the waker must do after it has given a thread its token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,9 +51,9 @@ pub(crate) enum Wakes {
 /// What `look` found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
-    /// These events were pending; they are taken now.
-    Told(u32),
-    /// No event, but a token, which is consumed now.
+    /// There may be events: the thread must look for them.
+    Told,
+    /// Not that, but a token, which is consumed now.
     Token,
     /// Neither: the thread is parked now.
     Parks,
@@ -66,19 +69,30 @@ pub(crate) fn state(word: u32) -> u32 {
 pub(crate) fn park(token: &AtomicU32, how: u32) -> bool {
     // AcqRel: I1 of the proc, the record is published before a waker can take it. Acquire: what the waker did before it
     // gave the token.
-    token.compare_exchange(EMPTY, how, Ordering::AcqRel, Ordering::Acquire).is_ok()
-        || look(token, 0, how) == Look::Parks
+    token.compare_exchange(EMPTY, how, Ordering::AcqRel, Ordering::Acquire).is_ok() || go(token, 0, how) == Look::Parks
 }
 
-/// Takes those of `events` that are pending; else consumes the token; else parks. E1.
+/// The thread is about to look for events: E1.
+pub(crate) fn heard(token: &AtomicU32) {
+    // Acquire, both: the events, and what the notifier did before.
+    if token.load(Ordering::Acquire) & TOLD != 0 {
+        token.fetch_and(!TOLD, Ordering::Acquire); // Acquire: as above.
+    }
+}
+
+/// A thread that has found none of its events: consumes the token, or parks, unless there may be others by now. E1.
+pub(crate) fn look(token: &AtomicU32, how: u32) -> Look {
+    go(token, TOLD, how)
+}
+
+/// Finds any of `heeds`; else consumes the token; else parks.
 #[cold]
-pub(crate) fn look(token: &AtomicU32, events: u32, how: u32) -> Look {
+fn go(token: &AtomicU32, heeds: u32, how: u32) -> Look {
     // Acquire: what the waker did before it gave the token or told the event.
     let mut now = token.load(Ordering::Acquire);
     loop {
-        let there = now >> EVENTS & events;
-        let (to, found) = if there != 0 {
-            (now & !(there << EVENTS), Look::Told(there))
+        let (to, found) = if now & heeds != 0 {
+            return Look::Told;
         } else if now & STATE == NOTIFIED {
             (now & !STATE, Look::Token)
         } else {
@@ -107,10 +121,9 @@ pub(crate) fn give(token: &AtomicU32) -> Wakes {
     change(token, |now| now & !STATE | NOTIFIED)
 }
 
-/// Tells a thread of events.
-pub(crate) fn tell(token: &AtomicU32, events: u32) -> Wakes {
-    let told = move |now: u32| now | events << EVENTS;
-    change(token, move |now| if now & STATE == ASLEEP { told(now) & !STATE | NOTIFIED } else { told(now) })
+/// A thread was told of events: E1.
+pub(crate) fn tell(token: &AtomicU32) -> Wakes {
+    change(token, |now| if now & STATE == ASLEEP { now & !STATE | NOTIFIED | TOLD } else { now | TOLD })
 }
 
 /// Changes the word by `to`. A parked thread becomes ready by the same step.
