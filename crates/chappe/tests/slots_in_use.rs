@@ -4,7 +4,10 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::{Arena, ArenaOptions, Condvar, LockError, Mutex, MutexGuard, Pool, Semaphore};
+use chappe::{
+    Arena, ArenaOptions, Condvar, Counter, HelpError, HelpLock, LockError, Map, MapError, MapOptions, Monitor,
+    MonitorError, Mutex, MutexGuard, Pool, Semaphore, SharedError,
+};
 use house::{House, ROLE, eventually, listen, say};
 
 /// What children do; nothing when it is run as a test.
@@ -189,4 +192,131 @@ fn the_room_of_what_was_removed_under_one_that_died_is_there() {
         }
     }
     assert_eq!(arena.capacity().objects_used, 0);
+}
+
+#[test]
+fn making_changing_and_removing_bodies_goes_on_for_ever() {
+    let _house = House::new("slots-bodies");
+    let _arena = small();
+    let options = MapOptions::default();
+    let own = |_: &Map<u64, u64>| Map::unmake("small/m", true).unwrap();
+    // Another thread removes it; the user finds that out by a change, or by a look.
+    let others = |map: &Map<u64, u64>, finds: fn(&Map<u64, u64>) -> bool| {
+        std::thread::spawn(|| Map::unmake("small/m", true).unwrap()).join().unwrap();
+        assert!(finds(map));
+    };
+    for round in 0..50 {
+        let map = Map::<u64, u64>::create("small/m", &options).unwrap_or_else(|e| panic!("round {round}: {e}"));
+        map.insert(&1, &2).unwrap();
+        match round % 3 {
+            0 => own(&map),
+            1 => others(&map, |map| matches!(map.insert(&1, &3), Err(MapError::Dead { .. }))),
+            _ => others(&map, |map| matches!(map.get(&1), Err(MapError::Dead { .. }))),
+        }
+    }
+}
+
+#[test]
+fn light_threads_that_end_leave_no_slot_in_use() {
+    let _house = House::new("slots-light");
+    let _arena = small();
+    for round in 0..20 {
+        let changes = || {
+            let count = Counter::open_or_create("small/c", 0).unwrap_or_else(|e| panic!("{e}"));
+            count.add(1).unwrap();
+        };
+        chappe::thread::spawn(changes).join().unwrap_or_else(|_| panic!("round {round}"));
+        Counter::unmake("small/c", true).unwrap();
+    }
+}
+
+/// Removes a lock and finds that out, inside of it.
+fn removed_inside(lock: &HelpLock<u64>) {
+    HelpLock::unmake("m", true).unwrap();
+    assert!(matches!(lock.try_lock(), Err(HelpError::Shared(SharedError::Dead { .. }))));
+}
+
+#[test]
+fn removed_under_a_guard_of_a_helping_lock_its_data_is_its_own() {
+    let _house = House::new("slots-helping");
+    let lock = HelpLock::inherited_create("m", 1u64).unwrap();
+    let mut guard = lock.lock().unwrap();
+    removed_inside(&lock);
+    let next = HelpLock::inherited_create("m", 2u64).unwrap();
+    let mut other = next.lock().unwrap();
+    apart(&guard, &other);
+    (*guard, *other) = (3, 4);
+    assert_eq!((*guard, *other), (3, 4));
+}
+
+#[test]
+fn removed_under_a_thread_inside_a_monitor_its_data_is_its_own() {
+    let _house = House::new("slots-monitor");
+    let monitor = Monitor::create("m", 1u64, &["some"]).unwrap();
+    let inside = monitor.enter().unwrap();
+    Monitor::unmake("m", true).unwrap();
+    assert!(matches!(monitor.enter(), Err(MonitorError::Shared(SharedError::Dead { .. }))));
+    let next = Monitor::create("m", 2u64, &["some"]).unwrap();
+    apart(&inside, &next.enter().unwrap());
+    drop(inside);
+}
+
+#[test]
+fn a_helping_lock_that_a_thread_ended_with_is_told() {
+    let _house = House::new("slots-helping-leaked");
+    let lock = HelpLock::inherited_create("m", 1u64).unwrap();
+    std::thread::scope(|s| _ = s.spawn(|| std::mem::forget(lock.lock().unwrap())).join());
+    assert!(matches!(lock.lock(), Err(HelpError::OwnerDied { .. })));
+    HelpLock::unmake("m", true).unwrap();
+    let arena = Arena::open("default").unwrap();
+    eventually("its slot is free", || {
+        arena.put_right(std::time::Duration::from_secs(1)).is_ok() && arena.members().len() == 1
+    });
+}
+
+#[test]
+fn inside_of_a_helping_lock_no_thread_leaves_its_arena() {
+    let _house = House::new("slots-helping-gone");
+    let lock = HelpLock::inherited_create("m", 1u64).unwrap();
+    let guard = lock.lock().unwrap();
+    Arena::open("default").unwrap().leave();
+    HelpLock::unmake("m", true).unwrap();
+    let next = HelpLock::inherited_create("n", 2u64).unwrap();
+    apart(&guard, &next.lock().unwrap());
+}
+
+/// What a change works in is not another object's, although the function that it calls finds out that the object was removed.
+#[test]
+fn removed_in_the_middle_of_a_change_its_words_are_its_own() {
+    let _house = House::new("slots-change");
+    let options = MapOptions { ordered: true, ..MapOptions::default() };
+    let map = Map::<u64, u64>::create("m", &options).unwrap();
+    map.insert(&1, &1).unwrap();
+    map.remove(&1).unwrap();
+    let mut next = None;
+    let removes = |_| {
+        Map::unmake("m", true).unwrap();
+        assert!(map.insert(&1, &2).is_err());
+        next = Some(Map::<u64, u64>::create("m", &options).unwrap());
+        Some(7)
+    };
+    map.update(&2, removes).unwrap();
+    assert!(next.unwrap().is_empty(), "what was put into a removed map is in the next");
+}
+
+/// The same, of a counter.
+#[test]
+fn removed_in_the_middle_of_an_update_its_number_is_its_own() {
+    let _house = House::new("slots-update");
+    let count = Counter::create("c", 5).unwrap();
+    count.add(0).unwrap();
+    let mut next = None;
+    let removes = |now| {
+        Counter::unmake("c", true).unwrap();
+        assert!(count.add(1).is_err());
+        next = Some(Counter::create("c", 5).unwrap());
+        Some(now + 1)
+    };
+    count.update(removes).unwrap();
+    assert_eq!(next.unwrap().get().unwrap(), 5, "what was added to a removed counter is in the next");
 }

@@ -87,13 +87,25 @@ impl ThreadAttachment {
 
     /// Leaves the arena, unless this is a forked child's copy of its parent's attachment. Always answers false: keep the attachment no longer.
     fn leave(&self) -> bool {
+        self.leave_at_end(false);
+        false
+    }
+
+    /// The same; `within`: the thread has leaked the guard of a section, and the kernel still has the lock in the thread's list. So it leaves its
+    /// slot, and with that its bit, to recovery, which comes after that.
+    fn leave_at_end(&self, within: bool) {
         if self.lent {
+            if !within {
+                // The next light thread that has this member is in the middle of nothing.
+                crate::kinds::leave_bodies(self.map, self.joined.index, false);
+            }
             lent::give_back(self.map, self.joined);
         } else if self.incarnation == process::incarnation() {
             crate::kinds::abandon(self.map, self.joined.index, self.joined.generation);
-            self.map.leave(self.joined);
+            if !within {
+                self.map.leave(self.joined);
+            }
         }
-        false
     }
 }
 
@@ -102,11 +114,20 @@ struct Attachments {
     all: RefCell<Vec<Rc<ThreadAttachment>>>,
     /// The priority of its waits.
     priority: Cell<u8>,
+    /// I4 of the body: inside of how many sections of bodies, or changes that call the user's function, the thread is.
+    within: Cell<u32>,
+    /// I4 of the body: it may have a bit at a body that was removed.
+    gone: Cell<bool>,
 }
 
 impl Attachments {
     const fn new() -> Attachments {
-        Attachments { all: RefCell::new(Vec::new()), priority: Cell::new(0) }
+        Attachments {
+            all: RefCell::new(Vec::new()),
+            priority: Cell::new(0),
+            within: Cell::new(0),
+            gone: Cell::new(false),
+        }
     }
 }
 
@@ -116,9 +137,10 @@ impl Drop for Attachments {
         // The first thread's locals go when the process calls exit, in the middle of any operation. What it has then is left to
         // recovery, as at any death of a process.
         let exits = || process::tid() == process::pid();
+        let within = self.within.get() > 0;
         for attachment in self.all.get_mut() {
             if attachment.lent || !(exits() && attachment.owns()) {
-                attachment.leave();
+                attachment.leave_at_end(within);
             }
         }
     }
@@ -152,6 +174,52 @@ pub(crate) fn replace_priority(priority: u8) -> u8 {
     with_attachments(|attachments| attachments.priority.replace(priority)).unwrap_or(0)
 }
 
+/// I4 of the body: the calling thread is inside of something in a body that is not over with the call that began it, or that calls the user's
+/// function. Until this is dropped, or [`leave_within`] is called.
+pub(crate) struct Within(());
+
+impl Within {
+    pub fn begin() -> Within {
+        enter_within();
+        Within(())
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        leave_within();
+    }
+}
+
+/// As [`Within`], for a guard.
+pub(crate) fn enter_within() {
+    let _ = with_attachments(|s| s.within.set(s.within.get() + 1));
+}
+
+/// The end of [`enter_within`].
+pub(crate) fn leave_within() {
+    let _ = with_attachments(|s| s.within.set(s.within.get().saturating_sub(1)));
+}
+
+/// I4 of the body: the calling thread may have a bit at a body that was removed.
+pub(crate) fn has_gone() {
+    let _ = with_attachments(|s| s.gone.set(true));
+}
+
+/// I4 of the body: the calling thread, which is in no signal handler, gives up its bits at bodies that were removed.
+pub(crate) fn tidy() {
+    let _ = with_attachments(|s| {
+        let now = process::incarnation();
+        if s.within.get() > 0 || !s.gone.replace(false) {
+            return;
+        }
+        let all = s.all.borrow();
+        let own: Vec<_> = all.iter().filter(|a| a.incarnation == now).map(|a| (a.map, a.joined.index)).collect();
+        drop(all);
+        own.into_iter().for_each(|(map, member)| crate::kinds::leave_bodies(map, member, true));
+    });
+}
+
 /// Which of a thread's TLS words is its last attachment; which say what `semaphore` guesses: of what object, and what word.
 const LAST: usize = 0;
 pub(crate) const GUESSED: usize = 1;
@@ -169,6 +237,10 @@ fn set_last(attachment: *const ThreadAttachment) {
 
 /// Leaves an arena with those of the calling thread's attachments that `which` admits.
 pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadAttachment) -> bool) {
+    // I4 of the body.
+    if with_attachments(|s| s.within.get() > 0).unwrap_or(true) {
+        return;
+    }
     // First: a signal handler may ask in between.
     set_last(std::ptr::null());
     let _ = with_attachments(|s| {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A member's bit says that the member may be in the middle of a change, or have been killed there. It is set, under `admin` (the right to
-//! change the set of objects), before the member's first change, and stays until the thread ends, or finds the object removed. A change
-//! only looks at the bit, and sets nothing. A member that only reads has no bit.
+//! change the set of objects), before the member's first change, and stays until the thread ends. At a removed object it goes before that, when
+//! the thread next opens, makes or removes an object (I4). A change only looks at the bit, and sets nothing. A member that only reads has no bit.
 //!
 //! - I1: a member sets its bit only under `admin`, with the object in service, and changes the body only after it has seen its bit, and
 //!   then the object in service. Removal is under `admin`, and the blocks are used again only when no bit stands. So the blocks of a removed
@@ -15,8 +15,12 @@
 //! - I2: a member that looked at the body, and then found the object in service, has seen the object's words: the blocks were its own.
 //! - I3: a dead member's bit is cleared only by the owner of its life word, after recovery: see `clear`. So a later
 //!   member of that number, which may set the bit anew, is not there yet.
+//! - I4: a living member's bit goes only where its thread is in the middle of no change, nor inside of a section, of any body. A signal handler
+//!   that finds an object removed may have interrupted a change of it; so may a function that the change calls; and a thread that finds a lock
+//!   removed may have it locked. So a thread that finds an object removed takes note of that alone (`Attachments::gone`), and clears its bits
+//!   where it opens, makes or removes an object, which no handler does, unless it is inside of something (`attachment::Within`).
 //!
-//! Explored: left out; `crates/chappe/tests/maps.rs` holds that a bit keeps the blocks.
+//! Explored: left out; `crates/chappe/tests/maps.rs` and `slots_in_use.rs` hold that a bit keeps the blocks, and that it goes.
 
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -141,11 +145,10 @@ impl<'m> Body<'m> {
         word.load(Ordering::Relaxed) & bit != 0
     }
 
-    /// I1: sets a member's bit, before its first change. False: the object was removed.
+    /// I1: sets a member's bit, before its first change. False: the object was removed; the bit may stand still, I4.
     #[cold]
     pub fn enter(&self, _admin: &Admin, member: u32) -> bool {
         if !self.is_live() {
-            self.leave(member);
             return false;
         }
         let (word, bit) = self.bit(member);
@@ -187,7 +190,7 @@ impl<'m> Body<'m> {
     }
 }
 
-/// I3: clears a dead member's bit. The caller owns its life word.
+/// Clears a member's bit: I3, a dead one's, by the owner of its life word; or I4, by the member itself.
 pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
     if let Some(body) = Body::of(map, Place { index: object, head }) {
         body.leave(member);

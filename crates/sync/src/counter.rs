@@ -25,6 +25,7 @@ pub use made::Counter;
 #[cfg(not(feature = "sim"))]
 mod made {
     use super::in_body;
+    use crate::attachment::Within;
     use crate::body::Form;
     use crate::named::{Named, Plan, SharedError, unmake};
     use crate::tries::{self, Loop};
@@ -177,6 +178,7 @@ mod made {
         /// `Dead`, `Object`.
         pub fn update(&self, mut function: impl FnMut(i64) -> Option<i64>) -> Result<Option<i64>, SharedError> {
             let word = self.to_change()?;
+            let _within = matches!(self.of, Of::Named(..)).then(Within::begin);
             // Acquire: the function may depend on what was written before.
             let mut seen = word.load(Ordering::Acquire);
             let mut tries = 0;

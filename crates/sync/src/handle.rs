@@ -1,6 +1,6 @@
 //! Handles to objects of any kind: where an object lies, and how it is found by name.
 
-use crate::attachment::attachment;
+use crate::attachment::{attachment, tidy};
 use crate::error::ObjectError;
 use crate::owned;
 use crate::registry::{Arena, ArenaOptions};
@@ -66,6 +66,7 @@ impl Handle {
 
     /// Attaches an object by name.
     pub fn open(kind: Kind, name: &str) -> Result<Handle, ObjectError> {
+        tidy();
         let (arena, object) = split(name);
         check_name(object, kind.name())?;
         let unknown = |existing| {
@@ -136,6 +137,7 @@ impl Handle {
         or_open: bool,
         make: Maker<'_>,
     ) -> Result<Handle, ObjectError> {
+        tidy();
         if or_open && let Some(place) = find(map, name, kind)? {
             return Ok(Handle::at(map, place));
         }

@@ -35,6 +35,7 @@ mod light;
 pub(crate) use entry::{Entry, Inherited, this_process};
 pub use error::HelpError;
 
+use crate::attachment::{enter_within, leave_within};
 use crate::inside;
 use crate::named::unmake;
 use crate::tries::{self, Loop};
@@ -286,6 +287,9 @@ impl<T> HelpLock<T> {
         if cfg!(debug_assertions) {
             inside::begin(holds.address(), &self.name, Location::caller());
         }
+        if process != 0 {
+            enter_within();
+        }
         let guard = HelpGuard { holds, data, process, unwinding: std::thread::panicking(), thread: PhantomData };
         if whole { Ok(guard) } else { Err(HelpError::OwnerDied { name: self.name.clone(), guard }) }
     }
@@ -534,6 +538,9 @@ impl<T> Drop for HelpGuard<'_, T> {
             _ if self.is_void() => {}
             Holds::Entry(of) => of.unlock(self.unwinding),
             Holds::Light(of) => of.unlock(self.unwinding),
+        }
+        if self.process != 0 {
+            leave_within();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The public API shared by the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing; errors.
 
-use crate::attachment::{attachment, party_at_hand};
+use crate::attachment::{attachment, has_gone, party_at_hand, tidy};
 use crate::body::{self, Body, Form, blocks_wanted};
 use crate::error::ObjectError;
 use crate::handle::{Handle, called, shown};
@@ -201,6 +201,7 @@ impl Named {
 
     #[cold]
     pub fn gone(&self) -> SharedError {
+        has_gone();
         SharedError::Dead { kind: self.kind.name(), name: self.handle.name() }
     }
 
@@ -259,5 +260,7 @@ pub(crate) fn unmake(
         }
     }
     map.unmake(&admin, place);
+    has_gone();
+    tidy();
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::atlas::{self, Atlas, Types};
 use super::datum::{self, Datum, called};
 use super::error::MapError;
 use super::heap::Heap;
-use crate::attachment::{attachment, party_at_hand};
+use crate::attachment::{Within, attachment, has_gone, party_at_hand, tidy};
 use crate::body::blocks_wanted;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
@@ -214,7 +214,9 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         Map::checked(handle, Some(shape))
     }
 
+    #[cold]
     fn gone(handle: &Handle) -> MapError {
+        has_gone();
         MapError::Dead { name: handle.name() }
     }
 
@@ -466,6 +468,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     ) -> Result<Option<V::Owned>, MapError> {
         let most = self.table.shape().value as usize;
         let mut update = Update::<V, _> { function, made: None, most, too_long: None };
+        let _within = self.atlas.as_ref().map(|_| Within::begin());
         self.change(key, &mut update)?;
         match update.too_long {
             Some(len) => Err(self.too_long(len)),
@@ -544,6 +547,8 @@ impl Map<[u8], [u8]> {
             return Err(ObjectError::InUse { kind: Kind::Map.name(), name: handle.name(), how }.into());
         }
         map.unmake(&admin, place);
+        has_gone();
+        tidy();
         Ok(())
     }
 }

@@ -18,7 +18,7 @@
 
 use super::in_body;
 use super::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
-use crate::attachment::{attachment, watched};
+use crate::attachment::{attachment, enter_within, leave_within, watched};
 use crate::body::Form;
 use crate::error::{DownError, ObjectError};
 use crate::helplock::{Entry, HelpError, Inherited, this_process};
@@ -211,6 +211,9 @@ impl<T> Monitor<T> {
             return Err(HelpError::OwnerDied { name: self.name.clone(), guard: () }.into());
         }
         inside::begin(self.address(), &self.name, Location::caller());
+        if process != 0 {
+            enter_within();
+        }
         Ok(Inside { monitor: self, data, me, process, unwinding: std::thread::panicking(), thread: PhantomData })
     }
 
@@ -554,6 +557,9 @@ impl<T> Drop for Inside<'_, T> {
     fn drop(&mut self) {
         if !self.is_void() {
             self.monitor.leave(self.unwinding);
+        }
+        if self.process != 0 {
+            leave_within();
         }
     }
 }

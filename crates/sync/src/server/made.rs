@@ -3,6 +3,7 @@
 use super::combine::Combined;
 use super::desk::{Desk, MOST_BYTES, Sizes};
 use super::in_body;
+use crate::attachment::Within;
 use crate::body::Form;
 use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
 use bytemuck::{Pod, Zeroable, bytes_of, bytes_of_mut, pod_read_unaligned};
@@ -222,6 +223,7 @@ impl<S: Serve> Service<S> {
     /// `Busy`, `Dead`, `Object`: it was not carried out, and nobody will carry it out.
     pub fn call(&self, request: &S::Request) -> Result<S::Answer, SharedError> {
         let (me, _) = self.named.me()?;
+        let _within = Within::begin();
         let mut answer = S::Answer::zeroed();
         let function = |state: &mut [u8], request: &[u8], answer: &mut [u8]| {
             let mut data: S::State = pod_read_unaligned(state);
