@@ -120,6 +120,61 @@ fn nobody_of_a_middle_level_comes_between_the_waiter_and_the_holder() {
     assert!(many >= 10 * some.max(1), "{many} turns without helping, {some} with");
 }
 
+/// Of three that have the lock one after the other, the third was handed it and has not run yet when H comes.
+#[test]
+fn who_has_been_handed_the_lock_and_has_not_run_yet_is_helped_too() {
+    let (turns, between) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
+    let told = between.clone();
+    on_one_proc(move || {
+        let (lock, steps) = (Arc::new(HelpLock::light("handed", ())), Arc::new(AtomicU32::new(0)));
+        let until = |step: u32| {
+            while steps.load(Ordering::SeqCst) < step {
+                yield_now();
+            }
+        };
+        let (own, step) = (lock.clone(), steps.clone());
+        let first = at_level(5, move || {
+            let guard = own.lock().unwrap();
+            step.store(1, Ordering::SeqCst);
+            while step.load(Ordering::SeqCst) < 2 {
+                yield_now();
+            }
+            drop(guard);
+        });
+        until(1);
+        let (own, step) = (lock.clone(), steps.clone());
+        let second = at_level(5, move || {
+            own.with(|()| ()).unwrap();
+            step.store(3, Ordering::SeqCst);
+        });
+        (0..16).for_each(|_| yield_now());
+        let own = lock.clone();
+        let third = at_level(5, move || own.with(|()| ()).unwrap());
+        (0..16).for_each(|_| yield_now());
+        let (over, middle) = (told.clone(), turns.clone());
+        let middle = at_level(3, move || {
+            while over.load(Ordering::SeqCst) == u32::MAX {
+                middle.fetch_add(1, Ordering::SeqCst);
+                yield_now();
+            }
+        });
+        let (own, step) = (lock.clone(), steps.clone());
+        let high = at_level(0, move || {
+            while step.load(Ordering::SeqCst) < 3 {
+                yield_now();
+            }
+            let before = turns.load(Ordering::SeqCst);
+            own.with(|()| ()).unwrap();
+            told.store(turns.load(Ordering::SeqCst) - before, Ordering::SeqCst);
+        });
+        steps.store(2, Ordering::SeqCst);
+        for t in [first, second, third, middle, high] {
+            t.join().unwrap();
+        }
+    });
+    assert_eq!(between.load(Ordering::SeqCst), 0, "turns of the middle one");
+}
+
 #[test]
 fn the_highest_level_is_next_and_first_come_first_served_within() {
     on_one_proc(|| {

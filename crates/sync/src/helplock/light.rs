@@ -22,6 +22,7 @@
 //! - I2: AWAITED stands exactly while a waiter is in the lines. So a holder that unlocks without it wakes nobody.
 //! - I3: the first waiter in the lines is not `asleep`, or its holder was not ready when it looked; a waiter that becomes the first is woken.
 //! - I4: a waiter's place in the lines is on its own stack, until it has the lock, or its stack is unwound (`destroy`): then it takes itself out.
+//! - I5: a holder that was handed the lock, and has not run since, still says that it waits for it: it is ready.
 //!
 //! Progress: blocking, bounded by the sections before it. Deaths: light threads end with their process; a holder that panics leaves the data torn.
 //! A guard that is leaked leaves the lock locked.
@@ -233,7 +234,12 @@ impl LightLock {
                 return Ok(Some(owner));
             }
             // SAFETY: it is in `wait` of that lock, which it has borrowed, and does not run before we give way.
-            lock = unsafe { &*(owner.at.get() as *const LightLock) };
+            let awaited = unsafe { &*(owner.at.get() as *const LightLock) };
+            if std::ptr::eq(awaited, lock) {
+                // I5.
+                return Ok(Some(owner));
+            }
+            lock = awaited;
         }
         Ok(None)
     }
