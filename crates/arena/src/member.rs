@@ -150,6 +150,11 @@ impl Who {
     pub fn elsewhere(&self) -> Option<u64> {
         (self.namespace != 0 && self.namespace != process::namespace()).then_some(self.namespace)
     }
+
+    /// Whether it is the calling process, or a thread of it. (Its `pid` alone does not say so: a process of another PID namespace may have the same.)
+    pub fn is_of_this_process(&self) -> bool {
+        self.pid == process::pid() && self.elsewhere().is_none()
+    }
 }
 
 impl Map {

@@ -6,7 +6,7 @@ mod history;
 mod house;
 mod recorder;
 
-use chappe::map::{List, Map};
+use chappe::map::{List, Map, MapOptions};
 use chappe::words::Change;
 use chappe::{
     Arena, ArenaError, Counter, HelpLock, MapError, ObjectError, ObjectState, Serve, Server, Service, SharedError,
@@ -502,4 +502,37 @@ fn a_walk_of_a_list_sees_what_was_there_throughout_in_order() {
         }
         over.store(true, Ordering::SeqCst);
     });
+}
+
+/// A process of another PID namespace (each container has a process 1) that has the same number is another.
+#[test]
+fn what_a_process_with_the_same_number_uses_elsewhere_is_not_removed() {
+    let _house = House::new("structures-elsewhere");
+    let map = Map::<u64, u64>::create("map", &MapOptions::default()).unwrap();
+    let count = Counter::create("count", 0).unwrap();
+    std::thread::scope(|s| {
+        let (told, tell) = std::sync::mpsc::channel();
+        let (ends, end) = std::sync::mpsc::channel::<()>();
+        let (map, count) = (&map, &count);
+        s.spawn(move || {
+            map.insert(&1, &1).unwrap();
+            map.remove(&1).unwrap();
+            count.add(1).unwrap();
+            told.send(()).unwrap();
+            _ = end.recv();
+        });
+        tell.recv().unwrap();
+        let user = map.info().unwrap().users[0].clone();
+        let namespace = &Arena::open("default").unwrap().map().member(user.member).namespace;
+        // As if the thread were such a process's. SeqCst: no other thread reads it meanwhile.
+        namespace.store(user.namespace + 1, Ordering::SeqCst);
+        let map = Map::unmake("map", false).unwrap_err();
+        assert!(matches!(&map, MapError::Object(ObjectError::InUse { .. })), "{map}");
+        let count = Counter::unmake("count", false).unwrap_err();
+        assert!(matches!(&count, SharedError::Object(ObjectError::InUse { .. })), "{count}");
+        namespace.store(user.namespace, Ordering::SeqCst); // SeqCst: as above.
+        drop(ends);
+    });
+    Map::unmake("map", false).unwrap();
+    Counter::unmake("count", false).unwrap();
 }

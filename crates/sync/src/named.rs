@@ -10,7 +10,7 @@ use crate::mutex::plain_name;
 use crate::registry::ArenaOptions;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
-use chappe_plat::{ROBUST, process};
+use chappe_plat::ROBUST;
 use std::ptr::NonNull;
 
 /// Why a stack, counter, server, helping lock, monitor, or named words were not made, opened, or changed. Nothing was changed.
@@ -251,8 +251,7 @@ pub(crate) fn unmake(
     let Some((handle, admin)) = Handle::to_remove(kind, name)? else { return Ok(()) };
     let (map, place) = (handle.map, handle.place);
     if !force && let Some(info) = look(map, place) {
-        let mine = process::pid();
-        let other = info.users.iter().find(|who| who.pid != mine);
+        let other = info.users.iter().find(|who| !who.is_of_this_process());
         let by = other.map(|who| format!("pid {} `{}` changes it", who.pid, who.label));
         let all: Vec<String> = what(&info).into_iter().chain(by).collect();
         if !all.is_empty() {

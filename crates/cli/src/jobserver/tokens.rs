@@ -186,8 +186,7 @@ impl Tokens {
 
     /// Whether another process waits for a permit.
     pub fn others_wait(&self) -> bool {
-        let me = std::process::id();
-        self.shared && self.pool.waiters().iter().any(|w| w.who.pid != me)
+        self.shared && self.pool.waiters().iter().any(|w| !w.who.is_of_this_process())
     }
 }
 

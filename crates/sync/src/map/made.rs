@@ -14,7 +14,7 @@ use crate::table::{Change, Decide, Full, MOST_BYTES, MOST_ENTRIES, Shape, Table,
 use crate::wait::Arm;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, Map as Arena, Place, Who};
-use chappe_plat::{ROBUST, clock, process};
+use chappe_plat::{ROBUST, clock};
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -556,8 +556,7 @@ impl Map<[u8], [u8]> {
 /// How the map is used, for an error; `None`: it is not used.
 fn in_use(map: &'static Arena, place: Place) -> Option<String> {
     let info = info(map, place)?;
-    let mine = process::pid();
-    let other = info.users.iter().find(|who| who.pid != mine);
+    let other = info.users.iter().find(|who| !who.is_of_this_process());
     if info.used == 0 && info.waiting == 0 && other.is_none() {
         return None;
     }
