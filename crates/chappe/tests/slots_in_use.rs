@@ -208,10 +208,12 @@ fn making_changing_and_removing_bodies_goes_on_for_ever() {
     for round in 0..50 {
         let map = Map::<u64, u64>::create("small/m", &options).unwrap_or_else(|e| panic!("round {round}: {e}"));
         map.insert(&1, &2).unwrap();
-        match round % 3 {
+        match round % 4 {
             0 => own(&map),
             1 => others(&map, |map| matches!(map.insert(&1, &3), Err(MapError::Dead { .. }))),
-            _ => others(&map, |map| matches!(map.get(&1), Err(MapError::Dead { .. }))),
+            2 => others(&map, |map| matches!(map.get(&1), Err(MapError::Dead { .. }))),
+            // It does not find that out.
+            _ => others(&map, |_| true),
         }
     }
 }

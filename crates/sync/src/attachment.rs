@@ -14,7 +14,7 @@ use crate::pool::party;
 use crate::registry::Arena;
 use crate::tube::Looks;
 use crate::wait::Party;
-use chappe_arena::{ArenaError, Joined, Map, MemberKind, Watch};
+use chappe_arena::{ArenaError, Joined, Map, MemberKind, Place, Watch};
 use chappe_plat::{ROBUST, light, process, thread, tls};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -95,10 +95,6 @@ impl ThreadAttachment {
     /// slot, and with that its bit, to recovery, which comes after that.
     fn leave_at_end(&self, within: bool) {
         if self.lent {
-            if !within {
-                // The next light thread that has this member is in the middle of nothing.
-                crate::kinds::leave_bodies(self.map, self.joined.index, false);
-            }
             lent::give_back(self.map, self.joined);
         } else if self.incarnation == process::incarnation() {
             crate::kinds::abandon(self.map, self.joined.index, self.joined.generation);
@@ -116,8 +112,25 @@ struct Attachments {
     priority: Cell<u8>,
     /// I4 of the body: inside of how many sections of bodies, or changes that call the user's function, the thread is.
     within: Cell<u32>,
-    /// I4 of the body: it may have a bit at a body that was removed.
-    gone: Cell<bool>,
+    /// I4 of the body: where it has a bit.
+    entered: RefCell<Vec<Entered>>,
+}
+
+/// A body at which a thread has a bit.
+struct Entered {
+    map: &'static Map,
+    place: Place,
+    member: u32,
+    incarnation: u64,
+}
+
+impl Entered {
+    /// The bit goes. Not in a forked child: there it is the parent's.
+    fn leave(&self) {
+        if self.incarnation == process::incarnation() {
+            crate::body::clear(self.map, self.place.index, self.place.head, self.member);
+        }
+    }
 }
 
 impl Attachments {
@@ -126,7 +139,7 @@ impl Attachments {
             all: RefCell::new(Vec::new()),
             priority: Cell::new(0),
             within: Cell::new(0),
-            gone: Cell::new(false),
+            entered: RefCell::new(Vec::new()),
         }
     }
 }
@@ -138,8 +151,12 @@ impl Drop for Attachments {
         // recovery, as at any death of a process.
         let exits = || process::tid() == process::pid();
         let within = self.within.get() > 0;
+        let entered = self.entered.take();
         for attachment in self.all.get_mut() {
             if attachment.lent || !(exits() && attachment.owns()) {
+                // The next light thread that has this member is in the middle of nothing.
+                let its = |e: &&Entered| attachment.lent && !within && std::ptr::eq(e.map, attachment.map);
+                entered.iter().filter(its).for_each(Entered::leave);
                 attachment.leave_at_end(within);
             }
         }
@@ -201,22 +218,28 @@ pub(crate) fn leave_within() {
     let _ = with_attachments(|s| s.within.set(s.within.get().saturating_sub(1)));
 }
 
-/// I4 of the body: the calling thread may have a bit at a body that was removed.
-pub(crate) fn has_gone() {
-    let _ = with_attachments(|s| s.gone.set(true));
+/// The calling thread has a bit at this body from now on.
+pub(crate) fn has_entered(map: &'static Map, place: Place, member: u32) {
+    let _ = with_attachments(|s| {
+        if let Ok(mut entered) = s.entered.try_borrow_mut() {
+            entered.push(Entered { map, place, member, incarnation: process::incarnation() });
+        }
+    });
 }
 
 /// I4 of the body: the calling thread, which is in no signal handler, gives up its bits at bodies that were removed.
 pub(crate) fn tidy() {
     let _ = with_attachments(|s| {
-        let now = process::incarnation();
-        if s.within.get() > 0 || !s.gone.replace(false) {
-            return;
+        let Ok(mut entered) = s.entered.try_borrow_mut() else { return };
+        if s.within.get() == 0 {
+            entered.retain(|e| {
+                let stays = e.map.is_there(e.place);
+                if !stays {
+                    e.leave();
+                }
+                stays
+            });
         }
-        let all = s.all.borrow();
-        let own: Vec<_> = all.iter().filter(|a| a.incarnation == now).map(|a| (a.map, a.joined.index)).collect();
-        drop(all);
-        own.into_iter().for_each(|(map, member)| crate::kinds::leave_bodies(map, member, true));
     });
 }
 
@@ -244,9 +267,20 @@ pub(crate) fn leave(map: &'static Map, which: impl Fn(&ThreadAttachment) -> bool
     // First: a signal handler may ask in between.
     set_last(std::ptr::null());
     let _ = with_attachments(|s| {
-        s.all
-            .borrow_mut()
-            .retain(|attachment| !std::ptr::eq(attachment.map, map) || !which(attachment) || attachment.leave());
+        let goes = |attachment: &ThreadAttachment| std::ptr::eq(attachment.map, map) && which(attachment);
+        s.all.borrow_mut().retain(|attachment| {
+            if !goes(attachment) {
+                return true;
+            }
+            s.entered.borrow_mut().retain(|e| {
+                let stays = !std::ptr::eq(e.map, map);
+                if !stays {
+                    e.leave();
+                }
+                stays
+            });
+            attachment.leave()
+        });
     });
 }
 

@@ -17,8 +17,8 @@
 //!   member of that number, which may set the bit anew, is not there yet.
 //! - I4: a living member's bit goes only where its thread is in the middle of no change, nor inside of a section, of any body. A signal handler
 //!   that finds an object removed may have interrupted a change of it; so may a function that the change calls; and a thread that finds a lock
-//!   removed may have it locked. So a thread that finds an object removed takes note of that alone (`Attachments::gone`), and clears its bits
-//!   where it opens, makes or removes an object, which no handler does, unless it is inside of something (`attachment::Within`).
+//!   removed may have it locked. So a thread keeps a list of its bits (`Attachments::entered`), and clears those at removed objects where it
+//!   opens, makes or removes an object, which no handler does, unless it is inside of something (`attachment::Within`).
 //!
 //! Explored: left out; `crates/chappe/tests/maps.rs` and `slots_in_use.rs` hold that a bit keeps the blocks, and that it goes.
 

@@ -67,12 +67,6 @@ pub(crate) trait Protocol: Sync {
     /// Removes all traces of a dead member from an object, in service or removed. The caller owns the member's life word.
     fn clear(&self, _map: &Map, _object: u32, _head: Head, _member: u32) {}
 
-    /// Whether it is a body of the arena, in which its members have bits (see `body`).
-    #[cfg(not(feature = "sim"))]
-    fn is_body(&self) -> bool {
-        false
-    }
-
     /// Called before the waiters of a removed object are told.
     fn notify_dead(&self, _map: &Map, _object: u32, _head: Head) {}
 
@@ -309,21 +303,6 @@ pub(crate) fn used(map: &Map, object: u32) -> bool {
 pub(crate) fn clear(map: &Map, member: u32) {
     for object in 0..map.objects_used() {
         if let Some((head, its)) = there(map, object) {
-            its.clear(map, object, head, member);
-        }
-    }
-}
-
-/// I4 of the body: clears a living member's bits at bodies, or only at those that were removed. By its own thread.
-#[cfg(not(feature = "sim"))]
-pub(crate) fn leave_bodies(map: &Map, member: u32, removed_only: bool) {
-    // The bodies of private objects are elsewhere.
-    let objects = if map.is_private() { 0 } else { map.objects_used() };
-    for object in 0..objects {
-        if let Some((head, its)) = there(map, object)
-            && its.is_body()
-            && (head.is_dead() || !removed_only)
-        {
             its.clear(map, object, head, member);
         }
     }

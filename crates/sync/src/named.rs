@@ -1,6 +1,6 @@
 //! The public API shared by the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing; errors.
 
-use crate::attachment::{attachment, has_gone, party_at_hand, tidy};
+use crate::attachment::{attachment, has_entered, party_at_hand, tidy};
 use crate::body::{self, Body, Form, blocks_wanted};
 use crate::error::ObjectError;
 use crate::handle::{Handle, called, shown};
@@ -201,7 +201,6 @@ impl Named {
 
     #[cold]
     pub fn gone(&self) -> SharedError {
-        has_gone();
         SharedError::Dead { kind: self.kind.name(), name: self.handle.name() }
     }
 
@@ -231,7 +230,11 @@ impl Named {
             return Ok(me);
         }
         let admin = map.admin();
-        if self.body.enter(&admin, me.0.into()) { Ok(me) } else { Err(self.gone()) }
+        if !self.body.enter(&admin, me.0.into()) {
+            return Err(self.gone());
+        }
+        has_entered(map, self.handle.place, me.0.into());
+        Ok(me)
     }
 
     /// Recovers dead members; returns whether there were any.
@@ -259,7 +262,6 @@ pub(crate) fn unmake(
         }
     }
     map.unmake(&admin, place);
-    has_gone();
     tidy();
     Ok(())
 }

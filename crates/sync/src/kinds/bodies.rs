@@ -51,11 +51,6 @@ impl<B: Bare> Protocol for Bodied<B> {
         body::clear(map, object, head, member);
     }
 
-    #[cfg(not(feature = "sim"))]
-    fn is_body(&self) -> bool {
-        true
-    }
-
     fn notify_dead(&self, map: &Map, object: u32, head: Head) {
         self.0.notify_dead(map, object, head);
     }
@@ -238,11 +233,6 @@ impl Protocol for Maps {
 
     fn clear(&self, map: &Map, object: u32, head: Head, member: u32) {
         body::clear(map, object, head, member);
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn is_body(&self) -> bool {
-        true
     }
 
     fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {

@@ -4,7 +4,7 @@ use super::atlas::{self, Atlas, Types};
 use super::datum::{self, Datum, called};
 use super::error::MapError;
 use super::heap::Heap;
-use crate::attachment::{Within, attachment, has_gone, party_at_hand, tidy};
+use crate::attachment::{Within, attachment, has_entered, party_at_hand, tidy};
 use crate::body::blocks_wanted;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
@@ -216,7 +216,6 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
 
     #[cold]
     fn gone(handle: &Handle) -> MapError {
-        has_gone();
         MapError::Dead { name: handle.name() }
     }
 
@@ -355,7 +354,11 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
             return Ok(me as u16);
         }
         let admin = map.admin();
-        if atlas.body.enter(&admin, me) { Ok(me as u16) } else { Err(Self::gone(&self.handle)) }
+        if !atlas.body.enter(&admin, me) {
+            return Err(Self::gone(&self.handle));
+        }
+        has_entered(map, self.handle.place, me);
+        Ok(me as u16)
     }
 
     /// Changes an entry; returns its old value, and whether anything was done.
@@ -547,7 +550,6 @@ impl Map<[u8], [u8]> {
             return Err(ObjectError::InUse { kind: Kind::Map.name(), name: handle.name(), how }.into());
         }
         map.unmake(&admin, place);
-        has_gone();
         tidy();
         Ok(())
     }
