@@ -68,10 +68,12 @@
 //!   borrowed was first in line, and all that is still in line was committed behind it. So a receiver looks for what is AGAIN before
 //!   it looks at the line, and takes the record that was committed first: if receivers come one after the other, each after the
 //!   recovery of the one before, all is received in the line's order, redelivered records too.
+//! - I12: a ring in an arena begins at a lap that depends on its object's slot and generation (`first_lap` of the tube). So where a ring has the
+//!   memory that another ring of this shape had before it, its words are others, and what a late recoverer of that ring swaps from is not there.
 //!
 //! Races: R1 two members claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
 //! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two threads recover one member: each step is
-//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10. R6 a look in vain against what
+//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10, and I12 in a later ring. R6 a look in vain against what
 //! comes while it goes from the line to what is AGAIN: I9.
 //!
 //! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a position before the hint
@@ -114,7 +116,7 @@ pub(crate) use recovery::NOBODY;
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::{ROBUST, step};
 use place::{AGAIN, EMPTY, FULL, READING, REREADING, SKIPPED, WRITING};
-use place::{ahead, freed, is_held_by, is_round, lap, not_before, owner, restated, slot_of, state, word};
+use place::{ahead, freed, is_held_by, is_round, lap, laps_since, not_before, owner, restated, slot_of, state, word};
 use std::mem::MaybeUninit;
 
 /// How many times a receiver looks whether a sender that is just writing commits, before it passes it over.
@@ -603,10 +605,10 @@ impl Ring<'_> {
         (0..self.slots()).filter(|slot| there(*slot)).count()
     }
 
-    /// How many records were sent and how many received since the ring was made, by the laps of its slots: so a reservation that
+    /// How many records were sent and how many received since the ring began at lap `first`, by the laps of its slots: so a reservation that
     /// was given up, and a position that was passed over, count as one record sent and received. Neither number decreases. Looks at all
     /// slots.
-    pub fn passed(&self) -> Passed {
+    pub fn passed(&self, first: u64) -> Passed {
         let mut passed = Passed { sent: 0, received: 0 };
         for slot in 0..self.slots() {
             // Relaxed: for show.
@@ -616,9 +618,10 @@ impl Ring<'_> {
                 SKIPPED => (1, 1),
                 _ => (0, 0),
             };
+            let laps = laps_since(seen, first);
             // Words that were overwritten by a wild write may have more laps than can be counted.
-            passed.sent = passed.sent.wrapping_add(lap(seen) + sent);
-            passed.received = passed.received.wrapping_add(lap(seen) + received);
+            passed.sent = passed.sent.wrapping_add(laps + sent);
+            passed.received = passed.received.wrapping_add(laps + received);
         }
         passed
     }

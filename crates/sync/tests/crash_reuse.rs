@@ -3,7 +3,8 @@
 use crate::crash::{Stage, searched_in};
 use chappe_arena::layout::Head;
 use chappe_crashsim::{Fate, Search, World, process, reached};
-use chappe_plat::atomic::{Ordering::SeqCst, pause};
+use chappe_plat::atomic::{AtomicU32, Ordering::SeqCst, pause};
+use chappe_plat::futex::{self, Scope};
 use chappe_plat::{clock, step};
 use chappe_sync::model::{self, Actor, Came, CondvarAt, Locking, MutexAt, NamedAt, RwLockAt, SemaphoreAt};
 use std::cell::Cell;
@@ -409,4 +410,52 @@ fn lowered(world: &World) {
 fn a_walk_over_fewer_objects_misses_none() {
     wide();
     searched_in(1_000, "lowered", lowered, &["waiter", "other", "lowered", "served"]);
+}
+
+/// A sender has died with a slot reserved, and one that recovers it is late: by then the tube was removed, the next tube has its memory, and the
+/// next member has its number, and has reserved a slot there.
+fn recovered_late_at_a_tube(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 6, &[], 2, 24);
+    let map = stage.map;
+    let make = move |name| NamedAt::make(map, name, 2, [false; 2], false);
+    let tube = make("t").expect("a tube");
+    let dead = world.prepare("dead");
+    let dead_one = stage.member(dead, "dead");
+    dead.before(|| {
+        assert!(dead_one.attach(tube, true).is_ok());
+        assert!(dead_one.reserve(tube, 7).is_ok());
+    });
+    dead.run(|| ());
+    let over = world.share(AtomicU32::new(0));
+    world.prepare("late").run(move || {
+        map.recover_dead();
+        over.store(1, SeqCst); // SeqCst: no other order is of interest.
+        futex::wake(&over, 1, Scope::Shared);
+    });
+    let first = tube.word(0);
+    world.prepare("next").immortal().run(move || {
+        map.recover_dead();
+        tube.remove();
+        // Unless the dead one still has its memory.
+        let Ok(tube) = make("n") else { return };
+        let me = Actor::join(map, "next").expect("a slot");
+        assert!(me.attach(tube, true).is_ok());
+        let Ok(slot) = me.reserve(tube, 8) else { panic!("no slot") };
+        if me.member() == dead_one.member() && std::ptr::eq(first, tube.word(0)) {
+            reached("the same number in the same memory");
+        }
+        // SeqCst: as above.
+        while over.load(SeqCst) == 0 {
+            futex::wait(&over, 0, None, Scope::Shared);
+        }
+        assert_eq!(me.commit(tube, slot), Came::Sent, "its slot was taken away");
+        process::linger();
+    });
+}
+
+#[test]
+fn one_that_recovers_late_takes_no_slot_of_the_next_tube() {
+    wide();
+    let search = Search::sweep("recovered_late_at_a_tube").stops(1).resume();
+    search.run(recovered_late_at_a_tube).assert_clean().assert_reached(&["the same number in the same memory"]);
 }

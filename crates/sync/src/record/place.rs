@@ -61,6 +61,11 @@ pub(super) fn lap(word: u64) -> u64 {
     word / ONE_LAP
 }
 
+/// How many laps were before the word's, from that lap on.
+pub(super) fn laps_since(word: u64, first: u64) -> u64 {
+    lap(word.wrapping_sub(first.wrapping_mul(ONE_LAP)))
+}
+
 /// By how much the word's lap is ahead of the position's: only the sign is of interest.
 #[inline(always)]
 pub(super) fn ahead(word: u64, position: u64) -> i64 {
@@ -230,8 +235,7 @@ impl<'a> Ring<'a> {
         Ring { counts, first, stride, offset: shape.offset(), shape, memory: PhantomData }
     }
 
-    /// As if that many laps had gone by. No other thread uses it yet.
-    #[cfg(any(test, feature = "sim"))]
+    /// As if that many laps had gone by: I12. No other thread uses it yet.
     pub fn begin_at(&self, lap: u64) {
         let lap = lap.wrapping_mul(ONE_LAP);
         for slot in 0..self.slots() {

@@ -214,6 +214,12 @@ impl<'m> Pipe<'m> {
         self.head.shape()
     }
 
+    /// The lap at which its ring began.
+    #[cfg(not(feature = "sim"))]
+    pub fn first_lap(&self) -> u64 {
+        first_lap(self.place.index, self.place.head.generation())
+    }
+
     /// The hash of its messages' type.
     #[cfg(not(feature = "sim"))]
     pub fn hash(&self) -> u64 {
@@ -540,6 +546,11 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, h
     make_of(map, admin, name, shape, hash, (0, ""))
 }
 
+/// I12 of the ring: the lap at which the ring of a tube begins: 44 bits, so that as many are left.
+fn first_lap(object: u32, generation: u32) -> u64 {
+    u64::from(generation & 0xff_ffff) << 20 | u64::from(object & 0xf_ffff)
+}
+
 /// The same, of records of a schema: its hash, and its text.
 pub(crate) fn make_of(
     map: &'static Map,
@@ -585,6 +596,9 @@ pub(crate) fn make_of(
         let its = u64::from(end.head.generation()) << 32 | u64::from(end.index);
         head.end.store(its, Ordering::Relaxed); // Relaxed: as above.
         let (o, its) = (map.object(index), map.object(end.index));
+        // SAFETY: within the zeroed blocks, which are as many as a ring of that shape takes.
+        let ring = unsafe { Ring::new(NonNull::new_unchecked(at.add(ring_at(members))), shape) };
+        ring.begin_at(first_lap(index, generation));
         o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
         o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.
         o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
