@@ -50,6 +50,8 @@
 //!   the link behind which it belongs did not change meanwhile (I4).
 //! - I11: a recoverer has no part in the table: the memory is its own only until the death that it makes up for is made up for, which another recoverer
 //!   may do at any time. So it changes a word, by a swap from what it read, only if that was still left to do after it had read that.
+//! - I12: the tags and turns of a table in an arena begin where those of no earlier table in the same memory can be: at the time (`body::first`). So
+//!   a recoverer that is late even between that look and the swap swaps nothing of a later table, although a later member has the dead one's number.
 //!
 //! Races: R1 two insert one key, or change one value: one swap. R2 insert behind a node that is being removed: the flag is in the
 //! word that both swap. R3 a value is changed while its key is removed: one word. R4 two unlink, or free, one node: I1, I7.

@@ -93,6 +93,7 @@ pub fn make(map: &'static Map, admin: &Admin, name: &str, shape: Option<(Shape, 
         if let Some((shape, _)) = shape {
             // SAFETY: at least so many bytes, zeroed, from a multiple of 64.
             let table = unsafe { Table::new(at, shape) };
+            table.begin_at(body::first());
             table.seed_with(clock::now() ^ u64::from(process::pid()) << 40);
         }
     })
