@@ -346,14 +346,26 @@ impl<T, K: Slots<T>> Ring<T, K> {
     /// hole behind, passes over the position.
     #[cold]
     fn past_a_stopped_one(&self, position: u64, slot: &Slot<T>, lap: u64, seen: u64) -> Option<u64> {
-        let is_full = |slot: &Slot<T>, seen: u64| seen & STATE == FULL && !slot.is_passed(lap_of(seen));
         if is_full(slot, seen) {
             // I5.
             return None;
         }
-        if has_changed(slot, seen) {
-            return Some(position);
+        // A slot that is written is no hole afterwards either: its writer, which may be the caller, is worth a moment only for one behind.
+        if seen & STATE != WRITING || self.is_hole_behind(position) {
+            if has_changed(slot, seen) {
+                return Some(position);
+            }
+            if self.is_hole_behind(position) {
+                self.pass_over(slot, lap + 1);
+                return Some(self.track.next(position));
+            }
         }
+        // Acquire: I5, after those behind. Unless it has changed meanwhile: then look again.
+        (slot.word.load(Ordering::Acquire) != seen || slot.is_passed(lap)).then_some(position)
+    }
+
+    /// Whether a position behind this one can be claimed once this one is passed over.
+    fn is_hole_behind(&self, position: u64) -> bool {
         let mut behind = position;
         for _ in 1..self.track.capacity().unwrap_or(1) {
             behind = self.track.next(behind);
@@ -361,15 +373,13 @@ impl<T, K: Slots<T>> Ring<T, K> {
             // Acquire: E1, as in `claim`.
             let there = other.word.load(Ordering::Acquire);
             if there & STATE == EMPTY && !is_later(there, its) && !other.is_passed(its) {
-                self.pass_over(slot, lap + 1);
-                return Some(self.track.next(position));
+                return true;
             }
             if lap_of(there) < its && is_full(other, there) {
                 break;
             }
         }
-        // Acquire: I5, after those behind. Unless it has changed meanwhile: then look again.
-        (slot.word.load(Ordering::Acquire) != seen || slot.is_passed(lap)).then_some(position)
+        false
     }
 
     /// Marks the positions of this slot before this lap as passed over.
@@ -607,8 +617,15 @@ fn is_behind_claims<T>(slot: &Slot<T>, seen: u64, lap: u64) -> bool {
     is_later(seen, lap) || (lap_of(seen) == lap && seen & STATE != EMPTY) || slot.is_passed(lap)
 }
 
+/// Whether a message is there that no receiver has to pass over.
+fn is_full<T>(slot: &Slot<T>, seen: u64) -> bool {
+    seen & STATE == FULL && !slot.is_passed(lap_of(seen))
+}
+
 /// Waits a moment for the thread that has the slot to change it.
 fn has_changed<T>(slot: &Slot<T>, seen: u64) -> bool {
+    #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
+    tests::WAITS.set(tests::WAITS.get() + 1);
     (0..PATIENCE).any(|_| {
         pause();
         // Relaxed: the caller looks again.

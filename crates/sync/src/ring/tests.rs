@@ -3,6 +3,12 @@
 
 use super::{EMPTY, Fixed, Ring, Segmented, Spsc, word};
 use chappe_plat::atomic::{AtomicU32, Ordering};
+use std::cell::Cell;
+
+thread_local! {
+    /// How often this thread has waited a moment for a slot.
+    pub static WAITS: Cell<u32> = const { Cell::new(0) };
+}
 
 impl<T> Ring<T, Fixed<T>> {
     /// As if so many laps had gone by.
@@ -69,6 +75,30 @@ fn fault_5_cursors_past_2_to_the_31_and_32_go_on() {
         let ring = Ring::begin_at_run((1 << 36) - 2);
         goes_on(|m| ring.push(m).is_ok(), || ring.take(), 70, 4);
     }
+}
+
+#[test]
+fn a_sender_that_writes_the_last_hole_does_not_wait_for_itself_to_see_that_there_is_no_other() {
+    for capacity in [1, 2, 3] {
+        let ring = Ring::new(capacity);
+        (1..capacity).for_each(|m| ring.push(m).unwrap());
+        let claim = ring.claim().unwrap();
+        assert!(!ring.has_hole() && ring.push(9).is_err());
+        claim.fill(capacity).unwrap();
+        // The first is taken, and its place is written again: another lap.
+        assert_eq!((ring.take(), ring.has_hole()), (Some(1), true));
+        let claim = ring.claim().unwrap();
+        assert!(!ring.has_hole() && ring.push(9).is_err());
+        assert_eq!(WAITS.get(), 0, "{capacity}");
+        claim.fill(9).unwrap();
+    }
+    // It is worth a moment where a hole is behind.
+    let ring = Ring::new(2);
+    let claim = ring.claim().unwrap();
+    ring.push(2).unwrap();
+    assert_eq!((ring.take(), ring.push(3)), (Some(2), Ok(())));
+    assert!(WAITS.get() > 0);
+    assert!(claim.fill(1).is_err(), "it was passed over");
 }
 
 #[test]
