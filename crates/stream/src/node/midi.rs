@@ -10,7 +10,8 @@ use super::waves::noise;
 use crate::kind::{Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Source};
 use crate::types::{Block, Type};
-use chappe_sync::tube::{self, Receiver};
+use chappe_plat::wide::wide;
+use chappe_sync::tube::{self, Receiver, Sender};
 use chappe_thread::Builder;
 use midly::{MetaMessage, MidiMessage, Smf, Timing, TrackEventKind};
 use std::collections::HashMap;
@@ -22,6 +23,8 @@ const RELEASE: f64 = 0.05;
 /// Seconds in which a note that is held falls to a half.
 const HALF: f64 = 0.7;
 const DRUMS: u8 = 9;
+/// Blocks that are kept for notes to come.
+const SPARE: usize = 4096;
 
 /// A note, in frames.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -122,74 +125,138 @@ fn notes(bytes: &[u8], rate: f64) -> Result<Vec<Note>, String> {
     Ok(all)
 }
 
+/// Frames that are computed at once: each step of a loop has so many numbers side by side.
+const LANES: usize = 16;
+
+type Lanes = [f32; LANES];
+
+/// A sine: so many points that turn, one for each of the next frames, and by how much all turn for the frames behind.
+struct Sine {
+    at: [Lanes; 2],
+    by: [f32; 2],
+}
+
+impl Sine {
+    fn new(hz: f64, rate: f64) -> Sine {
+        let turn = TAU * (hz / rate).min(0.5);
+        let point = |frames: usize| {
+            let (s, c) = (turn * frames as f64).sin_cos();
+            [s as f32, c as f32]
+        };
+        let lane = |of: usize| std::array::from_fn(|i| point(i)[of]);
+        Sine { at: [lane(0), lane(1)], by: point(LANES) }
+    }
+
+    #[inline(always)]
+    fn group(&mut self) -> Lanes {
+        let ([s, c], [ds, dc]) = (self.at, self.by);
+        for i in 0..LANES {
+            self.at[0][i] = s[i] * dc + c[i] * ds;
+            self.at[1][i] = c[i] * dc - s[i] * ds;
+        }
+        s
+    }
+}
+
 /// What a note sounds like.
 enum Voice {
-    /// Two sines, each as a point that turns: where it is, and by how much it turns.
-    Key([[f32; 4]; 2]),
+    /// Two sines.
+    Key([Sine; 2]),
     Drum(Box<dyn FnMut() -> f32 + Send>),
 }
 
 struct Sound {
     voice: Voice,
-    level: f32,
-    /// What is left of the level after a frame.
+    /// The level of each of the next frames, and what is left of it after a group.
+    level: Lanes,
     fades: f32,
+    /// Frames that were computed, and that were given.
+    made: u64,
     at: u64,
     held: u64,
     frames: u64,
     attack: f32,
     release: f32,
+    /// The last group, of which these were given: frames do not depend on where blocks begin.
+    group: Lanes,
+    given: usize,
 }
 
 impl Sound {
     fn new(note: Note, rate: f64) -> Sound {
         let hz = 440.0 * 2f64.powf((f64::from(note.key) - 69.0) / 12.0);
-        let turn = |hz: f64| {
-            let (s, c) = (TAU * (hz / rate).min(0.5)).sin_cos();
-            [0.0, 1.0, s as f32, c as f32]
-        };
         let voice = if note.drum {
             Voice::Drum(Box::new(noise(u64::from(note.key) + 1)))
         } else {
-            Voice::Key([turn(hz), turn(2.0 * hz)])
+            Voice::Key([Sine::new(hz, rate), Sine::new(2.0 * hz, rate)])
         };
         let half = if note.drum { 0.03 } else { HALF };
         let release = (RELEASE * rate).max(1.0);
+        let (level, fades) = (0.1 * f64::from(note.velocity) / 127.0, 0.5f64.powf(1.0 / (half * rate)));
         Sound {
             voice,
-            level: 0.1 * f32::from(note.velocity) / 127.0,
-            fades: 0.5f64.powf(1.0 / (half * rate)) as f32,
+            level: std::array::from_fn(|i| (level * fades.powi(i as i32 + 1)) as f32),
+            fades: fades.powi(LANES as i32) as f32,
+            made: 0,
             at: 0,
             held: note.frames,
             frames: note.frames + release as u64,
             attack: 1.0 / (ATTACK * rate).max(1.0) as f32,
             release: 1.0 / release as f32,
+            group: [0.0; LANES],
+            given: LANES,
         }
     }
 
-    fn frame(&mut self) -> f32 {
-        let wave = match &mut self.voice {
-            Voice::Key(sines) => {
-                let mut sine = |at: usize| {
-                    let [s, c, ds, dc] = sines[at];
-                    (sines[at][0], sines[at][1]) = (s * dc + c * ds, c * dc - s * ds);
-                    s
-                };
-                0.75 * sine(0) + 0.25 * sine(1)
+    /// The next frames.
+    #[inline(always)]
+    fn group(&mut self) -> Lanes {
+        let mut all = match &mut self.voice {
+            Voice::Key([one, other]) => {
+                let (one, other) = (one.group(), other.group());
+                std::array::from_fn(|i| 0.75 * one[i] + 0.25 * other[i])
             }
-            Voice::Drum(next) => next(),
+            Voice::Drum(next) => std::array::from_fn(|_| next()),
         };
-        let begin = (self.at as f32 * self.attack).min(1.0);
-        let end = if self.at < self.held { 1.0 } else { 1.0 - (self.at - self.held) as f32 * self.release };
-        self.at += 1;
-        self.level *= self.fades;
-        wave * self.level * begin * end.max(0.0)
+        for (x, level) in all.iter_mut().zip(&mut self.level) {
+            *x *= *level;
+            *level *= self.fades;
+        }
+        let first = self.made;
+        self.made += LANES as u64;
+        if (first as f32 * self.attack) < 1.0 || self.made > self.held {
+            self.shape(first, &mut all);
+        }
+        all
     }
 
-    /// The next frames, added; whether there are more.
-    fn add(&mut self, to: &mut [f32]) -> bool {
-        let n = to.len().min((self.frames - self.at) as usize);
-        to[..n].iter_mut().for_each(|x| *x += self.frame());
+    /// The note's begin and its end.
+    fn shape(&self, first: u64, all: &mut Lanes) {
+        for (at, x) in (first..).zip(all) {
+            let begin = (at as f32 * self.attack).min(1.0);
+            let end = if at < self.held { 1.0 } else { 1.0 - (at - self.held) as f32 * self.release };
+            *x *= begin * end.max(0.0);
+        }
+    }
+
+    /// The next frames, and silence behind the last; whether there are more.
+    fn fill(&mut self, to: &mut [f32]) -> bool {
+        let (sounds, silence) = to.split_at_mut(to.len().min((self.frames - self.at) as usize));
+        silence.fill(0.0);
+        self.at += sounds.len() as u64;
+        wide(|| {
+            let (rest, groups) = sounds.split_at_mut(sounds.len().min(LANES - self.given));
+            rest.copy_from_slice(&self.group[self.given..self.given + rest.len()]);
+            self.given += rest.len();
+            let mut groups = groups.chunks_exact_mut(LANES);
+            groups.by_ref().for_each(|group| group.copy_from_slice(&self.group()));
+            let last = groups.into_remainder();
+            if !last.is_empty() {
+                self.group = self.group();
+                self.given = last.len();
+                last.copy_from_slice(&self.group[..last.len()]);
+            }
+        });
         self.at < self.frames
     }
 }
@@ -201,17 +268,25 @@ struct Synthesizer {
     at: u64,
     block: usize,
     rate: f64,
+    /// Blocks of notes that were played, for the notes' next ones.
+    spare: (Sender<Vec<f32>>, Receiver<Vec<f32>>),
 }
 
 impl Synthesizer {
+    fn new(notes: Vec<Note>, block: usize, rate: f64) -> Synthesizer {
+        Synthesizer { notes, next: 0, sounding: Vec::new(), at: 0, block, rate, spare: tube::bounded(SPARE) }
+    }
+
     fn begin(&mut self, note: Note) -> Result<(), Fault> {
         let (give, take) = tube::bounded(1);
         let (block, mut lead) = (self.block, (note.begin - self.at) as usize);
-        let mut sound = Sound::new(note, self.rate);
+        let (mut sound, spare) = (Sound::new(note, self.rate), self.spare.1.clone());
         let thread = Builder::new().name("note").spawn(move || {
             loop {
-                let mut samples = vec![0.0; block];
-                let more = sound.add(&mut samples[std::mem::take(&mut lead)..]);
+                let mut samples = spare.try_recv().unwrap_or_else(|_| vec![0.0; block]);
+                let (silence, sounds) = samples.split_at_mut(std::mem::take(&mut lead));
+                silence.fill(0.0);
+                let more = sound.fill(sounds);
                 // Its player may have ended.
                 if give.send(samples).is_err() || !more {
                     return;
@@ -235,7 +310,9 @@ impl Source for Synthesizer {
         let mut heard = false;
         self.sounding.retain(|voice| match voice.recv() {
             Ok(samples) => {
-                sum.iter_mut().zip(samples).for_each(|(s, x)| *s += x);
+                wide(|| sum.iter_mut().zip(&samples).for_each(|(s, x)| *s += x));
+                // One for which there is no room is freed.
+                let _ = self.spare.0.try_send(samples);
                 heard = true;
                 true
             }
@@ -256,7 +333,7 @@ fn midi(call: &Call<'_>) -> Result<Plan, Wrong> {
     let block = call.number_or(usize::MAX, "block", (1.0, 65_536.0), 256.0)? as usize;
     let bytes = std::fs::read(path).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))?;
     let notes = notes(&bytes, rate).map_err(|e| Wrong::at(span, format!("{path} {e}")))?;
-    let source = Synthesizer { notes, next: 0, sounding: Vec::new(), at: 0, block, rate };
+    let source = Synthesizer::new(notes, block, rate);
     Ok(Plan::source(Type::sound(1, rate), move || Ok(Body::Source(Box::new(source)))))
 }
 
@@ -294,8 +371,7 @@ mod tests {
     }
 
     fn played(notes: &[Note], block: usize) -> Vec<f32> {
-        let mut source =
-            Synthesizer { notes: notes.to_vec(), next: 0, sounding: Vec::new(), at: 0, block, rate: 8000.0 };
+        let mut source = Synthesizer::new(notes.to_vec(), block, 8000.0);
         std::iter::from_fn(|| source.get().unwrap()).flat_map(|mut b| std::mem::take(b.numbers())).collect()
     }
 
