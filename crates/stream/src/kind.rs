@@ -480,6 +480,14 @@ impl Kinds {
                 "passive" => End::Passive,
                 _ => End::Polled,
             };
+            let waits = plan.follows.as_ref().filter(|_| end == End::Passive);
+            if let (Some((name, _)), Some((_, span))) = (waits, call.text(usize::MAX, "ends")?) {
+                // The thread that calls it may be the one that it waits for.
+                let what = format!(
+                    "`{word}` waits for `reference {name}`, so it needs a thread of its own: leave `ends=passive` out"
+                );
+                return Err(Wrong::at(span, what));
+            }
             match plan.role {
                 Role::Plain if call.inputs.is_empty() => plan.output = end,
                 Role::Plain if plan.gives.is_none() => plan.input = end,

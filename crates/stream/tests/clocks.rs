@@ -79,6 +79,22 @@ fn clocks_of_graphs_that_share_their_kinds_hear_their_own_reference() {
 }
 
 #[test]
+fn a_clock_that_waits_for_a_reference_has_a_thread_of_its_own() {
+    let text = |ends: &str| {
+        let source = "silence rate=48000 block=480 frames=480 | reference card | null";
+        format!("{source}\nclock 100 lock=card ends={ends} | null")
+    };
+    let e = Graph::new(&text("passive")).unwrap_err().to_string();
+    let what = "`clock` waits for `reference card`, so it needs a thread of its own: leave `ends=passive` out";
+    assert!(e.contains(what) && e.contains("(line 2, column 21)"), "{e}");
+    for ends in ["active", "poll"] {
+        assert!(Graph::new(&text(ends)).is_ok(), "{ends}");
+    }
+    // It waits for nobody but the time.
+    assert!(Graph::new("clock 100 lock=ntp ends=passive | null").is_ok());
+}
+
+#[test]
 fn a_reference_keeps_its_place_while_the_graph_runs() {
     let text = "sine 1 rate=48000 | pace 48000 | reference card | gain 2 | null\nclock 100 lock=card | null";
     let running = Graph::new(text).unwrap().run().unwrap();
