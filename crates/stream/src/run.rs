@@ -277,8 +277,8 @@ fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool, in_tur
                 continue;
             }
             limb.put(None, block)?;
-            if feed.waits() && !in_turn {
-                press(feed.fill());
+            if !in_turn {
+                press(if feed.waits() { feed.fill().max(limb.fill()) } else { limb.fill() });
             }
             if quantum.block() {
                 let (fill_in, fill_out) = (feed.fill(), limb.fill());

@@ -5,7 +5,7 @@
 //! of each turn it is multiplied by `1 + gain * (fill in - fill out)`, within bounds.
 //!
 //! Threads that compute beside graphs ([`background`]) use the time that the graphs leave. Their quantum shrinks as the
-//! largest pressure (input fill) of any stage grows. They stand at a low level of their proc, so a stage that is woken
+//! largest pressure (fill of a queue) of any stage grows. They stand at a low level of their proc, so a stage that is woken
 //! waits for one such quantum, not for all of them.
 //!
 //! **Saturation** (6.3.4). If the stages of a pipeline need more time than there is, each processes as many blocks as
@@ -16,6 +16,7 @@
 //! a thread that is behind does; but a longer quantum must empty the queue. If it has not after [`TRIES`] turns, the
 //! quantum returns to the common one, each time for twice as many turns ([`Turns`]).
 
+use crate::link::SLOTS;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::clock;
 use chappe_thread::{Builder, JoinHandle, Runtime};
@@ -26,6 +27,8 @@ const LEAST: f64 = QUANTUM / 16.0;
 const MOST: f64 = QUANTUM * 16.0;
 /// How much of the imbalance is followed each turn.
 const GAIN: f64 = 0.25;
+/// The shortest turn of computing threads, so that they have their few per cent beside stages that want more than there is.
+const SHORTEST: f64 = QUANTUM / 10.0;
 /// The level of computing threads.
 const LEVEL: u8 = 6;
 
@@ -132,9 +135,11 @@ pub fn adjusted(ns: f64, fill_in: f64, fill_out: f64) -> f64 {
     (ns * (1.0 + GAIN * (fill_in.clamp(0.0, 1.0) - fill_out.clamp(0.0, 1.0)))).clamp(LEAST, MOST)
 }
 
-/// The law of computing threads: what they have beside stages under this pressure, from 0 to 1.
+/// The law of computing threads: what they have beside stages under this pressure, from 0 to 1. A block that waits in a queue of the linker's is pressure
+/// enough for the shortest turns: each stage that a block goes through may wait for one such turn, and they lose nothing, since they have many more where no
+/// block waits.
 pub fn beside(pressure: f64) -> f64 {
-    (QUANTUM * (1.0 - pressure.clamp(0.0, 1.0))).max(LEAST)
+    (QUANTUM * (1.0 - pressure.clamp(0.0, 1.0) * SLOTS as f64)).max(SHORTEST)
 }
 
 /// The largest pressure lately, in millionths; it fades with time, and stages renew it with each block.
@@ -144,7 +149,7 @@ static FADED: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds in which it fades to a third.
 const FADES: f64 = 8e6;
 
-/// A stage has this pressure: its input's fill.
+/// A stage has this pressure: the fill of its input, or of what it puts into, whose reader is behind.
 #[inline]
 pub fn press(fill: f64) {
     let pressure = (fill.clamp(0.0, 1.0) * 1e6) as u64;
