@@ -161,7 +161,7 @@ impl Sine {
 /// What a note sounds like.
 enum Voice {
     /// Two sines.
-    Key([Sine; 2]),
+    Key(Box<[Sine; 2]>),
     Drum(Box<dyn FnMut() -> f32 + Send>),
 }
 
@@ -188,7 +188,7 @@ impl Sound {
         let voice = if note.drum {
             Voice::Drum(Box::new(noise(u64::from(note.key) + 1)))
         } else {
-            Voice::Key([Sine::new(hz, rate), Sine::new(2.0 * hz, rate)])
+            Voice::Key(Box::new([Sine::new(hz, rate), Sine::new(2.0 * hz, rate)]))
         };
         let half = if note.drum { 0.03 } else { HALF };
         let release = (RELEASE * rate).max(1.0);
@@ -212,7 +212,8 @@ impl Sound {
     #[inline(always)]
     fn group(&mut self) -> Lanes {
         let mut all = match &mut self.voice {
-            Voice::Key([one, other]) => {
+            Voice::Key(sines) => {
+                let [one, other] = &mut **sines;
                 let (one, other) = (one.group(), other.group());
                 std::array::from_fn(|i| 0.75 * one[i] + 0.25 * other[i])
             }
