@@ -291,6 +291,12 @@ mod tests {
     }
 
     #[test]
+    fn one_block_that_waits_makes_the_turns_of_computing_threads_the_shortest() {
+        assert_eq!((beside(0.0), beside(1.0 / SLOTS as f64), beside(1.0)), (QUANTUM, SHORTEST, SHORTEST));
+        assert_eq!(beside(0.5 / SLOTS as f64), QUANTUM / 2.0);
+    }
+
+    #[test]
     fn who_reads_from_himself_gains_nothing() {
         for fill in [0.0, 0.3, 1.0] {
             assert_eq!(adjusted(QUANTUM, fill, fill), QUANTUM);
