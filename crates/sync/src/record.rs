@@ -70,6 +70,9 @@
 //!   recovery of the one before, all is received in the line's order, redelivered records too.
 //! - I12: a ring in an arena begins at a lap that depends on its object's slot and generation (`first_lap` of the tube). So where a ring has the
 //!   memory that another ring of this shape had before it, its words are others, and what a late recoverer of that ring swaps from is not there.
+//! - I13: a look for a record, or for a hole, may change words: it passes positions, and settles `orphans`. So only a member that keeps the
+//!   memory from being another object's looks so. A thread that only tells waiters, since a member has died or an object was removed, may be
+//!   late, and looks without changing anything (`shows_message`, `shows_hole`).
 //!
 //! Races: R1 two members claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
 //! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two threads recover one member: each step is
@@ -117,6 +120,7 @@ use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::{ROBUST, step};
 use place::{AGAIN, EMPTY, FULL, READING, REREADING, SKIPPED, WRITING};
 use place::{ahead, freed, is_held_by, is_round, lap, laps_since, not_before, owner, restated, slot_of, state, word};
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 
 /// How many times a receiver looks whether a sender that is just writing commits, before it passes it over.
@@ -163,7 +167,6 @@ impl Borrowed {
     }
 
     /// The member that has it.
-    #[cfg(not(feature = "sim"))]
     pub(crate) fn member(&self) -> u32 {
         owner(self.word).into()
     }
@@ -241,6 +244,12 @@ impl Ring<'_> {
     /// claim its own slot once more.
     #[inline(always)]
     fn hole(&self, own: Option<&Slot>) -> Result<(u64, u64), u64> {
+        self.sought(own, |position, seen| self.past_one_in_use(position, seen, own))
+    }
+
+    /// The same. `past` says where to go on from a position whose slot is still in use from the lap before; `None`: there is no hole.
+    #[inline(always)]
+    fn sought(&self, own: Option<&Slot>, past: impl Fn(u64, u64) -> Option<u64>) -> Result<(u64, u64), u64> {
         // Acquire: E1.
         let mut position = self.led(self.tail().load(Ordering::Acquire));
         let start = position;
@@ -254,7 +263,7 @@ impl Ring<'_> {
                 // I6: claimed, and so was its slot in the lap before that which the word has.
                 self.next(not_before(position, seen, 1))
             } else {
-                self.past_one_in_use(position, seen, own).ok_or(position)?
+                past(position, seen).ok_or(position)?
             };
             if is_round(start, position) {
                 return Err(start);
@@ -400,6 +409,19 @@ impl Ring<'_> {
         self.hole(None).is_ok()
     }
 
+    /// As [`Ring::has_hole`], and changes nothing (I12).
+    pub(crate) fn shows_hole(&self) -> bool {
+        let behind = Cell::new(false);
+        let hole = self.sought(None, |position, seen| {
+            behind.set(ROBUST && state(seen) != FULL && self.is_hole_behind(position, None));
+            // I4. Acquire: E1. Unless it has changed meanwhile: then look again.
+            let looks_again =
+                !behind.get() && state(seen) != FULL && self.word(position).load(Ordering::Acquire) != seen;
+            looks_again.then_some(position)
+        });
+        hole.is_ok() || behind.get()
+    }
+
     /// If there is no hole, where the first will be; and 0.
     pub(crate) fn no_hole(&self) -> Option<(u64, u64)> {
         self.hole(None).err().map(|end| (end, 0))
@@ -449,6 +471,12 @@ impl Ring<'_> {
     /// The next record in line, or where the line ends.
     #[inline(always)]
     fn in_line(&self) -> Result<Found, u64> {
+        self.walked(|position, seen| self.past_an_unwritten_one(position, seen))
+    }
+
+    /// The same. `past` says where to go on from a position whose record is not there yet; `None`: the line ends there.
+    #[inline(always)]
+    fn walked(&self, past: impl Fn(u64, u64) -> Option<u64>) -> Result<Found, u64> {
         // Acquire: E1.
         let mut position = self.led(self.head().load(Ordering::Acquire));
         let start = position;
@@ -460,7 +488,7 @@ impl Ring<'_> {
                 FULL | AGAIN if ahead == 0 => {
                     return Ok(Found { slot: slot_of(position), seen, onward: self.next(position) });
                 }
-                WRITING if ahead == 0 => match self.past_an_unwritten_one(position, seen) {
+                WRITING if ahead == 0 => match past(position, seen) {
                     Some(position) => position,
                     None => return Err(position),
                 },
@@ -596,6 +624,33 @@ impl Ring<'_> {
     /// Whether there is a record. Passes over what is being written, if a record is behind it.
     pub fn has_message(&self) -> bool {
         self.message().is_some()
+    }
+
+    /// As [`Ring::has_message`], and changes nothing (I12).
+    pub(crate) fn shows_message(&self) -> bool {
+        loop {
+            // Acquire, both: E2; I9, before the line.
+            let (settled, orphans) =
+                (self.counts.settled.load(Ordering::Acquire), self.counts.orphans.load(Ordering::Acquire));
+            // Acquire: E1.
+            let is_again = |slot| state(self.at(slot).load(Ordering::Acquire)) == AGAIN;
+            if orphans != settled && (0..self.slots()).any(is_again) {
+                return true;
+            }
+            let behind = Cell::new(false);
+            let line = self.walked(|position, seen| {
+                behind.set(ROBUST && self.is_message_behind(position));
+                // Acquire: I3, after those behind. Unless it has changed meanwhile: then look again.
+                (!behind.get() && self.word(position).load(Ordering::Acquire) != seen).then_some(position)
+            });
+            if line.is_ok() || behind.get() {
+                return true;
+            }
+            // Acquire: E2; I9, after the line.
+            if self.counts.orphans.load(Ordering::Acquire) == orphans {
+                return false;
+            }
+        }
     }
 
     /// How many records there are, without those that a receiver has borrowed. Looks at all slots.

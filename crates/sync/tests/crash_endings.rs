@@ -1,4 +1,5 @@
-//! What senders of a named tube report when they leave, explored: receivers know how many have not ended well.
+//! Ends at named tubes, explored. What senders report when they leave: receivers know how many have not ended well. What receivers leave when
+//! they give a message back that is dropped then: a hole, of which a sender is told.
 
 use crate::crash::Stage;
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
@@ -123,4 +124,41 @@ fn who_has_left_has_ended_well_and_who_was_killed_before_has_not() {
         }
     }
     assert!(["all well", "one died"].iter().all(|o| outcomes.iter().any(|it| it == o)), "{outcomes:?}");
+}
+
+/// A receiver gives back what it has borrowed: a tube that drops has a hole then, and so has any after a second death.
+fn dropped_by_its_reader(world: &World, drops: bool) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 2, 20);
+    let tube = NamedAt::make(stage.map, "t", 1, [false; 2], drops).expect("a tube");
+    let [s, r] = ["sender", "receiver"].map(|name| world.prepare(name));
+    let [sender, receiver] = [(s, "sender"), (r, "receiver")].map(|(p, name)| stage.member(p, name));
+    s.before(|| sender.attach(tube, true).expect("room"));
+    r.before(|| receiver.attach(tube, false).expect("room"));
+    s.before(|| assert_eq!(sender.put(tube, 1, None), Came::Sent));
+    stage.lasting(s, move || {
+        assert_eq!(sender.put(tube, 2, None), Came::Sent);
+        reached("sent");
+    });
+    stage.lasting(r, move || {
+        for again in [false, true].into_iter().take(2 - usize::from(drops)) {
+            let (lent, message, was) = receiver.borrow(tube).expect("a message");
+            assert_eq!((message, was), (1, again));
+            receiver.put_back(tube, &lent, true);
+        }
+        assert_eq!(receiver.get(tube, None), Came::Message(2, false));
+        assert_eq!(tube.dropped(), 1);
+    });
+}
+
+#[test]
+fn what_a_reader_drops_leaves_a_hole_for_who_waits() {
+    for drops in [false, true] {
+        let name = format!("dropped_by_reader_{drops}");
+        for search in [
+            Search::depth(&format!("{name}_schedules"), 2).schedules(10_000),
+            Search::sweep(&format!("{name}_stop")).stops(1).resume(),
+        ] {
+            search.run(|world| dropped_by_its_reader(world, drops)).assert_clean().assert_reached(&["sent"]);
+        }
+    }
 }

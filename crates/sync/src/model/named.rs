@@ -6,7 +6,9 @@ use crate::record::{Borrowed, Shape, Slot};
 use crate::tube::named::arms::{
     In, Mapped, Not, Out, borrow_attached, borrowed, commit_attached, give_up, recv_attached,
 };
-use crate::tube::named::arms::{recv_taken, release, reserve_attached, reserved, send_attached, try_recv, try_send};
+use crate::tube::named::arms::{
+    put_back, recv_taken, release, reserve_attached, reserved, send_attached, try_recv, try_send,
+};
 use crate::tube::named::pipe::{self, Pipe, Side, Unattached};
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
@@ -125,6 +127,16 @@ impl NamedAt {
     /// How many processes are at an end.
     pub fn attached(&self, senders: bool) -> usize {
         self.0.attached(side(senders)).count()
+    }
+
+    /// What a member does that leaves the arena, and may have leaked slots here.
+    pub fn keep_from_all(&self, member: u32) {
+        pipe::keep_from_all(self.0.map, self.0.place.index, self.0.place.head, member);
+    }
+
+    /// Whether any process, dead ones included, is at one of its ends.
+    pub fn is_attached(&self) -> bool {
+        pipe::is_attached(self.0.map, self.0.place.index, self.0.place.head)
     }
 
     /// How many senders have not ended well.
@@ -254,6 +266,11 @@ impl Actor {
     /// Releases the message. False: it was taken away.
     pub fn give_back(&self, tube: NamedAt, lent: Lent) -> bool {
         release(&tube.0, lent.0)
+    }
+
+    /// Gives the message back, unreceived; `died`: as if its receiver had died.
+    pub fn put_back(&self, tube: NamedAt, lent: &Lent, died: bool) {
+        put_back(&tube.0, &lent.0, died);
     }
 
     /// Receives from a tube, or consumes a unit.

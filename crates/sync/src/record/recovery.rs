@@ -16,6 +16,10 @@
 //!   by the dead member, then the member not yet recovered. So the record was still there.
 //! - I2: a recovery ends only when nothing of its member is announced. So as long as something is, the number is not reused
 //!   (I10 of the ring), and the slot's word still refers to the dead member.
+//! - I3: a thread that recovers a member, or a member that leaves, looks at all rings, also at those that the member has never used: no bit
+//!   of that member keeps their memory from being another object's. So such a thread swaps a word only if it has read it, and then seen that
+//!   the memory is still the ring's: what it read was the ring's word, and the swap fails if the memory has gone to another object since
+//!   (unless that one has the very same word there).
 
 use super::Found;
 use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, owner, state, word};
@@ -23,7 +27,6 @@ use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
 /// A number that no member has.
-#[cfg(not(feature = "sim"))]
 pub(crate) const NOBODY: u16 = u16::MAX;
 
 const MEMBER: u64 = 0xffff << 19;
@@ -44,16 +47,19 @@ impl Ring<'_> {
     /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has completed,
     /// the number may be reused.
     ///
-    /// `is_there` says whether the memory still is the ring's: a late recoverer may come when it is another's. The words that it would swap
-    /// then differ; it adds to counts only while the memory is the ring's, and by an exact swap. `tell` is called for each slot that is to be
-    /// delivered once more.
+    /// `is_there` says whether the memory still is the ring's: a late recoverer may come when it is another's (I3). `tell` is called for each
+    /// slot that is to be delivered once more.
     pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool, is_there: impl Fn() -> bool, tell: impl Fn(u32)) {
         let mut again = false;
         for slot in 0..self.slots() {
             again |= self.recover_slot(slot, member, &is_dead, &is_there, &tell);
         }
         // Acquire: I2. It may be the announcement of another recoverer that died.
-        self.finish(self.counts.dropped.load(Ordering::Acquire));
+        let count = self.counts.dropped.load(Ordering::Acquire);
+        // I3.
+        if is_there() {
+            self.finish(count);
+        }
         if again {
             step!("some are again, not yet said");
             add(&self.counts.orphans, &is_there);
@@ -77,7 +83,8 @@ impl Ring<'_> {
             if state(seen) == AGAIN {
                 return true;
             }
-            if !is_held_by(seen, member) || !is_dead() {
+            // I3, after both words.
+            if !is_held_by(seen, member) || !is_dead() || !is_there() {
                 return false;
             }
             let read = matches!(state(seen), READING | REREADING);
@@ -144,16 +151,17 @@ impl Ring<'_> {
             .map(|word| (owner(word), matches!(state(word), READING | REREADING)))
     }
 
-    #[cfg(not(feature = "sim"))]
     /// A member leaves, and has leaked slots of its own: references to them may be in use for ever. So the slots stay out of use.
-    pub(crate) fn keep_from_all(&self, member: u16) {
+    /// `is_there`: as for [`Ring::recover`].
+    pub(crate) fn keep_from_all(&self, member: u16, is_there: impl Fn() -> bool) {
         for slot in 0..self.slots() {
             loop {
                 // Acquire: only the member itself, and a sender that passes it, changes this.
                 let seen = self.at(slot).load(Ordering::Acquire);
                 let kept = word(seen, NOBODY, state(seen));
-                // AcqRel: E1 of the ring. Relaxed, a failure: it was passed, look again.
+                // I3. AcqRel: E1 of the ring. Relaxed, a failure: it was passed, look again.
                 if !is_held_by(seen, member)
+                    || !is_there()
                     || self.at(slot).compare_exchange(seen, kept, Ordering::AcqRel, Ordering::Relaxed).is_ok()
                 {
                     break;

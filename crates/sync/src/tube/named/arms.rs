@@ -300,6 +300,12 @@ pub(crate) fn release(pipe: &Mapped, borrowed: Borrowed) -> bool {
     released
 }
 
+/// Gives a borrowed record back, unreceived: it comes again, or was dropped.
+pub(crate) fn put_back(pipe: &Mapped, borrowed: &Borrowed, died: bool) {
+    pipe.ring.put_back(borrowed, died, |slot| pipe.comes_again(borrowed.member(), slot));
+    pipe.returned();
+}
+
 /// Reserves a slot, sleeping until there is one.
 pub(crate) fn reserve_attached(
     out: &Out,

@@ -30,8 +30,8 @@
 //!   other. The same holds with a hole, and with the bits of a side and the waiters at the other. If the plain side has no fence in between
 //!   either, the waiter has made one for all processes that store so; a waiter that may not make that fence looks again and again.
 //! - I2: a waiter that was told and took something looks for more, and tells the next. A send may leave a hole (its own slot, where it
-//!   was passed over), a loan may open one (the ring's I4): so each send and each borrow is followed by a look at the waiters for holes
-//!   too. A sender with its unsent record in a slot of its own can use more holes than others: it is told of everything.
+//!   was passed over), a loan may open one (the ring's I4), and what is put back may be dropped: so each of them is followed by a look at the
+//!   waiters for holes too. A sender with its unsent record in a slot of its own can use more holes than others: it is told of everything.
 //! - I3: if a process dies between the change and the telling, recovery makes up for it: it drains every object, and tells the first for
 //!   which there is something. A thread that walks the wait bits and finds a waiter that was told and may not have been woken wakes it.
 //! - I4: the bit of a side is set before `had` is counted up, and is cleared before its owner looks whether the side is empty. So if no bit
@@ -48,7 +48,10 @@
 //!   tube does not live is abandoned, and goes when the next tube is made. The thread that finds it tells its waiters.
 //! - I7: the blocks of a removed tube are used again only when no bit of a side stands: whatever touches the ring has a handle, and so a
 //!   bit, or recovers the dead. A process that has just left still looks whether others are there. If the memory is another tube's by
-//!   then, it would at most tell a waiter to look in vain.
+//!   then, it would at most tell a waiter to look in vain. It has freed `only` before.
+//! - I9: a thread that recovers a member, or tells waiters on behalf of the dead, or leaves the arena, looks at every tube, and has no bit there.
+//!   The memory may be another object's before it is done. So it swaps only words that it has read before it saw that the memory is still
+//!   the tube's, and its looks at the ring change nothing (the ring's I12).
 //!
 //! Deaths: of a sender or receiver in the ring, see `record`. A dead process counts as gone from the end. If a maker or a remover dies in
 //! the middle, it leaves a senders' object (I6). If a told waiter dies: I3.
@@ -367,8 +370,9 @@ impl<'m> Pipe<'m> {
 
     /// Detaches a process from an end. `well`: it has ended well; else it has broken off.
     pub fn detach(&self, side: Side, member: u32, generation: u32, well: bool) {
-        self.go(side, member, well);
+        // First, while our bit keeps the memory (I7).
         self.free(side, member, generation);
+        self.go(side, member, well);
         step!("gone, nobody told yet");
         self.bring_end(side.other());
     }
@@ -409,11 +413,15 @@ impl<'m> Pipe<'m> {
         }
     }
 
-    /// Called after a borrowed record was put back: tells receivers.
-    #[cfg(not(feature = "sim"))]
+    /// Called after a borrowed record was put back, or dropped: tells receivers, or senders.
     pub fn returned(&self) {
-        if self.is_awaited(Side::Receivers) {
-            self.bring(Side::Receivers);
+        // SeqCst: I1.
+        fence(Ordering::SeqCst);
+        step!("put back, nobody told yet");
+        for side in [Side::Receivers, Side::Senders] {
+            if self.is_awaited(side) {
+                self.bring(side);
+            }
         }
     }
 
@@ -465,7 +473,8 @@ impl<'m> Pipe<'m> {
         // SeqCst: I1, of waiters, and of recoverers.
         fence(Ordering::SeqCst);
         let gone = self.is_gone(side.other());
-        let some = gone || if side == Side::Senders { self.ring.has_hole() } else { self.ring.has_message() };
+        // The caller may be late: I9.
+        let some = gone || if side == Side::Senders { self.ring.shows_hole() } else { self.ring.shows_message() };
         self.tell_those(side, gone, some);
     }
 
@@ -653,7 +662,10 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
     };
     pipe.ring.recover(member as u16, is_dead, || pipe.has_blocks(), |slot| pipe.comes_again(member, slot));
     for side in [Side::Senders, Side::Receivers] {
-        pipe.free(side, member, generation);
+        // I9. SeqCst: I4.
+        if pipe.side(side).only.load(Ordering::SeqCst) == by(member, generation) && pipe.has_blocks() {
+            pipe.free(side, member, generation);
+        }
     }
 }
 
@@ -690,9 +702,8 @@ pub(crate) fn is_used_by(map: &Map, object: u32, head: Head, member: u32) -> boo
 }
 
 /// A leaving thread has leaked slots of its own: no thread gets them.
-#[cfg(not(feature = "sim"))]
 pub(crate) fn keep_from_all(map: &Map, object: u32, head: Head, member: u32) {
     if let Some(pipe) = Pipe::of(map, Place { index: object, head }) {
-        pipe.ring.keep_from_all(member as u16);
+        pipe.ring.keep_from_all(member as u16, || pipe.has_blocks());
     }
 }

@@ -1,6 +1,6 @@
 //! Messages in place: a slot to be written, and a record that is read where it lies.
 
-use super::arms::{Mapped, Not, commit, commit_attached, give_up, release};
+use super::arms::{Mapped, Not, commit, commit_attached, give_up, put_back, release};
 use super::ends::{Fault, Record, not_sent};
 use super::error::{NotReceived, NotSent};
 use crate::attachment::{attachment, watched};
@@ -210,8 +210,7 @@ impl<'a, T: ?Sized> Loan<'a, T> {
         if let Some(borrowed) = self.borrowed.take().filter(|_| process::is_incarnation(self.incarnation)) {
             // As a member: if this thread dies in between, recovery must see it.
             let _ = attachment(self.pipe.map, party);
-            self.pipe.ring.put_back(&borrowed, died, |slot| self.pipe.comes_again(borrowed.member(), slot));
-            self.pipe.returned();
+            put_back(self.pipe, &borrowed, died);
         }
     }
 
