@@ -18,6 +18,7 @@
 //! member holds or awaits anything gives its storage back, so that a process that makes and removes arenas keeps some pages of each.
 
 mod batch;
+mod late;
 mod places;
 
 pub use batch::Batch;
@@ -89,6 +90,8 @@ pub struct Map {
     presence: AtomicU64,
     /// This process's.
     batches: Batches,
+    /// A private arena's: a bit for each slot to which threads may come late.
+    late: Box<[AtomicU64]>,
     /// How many slots the explorer's worlds have in a group.
     #[cfg(feature = "sim")]
     group: std::cell::Cell<u32>,
@@ -146,6 +149,7 @@ impl Map {
             process_member,
             presence,
             batches: Batches::named(geometry),
+            late: Box::default(),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
         })
@@ -268,6 +272,7 @@ impl Map {
             process_member,
             presence,
             batches: Batches::private(geometry),
+            late: batch::words(geometry.objects.div_ceil(64) as usize),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
         };

@@ -33,6 +33,10 @@
 //!   it is free: a walk over all objects does not pass slots that are no longer in use. A member that sets its bit on a removed object
 //!   takes the bit away itself, after it has looked at the head. If it ends between the two, the bit stays on a slot that no walk passes.
 //!   It is harmless: the next object there is served as with a dead waiter's bit, and its slot is reused after the member slot's next end.
+//! - I12: a thread that has the place of a condemned object may set its bit there at any time later, before it sees that the object is gone. What
+//!   the next object grants it in between, it gives back there. Only an end of a private tube cannot have that back: its counts are not in the
+//!   arena. So no slot in which a private arena's object was ever condemned becomes such an end's. (Other private objects go with their last
+//!   handle: no thread comes late.)
 
 use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
@@ -243,7 +247,7 @@ impl Map {
         kind: Kind,
         prepare: impl FnOnce(u32, u32) -> Result<(), ArenaError>,
     ) -> Result<Place, ArenaError> {
-        let index = self.without_the_dead(|| self.free_slot())?;
+        let index = self.without_the_dead(|| self.free_slot(kind))?;
         let o = self.object(index);
         // Relaxed: under admin.
         let generation = Head(o.head.load(Ordering::Relaxed)).generation().wrapping_add(1);
@@ -280,11 +284,11 @@ impl Map {
         }
     }
 
-    fn free_slot(&'static self) -> Result<u32, ArenaError> {
+    fn free_slot(&'static self, kind: Kind) -> Result<u32, ArenaError> {
         let h = self.header();
         self.note_condemned();
         let (capacity, used) = (self.geometry().objects, self.objects_used());
-        // The first slot that was removed and cannot be reused yet: nothing announces when it can.
+        // The first slot that was removed and cannot be reused yet, or not for this: nothing announces when it can.
         let mut later = None;
         // Relaxed: under admin.
         for index in h.objects_low.load(Ordering::Relaxed)..capacity {
@@ -299,6 +303,10 @@ impl Map {
                 self.free(index, head);
             } else if !head.is_free() {
                 later = later.or(head.is_dead().then_some(index));
+                continue;
+            }
+            if kind == Kind::End && self.has_late_ones(index) {
+                later = later.or(Some(index));
                 continue;
             }
             // Relaxed: a lower bound that only admin moves.
@@ -470,6 +478,8 @@ impl Map {
     /// it by its name. False: it was already gone.
     pub fn condemn(&'static self, place: Place) -> bool {
         let o = self.object(place.index);
+        // I12: before the swap.
+        self.note_late_ones(place.index);
         let from_the_end = self.geometry().objects - place.index;
         // Release: I10, behind the swap.
         let say = || _ = self.header().condemned.fetch_max(from_the_end, Ordering::Release);

@@ -541,6 +541,12 @@ impl SemaphoreAt {
         self.map.unmake(&admin, self.place);
     }
 
+    /// Removes the semaphore by where it is, as a C program does: another thread may just come to wait for it.
+    #[cfg(feature = "sim")]
+    pub fn condemn(self) {
+        assert!(self.map.condemn(self.place));
+    }
+
     /// The waiters, in order: member slots.
     pub fn waiters(self) -> Vec<u32> {
         arrived(self.map, self.place.index)

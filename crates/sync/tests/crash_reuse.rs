@@ -7,8 +7,8 @@ use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::{clock, step};
-use chappe_sync::model::{self, Actor, Came, CondvarAt, Locking, MutexAt, NamedAt, RwLockAt, SemaphoreAt};
-use std::cell::Cell;
+use chappe_sync::model::{self, Actor, Came, CondvarAt, Got, Locking, MutexAt, NamedAt, RwLockAt, SemaphoreAt, TubeAt};
+use std::cell::{Cell, OnceCell};
 
 /// A member was granted a unit and is dead; a recoverer is late. Another one has the member's slot by then, waits for
 /// the same semaphore, and is granted a unit of its own.
@@ -477,6 +477,63 @@ fn who_leaves_a_removed_tube_late_changes_nothing_of_the_next_object() {
         .run(left_late)
         .assert_clean()
         .assert_reached(&["another object in its memory"]);
+}
+
+/// A thread comes late to wait for a semaphore that was removed; a tube is made, and has ends where threads wait.
+fn told_late(world: &World, slots: usize) {
+    let stage = Stage::private(world, 8, 3);
+    let map = stage.map;
+    let gone = SemaphoreAt::make(map, "", 0, false).expect("a semaphore");
+    let w = world.prepare("late");
+    let late = stage.member(w, "late");
+    stage.lasting(w, move || {
+        assert!(late.down(gone, None).is_err(), "a unit of an object that had none");
+        reached("told that it is dead");
+    });
+    let tube = world.share(OnceCell::new());
+    let m = world.prepare("maker").immortal();
+    stage.member(m, "maker");
+    stage.lasting(m, move || {
+        gone.condemn();
+        let made = tube.get_or_init(|| TubeAt::bounded(map, slots));
+        assert!(!made.objects().contains(&gone.place.index), "in the slot to which a thread may come late");
+        if SemaphoreAt::make(map, "", 0, false).is_ok_and(|other| other.place.index == gone.place.index) {
+            reached("another has the slot");
+        }
+    });
+    let s = world.prepare("sender").immortal();
+    let sender = stage.member(s, "sender");
+    stage.lasting(s, move || {
+        let tube = made(&tube);
+        [1, 2].iter().for_each(|message| assert_eq!(sender.send(tube, *message, None), Got::Sent));
+        reached("sent");
+    });
+    let r = world.prepare("receiver").immortal();
+    let receiver = stage.member(r, "receiver");
+    stage.lasting(r, move || {
+        let tube = made(&tube);
+        [1, 2].iter().for_each(|message| assert_eq!(receiver.recv(tube, None), Got::Message(*message)));
+    });
+}
+
+/// The tube, once it was made.
+fn made(tube: &OnceCell<TubeAt>) -> &TubeAt {
+    loop {
+        match tube.get() {
+            Some(tube) => return tube,
+            None => pause(),
+        }
+    }
+}
+
+#[test]
+fn who_comes_late_to_a_removed_object_takes_no_word_from_who_waits_at_a_tube() {
+    wide();
+    let reached = ["told that it is dead", "another has the slot", "sent"];
+    for slots in 0..2 {
+        let search = Search::sweep(&format!("told_late_{slots}")).stops(1).resume();
+        search.run(|world| told_late(world, slots)).assert_clean().assert_reached(&reached);
+    }
 }
 
 /// Objects, I11: a private arena of three objects. The last is removed while two threads wait for it or come to it, and the remover makes another in

@@ -41,7 +41,7 @@ pub(super) struct Batches {
 const PROCESSES: usize = 4;
 
 /// Zeros. Where they are what ships, they have no storage behind them before they are used.
-fn words(n: usize) -> Box<[AtomicU64]> {
+pub(super) fn words(n: usize) -> Box<[AtomicU64]> {
     #[cfg(any(feature = "sim", feature = "loom"))]
     return (0..n).map(|_| AtomicU64::new(0)).collect();
     #[cfg(not(any(feature = "sim", feature = "loom")))]
