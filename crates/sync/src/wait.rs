@@ -54,7 +54,8 @@
 //! - I6: a member whose word is GRANTED takes or gives back what was granted, even when its time is up. Only then is its word IDLE, and only then are
 //!   its bits cleared. (If the bits went first, the slot could be used for another object while the word still says GRANTED by it: I7.)
 //! - I7: a slot is used again, for anything, only when no bit stands on it (objects, I4). A granter has seen the bit, and then that the
-//!   slot still is its object's. So what it grants belongs to the object that the member waits for.
+//!   slot still is its object's. So what it grants belongs to the object that the member waits for. A member that comes late sets its bit on
+//!   the next object in the slot, sees the head, clears the bit, and drains that object: a writer may have taken the bit for a reader's.
 //! - I8: a member notes the number of its wait before its word says ASLEEP. A thread that would repeat a wake and finds another number there
 //!   need not: the member has not slept in this wait, and a word that says GRANTED never says ASLEEP again in it. So a member that is awake
 //!   makes no system call, and no thread makes one for it.
@@ -659,6 +660,10 @@ pub(crate) fn finish<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun)
         let member = who.party(arm.map()).member;
         // AcqRel: I1; a drainer that saw the bit is refused by the wait word.
         arm.map().waiting(arm.place().index, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
+    }
+    if let Some(late) = begun.dead.map(|at| arms[at]) {
+        // I7.
+        kinds::drain(late.map(), late.place().index);
     }
 }
 

@@ -536,6 +536,42 @@ fn who_comes_late_to_a_removed_object_takes_no_word_from_who_waits_at_a_tube() {
     }
 }
 
+/// A thread comes late to wait for a semaphore that was removed; the readers of a lock have their bits in the semaphore's slot by then, and the lock's
+/// writer takes the late one for a reader.
+fn waited_late(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 3, 4);
+    let map = stage.map;
+    let [first, gone] = ["first", "gone"].map(|name| SemaphoreAt::make(map, name, 0, false).expect("a semaphore"));
+    let w = world.prepare("late");
+    let late = stage.member(w, "late");
+    stage.lasting(w, move || assert!(late.down(gone, None).is_err(), "a unit of an object that had none"));
+    let m = world.prepare("writer").immortal();
+    let writer = stage.member(m, "writer");
+    stage.lasting(m, move || {
+        first.remove();
+        gone.remove();
+        let Ok(lock) = RwLockAt::make(map, "l") else { return };
+        if lock.places().2 == gone.place.index {
+            reached("in the same slot");
+        }
+        let turn = lock.enter(&writer, true, None).expect("nobody else has ever had it");
+        assert!(lock.leave(turn));
+        reached("written");
+    });
+}
+
+#[test]
+fn who_comes_late_to_a_removed_object_lets_no_writer_sleep() {
+    wide();
+    let reached = ["in the same slot", "written"];
+    for search in [
+        Search::priorities("waited_late", 4).schedules(20_000),
+        Search::depth("waited_late_depth", 3).schedules(30_000),
+    ] {
+        search.run(waited_late).assert_clean().assert_reached(&reached);
+    }
+}
+
 /// Objects, I11: a private arena of three objects. The last is removed while two threads wait for it or come to it, and the remover makes another in
 /// its slot, where a third thread waits. Any of them may end by itself at every step. A waiter of the removed object is told; the third gets its unit.
 fn lowered(world: &World) {

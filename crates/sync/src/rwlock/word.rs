@@ -43,7 +43,7 @@
 //! - I7: the line and the inside are made before their lock and removed after it: their slots are used again only when the lock's was cleared, and that only
 //!   when no bit stands in any of the three. So a thread that sets a bit by an old handle, before the slot is another object's, sees the lock's head, and
 //!   clears the bit, before it is. A thread that comes later still sets its bit in the inside of another lock, sees the head too, clears the bit, and drains
-//!   what is there by then: a writer may have found the bit, and wait for it to go.
+//!   what is there by then: a writer may have found the bit, and wait for it to go. So does a late waiter of any object that had the slot (wait queue, I7).
 //! - A death at each step: bit set, word not yet looked at: I5. Backed out and not drained, left and not drained, told, reserved: recovery drains. The
 //!   writer's, also with its bit set to become a reader: TORN. Half removed: a drainer of a part whose lock has gone takes the part out of service. A reader
 //!   that leaves the arena in good order with a leaked guard condemns the lock for ever: references to the data may live.
