@@ -4,7 +4,7 @@ use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Slow, Subscribe};
 use chappe::tube::named::{NotReceived, NotSent, Tube, TubeOptions};
 use chappe::{
     AcquireError, Arena, ArenaOptions, Condvar, DownError, Interrupt, LockError, Map, MapError, MapOptions, Mutex,
-    Pool, Select, SelectError, Semaphore, acquire_any, interruptible,
+    Pool, Role, Select, SelectError, Semaphore, acquire_any, interruptible,
 };
 use std::time::Duration;
 
@@ -144,4 +144,26 @@ fn a_wait_at_a_private_tube_is_interrupted_where_it_is_asked_for() {
     sender.send(1).unwrap();
     assert!(asked(|| sender.send_interruptible(2)).is_err());
     assert_eq!(asked(|| receiver.recv_interruptible()).ok(), Some(1));
+}
+
+#[test]
+fn a_thread_that_never_sleeps_is_interrupted_at_tubes_too() {
+    let arena = format!("interrupts-spinning-{}", std::process::id());
+    Arena::create(&arena, &ArenaOptions::default()).unwrap();
+    let tube = Tube::<u64>::create(&format!("{arena}/t"), &TubeOptions::default()).unwrap();
+    let broadcast = Broadcast::<u64>::create(&format!("{arena}/b"), &BroadcastOptions::default()).unwrap();
+    let (named, heard) = (tube.receiver().unwrap(), broadcast.subscribe(Subscribe::to_all()).unwrap());
+    let (_sender, private) = chappe::tube::bounded::<u32>(1);
+    let mut choice = Select::new();
+    choice.recv(&private);
+    choice.recv_on(&named);
+    Role::Spin.during(|| {
+        assert!(matches!(asked(|| named.recv()), Err(NotReceived::Interrupted)));
+        assert!(matches!(asked(|| named.borrow().map(drop)), Err(NotReceived::Interrupted)));
+        assert!(matches!(asked(|| heard.recv()), Err(NotReceived::Interrupted)));
+        assert!(asked(|| private.recv_interruptible()).is_err());
+        assert!(matches!(asked(|| choice.wait().map(drop)), Err(SelectError::Interrupted)));
+    });
+    drop((named, heard));
+    Arena::remove(&arena, true).unwrap();
 }

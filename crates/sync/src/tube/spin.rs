@@ -99,7 +99,7 @@ pub(crate) fn spin<R>(
                 return Some(found);
             }
             turn = turn.wrapping_add(1);
-            if turn.is_multiple_of(64) && is_late() {
+            if turn.is_multiple_of(64) && (is_late() || patience.is_interrupted()) {
                 return None;
             }
         }
