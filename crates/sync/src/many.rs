@@ -79,7 +79,9 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
     }
     let count = permits(map, place.index);
     if need > count {
-        return Err(Refused::TooMany);
+        // Acquire: behind the number, which may be that of the next object in the slot.
+        let is_its = o.head.load(Ordering::Acquire) == place.head.0;
+        return Err(if is_its { Refused::TooMany } else { Refused::Dead(0) });
     }
     // A request for none takes nothing from waiters.
     if need > 0 && map.anybody_waits(place.index) && foremost(map, place.index).is_some() {

@@ -594,12 +594,12 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
         let state = State(word.load(Ordering::SeqCst));
         if let Some(g) = state.grant() {
             let at = arm_granted(arms, begun, g);
+            // Or it is of a later object in the slot.
+            let is_its = is_no_others(arms[at].map(), arms[at].place().index, arms[at].place().head);
             break match (g.dead, g.permit) {
-                (true, TOO_MANY) => Ended::TooMany,
+                (true, TOO_MANY) if is_its => Ended::TooMany,
                 (true, _) => Ended::Dead(at),
-                (false, _) if is_no_others(arms[at].map(), arms[at].place().index, arms[at].place().head) => {
-                    Ended::Granted(g, short(number))
-                }
+                (false, _) if is_its => Ended::Granted(g, short(number)),
                 (false, _) => return refuse(who, arms, at, state, begun),
             };
         }

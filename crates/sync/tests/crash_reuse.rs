@@ -7,7 +7,9 @@ use chappe_crashsim::{Fate, Search, World, process, reached};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::{clock, step};
-use chappe_sync::model::{self, Actor, Came, CondvarAt, Got, Locking, MutexAt, NamedAt, RwLockAt, SemaphoreAt, TubeAt};
+use chappe_sync::model::{
+    self, Actor, Came, CondvarAt, Got, Locking, MutexAt, NamedAt, PoolAt, Refusal, RwLockAt, SemaphoreAt, TubeAt,
+};
 use std::cell::{Cell, OnceCell};
 
 /// A member was granted a unit and is dead; a recoverer is late. Another one has the member's slot by then, waits for
@@ -570,6 +572,36 @@ fn who_comes_late_to_a_removed_object_lets_no_writer_sleep() {
     ] {
         search.run(waited_late).assert_clean().assert_reached(&reached);
     }
+}
+
+/// A thread comes late to wait for three permits of a pool that was removed; in its slot is a pool that has only one.
+fn asked_late(world: &World) {
+    let (stage, pools) = Stage::new(world, 8, &[3], 0);
+    let (map, gone) = (stage.map, pools[0]);
+    let h = world.prepare("holder").immortal();
+    let holder = stage.member(h, "holder");
+    h.before(|| assert!(holder.try_acquire(gone).is_ok()));
+    stage.lasting(h, || ());
+    let w = world.prepare("late");
+    let late = stage.member(w, "late");
+    stage.lasting(w, move || assert_eq!(late.acquire_many(gone, 3, None).map(|_| ()), Err(Refusal::Dead(0))));
+    let m = world.prepare("maker").immortal();
+    let maker = stage.member(m, "maker");
+    stage.lasting(m, move || {
+        gone.remove();
+        if let Ok(next) = PoolAt::make(map, "next", 1) {
+            let (_, held) = maker.acquire(&[next], None).expect("nobody else has ever had it");
+            assert!(maker.release(held));
+            reached("another pool in its slot");
+        }
+    });
+}
+
+#[test]
+fn who_comes_late_to_a_removed_pool_is_told_that_it_is_dead() {
+    wide();
+    let search = Search::priorities("asked_late", 4).schedules(20_000);
+    search.run(asked_late).assert_clean().assert_reached(&["another pool in its slot"]);
 }
 
 /// Objects, I11: a private arena of three objects. The last is removed while two threads wait for it or come to it, and the remover makes another in
