@@ -136,7 +136,7 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
     let Shape { slots, size, one_sender, one_receiver, drops, .. } = pipe.shape();
     let passed = pipe.ring.passed(pipe.first_lap());
     let who = |side| pipe.attached(side).map(|member| map.who(member)).collect();
-    Some(TubeInfo {
+    let info = TubeInfo {
         kind: Kind::new(one_sender, one_receiver),
         slots,
         size,
@@ -156,7 +156,9 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
         bytes: crate::inspect::bytes(map, place),
         schema: pipe.schema(),
         schema_hash: Some(pipe.schema_hash()).filter(|hash| *hash != 0),
-    })
+    };
+    // After all looks: they were at this tube.
+    pipe.has_blocks().then_some(info)
 }
 
 /// The tube's name, as users write it.
@@ -249,17 +251,21 @@ impl<T: ?Sized> Tube<T> {
         called: &str,
     ) -> Result<Tube<T>, TubeError> {
         let name = || handle.name();
-        let Some(pipe) = Pipe::of(handle.map, handle.place) else {
+        let seen = Pipe::of(handle.map, handle.place).and_then(|pipe| {
+            let seen = (pipe.shape(), pipe.hash(), pipe.schema_hash());
+            // After them: they are this tube's.
+            pipe.has_blocks().then_some(seen)
+        });
+        let Some((has, its, schema)) = seen else {
             // The tube went while we looked.
             let (name, arena) = (handle.name(), handle.map.name().to_owned());
             let kind = ObjectKind::Tube.name();
             return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() }.into());
         };
-        let has = pipe.shape();
         let other = plain.is_some_and(|(size, align)| (size, align) != (has.size, has.align));
         // Records with a schema can be opened as bytes.
-        let described = plain.is_none() && pipe.schema_hash() != 0;
-        if (pipe.hash() != hash && !described) || other {
+        let described = plain.is_none() && schema != 0;
+        if (its != hash && !described) || other {
             let wanted = plain.map_or_else(
                 || format!("{called} of any length"),
                 |(size, align)| format!("{called} ({size} bytes, aligned to {align})"),

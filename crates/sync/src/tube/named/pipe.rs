@@ -283,8 +283,8 @@ impl<'m> Pipe<'m> {
     pub fn all(&self, side: Side) -> impl Iterator<Item = u32> + '_ {
         let bits = self.bits(side).iter().enumerate();
         bits.flat_map(|(i, word)| {
-            // SeqCst: I4.
-            members_in(i, word.load(Ordering::SeqCst))
+            // SeqCst: I4. A bit beyond the last member is none of this tube's.
+            members_in(i, word.load(Ordering::SeqCst)).filter(|member| *member < self.map.geometry().members)
         })
     }
 

@@ -20,8 +20,11 @@ impl Pipe<'_> {
             return None;
         }
         let at = self.map.blocks(more.checked_sub(1)?, blocks);
-        // SAFETY: within the tube's blocks, as was just seen; nobody writes there after the tube was made.
-        let text = unsafe { std::slice::from_raw_parts(at.add(from), len) };
-        Some(String::from_utf8_lossy(text).into_owned())
+        let mut text = vec![0; len];
+        // SAFETY: within the tube's blocks, as was just seen. No thread writes there after the tube was made, unless the tube is removed and
+        // the memory is another object's: then the copy is discarded.
+        unsafe { text.as_mut_ptr().copy_from_nonoverlapping(at.add(from), len) };
+        // After the copy: it is of this tube.
+        self.has_blocks().then(|| String::from_utf8_lossy(&text).into_owned())
     }
 }
