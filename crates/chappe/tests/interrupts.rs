@@ -6,6 +6,7 @@ use chappe::{
     AcquireError, Arena, ArenaOptions, Condvar, DownError, Interrupt, LockError, Map, MapError, MapOptions, Mutex,
     Pool, Role, Select, SelectError, Semaphore, acquire_any, interruptible,
 };
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// Does something that would wait, inside of `interruptible`, when the interruption was asked for before.
@@ -146,8 +147,8 @@ fn a_wait_at_a_private_tube_is_interrupted_where_it_is_asked_for() {
     assert_eq!(asked(|| receiver.recv_interruptible()).ok(), Some(1));
 }
 
-#[test]
-fn a_thread_that_never_sleeps_is_interrupted_at_tubes_too() {
+/// At tubes of each kind, and in a choice.
+fn interrupted_while_it_spins() {
     let arena = format!("interrupts-spinning-{}", std::process::id());
     Arena::create(&arena, &ArenaOptions::default()).unwrap();
     let tube = Tube::<u64>::create(&format!("{arena}/t"), &TubeOptions::default()).unwrap();
@@ -166,4 +167,15 @@ fn a_thread_that_never_sleeps_is_interrupted_at_tubes_too() {
     });
     drop((named, heard));
     Arena::remove(&arena, true).unwrap();
+}
+
+#[test]
+fn a_thread_that_never_sleeps_is_interrupted_at_tubes_too() {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        interrupted_while_it_spins();
+        tell.send(()).unwrap();
+    });
+    // A watchdog: a thread that is not interrupted looks for ever.
+    assert_eq!(told.recv_timeout(Duration::from_secs(280)), Ok(()), "it looks for a message all the same");
 }
