@@ -294,7 +294,8 @@ impl<'m> Pipe<'m> {
         let only = &self.side(side).only;
         // SeqCst: I4.
         let seen = only.load(Ordering::SeqCst);
-        let over = seen != 0 && is_over((seen as u32).wrapping_sub(1), (seen >> 32) as u32);
+        // I9.
+        let over = seen != 0 && is_over((seen as u32).wrapping_sub(1), (seen >> 32) as u32) && self.has_blocks();
         // SeqCst, both: I4. A failure: it has changed.
         over && only.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
