@@ -72,7 +72,7 @@
 //!   memory that another ring of this shape had before it, its words are others, and what a late recoverer of that ring swaps from is not there.
 //! - I13: a look for a record, or for a hole, may change words: it passes positions, and settles `orphans`. So only a member that keeps the
 //!   memory from being another object's looks so. A thread that only tells waiters, since a member has died or an object was removed, may be
-//!   late, and looks without changing anything (`shows_message`, `shows_hole`).
+//!   late, and looks without changing anything (`looks.rs`).
 //!
 //! Races: R1 two members claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
 //! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two threads recover one member: each step is
@@ -104,6 +104,7 @@
 //! Explored: `tests/crash_record.rs`, `tests/crash_record_queue.rs`. Left out: a swap, or a hint, of a process that was
 //! stopped for 2^44 laps; and weak memory, since loom's words cannot lie in memory that is given to them.
 
+mod looks;
 mod place;
 mod recovery;
 #[cfg(all(test, not(feature = "sim")))]
@@ -119,8 +120,7 @@ pub(crate) use recovery::NOBODY;
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::{ROBUST, step};
 use place::{AGAIN, EMPTY, FULL, READING, REREADING, SKIPPED, WRITING};
-use place::{ahead, freed, is_held_by, is_round, lap, laps_since, not_before, owner, restated, slot_of, state, word};
-use std::cell::Cell;
+use place::{ahead, freed, is_held_by, is_round, lap, not_before, owner, restated, slot_of, state, word};
 use std::mem::MaybeUninit;
 
 /// How many times a receiver looks whether a sender that is just writing commits, before it passes it over.
@@ -409,19 +409,6 @@ impl Ring<'_> {
         self.hole(None).is_ok()
     }
 
-    /// As [`Ring::has_hole`], and changes nothing (I12).
-    pub(crate) fn shows_hole(&self) -> bool {
-        let behind = Cell::new(false);
-        let hole = self.sought(None, |position, seen| {
-            behind.set(ROBUST && state(seen) != FULL && self.is_hole_behind(position, None));
-            // I4. Acquire: E1. Unless it has changed meanwhile: then look again.
-            let looks_again =
-                !behind.get() && state(seen) != FULL && self.word(position).load(Ordering::Acquire) != seen;
-            looks_again.then_some(position)
-        });
-        hole.is_ok() || behind.get()
-    }
-
     /// If there is no hole, where the first will be; and 0.
     pub(crate) fn no_hole(&self) -> Option<(u64, u64)> {
         self.hole(None).err().map(|end| (end, 0))
@@ -624,61 +611,6 @@ impl Ring<'_> {
     /// Whether there is a record. Passes over what is being written, if a record is behind it.
     pub fn has_message(&self) -> bool {
         self.message().is_some()
-    }
-
-    /// As [`Ring::has_message`], and changes nothing (I12).
-    pub(crate) fn shows_message(&self) -> bool {
-        loop {
-            // Acquire, both: E2; I9, before the line.
-            let (settled, orphans) =
-                (self.counts.settled.load(Ordering::Acquire), self.counts.orphans.load(Ordering::Acquire));
-            // Acquire: E1.
-            let is_again = |slot| state(self.at(slot).load(Ordering::Acquire)) == AGAIN;
-            if orphans != settled && (0..self.slots()).any(is_again) {
-                return true;
-            }
-            let behind = Cell::new(false);
-            let line = self.walked(|position, seen| {
-                behind.set(ROBUST && self.is_message_behind(position));
-                // Acquire: I3, after those behind. Unless it has changed meanwhile: then look again.
-                (!behind.get() && self.word(position).load(Ordering::Acquire) != seen).then_some(position)
-            });
-            if line.is_ok() || behind.get() {
-                return true;
-            }
-            // Acquire: E2; I9, after the line.
-            if self.counts.orphans.load(Ordering::Acquire) == orphans {
-                return false;
-            }
-        }
-    }
-
-    /// How many records there are, without those that a receiver has borrowed. Looks at all slots.
-    pub fn len(&self) -> usize {
-        // Relaxed: a count that may be out of date when it is told.
-        let there = |slot| matches!(state(self.at(slot).load(Ordering::Relaxed)), FULL | AGAIN);
-        (0..self.slots()).filter(|slot| there(*slot)).count()
-    }
-
-    /// How many records were sent and how many received since the ring began at lap `first`, by the laps of its slots: so a reservation that
-    /// was given up, and a position that was passed over, count as one record sent and received. Neither number decreases. Looks at all
-    /// slots.
-    pub fn passed(&self, first: u64) -> Passed {
-        let mut passed = Passed { sent: 0, received: 0 };
-        for slot in 0..self.slots() {
-            // Relaxed: for show.
-            let seen = self.at(slot).load(Ordering::Relaxed);
-            let (sent, received) = match state(seen) {
-                FULL | READING | AGAIN | REREADING => (1, 0),
-                SKIPPED => (1, 1),
-                _ => (0, 0),
-            };
-            let laps = laps_since(seen, first);
-            // Words that were overwritten by a wild write may have more laps than can be counted.
-            passed.sent = passed.sent.wrapping_add(laps + sent);
-            passed.received = passed.received.wrapping_add(laps + received);
-        }
-        passed
     }
 
     /// Whether there is none.

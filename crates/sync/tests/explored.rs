@@ -29,6 +29,7 @@ mod crash_process;
 mod crash_record;
 mod crash_record_queue;
 mod crash_reuse;
+mod crash_reuse_tubes;
 mod crash_ring;
 mod crash_ring_queue;
 mod crash_rwlock;

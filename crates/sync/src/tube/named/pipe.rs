@@ -51,7 +51,7 @@
 //!   then, it would at most tell a waiter to look in vain. It has freed `only` before.
 //! - I9: a thread that recovers a member, or tells waiters on behalf of the dead, or leaves the arena, looks at every tube, and has no bit there.
 //!   The memory may be another object's before it is done. So it swaps only words that it has read before it saw that the memory is still
-//!   the tube's, and its looks at the ring change nothing (the ring's I12).
+//!   the tube's, and its looks at the ring change nothing (the ring's I13).
 //!
 //! Deaths: of a sender or receiver in the ring, see `record`. A dead process counts as gone from the end. If a maker or a remover dies in
 //! the middle, it leaves a senders' object (I6). If a told waiter dies: I3.
@@ -62,17 +62,20 @@
 //! has been removed, its blocks given to another tube, and the same slot of that has the very same word.
 
 mod endings;
+mod made;
 #[cfg(not(feature = "sim"))]
 mod schema;
 
+#[cfg(not(feature = "sim"))]
+pub(crate) use self::made::make_of;
+pub(crate) use self::made::{make, unmake};
+
 use self::endings::{PER_WORD, bit, members_in, words};
-use super::senders::{MAKING, sweep};
 use crate::claim::Mark;
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
-use crate::tube::end;
 use crate::wait::{Candidate, RETRY, each, is_still, make_up, tell};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::fence::process_shared;
 use chappe_plat::{Life, ROBUST, probe, step};
@@ -220,7 +223,7 @@ impl<'m> Pipe<'m> {
     /// The lap at which its ring began.
     #[cfg(not(feature = "sim"))]
     pub fn first_lap(&self) -> u64 {
-        first_lap(self.place.index, self.place.head.generation())
+        made::first_lap(self.place.index, self.place.head.generation())
     }
 
     /// The hash of its messages' type.
@@ -549,86 +552,6 @@ impl TubeHead {
 
 fn by(member: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(member + 1)
-}
-
-/// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube.
-pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, hash: u64) -> Result<Place, ArenaError> {
-    make_of(map, admin, name, shape, hash, (0, ""))
-}
-
-/// I12 of the ring: the lap at which the ring of a tube begins: 44 bits, so that as many are left.
-fn first_lap(object: u32, generation: u32) -> u64 {
-    u64::from(generation & 0xff_ffff) << 20 | u64::from(object & 0xf_ffff)
-}
-
-/// The same, of records of a schema: its hash, and its text.
-pub(crate) fn make_of(
-    map: &'static Map,
-    admin: &Admin,
-    name: &str,
-    shape: Shape,
-    hash: u64,
-    schema: (u64, &str),
-) -> Result<Place, ArenaError> {
-    sweep(map, admin);
-    let (most, members) = (map.geometry().blocks, map.geometry().members);
-    let text_at = crate::record::bytes_wanted(shape).map(|ring| ring + ring_at(members));
-    let bytes = text_at.map(|at| at + schema.1.len());
-    let blocks = bytes.and_then(|bytes| u32::try_from(bytes.div_ceil(BLOCK)).ok()).unwrap_or(u32::MAX);
-    if blocks > most {
-        return Err(ArenaError::BlocksFull { name: map.name().into(), wanted: blocks, capacity: most });
-    }
-    let end = end::make(map, admin, MAKING)?;
-    step!("senders' object made, tube not yet");
-    let made = map.make(admin, name, Kind::Tube, |index, generation| {
-        let first = map.claim_blocks(index, generation, blocks)?;
-        let at = map.blocks(first, blocks);
-        // SAFETY: the blocks are ours, and no other process knows of them yet; they may have been another object's
-        // before.
-        unsafe { at.write_bytes(0, blocks as usize * BLOCK) };
-        // SAFETY: as above; zeros are a `TubeHead`.
-        let head = unsafe { &*at.cast::<TubeHead>() };
-        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
-        let flags =
-            flag(shape.one_sender, ONE_SENDER) | flag(shape.one_receiver, ONE_RECEIVER) | flag(shape.drops, DROPS);
-        let flags = flags | flag(process_shared::is_possible(), SWIFT);
-        head.slots.store(shape.slots, Ordering::Relaxed); // Relaxed, here and below: published by the head.
-        head.size.store(shape.size, Ordering::Relaxed); // Relaxed: as above.
-        head.align.store(shape.align, Ordering::Relaxed); // Relaxed: as above.
-        head.flags.store(flags, Ordering::Relaxed); // Relaxed: as above.
-        head.hash.store(hash, Ordering::Relaxed); // Relaxed: as above.
-        if let Some(text) = text_at.filter(|_| !schema.1.is_empty()) {
-            head.schema.store(schema.0, Ordering::Relaxed); // Relaxed: as above.
-            head.schema_len.store(schema.1.len() as u32, Ordering::Relaxed); // Relaxed: as above.
-            // SAFETY: the text has room behind the ring: so many blocks were claimed.
-            unsafe { at.add(text).copy_from_nonoverlapping(schema.1.as_ptr(), schema.1.len()) };
-        }
-        let its = u64::from(end.head.generation()) << 32 | u64::from(end.index);
-        head.end.store(its, Ordering::Relaxed); // Relaxed: as above.
-        let (o, its) = (map.object(index), map.object(end.index));
-        // SAFETY: within the zeroed blocks, which are as many as a ring of that shape takes.
-        let ring = unsafe { Ring::new(NonNull::new_unchecked(at.add(ring_at(members))), shape) };
-        ring.begin_at(first_lap(index, generation));
-        o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
-        o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.
-        o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
-        its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
-        its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
-        // Release: what the slot's last user did comes before.
-        o.slot.word.store(WORD, Ordering::Release);
-        Ok(())
-    });
-    if made.is_err() {
-        map.unmake(admin, end);
-    }
-    made
-}
-
-/// Takes a tube out of service. The caller holds `admin`.
-pub(crate) fn unmake(map: &'static Map, admin: &Admin, pipe: &Pipe<'_>) {
-    map.unmake(admin, pipe.place);
-    step!("tube dead, its senders' object not yet");
-    map.unmake(admin, pipe.end);
 }
 
 /// Tells receivers of messages. The object is a tube in service.
