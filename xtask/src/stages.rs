@@ -183,7 +183,7 @@ fn rest(level: Level) -> Vec<Stage> {
              --test explored --test crash_* --test buffers --test controls --test faults --test kernel --test speed",
             match level {
                 // One worker a search: how many there are is part of the seed.
-                Level::Gate => vec![("CRASHSIM_PERCENT", "5".to_owned()), ("CRASHSIM_WORKERS", "1".to_owned())],
+                Level::Gate => vec![("CRASHSIM_PERCENT", "15".to_owned()), ("CRASHSIM_WORKERS", "1".to_owned())],
                 Level::All => vec![("CRASHSIM_WORKERS", processors().to_string())],
             },
             side_by_side,

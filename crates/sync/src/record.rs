@@ -582,10 +582,10 @@ impl Ring<'_> {
         Borrowed { slot, len: measure as u32, lap: (measure >> 32) as u32, word }
     }
 
-    /// Where in line a borrowed record was committed: the next record's number is one more, except where a sender gave a position up. The
-    /// number wraps with the lap's 32 bits.
-    pub fn order(&self, borrowed: &Borrowed) -> u64 {
-        u64::from(borrowed.lap) * u64::from(self.slots()) + u64::from(borrowed.slot)
+    /// Where in line a borrowed record was committed, from 0 in lap `first`: the next record's number is one more, except where a sender gave a
+    /// position up. The number wraps with the lap's 32 bits.
+    pub fn order(&self, borrowed: &Borrowed, first: u64) -> u64 {
+        u64::from(borrowed.lap.wrapping_sub(first as u32)) * u64::from(self.slots()) + u64::from(borrowed.slot)
     }
 
     /// Where a borrowed record is, and how many bytes it has.
