@@ -122,7 +122,7 @@ fn nobody_of_a_middle_level_comes_between_the_waiter_and_the_holder() {
 
 /// Of three that have the lock one after the other, the third was handed it and has not run yet when H comes.
 #[test]
-fn who_has_been_handed_the_lock_and_has_not_run_yet_is_helped_too() {
+fn a_thread_that_was_handed_the_lock_and_has_not_run_yet_is_helped_too() {
     let (turns, between) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
     let told = between.clone();
     on_one_proc(move || {

@@ -151,7 +151,7 @@ fn dropped_by_its_reader(world: &World, drops: bool) {
 }
 
 #[test]
-fn what_a_reader_drops_leaves_a_hole_for_who_waits() {
+fn what_a_reader_drops_leaves_a_hole_for_the_waiter() {
     for drops in [false, true] {
         let name = format!("dropped_by_reader_{drops}");
         for search in [

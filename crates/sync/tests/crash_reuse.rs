@@ -408,7 +408,7 @@ fn made(tube: &OnceCell<TubeAt>) -> &TubeAt {
 }
 
 #[test]
-fn who_comes_late_to_a_removed_object_takes_no_word_from_who_waits_at_a_tube() {
+fn a_thread_late_at_a_removed_object_takes_no_word_from_a_tubes_waiter() {
     wide();
     let reached = ["told that it is dead", "another has the slot", "sent"];
     for slots in 0..2 {
@@ -442,7 +442,7 @@ fn waited_late(world: &World) {
 }
 
 #[test]
-fn who_comes_late_to_a_removed_object_lets_no_writer_sleep() {
+fn a_thread_late_at_a_removed_object_lets_no_writer_sleep() {
     wide();
     let reached = ["in the same slot", "written"];
     for search in [
@@ -477,7 +477,7 @@ fn asked_late(world: &World) {
 }
 
 #[test]
-fn who_comes_late_to_a_removed_pool_is_told_that_it_is_dead() {
+fn a_thread_late_at_a_removed_pool_is_told_that_it_is_dead() {
     wide();
     let search = Search::priorities("asked_late", 4).schedules(20_000);
     search.run(asked_late).assert_clean().assert_reached(&["another pool in its slot"]);

@@ -112,14 +112,14 @@ fn left_beside(world: &World) {
 }
 
 #[test]
-fn who_leaves_the_arena_changes_nothing_of_an_object_that_has_a_tubes_memory() {
+fn a_thread_that_leaves_the_arena_changes_nothing_in_a_removed_tubes_memory() {
     wide();
     let search = Search::sweep("left_beside").stops(1).resume();
     search.run(left_beside).assert_clean().assert_reached(&["another object in its memory"]);
 }
 
 #[test]
-fn who_leaves_a_removed_tube_late_changes_nothing_of_the_next_object() {
+fn a_handle_that_leaves_a_removed_tube_late_changes_nothing_of_the_next_object() {
     wide();
     Search::sweep("left_late")
         .stops(1)
