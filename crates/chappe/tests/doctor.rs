@@ -164,6 +164,7 @@ fn what_is_in_the_name_of_nobody_is_free() {
     sender.send(1).unwrap();
     let g = map().geometry();
     let place = map().find("t").unwrap();
+    // SeqCst: no other order is of interest.
     let first = map().object(place.index).more.load(Ordering::SeqCst) as usize - 1;
     let slots = (g.blocks_at() + first * 64..g.len()).step_by(8);
     let bytes = std::fs::read(arena().path().unwrap()).unwrap();

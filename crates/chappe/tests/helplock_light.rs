@@ -82,6 +82,7 @@ fn turns_of_the_middle(lock_h: impl FnOnce(&HelpLock<u32>, &AtomicU32) + Send + 
         let m = at_level(3, move || {
             begun.store(1, Ordering::SeqCst);
             while over.load(Ordering::SeqCst) == 0 {
+                // SeqCst: no other order is of interest.
                 middle.fetch_add(1, Ordering::SeqCst);
                 yield_now();
             }
@@ -91,6 +92,7 @@ fn turns_of_the_middle(lock_h: impl FnOnce(&HelpLock<u32>, &AtomicU32) + Send + 
             while comes.load(Ordering::SeqCst) == 0 {
                 yield_now();
             }
+            // SeqCst: no other order is of interest.
             let before = turns.load(Ordering::SeqCst);
             lock_h(&lock, &turns);
             told.store(turns.load(Ordering::SeqCst) - before + 1, Ordering::SeqCst);
@@ -128,6 +130,7 @@ fn a_thread_that_was_handed_the_lock_and_has_not_run_yet_is_helped_too() {
     on_one_proc(move || {
         let (lock, steps) = (Arc::new(HelpLock::light("handed", ())), Arc::new(AtomicU32::new(0)));
         let until = |step: u32| {
+            // SeqCst: no other order is of interest.
             while steps.load(Ordering::SeqCst) < step {
                 yield_now();
             }
@@ -135,7 +138,9 @@ fn a_thread_that_was_handed_the_lock_and_has_not_run_yet_is_helped_too() {
         let (own, step) = (lock.clone(), steps.clone());
         let first = at_level(5, move || {
             let guard = own.lock().unwrap();
+            // SeqCst: no other order is of interest.
             step.store(1, Ordering::SeqCst);
+            // SeqCst: no other order is of interest.
             while step.load(Ordering::SeqCst) < 2 {
                 yield_now();
             }
@@ -145,6 +150,7 @@ fn a_thread_that_was_handed_the_lock_and_has_not_run_yet_is_helped_too() {
         let (own, step) = (lock.clone(), steps.clone());
         let second = at_level(5, move || {
             own.with(|()| ()).unwrap();
+            // SeqCst: no other order is of interest.
             step.store(3, Ordering::SeqCst);
         });
         (0..16).for_each(|_| yield_now());
@@ -153,25 +159,32 @@ fn a_thread_that_was_handed_the_lock_and_has_not_run_yet_is_helped_too() {
         (0..16).for_each(|_| yield_now());
         let (over, middle) = (told.clone(), turns.clone());
         let middle = at_level(3, move || {
+            // SeqCst: no other order is of interest.
             while over.load(Ordering::SeqCst) == u32::MAX {
+                // SeqCst: no other order is of interest.
                 middle.fetch_add(1, Ordering::SeqCst);
                 yield_now();
             }
         });
         let (own, step) = (lock.clone(), steps.clone());
         let high = at_level(0, move || {
+            // SeqCst: no other order is of interest.
             while step.load(Ordering::SeqCst) < 3 {
                 yield_now();
             }
+            // SeqCst: no other order is of interest.
             let before = turns.load(Ordering::SeqCst);
             own.with(|()| ()).unwrap();
+            // SeqCst: no other order is of interest.
             told.store(turns.load(Ordering::SeqCst) - before, Ordering::SeqCst);
         });
+        // SeqCst: no other order is of interest.
         steps.store(2, Ordering::SeqCst);
         for t in [first, second, third, middle, high] {
             t.join().unwrap();
         }
     });
+    // SeqCst: no other order is of interest.
     assert_eq!(between.load(Ordering::SeqCst), 0, "turns of the middle one");
 }
 

@@ -25,9 +25,11 @@ fn of_words(map: &'static Map, blocks: u32, word: impl Fn(u64) -> u64) -> &'stat
         let at = map.blocks(map.claim_blocks(index, generation, blocks)?, blocks).cast::<AtomicU64>();
         // SAFETY: the blocks are this object's; the world keeps its memory.
         let all = unsafe { std::slice::from_raw_parts(at, blocks as usize * BLOCK / 8) };
+        // SeqCst: no other order is of interest.
         (0..).zip(all).for_each(|(at, of)| of.store(word(at), SeqCst));
         words.set(Some(all));
         let o = map.object(index);
+        // SeqCst: no other order is of interest.
         [&o.permits, &o.more, &o.hint].iter().for_each(|word| word.store(0, SeqCst));
         Ok(())
     });
@@ -71,6 +73,7 @@ fn left_late(world: &World) {
 /// A process removes the tube, and makes the next object when no thread uses the tube any more.
 fn taken_over(world: &World, stage: &Stage, tube: NamedAt, word: Words, of: &Actor) {
     let (map, member) = (stage.map, of.member());
+    // SeqCst: no other order is of interest.
     let generation = map.member(member).ident.load(SeqCst) >> 32;
     let its = move |at| word(at, member.into(), generation);
     let words = world.share(Cell::new(None));
@@ -89,6 +92,7 @@ fn taken_over(world: &World, stage: &Stage, tube: NamedAt, word: Words, of: &Act
     });
     world.prepare("last").last().run(move || {
         for (at, word) in (0..).zip(words.get().into_iter().flatten()) {
+            // SeqCst: no other order is of interest.
             assert_eq!(word.load(SeqCst), its(at), "word {at} of the next object was written over");
         }
     });

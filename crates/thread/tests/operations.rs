@@ -445,6 +445,7 @@ fn all_that_wait_for_one_end_hear_of_it() {
             let (handle, ended) = (Arc::clone(&handle), Arc::clone(&ended));
             move || {
                 handle.wait_for_end();
+                // SeqCst: no other order is of interest.
                 ended.fetch_add(1, SeqCst);
             }
         };
@@ -455,6 +456,7 @@ fn all_that_wait_for_one_end_hear_of_it() {
         settle();
         handle.thread().unpark();
         settle();
+        // SeqCst: no other order is of interest.
         assert_eq!(ended.load(SeqCst), 2);
         [first, second].into_iter().for_each(|waiter| waiter.join().unwrap());
     });

@@ -113,28 +113,15 @@ fn hardware() {
 /// Nine tenths of a processor for the calling thread, in each millisecond, whatever else the machine does: it is light threads that are compared. A thread
 /// like any other is away for a millisecond whenever another program computes, and for several beside a few: longer than any order of turns can make good.
 fn reserve() -> std::io::Result<()> {
-    #[repr(C)]
-    struct Attributes {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-    const DEADLINE: u32 = 6;
-    const RESET_ON_FORK: u64 = 1;
-    let wanted = Attributes {
-        size: size_of::<Attributes>() as u32,
-        policy: DEADLINE,
-        flags: RESET_ON_FORK,
-        nice: 0,
-        priority: 0,
-        runtime: PERIOD / 10 * 9,
-        deadline: PERIOD,
-        period: PERIOD,
+    let wanted = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: libc::SCHED_DEADLINE as u32,
+        sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: PERIOD / 10 * 9,
+        sched_deadline: PERIOD,
+        sched_period: PERIOD,
     };
     // SAFETY: attributes that live; the calling thread.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) } {
