@@ -28,7 +28,7 @@
 //! cargo xtask mutants --turn N            a tenth of them, as `test` does it, which says what its N was
 //! cargo xtask mutants --known            those that plant a known race or fault
 //! cargo xtask mutants [NAME] --sweep     those that the injector is said to find as well, by the injector
-//! cargo xtask mutants --table            which check finds which: docs/mutants.md
+//! cargo xtask mutants --table            which check finds which, as Markdown
 //! cargo xtask models [NAME] [--mistakes] every state of the protocols' models; with their mistakes, each must be found
 //! cargo xtask kill-sweep [--all | --share N] [--only WORDS] [--jobs N] [--markdown FILE]
 //!                                        SIGKILL at every instruction of every operation, and of its recovery;

@@ -10,10 +10,12 @@
 //! | documents | what a document names is there | [`documents`] |
 //! | waits | one place parks, one wakes; whatever else sleeps says why | [`waits`] |
 //! | words | nothing unfinished, nobody's own machine | [`words`] |
+//! | commits | each commit gives its reason | [`commits`] |
 //!
-//! A rule is a function from the [`House`] to findings. Each has tests in which it catches what was planted.
+//! A rule is a function from the [`House`] to findings; that of commits reads the history instead. Each has tests in which it catches what was planted.
 
 mod cited;
+mod commits;
 mod documents;
 mod house;
 mod layers;
@@ -65,6 +67,7 @@ pub fn command(root: &Path) -> Result<()> {
     let house = House::read(root)?;
     ensure!(house.rust().count() > 1, "no Rust source under {}: is this the workspace?", root.display());
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&house)).collect();
+    findings.extend(commits::check(root));
     findings.sort();
     for f in &findings {
         eprintln!("{}:{}: {}: {}", f.file, f.line, f.rule, f.text);
