@@ -8,7 +8,7 @@ use chappe::{Condvar, LockError};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::mutexes::{self, check, enter};
 use super::world::{FIRST, SECOND, World, fault, fine};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -58,14 +58,8 @@ fn provide(w: &World) {
 struct Wait;
 
 impl Operation for Wait {
-    fn name(&self) -> &'static str {
-        "condvar wait"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_sleeps: true, ..Row::of("condvar wait", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
@@ -117,11 +111,8 @@ impl Operation for Wait {
 struct TimedOut;
 
 impl Operation for TimedOut {
-    fn name(&self) -> &'static str {
-        "condvar wait, timed out"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of("condvar wait, timed out", &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
@@ -164,11 +155,8 @@ struct Notify {
 }
 
 impl Operation for Notify {
-    fn name(&self) -> &'static str {
-        if self.all { "notify_all" } else { "notify_one" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    fn row(&self) -> Row {
+        Row::of(if self.all { "notify_all" } else { "notify_one" }, &[Alone, Waiters, Met, Stopped, StoppedWaiter])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)
@@ -222,14 +210,8 @@ impl Operation for Notify {
 struct Create;
 
 impl Operation for Create {
-    fn name(&self) -> &'static str {
-        "create condvar"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("create condvar", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         mutexes::build(w)?;
@@ -264,11 +246,8 @@ impl Operation for Create {
 struct Remove;
 
 impl Operation for Remove {
-    fn name(&self) -> &'static str {
-        "remove condvar"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of("remove condvar", &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)

@@ -8,7 +8,7 @@ use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::semaphores;
 use super::world::{VICTIM, World, fault};
-use super::{Operation, Scene};
+use super::{Operation, Row};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -34,14 +34,11 @@ extern "C" fn raise_both(_signal: i32) {
 struct UpInHandler;
 
 impl Operation for UpInHandler {
-    fn name(&self) -> &'static str {
-        "up in a handler, in down"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn is_interrupted(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            is_interrupted: true,
+            ..Row::of("up in a handler, in down", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -102,11 +99,8 @@ impl Operation for UpInHandler {
 struct Prepare;
 
 impl Operation for Prepare {
-    fn name(&self) -> &'static str {
-        "prepare_handlers"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Stopped]
+    fn row(&self) -> Row {
+        Row::of("prepare_handlers", &[Alone, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         semaphores::build(w, 1, false)

@@ -9,7 +9,7 @@ use chappe::{DownError, Interrupt, interruptible};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{VICTIM, World, fault};
-use super::{Operation, Scene, owned, semaphores};
+use super::{Operation, Row, owned, semaphores};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -73,14 +73,8 @@ fn allowed(w: &World) -> &'static [i64] {
 struct Signalled;
 
 impl Operation for Signalled {
-    fn name(&self) -> &'static str {
-        "down, interrupted"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped, StoppedWaiter]
-    }
-    fn is_interrupted(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { is_interrupted: true, ..Row::of("down, interrupted", &[Alone, Waiters, Stopped, StoppedWaiter]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         semaphores::build(w, 0, false)
@@ -121,14 +115,8 @@ impl Operation for Signalled {
 struct OwnedSignalled;
 
 impl Operation for OwnedSignalled {
-    fn name(&self) -> &'static str {
-        "owned wait, interrupted"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped, StoppedWaiter]
-    }
-    fn is_interrupted(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { is_interrupted: true, ..Row::of("owned wait, interrupted", &[Alone, Waiters, Stopped, StoppedWaiter]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         let it: RobustSemaphore = owned::build(w)?;
@@ -164,14 +152,8 @@ impl Operation for OwnedSignalled {
 struct Interrupts;
 
 impl Operation for Interrupts {
-    fn name(&self) -> &'static str {
-        "interrupt a thread in down"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_holds: true, ..Row::of("interrupt a thread in down", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         semaphores::build(w, 0, false)

@@ -2,7 +2,7 @@
 //! victim is the proc's kernel thread, with all that it does between the operation's steps: it takes threads from its queue, looks round, and sleeps.
 
 use super::world::World;
-use super::{Operation, Reason, Scene};
+use super::{Operation, Row};
 use crate::board::Verdict;
 
 /// Operations that are killed in a light thread, too: those that may wait for something named, and what ends such waits.
@@ -20,7 +20,7 @@ const SOME: [(&str, &str); 8] = [
 /// All of them, of these operations.
 pub fn all(others: impl Iterator<Item = Box<dyn Operation>>) -> Vec<Box<dyn Operation>> {
     let light = |inner: Box<dyn Operation>| {
-        let (_, name) = SOME.into_iter().find(|(name, _)| *name == inner.name())?;
+        let (_, name) = SOME.into_iter().find(|(name, _)| *name == inner.row().name)?;
         Some(Box::new(Light { name, inner }) as Box<dyn Operation>)
     };
     let found: Vec<_> = others.filter_map(light).collect();
@@ -46,20 +46,9 @@ impl Part<'_> {
 }
 
 impl Operation for Light {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        self.inner.scenes()
-    }
-    fn victim_holds(&self) -> bool {
-        self.inner.victim_holds()
-    }
-    fn victim_sleeps(&self) -> bool {
-        self.inner.victim_sleeps()
-    }
-    fn is_interrupted(&self) -> bool {
-        self.inner.is_interrupted()
+    fn row(&self) -> Row {
+        // A share has the same protocol by a kernel thread.
+        Row { name: self.name, long: true, ..self.inner.row() }
     }
     fn build(&self, w: &mut World) -> Verdict {
         self.inner.build(w)
@@ -73,9 +62,6 @@ impl Operation for Light {
     }
     fn meet(&self, w: &World) -> Verdict {
         self.inner.meet(w)
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        self.inner.held_up_by()
     }
     fn others(&self, w: &mut World) -> Verdict {
         self.inner.others(w)
@@ -92,17 +78,7 @@ impl Operation for Light {
     fn check(&self, w: &mut World) -> Verdict {
         self.inner.check(w)
     }
-    fn recovers(&self) -> bool {
-        self.inner.recovers()
-    }
     fn make_up(&self, w: &World) {
         self.inner.make_up(w);
-    }
-    fn led(&self) -> bool {
-        self.inner.led()
-    }
-    /// A share has the same protocol by a kernel thread.
-    fn long(&self) -> bool {
-        true
     }
 }

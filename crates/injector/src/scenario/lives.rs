@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Scene::{Alone, Met, Stopped, Waiters};
 use super::world::{CHILD, VICTIM, World, fault, fine};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row};
 use crate::board::{Fault, NOTES, Verdict, within};
 use crate::step;
 use crate::trial::{KILLED, OVER};
@@ -51,14 +51,8 @@ fn elsewhere(w: &World, part: impl FnOnce(&World) + Send) {
 struct Fork;
 
 impl Operation for Fork {
-    fn name(&self) -> &'static str {
-        "fork, holding"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_holds: true, ..Row::of("fork, holding", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(|_| ())
@@ -135,21 +129,19 @@ pub fn fork_away(w: &World, at_first: impl FnOnce()) -> bool {
 }
 
 impl Operation for Exec {
-    fn name(&self) -> &'static str {
-        match (self.thread, self.killed) {
-            (false, _) => "exec, holding",
-            (true, false) => "exec by 2nd thread",
-            (true, true) => "exec by 2nd, killed",
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            led: false,
+            ..Row::of(
+                match (self.thread, self.killed) {
+                    (false, _) => "exec, holding",
+                    (true, false) => "exec by 2nd thread",
+                    (true, true) => "exec by 2nd, killed",
+                },
+                &[Alone, Waiters],
+            )
         }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
-    }
-    fn victim_holds(&self) -> bool {
-        true
-    }
-    fn led(&self) -> bool {
-        false
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(|_| ())
@@ -190,17 +182,8 @@ pub fn alive(w: &World, wanted: bool) -> Verdict {
 struct ThreadEnd;
 
 impl Operation for ThreadEnd {
-    fn name(&self) -> &'static str {
-        "thread ends, holding"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
-    }
-    fn victim_holds(&self) -> bool {
-        true
-    }
-    fn led(&self) -> bool {
-        false
+    fn row(&self) -> Row {
+        Row { victim_holds: true, led: false, ..Row::of("thread ends, holding", &[Alone, Waiters]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(|_| ())
@@ -223,17 +206,12 @@ impl Operation for ThreadEnd {
 struct JoinsAnother;
 
 impl Operation for JoinsAnother {
-    fn name(&self) -> &'static str {
-        "2nd thread, 3rd arena"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
-    }
-    fn victim_holds(&self) -> bool {
-        true
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            held_up_by: Some(Reason::Permit),
+            ..Row::of("2nd thread, 3rd arena", &[Alone, Waiters, Met])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("c/p", 1)?;

@@ -20,7 +20,6 @@ use std::time::Duration;
 use chappe::Mutex;
 use chappe::tube::named::Kind;
 
-use super::Operation;
 use super::Scene;
 use super::Scene::{Alone, Met, Waiters};
 use super::messages::{Found, KEEPER, Part};
@@ -30,6 +29,7 @@ use super::semaphores;
 use super::tubes::{SLOTS, receiver, sender};
 use super::words::lock;
 use super::world::{CHILD, World, fault};
+use super::{Operation, Row};
 use crate::board::{Fault, Verdict, within};
 use crate::cast::lives;
 use crate::trial::OVER;
@@ -69,14 +69,14 @@ struct Deathless {
 }
 
 impl Operation for Deathless {
-    fn name(&self) -> &'static str {
-        if self.excused { "plan9::Lock, excused by a permit" } else { "plan9::Lock, its holder dies" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        self.excused.then_some(Reason::Permit)
+    fn row(&self) -> Row {
+        Row {
+            held_up_by: self.excused.then_some(Reason::Permit),
+            ..Row::of(
+                if self.excused { "plan9::Lock, excused by a permit" } else { "plan9::Lock, its holder dies" },
+                &[Alone, Met],
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         if self.excused { w.make("p", 1).map(drop) } else { Ok(()) }
@@ -103,11 +103,8 @@ impl Operation for Deathless {
 struct Borrow;
 
 impl Operation for Borrow {
-    fn name(&self) -> &'static str {
-        "down, up, as if at once"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
+    fn row(&self) -> Row {
+        Row::of("down, up, as if at once", &[Alone])
     }
     fn build(&self, w: &mut World) -> Verdict {
         semaphores::build(w, 1, false)
@@ -126,11 +123,8 @@ impl Operation for Borrow {
 struct OneByOne;
 
 impl Operation for OneByOne {
-    fn name(&self) -> &'static str {
-        "up, up, as if at once"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
+    fn row(&self) -> Row {
+        Row::of("up, up, as if at once", &[Alone])
     }
     fn build(&self, w: &mut World) -> Verdict {
         semaphores::build(w, 0, false)
@@ -153,11 +147,8 @@ fn section(mutex: &Mutex<Data>, which: usize) -> bool {
 }
 
 impl Operation for TwoSections {
-    fn name(&self) -> &'static str {
-        "two sections as if one"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
+    fn row(&self) -> Row {
+        Row::of("two sections as if one", &[Alone])
     }
     fn build(&self, w: &mut World) -> Verdict {
         mutexes::build(w)
@@ -185,11 +176,8 @@ fn build_tube(w: &mut World) -> Verdict {
 struct NumberedFirst;
 
 impl Operation for NumberedFirst {
-    fn name(&self) -> &'static str {
-        "numbered, then sent"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
+    fn row(&self) -> Row {
+        Row::of("numbered, then sent", &[Alone])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_tube(w)
@@ -220,11 +208,8 @@ impl Operation for NumberedFirst {
 struct GivenBackFirst;
 
 impl Operation for GivenBackFirst {
-    fn name(&self) -> &'static str {
-        "release, then work"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
+    fn row(&self) -> Row {
+        Row::of("release, then work", &[Alone])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_tube(w)?;
@@ -248,11 +233,8 @@ impl Operation for GivenBackFirst {
 struct MarkIgnored;
 
 impl Operation for MarkIgnored {
-    fn name(&self) -> &'static str {
-        "work, then release, no mark"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
+    fn row(&self) -> Row {
+        Row::of("work, then release, no mark", &[Alone])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_tube(w)?;
@@ -279,11 +261,8 @@ const RELEASE: usize = 20;
 struct Ward;
 
 impl Operation for Ward {
-    fn name(&self) -> &'static str {
-        "a child's slot, given up by word"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
+    fn row(&self) -> Row {
+        Row::of("a child's slot, given up by word", &[Alone])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_tube(w)
@@ -322,14 +301,8 @@ impl Operation for Ward {
 struct Unheard;
 
 impl Operation for Unheard {
-    fn name(&self) -> &'static str {
-        "a life word without its waiters"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Waiters]
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_holds: true, ..Row::of("a life word without its waiters", &[Waiters]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(drop)

@@ -81,28 +81,50 @@ impl Scene {
     }
 }
 
+/// What an operation is called, where it is tried, and how its victim behaves.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// What the tables call it.
+    pub name: &'static str,
+    /// The scenes in which it is tried.
+    pub scenes: &'static [Scene],
+    /// Whether the victim comes first: helpers come after it has the permit, or, where it sleeps, behind it.
+    pub victim_holds: bool,
+    /// Whether the victim sleeps in its operation where helpers wait: then the second comes after it.
+    pub victim_sleeps: bool,
+    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whether or not others wait.
+    pub is_interrupted: bool,
+    /// Why a helper that comes while the victim is stopped may have to wait until that goes on or dies. Nothing: it may not.
+    held_up_by: Option<Reason>,
+    /// Whether there is something to make up for: not where nothing returns with a death.
+    pub recovers: bool,
+    /// Whether the victim is led (see [`Scenario::led`]).
+    pub led: bool,
+    /// Whether it is too long for a share: tens of thousands of instructions, or more.
+    pub long: bool,
+}
+
+impl Row {
+    /// The row of most operations.
+    fn of(name: &'static str, scenes: &'static [Scene]) -> Row {
+        Row {
+            name,
+            scenes,
+            victim_holds: false,
+            victim_sleeps: false,
+            is_interrupted: false,
+            held_up_by: None,
+            recovers: true,
+            led: true,
+            long: false,
+        }
+    }
+}
+
 /// One of chappe's operations.
 pub trait Operation {
-    /// What the tables call it.
-    fn name(&self) -> &'static str;
-
-    /// The scenes in which it is tried.
-    fn scenes(&self) -> &'static [Scene];
-
-    /// Whether the victim comes first: helpers come after it has the permit, or, where it sleeps, behind it.
-    fn victim_holds(&self) -> bool {
-        false
-    }
-
-    /// Whether the victim sleeps in its operation where helpers wait: then the second comes after it.
-    fn victim_sleeps(&self) -> bool {
-        false
-    }
-
-    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whether or not others wait.
-    fn is_interrupted(&self) -> bool {
-        false
-    }
+    /// Its row.
+    fn row(&self) -> Row;
 
     /// The keeper makes what is there, and takes what it holds until the victim sleeps or is dead.
     fn build(&self, w: &mut World) -> Verdict;
@@ -118,11 +140,6 @@ pub trait Operation {
     /// A helper that comes while the victim is stopped: it does as one that waits, unless said otherwise.
     fn meet(&self, w: &World) -> Verdict {
         self.wait(w, 0)
-    }
-
-    /// Why a helper that comes while the victim is stopped may have to wait until that goes on or dies. Nothing: it may not.
-    fn held_up_by(&self) -> Option<Reason> {
-        None
     }
 
     /// The keeper, while the victim is stopped: do the others make progress all the same?
@@ -150,11 +167,6 @@ pub trait Operation {
         w.in_order(&["p"])
     }
 
-    /// Whether there is something to make up for: not where nothing returns with a death.
-    fn recovers(&self) -> bool {
-        true
-    }
-
     /// Makes up for the dead victim, between [`Stage::begin`] and [`Stage::end`], as a reaper does, and takes nothing for
     /// itself. Where no other process is it does so as a stranger to the arena (so does `doctor`), else as a member of it.
     fn make_up(&self, w: &World) {
@@ -167,16 +179,6 @@ pub trait Operation {
             arena.map().recover_dead();
         }
         w.stage().end(true);
-    }
-
-    /// Whether the victim is led (see [`Scenario::led`]).
-    fn led(&self) -> bool {
-        true
-    }
-
-    /// Whether it is too long for a share: tens of thousands of instructions, or more.
-    fn long(&self) -> bool {
-        false
     }
 
     /// Whether what happens in this scene happens in another operation too, but for a swap or two: a share leaves it out.
@@ -195,7 +197,7 @@ pub struct Case {
 impl Case {
     /// Whether a share leaves it out.
     pub fn is_left_out(&self) -> bool {
-        self.operation.long() || self.operation.retold(self.scene)
+        self.operation.row().long || self.operation.retold(self.scene)
     }
 
     fn world<'a>(&self, stage: &'a Stage) -> World<'a> {
@@ -222,7 +224,7 @@ pub fn all(home: &Path) -> Vec<Case> {
             .chain(structures::all())
             .chain(light)
     };
-    let scenes: Vec<&'static [Scene]> = operations().map(|o| o.scenes()).collect();
+    let scenes: Vec<&'static [Scene]> = operations().map(|o| o.row().scenes).collect();
     let mut cases = Vec::new();
     for (at, list) in scenes.into_iter().enumerate() {
         for scene in list {
@@ -241,7 +243,7 @@ pub fn mistakes(home: &Path) -> Vec<(Case, Must)> {
 
 impl Scenario for Case {
     fn name(&self) -> String {
-        self.operation.name().to_owned()
+        self.operation.row().name.to_owned()
     }
 
     fn scene(&self) -> String {
@@ -268,15 +270,15 @@ impl Scenario for Case {
     }
 
     fn held_up_by(&self) -> Option<&'static str> {
-        self.operation.held_up_by().filter(|_| self.scene == Scene::Met).map(Reason::why)
+        self.operation.row().held_up_by.filter(|_| self.scene == Scene::Met).map(Reason::why)
     }
 
     fn led(&self) -> bool {
-        self.operation.led()
+        self.operation.row().led
     }
 
     fn recovers(&self) -> bool {
-        self.operation.led() && self.operation.recovers() && self.pause() != Pause::Check
+        self.operation.row().led && self.operation.row().recovers && self.pause() != Pause::Check
     }
 
     fn recoverer(&self, stage: &Stage) {
@@ -324,8 +326,8 @@ impl Case {
     fn keep(&self, w: &mut World) -> Verdict {
         let stage = w.stage();
         self.operation.build(w)?;
-        if self.scene.waits() && !self.operation.victim_holds() {
-            let first = if self.operation.victim_sleeps() { 1 } else { self.scene.helpers() };
+        if self.scene.waits() && !self.operation.row().victim_holds {
+            let first = if self.operation.row().victim_sleeps { 1 } else { self.scene.helpers() };
             w.call(world::FIRST);
             if first == 2 {
                 w.call(SECOND);
@@ -334,7 +336,7 @@ impl Case {
                 return Err((Fault::Wedged, "helpers do not come to wait".to_owned()));
             }
         }
-        if !self.operation.led() {
+        if !self.operation.row().led {
             // There are no cues: the victim says when it is where it should be.
             stage.board().ready.store(1, SeqCst);
             if !stage.until(|| stage.board().phase.load(SeqCst) == INSIDE) {
@@ -345,8 +347,8 @@ impl Case {
             let mut cue = stage.ready();
             while cue != Cue::Dead {
                 match cue {
-                    Cue::Asleep if self.operation.is_interrupted() => self.operation.asleep(w)?,
-                    Cue::Asleep if self.operation.victim_sleeps() => {
+                    Cue::Asleep if self.operation.row().is_interrupted => self.operation.asleep(w)?,
+                    Cue::Asleep if self.operation.row().victim_sleeps => {
                         let all = if self.scene.waits() { self.scene.helpers() + 1 } else { 0 };
                         if self.scene.waits() {
                             w.call(world::FIRST);
@@ -396,7 +398,7 @@ impl Case {
         w.call(MEET);
         let through = || w.done_helpers() > 0;
         let text = "who comes waits for the stopped one:";
-        let Some(reason) = self.operation.held_up_by() else { return w.demand(through, text) };
+        let Some(reason) = self.operation.row().held_up_by else { return w.demand(through, text) };
         let mut asleep = 0;
         stage.until(|| {
             let here = stage.word(HERE).load(SeqCst) as libc::pid_t;

@@ -9,7 +9,7 @@ use chappe::{Arena, LockError, LockResult, Mutex, MutexGuard, ObjectState};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::world::{OPTIONS, VICTIM, World, fault, fine, waiters_of};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row};
 use crate::board::{Fault, Stage, Verdict};
 
 /// All of them.
@@ -141,17 +141,12 @@ const HOUSES: [&str; 2] = ["m", "p"];
 struct Lock;
 
 impl Operation for Lock {
-    fn name(&self) -> &'static str {
-        "lock"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Mutex)
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Mutex),
+            ..Row::of("lock", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -183,14 +178,8 @@ impl Operation for Lock {
 struct TryLock;
 
 impl Operation for TryLock {
-    fn name(&self) -> &'static str {
-        "try_lock"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Mutex)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Mutex), ..Row::of("try_lock", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -216,11 +205,8 @@ impl Operation for TryLock {
 struct TimedOut;
 
 impl Operation for TimedOut {
-    fn name(&self) -> &'static str {
-        "lock, timed out"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of("lock, timed out", &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
@@ -252,17 +238,12 @@ impl Operation for TimedOut {
 struct Unlock;
 
 impl Operation for Unlock {
-    fn name(&self) -> &'static str {
-        "unlock"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Mutex)
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            held_up_by: Some(Reason::Mutex),
+            ..Row::of("unlock", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)
@@ -291,17 +272,12 @@ impl Operation for Unlock {
 struct Section;
 
 impl Operation for Section {
-    fn name(&self) -> &'static str {
-        "lock, a += 1, b += 1, unlock"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Mutex)
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Mutex),
+            ..Row::of("lock, a += 1, b += 1, unlock", &[Alone, Waiters, Met, Stopped])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -332,14 +308,8 @@ impl Operation for Section {
 struct Heal;
 
 impl Operation for Heal {
-    fn name(&self) -> &'static str {
-        "lock torn, make_consistent"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Mutex)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Mutex), ..Row::of("lock torn, make_consistent", &[Alone, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
@@ -382,14 +352,8 @@ impl Operation for Heal {
 struct Condemn;
 
 impl Operation for Condemn {
-    fn name(&self) -> &'static str {
-        "condemn"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_holds: true, ..Row::of("condemn", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)
@@ -439,14 +403,8 @@ impl Operation for Condemn {
 struct Create;
 
 impl Operation for Create {
-    fn name(&self) -> &'static str {
-        "create mutex"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("create mutex", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -478,11 +436,8 @@ impl Operation for Create {
 struct Open;
 
 impl Operation for Open {
-    fn name(&self) -> &'static str {
-        "open mutex"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of("open mutex", &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -508,14 +463,8 @@ impl Operation for Open {
 struct Remove;
 
 impl Operation for Remove {
-    fn name(&self) -> &'static str {
-        "remove mutex"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("remove mutex", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -557,11 +506,8 @@ impl Operation for Remove {
 struct Orphan;
 
 impl Operation for Orphan {
-    fn name(&self) -> &'static str {
-        "unlock, removed"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Stopped]
+    fn row(&self) -> Row {
+        Row::of("unlock, removed", &[Alone, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)

@@ -14,7 +14,7 @@ use chappe_ffi as _;
 use super::Scene::{Alone, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{CHILD, World, fault, fine};
-use super::{Operation, Scene};
+use super::{Operation, Row};
 use crate::board::{Fault, Verdict, within};
 use crate::cast::lives;
 use crate::trial::OVER;
@@ -208,20 +208,16 @@ struct Down {
 }
 
 impl Operation for Down {
-    fn name(&self) -> &'static str {
-        if self.place == Place::Arena { "nix downsem" } else { "nix downsem, the family's" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if self.place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone] }
-    }
-    fn recovers(&self) -> bool {
-        self.place == Place::Arena
-    }
-    fn long(&self) -> bool {
-        self.place == Place::Family
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            recovers: self.place == Place::Arena,
+            long: self.place == Place::Family,
+            ..Row::of(
+                if self.place == Place::Arena { "nix downsem" } else { "nix downsem, the family's" },
+                if self.place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone] },
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         let value = match w.scene() {
@@ -274,17 +270,15 @@ struct Up {
 }
 
 impl Operation for Up {
-    fn name(&self) -> &'static str {
-        if self.place == Place::Arena { "nix upsem" } else { "nix upsem, the family's" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if self.place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone, Waiters] }
-    }
-    fn recovers(&self) -> bool {
-        self.place == Place::Arena
-    }
-    fn long(&self) -> bool {
-        self.place == Place::Family
+    fn row(&self) -> Row {
+        Row {
+            recovers: self.place == Place::Arena,
+            long: self.place == Place::Family,
+            ..Row::of(
+                if self.place == Place::Arena { "nix upsem" } else { "nix upsem, the family's" },
+                if self.place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone, Waiters] },
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w, self.place, 0)
@@ -326,14 +320,8 @@ fn alt(w: &World) -> c_int {
 }
 
 impl Operation for Alt {
-    fn name(&self) -> &'static str {
-        "nix altsems of 2"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, StoppedWaiter]
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_sleeps: true, ..Row::of("nix altsems of 2", &[Alone, Waiters, StoppedWaiter]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         let value = u32::from(!w.scene().waits());
@@ -396,11 +384,8 @@ impl Operation for Alt {
 struct Init;
 
 impl Operation for Init {
-    fn name(&self) -> &'static str {
-        "nix initsem"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Stopped]
+    fn row(&self) -> Row {
+        Row::of("nix initsem", &[Alone, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         Place::Arena.build(w)
@@ -436,11 +421,8 @@ impl Operation for Init {
 struct Free;
 
 impl Operation for Free {
-    fn name(&self) -> &'static str {
-        "nix freesem"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of("nix freesem", &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w, Place::Arena, 0)
@@ -512,17 +494,8 @@ impl Pass {
 }
 
 impl Operation for Pass {
-    fn name(&self) -> &'static str {
-        if self.receives { "nix trecv" } else { "nix tsend" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
-    }
-    fn recovers(&self) -> bool {
-        false
-    }
-    fn long(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { recovers: false, long: true, ..Row::of(if self.receives { "nix trecv" } else { "nix tsend" }, &[Alone]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(drop)

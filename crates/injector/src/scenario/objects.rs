@@ -8,7 +8,7 @@ use chappe::{Arena, ArenaError, Condvar, Pool, PoolError, Semaphore};
 use super::Scene::{Alone, Met, Stopped, Waiters};
 use super::messages::Message;
 use super::world::{OPTIONS, World, fault, fine};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -30,17 +30,12 @@ pub fn all() -> Vec<Box<dyn Operation>> {
 struct Attach;
 
 impl Operation for Attach {
-    fn name(&self) -> &'static str {
-        "attach, join, acquire"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Permit),
+            ..Row::of("attach, join, acquire", &[Alone, Waiters, Met, Stopped])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -63,15 +58,15 @@ enum Open {
 }
 
 impl Operation for Open {
-    fn name(&self) -> &'static str {
-        match self {
-            Open::Semaphore => "open semaphore",
-            Open::Condvar => "open condvar",
-            Open::Tube => "open tube",
-        }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Stopped]
+    fn row(&self) -> Row {
+        Row::of(
+            match self {
+                Open::Semaphore => "open semaphore",
+                Open::Condvar => "open condvar",
+                Open::Tube => "open tube",
+            },
+            &[Alone, Stopped],
+        )
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -98,14 +93,8 @@ impl Operation for Open {
 struct CreatePool;
 
 impl Operation for CreatePool {
-    fn name(&self) -> &'static str {
-        "create pool"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("create pool", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -139,14 +128,14 @@ struct Resize {
 }
 
 impl Operation for Resize {
-    fn name(&self) -> &'static str {
-        if self.from < self.to { "resize 1 to 4" } else { "resize 4 to 1" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row {
+            held_up_by: Some(Reason::Arena),
+            ..Row::of(
+                if self.from < self.to { "resize 1 to 4" } else { "resize 4 to 1" },
+                &[Alone, Waiters, Met, Stopped],
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", self.from)
@@ -177,14 +166,8 @@ impl Operation for Resize {
 struct RemovePool;
 
 impl Operation for RemovePool {
-    fn name(&self) -> &'static str {
-        "remove pool"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("remove pool", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("q", 2)?;
@@ -224,14 +207,8 @@ impl Operation for RemovePool {
 struct CreateArena;
 
 impl Operation for CreateArena {
-    fn name(&self) -> &'static str {
-        "create arena"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Directory)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Directory), ..Row::of("create arena", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -268,14 +245,8 @@ impl Operation for CreateArena {
 struct RemoveArena;
 
 impl Operation for RemoveArena {
-    fn name(&self) -> &'static str {
-        "remove arena"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Directory)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Directory), ..Row::of("remove arena", &[Alone, Waiters, Met]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("old/x", 1)?;

@@ -12,7 +12,7 @@ use chappe::{Arena, DownError, ObjectError, UpError};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{OPTIONS, VICTIM, World, fault, fine};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row, Scene};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -201,17 +201,12 @@ pub fn check_lock(w: &World) -> Verdict {
 struct Wait;
 
 impl Operation for Wait {
-    fn name(&self) -> &'static str {
-        "owned wait"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Owned)
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Owned),
+            ..Row::of("owned wait", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -237,14 +232,8 @@ impl Operation for Wait {
 struct TryWait;
 
 impl Operation for TryWait {
-    fn name(&self) -> &'static str {
-        "owned try_wait, first use"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Owned)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Owned), ..Row::of("owned try_wait, first use", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -269,11 +258,8 @@ impl Operation for TryWait {
 struct TimedOut;
 
 impl Operation for TimedOut {
-    fn name(&self) -> &'static str {
-        "owned wait, timed out"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of("owned wait, timed out", &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         let it = build(w)?;
@@ -301,17 +287,12 @@ impl Operation for TimedOut {
 struct Post;
 
 impl Operation for Post {
-    fn name(&self) -> &'static str {
-        "owned post, by its holder"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Owned)
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            held_up_by: Some(Reason::Owned),
+            ..Row::of("owned post, by its holder", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w).map(drop)
@@ -340,11 +321,11 @@ struct PostForeign {
 }
 
 impl Operation for PostForeign {
-    fn name(&self) -> &'static str {
-        if self.plain { "owned post, demoted before" } else { "owned post, by another" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
+    fn row(&self) -> Row {
+        Row::of(
+            if self.plain { "owned post, demoted before" } else { "owned post, by another" },
+            &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+        )
     }
     fn retold(&self, _scene: Scene) -> bool {
         self.plain
@@ -397,17 +378,15 @@ struct Demote {
 }
 
 impl Operation for Demote {
-    fn name(&self) -> &'static str {
-        if self.at_end { "owned, ending" } else { "owned demote" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Owned)
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            held_up_by: Some(Reason::Owned),
+            ..Row::of(
+                if self.at_end { "owned, ending" } else { "owned demote" },
+                &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w).map(drop)
@@ -453,14 +432,8 @@ impl Operation for Demote {
 struct TakeLate;
 
 impl Operation for TakeLate {
-    fn name(&self) -> &'static str {
-        "owned wait, after ending"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_sleeps: true, ..Row::of("owned wait, after ending", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_held(w)
@@ -500,14 +473,14 @@ struct Recover {
 }
 
 impl Operation for Recover {
-    fn name(&self) -> &'static str {
-        if self.ended { "owned, recover who ended" } else { "owned, recover a dead holder" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Owned)
+    fn row(&self) -> Row {
+        Row {
+            held_up_by: Some(Reason::Owned),
+            ..Row::of(
+                if self.ended { "owned, recover who ended" } else { "owned, recover a dead holder" },
+                &[Alone, Met, Stopped],
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w)?;
@@ -562,14 +535,8 @@ fn none_comes_back(it: RobustSemaphore) -> Verdict {
 struct Create;
 
 impl Operation for Create {
-    fn name(&self) -> &'static str {
-        "create owned semaphore"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("create owned semaphore", &[Alone, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -612,14 +579,8 @@ fn make_if_need_be() -> Result<RobustSemaphore, (Fault, String)> {
 struct Remove;
 
 impl Operation for Remove {
-    fn name(&self) -> &'static str {
-        "remove owned semaphore"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("remove owned semaphore", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         // First, so that its slots are not the last that were taken.

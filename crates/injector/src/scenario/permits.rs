@@ -7,7 +7,7 @@ use chappe::{AcquireError, Select, acquire_any};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::world::{World, fine};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -34,17 +34,12 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 struct Acquire;
 
 impl Operation for Acquire {
-    fn name(&self) -> &'static str {
-        "acquire"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Permit),
+            ..Row::of("acquire", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -61,14 +56,8 @@ impl Operation for Acquire {
 struct TryAcquire;
 
 impl Operation for TryAcquire {
-    fn name(&self) -> &'static str {
-        "try_acquire"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Permit), ..Row::of("try_acquire", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -85,17 +74,12 @@ impl Operation for TryAcquire {
 struct Release;
 
 impl Operation for Release {
-    fn name(&self) -> &'static str {
-        "release"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            held_up_by: Some(Reason::Permit),
+            ..Row::of("release", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(|_| ())
@@ -113,14 +97,8 @@ impl Operation for Release {
 struct Choice;
 
 impl Operation for Choice {
-    fn name(&self) -> &'static str {
-        "choice of 3"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_sleeps: true, ..Row::of("choice of 3", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         NAMES.iter().try_for_each(|name| w.make_held(name, 1))
@@ -156,17 +134,12 @@ impl Operation for Choice {
 struct Forgone;
 
 impl Operation for Forgone {
-    fn name(&self) -> &'static str {
-        "choice of a pool, dropped"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Permit),
+            ..Row::of("choice of a pool, dropped", &[Alone, Waiters, Met, Stopped])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -186,11 +159,8 @@ impl Operation for Forgone {
 struct TimedOut;
 
 impl Operation for TimedOut {
-    fn name(&self) -> &'static str {
-        "acquire, timed out"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of("acquire, timed out", &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("p", 1)?;
@@ -215,14 +185,8 @@ impl Operation for TimedOut {
 struct AcquireOwned;
 
 impl Operation for AcquireOwned {
-    fn name(&self) -> &'static str {
-        "acquire_owned, first"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_sleeps: true, ..Row::of("acquire_owned, first", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -240,17 +204,12 @@ impl Operation for AcquireOwned {
 struct ReleaseOwned;
 
 impl Operation for ReleaseOwned {
-    fn name(&self) -> &'static str {
-        "release owned, handed on"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            held_up_by: Some(Reason::Permit),
+            ..Row::of("release owned, handed on", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(drop)
@@ -269,14 +228,8 @@ impl Operation for ReleaseOwned {
 struct TakeLease;
 
 impl Operation for TakeLease {
-    fn name(&self) -> &'static str {
-        "lease"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_holds: true, ..Row::of("lease", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(|_| ())
@@ -298,18 +251,13 @@ struct EndLease {
 }
 
 impl Operation for EndLease {
-    fn name(&self) -> &'static str {
-        if self.job { "release, job goes on" } else { "release, job gone" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
-    }
-    fn long(&self) -> bool {
+    fn row(&self) -> Row {
         // Looks at every process of the machine, for the mark that a job may bear.
-        !self.job
-    }
-    fn victim_holds(&self) -> bool {
-        true
+        Row {
+            victim_holds: true,
+            long: !self.job,
+            ..Row::of(if self.job { "release, job goes on" } else { "release, job gone" }, &[Alone, Waiters])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(|_| ())
@@ -335,14 +283,8 @@ impl Operation for EndLease {
 struct Leave;
 
 impl Operation for Leave {
-    fn name(&self) -> &'static str {
-        "leave, holding"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_holds: true, ..Row::of("leave, holding", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1).map(|_| ())
@@ -362,14 +304,8 @@ impl Operation for Leave {
 struct Recover;
 
 impl Operation for Recover {
-    fn name(&self) -> &'static str {
-        "recover a dead holder"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Permit), ..Row::of("recover a dead holder", &[Alone, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;

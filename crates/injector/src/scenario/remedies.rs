@@ -7,7 +7,7 @@ use chappe::{Arena, Pool};
 
 use super::Scene::{Alone, Met, Stopped, Waiters};
 use super::world::{World, fine};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row};
 use crate::board::Verdict;
 
 /// All of them.
@@ -32,11 +32,8 @@ struct Doctor {
 }
 
 impl Operation for Doctor {
-    fn name(&self) -> &'static str {
-        if self.puts_right { "doctor, puts right" } else { "doctor" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
+    fn row(&self) -> Row {
+        Row::of(if self.puts_right { "doctor, puts right" } else { "doctor" }, &[Alone, Met, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -63,15 +60,9 @@ impl Operation for Doctor {
 struct Settle;
 
 impl Operation for Settle {
-    fn name(&self) -> &'static str {
-        "settle"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone]
-    }
-    fn long(&self) -> bool {
+    fn row(&self) -> Row {
         // Looks at every process of the machine, for the mark that a job may bear.
-        true
+        Row { long: true, ..Row::of("settle", &[Alone]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -95,14 +86,8 @@ impl Operation for Settle {
 struct Force;
 
 impl Operation for Force {
-    fn name(&self) -> &'static str {
-        "force_release"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Keeper)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Keeper), ..Row::of("force_release", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("p", 1)?;

@@ -8,7 +8,7 @@ use chappe::{DownError, Pool, Select, Semaphore};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{World, fault, fine};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -68,17 +68,15 @@ struct Down {
 }
 
 impl Operation for Down {
-    fn name(&self) -> &'static str {
-        if self.barging { "down, barging" } else { "down" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Unit)
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Unit),
+            ..Row::of(
+                if self.barging { "down, barging" } else { "down" },
+                &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_wanted(w, self.barging)
@@ -110,14 +108,8 @@ impl Operation for Down {
 struct TryDown;
 
 impl Operation for TryDown {
-    fn name(&self) -> &'static str {
-        "try_down"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Unit)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Unit), ..Row::of("try_down", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         build_wanted(w, false)
@@ -150,11 +142,8 @@ impl Operation for TryDown {
 struct TimedOut;
 
 impl Operation for TimedOut {
-    fn name(&self) -> &'static str {
-        "down, timed out"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of("down, timed out", &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w, 0, false)?;
@@ -191,21 +180,21 @@ struct Up {
 }
 
 impl Operation for Up {
-    fn name(&self) -> &'static str {
-        match (self.n, self.barging, self.joined) {
-            (_, _, false) => "up, first use",
-            (1, true, _) => "up, barging",
-            (1, ..) => "up",
-            (_, true, _) => "up_many(2), barging",
-            _ => "up_many(2)",
-        }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        match (self.n, self.barging, self.joined) {
-            (_, _, false) => &[Waiters],
-            (1, ..) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
-            _ => &[Alone, Waiters, StoppedWaiter],
-        }
+    fn row(&self) -> Row {
+        Row::of(
+            match (self.n, self.barging, self.joined) {
+                (_, _, false) => "up, first use",
+                (1, true, _) => "up, barging",
+                (1, ..) => "up",
+                (_, true, _) => "up_many(2), barging",
+                _ => "up_many(2)",
+            },
+            match (self.n, self.barging, self.joined) {
+                (_, _, false) => &[Waiters],
+                (1, ..) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+                _ => &[Alone, Waiters, StoppedWaiter],
+            },
+        )
     }
     fn build(&self, w: &mut World) -> Verdict {
         build(w, 0, self.barging)
@@ -267,14 +256,11 @@ fn choose<R>(w: &World, then: impl FnOnce(&Select, &Pool) -> R) -> R {
 }
 
 impl Operation for Choice {
-    fn name(&self) -> &'static str {
-        "choice of 2 downs and a pool"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            ..Row::of("choice of 2 downs and a pool", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)?;
@@ -341,14 +327,8 @@ impl Operation for Choice {
 struct Create;
 
 impl Operation for Create {
-    fn name(&self) -> &'static str {
-        "create semaphore"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("create semaphore", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -377,14 +357,8 @@ impl Operation for Create {
 struct Remove;
 
 impl Operation for Remove {
-    fn name(&self) -> &'static str {
-        "remove semaphore"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("remove semaphore", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         // First, so that its slot is not the last that was taken.

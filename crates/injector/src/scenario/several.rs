@@ -8,7 +8,7 @@ use chappe::{AcquireError, Permits};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::world::{FIRST, SECOND, VICTIM, World, claim_index, fault, fine, unclaim_index};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -51,17 +51,12 @@ fn check(w: &World) -> Verdict {
 struct Take;
 
 impl Operation for Take {
-    fn name(&self) -> &'static str {
-        "acquire_many(2) of 3"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Permit),
+            ..Row::of("acquire_many(2) of 3", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", ALL)
@@ -91,14 +86,8 @@ impl Operation for Take {
 struct TryTake;
 
 impl Operation for TryTake {
-    fn name(&self) -> &'static str {
-        "try_acquire_many(2) of 3"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Permit), ..Row::of("try_acquire_many(2) of 3", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", ALL)
@@ -124,17 +113,12 @@ impl Operation for TryTake {
 struct GiveBack;
 
 impl Operation for GiveBack {
-    fn name(&self) -> &'static str {
-        "release 2 of 3"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped, StoppedWaiter]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Permit)
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            held_up_by: Some(Reason::Permit),
+            ..Row::of("release 2 of 3", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", ALL).map(drop)
@@ -172,20 +156,13 @@ impl Operation for GiveBack {
 struct TimedOut;
 
 impl Operation for TimedOut {
-    fn name(&self) -> &'static str {
-        "acquire_many, timed out"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Head)
-    }
-    fn victim_holds(&self) -> bool {
-        true
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            victim_sleeps: true,
+            held_up_by: Some(Reason::Head),
+            ..Row::of("acquire_many, timed out", &[Alone, Waiters, Met])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("p", ALL)?;
@@ -219,14 +196,8 @@ impl Operation for TimedOut {
 struct Lend;
 
 impl Operation for Lend {
-    fn name(&self) -> &'static str {
-        "lease of 2"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_holds: true, ..Row::of("lease of 2", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", ALL).map(drop)

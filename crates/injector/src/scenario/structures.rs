@@ -16,7 +16,7 @@ use chappe::{
 
 use super::Scene::{Alone, Met, Stopped};
 use super::world::{World, fault, fine};
-use super::{Operation, Scene};
+use super::{Operation, Row};
 use crate::board::{Fault, Verdict};
 
 /// What the survivors have done.
@@ -333,30 +333,30 @@ fn entered(monitor: &Monitor<Two>) -> Result<chappe::Inside<'_, Two>, (Fault, St
 }
 
 impl Operation for What {
-    fn name(&self) -> &'static str {
-        match self {
-            What::Push => "stack: push",
-            What::Pop => "stack: pop",
-            What::Insert { ordered: false } => "map: insert",
-            What::Insert { ordered: true } => "ordered map: insert",
-            What::Update => "map: update",
-            What::Remove { ordered: false } => "map: remove",
-            What::Remove { ordered: true } => "ordered map: remove",
-            What::Count => "counter: add",
-            What::Call => "service: call",
-            What::Mcas => "words: mcas of 2",
-            What::Help => "helping lock: a += 1, b += 1",
-            What::Inside => "monitor: a += 1, b += 1, signal",
-            What::WaitInside => "monitor: wait, a += 1, b += 1",
-            What::Share => "readers-writer lock: read; write a += 1, b += 1; downgrade",
-        }
-    }
-    fn scenes(&self) -> &'static [Scene] {
+    fn row(&self) -> Row {
         // A stopped holder of a lock holds up others: that is said.
-        if self.is_blocking() { &[Alone] } else { &[Alone, Met, Stopped] }
-    }
-    fn victim_sleeps(&self) -> bool {
-        *self == What::WaitInside
+        Row {
+            victim_sleeps: *self == What::WaitInside,
+            ..Row::of(
+                match self {
+                    What::Push => "stack: push",
+                    What::Pop => "stack: pop",
+                    What::Insert { ordered: false } => "map: insert",
+                    What::Insert { ordered: true } => "ordered map: insert",
+                    What::Update => "map: update",
+                    What::Remove { ordered: false } => "map: remove",
+                    What::Remove { ordered: true } => "ordered map: remove",
+                    What::Count => "counter: add",
+                    What::Call => "service: call",
+                    What::Mcas => "words: mcas of 2",
+                    What::Help => "helping lock: a += 1, b += 1",
+                    What::Inside => "monitor: a += 1, b += 1, signal",
+                    What::WaitInside => "monitor: wait, a += 1, b += 1",
+                    What::Share => "readers-writer lock: read; write a += 1, b += 1; downgrade",
+                },
+                if self.is_blocking() { &[Alone] } else { &[Alone, Met, Stopped] },
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;

@@ -23,7 +23,7 @@ use chappe::tube::named::{Kind, NotSent, Receiver, Sender};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::messages::{ACTOR, Found, HELPER, KEEPER, Message, Part};
 use super::world::{FIRST, SECOND, World, fault};
-use super::{Operation, Reason, Scene};
+use super::{Operation, Reason, Row, Scene};
 use crate::board::{Fault, Verdict};
 use How::{Copied, GivenUp, InPlace, Tried};
 use Kind::{Mpmc, Mpsc, Spmc, Spsc};
@@ -163,29 +163,25 @@ fn without(why: NotSent<Message>) -> NotSent {
 }
 
 impl Operation for Send {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        match (self.full, many_senders(self.kind)) {
-            (false, true) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
-            (false, false) => &[Alone, Waiters, Met, Stopped],
-            (true, true) => &[Alone, Waiters, StoppedWaiter],
-            (true, false) => &[Alone],
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: !self.full,
+            victim_sleeps: self.full,
+            held_up_by: (!many_senders(self.kind)).then_some(Reason::Message),
+            ..Row::of(
+                self.name,
+                match (self.full, many_senders(self.kind)) {
+                    (false, true) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+                    (false, false) => &[Alone, Waiters, Met, Stopped],
+                    (true, true) => &[Alone, Waiters, StoppedWaiter],
+                    (true, false) => &[Alone],
+                },
+            )
         }
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        (!many_senders(self.kind)).then_some(Reason::Message)
     }
     fn retold(&self, scene: Scene) -> bool {
         // The sleep is the same for all kinds, and what is sent in place for those with many receivers and with one.
         if self.full { matches!(self.kind, Mpsc | Spmc) } else { self.how == InPlace && scene == Stopped }
-    }
-    fn victim_holds(&self) -> bool {
-        !self.full
-    }
-    fn victim_sleeps(&self) -> bool {
-        self.full
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -306,26 +302,24 @@ impl Receive {
 }
 
 impl Operation for Receive {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        match (self.empty, many_receivers(self.kind)) {
-            (false, true) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
-            (false, false) => &[Alone, Waiters, Met, Stopped],
-            (true, true) => &[Alone, Waiters, StoppedWaiter],
-            (true, false) => &[Alone],
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: !self.empty,
+            victim_sleeps: self.empty,
+            ..Row::of(
+                self.name,
+                match (self.empty, many_receivers(self.kind)) {
+                    (false, true) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+                    (false, false) => &[Alone, Waiters, Met, Stopped],
+                    (true, true) => &[Alone, Waiters, StoppedWaiter],
+                    (true, false) => &[Alone],
+                },
+            )
         }
     }
     fn retold(&self, _scene: Scene) -> bool {
         // As for `Send`.
         self.empty && matches!(self.kind, Mpsc | Spmc)
-    }
-    fn victim_holds(&self) -> bool {
-        !self.empty
-    }
-    fn victim_sleeps(&self) -> bool {
-        self.empty
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;

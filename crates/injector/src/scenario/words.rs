@@ -12,7 +12,7 @@ use chappe::plan9::{Lock, Usem, semacquire, semrelease};
 use super::Scene::{Alone, Stopped, Waiters};
 use super::ledger::weigh;
 use super::world::{SLEEPERS, World, fault, fine};
-use super::{Operation, Scene};
+use super::{Operation, Row};
 use crate::board::{Fault, Stage, Verdict};
 
 /// All of them.
@@ -130,17 +130,12 @@ struct Down {
 }
 
 impl Operation for Down {
-    fn recovers(&self) -> bool {
-        false
-    }
-    fn name(&self) -> &'static str {
-        if self.kind == Kind::Word { "semacquire" } else { "Usem::acquire" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: true,
+            recovers: false,
+            ..Row::of(if self.kind == Kind::Word { "semacquire" } else { "Usem::acquire" }, &[Alone, Waiters, Stopped])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         let value = match w.scene() {
@@ -181,14 +176,14 @@ struct Up {
 }
 
 impl Operation for Up {
-    fn recovers(&self) -> bool {
-        false
-    }
-    fn name(&self) -> &'static str {
-        if self.kind == Kind::Word { "semrelease(2)" } else { "Usem::release" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if self.kind == Kind::Word { &[Alone, Waiters, Stopped] } else { &[Alone, Stopped] }
+    fn row(&self) -> Row {
+        Row {
+            recovers: false,
+            ..Row::of(
+                if self.kind == Kind::Word { "semrelease(2)" } else { "Usem::release" },
+                if self.kind == Kind::Word { &[Alone, Waiters, Stopped] } else { &[Alone, Stopped] },
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         self.kind.build(w, u32::from(w.scene() == Stopped))
@@ -236,18 +231,18 @@ impl Try {
 }
 
 impl Operation for Try {
-    fn recovers(&self) -> bool {
-        false
-    }
-    fn name(&self) -> &'static str {
-        match self {
-            Try::Word => "semacquire, not waiting",
-            Try::Usem => "Usem::try_acquire",
-            Try::Lock => "plan9::Lock::canlock, unlock",
+    fn row(&self) -> Row {
+        Row {
+            recovers: false,
+            ..Row::of(
+                match self {
+                    Try::Word => "semacquire, not waiting",
+                    Try::Usem => "Usem::try_acquire",
+                    Try::Lock => "plan9::Lock::canlock, unlock",
+                },
+                if matches!(self, Try::Lock) { &[Alone] } else { &[Alone, Stopped] },
+            )
         }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if matches!(self, Try::Lock) { &[Alone] } else { &[Alone, Stopped] }
     }
     fn build(&self, w: &mut World) -> Verdict {
         self.kind().map_or(Ok(()), |kind| kind.build(w, 2))
@@ -283,17 +278,8 @@ impl Operation for Try {
 struct Locking;
 
 impl Operation for Locking {
-    fn recovers(&self) -> bool {
-        false
-    }
-    fn name(&self) -> &'static str {
-        "plan9::Lock::lock"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Waiters]
-    }
-    fn victim_sleeps(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_sleeps: true, recovers: false, ..Row::of("plan9::Lock::lock", &[Waiters]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.count_sleepers();

@@ -6,7 +6,7 @@ use chappe::tube::named::{NotReceived, NotSent, Receiver, Sender, Tube, TubeOpti
 
 use super::super::Scene::{Alone, Met, Stopped};
 use super::super::world::{World, fault, fine};
-use super::super::{Operation, Scene};
+use super::super::{Operation, Row};
 use crate::board::{Fault, Verdict};
 
 /// All of them.
@@ -100,11 +100,8 @@ impl Bytes {
 }
 
 impl Operation for Bytes {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
+    fn row(&self) -> Row {
+        Row::of(self.name, &[Alone, Met, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;

@@ -8,7 +8,7 @@ use chappe::{Select, Semaphore};
 use super::super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::super::messages::{HELPER, KEEPER, Message, Part};
 use super::super::world::{World, fault, fine};
-use super::super::{Operation, Scene};
+use super::super::{Operation, Row, Scene};
 use super::{FEW, SLOTS};
 use crate::board::{Fault, Verdict};
 use Arms::{ReceiveDown, SendReceive, TwoReceive};
@@ -126,11 +126,11 @@ impl Choice {
 }
 
 impl Operation for Choice {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if self.blocks { &[Alone, Waiters, StoppedWaiter] } else { &[Alone, Met, Stopped] }
+    fn row(&self) -> Row {
+        Row {
+            victim_sleeps: self.blocks,
+            ..Row::of(self.name, if self.blocks { &[Alone, Waiters, StoppedWaiter] } else { &[Alone, Met, Stopped] })
+        }
     }
     fn retold(&self, scene: Scene) -> bool {
         // The sleep is the same, whatever the arms are.
@@ -140,9 +140,6 @@ impl Operation for Choice {
                 SendReceive => scene != StoppedWaiter,
                 ReceiveDown => scene != Alone,
             }
-    }
-    fn victim_sleeps(&self) -> bool {
-        self.blocks
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;

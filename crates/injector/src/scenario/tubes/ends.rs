@@ -6,7 +6,7 @@ use chappe::{Arena, ObjectError};
 use super::super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::super::messages::{ACTOR, Found, HELPER, KEEPER, Message, Part, read};
 use super::super::world::{World, fault, fine};
-use super::super::{Operation, Reason, Scene};
+use super::super::{Operation, Reason, Row};
 use super::{FEW, SLOTS, attended, check, receiver, sender};
 use crate::board::{Fault, INSIDE, Verdict};
 
@@ -38,17 +38,12 @@ struct Attach {
 }
 
 impl Operation for Attach {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if self.sends { &[Alone, Waiters, Met, Stopped] } else { &[Alone, Met, Stopped] }
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            held_up_by: Some(Reason::Arena),
+            ..Row::of(self.name, if self.sends { &[Alone, Waiters, Met, Stopped] } else { &[Alone, Met, Stopped] })
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -103,14 +98,14 @@ impl Close {
 }
 
 impl Operation for Close {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if self.many() { &[Alone, Waiters, Met, Stopped, StoppedWaiter] } else { &[Alone, Waiters, Stopped] }
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            ..Row::of(
+                self.name,
+                if self.many() { &[Alone, Waiters, Met, Stopped, StoppedWaiter] } else { &[Alone, Waiters, Stopped] },
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -188,14 +183,8 @@ impl Operation for Close {
 struct Seal;
 
 impl Operation for Seal {
-    fn name(&self) -> &'static str {
-        "tube seal"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("tube seal", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -268,14 +257,11 @@ impl Again {
 }
 
 impl Operation for Again {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if self.drops { &[Alone] } else { &[Alone, Met, Stopped] }
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Message)
+    fn row(&self) -> Row {
+        Row {
+            held_up_by: Some(Reason::Message),
+            ..Row::of(self.name, if self.drops { &[Alone] } else { &[Alone, Met, Stopped] })
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -324,11 +310,8 @@ impl Operation for Again {
 struct Recover;
 
 impl Operation for Recover {
-    fn name(&self) -> &'static str {
-        "tube recovery"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
+    fn row(&self) -> Row {
+        Row::of("tube recovery", &[Alone, Met, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -381,14 +364,8 @@ fn found() -> Result<Tube<Message>, ObjectError> {
 }
 
 impl Operation for Create {
-    fn name(&self) -> &'static str {
-        "create tube"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("create tube", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make_held("p", 1)
@@ -417,14 +394,8 @@ impl Operation for Create {
 struct Remove;
 
 impl Operation for Remove {
-    fn name(&self) -> &'static str {
-        "remove tube"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row { held_up_by: Some(Reason::Arena), ..Row::of("remove tube", &[Alone, Waiters, Met, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         // First, so that its slot is not the last that was taken.

@@ -11,7 +11,7 @@ use super::super::Scene::{Alone, Stopped, Waiters};
 use super::super::lives::{alive, become_another, fork_away, has_become_another};
 use super::super::messages::{Found, Part};
 use super::super::world::{World, fault, waiters_of};
-use super::super::{Operation, Scene, mutexes};
+use super::super::{Operation, Row, mutexes};
 use super::{FEW, attended, check, sender};
 use crate::board::{Fault, Verdict};
 
@@ -31,14 +31,8 @@ fn is_told(w: &World) -> Verdict {
 struct Fork;
 
 impl Operation for Fork {
-    fn name(&self) -> &'static str {
-        "fork, with a sender"
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
-    }
-    fn victim_holds(&self) -> bool {
-        true
+    fn row(&self) -> Row {
+        Row { victim_holds: true, ..Row::of("fork, with a sender", &[Alone, Waiters, Stopped]) }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
@@ -66,17 +60,12 @@ struct Exec {
 }
 
 impl Operation for Exec {
-    fn name(&self) -> &'static str {
-        if self.mutex { "exec, mutex locked" } else { "exec, with a sender" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters]
-    }
-    fn victim_holds(&self) -> bool {
-        true
-    }
-    fn led(&self) -> bool {
-        false
+    fn row(&self) -> Row {
+        Row {
+            victim_holds: true,
+            led: false,
+            ..Row::of(if self.mutex { "exec, mutex locked" } else { "exec, with a sender" }, &[Alone, Waiters])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         if self.mutex {

@@ -17,7 +17,7 @@ use chappe::{Pool, Select, SelectError, Semaphore};
 use super::super::Scene::{Alone, Met, Stopped, Waiters};
 use super::super::messages::{KEEPER, Message, Part};
 use super::super::world::{World, fault, fine};
-use super::super::{Operation, Scene};
+use super::super::{Operation, Row};
 use super::{FEW, SLOTS};
 use crate::board::{Fault, Verdict};
 use Way::{Borrow, Default, Looked, Ready, TimedOut};
@@ -123,26 +123,26 @@ impl Mixed {
 }
 
 impl Operation for Mixed {
-    fn name(&self) -> &'static str {
-        match self.way {
-            Ready => "choice of all kinds",
-            Borrow => "choice: borrow",
-            Looked => "choice of all kinds, looked at",
-            Default => "choice of all kinds, default",
-            TimedOut => "choice of all kinds, timed out",
-        }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        match self.way {
-            Ready => &[Alone, Met, Stopped],
-            Borrow => &[Alone, Met, Stopped],
-            Looked => &[Alone, Met, Stopped],
-            Default | TimedOut => &[Alone, Waiters],
-        }
-    }
-    fn long(&self) -> bool {
+    fn row(&self) -> Row {
         // Looks at everything again and again before it sleeps.
-        self.way == TimedOut
+        Row {
+            long: self.way == TimedOut,
+            ..Row::of(
+                match self.way {
+                    Ready => "choice of all kinds",
+                    Borrow => "choice: borrow",
+                    Looked => "choice of all kinds, looked at",
+                    Default => "choice of all kinds, default",
+                    TimedOut => "choice of all kinds, timed out",
+                },
+                match self.way {
+                    Ready => &[Alone, Met, Stopped],
+                    Borrow => &[Alone, Met, Stopped],
+                    Looked => &[Alone, Met, Stopped],
+                    Default | TimedOut => &[Alone, Waiters],
+                },
+            )
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         let pool = w.make("p", 1)?;

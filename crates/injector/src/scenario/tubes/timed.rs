@@ -7,7 +7,7 @@ use chappe::tube::named::{Kind, Loan, NotReceived, NotSent};
 use super::super::Scene::{Alone, Stopped, Waiters};
 use super::super::messages::{HELPER, KEEPER, Message, Part};
 use super::super::world::World;
-use super::super::{Operation, Scene};
+use super::super::{Operation, Row};
 use super::{FEW, check, receiver, sender, without};
 use crate::board::Verdict;
 use How::{Borrow, Reserve, Send};
@@ -63,11 +63,8 @@ impl Vain {
 }
 
 impl Operation for Vain {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Waiters, Stopped]
+    fn row(&self) -> Row {
+        Row::of(self.name, &[Alone, Waiters, Stopped])
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;

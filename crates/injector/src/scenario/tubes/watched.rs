@@ -5,7 +5,7 @@ use chappe::tube::named::Kind;
 use super::super::Scene::{Alone, Met, Stopped, Waiters};
 use super::super::messages::{HELPER, KEEPER, Part};
 use super::super::world::World;
-use super::super::{Operation, Reason, Scene};
+use super::super::{Operation, Reason, Row, Scene};
 use super::{SLOTS, check, receiver, sender};
 use crate::board::Verdict;
 
@@ -28,15 +28,15 @@ struct Descriptor {
 }
 
 impl Operation for Descriptor {
-    fn name(&self) -> &'static str {
-        match (self.first, self.sends) {
-            (true, _) => "tube descriptor, first",
-            (false, true) => "tube rearm, full",
-            (false, false) => "tube rearm, empty",
-        }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        if self.first { &[Alone, Waiters, Stopped] } else { &[Alone, Met, Stopped] }
+    fn row(&self) -> Row {
+        Row::of(
+            match (self.first, self.sends) {
+                (true, _) => "tube descriptor, first",
+                (false, true) => "tube rearm, full",
+                (false, false) => "tube rearm, empty",
+            },
+            if self.first { &[Alone, Waiters, Stopped] } else { &[Alone, Met, Stopped] },
+        )
     }
     fn retold(&self, _scene: Scene) -> bool {
         // What its thread does meanwhile does not depend on the instruction.
@@ -96,14 +96,11 @@ struct Another {
 }
 
 impl Operation for Another {
-    fn name(&self) -> &'static str {
-        if self.sends { "tube another sender" } else { "tube another receiver" }
-    }
-    fn scenes(&self) -> &'static [Scene] {
-        &[Alone, Met, Stopped]
-    }
-    fn held_up_by(&self) -> Option<Reason> {
-        Some(Reason::Arena)
+    fn row(&self) -> Row {
+        Row {
+            held_up_by: Some(Reason::Arena),
+            ..Row::of(if self.sends { "tube another sender" } else { "tube another receiver" }, &[Alone, Met, Stopped])
+        }
     }
     fn build(&self, w: &mut World) -> Verdict {
         w.make("p", 1)?;
