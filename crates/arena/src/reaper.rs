@@ -54,7 +54,7 @@ use crate::map::{Map, Standing};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::life::{Claim, PassOn};
-use chappe_plat::{Life, clock, process, step, thread};
+use chappe_plat::{Life, clock, process, quiet, step, thread};
 use group::{Group, POLL_NS};
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -106,6 +106,7 @@ impl Watch {
         maps.retain(|(of, _)| *of == here);
         if !maps.iter().any(|(_, m)| std::ptr::eq(*m, map)) {
             thread::background("chappe-reaper", move || {
+                let _serves = quiet::serves_others();
                 watch(self, map);
                 let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
                 maps.retain(|(_, m)| !std::ptr::eq(*m, map));

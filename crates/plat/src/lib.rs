@@ -37,9 +37,11 @@ mod word;
 pub use backend::explore;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use backend::pair;
+#[cfg(feature = "sim")]
+pub use backend::poll;
 #[cfg(all(feature = "uring", not(any(feature = "sim", feature = "loom"))))]
 pub use backend::uring;
-pub use backend::{atomic, clock, dir, fence, futex, life, process, rseq, sections, thread};
+pub use backend::{atomic, clock, dir, fence, futex, life, process, quiet, rseq, sections, thread};
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use backend::{child, file, inherit, jack, mailbox, packets, sanitizer, trap, twofold, wide};
 #[cfg(not(feature = "sim"))]

@@ -26,7 +26,7 @@ use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::poll::{Ready, Watcher, is_ready};
-use chappe_plat::{clock, process, thread};
+use chappe_plat::{clock, process, quiet, thread};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
@@ -100,7 +100,10 @@ impl Registry {
             _ => {
                 let watcher = Arc::new(Watcher::new()?);
                 let his = Arc::clone(&watcher);
-                thread::background("chappe-poll", move || while his.wait(tell).is_ok() {})?;
+                thread::background("chappe-poll", move || {
+                    let _serves = quiet::serves_others();
+                    while his.wait(tell).is_ok() {}
+                })?;
                 self.watcher = Some((now, Arc::clone(&watcher)));
                 // Those of the parent, whose numbers may be other descriptors' by now.
                 self.calls.clear();

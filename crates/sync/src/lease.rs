@@ -39,7 +39,7 @@ use chappe_arena::{ArenaError, Map, Place, Who, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
 use chappe_plat::marks::{self, Blind, Marked};
-use chappe_plat::{clock, lease as lock, process, thread};
+use chappe_plat::{clock, lease as lock, process, quiet, thread};
 use origin::Leaser;
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -412,6 +412,7 @@ pub(crate) fn look_after(map: &'static Map) {
                 continue;
             }
             let started = thread::background("chappe-lease", move || {
+                let _serves = quiet::serves_others();
                 outlive(map, place, position, seen);
                 WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|k| *k != key);
             });

@@ -255,6 +255,11 @@ pub fn offer(name: impl Into<String>, procedure: impl Fn() + Send + Sync + 'stat
     all.push((name, procedure));
 }
 
+/// Whether anything was offered.
+pub(crate) fn offers() -> bool {
+    !OFFERS.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+}
+
 /// What was offered under that name.
 pub(crate) fn offered(name: &str) -> Option<Handler> {
     let all = OFFERS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -38,7 +38,7 @@ use crate::record::{self, Extra, SMALLEST, Thread};
 use crate::runtime::Runtime;
 use crate::words::asked::Op;
 use crate::words::token;
-use crate::{ThreadId, asks, local, modes, proc, report};
+use crate::{ThreadId, asks, local, modes, proc};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Waits, asked};
@@ -354,12 +354,6 @@ impl Drop for Ousted {
     }
 }
 
-/// Whether the thread has not ended yet, so that a joiner would wait.
-pub(crate) fn goes_on(thread: &Thread) -> bool {
-    // Acquire: what the thread did.
-    matches!(thread.end.load(Ordering::Acquire) & STATE, RUNS | LOOSE)
-}
-
 /// Clears the record for the next thread that uses it.
 #[inline(always)]
 fn clear(thread: &'static Thread) {
@@ -462,9 +456,9 @@ impl<T> JoinHandle<T> {
                     me.core.waits.set(Waits::Nothing);
                     light::safe_point(&me.core);
                 }
-                None => report::joins(self.thread, || {
+                None => {
                     futex::wait(end, now & STATE | waiter, None, Scope::Private);
-                }),
+                }
             }
         }
     }

@@ -199,6 +199,12 @@ pub fn block_in_place<R>(act: impl FnOnce() -> R) -> R {
     light::blocking(act)
 }
 
+/// Says that this handler of that signal wakes no thread: it stands in the way of no report on a deadlock.
+#[doc(hidden)]
+pub fn wakes_none(signal: i32, handler: usize) {
+    chappe_plat::quiet::wakes_none(signal, handler);
+}
+
 /// What [`#[chappe::main]`](../chappe_macros/attr.main.html) makes of `main`: runs it as a light thread of the standard runtime, where a
 /// deadlock is reported.
 ///

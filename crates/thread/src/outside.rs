@@ -20,7 +20,7 @@ use crate::{Builder, ThreadId, record};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::mailbox::Theirs;
-use chappe_plat::{clock, mailbox, process, thread};
+use chappe_plat::{clock, mailbox, process, quiet, thread};
 use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -31,6 +31,14 @@ const MAGIC: u64 = u64::from_le_bytes(*b"chappe\x02C");
 const NAME: usize = 64;
 /// The stack of `chappe-control`, in bytes.
 const STACK: usize = 256 * 1024;
+
+/// Another process has suspended a thread, and may resume it.
+static SUSPENDED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether another process may let a thread go on, or begin one: it has suspended one, or the program has offered it something to call.
+pub(crate) fn may_act() -> bool {
+    SUSPENDED.load(Ordering::SeqCst) != 0 || asks::offers() // SeqCst: as above.
+}
 
 /// The page's contents.
 #[repr(C)]
@@ -167,9 +175,15 @@ impl Request {
                 }
             }
             Request::Destroy(n) => on(n, &|t| t.destroy()),
-            Request::Suspend(n) => on(n, &|t| t.suspend()),
+            Request::Suspend(n) => on(n, &|t| {
+                SUSPENDED.store(1, Ordering::SeqCst); // SeqCst: before the thread is.
+                t.suspend()
+            }),
             Request::Resume(n) => on(n, &|t| t.resume()),
-            Request::Stop(n) => on(n, &|t| t.stop()),
+            Request::Stop(n) => on(n, &|t| {
+                SUSPENDED.store(1, Ordering::SeqCst); // SeqCst: as above.
+                t.stop()
+            }),
             Request::Unpark(n) => on(n, &|t| {
                 t.unpark();
                 Ok(())
@@ -210,6 +224,7 @@ impl Page {
 
     /// The server: waits for requests, for ever.
     fn serve(&self) -> ! {
+        let _serves = quiet::serves_others();
         loop {
             // SeqCst, all in this file: what is in the page was written before.
             let now = self.state.load(Ordering::SeqCst);

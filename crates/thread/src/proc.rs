@@ -111,6 +111,8 @@ pub(crate) struct Proc {
     spin: Cell<u32>,
     /// How often it has idled.
     idled: Cell<u32>,
+    /// Its count of dispatches at its last look for a deadlock, and how many looks have found none since then.
+    looks: Cell<(u32, u32)>,
     begun: Cell<u64>,
     over: Cell<u64>,
     /// The chimes that other processes ring to wake its threads.
@@ -185,6 +187,7 @@ impl Proc {
             free_len: Cell::new(0),
             spin: Cell::new(SPIN_MOST),
             idled: Cell::new(0),
+            looks: Cell::new((0, 0)),
             begun: Cell::new(0),
             over: Cell::new(0),
             chimes: UnsafeCell::new(Vec::new()),
@@ -261,6 +264,11 @@ impl Proc {
     pub fn is_asleep(&self) -> bool {
         // SeqCst: I4.
         self.apart.sleep.load(Ordering::SeqCst) == inbox::SLEEPS
+    }
+
+    /// Whether its inbox holds no thread.
+    pub fn has_nobody(&self) -> bool {
+        !inbox::has_some(&self.apart.inbox)
     }
 
     /// Empties the inbox into the queue, the oldest thread first.
@@ -463,7 +471,11 @@ impl Proc {
         self.shared.idles(self.index, true);
         let nothing = inbox::lie_down(&self.apart.sleep, &self.apart.inbox);
         let due = self.shared.timers.earliest();
-        let limit = self.shared.watch_for_deadlock();
+        // Relaxed: the owner's count.
+        let ran = self.dispatches.load(Ordering::Relaxed);
+        let (since, looks) = self.looks.get();
+        let looks = if since == ran { looks } else { 0 };
+        let limit = self.shared.watch_for_deadlock(looks);
         let until = [Some(due).filter(|due| *due != u64::MAX), limit].into_iter().flatten().min();
         // SeqCst: as in `help`, after it has been said that it sleeps.
         if nothing && self.apart.take_from.load(Ordering::SeqCst) == 0 && !self.shared.stops() {
@@ -472,7 +484,8 @@ impl Proc {
         inbox::get_up(&self.apart.sleep);
         self.shared.idles(self.index, false);
         if limit.is_some_and(|limit| clock::now() >= limit) {
-            self.shared.look_for_deadlock();
+            self.looks.set((ran, looks.saturating_add(1)));
+            self.shared.look_for_deadlock(self);
         }
         // Acquire: the other's state as the monitor saw it.
         let other = self.apart.take_from.swap(0, Ordering::Acquire);

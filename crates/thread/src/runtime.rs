@@ -6,9 +6,12 @@
 //!   as due (it yields at its next safe point) and tells an idle proc to take half of the ready threads.
 //! - *Spares* (`chappe-spare`): kernel threads without a proc. A thread that is about to block its kernel thread
 //!   (`block_in_place`) hands its proc to a spare.
-//! - *The deadlock watch* (`report_deadlocks`): the last proc to idle sleeps for a tenth of a second at most, then
-//!   checks whether any thread, timer or descriptor can still wake one; if not, the process reports its threads and
-//!   ends.
+//! - *The deadlock watch* (`report_deadlocks`): the last proc to idle sleeps for a tenth of a second at most (longer, each
+//!   time that it has found nothing), then checks whether anything can still wake a light thread. That is: the procs of
+//!   all runtimes idle, no inbox holds a thread, no timer runs, no thread waits for something from outside, and each
+//!   other kernel thread of the process sleeps so that only threads of the process can wake it, all at one moment
+//!   (`chappe_plat::quiet`). Then the process reports its threads and ends. Which threads hold an end of what is waited
+//!   for cannot be known, so any thread that may go on counts as one that does.
 //!
 //! | word | values | changed by |
 //! |---|---|---|
@@ -28,7 +31,7 @@ use crate::{JoinHandle, outside, report};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::forks::Once;
 use chappe_plat::futex::{self, Scope};
-use chappe_plat::{Made, clock, fence, light, thread};
+use chappe_plat::{Made, clock, fence, light, process, quiet, thread};
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -37,6 +40,8 @@ use std::sync::{Mutex, PoisonError};
 const TICK: u64 = 10_000_000;
 /// How long all procs must idle before the last of them checks for a deadlock.
 const LULL: u64 = 100_000_000;
+/// After so many checks that found nothing it is 16 times as long.
+const PATIENT: u32 = 4;
 /// The most procs: `idle` has a bit for each.
 const MOST: usize = 64;
 /// The stack of a kernel thread that runs procs, in bytes: only the scheduler uses it.
@@ -54,8 +59,6 @@ pub(crate) struct Shared {
     /// Threads that were begun from outside.
     came_in: AtomicU32,
     next: AtomicU32,
-    /// Light threads that are away in something that blocks.
-    away: AtomicU32,
     /// 1: the tick runs.
     ticks: AtomicU32,
     /// 1: the process reports a deadlock, and ends, when all procs idle for ever.
@@ -141,7 +144,6 @@ impl Shared {
 
     /// Gives a proc to a spare, or to a new kernel thread. False: the kernel refuses a new one.
     pub fn hand_over(&'static self, proc: &'static Proc) -> bool {
-        self.away.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
         let spare = self.spares.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(spare) = spare {
             // SAFETY: it waits until a proc is given to it.
@@ -153,15 +155,11 @@ impl Shared {
             return true;
         }
         let made = thread::background_with("chappe-spare", KERNEL_STACK, move || proc::run(self, Some(proc)));
-        if made.is_err() {
-            self.away.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
-        }
         made.is_ok()
     }
 
     /// A kernel thread without a proc (a spare) waits for one. `None`: there will be none.
     pub fn wait_for_proc(&self, kernel: &Kernel) -> Option<&'static Proc> {
-        self.away.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
         kernel.bell.store(0, Ordering::Relaxed); // Relaxed: published by the lock.
         kernel.given.store(0, Ordering::Relaxed); // Relaxed: as above.
         self.spares.lock().unwrap_or_else(PoisonError::into_inner).push(std::ptr::from_ref(kernel) as usize);
@@ -175,33 +173,40 @@ impl Shared {
         unsafe { given.as_ref() }
     }
 
-    /// How long the last proc to idle sleeps before it checks whether any thread can still be woken; `None`: no check.
-    pub fn watch_for_deadlock(&self) -> Option<u64> {
+    /// Until when the last proc to idle sleeps before it checks whether any thread can still be woken; `None`: no check.
+    /// `looks`: how many checks have found nothing since it last ran a thread.
+    pub fn watch_for_deadlock(&self, looks: u32) -> Option<u64> {
         // SeqCst: the bits of the procs that idle.
         let all_idle = self.idle.load(Ordering::SeqCst).count_ones() as usize == self.procs;
         // Relaxed: set once.
         let watches = self.watches.load(Ordering::Relaxed) == 1;
+        // Two procs that look at the same moment see each other awake: so that they do not meet again, no two wait for
+        // the same time.
+        let own = u64::from(process::tid() % 61) * 1_000_000;
         (watches && all_idle && self.timers.earliest() == u64::MAX && !light::waits_from_outside())
-            .then(|| clock::now().saturating_add(LULL))
+            .then(|| clock::now().saturating_add((LULL << looks.min(PATIENT)) + own))
     }
 
-    /// All procs have idled for long: reports a deadlock, if nothing outside them can wake a thread.
-    pub fn look_for_deadlock(&self) {
-        // Relaxed: a count. SeqCst: as above.
-        let away = self.away.load(Ordering::Relaxed);
-        let others = self.idle.load(Ordering::SeqCst).count_ones() as usize + 1 < self.procs;
-        if away == 0
-            && !others
-            && self.timers.earliest() == u64::MAX
-            && !light::waits_from_outside()
-            && self.live() > 0
-            && report::nobody_else()
-        {
-            report::deadlock(self);
+    /// All procs have idled for long: reports a deadlock, if nothing can wake a thread. The caller is the proc `me`.
+    pub fn look_for_deadlock(&self, me: &Proc) {
+        let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let procs = || all.iter().filter(|shared| !shared.stops()).flat_map(|shared| shared.all());
+        let rests = |proc: &Proc| std::ptr::eq(proc, me) || proc.is_asleep();
+        let holds = || {
+            !light::waits_from_outside()
+                && !outside::may_act()
+                && all.iter().all(|shared| shared.timers.earliest() == u64::MAX)
+                && procs().all(|proc| rests(proc) && proc.has_nobody())
+        };
+        // Relaxed: a number for observers.
+        let of_procs = |tid| procs().any(|proc| proc.is_asleep() && proc.tid.load(Ordering::Relaxed) == tid);
+        if self.live() > 0 && holds() && quiet::all_sleep(of_procs, holds) {
+            report::deadlock();
         }
     }
 
     fn tick(&self) {
+        let _serves = quiet::serves_others();
         let (mut seen, mut starts) = (vec![0u32; self.procs], true);
         loop {
             // Acquire: what the proc that started the tick did before.
@@ -274,6 +279,8 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
+/// All that were made.
+static ALL: Mutex<Vec<&'static Shared>> = Mutex::new(Vec::new());
 static STANDARD: Made<Result<Runtime, String>> = Made::new();
 /// One thread at a time makes the standard runtime. A child that was forked meanwhile makes its own.
 static MAKING: Once = Once::new();
@@ -301,12 +308,12 @@ impl Runtime {
             spares: Mutex::new(Vec::new()),
             came_in: AtomicU32::new(0),
             next: AtomicU32::new(0),
-            away: AtomicU32::new(0),
             ticks: AtomicU32::new(0),
             watches: AtomicU32::new(0),
         }));
         // SAFETY: nobody else has it yet.
         unsafe { *shared.list.get() = (0..procs).map(|at| Proc::new(shared, at)).collect() };
+        ALL.lock().unwrap_or_else(PoisonError::into_inner).push(shared);
         for proc in shared.all() {
             let name = format!("chappe-proc-{}", proc.index);
             thread::background_with(&name, KERNEL_STACK, move || proc::run(shared, Some(proc)))
@@ -366,16 +373,16 @@ impl Runtime {
         crate::end::run(self, body)
     }
 
-    /// From now on, when all threads of this runtime wait for each other and for nothing else, and the process has no other threads,
-    /// the process ends: with a line about each on its error output, and exit status 2.
+    /// From now on, when all threads of this runtime wait and nothing in the process can end the wait of any of them, the
+    /// process ends: with a line about each light thread on its error output, and exit status 2.
+    ///
+    /// Something can if a kernel thread of the process runs, or sleeps for a time, in a system call, or on memory that is
+    /// shared with other processes; if a light thread of any runtime runs, sleeps, or waits for a descriptor, a file or
+    /// something named; or if the program handles a signal. Kernel threads that wait for each other or for light threads
+    /// (at chappe's private objects, at locks and channels of the standard library, in `join`) cannot. What the kernel tells of a thread
+    /// in `/proc` is needed for that: where it is not there, only a process without threads of its own is reported, or none.
     pub fn report_deadlocks(&self) {
         self.shared.watches.store(1, Ordering::Relaxed); // Relaxed: set once.
-    }
-
-    /// From now on no deadlock is reported: something that the check cannot see may wake this runtime's threads, such
-    /// as another runtime or a signal handler.
-    pub fn overlook_deadlocks(&self) {
-        self.shared.watches.store(0, Ordering::Relaxed); // Relaxed: a report that has begun goes on.
     }
 }
 

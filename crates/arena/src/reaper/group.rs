@@ -9,7 +9,7 @@ use crate::member::MemberKind;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::life::PassOn;
-use chappe_plat::{clock, process};
+use chappe_plat::{clock, process, quiet};
 
 pub(super) const POLL_NS: u64 = 50_000_000;
 
@@ -49,6 +49,7 @@ pub(super) struct Group {
 
 /// The body of a thread that watches a group. It ends some time after the arena was removed.
 pub(super) fn watch(w: &'static Watch, map: &'static Map, index: u32) {
+    let _serves = quiet::serves_others();
     let mut group = Group::new(map, index);
     let mut removed = 0;
     while removed < ENOUGH {

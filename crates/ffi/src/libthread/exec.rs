@@ -5,7 +5,7 @@
 
 use super::channel::{Channel, chappe_chancreate, chappe_channbsend, chappe_chansend, chappe_sendul};
 use super::fatal;
-use super::task::{current, enters, overlook_deadlocks};
+use super::task::{current, enters};
 use std::ffi::{c_char, c_int, c_ulong};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
@@ -40,7 +40,6 @@ unsafe extern "C" {
 /// `threadwaitchan`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_threadwaitchan() -> *mut Channel {
-    overlook_deadlocks();
     let mut waits = WAITS.lock().unwrap_or_else(PoisonError::into_inner);
     if waits.channel.is_null() {
         waits.channel = chappe_chancreate(size_of::<*mut Waitmsg>() as c_int, ROOM);
@@ -96,7 +95,6 @@ fn spawn(fd: *mut c_int, file: *const c_char, args: *const *mut c_char, director
     if file.is_null() || args.is_null() {
         fatal("procexec: it needs a file's name, and an array of arguments that ends with nil");
     }
-    overlook_deadlocks();
     let begun = std::time::Instant::now();
     let mut pid = 0;
     let mut actions = MaybeUninit::<libc::posix_spawn_file_actions_t>::uninit();

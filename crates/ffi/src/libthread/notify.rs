@@ -5,7 +5,7 @@
 //! bytes at most: these allocate no memory, and take no lock that the interrupted thread may hold. A handler must not
 //! wait or yield. After it the interrupted thread goes on where it was.
 
-use super::task::{current, overlook_deadlocks};
+use super::task::current;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -60,7 +60,6 @@ extern "C" fn comes(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void
 pub extern "C" fn chappe_threadnotify(handler: Option<Handler>, put: c_int) -> c_int {
     static INSTALLED: Once = Once::new();
     let Some(handler) = handler else { return 0 };
-    overlook_deadlocks();
     let (from, to) = if put != 0 { (0, handler as usize) } else { (handler as usize, 0) };
     // AcqRel: as it is put there. Relaxed: another place.
     let changes = |place: &AtomicUsize| place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok();

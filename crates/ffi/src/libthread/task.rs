@@ -90,8 +90,6 @@ static PROCS: AtomicUsize = AtomicUsize::new(0);
 static STATUS: AtomicI32 = AtomicI32::new(0);
 /// The light thread that waits for the end of all.
 static KEEPER: OnceLock<Thread> = OnceLock::new();
-/// The first proc's runtime, for as long as a deadlock of its threads is one of the program.
-static WATCHED: Mutex<Option<Arc<Proc>>> = Mutex::new(None);
 
 /// What procs have counted that have ended, and those that go on.
 static COUNTED: Mutex<([u64; 2], Vec<Weak<Proc>>)> = Mutex::new(([0; 2], Vec::new()));
@@ -236,6 +234,7 @@ fn takes_pokes() {
             let mut new = old.assume_init();
             if new.sa_sigaction == libc::SIG_DFL || new.sa_sigaction == libc::SIG_IGN {
                 new.sa_sigaction = nothing as *const () as usize;
+                thread::wakes_none(POKE, new.sa_sigaction);
                 new.sa_flags = 0;
                 libc::sigaction(POKE, &raw const new, null_mut());
             }
@@ -399,16 +398,8 @@ pub fn serve(body: Box<dyn FnOnce() + Send>) -> Arc<Task> {
         let body = unsafe { Box::from_raw(body.cast::<Box<dyn FnOnce() + Send>>()) };
         body();
     }
-    overlook_deadlocks();
     let proc = new_proc(true, false, own_mask());
     begin("ioproc", proc, does, Box::into_raw(Box::new(body)).cast(), 0)
-}
-
-/// From now on a thread outside the first proc may wake that proc's threads, so its deadlocks are not reported.
-pub fn overlook_deadlocks() {
-    if let Some(proc) = lock(&WATCHED).take() {
-        lock(&proc.runtime).as_ref().inspect(|runtime| runtime.overlook_deadlocks());
-    }
 }
 
 /// The task of that id.
@@ -454,7 +445,6 @@ pub extern "C" fn chappe_thread_main(
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), null_mut());
     }
     let proc = new_proc(false, true, mask);
-    *lock(&WATCHED) = Some(Arc::clone(&proc));
     let args = Box::into_raw(Box::new(Args(argc, argv, main)));
     let (its, given) = (Arc::clone(&proc), Given(args.cast()));
     let keeper = {
@@ -488,7 +478,6 @@ pub extern "C" fn chappe_threadcreate(function: Option<Function>, arg: *mut c_vo
 pub extern "C" fn chappe_proccreate(function: Option<Function>, arg: *mut c_void, stack: c_uint) -> c_int {
     let Some(function) = function else { fatal("proccreate: no function was given") };
     let me = enters();
-    overlook_deadlocks();
     let id = begin("proccreate", new_proc(false, false, own_mask()), function, arg, stack).id;
     leaves(me);
     id

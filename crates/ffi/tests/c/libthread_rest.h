@@ -302,6 +302,8 @@ static void programs_end_as_they_say(void)
     CHECK(strcmp(runs("interrupted"), "signal 2") == 0);
     CHECK(strcmp(runs("deadlock"), "2") == 0);
     CHECK(strstr(said, "(left behind) waits to receive") != nil);
+    CHECK(strcmp(runs("deadlock-of-procs"), "2") == 0);
+    CHECK(strcmp(runs("waits-for-a-pthread"), "") == 0);
 }
 
 static void errors_end_the_program_with_a_text(void)
@@ -440,6 +442,13 @@ static void uses_up_its_stack(void *v)
     (void)v;
 }
 
+static void *sends_late(void *v)
+{
+    usleep(300000);
+    IS(sendul(v, 7), 1);
+    return nil;
+}
+
 static void as_another(char *what)
 {
     struct rlimit no_core = {0, 0};
@@ -472,6 +481,16 @@ static void as_another(char *what)
     if (strcmp(what, "deadlock") == 0) {
         threadcreate(left_behind, c, 0);
         recvul(chancreate(sizeof(ulong), 0));
+    }
+    if (strcmp(what, "deadlock-of-procs") == 0) {
+        proccreate(left_behind, c, 0);
+        recvul(chancreate(sizeof(ulong), 0));
+    }
+    if (strcmp(what, "waits-for-a-pthread") == 0) {
+        pthread_t other = thread(sends_late, c);
+        IS(recvul(c), 7);
+        joined(other);
+        exits(nil);
     }
     if (strcmp(what, "bad-chancreate") == 0)
         chancreate(-1, 3);

@@ -25,6 +25,7 @@ pub mod pair;
 pub mod pi;
 pub mod poll;
 pub mod process;
+pub mod quiet;
 pub mod rseq;
 pub mod sanitizer;
 pub mod sections;

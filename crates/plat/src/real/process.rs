@@ -4,14 +4,6 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The kernel threads of this process, and what they are called.
-pub fn own_threads() -> Vec<(u32, String)> {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
-    let numbers = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
-    let name = |tid: u32| std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
-    numbers.map(|tid| (tid, name(tid).trim_end().to_owned())).collect()
-}
-
 /// Reads another process's memory, as a debugger may; it need not do anything for that.
 ///
 /// # Errors

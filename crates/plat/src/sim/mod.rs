@@ -163,3 +163,47 @@ pub mod fence {
 pub mod thread {
     pub use chappe_crashsim::process::background;
 }
+
+/// Whether all threads sleep: of the system's alone.
+pub mod quiet {
+    /// Nobody looks.
+    pub fn serves_others() -> impl Sized {}
+}
+
+/// Descriptors to wait by.
+pub mod poll {
+    use super::atomic::{AtomicU32, Ordering};
+    use super::futex::{self, Scope};
+
+    /// A descriptor that is readable from a signal on until it is cleared: a word here.
+    #[derive(Debug)]
+    pub struct Event(AtomicU32);
+
+    impl Event {
+        /// One that is not readable yet.
+        ///
+        /// # Errors
+        /// None.
+        pub fn new() -> std::io::Result<Event> {
+            Ok(Event(AtomicU32::new(0)))
+        }
+
+        /// From now on it is readable.
+        pub fn signal(&self) {
+            self.0.store(1, Ordering::SeqCst);
+            futex::wake(&self.0, u32::MAX, Scope::Shared);
+        }
+
+        /// From now on it is not.
+        pub fn clear(&self) {
+            self.0.store(0, Ordering::SeqCst);
+        }
+
+        /// Sleeps until it is readable, as poll(2) does.
+        pub fn wait(&self) {
+            while self.0.load(Ordering::SeqCst) == 0 {
+                futex::wait(&self.0, 0, None, Scope::Shared);
+            }
+        }
+    }
+}

@@ -44,7 +44,7 @@ use crate::tube::broadcast::cast::Ear;
 use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::poll::Event;
-use chappe_plat::{process, thread};
+use chappe_plat::{process, quiet, thread};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -198,6 +198,7 @@ impl List {
             let stay = ready.is_ok();
             let _ = tell.send(ready);
             if stay {
+                let _serves = quiet::serves_others();
                 let _last = Last(map);
                 watch(map, &hears);
             }
