@@ -22,15 +22,13 @@
 //!
 //! Explored: left out; `crates/chappe/tests/maps.rs` and `slots_in_use.rs` hold that a bit keeps the blocks, and that it goes.
 
+use crate::lock::unheld;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::step;
 use std::mem::size_of;
 use std::ptr::NonNull;
-
-/// The word of the object: the mutex's tag for RESERVED, for no member.
-const WORD: u64 = 7 | 0xfff << 28;
 
 #[repr(C, align(64))]
 struct BodyHead {
@@ -252,7 +250,7 @@ pub(crate) fn make(
         // No later than any ticket; and not what a pool may have had there: see `CellRef::note`.
         o.slot.since.store(1, Ordering::Relaxed); // Relaxed: as above.
         // Release: whatever its last user did with the slot comes before.
-        o.slot.word.store(WORD, Ordering::Release);
+        o.slot.word.store(unheld(generation), Ordering::Release);
         Ok(())
     })
 }

@@ -165,7 +165,7 @@ impl Condvar {
 
     /// Wakes all threads that wait now. Never waits.
     pub fn notify_all(&self) {
-        self.as_member(|| condvar::notify_all(self.0.map, self.0.place.index));
+        self.as_member(|| condvar::notify_all(self.0.map, self.0.place));
     }
 
     /// Notifies as a member: only a member's death half-way is noticed. If no slot is left, such a death is not made up for.

@@ -16,23 +16,23 @@
 //!   to the next waiter. (A recoverer that dies may have passed it on: then two wake up for one notification. A waiter looks at its
 //!   condition again in any case: the user's loop allows for wake-ups without a cause.)
 //! - I4: a notifier that is stopped before the wake delays no waiter that a later notifier would have woken.
+//! - I5: a notifier may be late: nothing of its own keeps the slot from the next object. So it raises `since` in one swap with the word beside it,
+//!   which has the number of the slot's use: it changes no other object.
 //!
 //! Lock-free except for the sleep and the mutex.
 //!
 //! Explored: `tests/crash_condvar.rs`.
 
 use crate::interrupt::Interrupt;
+use crate::lock::unheld;
 use crate::wait::{
     Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, is_still, next, rest, tell,
     wake_told,
 };
-use chappe_arena::layout::{Head, Kind};
+use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
-
-/// The word of every condition variable: the mutex's tag for RESERVED, for no member.
-const WORD: u64 = 7 | 0xfff << 28;
 
 /// What a waiter is granted.
 const NOTIFIED: u32 = 0;
@@ -92,13 +92,34 @@ fn wake_notified(map: &Map, at: Place, told: Candidate) {
     }
 }
 
-/// Wakes all that wait now.
-pub(crate) fn notify_all(map: &Map, object: u32) {
-    // SeqCst, both: I2; after the bits of those that must be woken, before the look at them.
+/// Wakes all that wait now, at a condition variable or a map.
+pub(crate) fn notify_all(map: &Map, at: Place) {
+    // SeqCst: I2, after the bits of those that must be woken.
     let next = map.header().ticket.load(Ordering::SeqCst);
-    map.object(object).slot.since.fetch_max(next, Ordering::SeqCst);
+    raise(map.object(at.index), at.head, next);
     step!("all notified, none woken yet");
-    crate::kinds::drain(map, object);
+    crate::kinds::drain(map, at.index);
+}
+
+/// I2: `since` is so much at least from here on, unless the slot is another object's by now (I5).
+#[cfg(not(all(feature = "loom", not(feature = "sim"))))]
+fn raise(o: &Object, head: Head, to: u64) {
+    let word = unheld(head.generation());
+    // SeqCst: I2, before the look at the waiters.
+    let mut seen = o.slot.since.load(Ordering::SeqCst);
+    // A swap of both is a full fence, as SeqCst.
+    while seen < to
+        && let Err([there, since]) = o.slot.pair().compare_exchange([word, seen], [word, to])
+        && there == word
+    {
+        seen = since;
+    }
+}
+
+/// loom has no such swap, and in its searches no slot is used twice.
+#[cfg(all(feature = "loom", not(feature = "sim")))]
+fn raise(o: &Object, _head: Head, to: u64) {
+    o.slot.since.fetch_max(to, Ordering::SeqCst); // SeqCst: I2.
 }
 
 /// Wakes the waiters that an unfinished notification of all was for. The object is a condition variable in service.
@@ -126,14 +147,14 @@ pub(crate) fn pass_on(map: &Map, object: u32) {
 
 /// Makes a condition variable. The caller holds `admin` and has seen that the name is free.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
-    map.make(admin, name, Kind::Condvar, |index, _| {
+    map.make(admin, name, Kind::Condvar, |index, generation| {
         let o = map.object(index);
         o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         // No later than any ticket; and not what a pool may have had there: see `CellRef::note`.
         o.slot.since.store(1, Ordering::Relaxed); // Relaxed: published by the head.
         // Release: whatever its last user did with the slot comes before.
-        o.slot.word.store(WORD, Ordering::Release);
+        o.slot.word.store(unheld(generation), Ordering::Release);
         Ok(())
     })
 }

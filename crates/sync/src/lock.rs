@@ -100,6 +100,12 @@ fn number(head: Head) -> u64 {
     u64::from(head.generation()) << 6 & NUMBER
 }
 
+/// The word of an object that has no use for it: RESERVED for no member, with the number of the slot's use. So a swap of it together with its
+/// neighbour `since` changes that object, or nothing (until the number comes again: I8).
+pub(crate) fn unheld(generation: u32) -> u64 {
+    RESERVED | u64::from(NOBODY) << 28 | u64::from(generation) << 6 & NUMBER
+}
+
 fn reserved_for(member: u32, wait: u32) -> u64 {
     RESERVED | u64::from(member) << 28 | u64::from(wait) << 40
 }

@@ -16,6 +16,8 @@ mod named;
 mod owned;
 mod priorities;
 mod rwlocks;
+#[cfg(feature = "sim")]
+mod stacks;
 mod tubes;
 #[cfg(feature = "sim")]
 mod ways;
@@ -32,6 +34,8 @@ pub use lights::{ask, destroy, interrupt, light};
 pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};
 pub use rwlocks::{RwLockAt, Turn, rwlock_in_words};
+#[cfg(feature = "sim")]
+pub use stacks::MapAt;
 pub use tubes::{Arms, End, Got, TubeAt};
 #[cfg(feature = "sim")]
 pub use ways::{Share, Way};

@@ -63,7 +63,7 @@ impl<'m> Atlas<'m> {
     pub fn changed(&self) {
         let map = self.body.map();
         if map.waits_on(self.place.index, self.body.object()) {
-            condvar::notify_all(map, self.place.index);
+            condvar::notify_all(map, self.place);
         }
     }
 }

@@ -391,9 +391,9 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     /// Notifies the threads that wait for a change.
     #[inline(always)]
     fn tell(&self) {
-        let (map, index) = (self.handle.map, self.handle.place.index);
-        if map.waits_on(index, self.handle.object) {
-            crate::condvar::notify_all(map, index);
+        let (map, place) = (self.handle.map, self.handle.place);
+        if map.waits_on(place.index, self.handle.object) {
+            crate::condvar::notify_all(map, place);
         }
     }
 

@@ -98,7 +98,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
                 // I4 of the atlas: the map may have changed before the bit was set. Then this thread notifies itself, and all other waiters.
                 let look = || {
                     if self.look().map_or(true, |now| now != self.seen) {
-                        condvar::notify_all(self.map.handle.map, self.map.handle.place.index);
+                        condvar::notify_all(self.map.handle.map, self.map.handle.place);
                     }
                 };
                 Ok::<_, MapError>(condvar::wait(&who, self.map, deadline, &patience(attachment), look))

@@ -45,7 +45,7 @@ impl CondvarAt {
 
     /// Wakes all waiters.
     pub fn notify_all(self) {
-        condvar::notify_all(self.map, self.place.index);
+        condvar::notify_all(self.map, self.place);
     }
 
     /// Removes the condition variable.

@@ -4,7 +4,7 @@
 #[cfg(not(feature = "sim"))]
 use super::word::KEPT;
 use super::word::{
-    ABANDONED, FREE, HELD, MAKING, NUMBER, PART, Parts, TORN, head_of, held_by, is_condemned, load, member_of, whole,
+    ABANDONED, FREE, HELD, MAKING, NUMBER, Parts, TORN, head_of, held_by, is_condemned, load, member_of, whole,
 };
 #[cfg(any(feature = "sim", feature = "loom"))]
 use super::word::{RESERVED, WAITERS};
@@ -17,6 +17,7 @@ use chappe_plat::step;
 
 #[cfg(not(feature = "sim"))]
 use crate::cell::NOBODY;
+use crate::lock::unheld;
 #[cfg(not(feature = "sim"))]
 use crate::wait::queue;
 
@@ -30,14 +31,14 @@ pub(crate) fn make(
 ) -> Result<Place, ArenaError> {
     sweep(map, admin);
     let make_part = |kind| {
-        map.make(admin, "", kind, |index, _| {
+        map.make(admin, "", kind, |index, generation| {
             let o = map.object(index);
             o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
             o.more.store(0, Ordering::Relaxed); // Relaxed: as above.
             o.hint.store(MAKING, Ordering::Relaxed); // Relaxed: as above.
             o.slot.since.store(1, Ordering::Relaxed); // Relaxed: as above.
             // Release: what its last user did with the slot comes before.
-            o.slot.word.store(PART, Ordering::Release);
+            o.slot.word.store(unheld(generation), Ordering::Release);
             Ok(())
         })
     };

@@ -78,8 +78,6 @@ pub(super) const KEPT: u64 = WAITERS | TORN | NUMBER;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
 /// Condemned, and what was borrowed of the data may still be in use.
 pub(super) const ABANDONED: u64 = 1 << 40;
-/// The word of a part (line or inside): as if reserved, in the mutex's tags, for no member.
-pub(super) const PART: u64 = RESERVED | (NOBODY as u64) << 28;
 /// The hint of a part whose lock is being made.
 pub(super) const MAKING: u32 = u32::MAX;
 /// How many times a writer looks at readers that may be about to back out.

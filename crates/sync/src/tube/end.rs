@@ -53,6 +53,7 @@
 //! Explored: `tests/crash_tube.rs`.
 
 use crate::claim::Mark;
+use crate::lock::unheld;
 use crate::wait::{AFTER_DEATH, Candidate, MET, RETRY, each, is_still, make_up, tell};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -77,9 +78,6 @@ const OFTEN: u64 = 256;
 const CALM: u32 = 1024;
 /// How often `mark` looks again at waiters that are just coming or going.
 const TURNS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 128 };
-
-/// The object's word: the mutex's tag of a reservation, for no member.
-const WORD: u64 = 7 | 0xfff << 28;
 
 /// One end of a tube. Small, since there are programs with a hundred thousand tubes: senders and receivers read both
 /// ends, and only a waiter, or a thread that tells a waiter, writes.
@@ -527,13 +525,13 @@ impl End {
 
 /// Makes the object of an end: of a private tube (0), or of a named one that will say which. The caller holds `admin`.
 pub(crate) fn make(map: &'static Map, admin: &Admin, tube: u32) -> Result<Place, ArenaError> {
-    map.make(admin, "", Kind::End, |index, _| {
+    map.make(admin, "", Kind::End, |index, generation| {
         let o = map.object(index);
         o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(tube, Ordering::Relaxed); // Relaxed: published by the head.
         // Release: what the slot's last user did comes before.
-        o.slot.word.store(WORD, Ordering::Release);
+        o.slot.word.store(unheld(generation), Ordering::Release);
         Ok(())
     })
 }

@@ -45,13 +45,12 @@ use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, is_still, make_up, tell, waits_on, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
+use crate::lock::unheld;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// The word of the object, as a tube's.
-const WORD: u64 = 7 | 0xfff << 28;
 /// What a publisher needs that waits for room.
 pub(super) const ROOM: u32 = 3;
 /// The most publishers.
@@ -629,7 +628,7 @@ pub(crate) fn make(
         o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
         o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.
         o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
-        o.slot.word.store(WORD, Ordering::Release); // Release: whatever its last user did with the slot comes before.
+        o.slot.word.store(unheld(generation), Ordering::Release); // Release: whatever its last user did with the slot comes before.
         Ok(())
     })
 }

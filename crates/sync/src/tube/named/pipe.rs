@@ -82,8 +82,6 @@ use chappe_plat::{Life, ROBUST, probe, step};
 use std::mem::size_of;
 use std::ptr::NonNull;
 
-/// The object's word: the mutex's tag of a reservation, for no member.
-const WORD: u64 = 7 | 0xfff << 28;
 /// The need of a waiter that has its record in a slot already, and wants to commit it.
 pub(crate) const TO_COMMIT: u32 = 2;
 

@@ -1,6 +1,7 @@
 //! Making a named tube's two objects, and taking them out of service.
 
-use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, WORD, ring_at};
+use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, ring_at};
+use crate::lock::unheld;
 use crate::record::{Ring, Shape};
 use crate::tube::end;
 use crate::tube::named::senders::{MAKING, sweep};
@@ -75,7 +76,7 @@ pub(crate) fn make_of(
         its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
         its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
         // Release: what the slot's last user did comes before.
-        o.slot.word.store(WORD, Ordering::Release);
+        o.slot.word.store(unheld(generation), Ordering::Release);
         Ok(())
     });
     if made.is_err() {

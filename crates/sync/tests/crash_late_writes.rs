@@ -1,0 +1,135 @@
+//! Threads that are late to write: one looks an object up, checks it, is stopped, and acts. By then the object was removed, and its slot and its blocks
+//! are another object's, where a member with the number of the dead is in the middle of an operation, or whose users' data is zeros or small numbers.
+//! What must hold: the late one changes nothing there.
+//!
+//! One world for each place of the protocols that had this fault. What is compared is the whole memory, but for heads and wait bits.
+
+use crate::crash::{Stage, sleep};
+use chappe_arena::layout::{BLOCK, Object};
+use chappe_arena::{Map, Place};
+use chappe_crashsim::{Search, World, reached};
+use chappe_plat::atomic::Ordering::SeqCst;
+use chappe_sync::model::{Actor, CondvarAt, MapAt, RwLockAt};
+use std::cell::RefCell;
+
+const BLOCKS: u32 = 20;
+const REUSED: &str = "in its memory";
+
+/// What lies in the slots and blocks of an arena.
+fn image(map: &'static Map) -> Vec<(String, u64)> {
+    let words = |of: &'static str, at: *const u64, i: u32, words: std::ops::Range<usize>| {
+        // SAFETY: within the slot, or the block; no other thread runs between two steps of this one.
+        words.map(move |w| (format!("word {w} of {of} {i}"), unsafe { at.add(w).read_volatile() }))
+    };
+    let (head, bits) = (std::mem::offset_of!(Object, head) / 8, std::mem::offset_of!(Object, waiting) / 8);
+    let slots = (0..map.geometry().objects).flat_map(|i| {
+        let at = std::ptr::from_ref(map.object(i)).cast::<u64>();
+        let parts = [0..head, head + 1..bits, bits + 4..size_of::<Object>() / 8];
+        parts.into_iter().flat_map(move |part| words("slot", at, i, part))
+    });
+    let blocks = (0..map.geometry().blocks)
+        .flat_map(|i| words("block", map.blocks(i, 1).cast::<u64>().cast_const(), i, 0..BLOCK / 8));
+    slots.chain(blocks).collect()
+}
+
+/// An object that is removed: how it was made and where it is, what the late one does, and how it goes.
+struct Old {
+    place: Place,
+    late: Box<dyn FnOnce()>,
+    remove: Box<dyn FnOnce()>,
+}
+
+/// A thread is late at an object that `old` makes, where a member has died. `next` makes the next one, as that number's next member; false: it did not
+/// get the memory.
+fn late(
+    world: &World,
+    objects: u32,
+    old: impl FnOnce(&'static Map, &Actor) -> Old,
+    next: impl FnOnce(&'static Map, &Actor) -> bool + 'static,
+) {
+    let (stage, _) = Stage::with_blocks(world, 6, &[], objects, BLOCKS);
+    let map = stage.map;
+    let d = world.prepare("dead");
+    let victim = stage.member(d, "dead");
+    let Old { place, late, remove } = d.before(|| old(map, &victim));
+    d.run(|| ());
+    world.prepare("late").run(late);
+    let was = world.share(RefCell::new(None));
+    stage.lasting(world.prepare("maker").immortal(), move || {
+        map.recover_dead();
+        remove();
+        // Some kinds begin their numbers by the clock.
+        sleep(1_000_000);
+        let me = Actor::join(map, "next").expect("a slot");
+        assert_eq!(me.member(), victim.member(), "the next member has the dead one's number");
+        if next(map, &me) && map.object(place.index).head.load(SeqCst) != place.head.0 {
+            was.replace(Some(image(map)));
+            reached(REUSED);
+        }
+    });
+    world.prepare("last").last().run(move || {
+        for (was, now) in was.take().into_iter().flatten().zip(image(map)) {
+            assert_eq!(now, was, "the late one has changed it");
+        }
+    });
+    world.may_wait(|| true);
+}
+
+/// The late one, or another, is stopped at each step.
+fn nothing_changes(name: &str, world: impl Fn(&World) + Sync) {
+    Search::sweep(name).stops(1).resume().run(world).assert_clean().assert_reached(&[REUSED]);
+}
+
+/// The arena has seen as many waits as a busy one sees in some hours: more than the numbers that a lock of readers has in the same word.
+fn much_waited(map: &Map) {
+    map.header().ticket.store(3 << 33, SeqCst);
+}
+
+/// Makes the third of three objects: a lock of readers that is made next has its parts in the slots of the first two, and itself in the third.
+fn third<T>(map: &'static Map, make: impl FnOnce() -> T) -> T {
+    let two = ["a", "b"].map(|name| CondvarAt::make(map, name).expect("room"));
+    let third = make();
+    two.into_iter().for_each(CondvarAt::remove);
+    third
+}
+
+fn makes_a_lock(map: &'static Map) -> bool {
+    RwLockAt::make(map, "next").is_ok_and(|lock| lock.places().0.index == 2)
+}
+
+#[test]
+fn a_late_notifier_of_all_changes_nothing_of_the_next_object() {
+    nothing_changes("late_notifier", |world: &World| {
+        let old = |map: &'static Map, _: &Actor| {
+            much_waited(map);
+            let c = third(map, || CondvarAt::make(map, "c").expect("room"));
+            let late = move || {
+                // As the public function looks.
+                if map.is_there(c.place) {
+                    c.notify_all();
+                }
+            };
+            Old { place: c.place, late: Box::new(late), remove: Box::new(move || c.remove()) }
+        };
+        late(world, 3, old, |map, _| makes_a_lock(map));
+    });
+}
+
+/// A map's changes are told to those that wait for one; a recoverer of a changer tells them too.
+#[test]
+fn a_late_recoverer_of_a_map_changes_nothing_of_the_next_object() {
+    nothing_changes("late_at_a_map", |world: &World| {
+        let old = |map: &'static Map, dead: &Actor| {
+            much_waited(map);
+            let m = third(map, || MapAt::make(map, "m").expect("room"));
+            assert!(dead.enters(map, m.place));
+            Old { place: m.place, late: Box::new(move || _ = map.recover_dead()), remove: Box::new(move || m.remove()) }
+        };
+        late(world, 3, old, |map, me| {
+            let made = makes_a_lock(map);
+            // A thread is about to wait for the next one.
+            map.waiting(2, 0).fetch_or(1 << me.member(), SeqCst);
+            made
+        });
+    });
+}
