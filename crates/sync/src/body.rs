@@ -76,6 +76,11 @@ pub(crate) fn first() -> u64 {
     chappe_plat::clock::now() >> 5
 }
 
+/// The same in so few bits: numbers that lie as far apart as they can where those of [`first`] differ (golden section).
+pub(crate) fn spread(first: u64, bits: u32) -> u64 {
+    first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)
+}
+
 /// How many blocks so many bytes take, in an arena of so many members.
 pub(crate) fn blocks_wanted(bytes: usize, members: u32) -> u32 {
     u32::try_from((begins_at(members).saturating_add(bytes)).div_ceil(BLOCK)).unwrap_or(u32::MAX)

@@ -9,7 +9,7 @@ use chappe_arena::layout::{BLOCK, Object};
 use chappe_arena::{Map, Place};
 use chappe_crashsim::{Search, World, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
-use chappe_sync::model::{Actor, CondvarAt, MapAt, RwLockAt};
+use chappe_sync::model::{Actor, CastAt, CondvarAt, MapAt, MutexAt, RwLockAt, When};
 use std::cell::RefCell;
 
 const BLOCKS: u32 = 20;
@@ -130,6 +130,75 @@ fn a_late_recoverer_of_a_map_changes_nothing_of_the_next_object() {
             // A thread is about to wait for the next one.
             map.waiting(2, 0).fetch_or(1 << me.member(), SeqCst);
             made
+        });
+    });
+}
+
+/// A mutex whose data take all blocks: its users have zeros there, or small numbers.
+fn makes_data(map: &'static Map, small: bool) -> bool {
+    let word = |i: usize| if small { i as u64 % 4 } else { 0 };
+    MutexAt::of_words(map, "next", BLOCKS as usize * BLOCK / 8, word).is_ok()
+}
+
+/// A late recoverer of an object that `old` makes, whose memory becomes a mutex's data.
+fn recovered_late_into_data(
+    name: &str,
+    objects: u32,
+    old: impl Fn(&'static Map, &Actor) -> (Place, Box<dyn FnOnce()>) + Copy + Sync,
+) {
+    for small in [false, true] {
+        nothing_changes(&format!("{name}_{small}"), |world: &World| {
+            let old = |map: &'static Map, dead: &Actor| {
+                let (place, remove) = old(map, dead);
+                Old { place, late: Box::new(move || _ = map.recover_dead()), remove }
+            };
+            late(world, objects, old, move |map, _| makes_data(map, small));
+        });
+    }
+}
+
+fn makes_a_cast(map: &'static Map, name: &str) -> (CastAt, Place) {
+    let tube = CastAt::make(map, name, 2, 2).expect("a tube");
+    (tube, map.find(name).expect("just made"))
+}
+
+#[test]
+fn a_late_recoverer_of_a_publisher_changes_no_data() {
+    recovered_late_into_data("late_at_a_publisher", 1, |map, dead| {
+        let (tube, place) = makes_a_cast(map, "t");
+        dead.publishes(tube).expect("room");
+        dead.half_says(tube, 7);
+        (place, Box::new(move || tube.remove()))
+    });
+}
+
+#[test]
+fn a_late_recoverer_of_a_subscriber_changes_no_data() {
+    recovered_late_into_data("late_at_a_subscriber", 1, |map, dead| {
+        let (tube, place) = makes_a_cast(map, "t");
+        dead.subscribes(tube, When::Oldest).expect("room");
+        (place, Box::new(move || tube.remove()))
+    });
+}
+
+/// The next tube's publisher is in the middle of its first message: as the dead one was.
+#[test]
+fn a_late_recoverer_takes_nothing_of_the_next_publisher() {
+    nothing_changes("late_at_the_next_publisher", |world: &World| {
+        let half = |map: &'static Map, me: &Actor, name: &str| {
+            let (tube, place) = makes_a_cast(map, name);
+            me.publishes(tube).expect("room");
+            me.subscribes(tube, When::Oldest).expect("room");
+            me.half_says(tube, 7);
+            (tube, place)
+        };
+        let old = move |map: &'static Map, dead: &Actor| {
+            let (tube, place) = half(map, dead, "t");
+            Old { place, late: Box::new(move || _ = map.recover_dead()), remove: Box::new(move || tube.remove()) }
+        };
+        late(world, 1, old, move |map, me| {
+            half(map, me, "next");
+            true
         });
     });
 }

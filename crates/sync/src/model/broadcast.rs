@@ -222,6 +222,13 @@ impl Actor {
         sent.map_or_else(Came::from, |()| Came::Sent)
     }
 
+    /// Sends to all subscriptions, but for the last step: as one that dies in the middle.
+    pub fn half_says(&self, tube: CastAt, message: u64) {
+        let mut wanted = Mask::default();
+        tube.0.subscriptions().for_each(|(who, _)| wanted[who as usize / 64] |= 1 << (who % 64));
+        tube.0.ring.half_publishes(self.who.main.member as u16, &message.to_le_bytes(), &wanted);
+    }
+
     /// Takes a message that a subscription wants, or a unit; or only looks whether there is one. Sleeps at once if there is none.
     pub fn picks(&self, heard: &HeardAt, semaphore: SemaphoreAt, looks: bool) -> Picked {
         let (arms, who): ([&dyn Operation; 2], _) = ([&heard.heard, &semaphore], self.only());

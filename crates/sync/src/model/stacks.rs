@@ -1,7 +1,8 @@
-//! Maps of an arena, for the explorer: made, entered, removed.
+//! Maps of an arena, and mutexes with much data, for the explorer: made, entered, removed.
 
-use super::Actor;
+use super::{Actor, MutexAt};
 use crate::body::Body;
+use crate::lock;
 use crate::map::atlas;
 use chappe_arena::{ArenaError, Map, Place};
 
@@ -44,5 +45,26 @@ impl Actor {
         if let Some(body) = Body::of(map, place) {
             body.leave(self.who.main.member);
         }
+    }
+}
+
+impl MutexAt {
+    /// Makes a mutex with so many words of data, which `fill` gives; where they lie.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn of_words(
+        map: &'static Map,
+        name: &str,
+        words: usize,
+        fill: impl Fn(usize) -> u64,
+    ) -> Result<(MutexAt, *const u64), ArenaError> {
+        let mut data = std::ptr::null_mut();
+        let place = lock::make(map, &map.admin(), name, words * 8, MutexAt::TYPE, |at| {
+            data = at.cast::<u64>();
+            // SAFETY: so many words, the mutex's, which no other thread knows of.
+            (0..words).for_each(|i| unsafe { data.add(i).write(fill(i)) });
+        })?;
+        Ok((MutexAt { map, place }, data))
     }
 }

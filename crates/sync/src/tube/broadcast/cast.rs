@@ -30,6 +30,8 @@
 //! - I4: `changes` is counted up after a subscription's record is whole, and after it has gone. A publisher reads it
 //!   first, so a subscription gets every message that is sent after `subscribe` has returned.
 //! - I5: if a member dies between a change and the wake, recovery wakes in its place: it drains every object.
+//! - I8: `changes` begins where that of the tube that had the memory before did not come to, and where no small number is: a recoverer that is late counts
+//!   it up by a swap from what it was.
 //! - I6: the blocks of a tube that was removed are used again only when no entry and no subscription stands.
 //!
 //! Deaths: a publisher's is recovered in the ring, see there. A subscriber's subscription is removed, and the records
@@ -41,11 +43,13 @@
 
 use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use super::ring::NoRoom;
+use crate::body::spread;
 use crate::claim::{Collected, Operation, Refused, Taken};
+use crate::lock::unheld;
+use crate::tube::first_lap;
 use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, is_still, make_up, tell, waits_on, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
-use crate::lock::unheld;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
@@ -624,6 +628,12 @@ pub(crate) fn make(
         head.hash.store(hash, Ordering::Relaxed); // Relaxed: as above.
         head.schema.store(schema.0, Ordering::Relaxed); // Relaxed: as above.
         head.schema_len.store(schema.1.len() as u32, Ordering::Relaxed); // Relaxed: as above.
+        let lap = first_lap(index, generation);
+        head.changes.store(spread(lap, 32) as u32, Ordering::Relaxed); // Relaxed: as above. I8.
+        // SAFETY: within the zeroed blocks, which are as many as a ring of that shape takes.
+        let ring = unsafe { Ring::new(NonNull::new_unchecked(at.add(size_of::<CastHead>())), shape) };
+        // Laps of broadcast tubes do not wrap: of the 45 bits nearly all are left.
+        ring.begin_at(lap % (1 << 40));
         let o = map.object(index);
         o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
         o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.

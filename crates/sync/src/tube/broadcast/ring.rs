@@ -61,7 +61,10 @@
 //! - R3: taking races with overwriting: the word of the bit decides (I6).
 //! - R4: two members recover one slot: I7, and one swap of the word.
 //! - R5: a recoverer is stopped until the member's number has a new owner: after it has read the word, it checks that
-//!   the death has not been recovered yet.
+//!   the death has not been recovered yet. In the next ring in the same memory laps, and counts of bits, begin elsewhere (`begin_at`): a swap of that
+//!   recoverer finds other words.
+//! - R6: a recoverer keeps nobody from using the memory for another object. So it only swaps what it has read, and leaves `settled` to those
+//!   who are there: it is a hint, and may be behind.
 //!
 //! Ordering edges:
 //! - E1 (SeqCst): bits before commit, commit before `settled`, taking before the read of `room`; all swaps and reads of
@@ -83,6 +86,7 @@
 use super::place::{
     EMPTY, FULL, GROUP, KEPT, Mask, Ring, SKIPPED, Terms, VOID, WRITING, each, lap, owner, state, word,
 };
+use crate::body::spread;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence, pause};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
@@ -129,11 +133,11 @@ impl Ring<'_> {
 
     /// How many positions were ever claimed.
     pub fn claimed(&self) -> u64 {
-        look(&self.head.tail.0)
+        look(&self.head.tail.0).wrapping_sub(look(&self.head.first.0))
     }
 
-    /// Says up to where all is decided.
-    pub fn settle(&self) {
+    /// Says up to where all is decided. Only a publisher or a subscriber does: what it has there keeps the memory the ring's (R6).
+    fn settle(&self) {
         let from = look(&self.head.settled.0);
         let mut to = from;
         while to - from < u64::from(self.shape.slots) && self.is_decided(to) {
@@ -300,9 +304,32 @@ impl Ring<'_> {
         }
     }
 
+    /// All of it but the commit: what a publisher that dies in the middle leaves.
+    #[cfg(feature = "sim")]
+    pub fn half_publishes(&self, me: u16, record: &[u8], wanted: &Mask) {
+        if let Ok(position) = self.claim(me) {
+            self.fill(position, record, wanted);
+        }
+    }
+
     /// False: it was passed over.
     fn publish_at(&self, me: u16, position: u64, record: &[u8], wanted: &Mask) -> bool {
+        self.fill(position, record, wanted);
         let (slot, its) = (self.slot_of(position), self.lap_of(position));
+        let s = self.slot(slot);
+        if swap(&s.word, word(its, me, WRITING), word(its, 0, FULL)) {
+            self.settle();
+            return true;
+        }
+        each(wanted).for_each(|who| self.take_away(who, slot, true, || true));
+        self.let_go(slot, me);
+        false
+    }
+
+    /// Writes the record of a position that is ours, and sets the bits of those who want it.
+    #[inline(always)]
+    fn fill(&self, position: u64, record: &[u8], wanted: &Mask) {
+        let slot = self.slot_of(position);
         let s = self.slot(slot);
         // A record whose bit is cleared here is lost to a subscription that drops the oldest. (No bit is of one that
         // blocks: I5.)
@@ -319,13 +346,6 @@ impl Ring<'_> {
         self.write(slot, record);
         step!("written, nobody's yet");
         each(wanted).for_each(|who| self.give(who, slot));
-        if swap(&s.word, word(its, me, WRITING), word(its, 0, FULL)) {
-            self.settle();
-            return true;
-        }
-        each(wanted).for_each(|who| self.take_away(who, slot, true, || true));
-        self.let_go(slot, me);
-        false
     }
 
     /// A slot whose position was passed over is free again.
@@ -416,9 +436,10 @@ impl Ring<'_> {
 
     /// How many it has lost because it was too slow, modulo 2^32.
     pub fn lost(&self, who: u32) -> u32 {
+        let first = self.first_count() as u32;
         let gone = |word: &AtomicU64| {
             let seen = look(word);
-            ((seen >> 32) as u32).wrapping_sub((seen as u32).count_ones())
+            ((seen >> 32) as u32).wrapping_sub(first).wrapping_sub((seen as u32).count_ones())
         };
         let taken = self.sub(who).taken.load(Ordering::SeqCst) as u32; // SeqCst: before what may grow.
         let gone = self.wanted(who).iter().map(gone).fold(0, u32::wrapping_add);
@@ -427,11 +448,28 @@ impl Ring<'_> {
         if lost > u32::MAX / 2 { 0 } else { lost }
     }
 
+    /// As if so many laps had gone by: R5. Before any use of the ring.
+    pub fn begin_at(&self, laps: u64) {
+        for slot in 0..self.shape.slots {
+            self.slot(slot).word.store(word(laps, 0, EMPTY), Ordering::Relaxed); // Relaxed, here and below: published with the ring.
+        }
+        let first = laps << self.shape.slots.trailing_zeros();
+        for hint in [&self.head.tail.0, &self.head.settled.0, &self.head.first.0] {
+            hint.store(first, Ordering::Relaxed); // Relaxed: as above.
+        }
+    }
+
+    /// How often a bit was set in a word of bits, as it is counted: at first.
+    fn first_count(&self) -> u64 {
+        spread(look(&self.head.first.0), 32)
+    }
+
     /// A subscription begins. The caller holds `admin`, and nobody has it.
     pub fn begin(&self, who: u32, terms: Terms) {
         let sub = self.sub(who);
         for word in self.wanted(who) {
-            word.store(0, Ordering::SeqCst); // SeqCst: E1; a late publisher's bit is a record that is sent from here on.
+            // SeqCst: E1; a late publisher's bit is a record that is sent from here on.
+            word.store(self.first_count() << 32, Ordering::SeqCst);
         }
         // Relaxed, all: published by the owner.
         sub.terms.store(terms.number(), Ordering::Relaxed);
@@ -466,7 +504,6 @@ impl Ring<'_> {
                 swap(&s.word, seen, word(lap(seen), 0, VOID));
             }
         }
-        self.settle();
     }
 
     /// Whether a member has a slot.

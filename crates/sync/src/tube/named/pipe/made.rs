@@ -3,8 +3,8 @@
 use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, ring_at};
 use crate::lock::unheld;
 use crate::record::{Ring, Shape};
-use crate::tube::end;
 use crate::tube::named::senders::{MAKING, sweep};
+use crate::tube::{end, first_lap};
 use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -15,11 +15,6 @@ use std::ptr::NonNull;
 /// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, hash: u64) -> Result<Place, ArenaError> {
     make_of(map, admin, name, shape, hash, (0, ""))
-}
-
-/// I12 of the ring: the lap at which the ring of a tube begins: 44 bits, so that as many are left.
-pub(super) fn first_lap(object: u32, generation: u32) -> u64 {
-    u64::from(generation & 0xff_ffff) << 20 | u64::from(object & 0xf_ffff)
 }
 
 /// The same, of records of a schema: its hash, and its text.
