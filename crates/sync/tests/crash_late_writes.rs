@@ -9,7 +9,7 @@ use chappe_arena::layout::{BLOCK, Object};
 use chappe_arena::{Map, Place};
 use chappe_crashsim::{Search, World, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
-use chappe_sync::model::{Actor, CastAt, CondvarAt, MapAt, MutexAt, RwLockAt, When};
+use chappe_sync::model::{Actor, Came, CastAt, CondvarAt, MapAt, MutexAt, NamedAt, RwLockAt, When};
 use std::cell::RefCell;
 
 const BLOCKS: u32 = 20;
@@ -201,4 +201,18 @@ fn a_late_recoverer_takes_nothing_of_the_next_publisher() {
             true
         });
     });
+}
+
+/// A receiver died with a message borrowed, of a tube that delivers it again, or drops it.
+#[test]
+fn a_late_recoverer_of_a_receiver_counts_nothing_in_data() {
+    for drops in [false, true] {
+        recovered_late_into_data(&format!("late_at_a_receiver_{drops}"), 2, move |map, dead| {
+            let tube = NamedAt::make(map, "t", 2, [false; 2], drops).expect("a tube");
+            assert!(dead.attach(tube, true).is_ok() && dead.attach(tube, false).is_ok());
+            assert_eq!(dead.put(tube, 7, None), Came::Sent);
+            assert!(dead.borrow(tube).is_ok());
+            (map.find("t").expect("just made"), Box::new(move || tube.remove()))
+        });
+    }
 }

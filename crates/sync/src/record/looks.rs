@@ -55,10 +55,10 @@ impl Ring<'_> {
         (0..self.slots()).filter(|slot| there(*slot)).count()
     }
 
-    /// How many records were sent and how many received since the ring began at lap `first`, by the laps of its slots: so a reservation that
+    /// How many records were sent and how many received, by the laps of its slots: so a reservation that
     /// was given up, and a position that was passed over, count as one record sent and received. Neither number decreases. Looks at all
     /// slots.
-    pub fn passed(&self, first: u64) -> Passed {
+    pub fn passed(&self) -> Passed {
         let mut passed = Passed { sent: 0, received: 0 };
         for slot in 0..self.slots() {
             // Relaxed: for show.
@@ -68,7 +68,7 @@ impl Ring<'_> {
                 SKIPPED => (1, 1),
                 _ => (0, 0),
             };
-            let laps = laps_since(seen, first);
+            let laps = laps_since(seen, self.first());
             // Words that were overwritten by a wild write may have more laps than can be counted.
             passed.sent = passed.sent.wrapping_add(laps + sent);
             passed.received = passed.received.wrapping_add(laps + received);

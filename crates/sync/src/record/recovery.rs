@@ -22,7 +22,7 @@
 //!   (unless that one has the very same word there).
 
 use super::Found;
-use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, owner, state, word};
+use super::place::{AGAIN, READING, REREADING, Ring, first_dropped, freed, is_held_by, owner, state, word};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
@@ -246,17 +246,17 @@ impl Ring<'_> {
         first.map(|(_, found)| found)
     }
 
-    /// How many records were dropped because their receivers died.
+    /// How many records were dropped because their receivers died, modulo 2^29.
     pub fn dropped(&self) -> u64 {
         // Relaxed: for show.
-        self.counts.dropped.load(Ordering::Relaxed) / ONE
+        self.counts.dropped.load(Ordering::Relaxed).wrapping_sub(first_dropped(self.first())) / ONE
     }
 
     /// How many were to be delivered once more because their receiver died; less one for each recoverer that died after
     /// moving a record to AGAIN, before counting it.
     pub fn redelivered(&self) -> u64 {
         // Relaxed: for show.
-        self.counts.redelivered.load(Ordering::Relaxed)
+        self.counts.redelivered.load(Ordering::Relaxed).wrapping_sub(self.first())
     }
 }
 

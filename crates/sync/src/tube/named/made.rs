@@ -134,7 +134,7 @@ pub struct TubeInfo {
 pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
     let pipe = Pipe::of(map, place)?;
     let Shape { slots, size, one_sender, one_receiver, drops, .. } = pipe.shape();
-    let passed = pipe.ring.passed(pipe.first_lap());
+    let passed = pipe.ring.passed();
     let who = |side| pipe.attached(side).map(|member| map.who(member)).collect();
     let info = TubeInfo {
         kind: Kind::new(one_sender, one_receiver),

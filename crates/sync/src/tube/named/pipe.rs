@@ -218,12 +218,6 @@ impl<'m> Pipe<'m> {
         self.head.shape()
     }
 
-    /// The lap at which its ring began.
-    #[cfg(not(feature = "sim"))]
-    pub fn first_lap(&self) -> u64 {
-        made::first_lap(self.place.index, self.place.head.generation())
-    }
-
     /// The hash of its messages' type.
     #[cfg(not(feature = "sim"))]
     pub fn hash(&self) -> u64 {

@@ -197,7 +197,7 @@ impl<'a, T: ?Sized> Loan<'a, T> {
     /// The message's place in the order of the commits. The next record's number is one more, except where a sender
     /// gave up a slot, or other receivers got what is in between. The number wraps, after 2^32 rounds of all slots.
     pub fn position(&self) -> u64 {
-        self.pipe.ring.order(self.borrowed(), self.pipe.first_lap())
+        self.pipe.ring.order(self.borrowed())
     }
 
     /// Gives the message back, unreceived: it comes once more, marked, before all that was sent later, however often it
