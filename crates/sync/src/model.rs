@@ -35,7 +35,7 @@ pub use named::{Came, Lent, NamedAt, Refusal as Unattached, Reserved};
 pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};
 pub use rwlocks::{RwLockAt, Turn, rwlock_in_words};
 #[cfg(feature = "sim")]
-pub use stacks::MapAt;
+pub use stacks::{MapAt, MonitorAt, StackAt};
 pub use tubes::{Arms, End, Got, TubeAt};
 #[cfg(feature = "sim")]
 pub use ways::{Share, Way};

@@ -7,15 +7,37 @@ pub mod room;
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use made::{Inside, Monitor, MonitorError};
 
-use crate::body::Body;
+use crate::body::{self, Body, Form};
 use chappe_arena::layout::Head;
 use chappe_arena::{Map, Place};
 use room::{Member, Room, Shape};
+use std::ptr::NonNull;
+
+/// What a monitor of an arena is made for, as its form says.
+pub(crate) fn shape_of(form: Form) -> Shape {
+    let [bytes, conditions, members, _] = form.numbers;
+    Shape { members, conditions, bytes }
+}
+
+/// The same the other way round.
+#[cfg_attr(
+    any(feature = "loom", feature = "sim"),
+    allow(dead_code, reason = "what needs an attachment is not explored")
+)]
+pub(crate) fn form_of(shape: Shape, data: u64) -> Form {
+    Form { numbers: [shape.bytes, shape.conditions, shape.members, 0], types: [data, 0] }
+}
+
+/// Fills zeroed bytes that no other thread knows of with an empty room: I8 of the room.
+#[cfg_attr(feature = "loom", allow(dead_code, reason = "what needs an attachment is not explored"))]
+pub(crate) fn fill(at: NonNull<u8>, shape: Shape) {
+    // SAFETY: so many zeroed bytes, from a multiple of 64.
+    unsafe { Room::new(at, shape) }.begin_at(body::first());
+}
 
 /// The room in a body; `None` if its shape is impossible.
 pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Room<'m>> {
-    let [bytes, conditions, members, _] = body.form.numbers;
-    let shape = Shape { members, conditions, bytes };
+    let shape = shape_of(body.form);
     if !shape.is_possible() || shape.room() > body.room {
         return None;
     }

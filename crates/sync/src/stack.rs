@@ -9,15 +9,21 @@ pub mod pile;
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use made::{PushError, Stack};
 
-use crate::body::{Body, Form};
+use crate::body::{self, Body, Form};
 use chappe_arena::layout::Head;
 use chappe_arena::{Map, Place};
 use pile::{Pile, Shape};
+use std::ptr::NonNull;
+
+/// What a stack of an arena is made for, as its form says.
+pub(crate) fn shape_of(form: Form) -> Shape {
+    let [capacity, size, spare, _] = form.numbers;
+    Shape { capacity, size, spare }
+}
 
 /// The stack in a body; none if its shape cannot be.
 pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Pile<'m>> {
-    let [capacity, size, spare, _] = body.form.numbers;
-    let shape = Shape { capacity, size, spare };
+    let shape = shape_of(body.form);
     if !shape.is_possible() || shape.bytes() > body.room {
         return None;
     }
@@ -32,6 +38,13 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Pile<'m>> {
 )]
 pub(crate) fn form_of(shape: Shape, elements: u64) -> Form {
     Form { numbers: [shape.capacity, shape.size, shape.spare, 0], types: [elements, 0] }
+}
+
+/// Fills zeroed bytes that no other thread knows of with an empty stack of an arena: I9 of the pile.
+#[cfg_attr(feature = "loom", allow(dead_code, reason = "what needs an attachment is not explored"))]
+pub(crate) fn fill(at: NonNull<u8>, shape: Shape) {
+    // SAFETY: so many zeroed bytes, from a multiple of 64.
+    unsafe { Pile::new(at, shape) }.begin_at(body::first());
 }
 
 /// What a dead member's death leaves of a stack.

@@ -9,7 +9,7 @@ use chappe_arena::layout::{BLOCK, Object};
 use chappe_arena::{Map, Place};
 use chappe_crashsim::{Search, World, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
-use chappe_sync::model::{Actor, Came, CastAt, CondvarAt, MapAt, MutexAt, NamedAt, RwLockAt, When};
+use chappe_sync::model::{Actor, Came, CastAt, CondvarAt, MapAt, MonitorAt, MutexAt, NamedAt, RwLockAt, StackAt, When};
 use std::cell::RefCell;
 
 const BLOCKS: u32 = 20;
@@ -215,4 +215,46 @@ fn a_late_recoverer_of_a_receiver_counts_nothing_in_data() {
             (map.find("t").expect("just made"), Box::new(move || tube.remove()))
         });
     }
+}
+
+/// The next stack's member has taken the cell that the dead one had.
+#[test]
+fn a_late_recoverer_of_a_stack_frees_no_cell_of_the_next() {
+    nothing_changes("late_at_a_stack", |world: &World| {
+        let takes = |map: &'static Map, me: &Actor, name: &str| {
+            let stack = StackAt::make(map, name, 3, 3).expect("a stack");
+            assert!(me.enters(map, stack.place) && me.takes_cell(stack));
+            stack
+        };
+        let old = move |map: &'static Map, dead: &Actor| {
+            let stack = takes(map, dead, "s");
+            let late = Box::new(move || _ = map.recover_dead());
+            Old { place: stack.place, late, remove: Box::new(move || stack.remove()) }
+        };
+        late(world, 1, old, move |map, me| {
+            takes(map, me, "next");
+            true
+        });
+    });
+}
+
+/// The next monitor's member waits, for the first time, as the dead one did.
+#[test]
+fn a_late_recoverer_of_a_monitor_ends_no_wait_in_the_next() {
+    nothing_changes("late_at_a_monitor", |world: &World| {
+        let waits = |map: &'static Map, me: &Actor, name: &str| {
+            let monitor = MonitorAt::make(map, name, 1).expect("a monitor");
+            assert!(me.enters(map, monitor.place) && me.announces(monitor, 0).is_some());
+            monitor
+        };
+        let old = move |map: &'static Map, dead: &Actor| {
+            let monitor = waits(map, dead, "w");
+            let late = Box::new(move || _ = map.recover_dead());
+            Old { place: monitor.place, late, remove: Box::new(move || monitor.remove()) }
+        };
+        late(world, 1, old, move |map, me| {
+            waits(map, me, "next");
+            true
+        });
+    });
 }

@@ -1,10 +1,48 @@
-//! Maps of an arena, and mutexes with much data, for the explorer: made, entered, removed.
+//! Stacks, maps and monitors of an arena, and mutexes with much data, for the explorer: made, entered, changed, removed.
 
 use super::{Actor, MutexAt};
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::lock;
 use crate::map::atlas;
+use crate::monitor::room::{Announced, Member, Room};
+use crate::monitor::{self, room};
+use crate::stack::pile::{Pile, Shape};
+use crate::stack::{self, form_of, in_body};
+use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map, Place};
+
+/// A stack of elements of 16 bytes.
+#[derive(Clone, Copy)]
+pub struct StackAt {
+    /// The arena.
+    pub map: &'static Map,
+    /// The object.
+    pub place: Place,
+}
+
+impl StackAt {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn make(map: &'static Map, name: &str, capacity: u32, spare: u32) -> Result<StackAt, ArenaError> {
+        let shape = Shape { capacity, size: 16, spare };
+        let admin = map.admin();
+        let form = Some((shape.bytes(), form_of(shape, 7)));
+        let place = body::make(map, &admin, name, Kind::Stack, form, |at| stack::fill(at, shape))?;
+        Ok(StackAt { map, place })
+    }
+
+    /// The stack itself, if it is there.
+    pub fn pile(&self) -> Option<Pile<'static>> {
+        in_body(&Body::of(self.map, self.place)?)
+    }
+
+    /// Removes it.
+    pub fn remove(&self) {
+        self.map.unmake(&self.map.admin(), self.place);
+    }
+}
 
 /// A map of an arena.
 #[derive(Clone, Copy)]
@@ -33,6 +71,38 @@ impl MapAt {
     }
 }
 
+/// A monitor of an arena: where its members wait. There is no lock around it: the world's processes are inside as the world says.
+#[derive(Clone, Copy)]
+pub struct MonitorAt {
+    /// The arena.
+    pub map: &'static Map,
+    /// The object.
+    pub place: Place,
+}
+
+impl MonitorAt {
+    /// Makes it, with so many conditions.
+    ///
+    /// # Errors
+    /// As [`Map::make`].
+    pub fn make(map: &'static Map, name: &str, conditions: u32) -> Result<MonitorAt, ArenaError> {
+        let shape = room::Shape { members: map.geometry().members, conditions, bytes: 0 };
+        let form = Some((shape.room(), monitor::form_of(shape, 7)));
+        let place = body::make(map, &map.admin(), name, Kind::Monitor, form, |at| monitor::fill(at, shape))?;
+        Ok(MonitorAt { map, place })
+    }
+
+    /// The room itself, if it is there.
+    pub fn room(&self) -> Option<Room<'static>> {
+        monitor::in_body(&Body::of(self.map, self.place)?)
+    }
+
+    /// Removes it.
+    pub fn remove(&self) {
+        self.map.unmake(&self.map.admin(), self.place);
+    }
+}
+
 impl Actor {
     /// Enters an object that is a body of the arena, as one that changes it. False: it was removed.
     pub fn enters(&self, map: &'static Map, place: Place) -> bool {
@@ -45,6 +115,21 @@ impl Actor {
         if let Some(body) = Body::of(map, place) {
             body.leave(self.who.main.member);
         }
+    }
+
+    /// Announces a wait for a monitor's condition.
+    pub fn announces(&self, monitor: MonitorAt, condition: u32) -> Option<Announced> {
+        Some(monitor.room()?.announce(self.in_room(), condition))
+    }
+
+    /// The member as monitors name it.
+    pub fn in_room(&self) -> Member {
+        Member { index: self.who.main.member as u16, generation: self.who.main.generation }
+    }
+
+    /// Takes a cell of a stack for an element, as one that pushes does first. False: there is none.
+    pub fn takes_cell(&self, stack: StackAt) -> bool {
+        stack.pile().is_some_and(|pile| pile.takes(self.who.main.member as u16))
     }
 }
 

@@ -298,11 +298,11 @@ impl<T: Pod> Monitor<T> {
         }
         let of = |members: u32| {
             let shape = Shape { members, conditions: count, bytes: size };
-            (bytes::<T>(shape), Form { numbers: [size, count, members, 0], types: [type_hash::<T>(), 0] })
+            (bytes::<T>(shape), super::form_of(shape, type_hash::<T>()))
         };
         let fill = |at: NonNull<u8>, form: Form| {
-            let [bytes, conditions_, members, _] = form.numbers;
-            let shape = Shape { members, conditions: conditions_, bytes };
+            let shape = super::shape_of(form);
+            super::fill(at, shape);
             // SAFETY: so many zeroed bytes from a multiple of 64, not published yet.
             unsafe {
                 for (i, name) in conditions.iter().enumerate() {
