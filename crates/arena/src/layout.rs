@@ -23,7 +23,7 @@
 //! | pool | 0 to 3 | the owner cell |
 //! | semaphore | 4 | units |
 //! | mutex | 5 to 7 | the mutex |
-//! | condition variable, tube, end of a tube, map, stack, counter, words, server, helping lock, monitor | 7, by nobody | never changed |
+//! | condition variable, tube, end of a tube, map, stack, counter, words, server, helping lock, monitor | 7, by nobody, with the number of the slot's use | never changed |
 
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
@@ -33,7 +33,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The version of this layout. Any change of an offset, or of the meaning of a word, gets another number.
-pub const VERSION: u32 = 22;
+pub const VERSION: u32 = 23;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
