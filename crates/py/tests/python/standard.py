@@ -129,14 +129,6 @@ def executor_of(cls):
     """An executor that has what the tests ask of the standard one's inner parts."""
 
     class ProcessPoolExecutor(cls):
-        @property
-        def _processes(self):
-            made = {worker.process.pid: worker.process for worker in self._workers.workers}
-            return made
-
-        _max_workers = property(lambda self: self._workers.count)
-        _broken = property(lambda self: self._workers.broken)
-        _executor_manager_thread = property(lambda self: self._workers.thread)
         _call_queue = types.SimpleNamespace(join_thread=lambda: None)
 
     return ProcessPoolExecutor
