@@ -18,7 +18,7 @@ use crate::wait::{Limit, detached, wait, wait_on};
 use crate::words::{Watched, part, whole};
 use chappe::raw::{Hold, Time};
 use chappe::{Interrupt, LockError, MutexGuard, Pool, interruptible};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,21 +93,22 @@ pub struct Condition {
 }
 
 impl Condition {
-    fn owned(&self, what: &str) -> PyResult<()> {
+    fn owned(&self, py: Python<'_>, what: &str) -> PyResult<()> {
         if self.core.is_ours() {
             return Ok(());
         }
-        Err(PyRuntimeError::new_err(format!("cannot {what} condition `{}`: its lock is not held", self.place.shown())))
+        let text = format!("cannot {what} condition `{}`: its lock is not held", self.place.shown());
+        Err(own(py, "NotHeld", (text,)))
     }
 
     fn told(&self, py: Python<'_>, tell: impl Fn()) -> PyResult<()> {
-        self.owned("notify")?;
+        self.owned(py, "notify")?;
         self.of.state.locked(py, tell)
     }
 
     /// Waits once. The lock is had again in any case.
     fn once(&self, py: Python<'_>, limit: Limit) -> PyResult<bool> {
-        self.owned("wait on")?;
+        self.owned(py, "wait on")?;
         let interrupt = Interrupt::new();
         let (heard, died) = detached(py, || {
             let heard = had(self.of.state.lock()).map(|guard| {

@@ -25,7 +25,7 @@
 //! Death: if the holder dies before it sets word 0, its section had not begun; after it has cleared word 0, the section
 //! was finished. In between, the next holder gets `OwnerDied`.
 
-use crate::failure::{Kind, failure, log, number, own, raised, warn};
+use crate::failure::{failure, log, number, own, warn};
 use crate::place::{Had, Pickled, Place};
 use crate::pool::{pool_of, take};
 use crate::wait::{Limit, detached, wait};
@@ -250,9 +250,9 @@ impl Core {
         let of_parent = self.incarnation.load(Ordering::Relaxed) != incarnation();
         if of_parent && self.bits.load(Ordering::Relaxed) != 0 {
             let text = format!("lock `{lock}` was taken before the fork: it is the parent process's");
-            return raised(py, Kind::Inherited, text);
+            return own(py, "NotHeld", (text,));
         }
-        PyRuntimeError::new_err(format!("release of lock `{lock}`, which this process does not hold"))
+        own(py, "NotHeld", (format!("release of lock `{lock}`, which this process does not hold"),))
     }
 
     /// Gives it up whatever its count, for a wait; answers the count.

@@ -1,4 +1,9 @@
-"""The synchronisation objects of `chappe.mp`: those of the package, under the standard names and with the standard errors."""
+"""The synchronisation objects of `chappe.mp`: those of the package, under the standard names and with the standard arguments and errors.
+
+Each is a child of the standard class, too, whose methods are all replaced.
+"""
+
+from multiprocessing import synchronize as _standard
 
 from . import _chappe
 from .maps import Map
@@ -6,16 +11,41 @@ from .maps import Map
 __all__ = ["Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "Manager", "RLock", "Semaphore"]
 
 
-class Lock(_chappe.Lock):
+class _Made:
+    """Made by `__new__`: the standard classes' `__init__` makes what is not there."""
+
+    __slots__ = ()
+    __init__ = object.__init__
+
+
+def _taken(acquire):
+    """`acquire` with the standard arguments: a time that has been is no wait, also if it is -1."""
+
+    def taken(self, block=True, timeout=None):
+        if block and timeout is None:
+            return acquire(self)
+        return acquire(self, block, None if timeout is None else max(timeout, 0))
+
+    taken.__name__, taken.__doc__ = "acquire", "As of the standard one: takes it, and answers whether it was had in time."
+    return taken
+
+
+class Lock(_Made, _chappe.Lock, _standard.Lock):
     """As `multiprocessing.Lock`; it comes back from a killed process. Only the process that holds it may release it."""
 
+    acquire = _taken(_chappe.Lock.acquire)
 
-class RLock(_chappe.RLock):
+
+class RLock(_Made, _chappe.RLock, _standard.RLock):
     """As `multiprocessing.RLock`; it comes back from a killed process."""
 
+    acquire = _taken(_chappe.RLock.acquire)
 
-class Condition(_chappe.Condition):
+
+class Condition(_Made, _chappe.Condition, _standard.Condition):
     """As `multiprocessing.Condition`."""
+
+    acquire = _taken(_chappe.Condition.acquire)
 
     def __new__(cls, lock=None, name=None):
         return super().__new__(cls, RLock() if lock is None else lock, name)
@@ -26,19 +56,21 @@ class Condition(_chappe.Condition):
         raise NotImplementedError
 
 
-class Event(_chappe.Event):
+class Event(_Made, _chappe.Event, _standard.Event):
     """As `multiprocessing.Event`."""
 
     def __repr__(self):
         return f"<Event at {self.name} {'set' if self.is_set() else 'unset'}>"
 
 
-class Barrier(_chappe.Barrier):
+class Barrier(_Made, _chappe.Barrier, _standard.Barrier):
     """As `multiprocessing.Barrier`; a waiter that dies breaks it."""
 
 
-class Semaphore(_chappe.Semaphore):
+class Semaphore(_Made, _chappe.Semaphore, _standard.Semaphore):
     """As `multiprocessing.Semaphore`."""
+
+    acquire = _taken(_chappe.Semaphore.acquire)
 
     def __new__(cls, value=1, name=None):
         return super().__new__(cls, name, value)
@@ -63,7 +95,7 @@ class Semaphore(_chappe.Semaphore):
         return self.value
 
 
-class BoundedSemaphore(Semaphore):
+class BoundedSemaphore(Semaphore, _standard.BoundedSemaphore):
     """As `multiprocessing.BoundedSemaphore`: ValueError if it is released more often than acquired."""
 
     def __new__(cls, value=1, name=None, bound=None):

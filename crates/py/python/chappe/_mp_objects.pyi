@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from multiprocessing import synchronize as _standard
 from typing import Any, Optional, Union
 
 from typing_extensions import Self
@@ -9,20 +10,25 @@ from .maps import Map
 
 __all__ = ["Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "Manager", "RLock", "Semaphore"]
 
-class Lock(_chappe.Lock): ...
-class RLock(_chappe.RLock): ...
+class Lock(_chappe.Lock, _standard.Lock):  # type: ignore[misc]
+    def acquire(self, block: bool = True, timeout: Optional[float] = None) -> bool: ...  # type: ignore[override]
 
-class Condition(_chappe.Condition):
+class RLock(_chappe.RLock, _standard.RLock):  # type: ignore[misc]
+    def acquire(self, block: bool = True, timeout: Optional[float] = None) -> bool: ...  # type: ignore[override]
+
+class Condition(_chappe.Condition, _standard.Condition):  # type: ignore[misc]
+    def acquire(self, block: bool = True, timeout: Optional[float] = None) -> bool: ...  # type: ignore[override]
     def __new__(cls, lock: Union[_chappe.Lock, _chappe.RLock, None] = None, name: _Name = None) -> Self: ...
 
-class Event(_chappe.Event): ...
-class Barrier(_chappe.Barrier): ...
+class Event(_chappe.Event, _standard.Event): ...  # type: ignore[misc]
+class Barrier(_chappe.Barrier, _standard.Barrier): ...  # type: ignore[misc]
 
-class Semaphore(_chappe.Semaphore):
+class Semaphore(_chappe.Semaphore, _standard.Semaphore):  # type: ignore[misc]
+    def acquire(self, block: bool = True, timeout: Optional[float] = None) -> bool: ...  # type: ignore[override]
     def __new__(cls, value: int = 1, name: _Name = None) -> Self: ...
     def get_value(self) -> int: ...
 
-class BoundedSemaphore(Semaphore):
+class BoundedSemaphore(Semaphore, _standard.BoundedSemaphore):  # type: ignore[misc]
     def __new__(cls, value: int = 1, name: _Name = None, bound: Optional[int] = None) -> Self: ...
     def release(self, n: int = 1) -> None: ...
     def __exit__(self, *_raised: object) -> None: ...
