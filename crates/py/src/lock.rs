@@ -81,6 +81,20 @@ impl OnDeath {
     }
 }
 
+/// A pool of so many permits, and the words beside it.
+fn made(
+    py: Python<'_>,
+    name: Option<&Bound<'_, PyAny>>,
+    create: Option<bool>,
+    permits: u32,
+) -> PyResult<((Pool, State), Place)> {
+    Place::made(py, name, 0, &["pool", "mutex+words"], |place| {
+        let pool = pool_of(py, place.name(), Had::of(create), permits)?;
+        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
+        Ok((pool, state))
+    })
+}
+
 /// What both kinds of lock are.
 pub struct Core {
     pub(crate) pool: Pool,
@@ -101,10 +115,7 @@ impl Core {
         create: Option<bool>,
     ) -> PyResult<Arc<Core>> {
         let on_death = OnDeath::of(on_death)?;
-        let place = Place::of(py, name)?;
-        let pool = pool_of(py, place.name(), Had::of(create), 1)?;
-        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
-        place.owns(py, &["pool", "mutex+words"])?;
+        let ((pool, state), place) = made(py, name, create, 1)?;
         let [bits, incarnation, thread, count] = [const { AtomicU64::new(0) }; 4];
         Ok(Arc::new(Core { pool, state, bits, incarnation, thread, count, place, on_death }))
     }
@@ -504,10 +515,7 @@ impl RwLock {
     #[pyo3(signature = (name = None, *, readers = 64, create = None))]
     fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, readers: i64, create: Option<bool>) -> PyResult<RwLock> {
         let readers = number("`readers`", "a lock", readers)?;
-        let place = Place::of(py, name)?;
-        let pool = pool_of(py, place.name(), Had::of(create), readers)?;
-        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
-        place.owns(py, &["pool", "mutex+words"])?;
+        let ((pool, state), place) = made(py, name, create, readers)?;
         Ok(RwLock { pool, state: Arc::new(state), place })
     }
 
