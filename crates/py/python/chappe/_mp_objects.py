@@ -6,9 +6,8 @@ Each is a child of the standard class, too, whose methods are all replaced.
 from multiprocessing import synchronize as _standard
 
 from . import _chappe
-from .maps import Map
 
-__all__ = ["Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "Manager", "RLock", "Semaphore"]
+__all__ = ["Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"]
 
 
 class _Made:
@@ -115,65 +114,3 @@ class BoundedSemaphore(Semaphore, _standard.BoundedSemaphore):
     def __reduce__(self):
         cls, (value, name) = super().__reduce__()
         return cls, (value, name, self._bound)
-
-
-class Manager:
-    """As `multiprocessing.Manager()`, without a server for what needs none: `dict`, locks, events, queues.
-
-    A `dict` has room for `entries` entries, whose keys and values pickle to up to `key` and `value` bytes. `list`, `Namespace`, `Value`
-    and `Array` are the standard manager's, whose process is started when one of them is first asked for.
-    """
-
-    def __init__(self, entries=4096, key=128, value=512, *, ctx=None):
-        self._room, self._server = (entries, key, value), None
-        if ctx is None:
-            from .mp import get_context
-
-            ctx = get_context()
-        self._context = ctx
-
-    def dict(self, *given, **named):
-        """A `chappe.Map` whose keys and values are whatever pickles."""
-        entries, key, value = self._room
-        made = Map(entries=entries, key=key, value=value, codec="objects")
-        made.update(*given, **named)
-        return made
-
-    def Queue(self, maxsize=0):
-        """A queue."""
-        return self._context.Queue(maxsize)
-
-    JoinableQueue = Queue
-
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name in ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"):
-            return getattr(self._context, name)
-        if self._server is None:
-            from multiprocessing.managers import SyncManager
-
-            self._server = SyncManager(ctx=self._context)
-            self._server.start()
-        return getattr(self._server, name)
-
-    def start(self, initializer=None, initargs=()):
-        """As of the standard one, which calls the initializer in its server: here that is started when it is needed, without any."""
-        if initializer is not None:
-            raise TypeError("a manager without a server calls no initializer: give it to a SyncManager")
-
-    def shutdown(self):
-        """Ends the server, if one was started."""
-        if self._server is not None:
-            self._server.shutdown()
-
-    def join(self, timeout=None):
-        """Waits until the server has ended, if one was started."""
-        if self._server is not None:
-            self._server.join(timeout)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_raised):
-        self.shutdown()

@@ -11,7 +11,7 @@
 process to lose. All else is that of `multiprocessing`: `Process`, `Pipe`, `Value`...
 
 `get_context("spawn")` (or "fork", "forkserver") has the same names; the standard `ProcessPoolExecutor` takes it as its `mp_context`.
-What differs: `Queue.put` pickles at once, and so tells at once what does not pickle; a `Manager().dict()` has a fixed room.
+What differs: `Queue.put` pickles at once, and so tells at once what does not pickle.
 """
 
 import importlib as _importlib
@@ -20,13 +20,13 @@ import sys as _sys
 from multiprocessing import context as _context
 
 from . import _mp_pools as pool
+from ._mp_containers import Manager
 from ._mp_objects import (
     Barrier,
     BoundedSemaphore,
     Condition,
     Event,
     Lock,
-    Manager,
     RLock,
     Semaphore,
 )
@@ -94,7 +94,7 @@ class _Objects:
         return Pool(processes, initializer, initargs, maxtasksperchild, context=self, on_death=on_death)
 
     def Manager(self, **room):
-        """As `multiprocessing.Manager`: its `dict` is a `chappe.Map` of the room given (entries, key, value)."""
+        """As `multiprocessing.Manager`: its `dict` needs no server, and begins with the room given (entries, key, value)."""
         return Manager(**room, ctx=self)
 
 

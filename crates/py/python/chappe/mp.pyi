@@ -28,13 +28,13 @@ from multiprocessing.queues import SimpleQueue as _SimpleQueue
 from typing import Any, Optional
 
 from . import _mp_pools as pool
+from ._mp_containers import Manager as Manager
 from ._mp_objects import (
     Barrier as Barrier,
     BoundedSemaphore as BoundedSemaphore,
     Condition as Condition,
     Event as Event,
     Lock as Lock,
-    Manager as Manager,
     RLock as RLock,
     Semaphore as Semaphore,
 )
