@@ -14,12 +14,6 @@ import unittest
 from chappe import mp
 from house import Case
 
-# Where it is otherwise, how, and why. The list is closed: what is not in it, or is in it and is not so, fails.
-DEVIATIONS = {
-    "Manager": ("it is no SyncManager", "most of what it makes has no server, and needs none"),
-    "Manager.shutdown": ("there is no wr", "that of the standard one is a finalizer, which takes what finalizers take"),
-}
-
 # What others read of the standard objects, by name: dask, joblib, loky, pebble, mpire and torch.
 READ = {
     "Pool": ["_cache", "_ctx", "_initargs", "_initializer", "_maxtasksperchild", "_pool", "_processes", "_state"],
@@ -107,8 +101,8 @@ def made(context):
 
 
 class Compared(Case):
-    def differences(self, found, but=()):
-        self.assertEqual(dict(found), {name: DEVIATIONS[name][0] for name in but})
+    def differences(self, found):
+        self.assertEqual(dict(found), {})
 
     def test_all_names_are_there_and_called_alike(self):
         def walk():
@@ -169,7 +163,7 @@ class Compared(Case):
                     yield "Manager", "it is no SyncManager"
                 yield from members(theirs, here, "Manager")
 
-        self.differences(walk(), DEVIATIONS)
+        self.differences(walk())
 
     def test_nothing_is_inherited_that_works_on_what_is_not_there(self):
         # What the standard classes do by themselves with what they have here, too.
