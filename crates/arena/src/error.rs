@@ -1,6 +1,6 @@
 //! What can go wrong with an arena, in words that say what to do.
 
-use crate::layout::BLOCK;
+use crate::layout::{BLOCK, MAX_MEMBERS};
 use std::io;
 
 /// What an arena's file says of its name.
@@ -177,9 +177,9 @@ pub enum ArenaError {
         /// One of them.
         first: String,
     },
-    /// The file system of the directory is full.
+    /// The file system of the directory has too little of something, or the process may not use so much.
     #[error(
-        "no room for arena `{name}`: {bytes} bytes needed in {dir}; free some space there, or make it smaller (--members, --objects, --cells, --data)"
+        "no room for arena `{name}`: {bytes} bytes needed in {dir}; {missing}, or make it smaller (--members, --objects, --cells, --data)"
     )]
     NoSpace {
         /// The arena.
@@ -188,10 +188,13 @@ pub enum ArenaError {
         bytes: u64,
         /// Where.
         dir: String,
+        /// What there is too little of, and what to do.
+        missing: String,
     },
     /// Every member slot is taken by somebody alive.
     #[error(
-        "arena `{name}` has all its {capacity} member slots in use by living threads; end some, or make an arena with more (`chappe arena create --members`)"
+        "arena `{name}` has all its {capacity} member slots in use by living threads, each of which waits, holds something or watches: end some, or \
+         use another arena (`chappe arena create --members N NAME`: {MAX_MEMBERS} are the most)"
     )]
     MembersFull {
         /// The arena.

@@ -1,20 +1,22 @@
 //! The parts of an arena that a process locks in memory, so that no operation is a page fault.
 
 use crate::Map;
-use crate::layout::{BLOCK, Object, STEP};
+use crate::layout::{BLOCK, INLINE_MEMBERS, LINE, Member, Object, PANEL_MEMBERS, STEP};
 
 impl Map {
     /// The memory that is in use now: addresses and lengths. What is made later may lie elsewhere.
-    pub fn ranges_in_use(&self) -> [(usize, usize); 3] {
-        let (g, objects) =
-            (self.geometry(), self.objects_used().next_multiple_of(STEP).min(self.geometry().objects) as usize);
+    pub fn ranges_in_use(&self) -> Vec<(usize, usize)> {
+        let g = self.geometry();
+        let objects = self.objects_used().next_multiple_of(STEP).min(g.objects);
+        let members = self.members_used().next_multiple_of(INLINE_MEMBERS).min(g.members);
+        let panels = members.saturating_sub(INLINE_MEMBERS).div_ceil(PANEL_MEMBERS);
+        let lines = (0..panels).map(|panel| (g.line_at(panel, 0), objects as usize * LINE));
+        let parts = [
+            (0, g.members_at() + members as usize * size_of::<Member>()),
+            (g.objects_at(), objects as usize * size_of::<Object>()),
+            (g.blocks_at(), self.blocks_used() as usize * BLOCK),
+        ];
         let base = std::ptr::from_ref(self.header()).addr();
-        let waiting = objects * g.outside_words() * 8;
-        let used = self.blocks_used() as usize * BLOCK;
-        [
-            (base, g.objects_at() + objects * size_of::<Object>()),
-            (base + g.waiting_at(), waiting),
-            (base + g.blocks_at(), used),
-        ]
+        parts.into_iter().chain(lines).map(|(at, len)| (base + at, len)).collect()
     }
 }

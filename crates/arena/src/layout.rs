@@ -15,6 +15,10 @@
 //! mutex is 128 bytes. A pool's further cells come from the table in extents, further members' bits from the wait sets behind, the data
 //! that a named mutex guards and a named tube's slots from the blocks. A slot is an object for ever, a cell a cell, a block a block.
 //!
+//! The wait sets beyond the first 256 members are panels, one for each 512 members: a panel has a line of 64 bytes for each object. So a
+//! scan of an object's bits reads whole lines, and an arena that has room for many members takes memory only for the panels of those that
+//! it has had. What has no storage behind it in a new arena, and when it gets it, is with [`Header::backed`].
+//!
 //! A slot may be reused for an object of another kind while a thread still uses the old object. So the low three bits of an object's word
 //! tell the kinds apart, and every change is a compare-and-swap of the exact word that was read:
 //!
@@ -55,8 +59,12 @@ pub const LASTING_AT: usize = 124;
 pub const GROUP: u32 = 60;
 /// How many groups of members there can be.
 pub const GROUPS: usize = MAX_MEMBERS.div_ceil(GROUP) as usize;
-/// How many members' wait bits an object holds itself.
+/// How many members' wait bits an object holds itself; and how many member slots get storage at once.
 pub const INLINE_MEMBERS: u32 = 256;
+/// How many members' wait bits each line of a panel holds.
+pub const PANEL_MEMBERS: u32 = 512;
+/// Bytes of such a line.
+pub const LINE: usize = PANEL_MEMBERS as usize / 8;
 
 /// How many batches of waiters each process keeps: objects share them.
 pub const BATCHES: usize = 8;
@@ -136,6 +144,10 @@ pub struct Header {
     pub batched: [AtomicU64; BATCHES],
     /// Of the same: how often a waiter came late, so that a batch may lack it.
     pub late: [AtomicU64; BATCHES],
+    /// What has storage beyond that of a new arena, or is just getting it: `panels:32 | steps of objects:32`. Only grows. Both a thread that
+    /// opens member slots and a maker of objects raise their half first, by one swap of both, and then give storage to what the other half says: so
+    /// the lines that a panel has for a step of objects get it from whichever comes second, before it counts its own slots as used.
+    pub backed: AtomicU64,
 }
 
 /// One member: a thread, or for owned handles a process, attached to the arena.
@@ -291,9 +303,13 @@ pub struct Geometry {
 pub const BLOCK: usize = 64;
 
 impl Geometry {
-    /// Words of wait set that an object has outside itself.
-    pub fn outside_words(&self) -> usize {
-        (self.members.saturating_sub(INLINE_MEMBERS) as usize).div_ceil(64)
+    /// How many panels of wait bits there are, beyond what the objects hold themselves.
+    pub fn panels(&self) -> u32 {
+        self.members.saturating_sub(INLINE_MEMBERS).div_ceil(PANEL_MEMBERS)
+    }
+    /// Where an object's line of a panel is.
+    pub fn line_at(&self, panel: u32, object: u32) -> usize {
+        self.waiting_at() + (panel as usize * self.objects as usize + object as usize) * LINE
     }
     /// Places in the table of names: a power of two, at most half full.
     pub fn names(&self) -> usize {
@@ -307,15 +323,14 @@ impl Geometry {
     pub fn objects_at(&self) -> usize {
         self.members_at() + self.members as usize * size_of::<Member>()
     }
-    /// What has no storage behind it in a new arena: objects beyond the first, and their outside wait sets; blocks and their owners,
-    /// but the last page, with which the file has its length.
+    /// What has no storage behind it in a new arena: members and objects beyond the first, and all panels of wait bits; blocks and their
+    /// owners, but the last page, with which the file has its length.
     pub fn holes(&self) -> Vec<std::ops::Range<u64>> {
-        let first = STEP.min(self.objects) as usize;
-        let of = |at: usize, each: usize, end: usize| (at + first * each) as u64..end as u64;
-        let objects = of(self.objects_at(), size_of::<Object>(), self.waiting_at());
-        let waiting = of(self.waiting_at(), self.outside_words() * 8, self.cells_at());
+        let of = |at: usize, first: u32, each: usize, end: usize| (at + first as usize * each) as u64..end as u64;
+        let members = of(self.members_at(), INLINE_MEMBERS.min(self.members), size_of::<Member>(), self.objects_at());
+        let objects = of(self.objects_at(), STEP.min(self.objects), size_of::<Object>(), self.cells_at());
         let blocks = self.owners_at() as u64..(self.len() - 4096) as u64;
-        [objects, waiting, blocks].into_iter().filter(|hole| !hole.is_empty()).collect()
+        [members, objects, blocks].into_iter().filter(|hole| !hole.is_empty()).collect()
     }
     /// Where the outside wait sets begin.
     pub fn waiting_at(&self) -> usize {
@@ -323,7 +338,7 @@ impl Geometry {
     }
     /// Where the cells begin.
     pub fn cells_at(&self) -> usize {
-        self.waiting_at() + self.objects as usize * self.outside_words() * 8
+        self.line_at(self.panels(), 0)
     }
     /// Where the table of names begins.
     pub fn names_at(&self) -> usize {

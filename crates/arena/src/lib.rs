@@ -17,7 +17,7 @@ mod tgid_word;
 
 pub use error::ArenaError;
 pub use map::{Batch, Hooks, Map, Standing, io_at};
-pub use member::{Joined, LifeState, MemberKind, Who, next_generation, quiet};
+pub use member::{Joined, LifeState, MemberKind, Who, next_generation};
 pub use object::{Admin, Place, check_name, hash};
 pub use reaper::{Watch, watch};
 #[cfg(not(feature = "sim"))]

@@ -29,11 +29,11 @@ use crate::layout::{
     ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION,
 };
 use crate::member::MemberKind;
-use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use chappe_plat::atomic::{AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
 use chappe_plat::futex::Scope;
 use chappe_plat::life::LifeLock;
-use chappe_plat::{dir, process, step};
+use chappe_plat::{dir, process, room, step};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -90,8 +90,6 @@ pub struct Map {
     presence: AtomicU64,
     /// This process's.
     batches: Batches,
-    /// Where this process looks for free blocks next, and how many it may claim before it looks at all of them: I13 of object.rs.
-    pub(crate) blocks_next: [AtomicU32; 2],
     /// A private arena's: a bit for each slot to which threads may come late.
     late: Box<[AtomicU64]>,
     /// How many slots the explorer's worlds have in a group.
@@ -114,7 +112,10 @@ pub fn io_at(what: &str, path: &Path, source: io::Error) -> ArenaError {
         }
         // ELOOP, ENOTDIR: what O_NOFOLLOW answers for a link.
         Some(40 | 20) => ArenaError::Symlink { path: path.display().to_string() },
-        _ => ArenaError::Io { what: format!("cannot {what} {}", path.display()), source },
+        _ => {
+            let why = room::missing(path, &source).map_or_else(String::new, |missing| format!("; {missing}"));
+            ArenaError::Io { what: format!("cannot {what} {}{why}", path.display()), source }
+        }
     }
 }
 
@@ -151,7 +152,6 @@ impl Map {
             process_member,
             presence,
             batches: Batches::named(geometry),
-            blocks_next: Default::default(),
             late: Box::default(),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
@@ -181,18 +181,19 @@ impl Map {
         let len = geometry.len();
         let holes = geometry.holes();
         let needed = len as u64 - holes.iter().map(|hole| hole.end - hole.start).sum::<u64>();
-        let file = dir.create_unnamed(len as u64, &holes).map_err(|e| match e.raw_os_error() {
-            // ENOSPC, EDQUOT, EFBIG: the file system's space, or the user's limit.
-            Some(28 | 122 | 27) => {
-                ArenaError::NoSpace { name: name.into(), bytes: needed, dir: dir.path().display().to_string() }
+        let no_room = |what: &str, e: io::Error| match room::missing(dir.path(), &e) {
+            Some(missing) => {
+                let dir = dir.path().display().to_string();
+                ArenaError::NoSpace { name: name.into(), bytes: needed, dir, missing }
             }
-            _ => io_at("create", &path, e),
-        })?;
+            None => io_at(what, &path, e),
+        };
+        let file = dir.create_unnamed(len as u64, &holes).map_err(|e| no_room("create", e))?;
         let map = Map::of_file(dir, name, &file, geometry, hooks)?;
         map.initialise();
         map.header().lasting.store(lasting.into(), Ordering::Relaxed); // Relaxed: it has no name yet.
         step!("arena initialised, not yet named");
-        dir.link(&file, name).map_err(|e| io_at("name", &path, e))?;
+        dir.link(&file, name).map_err(|e| no_room("name", e))?;
         Ok(Box::leak(Box::new(map)))
     }
 
@@ -275,7 +276,6 @@ impl Map {
             process_member,
             presence,
             batches: Batches::private(geometry),
-            blocks_next: Default::default(),
             late: batch::words(geometry.objects.div_ceil(64) as usize),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
@@ -383,7 +383,7 @@ impl Map {
         };
         let mut count = 0;
         let mut first = String::new();
-        for i in 0..self.geometry.members {
+        for i in 0..self.members_used() {
             let m = self.member(i);
             let alive = matches!(m.life.probe(), chappe_plat::Life::Alive(_)) && self.dead(i).is_none();
             // Relaxed: the generation of a member of this process, or it is not used.
@@ -475,25 +475,8 @@ impl Map {
         unsafe { LifeLock::init(std::ptr::from_ref(&h.admin).cast_mut()) };
         // SAFETY: as above.
         unsafe { LifeLock::init(std::ptr::from_ref(&h.watch).cast_mut()) };
-        // A private arena of thousands of members is touched only where it is used: a slot is initialised by the first member that joins in
-        // it.
-        if self.scope == Scope::Shared || cfg!(feature = "sim") {
-            for i in 0..self.geometry.members {
-                self.ready_member(i);
-            }
-        }
         // Release: a reader of the magic reads the rest.
         h.magic.store(MAGIC, Ordering::Release);
-    }
-
-    pub(crate) fn ready_member(&self, i: u32) {
-        let m = self.member(i);
-        // SAFETY: the locks lie in the mapping; called at creation, before anybody else sees the arena, or
-        // for a private arena under the process's own lock before the slot is counted in `members_high`.
-        unsafe {
-            LifeLock::init(std::ptr::from_ref(&m.life).cast_mut());
-            LifeLock::init(std::ptr::from_ref(&m.tgid_word).cast_mut());
-        }
     }
 
     /// In a forked child, before any thread uses its copy of a private arena: no lock in it has an owner here.
@@ -502,7 +485,11 @@ impl Map {
         // SAFETY: the locks lie in the mapping; this process has one thread that could use them, ours.
         unsafe { LifeLock::init(std::ptr::from_ref(&self.header().admin).cast_mut()) };
         for i in 0..self.members_used() {
-            self.ready_member(i);
+            let m = self.member(i);
+            for lock in [&m.life, &m.tgid_word] {
+                // SAFETY: as above.
+                unsafe { LifeLock::init(std::ptr::from_ref(lock).cast_mut()) };
+            }
         }
     }
 

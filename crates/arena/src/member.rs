@@ -69,14 +69,13 @@
 
 use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
-use crate::layout::REMOVED;
+use crate::layout::{INLINE_MEMBERS, REMOVED};
 use crate::map::{Map, Standing};
 use crate::tgid_word;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
 use chappe_plat::{Life, probe, process, step};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a member slot stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,13 +130,6 @@ pub struct Who {
     pub process: bool,
 }
 
-static OPENING: Mutex<()> = Mutex::new(());
-
-/// Waits until no thread of this process opens a slot of the private arena, and keeps new ones out while the guard lives.
-pub fn quiet() -> MutexGuard<'static, ()> {
-    OPENING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Who {
     /// Describes a process that is no member: a job that outlived its holder.
     pub fn job(pid: u32, start_time: u64, label: String) -> Who {
@@ -161,14 +153,14 @@ impl Map {
     /// Takes a member slot for the calling thread.
     ///
     /// # Errors
-    /// `Removed`, `Undecided`, `Unwatched`, `Unreachable`, or `MembersFull` when every slot has a living owner; slots of dead members are
-    /// recovered and reused.
+    /// `Removed`, `Undecided`, `Unwatched`, `Unreachable`, `NoSpace` for a slot that no member has had, or `MembersFull` when every slot has a
+    /// living owner; slots of dead members are recovered and reused.
     pub fn join(&'static self, kind: MemberKind, label: &str) -> Result<Joined, ArenaError> {
         self.fit()?;
         let (capacity, gates) = (self.geometry().members, self.gates()?);
         for i in 0..capacity {
             if i >= self.members_used() {
-                self.open_slot(i);
+                self.open_slot(i)?;
             }
             self.notice_exec(i);
             let m = self.member(i);
@@ -213,23 +205,19 @@ impl Map {
         Err(ArenaError::MembersFull { name: self.name().into(), capacity })
     }
 
-    /// Counts slot `i` in. A shared arena's slots were initialised at creation. A private arena's slot is initialised here, by its one
-    /// process, under a lock.
-    fn open_slot(&self, i: u32) {
-        let high = &self.header().members_high;
-        if self.scope() == futex::Scope::Private && !cfg!(feature = "sim") {
-            let _order = quiet();
-            // Acquire: under the lock; another thread may have been faster.
-            if i < high.load(Ordering::Acquire) {
-                return;
-            }
-            self.ready_member(i);
-            // SeqCst: raised before any bit of the slot can be set; pairs with `members_used`.
-            high.fetch_max(i + 1, Ordering::SeqCst);
-        } else {
-            // SeqCst: as above.
-            high.fetch_max(i + 1, Ordering::SeqCst);
+    /// Counts slot `i` in. Any number of threads may do so at once, and die at any step: all write the same.
+    fn open_slot(&self, i: u32) -> Result<(), ArenaError> {
+        if i >= INLINE_MEMBERS && i.is_multiple_of(INLINE_MEMBERS) && !self.is_private() {
+            self.back_members(i)?;
+            step!("storage behind more members, none of them counted");
         }
+        let m = self.member(i);
+        // In zeros that nobody has touched: what was not used has no storage, and no lock.
+        m.life.make();
+        m.tgid_word.make();
+        // SeqCst: raised before any bit of the slot can be set; pairs with `members_used`.
+        self.header().members_high.fetch_max(i + 1, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Writes the caller's identity into a slot whose life word it owns, and so becomes the slot's next generation.

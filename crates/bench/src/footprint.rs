@@ -90,10 +90,7 @@ pub fn measure() -> Vec<Aim> {
     println!("\n{MANY} named pools, all held by one thread of one process");
     println!("  descriptors before and with them          {} and {}", f.descriptors_before, f.descriptors_after);
     println!("  mappings of their arena                   {}", f.mappings);
-    println!(
-        "  bytes of arena for each, index and all    {} (256 members), {} (1024, the usual)",
-        f.bytes_each, f.bytes_usual
-    );
+    println!("  bytes of arena for each, index and all    {} (256 members), {} (1024)", f.bytes_each, f.bytes_usual);
     println!("  made in                                   {} ms", f.milliseconds);
     let whole = |n: f64| format!("{n:.0}");
     vec![

@@ -31,6 +31,7 @@ pub mod dumped;
 pub mod light;
 mod made;
 pub mod probe;
+pub mod room;
 mod word;
 
 #[cfg(all(feature = "loom", not(feature = "sim")))]

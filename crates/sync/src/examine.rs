@@ -204,7 +204,7 @@ impl Arena {
     /// Member slots whose lock word is invalid, so that no thread can have them: they were overwritten.
     pub fn lost_attachments(&self) -> Vec<u32> {
         let map = self.map();
-        (0..map.geometry().members).filter(|i| !map.is_intact(*i)).collect()
+        (0..map.members_used()).filter(|i| !map.is_intact(*i)).collect()
     }
 
     /// The member that has the right to change the set of objects at this moment, and keeps others from it; or, if it is no member, the number

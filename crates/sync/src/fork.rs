@@ -60,7 +60,6 @@ extern "C" fn before() {
     held.push(of(&LABEL));
     held.push(of(&REGISTRY));
     held.push(Box::new(dir::quiet()));
-    held.push(Box::new(chappe_arena::quiet()));
     held.push(of(&WATCHED));
     held.push(Box::new(WATCH.quiet()));
 }

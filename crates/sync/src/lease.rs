@@ -45,7 +45,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long to wait for processes that are just ending before they count as a running job.
@@ -239,6 +239,25 @@ fn runs(map: &Map, byte: u64) -> bool {
     gone(map, &[byte]).is_empty()
 }
 
+/// Whether all that this process starts descends from it as long as it lives: see [`keeps_descendants`].
+static KEEPS_DESCENDANTS: OnceLock<()> = OnceLock::new();
+
+/// Declares that this process has been the subreaper of its descendants since before it started the first one. Then it has none when it has no
+/// child, and no process bears a mark that it has handed on: the end of its leases need not look at all processes of the machine.
+#[doc(hidden)]
+pub fn keeps_descendants() {
+    // It may have been said before.
+    let _ = KEEPS_DESCENDANTS.set(());
+}
+
+/// As [`runs`], for a lease that this process has begun.
+fn runs_still(map: &Map, byte: u64) -> bool {
+    if KEEPS_DESCENDANTS.get().is_some() && process::is_childless() {
+        return !open(map).is_ok_and(|(file, _)| lock::is_locked(&file, byte).is_ok_and(|locked| !locked));
+    }
+    runs(map, byte)
+}
+
 /// The bytes, of these, that no process has locked and whose mark none bears: as [`runs`], with one look at /proc for all.
 fn gone(map: &Map, bytes: &[u64]) -> Vec<u64> {
     let Ok((file, _)) = open(map) else { return Vec::new() };
@@ -272,7 +291,7 @@ fn seen_by(marked: &Marked, leaser: Option<&Leaser>) -> Result<(), Blind> {
 
 /// Gives a leased permit back: free if its job is gone, else an orphan. False: it was taken away earlier.
 pub(crate) fn end(map: &'static Map, place: Place, position: u32, leased: Word) -> bool {
-    let orphan = runs(map, byte(map, place.index, position, leased));
+    let orphan = runs_still(map, byte(map, place.index, position, leased));
     end_as(map, place, position, leased, orphan)
 }
 
@@ -281,7 +300,7 @@ pub(crate) fn end(map: &'static Map, place: Place, position: u32, leased: Word) 
 pub(crate) fn end_all(map: &'static Map, place: Place, all: impl Iterator<Item = Taken>) {
     let mut orphan = None;
     for Taken { position, word } in all.filter(|taken| taken.word.tag() == Tag::Leased) {
-        let orphan = *orphan.get_or_insert_with(|| runs(map, byte(map, place.index, position, word)));
+        let orphan = *orphan.get_or_insert_with(|| runs_still(map, byte(map, place.index, position, word)));
         end_as(map, place, position, word, orphan);
     }
 }

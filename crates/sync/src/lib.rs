@@ -173,7 +173,7 @@ pub use self::{
     fork::prepare as prepare_forks,
     guard::{OwnedPermit, Permit, Permits},
     inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},
-    lease::{Lease, LeaseFile, Unseen, VARIABLE as LEASE_VARIABLE, leftover_leases},
+    lease::{Lease, LeaseFile, Unseen, VARIABLE as LEASE_VARIABLE, keeps_descendants, leftover_leases},
     mutex::{LockResult, Mutex, MutexGuard},
     named::{SharedError, SharedInfo},
     object_id::ObjectId,

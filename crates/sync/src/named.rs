@@ -7,7 +7,7 @@ use crate::handle::{Handle, called, shown};
 use crate::inspect::bytes;
 use crate::kinds;
 use crate::mutex::plain_name;
-use crate::registry::ArenaOptions;
+use crate::registry::{ArenaOptions, USUAL_MEMBERS};
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::ROBUST;
@@ -166,8 +166,8 @@ impl Named {
     /// Makes an object by name; also makes its arena, with room for it, if there is none; or attaches an existing object.
     pub fn make(plan: &Plan<'_>, name: &str, or_open: bool) -> Result<Named, SharedError> {
         let kind = plan.kind;
-        let (bytes, _) = (plan.of)(1024);
-        let blocks = blocks_wanted(bytes, 1024);
+        let (bytes, _) = (plan.of)(USUAL_MEMBERS);
+        let blocks = blocks_wanted(bytes, USUAL_MEMBERS);
         if blocks > MAX_BLOCKS {
             let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
             return Err(SharedError::Capacity {

@@ -18,6 +18,7 @@ use chappe_plat::dir::{Dir, can_back};
 use chappe_plat::{Made, process};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// What the arenas of this process call when a member died, or an object is removed.
 const HOOKS: Hooks = Hooks {
@@ -38,7 +39,8 @@ pub(crate) static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None)
 /// Capacities of a new arena; a `None` gets the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArenaOptions {
-    /// How many threads and processes can be attached at once (1024; at most 4095).
+    /// How many threads and processes can be attached at once (4095, and no more). Each takes memory when it first is, 64 KiB for 256 of them, and
+    /// 64 bytes an object for 512 beyond the first 256.
     pub members: Option<u32>,
     /// How many objects it can have (4096).
     pub objects: Option<u32>,
@@ -50,6 +52,14 @@ pub struct ArenaOptions {
     pub data: Option<u64>,
 }
 
+/// How many members an arena has by default, at most.
+pub(crate) const USUAL_MEMBERS: u32 = MAX_MEMBERS;
+
+/// The same; without sparse files all of them take memory at once, and there are fewer.
+fn usual_members() -> u32 {
+    if can_back() { USUAL_MEMBERS } else { LITTLE_MEMBERS }
+}
+
 /// How many bytes of data an arena has by default; without sparse files all of them are taken at once.
 fn usual_data() -> u64 {
     if can_back() { 256 << 20 } else { 1 << 20 }
@@ -57,6 +67,8 @@ fn usual_data() -> u64 {
 
 /// The same where the process may not have such large files or mappings.
 const LITTLE_DATA: u64 = 4 << 20;
+/// How many members then.
+const LITTLE_MEMBERS: u32 = 1024;
 
 impl ArenaOptions {
     /// For an arena whose first object takes so many bytes of data: with room for it, and for as much again as usual.
@@ -68,7 +80,7 @@ impl ArenaOptions {
 
     fn geometry(&self) -> Result<Geometry, ArenaError> {
         let g = Geometry {
-            members: self.members.unwrap_or(1024),
+            members: self.members.unwrap_or_else(usual_members),
             objects: self.objects.unwrap_or(4096),
             cells: self.cells.unwrap_or(16384),
             blocks: 0,
@@ -196,7 +208,8 @@ impl Arena {
         let made = match Map::create(&dir, name, geometry, lasting, HOOKS) {
             // The cause may be `ulimit -f` or `-v`.
             Err(ArenaError::NoSpace { .. } | ArenaError::Io { .. }) if options.data.is_none() => {
-                let little = ArenaOptions { data: Some(LITTLE_DATA.min(usual_data())), ..*options };
+                let (data, members) = (Some(LITTLE_DATA.min(usual_data())), options.members.or(Some(LITTLE_MEMBERS)));
+                let little = ArenaOptions { data, members, ..*options };
                 Map::create(&dir, name, little.geometry()?, lasting, HOOKS)?
             }
             made => made?,
@@ -281,6 +294,16 @@ impl Arena {
             other => other?,
         };
         dir.names().map_err(|e| io_at("list", dir.path(), e))
+    }
+
+    /// Checks that arenas can be made: that there is a directory for them, which is made if need be, and that this user may write in it.
+    ///
+    /// # Errors
+    /// Why not.
+    #[doc(hidden)]
+    pub fn may_be_made() -> Result<(), ArenaError> {
+        let dir = open_directory(true)?;
+        dir.lock_within(Duration::ZERO).map(drop).map_err(|e| io_at("make arenas in", dir.path(), e))
     }
 
     /// This process's own arena, the private one.

@@ -2,10 +2,10 @@
 
 use super::Map;
 use crate::error::ArenaError;
-use crate::layout::{BLOCK, Cell, Geometry, Header, Member, Object, STEP};
+use crate::layout::{BLOCK, Cell, Geometry, Header, INLINE_MEMBERS, LINE, Member, Object, PANEL_MEMBERS, STEP};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::futex::Scope;
-use chappe_plat::{dir, process};
+use chappe_plat::{dir, process, room, step};
 use std::io;
 use std::path::Path;
 
@@ -48,12 +48,13 @@ impl Map {
     /// A word of an object's wait set: the bits of members `64 * i ..`.
     #[inline]
     pub fn waiting(&self, object: u32, i: usize) -> &AtomicU64 {
-        if i < 4 {
+        const NEAR: usize = INLINE_MEMBERS as usize / 64;
+        if i < NEAR {
             return &self.object(object).waiting[i];
         }
-        let outside = self.geometry.outside_words();
-        assert!(i - 4 < outside && object < self.geometry.objects);
-        self.at(self.geometry.waiting_at() + (object as usize * outside + i - 4) * 8)
+        let (panel, word) = ((i - NEAR) * 8 / LINE, (i - NEAR) * 8 % LINE);
+        assert!((panel as u32) < self.geometry.panels() && object < self.geometry.objects);
+        self.at(self.geometry.line_at(panel as u32, object) + word)
     }
     /// How many words of a wait set can have bits set now.
     #[inline]
@@ -136,23 +137,61 @@ impl Map {
     pub fn in_groups_of(&self, slots: u32) {
         self.group.set(slots);
     }
-    /// Provides storage for the objects from `first` on, as many as get it at once.
+    /// Provides storage for the objects from `first` on, as many as get it at once, and for their lines of the panels in use.
     ///
     /// # Errors
     /// `NoSpace`, or the system's.
-    pub(crate) fn back(&self, first: u32) -> Result<(), ArenaError> {
+    pub(crate) fn back_objects(&self, first: u32) -> Result<(), ArenaError> {
         let g = &self.geometry;
-        let count = STEP.min(g.objects - first) as usize;
-        let parts = [(g.objects_at(), size_of::<Object>()), (g.waiting_at(), g.outside_words() * 8)];
-        for (at, each) in parts {
-            let len = count * each;
-            // SAFETY: within the mapping, since `first` is an object.
-            let there = unsafe { self.base.add(at + first as usize * each) };
-            if len > 0 {
-                dir::back(there, len).map_err(|e| self.no_room(len as u64, e))?;
+        let (panels, _) = self.raise_backed(0, first / STEP);
+        step!("storage behind more objects announced");
+        let count = STEP.min(g.objects - first);
+        self.back(g.objects_at() + first as usize * size_of::<Object>(), count as usize * size_of::<Object>())?;
+        (0..panels).try_for_each(|panel| self.back(g.line_at(panel, first), count as usize * LINE))
+    }
+
+    /// Provides storage for the member slots from `first` on, as many as get it at once, and for their panel of wait bits: its lines for all
+    /// objects that have storage. Any number of threads may do so at once.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn back_members(&self, first: u32) -> Result<(), ArenaError> {
+        let g = &self.geometry;
+        let count = INLINE_MEMBERS.min(g.members - first) as usize;
+        self.back(g.members_at() + first as usize * size_of::<Member>(), count * size_of::<Member>())?;
+        let behind = first - INLINE_MEMBERS;
+        if !behind.is_multiple_of(PANEL_MEMBERS) {
+            return Ok(());
+        }
+        let panel = behind / PANEL_MEMBERS;
+        let (_, steps) = self.raise_backed(panel + 1, 0);
+        step!("storage behind a panel of wait bits announced");
+        let lines = ((steps + 1) * STEP).min(g.objects) as usize;
+        self.back(g.line_at(panel, 0), lines * LINE)
+    }
+
+    /// Raises the halves of [`Header::backed`] to these; answers what they are then.
+    fn raise_backed(&self, panels: u32, steps: u32) -> (u32, u32) {
+        let halves = |word: u64| ((word >> 32) as u32, word as u32);
+        let raised = |word: u64| {
+            let (p, s) = halves(word);
+            u64::from(p.max(panels)) << 32 | u64::from(s.max(steps))
+        };
+        let backed = &self.header().backed;
+        // Acquire: as below.
+        let mut seen = backed.load(Ordering::Acquire);
+        loop {
+            // AcqRel: each of two threads that raise a half sees the other's, or is seen by it.
+            match backed.compare_exchange(seen, raised(seen), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return halves(raised(seen)),
+                Err(now) => seen = now,
             }
         }
-        Ok(())
+    }
+
+    fn back(&self, at: usize, len: usize) -> Result<(), ArenaError> {
+        // SAFETY: within the mapping: each caller's part is one of the geometry's.
+        dir::back(unsafe { self.base.add(at) }, len).map_err(|e| self.no_room(len as u64, e))
     }
 
     /// Provides storage for blocks, and for their owner words.
@@ -181,10 +220,12 @@ impl Map {
     }
 
     pub(super) fn no_room(&self, bytes: u64, e: io::Error) -> ArenaError {
-        let dir = self.directory().map_or_else(String::new, |dir| dir.display().to_string());
-        match e.raw_os_error() {
-            Some(28) => ArenaError::NoSpace { name: self.name().into(), bytes, dir },
-            _ => ArenaError::Io { what: format!("cannot have more memory for arena `{}`", self.name()), source: e },
+        let dir = self.directory().unwrap_or(Path::new(""));
+        match room::missing(dir, &e) {
+            Some(missing) => {
+                ArenaError::NoSpace { name: self.name().into(), bytes, dir: dir.display().to_string(), missing }
+            }
+            None => ArenaError::Io { what: format!("cannot have more memory for arena `{}`", self.name()), source: e },
         }
     }
 

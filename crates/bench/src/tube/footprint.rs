@@ -70,7 +70,7 @@ pub fn measure() -> Vec<Aim> {
         (Mpmc::NAME, bytes::<Mpmc>),
     ];
     let counted = kinds.map(|(name, count)| (name, count() - ROOM));
-    let named = [("256 members", 256), ("1024 members, the usual", 1024)]
+    let named = [("256 members", 256), ("1024 members", 1024)]
         .map(|(arena, members)| (format!("named tube, arena of {arena}"), named(members) - ROOM));
     let all = counted.iter().map(|(name, bytes)| ((*name).to_owned(), vec![*bytes]));
     let all = all.chain(named.iter().map(|(name, bytes)| (name.clone(), vec![*bytes])));

@@ -176,6 +176,12 @@ impl LifeLock {
         }
     }
 
+    /// Makes a free lock of zeros. Any number of threads may do so at once, and it does nothing to what is a lock already, or was written over.
+    pub fn make(&self) {
+        // Relaxed: the kind alone differs from zeros; a thread that does not see it yet claims nothing.
+        let _ = self.kind().compare_exchange(0, kind_of_ours(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     fn settle(&self, result: i32) -> Claim {
         match result {
             0 => Claim::Fresh,
@@ -304,6 +310,28 @@ mod tests {
     use super::*;
     use crate::futex::{Scope, Wait, wait};
     use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_lock_that_is_made_of_zeros_is_as_one_that_the_c_library_makes() {
+        // SAFETY: zeros are what `make` is given.
+        let (made, mut theirs) = unsafe { (std::mem::zeroed::<LifeLock>(), std::mem::zeroed::<LifeLock>()) };
+        assert!(!made.is_whole() && made.try_claim() == Claim::Busy);
+        made.make();
+        // SAFETY: a place of our own.
+        unsafe { LifeLock::init(&mut theirs) };
+        // SAFETY: plain bytes, all of them initialised.
+        let bytes = |lock: &LifeLock| unsafe { std::ptr::from_ref(lock).cast::<[u8; size_of::<LifeLock>()]>().read() };
+        assert_eq!(bytes(&made), bytes(&theirs));
+        assert_eq!(made.try_claim(), Claim::Fresh);
+        let held = bytes(&made);
+        made.make();
+        assert_eq!(bytes(&made), held, "one that is there is left alone");
+        made.release();
+        // SAFETY: as above.
+        let spoilt: LifeLock = unsafe { std::mem::transmute([0x5a_u8; size_of::<LifeLock>()]) };
+        spoilt.make();
+        assert!(!spoilt.is_whole());
+    }
 
     #[test]
     fn a_thread_that_ends_wakes_who_sleeps_on_the_word_it_named() {

@@ -9,7 +9,7 @@ use crate::body::blocks_wanted;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::inspect::waiters;
-use crate::registry::ArenaOptions;
+use crate::registry::{ArenaOptions, USUAL_MEMBERS};
 use crate::table::{Change, Decide, Full, MOST_BYTES, MOST_ENTRIES, Shape, Table, Walk};
 use crate::wait::Arm;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
@@ -150,7 +150,7 @@ fn shape_of<K: Datum + ?Sized, V: Datum + ?Sized>(options: &MapOptions, spare: u
     let value = fits("bytes in a value", size(V::__plain(), options.value), 0, MOST_BYTES)?;
     let shape = Shape { ordered: options.ordered, ..Shape::new(entries, key, value, spare) };
     let most = u64::from(MAX_BLOCKS) * BLOCK as u64;
-    if blocks_wanted(shape.bytes(), 1024) > MAX_BLOCKS {
+    if blocks_wanted(shape.bytes(), USUAL_MEMBERS) > MAX_BLOCKS {
         return Err(MapError::Capacity { what: "bytes in all", count: shape.bytes() as u64, least: 1, most });
     }
     Ok(shape)
@@ -158,7 +158,7 @@ fn shape_of<K: Datum + ?Sized, V: Datum + ?Sized>(options: &MapOptions, spare: u
 
 /// The options of an arena made for a map: room for the map, and as much again as usual.
 fn arena_for(shape: Shape) -> ArenaOptions {
-    ArenaOptions::with_room(u64::from(blocks_wanted(shape.bytes(), 1024)) * BLOCK as u64)
+    ArenaOptions::with_room(u64::from(blocks_wanted(shape.bytes(), USUAL_MEMBERS)) * BLOCK as u64)
 }
 
 impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {

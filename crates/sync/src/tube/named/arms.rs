@@ -231,6 +231,19 @@ pub(crate) fn try_send(pipe: &Mapped, me: u16, record: &[u8]) -> Result<(), Not>
     Err(if pipe.is_gone(Side::Receivers) { Not::Ever } else { Not::Now })
 }
 
+/// Sends a record now, also if no receiver is there.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn try_send_ahead(pipe: &Mapped, me: u16, record: &[u8]) -> Result<(), Not> {
+    if !pipe.is_live() {
+        return Err(Not::Dead);
+    }
+    if !pipe.ring.try_send(me, record) {
+        return Err(Not::Now);
+    }
+    pipe.sent();
+    Ok(())
+}
+
 /// Sends a record from a slot that an attempt reserved.
 pub(crate) fn send_taken(pipe: &Mapped, me: u16, taken: Taken, record: &[u8]) -> Result<(), Not> {
     let slot = reserved(taken, me)?;

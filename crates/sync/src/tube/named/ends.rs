@@ -3,7 +3,7 @@
 use super::arms::{
     In, Mapped, Not, Out, borrow_attached, borrowed, recv_attached, reserve_attached, reserved, send_attached,
 };
-use super::arms::{try_recv, try_send};
+use super::arms::{try_recv, try_send, try_send_ahead};
 use super::attach::{Attachment, Own};
 use super::descriptor::Watched;
 use super::error::{NotReceived, NotSent, TubeError};
@@ -391,11 +391,16 @@ impl<T: Pod> Sender<T> {
 }
 
 impl Sender<[u8]> {
-    fn bytes(&self, record: &[u8], until: Until) -> Result<(), NotSent> {
+    fn fits(&self, record: &[u8]) -> Result<(), NotSent> {
         let most = self.out.0.ring.size() as usize;
         if record.len() > most {
             return Err(NotSent::TooLong { tube: name_of(&self.out.0), len: record.len(), most, message: () });
         }
+        Ok(())
+    }
+
+    fn bytes(&self, record: &[u8], until: Until) -> Result<(), NotSent> {
+        self.fits(record)?;
         self.put(record, until, || ())
     }
 
@@ -415,6 +420,19 @@ impl Sender<[u8]> {
     #[inline]
     pub fn try_send(&self, record: &[u8]) -> Result<(), NotSent> {
         self.bytes(record, Until::Now)
+    }
+
+    /// Sends these bytes if there is room now, also if all receivers have gone: the next one that comes finds them. Never blocks.
+    ///
+    /// # Errors
+    /// `Full`, `TooLong`, `Dead`, `Inherited`, `Arena`, `System`.
+    pub fn try_send_ahead(&self, record: &[u8]) -> Result<(), NotSent> {
+        let pipe = &self.out.0;
+        self.fits(record)?;
+        let now = |me: &Party| try_send_ahead(pipe, number(me), record);
+        // A look that does not wait: it never sleeps.
+        let sent = done(&self.out.at, Until::Now, || pipe.ring.has_hole(), now, |_, _, _| Err(Not::Now));
+        sent.map_err(|fault| not_sent(pipe, fault, Until::Now, ()))
     }
 
     crate::timed::timed! {

@@ -10,7 +10,7 @@ use crate::handle::{Handle, shown};
 use crate::inspect::{Waiter, waiters};
 use crate::raw::{Called, Had};
 use crate::record::{MOST_SLOTS, Shape};
-use crate::registry::{Arena, ArenaOptions};
+use crate::registry::{Arena, ArenaOptions, USUAL_MEMBERS};
 use crate::tube::schema::Parsed;
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, Map, Place, Who};
@@ -226,7 +226,7 @@ fn check(shape: Shape) -> Result<(), TubeError> {
 
 /// The options for an arena whose first object is a tube: room for the tube, and as much again as usual.
 fn arena_for(shape: Shape) -> ArenaOptions {
-    let wanted = pipe::blocks_wanted(shape, 1024).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
+    let wanted = pipe::blocks_wanted(shape, USUAL_MEMBERS).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
     ArenaOptions::with_room(wanted)
 }
 
