@@ -1,7 +1,7 @@
 //! `chappe acquire`: a permit of whichever pool has one first, or several of one pool, and a job under it.
 //!
-//! What was taken belongs to chappe and is leased before the job starts, so that it is free only when chappe has given it back or died
-//! *and* the job, with what it left running, has ended. The order at the end: the terminal goes back, processes of the job that have closed
+//! What was taken belongs to chappe and (without `--close`) is leased before the job starts, so that it is free only when chappe has given it
+//! back or died *and* the job, with what it left running, has ended. The order at the end: the terminal goes back, processes of the job that have closed
 //! the lease's file are kept track of ([`keep`](crate::keep)), chappe's copy of the lease is closed, the permit is given back, and chappe
 //! ends as its job did.
 
@@ -14,7 +14,7 @@ use crate::take::{self, Until};
 use crate::terminal::Terminal;
 use crate::{keep, signals, tell};
 use anyhow::anyhow;
-use chappe::{Arena, LEASE_VARIABLE, Priority};
+use chappe::{Arena, LEASE_VARIABLE, Lease, Priority};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io;
@@ -51,7 +51,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     let called = Name::of(pool);
     let names: Vec<String> = indices.iter().map(|i| called.permit(*i)).collect();
     let (name, permit_index) = (&names[0], indices[0]);
-    let lease = held.lease().map_err(|e| failed(e.into()))?;
+    let lease = (!a.job.close).then(|| held.lease()).transpose().map_err(|e| failed(e.into()))?;
     if json {
         let event = json!({
             "event": "acquired", "permit": name, "permits": names, "pool": pool.name(), "index": index,
@@ -61,32 +61,35 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     }
 
     let command = a.replace.as_ref().map_or_else(|| a.command.clone(), |mark| filled_in(&a.command, mark, name));
-    let environment = [
+    let mut environment = vec![
         ("CHAPPE_PERMIT", name.clone().into()),
         ("CHAPPE_PERMITS", names.join(" ").into()),
         ("CHAPPE_COUNT", names.len().to_string().into()),
         ("CHAPPE_INDEX", index.to_string().into()),
         ("CHAPPE_PERMIT_INDEX", permit_index.to_string().into()),
         ("CHAPPE_PERMIT_INDEXES", indices.iter().map(u32::to_string).collect::<Vec<_>>().join(" ").into()),
-        (LEASE_VARIABLE, lease.cookie().into()),
     ];
+    environment.extend(lease.as_ref().map(|lease| (LEASE_VARIABLE, lease.cookie().into())));
+    let inherits: Vec<_> = lease.iter().map(Lease::as_fd).collect();
     let terminal = Terminal::find();
-    let own_group = wants_own_group(&terminal);
+    let own_group = wants_own_group(&terminal, a.job.foreground);
     let watch = Watch::begin(own_group);
     let start = Start {
         command: &command,
         environment: &environment,
-        inherits: &[lease.as_fd()],
+        inherits: &inherits,
         mask: watch.before,
         file_size,
         own_group,
     };
     let job = start.start(&terminal).map_err(|e| not_started(&command[0], &e))?;
     let held_from = Instant::now();
-    let ended = watch.stay(&job, &terminal, a.grace.0);
+    let ended = watch.stay(&job, &terminal, a.job.grace.0);
 
     let survivors = keep::survivors();
-    if let Err(e) = keep::look_after(&survivors, &lease, &pool.name(), watch.before) {
+    if let Some(lease) = &lease
+        && let Err(e) = keep::look_after(&survivors, lease, &pool.name(), watch.before)
+    {
         say(json, &e.to_string());
     }
     drop(lease);

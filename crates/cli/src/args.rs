@@ -2,6 +2,7 @@
 
 mod arena;
 mod graph;
+mod job;
 pub mod lateness;
 mod map;
 mod pipe;
@@ -17,6 +18,7 @@ use crate::time::{Grace, parse, parse_grace};
 pub use arena::ArenaCommand;
 use clap::{Parser, Subcommand};
 pub use graph::GraphCommand;
+pub use job::Job;
 pub use map::MapCommand;
 pub use pipe::Pipe;
 pub use run::Run;
@@ -220,8 +222,8 @@ pub enum Command {
     Graph(GraphCommand),
     /// Send what comes on stdin to a tube, as records
     ///
-    /// Waits for the first receiver, and while the tube is full. Records that were sent stay for the receivers, also
-    /// when this command is killed; a record is sent whole or not at all. When the command ends, receivers learn that
+    /// Waits while the tube is full, and to a broadcast tube for the first receiver. Records that were sent stay for the receivers,
+    /// also for those that come when this command has ended, or was killed; a record is sent whole or not at all. When the command ends, receivers learn that
     /// there is no sender any more.
     #[command(after_long_help = SEND_END)]
     Send(Send),
@@ -382,9 +384,8 @@ pub struct Acquire {
     /// With a number, a pool that is there with another number of permits is an error.
     #[arg(long, value_name = "PERMITS", num_args = 0..=1, require_equals = true)]
     pub create: Option<Option<u64>>,
-    /// After a SIGTERM, SIGINT or SIGHUP was passed on: KILL the command when this time is over (`never`: do not)
-    #[arg(long, value_name = "DURATION", value_parser = parse_grace, default_value = "10s")]
-    pub grace: Grace,
+    #[command(flatten)]
+    pub job: Job,
     /// Replace STR, wherever it stands in the command's arguments, by the permit's name
     #[arg(short = 'I', long = "replace", value_name = "STR", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub replace: Option<String>,
@@ -437,7 +438,9 @@ Signals:
 
   The command has a process group of its own, and the terminal when
   chappe has it. In a pipeline or script that has a terminal it stays in
-  chappe's group, so that Ctrl-C and Ctrl-Z reach all of it together.
+  chappe's group, so that Ctrl-C and Ctrl-Z reach all of it together; with
+  --foreground it always does, so that `kill -9 -GROUP` ends it, too.
+  A container's first process: chappe is an init beside the command.
 
 What stays running:
   chappe ends when the command does. Descendants that the command left
@@ -472,9 +475,8 @@ pub struct Jobserver {
     /// Do not wait for the first slot: exit with 124 if none is free
     #[arg(long)]
     pub nonblock: bool,
-    /// After a SIGTERM, SIGINT or SIGHUP was passed on: KILL the command when this time is over (`never`: do not)
-    #[arg(long, value_name = "DURATION", value_parser = parse_grace, default_value = "10s")]
-    pub grace: Grace,
+    #[command(flatten)]
+    pub job: Job,
     /// The command to run and its arguments
     ///
     /// If it is make, a `-j` among them is left out: with it make would not use the job server.
@@ -493,18 +495,19 @@ Examples:
 
 What the command gets in its environment:
   MAKEFLAGS            what was there and is not about jobs, with
-                       -jN --jobserver-auth=fifo:PATH (or =R,W)
+                       -jN --jobserver-auth=fifo:PATH, and an expression for
+                       makes that know no fifo
   CARGO_MAKEFLAGS      the same, if it was there
   CHAPPE_LEASE         with --pool: the mark of the first slot's lease
 
 Who takes part:
   GNU make 4.4 or later, cargo, rustc, ninja 1.13 or later (without -j),
   gcc 13 or later with -flto=jobserver, and whatever else knows
-  `fifo:`. GNU make before 4.4 does not: if it is the command itself, it
-  gets the older form, two inherited descriptors, and so does all that
-  it starts with `+` or $(MAKE). Then a killed client's slots come back
-  when nothing that has the descriptors open could still use them,
-  after a second at the earliest. The command has one slot from the beginning, as the
+  `fifo:`. GNU make before 4.4, wherever it is below the command, gets the
+  older form, two inherited descriptors, and so does all that it starts
+  with `+` or $(MAKE). Then a killed client's slots come back when nothing
+  that has the descriptors open could still use them, after a second at
+  the earliest. The command has one slot from the beginning, as the
   protocol has it; it waits for that one before it starts.
 
 When something is killed:
@@ -518,7 +521,7 @@ When something is killed:
              --pool, the slots that were in use come back when the whole
              job has ended.
   make       ends the command, as ever; what it left running keeps its
-             slots, with --pool, until it has ended.
+             slots, with --pool and not --close, and is named.
 
 Exit status, signals, what stays running:
   as `chappe acquire --help` says.
@@ -529,8 +532,9 @@ With --json:
     \"fifo\": TEXT, \"waited_ms\": N}
   {\"event\": \"recovered\", \"tokens\": N}
   {\"event\": \"ended\", \"status\": N or null, \"signal\": N or null,
-    \"held_ms\": N, \"left_running\": N, \"taken_away\": BOOL,
-    \"clients\": N, \"most_at_once\": N, \"recovered\": N}
+    \"held_ms\": N, \"left_running\": N, \"left\": [PID],
+    \"taken_away\": BOOL, \"clients\": N, \"most_at_once\": N,
+    \"recovered\": N}
   {\"error\": TEXT, \"status\": N or null}";
 
 /// `chappe send`.
@@ -547,6 +551,9 @@ pub struct Send {
     /// Go on when nobody receives any more: somebody may come. To a broadcast tube: do not wait for the first one either
     #[arg(long, short)]
     pub follow: bool,
+    /// Wait at most this long for room for each record, and for the first receiver of a broadcast tube (500ms, 30s, 5m, 1h, or seconds), then exit with 124
+    #[arg(long, value_name = "DURATION", value_parser = parse)]
+    pub timeout: Option<Duration>,
     /// Read records as text, by the tube's schema
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["lines", "records"])]
     pub format: Option<Format>,
@@ -557,8 +564,9 @@ Without --lines and --records stdin is a stream: it goes in records of the
 tube's size, the last one shorter, and `chappe recv` puts it together.
 
 Exit status:
-  0  all of it was sent
-  1  not all: stderr says how much was, and what became of the rest
+  0    all of it was sent
+  1    not all: stderr says how much was, and what became of the rest
+  124  the same, because there was no room in time
 
 With --json:
   {\"name\": TEXT, \"records\": N, \"bytes\": N, \"ms\": N} on stdout at the end";

@@ -1,5 +1,6 @@
 //! Which processes descend from which, according to /proc.
 
+use crate::first;
 use std::fs::{DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt;
 
@@ -12,6 +13,14 @@ pub struct Process {
     pub parent: i32,
     /// Its group.
     pub group: i32,
+}
+
+impl Process {
+    /// "pid 4242 `sccache`".
+    pub fn with_name(&self) -> String {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        format!("pid {} `{}`", self.pid, crate::look::plain(name.trim_end()))
+    }
 }
 
 /// Every process that has not ended.
@@ -56,7 +65,8 @@ fn below(ancestor: i32, all: &[Process]) -> Vec<Process> {
 /// Whether another process is in this process's group.
 pub fn group_is_shared() -> bool {
     let (me, group) = (std::process::id() as i32, crate::terminal::own_group());
-    group != me || all().iter().any(|p| p.group == group && p.pid != me)
+    group != me && !first::is_init(group)
+        || all().iter().any(|p| p.group == group && p.pid != me && !first::is_init(p.pid))
 }
 
 /// Whether a process has a file open. A process that may not be inspected counts as not.

@@ -5,6 +5,7 @@
 //! | none                   | any                           | its own                                           |
 //! | there                  | none                          | its own; it gets the terminal when chappe has it  |
 //! | there                  | some: a pipeline, a script    | chappe's: the terminal's signals reach all at once |
+//! | any                    | any, with `--foreground`      | chappe's: a KILL to chappe's group reaches it, too |
 //!
 //! A group of its own is what can be signalled as a whole, even while it forks. In a shared one the job's
 //! descendants are looked up one by one, so that chappe's neighbours are left alone.
@@ -31,7 +32,10 @@ pub struct Job {
 }
 
 /// Whether the job gets a group of its own.
-pub fn wants_own_group(terminal: &Terminal) -> bool {
+pub fn wants_own_group(terminal: &Terminal, foreground: bool) -> bool {
+    if foreground {
+        return false;
+    }
     !terminal.is_there() || !(family::group_is_shared() || terminal::is_pipe(0) || terminal::is_pipe(1))
 }
 

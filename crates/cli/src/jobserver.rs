@@ -31,9 +31,9 @@
 //! |                            | opens the last fifo, which the job keeps open, and runs one job if nothing is in it    |
 //! | chappe and the command     | the same; the directory is removed by the next job server or by `chappe doctor`        |
 //!
-//! GNU make before 4.4 knows no fifo by name: it is told the numbers of two descriptors, which all that take part inherit. So all of
-//! them share one fifo, and what one of them had when it was killed cannot be seen in it. It is inferred ([`pipe`]): late, and only while
-//! no client has threads or children that could hide it.
+//! GNU make before 4.4 knows no fifo by name: it is told the numbers of two descriptors, which all of the job inherits beside the name. So
+//! all such makes share one fifo, and what one of them had when it was killed cannot be seen in it. It is inferred ([`pipe`]): late, and only
+//! while no process that has it has threads or children that could hide it. Clients that open the name are not concerned.
 //!
 //! Limits. What a client gives back is its own business: a make that lost a sub-make's shell gives that job's token to the next although
 //! the sub-make still runs. A client that reads a token, hands it to another process, and ends, counts as dead. A subreaper within the job
@@ -53,6 +53,7 @@ pub use fifo::clean_up;
 use crate::acquire::{self, FAILED, say};
 use crate::args::Jobserver;
 use crate::change::permits;
+use crate::family::Process;
 use crate::job::{Start, wants_own_group};
 use crate::look::{arena_of, ms};
 use crate::supervise::Watch;
@@ -62,7 +63,6 @@ use crate::{Failure, keep, tell};
 use anyhow::{Result, bail};
 use chappe::{LEASE_VARIABLE, Pool, PoolError};
 use fifo::{Fifo, Place};
-use makeflags::Form;
 use serde_json::json;
 use serve::Server;
 use std::env::var_os;
@@ -87,33 +87,30 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
 
     let pool = &pool[0];
     let mut place = Place::make().map_err(failed)?;
-    let next = place.fifo().and_then(|next| place.show(&next).map(|()| next)).map_err(|e| failed(e.into()))?;
-    // An old make gets a fifo of its own, open for reading and for writing, and hands both on.
-    let pipe = makeflags::wants_pipe(&a.command[0]);
-    let ends = pipe.map(|word| next.ends().map(|ends| (word, ends))).transpose().map_err(|e| failed(e.into()))?;
+    // All of the job inherits this one, open for reading and for writing.
+    let first_fifo = place.fifo().map_err(|e| failed(place.cannot(e)))?;
+    let ends = first_fifo.ends().map_err(|e| failed(place.cannot(e)))?;
+    let next = place.fifo().and_then(|next| place.show(&next).map(|()| next)).map_err(|e| failed(place.cannot(e)))?;
     let name = place.name();
-    let form = match &ends {
-        Some((word, [r, w])) => Form::Pipe(word, r.as_raw_fd(), w.as_raw_fd()),
-        None => Form::Fifo(name.clone()),
-    };
     let flags = var_os("MAKEFLAGS").unwrap_or_default();
     if makeflags::has_server(&flags) {
         say(json, "there is a job server already, in MAKEFLAGS: the command uses this one instead");
     }
-    let flags = makeflags::compose(&flags, pool.permits(), &form);
+    let flags = makeflags::compose(&flags, pool.permits(), &name, ends.each_ref().map(AsRawFd::as_raw_fd));
     let mut environment = vec![("MAKEFLAGS", flags.clone())];
     environment.extend(var_os("CARGO_MAKEFLAGS").map(|_| ("CARGO_MAKEFLAGS", flags)));
-    environment.extend(lease.as_ref().map(|l| (LEASE_VARIABLE, OsString::from(l.cookie()))));
+    let handed_on = lease.as_ref().filter(|_| !a.job.close);
+    environment.extend(handed_on.map(|l| (LEASE_VARIABLE, OsString::from(l.cookie()))));
     let command = makeflags::without_jobs(&a.command);
 
     let terminal = Terminal::find();
-    let own_group = wants_own_group(&terminal);
+    let own_group = wants_own_group(&terminal, a.job.foreground);
     let watch = Watch::begin(own_group);
     let heir = place.heir().try_clone_to_owned().map_err(|e| failed(e.into()))?;
-    let inherited = lease.as_ref().map(|l| l.as_fd().try_clone_to_owned()).transpose();
+    let inherited = handed_on.map(|l| l.as_fd().try_clone_to_owned()).transpose();
     let inherited = inherited.map_err(|e| failed(e.into()))?;
     let shared = First::shared(lease);
-    let server = serve(place, next, ends.is_some(), pool, &shared, json).map_err(failed)?;
+    let server = serve(place, first_fifo, next, pool, &shared, json).map_err(failed)?;
     if json {
         let named = a.pool.as_ref().map(|_| pool.name());
         let event = json!({
@@ -121,12 +118,8 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
         });
         tell(event);
     }
-    let inherits: Vec<BorrowedFd<'_>> = [Some(&heir), inherited.as_ref()]
-        .into_iter()
-        .flatten()
-        .chain(ends.iter().flat_map(|(_, e)| e))
-        .map(AsFd::as_fd)
-        .collect();
+    let inherits: Vec<BorrowedFd<'_>> =
+        [Some(&heir), inherited.as_ref()].into_iter().flatten().chain(&ends).map(AsFd::as_fd).collect();
     let start = Start {
         command: &command,
         environment: &environment,
@@ -145,14 +138,15 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     server.job_is(job.pid);
     drop((heir, inherited, ends));
     let held_from = Instant::now();
-    let ended = watch.stay(&job, &terminal, a.grace.0);
+    let ended = watch.stay(&job, &terminal, a.job.grace.0);
 
     let served = server.end();
     let survivors = keep::survivors();
-    let out = if survivors.is_empty() { 0 } else { served.out };
+    let kept = !survivors.is_empty() && !a.job.close;
+    let out = if kept { served.out } else { 0 };
     served.tokens.end(out);
     let lease = tokens::open(&shared).lease.take();
-    if let Some(lease) = lease {
+    if let Some(lease) = lease.filter(|_| kept) {
         // Tokens that are out have no mark: the lease alone keeps their permits.
         let kept = match out {
             0 => keep::look_after(&survivors, &lease, &pool.name(), watch.before),
@@ -166,6 +160,9 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
         if let Err(e) = kept {
             say(json, &e.to_string());
         }
+        if !json {
+            say(false, &left_running(&survivors, 1 + out, &pool.name()));
+        }
     }
     let taken_away = !first.lost().is_empty();
     drop(first);
@@ -173,7 +170,8 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
         let (status, signal) = ended.parts();
         let event = json!({
             "event": "ended", "status": status, "signal": signal, "held_ms": ms(held_from.elapsed()),
-            "left_running": survivors.len(), "taken_away": taken_away, "clients": served.clients,
+            "left_running": survivors.len(), "left": survivors.iter().map(|p| p.pid).collect::<Vec<_>>(),
+            "taken_away": taken_away, "clients": served.clients,
             "most_at_once": served.most, "recovered": served.recovered,
         });
         tell(event);
@@ -181,6 +179,21 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
         say(false, "the command's own slot was taken away while it ran");
     }
     Ok(acquire::as_it_did(ended, a.pool.as_ref().and_then(|_| arena_of(pool))))
+}
+
+/// What a build has left running in a pool that others use, and so keeps from them.
+fn left_running(survivors: &[Process], slots: usize, pool: &str) -> String {
+    const MOST: usize = 4;
+    let named: Vec<String> = survivors.iter().take(MOST).map(|p| p.with_name()).collect();
+    let more = survivors.len().saturating_sub(MOST);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (it, ends) = if survivors.len() == 1 { ("it", "ends") } else { ("they", "end") };
+    let slots = if slots == 1 { "1 slot".to_owned() } else { format!("{slots} slots") };
+    format!(
+        "the command has ended, and left running: {}{more}; {it} may keep up to {slots} of pool `{pool}` until {it} {ends}. A daemon that builds \
+         start is to be started outside of them, or the build with --close",
+        named.join(", ")
+    )
 }
 
 /// The pool whose permits are the slots.
@@ -201,9 +214,9 @@ fn slots(a: &Jobserver) -> Result<Pool> {
     }
 }
 
-fn serve(place: Place, next: Fifo, is_pipe: bool, pool: &Pool, first: &SharedFirst, json: bool) -> Result<Server> {
+fn serve(place: Place, inherited: Fifo, next: Fifo, pool: &Pool, first: &SharedFirst, json: bool) -> Result<Server> {
     let (wake, woken) = UnixStream::pair()?;
     let most = pool.permits().saturating_sub(1) as usize;
     let tokens = Tokens::new(pool.clone(), first.clone(), most, wake);
-    Ok(Server::begin(place, next, is_pipe, tokens, woken, json)?)
+    Ok(Server::begin(place, [inherited, next], tokens, woken, json)?)
 }

@@ -10,6 +10,7 @@ mod change;
 mod complete;
 mod eyes;
 mod family;
+mod first;
 mod format;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod graph;
@@ -59,6 +60,9 @@ fn main() -> ExitCode {
     // If it was begun for a part of a graph, it does that alone.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     chappe::stream::process::serve(&chappe::stream::Options::default());
+    if let Some(status) = first::stay() {
+        return status;
+    }
     // A file size limit is to be an error like any other.
     let file_size = signals::ignore(libc::SIGXFSZ);
     let cli = match Cli::try_parse() {
@@ -68,15 +72,22 @@ fn main() -> ExitCode {
             if status != 0 && asks_for_json() {
                 let text = e.to_string();
                 tell_failure(text.trim_start_matches("error: ").trim_end(), status);
-            } else {
-                // Nothing can be done if there is no reader.
-                let _ = e.print();
+            } else if let Err(e) = e.print()
+                && status == 0
+                && e.kind() != std::io::ErrorKind::BrokenPipe
+            {
+                return answer(Err(unwritten(&e)), asks_for_json());
             }
             return ExitCode::from(status);
         }
     };
     let json = cli.json;
-    match run(cli, file_size) {
+    answer(run(cli, file_size), json)
+}
+
+/// The status, and what went wrong.
+fn answer(result: Result<u8, Failure>, json: bool) -> ExitCode {
+    match result {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             let text = failure.why.to_string();
@@ -217,9 +228,11 @@ fn tell(text: impl std::fmt::Display) {
 fn write(text: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(failed(anyhow::anyhow!("cannot write to stdout: {e}")))
-        }
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&e)),
         _ => Ok(()),
     }
+}
+
+fn unwritten(e: &std::io::Error) -> Failure {
+    failed(anyhow::anyhow!("cannot write to stdout: {e}"))
 }

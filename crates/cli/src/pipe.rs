@@ -138,7 +138,7 @@ fn started(a: &Pipe, manner: Manner, file_size: bool) -> Result<(Teller, Outcome
     let view = if manner.json { None } else { View::new(pipeline.stages.len(), a.view, a.quiet) };
     let mut teller = Teller::new(pipeline.stages.clone(), job(a), manner, view);
     let terminal = Terminal::find();
-    let own_group = wants_own_group(&terminal);
+    let own_group = wants_own_group(&terminal, a.foreground);
     let watch = Watch::begin(own_group);
     let pids = start::start(&pipeline.stages, own_group, watch.before, file_size, &terminal)?;
     teller.started(&pids, false);

@@ -79,7 +79,7 @@ pub fn run(a: &Run, file_size: bool) -> Failure {
 
 /// Whether the program can have its semaphores: it would hear of what is wrong here by an errno of `sem_open`, and not why.
 fn usable() -> Result<(), ArenaError> {
-    Arena::list()?;
+    Arena::may_be_made()?;
     match Arena::open(ARENA) {
         Ok(_) | Err(ArenaError::NotFound { .. }) => Ok(()),
         Err(e) => Err(e),

@@ -110,7 +110,9 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
         sink.ends(sent)
     });
     if let Err(e) = sent {
-        return Err(failed(anyhow!("after {} were sent to `{}`: {}", passed.told(), a.name, look::chain(&e))));
+        let status = if matches!(e.downcast_ref(), Some(NotSent::Timeout(()))) { TIMED_OUT } else { 1 };
+        let why = anyhow!("after {} were sent to `{}`: {}", passed.told(), a.name, look::chain(&e));
+        return Err(Failure { status, why });
     }
     if json {
         let Passed { records, bytes, .. } = passed;
@@ -131,12 +133,14 @@ struct Sink {
     into: Into,
     size: usize,
     follow: bool,
+    patience: Option<Duration>,
     schema: Option<Schema>,
 }
 
 /// An end where records go in.
 enum Into {
-    One(Sender<[u8]>),
+    /// And how many receivers had come before.
+    One(Tube<[u8]>, Sender<[u8]>, u32),
     All(Publisher<[u8]>),
 }
 
@@ -146,43 +150,54 @@ impl Sink {
         if tube::is_broadcast(&a.name) {
             let tube = Broadcast::<[u8]>::open(&a.name)?;
             let (info, into) = (tube.info()?, Into::All(tube.publisher()?));
-            return Ok(Sink { into, size: info.size as usize, follow: a.follow, schema: schema(info.schema)? });
+            return Ok(Sink::into(into, a, info.size, schema(info.schema)?));
         }
         let tube = Tube::<[u8]>::open(&a.name)?;
-        let (info, into) = (tube.info()?, Into::One(tube.sender()?));
-        Ok(Sink { into, size: info.size as usize, follow: a.follow, schema: schema(info.schema)? })
+        let (info, sender) = (tube.info()?, tube.sender()?);
+        Ok(Sink::into(Into::One(tube, sender, info.receivers_came), a, info.size, schema(info.schema)?))
     }
 
-    /// Sends a record; the first one also if there is no receiver yet, or any more, but one may come.
+    fn into(into: Into, a: &Send, size: u32, schema: Option<Schema>) -> Sink {
+        Sink { into, size: size as usize, follow: a.follow, patience: a.timeout, schema }
+    }
+
+    /// Sends a record. Where no receiver has come yet, but one may, it goes ahead into the tube; it waits only for room.
     fn put(&self, record: &[u8], passed: &mut Passed) -> Result<()> {
-        let sender = match &self.into {
-            Into::One(sender) => sender,
-            Into::All(publisher) => {
-                while passed.records == 0 && !self.follow && publisher.subscribers() == 0 {
-                    std::thread::sleep(FOLLOW);
-                }
-                publisher.send(record)?;
-                passed.add(record.len());
-                return Ok(());
+        let end = self.patience.map(|patience| Instant::now() + patience);
+        let wait = || match end {
+            Some(end) if Instant::now() >= end => Err(NotSent::Timeout(())),
+            _ => {
+                std::thread::sleep(FOLLOW);
+                Ok(())
             }
         };
-        loop {
-            match sender.send(record) {
-                Err(NotSent::Disconnected { .. }) if self.follow || passed.records == 0 => std::thread::sleep(FOLLOW),
-                sent => {
-                    sent?;
-                    passed.add(record.len());
-                    return Ok(());
+        match &self.into {
+            Into::One(tube, sender, came) => loop {
+                match end.map_or_else(|| sender.send(record), |end| sender.send_deadline(record, end)) {
+                    Err(NotSent::Disconnected { .. }) if self.follow || tube.info()?.receivers_came == *came => {}
+                    sent => break sent?,
                 }
+                match sender.try_send_ahead(record) {
+                    Err(NotSent::Full(())) => wait()?,
+                    sent => break sent?,
+                }
+            },
+            Into::All(publisher) => {
+                while passed.records == 0 && !self.follow && publisher.subscribers() == 0 {
+                    wait()?;
+                }
+                end.map_or_else(|| publisher.send(record), |end| publisher.send_deadline(record, end))?;
             }
         }
+        passed.add(record.len());
+        Ok(())
     }
 
     /// A sender that did not send all of it does not end well: receivers are told.
     fn ends(self, sent: Result<()>) -> Result<()> {
         match self.into {
             _ if sent.is_ok() => {}
-            Into::One(sender) => sender.break_off(),
+            Into::One(_, sender, _) => sender.break_off(),
             Into::All(publisher) => publisher.break_off(),
         }
         sent

@@ -58,7 +58,9 @@ impl Watch {
         let set = Set::of(&wanted);
         set.block();
         // SAFETY: a plain system call that takes two numbers.
-        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } == 0 {
+            chappe::keeps_descendants();
+        }
         Watch { set, before }
     }
 

@@ -14,11 +14,11 @@ use crate::failure::{Failure, Kind, failure, own, raised};
 use crate::lock::{Core, Lock, RLock};
 use crate::place::{Had, Pickled, Place};
 use crate::pool::{pool_of, take};
-use crate::wait::{Limit, detached, ended_by, wait, wait_on};
+use crate::wait::{Limit, detached, wait, wait_on};
 use crate::words::{Watched, part, whole};
 use chappe::raw::{Hold, Time};
 use chappe::{Interrupt, LockError, MutexGuard, Pool, interruptible};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,9 +77,8 @@ fn hear<'a>(of: &'a Watched, guard: Guard<'a>, time: Time) -> Result<(Guard<'a>,
     }
 }
 
-fn watched(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, create: Option<bool>) -> PyResult<(Watched, Place)> {
-    let parts = ["condvar", "mutex+words"];
-    Place::made(py, name, 0, &parts, |place| Watched::had(place, Had::of(create)).map_err(|e| failure(py, e)))
+fn watched(py: Python<'_>, place: &Place, create: Option<bool>) -> PyResult<Watched> {
+    Watched::had(place, Had::of(create)).map_err(|e| failure(py, e))
 }
 
 /// A condition of a `Lock` or an `RLock` (one of its own, if none is given), as `threading.Condition`.
@@ -94,22 +93,21 @@ pub struct Condition {
 }
 
 impl Condition {
-    fn owned(&self, py: Python<'_>, what: &str) -> PyResult<()> {
+    fn owned(&self, what: &str) -> PyResult<()> {
         if self.core.is_ours() {
             return Ok(());
         }
-        let text = format!("cannot {what} condition `{}`: its lock is not held", self.place.shown());
-        Err(own(py, "NotHeld", (text,)))
+        Err(PyRuntimeError::new_err(format!("cannot {what} condition `{}`: its lock is not held", self.place.shown())))
     }
 
     fn told(&self, py: Python<'_>, tell: impl Fn()) -> PyResult<()> {
-        self.owned(py, "notify")?;
+        self.owned("notify")?;
         self.of.state.locked(py, tell)
     }
 
     /// Waits once. The lock is had again in any case.
     fn once(&self, py: Python<'_>, limit: Limit) -> PyResult<bool> {
-        self.owned(py, "wait on")?;
+        self.owned("wait on")?;
         let interrupt = Interrupt::new();
         let (heard, died) = detached(py, || {
             let heard = had(self.of.state.lock()).map(|guard| {
@@ -151,7 +149,9 @@ impl Condition {
         } else {
             return Err(PyTypeError::new_err("the lock of a condition is a chappe.Lock or a chappe.RLock"));
         };
-        let (of, place) = watched(py, name, create)?;
+        let place = Place::of(py, name)?;
+        let of = watched(py, &place, create)?;
+        place.owns(py, &["condvar", "mutex+words"])?;
         Ok(Condition { lock: lock.unbind(), core, of, place })
     }
 
@@ -251,7 +251,9 @@ impl Event {
     #[new]
     #[pyo3(signature = (name = None, *, create = None))]
     fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, create: Option<bool>) -> PyResult<Event> {
-        let (of, place) = watched(py, name, create)?;
+        let place = Place::of(py, name)?;
+        let of = watched(py, &place, create)?;
+        place.owns(py, &["condvar", "mutex+words"])?;
         Ok(Event { of, place })
     }
 
@@ -425,21 +427,20 @@ impl Barrier {
             detached(py, || self.open(generation)).map_err(|e| self.told(py, e))?;
             return Ok(number);
         }
-        ended_by(|interrupt| {
-            loop {
-                let time = if interrupt.is_asked() { Time::Now } else { limit.time() };
-                match detached(py, || interruptible(interrupt, || self.pass(generation, time))) {
-                    Ok(()) => return Ok(number),
-                    Err(Not::Interrupted) => {
-                        if let Err(raised) = py.check_signals() {
-                            self.of.state.locked(py, || self.break_it())?;
-                            return Err(raised);
-                        }
+        let interrupt = Interrupt::new();
+        loop {
+            let time = limit.time();
+            match detached(py, || interruptible(&interrupt, || self.pass(generation, time))) {
+                Ok(()) => return Ok(number),
+                Err(Not::Interrupted) => {
+                    if let Err(raised) = py.check_signals() {
+                        self.of.state.locked(py, || self.break_it())?;
+                        return Err(raised);
                     }
-                    Err(e) => return Err(self.told(py, e)),
                 }
+                Err(e) => return Err(self.told(py, e)),
             }
-        })
+        }
     }
 }
 
@@ -472,19 +473,18 @@ impl Barrier {
         let Some(parties) = u32::try_from(parties).ok().filter(|n| (1..=most).contains(n)) else {
             return Err(PyValueError::new_err(format!("a barrier has between 1 and {most} parties, not {parties}")));
         };
-        let ((of, here), place) = Place::made(py, name, 0, &["condvar", "mutex+words", "pool+here"], |place| {
-            let of = Watched::had(place, Had::of(create)).map_err(|e| failure(py, e))?;
-            // Twice as many: those of the turn before may just be leaving.
-            let here = pool_of(py, &part(place.name(), "here"), Had::Either, parties * 2).map_err(|e| {
-                let there = Pool::open(&part(place.name(), "here")).map_or(0, |pool| pool.permits() / 2);
-                if there == 0 || there == parties {
-                    return e;
-                }
-                let text = format!("barrier `{}` is there for {there} parties, not {parties}", place.shown());
-                raised(py, Kind::Mismatch, text)
-            })?;
-            Ok((of, here))
+        let place = Place::of(py, name)?;
+        let of = watched(py, &place, create)?;
+        // Twice as many: those of the turn before may just be leaving.
+        let here = pool_of(py, &part(place.name(), "here"), Had::Either, parties * 2).map_err(|e| {
+            let there = Pool::open(&part(place.name(), "here")).map_or(0, |pool| pool.permits() / 2);
+            if there == 0 || there == parties {
+                return e;
+            }
+            let text = format!("barrier `{}` is there for {there} parties, not {parties}", place.shown());
+            raised(py, Kind::Mismatch, text)
         })?;
+        place.owns(py, &["condvar", "mutex+words", "pool+here"])?;
         Ok(Barrier { of, here, parties, action, timeout, place })
     }
 

@@ -163,8 +163,9 @@ impl Words {
     #[new]
     #[pyo3(signature = (name = None))]
     fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>) -> PyResult<Words> {
-        let had = |place: &Place| State::had(place.name(), Had::Either).map_err(|e| failure(py, e));
-        let (state, place) = Place::made(py, name, 0, &["mutex"], had)?;
+        let place = Place::of(py, name)?;
+        let state = State::had(place.name(), Had::Either).map_err(|e| failure(py, e))?;
+        place.owns(py, &["mutex"])?;
         Ok(Words { place, state })
     }
 

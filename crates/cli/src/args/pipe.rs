@@ -41,6 +41,9 @@ pub struct Pipe {
     /// Draw the view also where the pipeline's own output goes to the terminal
     #[arg(long, conflicts_with = "quiet")]
     pub view: bool,
+    /// Keep the stages in chappe's process group, for callers that end jobs by `kill -9 -GROUP`
+    #[arg(long)]
+    pub foreground: bool,
 }
 
 /// A rate: bytes, not zero.

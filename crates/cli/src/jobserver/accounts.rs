@@ -23,13 +23,23 @@
 //!   server runs: it is used again, and a late client comes to wherever it is by then.
 //! - R3: a fifo that was opened and whose descriptor is not in its process's table yet is not seen. So a fifo is judged only after it was
 //!   closed by a process.
+//!
+//! One fifo is *inherited* by all of the job, for makes that know no other form, and mostly there is none. Before a token was ever taken
+//! from it, and while there are other clients, it has a token for a short time now and then. A fifo that is open for writing alone is offered none: a client that opens
+//! the name twice, as ninja does, reads from another one.
 
 use super::fifo::{Fifo, News};
 use super::scan::{Id, Seen};
 use std::collections::HashSet;
 use std::io;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How many tokens are in one fifo at most, so that its clients always have room to give theirs back: half of what the kernel has room for.
+const MOST_OFFERED: i64 = 32 << 10;
+/// For how long a fifo of which nobody has ever taken a token is offered one, and for how long it then is not.
+const TURN: Duration = Duration::from_millis(16);
+const REST: Duration = Duration::from_millis(250);
 
 /// What a fifo is for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +72,12 @@ pub struct Account {
     judged: u64,
     /// A process in the job may not be inspected, and may have it open.
     pub dark: bool,
+    /// All of the job has it, and whether it is used cannot be told before it is.
+    pub inherited: bool,
+    /// A token was taken from it.
+    used: bool,
+    /// A process has it open for reading.
+    reads: bool,
     /// The processes that have been seen to have it open.
     clients: HashSet<Id>,
     /// Since it was opened last.
@@ -78,34 +94,38 @@ impl Account {
         self.state == State::Busy && !self.dark && (self.judged != self.closes || !self.known)
     }
 
-    /// I4.
+    /// I4: whether a token can be offered there: it is known who has it, and that somebody can take it.
     fn is_known(&self) -> bool {
-        self.known || self.dark
+        self.known && self.reads || self.dark
     }
 
-    fn put(&mut self, now: Instant) -> bool {
-        let done = self.fifo.put();
-        self.given += i64::from(done);
-        self.bytes += i64::from(done);
+    /// Puts so many tokens in, or as many as there is room for. Answers how many.
+    fn put(&mut self, tokens: i64, now: Instant) -> i64 {
+        let tokens = tokens.min(MOST_OFFERED - self.bytes);
+        let done = usize::try_from(tokens).map_or(0, |n| self.fifo.put(n)) as i64;
+        self.given += done;
+        self.bytes += done;
         self.touched = now;
         done
     }
 
-    fn take(&mut self) -> bool {
-        let done = self.fifo.take();
-        self.given -= i64::from(done);
-        self.bytes -= i64::from(done);
+    /// Takes so many out, if they are there. Answers how many.
+    fn take(&mut self, tokens: i64) -> i64 {
+        let done = usize::try_from(tokens).map_or(0, |n| self.fifo.take(n)) as i64;
+        self.given -= done;
+        self.bytes -= done;
         done
     }
 
     /// Takes out all that is in it.
     pub fn withdraw(&mut self) {
-        while self.given > 0 && self.take() {}
+        while self.given > 0 && self.take(self.given.min(MOST_OFFERED)) > 0 {}
         self.bytes = 0;
     }
 
     fn end(&mut self) -> i64 {
         self.state = State::Free;
+        self.inherited = false;
         self.clients.clear();
         std::mem::take(&mut self.given)
     }
@@ -153,7 +173,7 @@ impl Accounts {
                     if a.state != State::Busy {
                         a.state = State::Busy;
                         a.before = orphans.clone();
-                        self.clients += 1;
+                        self.clients += u64::from(!a.inherited);
                     }
                 }
                 if n.closed || n.watch == -1 {
@@ -178,6 +198,9 @@ impl Accounts {
                     closes: 0,
                     judged: 0,
                     dark: false,
+                    inherited: false,
+                    used: false,
+                    reads: false,
                     clients: HashSet::new(),
                     known: false,
                     before: Rc::default(),
@@ -197,10 +220,12 @@ impl Accounts {
             if bytes != a.bytes {
                 if bytes < a.bytes {
                     self.heard = now;
+                    a.used = true;
                 }
                 moved = true;
                 a.touched = now;
                 a.bytes = bytes;
+                a.take(a.bytes.min(a.given) - MOST_OFFERED);
             }
         }
         for at in 0..self.all.len() {
@@ -229,9 +254,9 @@ impl Accounts {
         if self.all.iter().any(|a| a.state == State::Busy && !a.known && a.given != a.bytes) {
             return false;
         }
-        let taken = self.all[at].fifo.take();
-        self.all[at].bytes -= i64::from(taken);
-        taken
+        let taken = self.all[at].fifo.take(1) as i64;
+        self.all[at].bytes -= taken;
+        taken > 0
     }
 
     /// Draws the conclusions from what was seen. `before`: the opens and closes of each when the look began. Answers how
@@ -247,6 +272,7 @@ impl Accounts {
             let Some(holders) = holders else { continue };
             let had = a.state == State::Busy && !holders.is_empty();
             if had {
+                a.reads = seen.is_read(a.fifo.inode);
                 // A child that has its parent's and did not call exec yet is no client.
                 let has = |pid| holders.iter().any(|h| h.pid == pid);
                 a.clients.extend(holders.iter().filter(|h| !seen.parent(h).is_some_and(has)));
@@ -286,15 +312,16 @@ impl Accounts {
         back
     }
 
-    /// How many tokens the clients of one fifo have.
-    pub fn out(&self, at: usize) -> i64 {
-        self.all.get(at).filter(|a| a.state == State::Busy && a.known).map_or(0, |a| a.given - a.bytes)
+    /// How many tokens the clients of the inherited fifo have.
+    pub fn inherited(&self) -> i64 {
+        let shared = self.all.iter().find(|a| a.inherited && a.state == State::Busy && a.known);
+        shared.map_or(0, |a| a.given - a.bytes)
     }
 
-    /// Takes back what the clients of one fifo have lost: `lost` tells, of how many that are out. Answers how many.
-    pub fn write_off(&mut self, at: usize, lost: impl FnOnce((u64, u64), i64) -> i64) -> i64 {
-        let out = self.out(at);
-        let Some(a) = self.all.get_mut(at).filter(|_| out > 0) else { return 0 };
+    /// Takes back what the clients of the inherited fifo have lost: `lost` tells, of how many that are out. Answers how many.
+    pub fn write_off(&mut self, lost: impl FnOnce((u64, u64), i64) -> i64) -> i64 {
+        let out = self.inherited();
+        let Some(a) = self.all.iter_mut().find(|a| a.inherited && out > 0) else { return 0 };
         let back = lost(a.fifo.inode, out).clamp(0, out);
         a.given -= back;
         self.recovered += u64::try_from(back).unwrap_or(0);
@@ -320,30 +347,72 @@ impl Accounts {
         self.all.iter_mut().filter(|a| a.state == State::Busy)
     }
 
-    /// Offers one more token to the client that is offered fewest. False: there is no client.
-    pub fn offer(&mut self, now: Instant) -> bool {
-        self.busy().filter(|a| a.is_known()).min_by_key(|a| (a.bytes, a.touched)).is_some_and(|a| a.put(now))
+    /// Whether it may be that nobody uses this one.
+    fn is_idle(&self, a: &Account) -> bool {
+        let is_another = |other: &Account| other.state == State::Busy && !other.inherited && other.is_known();
+        a.inherited && !a.used && self.all.iter().any(is_another)
+    }
+
+    /// Gives the fifo that perhaps nobody uses a token when it is its turn, and takes back what lies there when that is over. Answers when to ask
+    /// again.
+    pub fn visit(&mut self, now: Instant) -> Option<Instant> {
+        let at = self.all.iter().position(|a| a.state == State::Busy && a.is_known() && self.is_idle(a))?;
+        let idle = &mut self.all[at];
+        if idle.bytes > 0 {
+            let until = idle.touched + TURN;
+            idle.take(idle.bytes - i64::from(until > now));
+            if until > now {
+                return Some(until);
+            }
+            idle.touched = now;
+        }
+        let next = idle.touched + REST;
+        if next > now {
+            return Some(next);
+        }
+        let from = self.busy().max_by_key(|a| a.bytes)?;
+        if from.take(from.bytes.min(1)) == 0 {
+            return None;
+        }
+        self.all[at].put(1, now);
+        Some(now + TURN)
+    }
+
+    /// Offers some of so many tokens to the client that is offered fewest. Answers how many: 0 if there is no client, or no room.
+    pub fn offer(&mut self, tokens: i64, now: Instant) -> i64 {
+        let may = |a: &Account| a.is_known() && a.state == State::Busy && a.bytes < MOST_OFFERED && !self.is_idle(a);
+        let to = || self.all.iter().enumerate().filter(|(_, a)| may(a));
+        let Some((at, _)) = to().min_by_key(|(_, a)| (a.bytes, a.touched)) else { return 0 };
+        let tokens = (tokens / to().count() as i64).max(1);
+        self.all[at].put(tokens, now)
+    }
+
+    /// Whether a client that could take a token is offered none, while others are.
+    pub fn is_uneven(&self) -> bool {
+        self.offered() > 0
+            && self.all.iter().any(|a| a.state == State::Busy && a.is_known() && a.bytes == 0 && !self.is_idle(a))
     }
 
     /// Takes one out of where there are most.
     pub fn withdraw_one(&mut self) -> bool {
-        self.busy().max_by_key(|a| a.bytes).is_some_and(Account::take)
+        self.busy().max_by_key(|a| a.bytes).is_some_and(|a| a.take(1) > 0)
     }
 
-    /// Takes one from where there are several to where there is none. True if it did.
-    pub fn level(&mut self, now: Instant) -> bool {
+    /// Takes half of the most that a client is offered, if another one is offered none. True if it did.
+    pub fn level(&mut self) -> bool {
         // A client to which it could not be offered would not get it; it would come back.
-        let none = self.busy().any(|a| a.is_known() && a.bytes == 0);
+        let mut busy = self.all.iter().filter(|a| a.state == State::Busy);
+        let none = busy.any(|a| a.is_known() && a.bytes == 0 && !self.is_idle(a));
         let from = self.busy().max_by_key(|a| a.bytes).filter(|a| none && a.bytes > 1);
-        from.is_some_and(Account::take) && self.offer(now)
+        from.is_some_and(|a| a.take(a.bytes / 2) > 0)
     }
 
     /// Takes one that was offered for `pace` to no avail to the next. True if it did.
-    pub fn turn(&mut self, now: Instant, pace: std::time::Duration) -> bool {
+    pub fn turn(&mut self, now: Instant, pace: Duration) -> bool {
         let from = self.busy().filter(|a| a.bytes > 0).min_by_key(|a| a.touched);
         let Some(from) = from.filter(|a| a.touched + pace <= now) else { return false };
         from.touched = now;
-        from.take() && self.offer(now)
+        from.take(1) > 0 && self.offer(1, now) > 0
     }
 }
 
@@ -373,12 +442,18 @@ mod tests {
         }
 
         /// `pid` opens the next fifo, is seen, and is offered so many tokens.
-        fn client(&mut self, pid: i32, tokens: usize) -> usize {
+        fn client(&mut self, pid: i32, tokens: i64) -> usize {
             let at = self.opened();
             self.look(&[(at, &[pid])], &[], &[]);
-            for _ in 0..tokens {
-                assert!(self.all.all[at].put(Instant::now()));
-            }
+            assert!(tokens == 0 || self.all.all[at].put(tokens, Instant::now()) == tokens);
+            at
+        }
+
+        /// The fifo that all of the job inherits.
+        fn inherited(&mut self) -> usize {
+            let at = self.opened();
+            self.all.all[at].inherited = true;
+            self.look(&[(at, &[20, 21])], &[], &[]);
             at
         }
 
@@ -397,12 +472,12 @@ mod tests {
         }
 
         fn takes(&mut self, at: usize) {
-            assert!(self.all.all[at].fifo.take());
+            assert_eq!(self.all.all[at].fifo.take(1), 1);
             self.all.count(Instant::now());
         }
 
         fn gives(&mut self, at: usize) {
-            assert!(self.all.all[at].fifo.put());
+            assert_eq!(self.all.all[at].fifo.put(1), 1);
             self.all.count(Instant::now());
         }
 
@@ -460,7 +535,7 @@ mod tests {
         let at = books.opened();
         books.look(&[(at, &[20])], &[], &[7]);
         for _ in 0..2 {
-            assert!(books.all.offer(Instant::now()));
+            assert_eq!(books.all.offer(1, Instant::now()), 1);
             books.takes(at);
         }
         books.closed(at);
@@ -518,9 +593,60 @@ mod tests {
     fn i4_nothing_is_offered_before_it_is_known_who_has_the_fifo() {
         let mut books = Books::new();
         let at = books.opened();
-        assert!(!books.all.offer(Instant::now()));
+        assert_eq!(books.all.offer(1, Instant::now()), 0);
         books.look(&[(at, &[20])], &[], &[]);
-        assert!(books.all.offer(Instant::now()));
+        assert_eq!(books.all.offer(1, Instant::now()), 1);
         assert_eq!(books.of(at), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_fifo_that_perhaps_nobody_uses_has_a_seldom_turn_beside_others() {
+        let (mut books, now) = (Books::new(), Instant::now());
+        let shared = books.inherited();
+        assert_eq!(books.all.offer(7, now), 7, "there is no other client");
+        let other = books.client(30, 0);
+        let later = now + Duration::from_secs(1);
+        assert_eq!(books.all.visit(later), Some(later + REST));
+        assert_eq!((books.all.offer(7, later), books.of(shared).0, books.of(other).0), (7, 0, 7));
+        for (at, has) in [(later + REST, 1), (later + REST + TURN / 2, 1), (later + REST + TURN, 0)] {
+            assert!(books.all.visit(at) > Some(at));
+            assert_eq!((books.of(shared).0, books.of(other).0), (has, 6));
+        }
+        // Once it was used, it is a client like the others.
+        books.all.all[other].withdraw();
+        books.all.all[shared].put(1, now);
+        books.takes(shared);
+        assert_eq!(books.all.visit(later + Duration::from_secs(9)), None);
+        assert_eq!(books.all.offer(6, now), 3);
+        assert_eq!(books.all.offer(3, now), 1);
+        assert!(books.of(shared).1 > 0 && books.of(other).1 > 0);
+    }
+
+    #[test]
+    fn a_fifo_that_is_only_written_to_is_offered_nothing() {
+        let mut books = Books::new();
+        let (reads, writes) = (books.client(20, 0), books.client(20, 0));
+        books.all.all[writes].reads = false;
+        assert_eq!((books.all.offer(2, Instant::now()), books.of(reads).0, books.of(writes).0), (2, 2, 0));
+        assert!(!books.all.is_uneven());
+    }
+
+    #[test]
+    fn a_fifo_has_room_for_what_its_client_gives_back() {
+        let mut books = Books::new();
+        let at = books.client(20, 0);
+        assert_eq!(books.all.offer(65_535, Instant::now()), MOST_OFFERED);
+        assert_eq!(books.all.offer(1, Instant::now()), 0);
+        // It takes them all, is offered more, takes those, and gives all back.
+        for _ in 0..2 {
+            assert_eq!(books.all.all[at].fifo.take(MOST_OFFERED as usize) as i64, MOST_OFFERED);
+            books.all.count(Instant::now());
+            books.all.offer(MOST_OFFERED, Instant::now());
+        }
+        for _ in 0..3 {
+            books.all.all[at].fifo.put(20_000);
+            books.all.count(Instant::now());
+            assert!(books.of(at).2 <= MOST_OFFERED);
+        }
     }
 }

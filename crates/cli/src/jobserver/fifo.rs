@@ -27,6 +27,8 @@ use std::path::{Path, PathBuf};
 /// What the fifos' names begin with.
 pub const PREFIX: &str = "jobs-";
 const DIRECTORY: &str = "chappe-jobserver-";
+/// Scripts give the lowest descriptors numbers of their own choice: what is to reach a make below them has a number from here on.
+const FAR: RawFd = 100;
 
 /// One fifo, as chappe has it open.
 pub struct Fifo {
@@ -56,17 +58,23 @@ impl Fifo {
     pub fn ends(&self) -> io::Result<[OwnedFd; 2]> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         // Neither waits: chappe has it open both ways.
-        Ok([OpenOptions::new().read(true).open(&path)?.into(), OpenOptions::new().write(true).open(&path)?.into()])
+        let ends = [OpenOptions::new().read(true).open(&path)?, OpenOptions::new().write(true).open(&path)?];
+        Ok(ends.map(|end| {
+            // SAFETY: an open descriptor; the one that this returns is ours.
+            let far = unsafe { libc::fcntl(end.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FAR) };
+            // SAFETY: a fresh descriptor that nobody else owns.
+            if far < 0 { end.into() } else { unsafe { OwnedFd::from_raw_fd(far) } }
+        }))
     }
 
-    /// Puts a token in. False: it is full of what others wrote.
-    pub fn put(&self) -> bool {
-        (&self.file).write(b"+").is_ok_and(|n| n == 1)
+    /// Puts so many tokens in; answers how many. Fewer: it is full of what others wrote.
+    pub fn put(&self, tokens: usize) -> usize {
+        (&self.file).write(&vec![b'+'; tokens]).unwrap_or(0)
     }
 
-    /// Takes a token out, if one is there.
-    pub fn take(&self) -> bool {
-        (&self.file).read(&mut [0]).is_ok_and(|n| n == 1)
+    /// Takes so many tokens out, if they are there; answers how many.
+    pub fn take(&self, tokens: usize) -> usize {
+        (&self.file).read(&mut vec![0; tokens]).unwrap_or(0)
     }
 }
 
@@ -100,7 +108,7 @@ impl Place {
     pub fn make() -> Result<Place> {
         clean_up();
         let path = directory()?;
-        let failed = |e: io::Error| anyhow!("cannot make a job server in {}: {e}", path.display());
+        let failed = |e: io::Error| cannot(&path, &e);
         let (queue, heir) = UnixStream::pair().map_err(failed)?;
         queue.set_nonblocking(true).map_err(failed)?;
         let alive = open(&path.join("alive"), libc::O_CREAT).map_err(failed)?;
@@ -118,6 +126,11 @@ impl Place {
         let place = Place { queue, heir, notify, fifos: 0, path };
         place.keep(alive.as_fd()).map_err(|e| anyhow!("cannot pass on descriptors: {e}"))?;
         Ok(place)
+    }
+
+    /// That something cannot be had there.
+    pub fn cannot(&self, e: io::Error) -> anyhow::Error {
+        cannot(&self.path, &e)
     }
 
     /// The name that clients open.
@@ -237,6 +250,11 @@ fn bases() -> Vec<PathBuf> {
     all
 }
 
+fn cannot(path: &Path, e: &io::Error) -> anyhow::Error {
+    let why = chappe::room::missing(path, e).map_or_else(String::new, |missing| format!("; {missing}"));
+    anyhow!("cannot make a job server in {}: {e}{why}", path.display())
+}
+
 /// Clients split MAKEFLAGS at blanks, and make expands it.
 fn is_plain(path: &Path) -> bool {
     path.is_absolute()
@@ -252,7 +270,7 @@ fn directory() -> Result<PathBuf> {
                 Ok(()) => return Ok(path),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => {
-                    why = anyhow!("cannot make a directory in {}: {e}", base.display());
+                    why = cannot(&base, &e);
                     break;
                 }
             }
@@ -312,7 +330,7 @@ mod tests {
         let mut place = Place::make().unwrap();
         let fifo = place.fifo().unwrap();
         place.show(&fifo).unwrap();
-        assert!(fifo.put() && fifo.put() && fifo.take());
+        assert_eq!((fifo.put(2), fifo.take(1)), (2, 1));
         assert_eq!(fifo.bytes(), 1);
         let heir = place.heir().try_clone_to_owned().unwrap();
         let path = place.name();

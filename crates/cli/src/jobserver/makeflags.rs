@@ -3,46 +3,38 @@
 //! | read by                         | how                                                                              |
 //! |---------------------------------|----------------------------------------------------------------------------------|
 //! | GNU make 4.4 and later          | the last `--jobserver-auth=fifo:PATH`; a `-j` among its arguments wins over it     |
-//! | GNU make before 4.4             | only `--jobserver-auth=R,W` with inherited pipes: `fifo:` is a fatal error there; |
-//! |                                 | before 4.2 that is called `--jobserver-fds`                                      |
+//! | GNU make before 4.4             | the last of `--jobserver-auth=R,W`, which `fifo:` is a fatal error for, and       |
+//! |                                 | `--jobserver-fds=R,W`, the only one before 4.2: inherited pipes                   |
 //! | cargo, rustc (crate jobserver)  | CARGO_MAKEFLAGS, MAKEFLAGS, MFLAGS: the first that is there; split at blanks      |
 //! | gcc -flto=jobserver             | 13 and later the fifo; it runs a make of its own, which takes the slots           |
 //! | ninja 1.13 and later            | the fifo, unless it has a `-j` among its arguments                                |
 //!
 //! So the path has no blanks, CARGO_MAKEFLAGS is set to the same if it was there, and of a make that chappe starts itself the `-j` is taken
 //! out (`chappe jobserver --permits 8 -- make -j` would have no limit at all).
+//!
+//! Which make comes first, and how far below the command, does not matter, since every GNU make expands what it finds in MAKEFLAGS like any
+//! variable, and only those that know `fifo:` say so in `.FEATURES`: behind the fifo stands an expression that is nothing to them, and the
+//! two descriptors to the others. To all other clients the expression is words that they do not know: it has none of the words that they look
+//! for. What a make hands on to those below it is the form that it has chosen.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 /// The first words of MAKEFLAGS about jobs.
 const JOBS: [&[u8]; 4] = [b"--jobserver-auth", b"--jobserver-fds", b"--jobserver-style", b"--jobs"];
 
-/// How clients are told where the slots are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// By the name of a fifo, which each client opens.
-    Fifo(PathBuf),
-    /// By the numbers of two descriptors, for reading and for writing, that all clients inherit; and the word that says so.
-    Pipe(&'static str, RawFd, RawFd),
-}
+/// What is before and behind the two descriptors. The word is `--jobserver-fds`, cut short as every make admits: other clients look for the
+/// whole one.
+const OLDER: [&str; 2] = ["$(if $(filter jobserver-fifo,$(.FEATURES)),,--jobserver-fd=", ")"];
 
-impl Form {
-    fn words(&self) -> Vec<u8> {
-        match self {
-            Form::Fifo(path) => [b"--jobserver-auth=fifo:", path.as_os_str().as_bytes()].concat(),
-            Form::Pipe(word, r, w) => format!("{word}={r},{w}").into_bytes(),
-        }
-    }
-}
-
-/// The value for MAKEFLAGS: what is in `old` and not about jobs, with chappe's options.
-pub fn compose(old: &OsStr, permits: u32, form: &Form) -> OsString {
+/// The value for MAKEFLAGS: what is in `old` and not about jobs, with chappe's options: the fifo's name, and the descriptors for reading and for
+/// writing that an older make inherits.
+pub fn compose(old: &OsStr, permits: u32, fifo: &Path, [r, w]: [RawFd; 2]) -> OsString {
     let mut out = Vec::new();
-    let mut words = old.as_bytes().split(|b| *b == b' ').filter(|w| !w.is_empty()).peekable();
+    let old = without_older(old.as_bytes());
+    let mut words = old.split(|b| *b == b' ').filter(|w| !w.is_empty()).peekable();
     // Without a dash, the first word is a bundle of letters.
     if let Some(first) = words.next_if(|w| !w.starts_with(b"-") && !w.contains(&b'=')) {
         out.extend(without_j(first));
@@ -63,10 +55,24 @@ pub fn compose(old: &OsStr, permits: u32, form: &Form) -> OsString {
             }
         }
     }
-    out.extend(format!(" -j{permits} ").bytes());
-    out.extend(form.words());
+    out.extend(format!(" -j{permits} --jobserver-auth=fifo:").bytes());
+    out.extend(fifo.as_os_str().as_bytes());
+    out.extend(format!(" {}{r},{w}{}", OLDER[0], OLDER[1]).bytes());
     out.extend(after);
     OsString::from_vec(out)
+}
+
+/// MAKEFLAGS without the expression of another chappe that no make has expanded yet.
+fn without_older(flags: &[u8]) -> Vec<u8> {
+    let [before, behind] = OLDER.map(str::as_bytes);
+    let of = |from: &[u8], what: &[u8]| from.windows(what.len()).position(|w| w == what);
+    let mut flags = flags.to_vec();
+    while let Some(at) = of(&flags, before)
+        && let Some(len) = of(&flags[at + before.len()..], behind)
+    {
+        flags.drain(at..at + before.len() + len + behind.len());
+    }
+    flags
 }
 
 /// Whether MAKEFLAGS names a job server already.
@@ -142,39 +148,18 @@ pub fn without_jobs(command: &[OsString]) -> Vec<OsString> {
     out
 }
 
-/// The word of the pipe form for a make that would stop at `fifo:`; none if the command is no such make.
-pub fn wants_pipe(program: &OsStr) -> Option<&'static str> {
-    if !is_make(program) {
-        return None;
-    }
-    let mut asked = Command::new(program);
-    asked.arg("--version").env_remove("MAKEFLAGS").stdin(Stdio::null()).stderr(Stdio::null());
-    // If it cannot be run, that is said when it is to be run.
-    let answer = asked.output().ok()?;
-    match version(&String::from_utf8_lossy(&answer.stdout))? {
-        (4, 2 | 3) => Some("--jobserver-auth"),
-        version if version < (4, 2) => Some("--jobserver-fds"),
-        _ => None,
-    }
-}
-
-fn version(text: &str) -> Option<(u32, u32)> {
-    let number = text.strip_prefix("GNU Make ")?.split_whitespace().next()?;
-    let mut parts = number.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn composed(old: &str) -> String {
-        compose(OsStr::new(old), 8, &Form::Fifo("/tmp/jobs".into())).into_string().unwrap()
+        compose(OsStr::new(old), 8, Path::new("/tmp/jobs"), [100, 101]).into_string().unwrap()
     }
 
     #[test]
     fn what_is_not_about_jobs_is_kept() {
-        let ours = " -j8 --jobserver-auth=fifo:/tmp/jobs";
+        let ours =
+            " -j8 --jobserver-auth=fifo:/tmp/jobs $(if $(filter jobserver-fifo,$(.FEATURES)),,--jobserver-fd=100,101)";
         for (old, kept, after) in [
             ("", "", ""),
             ("ks", "ks", ""),
@@ -188,13 +173,9 @@ mod tests {
             ("CC=j4 -j4", "", " CC=j4 -j4"),
         ] {
             assert_eq!(composed(old), format!("{kept}{ours}{after}"), "{old:?}");
+            // Of a chappe below another one, with no make in between.
+            assert_eq!(composed(&composed(old)), composed(old), "{old:?}");
         }
-    }
-
-    #[test]
-    fn an_old_make_is_told_the_numbers_of_two_descriptors() {
-        let flags = compose(OsStr::new("k -- V=1"), 3, &Form::Pipe("--jobserver-fds", 7, 8));
-        assert_eq!(flags, "k -j3 --jobserver-fds=7,8 -- V=1");
     }
 
     #[test]
@@ -217,14 +198,6 @@ mod tests {
             let left: Vec<OsString> = left.split(' ').map(OsString::from).collect();
             assert_eq!(without_jobs(&words), left, "{command}");
         }
-    }
-
-    #[test]
-    fn versions_are_read() {
-        assert_eq!(version("GNU Make 4.3\nBuilt for x"), Some((4, 3)));
-        assert_eq!(version("GNU Make 4.4.1\n"), Some((4, 4)));
-        assert_eq!(version("GNU Make 4.4.0.91"), Some((4, 4)));
-        assert_eq!(version("bmake 1"), None);
     }
 
     #[test]

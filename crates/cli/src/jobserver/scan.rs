@@ -33,6 +33,8 @@ pub type Inode = (u64, u64);
 #[derive(Debug, Default)]
 pub struct Seen {
     holders: HashMap<Inode, Vec<Id>>,
+    /// Those that some process may read.
+    readable: HashSet<Inode>,
     /// With their parents.
     living: HashMap<Id, i32>,
     /// Those in the job whose parents have died, itself aside.
@@ -61,6 +63,11 @@ impl Seen {
             None if self.opaque => None,
             found => Some(found.map_or(&[], Vec::as_slice)),
         }
+    }
+
+    /// Whether a process has this fifo open for reading.
+    pub fn is_read(&self, of: Inode) -> bool {
+        self.readable.contains(&of)
     }
 
     /// Whether the process lives.
@@ -111,7 +118,12 @@ pub fn look(me: i32, job: i32, name: &str) -> Option<Seen> {
                 let id = Id { pid, start: entry.start };
                 seen.living.insert(id, entry.parent);
                 seen.shape.insert(id, (entry.threads, entry.stopped));
-                entry.dark = !files(pid, &slash, |inode| seen.holders.entry(inode).or_default().push(id));
+                entry.dark = !files(pid, &slash, |inode, reads| {
+                    seen.holders.entry(inode).or_default().push(id);
+                    if reads {
+                        seen.readable.insert(inode);
+                    }
+                });
             }
             all.insert(pid, entry);
         }
@@ -185,8 +197,8 @@ fn parse(stat: &[u8]) -> Option<Entry> {
     Some(Entry { parent, threads: number(17)?, stopped: matches!(state, "T" | "t"), start, lives, dark: false })
 }
 
-/// Calls `with` for each open file whose name has `slash` in it. False: the process may not be looked at.
-fn files(pid: i32, slash: &str, mut with: impl FnMut(Inode)) -> bool {
+/// Calls `with` for each open file whose name has `slash` in it, and whether it is open for reading. False: the process may not be looked at.
+fn files(pid: i32, slash: &str, mut with: impl FnMut(Inode, bool)) -> bool {
     let list = match fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(list) => list,
         Err(e) => return is_gone(&e),
@@ -195,7 +207,9 @@ fn files(pid: i32, slash: &str, mut with: impl FnMut(Inode)) -> bool {
         // The name first: to ask for more may wait for a file system that is far away.
         let named = fs::read_link(&path).is_ok_and(|to| to.to_string_lossy().contains(slash));
         if named && let Ok(m) = fs::metadata(&path) {
-            with((m.dev(), m.ino()));
+            // The mode of the link is that of the open file.
+            let reads = fs::symlink_metadata(&path).is_ok_and(|link| link.mode() & libc::S_IRUSR != 0);
+            with((m.dev(), m.ino()), reads);
         }
     }
     true
@@ -210,6 +224,7 @@ impl Seen {
         Seen {
             living: all.map(|id| (id, 1)).collect(),
             holders: holders.iter().map(|(inode, pids)| (*inode, ids(pids))).collect(),
+            readable: holders.iter().map(|(inode, _)| *inode).collect(),
             orphans: ids(orphans).into_iter().collect(),
             opaque: false,
             ..Seen::default()

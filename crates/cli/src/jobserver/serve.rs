@@ -4,7 +4,7 @@
 //! go round: one that was not taken for a moment is offered to the next. A client that gives one back keeps it offered
 //! for that moment, too: it is the most likely to want it.
 //!
-//! Of chappe's own pool, all tokens are offered at all times. Of a shared one, one is; the next is asked for when it was taken, and it is
+//! Of chappe's own pool, all tokens are offered at all times, as far as the fifos have room. Of a shared one, one is; the next is asked for when it was taken, and it is
 //! given back when others wait for it and no client here takes it.
 
 use super::accounts::{Account, Accounts, State};
@@ -59,26 +59,18 @@ pub struct Served {
 }
 
 impl Server {
-    /// Prepares to serve, with `next` for the first client; `is_pipe`: for all, which inherit it. `wake` is readable when a permit came. It begins when it is
-    /// told the job: a child of ours that did not call exec yet has every fifo, and would pass for a client.
+    /// Prepares to serve, with the first fifo for all makes that inherit it, and the second for the next client that opens the name. `wake` is readable when a permit came. It begins when it is told the job: a child of ours that did not call exec yet has every fifo, and would pass for a client.
     ///
     /// # Errors
     /// The system's.
-    pub fn begin(
-        place: Place,
-        next: Fifo,
-        is_pipe: bool,
-        tokens: Tokens,
-        wake: UnixStream,
-        json: bool,
-    ) -> io::Result<Server> {
+    pub fn begin(place: Place, fifos: [Fifo; 2], tokens: Tokens, wake: UnixStream, json: bool) -> io::Result<Server> {
         let (stop, stopped) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let (job, of) = channel();
         let (ready, is_ready) = channel();
         let thread = Builder::new().name("chappe-jobs".into());
         let thread = thread.spawn(move || {
-            let mut work = Work::new(place, next, is_pipe, tokens, json);
+            let mut work = Work::new(place, fifos, tokens, json);
             // A process that is chappe's child already is no orphan of the job's.
             work.look();
             // If they are not there any more, nothing is to be done.
@@ -130,20 +122,21 @@ struct Work {
     complained: bool,
     /// How many looks in a row saw nothing.
     blind: u32,
-    /// Where all clients share the first fifo: what dead ones seem to have had.
-    losses: Option<Losses>,
+    /// What dead clients of the inherited fifo seem to have had.
+    losses: Losses,
 }
 
 impl Work {
-    fn new(place: Place, next: Fifo, is_pipe: bool, tokens: Tokens, json: bool) -> Work {
+    fn new(place: Place, fifos: [Fifo; 2], tokens: Tokens, json: bool) -> Work {
         let now = Instant::now();
         let mut books = Accounts::default();
-        if let Some(next) = books.next(|| Ok(next)) {
-            next.state = State::Next;
+        for (at, fifo) in fifos.into_iter().enumerate() {
+            if let Some(account) = books.next(|| Ok(fifo)) {
+                (account.state, account.inherited) = (State::Next, at == 0);
+            }
         }
-        let losses = is_pipe.then(Losses::default);
         Work {
-            losses,
+            losses: Losses::default(),
             place,
             tokens,
             job: 0,
@@ -220,7 +213,7 @@ impl Work {
     fn look_at(&self) -> Option<Instant> {
         let soon = self.books.all.iter().any(Account::is_unclear);
         let late = !self.books.mourned.is_empty() || self.books.all.iter().any(|a| a.state == State::Away || a.dark);
-        let shared = self.losses.is_some() && self.books.out(0) > 0;
+        let shared = self.books.inherited() > 0;
         let at = [
             shared.then(|| self.looked + pipe::PACE),
             soon.then(|| self.looked.max(self.books.heard) + GATHER),
@@ -237,9 +230,8 @@ impl Work {
         self.books.count(Instant::now());
         if let Some(seen) = seen {
             let mut back = self.books.judge(&seen, &before);
-            if let Some(losses) = &mut self.losses {
-                back += self.books.write_off(0, |inode, out| losses.look(&seen, inode, out));
-            }
+            let losses = &mut self.losses;
+            back += self.books.write_off(|inode, out| losses.look(&seen, inode, out));
             self.orphans = Rc::new(seen.orphans);
             if back > 0 && self.json {
                 tell(json!({ "event": "recovered", "tokens": back }));
@@ -270,17 +262,22 @@ impl Work {
         let busy = self.books.all.iter().any(|a| a.state == State::Busy);
         loop {
             let spare = self.hand() + self.books.offered();
-            let enough = self.tokens.is_shared() && (spare > 0 || !busy);
-            if enough || now < self.ask_after || !self.tokens.may_ask() {
+            if spare > 0 || !busy || now < self.ask_after || !self.tokens.may_ask() {
                 break;
             }
             if let Err(e) = self.tokens.ask() {
                 self.complain(&e);
             }
         }
-        while self.hand() > 0 && self.books.offer(now) {}
-        while self.books.level(now) {}
-        if self.books.all.iter().any(|a| a.state == State::Busy && a.bytes == 0) && self.books.offered() > 0 {
+        at = at.into_iter().chain(self.books.visit(now)).min();
+        // Levelled at most as often as there are clients: each time one more has some.
+        for _ in 0..=self.books.all.len() {
+            while self.hand() > 0 && self.books.offer(self.hand(), now) > 0 {}
+            if !self.books.level() {
+                break;
+            }
+        }
+        if self.books.is_uneven() {
             let mut turned = false;
             while self.books.turn(now, self.pace) {
                 turned = true;
@@ -333,7 +330,7 @@ impl Work {
 
     /// Tokens that are in no fifo, and with no client.
     fn hand(&self) -> i64 {
-        i64::try_from(self.tokens.all.len()).unwrap_or(i64::MAX) - self.books.given()
+        i64::try_from(self.tokens.count()).unwrap_or(i64::MAX) - self.books.given()
     }
 
     /// A permit could not be had; the next may be. Answers that none came.

@@ -15,12 +15,12 @@
 //! The mark in the environment names the first permit alone. So a descendant that closed the file and lives on when every process that has
 //! it is gone does not keep the others.
 //!
-//! A permit belongs to the thread that took it, so each has one; the one that waits in line is the next one's. The permits of chappe's own
-//! pool need neither: no other process uses that pool, and it dies with chappe.
+//! A permit belongs to the thread that took it, so each has one; the one that waits in line is the next one's. Chappe's own pool, which no
+//! other process uses, and which dies with chappe, is a number.
 
 use super::lock;
 use anyhow::{Error, anyhow, bail};
-use chappe::{Lease, OwnedPermit, Permit, Pool};
+use chappe::{Lease, Permit, Pool};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -53,14 +53,8 @@ pub fn open(first: &SharedFirst) -> MutexGuard<'_, First> {
     first.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One permit: of chappe's own pool, or of a shared one. It is given back when this is dropped; a leased one a moment later.
-pub enum Token {
-    Own { _permit: OwnedPermit },
-    Leased(Keeper),
-}
-
 /// The thread that has a permit. It gives it back when `back` is dropped.
-pub struct Keeper {
+struct Keeper {
     back: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
@@ -87,8 +81,8 @@ pub struct Tokens {
     going: Vec<JoinHandle<()>>,
     /// How many came in all.
     arrived: usize,
-    /// The tokens that chappe has.
-    pub all: Vec<Token>,
+    /// Those of a shared pool that chappe has.
+    all: Vec<Keeper>,
 }
 
 impl Tokens {
@@ -116,9 +110,14 @@ impl Tokens {
         self.shared
     }
 
+    /// How many tokens chappe has.
+    pub fn count(&self) -> usize {
+        if self.shared { self.all.len() } else { self.most }
+    }
+
     /// Whether another one may be asked for.
     pub fn may_ask(&self) -> bool {
-        self.asking.is_none() && self.all.len() < self.most
+        self.asking.is_none() && self.count() < self.most
     }
 
     /// Asks for one more.
@@ -126,10 +125,6 @@ impl Tokens {
     /// # Errors
     /// The pool's, or the system's.
     pub fn ask(&mut self) -> Result<(), Error> {
-        if !self.shared {
-            self.all.push(Token::Own { _permit: self.pool.try_acquire_owned()? });
-            return Ok(());
-        }
         let (pool, first, tell, wake) = (self.pool.clone(), self.first.clone(), self.tell.clone(), self.wake.clone());
         let thread = Builder::new().name("chappe-token".into()).stack_size(256 << 10);
         let thread = thread.spawn(move || keep(&pool, &first, &tell, &wake));
@@ -150,13 +145,13 @@ impl Tokens {
 
     fn add(&mut self, back: Sender<()>) {
         self.arrived += 1;
-        self.all.push(Token::Leased(Keeper { back, thread: self.asking.take() }));
+        self.all.push(Keeper { back, thread: self.asking.take() });
     }
 
     /// Gives one back.
     pub fn give_back(&mut self) {
         self.going.retain(|thread| !thread.is_finished());
-        if let Some(Token::Leased(keeper)) = self.all.pop() {
+        if let Some(keeper) = self.all.pop() {
             self.going.extend(keeper.let_go());
         }
     }

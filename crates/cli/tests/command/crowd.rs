@@ -1,6 +1,6 @@
 //! Many at once.
 
-use crate::place::Place;
+use crate::place::{Place, Running, until};
 use std::process::Stdio;
 
 #[test]
@@ -50,4 +50,44 @@ fn the_shell_example_uses_every_pool_and_no_permit_twice() {
     for line in ["gpu0", "gpu1", "gpu2", "40 jobs", "no two at once"] {
         assert!(ran.out.contains(line), "{line}: {ran:?}");
     }
+}
+
+#[test]
+#[ignore = "storm: thousands of processes"]
+fn four_thousand_commands_wait_in_line_and_are_served_in_order_and_the_next_is_told_the_limit() {
+    const WAITERS: usize = 4_000;
+    let here = Place::new();
+    let (holder, _) = here.holder("a", &["--create", "p"]);
+    let begin = || here.job(&["p"], "echo $PPID >> log");
+    let line = || -> Vec<u64> {
+        let shown = here.json(&["show", "p"]);
+        shown["waiters"].as_array().unwrap().iter().map(|w| w["pid"].as_u64().unwrap()).collect()
+    };
+    let mut waiters: Vec<Running> = Vec::new();
+    while waiters.len() < WAITERS {
+        waiters.extend((0..100).map(|_| begin()));
+        until("they are in line", || (line().len() == waiters.len()).then_some(()));
+    }
+    // Those that watch are members, too: the table is full soon.
+    let refused = until("a full table", || {
+        let (before, next) = (line().len(), begin());
+        let ended = until("it waits, or ends", || {
+            (line().len() > before || !crate::place::runs(next.pid())).then(|| line().len() == before)
+        });
+        if ended {
+            Some(next.end())
+        } else {
+            waiters.push(next);
+            None
+        }
+    });
+    assert_eq!(refused.status, Some(125), "{refused:?}");
+    assert!(refused.err.contains("has all its 4095 member slots in use"), "{refused:?}");
+    assert!(refused.err.contains("4095 are the most"), "{refused:?}");
+    let line = line();
+    here.go("a");
+    assert_eq!(holder.end().status, Some(0));
+    assert!(waiters.into_iter().all(|w| w.end().status == Some(0)));
+    let served: Vec<u64> = here.read_now("log").lines().map(|l| l.parse().unwrap()).collect();
+    assert_eq!(served, line);
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// The library, built now unless `cargo xtask test` has: nothing here links it.
-fn library() -> &'static Path {
+pub fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         if let Some(built) = std::env::var_os("CHAPPE_TEST_BUILT") {

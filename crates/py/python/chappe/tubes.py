@@ -9,7 +9,6 @@ import sys
 import weakref
 
 from . import _chappe
-from ._pickles import kept
 from .errors import _UNPICKLED, Disconnected, SenderDied, _named
 
 __all__ = ["Borrowed", "Reserved", "Tube"]
@@ -353,7 +352,7 @@ class Tube(_Receiving, _chappe.Tube):
 
 def _pickled(obj):
     buffers = []
-    data = kept(obj, buffers.append)
+    data = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
     if not buffers:
         return _PLAIN + data
     raw = [b.raw() for b in buffers]

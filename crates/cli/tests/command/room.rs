@@ -1,0 +1,89 @@
+//! Where nothing can be written: what is said of it, and which thing is missing.
+
+use crate::place::{CHAPPE, Place, Ran, not_tested};
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// Runs `chappe` behind a shell's commands, in a mount namespace of its own. None: that is refused.
+fn in_mounts(here: &Place, mounts: &str, args: &[&str]) -> Option<Ran> {
+    let script = format!("{mounts} || exit 99; exec \"$0\" \"$@\"");
+    let mut c = here.program("unshare", &[&["--mount", "sh", "-c", &script, CHAPPE], args].concat());
+    let ran = Place::spawn(c.env("CHAPPE_PRELOAD", crate::run::library())).end();
+    if ran.status == Some(99) || ran.err.contains("unshare failed") {
+        not_tested(&format!("`{mounts}`: it is refused"));
+        return None;
+    }
+    Some(ran)
+}
+
+#[test]
+fn a_program_is_not_run_where_no_arena_can_be_made() {
+    let here = Place::new();
+    let arenas = here.arenas();
+    let arenas = arenas.to_str().unwrap();
+    let read_only = format!("mount --bind {arenas} {arenas} && mount -o remount,ro,bind {arenas}");
+    let Some(ran) = in_mounts(&here, &read_only, &["run", "--", "echo", "started"]) else { return };
+    assert_eq!((ran.status, ran.out.as_str()), (Some(125), ""), "{ran:?}");
+    assert!(ran.err.contains("cannot make arenas in") && ran.err.contains("Read-only file system"), "{ran:?}");
+    // The same with the directory that is made if need be.
+    let no_directory = "unset CHAPPE_DIR XDG_RUNTIME_DIR; mount -t tmpfs -o ro t /dev/shm";
+    let Some(ran) = in_mounts(&here, no_directory, &["run", "--", "echo", "started"]) else { return };
+    assert_eq!((ran.status, ran.out.as_str()), (Some(125), ""), "{ran:?}");
+    assert!(ran.err.contains("Read-only file system"), "{ran:?}");
+}
+
+#[test]
+fn where_there_is_no_room_it_is_said_what_is_missing() {
+    let here = Place::new();
+    let make = ["pool", "create", "p"];
+    let arenas = here.arenas();
+    let small = |options: &str| format!("mount -t tmpfs -o mode=700,{options} t {}", arenas.display());
+    for (options, missing) in [("size=64k", "bytes left: free some space there"), ("nr_inodes=2", "no inode is left")] {
+        let Some(ran) = in_mounts(&here, &small(options), &make) else { return };
+        assert_eq!(ran.status, Some(1), "{options}: {ran:?}");
+        assert!(ran.err.contains("no room for arena `default`") && ran.err.contains(missing), "{options}: {ran:?}");
+    }
+    // With no inode at all it is the directory's lock that cannot be made; a job server has a directory of its own.
+    let Some(ran) = in_mounts(&here, &small("nr_inodes=1"), &make) else { return };
+    assert!(ran.status == Some(1) && ran.err.contains("no inode is left"), "{ran:?}");
+    let full = format!(
+        "mount -t tmpfs -o nr_inodes=1 t {0} && export TMPDIR={0} && mount --bind {0} /tmp && mount --bind {0} /dev/shm",
+        arenas.display()
+    );
+    let Some(ran) = in_mounts(&here, &full, &["jobserver", "-p", "2", "--", "true"]) else { return };
+    assert!(ran.status == Some(125) && ran.err.contains("no inode is left"), "{ran:?}");
+    let mut limited = here.command(&make);
+    // SAFETY: system calls only, between fork and exec.
+    unsafe {
+        limited.pre_exec(|| {
+            let limit = libc::rlimit { rlim_cur: 65536, rlim_max: 65536 };
+            libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+            Ok(())
+        });
+    }
+    let ran = Place::spawn(&mut limited).end();
+    assert!(ran.status == Some(1) && ran.err.contains("may not write files of that size"), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error_also_of_help() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "p"]);
+    here.ok(&["man", "pages"]);
+    let pages = std::fs::read_dir(here.file("pages")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let commands = pages.filter_map(|p| Some(p.strip_prefix("chappe")?.strip_suffix(".1")?.replace('-', " ")));
+    let helps = commands.filter(|c| c != " lab").map(|c| format!("{c} --help"));
+    for line in
+        helps.chain(["--version", "-h", "ls", "doctor", "completions bash", "man", "metrics"].map(str::to_owned))
+    {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let mut c = here.command(&args);
+        let ran = Place::spawn(c.stdout(Stdio::from(File::options().write(true).open("/dev/full").unwrap()))).end();
+        assert_eq!(ran.status, Some(1), "{line}: {ran:?}");
+        assert!(ran.err.contains("cannot write to stdout") && ran.err.contains("No space left"), "{line}: {ran:?}");
+    }
+    // A reader that has seen enough is no error.
+    let ran = Command::new("sh").args(["-c", "\"$0\" --help | true; echo done", CHAPPE]).output().unwrap();
+    assert_eq!((ran.stdout.as_slice(), ran.stderr.as_slice()), (&b"done\n"[..], &b""[..]));
+}
