@@ -37,6 +37,8 @@ use crate::{Failure, failed, signals};
 use anyhow::{Context, Result, anyhow};
 use chappe::feedback::Law;
 use control::{Controller, Event};
+use kernel::Real;
+use means::First;
 pub use means::Kind;
 use std::fs::File;
 use std::io::Write;
@@ -48,19 +50,30 @@ use view::View;
 
 /// The controller's thread, and what it tells.
 struct Steering {
+    go: Sender<Controller>,
+    tell: Sender<Event>,
     stop: Sender<()>,
     events: Receiver<Event>,
     thread: JoinHandle<()>,
 }
 
 impl Steering {
-    fn begin(a: &Pipe, roots: &[Vec<i32>]) -> Result<Steering> {
-        let ((stop, stopped), (tell, events)) = (channel(), channel());
-        let law = Law { target: a.fill, ..Law::default() };
-        let controller = Controller::new(roots, law, a.rate.is_some(), a.means, tell);
+    /// The thread waits for its controller: where there is no thread, no stage is to be started with a reservation that nobody changes.
+    fn begin() -> Result<Steering> {
+        let ((go, gone), (stop, stopped), (tell, events)) = (channel::<Controller>(), channel(), channel());
         let thread = std::thread::Builder::new().name("chappe-pipe".into());
-        let thread = thread.spawn(move || controller.run(&stopped)).context("cannot start a thread")?;
-        Ok(Steering { stop, events, thread })
+        let steer = move || gone.recv().map_or((), |controller| controller.run(&stopped));
+        let thread = thread.spawn(steer).context("cannot start a thread")?;
+        Ok(Steering { go, tell, stop, events, thread })
+    }
+
+    /// Steers these, of which the first processes may have taken something by themselves. Called before any of them is waited for, as their numbers are theirs
+    /// until then.
+    fn steer(&self, a: &Pipe, roots: &[Vec<i32>], firsts: &[Option<First>]) {
+        let mut controller = Controller::new(roots, law(a), a.rate.is_some(), a.means, self.tell.clone());
+        controller.adopt(firsts, &mut Real);
+        // The thread waits for it.
+        let _ = self.go.send(controller);
     }
 
     fn tell(&self, teller: &mut Teller) {
@@ -74,6 +87,17 @@ impl Steering {
         let _ = self.thread.join();
         self.events.try_iter().for_each(|event| teller.take(event));
     }
+}
+
+/// The stages' law.
+fn law(a: &Pipe) -> Law {
+    Law { target: a.fill, ..Law::default() }
+}
+
+/// What each stage's first process reserves for itself: the first stage is a source if no pipe is before it.
+fn firsts(a: &Pipe, stages: usize) -> Vec<Option<First>> {
+    let source = look::pipe_of(std::process::id() as i32, 0).is_none();
+    (0..stages).map(|at| control::first(a.means, law(a), at == 0 && source, &mut Real)).collect()
 }
 
 /// What is known of the job; of stdin, if it is a file, its size.
@@ -140,17 +164,22 @@ fn started(a: &Pipe, manner: Manner, file_size: bool) -> Result<(Teller, Outcome
     let terminal = Terminal::find();
     let own_group = wants_own_group(&terminal, a.foreground);
     let watch = Watch::begin(own_group);
-    let pids = start::start(&pipeline.stages, own_group, watch.before, file_size, &terminal)?;
+    // Without it the pipeline runs as it would anyway.
+    let steering = Steering::begin();
+    let firsts = if steering.is_ok() { firsts(a, pipeline.stages.len()) } else { Vec::new() };
+    let pids = start::start(&pipeline.stages, own_group, watch.before, file_size, &terminal, &firsts)?;
     teller.started(&pids, false);
     let roots: Vec<Vec<i32>> = pids.iter().map(|pid| vec![*pid]).collect();
     let mut stages = wait::Stages::new(pids, own_group, &terminal);
     if let Some(group) = stages.group() {
         teller.of_group(group);
     }
-    // Without it the pipeline runs as it would anyway.
-    let steering = Steering::begin(a, &roots);
-    if let Err(e) = &steering {
-        crate::complain(manner.json, &format!("{}: the pipeline runs, and nothing steers it", crate::look::chain(e)));
+    match &steering {
+        Ok(steering) => steering.steer(a, &roots, &firsts),
+        Err(e) => crate::complain(
+            manner.json,
+            &format!("{}: the pipeline runs, and nothing steers it", crate::look::chain(e)),
+        ),
     }
     let ended = stages.stay(&watch, &mut |news| {
         if let Ok(steering) = &steering {
@@ -174,7 +203,8 @@ fn attached(a: &Pipe, pid: i32, manner: Manner) -> Result<(Teller, Outcome), Fai
     teller.started(&first, true);
     let ends = signals::Set::of(&signals::heeded(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT]));
     ends.block();
-    let steering = Steering::begin(a, &roots).map_err(failed)?;
+    let steering = Steering::begin().map_err(failed)?;
+    steering.steer(a, &roots, &[]);
     let signal = loop {
         if let Some(came) = ends.wait(Some(Duration::from_millis(100))) {
             break Some(came.signal);

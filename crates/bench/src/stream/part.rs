@@ -91,6 +91,34 @@ fn device(blocks: u64, report: &Path) -> std::io::Result<()> {
     std::fs::write(report, lost.to_string())
 }
 
+/// A device that is a stage: waits for a timer of 1 kHz, and writes a block at each tick without waiting. Writes into the file a line for each look at the timer
+/// that was late or found the pipe full: when, in microseconds, and how many ticks that lost.
+fn source(ticks: u64, report: &Path) -> std::io::Result<()> {
+    // SAFETY: takes numbers; a valid time; the descriptor is this process's, for its life.
+    let timer = unsafe {
+        libc::fcntl(1, libc::F_SETFL, libc::O_NONBLOCK);
+        let fd = libc::timerfd_create(libc::CLOCK_MONOTONIC, 0);
+        let each = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let time = libc::itimerspec { it_interval: each, it_value: each };
+        if fd < 0 || libc::timerfd_settime(fd, 0, &raw const time, std::ptr::null_mut()) != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        fd
+    };
+    let (mut timer, mut out, all, mut text, mut at) = (own(timer), own(1), block(), String::new(), 0);
+    while at < ticks {
+        let mut passed = [0; 8];
+        timer.read_exact(&mut passed)?;
+        let passed = u64::from_le_bytes(passed);
+        at += passed;
+        let lost = passed - u64::from(out.write(&all).is_ok());
+        if lost > 0 {
+            text += &format!("{} {lost}\n", now() / 1000);
+        }
+    }
+    std::fs::write(report, text)
+}
+
 /// Takes so long for each block, and so long from block `at` on.
 fn stage(us: u64, then: u64, at: u64) -> std::io::Result<()> {
     small(0);
@@ -119,6 +147,7 @@ pub fn serve(words: &[&str]) -> bool {
     let number = |text: &str| text.parse().unwrap_or(0);
     let done = match *words {
         ["device", blocks, report] => device(number(blocks), Path::new(report)),
+        ["source", ticks, report] => source(number(ticks), Path::new(report)),
         ["stage", us, then, at] => stage(number(us), number(then), number(at)),
         ["sink", us, report] => sink(number(us), Path::new(report)),
         ["hog"] => loop {

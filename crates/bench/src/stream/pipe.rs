@@ -3,12 +3,20 @@
 //! The device makes 192 bytes each millisecond, and loses what finds its pipe full (4 KB: 21 blocks). Three stages take 150, 150 and 20 us of processor
 //! for each block; eight hogs compute beside them. In the step the first takes 700 us from the middle on. *Late* is a block that is older than 33 ms when the last
 //! stage is done with it, or was lost.
+//!
+//! The *source* is a device that is the first stage: it waits for a timer of 1 kHz and loses the ticks that it is late for, from its first one on. In turns with the same
+//! pipeline under SCHED_FIFO. A witness for each processor, of a priority above these, says when a virtual processor itself stood still: ticks lost then
+//! are counted apart.
 
 use super::part;
-use crate::process::now;
+use crate::process::{now, pin};
 use crate::table::{Aim, Table, Unit, times};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Blocks of a run.
 const BLOCKS: u64 = 3_000;
@@ -22,6 +30,7 @@ const LATE: u64 = 33_000;
 enum How {
     Shell,
     Nice,
+    Fifo,
     /// With the first means to try.
     Chappe(&'static str),
 }
@@ -55,11 +64,13 @@ impl Bench<'_> {
         let mut command = match how {
             How::Shell => Command::new("sh"),
             How::Nice => Command::new("nice"),
+            How::Fifo => Command::new("chrt"),
             How::Chappe(_) => Command::new(self.chappe),
         };
         match how {
             How::Shell => command.args(["-c", line]),
             How::Nice => command.args(["-n", "-20", "sh", "-c", line]),
+            How::Fifo => command.args(["-f", "5", "sh", "-c", line]),
             How::Chappe(means) => command.args(["--json", "pipe", "--quiet", "--means", means, line]),
         };
         command
@@ -100,6 +111,24 @@ impl Bench<'_> {
         ran(&lost, &ages, &said)
     }
 
+    /// One run of the source: ticks lost, and those of them that were lost while all processors ran.
+    fn source(&self, how: How) -> (f64, f64) {
+        let missed = self.room.join("missed");
+        let _ = std::fs::remove_file(&missed);
+        let source = self.part(&format!("source {BLOCKS} {}", missed.display()));
+        let line = format!("{source} | {stage} | {stage} >/dev/null", stage = self.part("stage 150 150 0"));
+        let mut hogs = self.hogs();
+        let witness = Witness::begin();
+        let ran = self.command(how, &line).stdin(Stdio::null()).stderr(Stdio::null()).status();
+        let stood = witness.end();
+        for hog in &mut hogs {
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
+        assert!(ran.is_ok(), "`{line}` does not begin: {ran:?}");
+        lost(&std::fs::read_to_string(missed).unwrap_or_default(), &stood)
+    }
+
     /// Seconds of a pipeline that nothing has to keep up with.
     fn throughput(&self, how: How, line: &str) -> f64 {
         let began = now();
@@ -107,6 +136,66 @@ impl Bench<'_> {
         assert!(status.is_ok_and(|s| s.success()), "`{line}` fails");
         (now() - began) as f64
     }
+}
+
+/// A thread on each processor that looks when it is woken, above all of SCHED_FIFO that is measured.
+struct Witness {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Vec<(u64, u64)>>>,
+}
+
+impl Witness {
+    /// Microseconds.
+    const EACH: u64 = 500;
+    const STILL: u64 = 300;
+
+    fn begin() -> Witness {
+        let stop = Arc::new(AtomicBool::new(false));
+        let watch = |cpu| {
+            let stop = stop.clone();
+            std::thread::spawn(move || Witness::watch(cpu, &stop))
+        };
+        Witness { threads: (0..std::thread::available_parallelism().map_or(1, usize::from)).map(watch).collect(), stop }
+    }
+
+    fn watch(cpu: usize, stop: &AtomicBool) -> Vec<(u64, u64)> {
+        pin(cpu);
+        // SAFETY: a parameter that lives; the calling thread.
+        unsafe {
+            let mut param: libc::sched_param = std::mem::zeroed();
+            param.sched_priority = 95;
+            libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param);
+        }
+        let (mut stood, mut due) = (Vec::new(), now() / 1000);
+        // Relaxed: it hands nothing over but that it is time to end.
+        while !stop.load(Ordering::Relaxed) {
+            due += Witness::EACH;
+            std::thread::sleep(Duration::from_micros(due.saturating_sub(now() / 1000)));
+            let woken = now() / 1000;
+            if woken - due.min(woken) > Witness::STILL {
+                stood.push((due, woken));
+                due = woken;
+            }
+        }
+        stood
+    }
+
+    /// When a processor stood still, in microseconds.
+    fn end(self) -> Vec<(u64, u64)> {
+        // Relaxed: as above.
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().flat_map(|t| t.join().unwrap_or_default()).collect()
+    }
+}
+
+/// All ticks lost, and those that no processor's standing still explains.
+fn lost(report: &str, stood: &[(u64, u64)]) -> (f64, f64) {
+    let lines = report.lines().filter_map(|l| l.split_once(' '));
+    let late: Vec<(u64, u64)> = lines.filter_map(|(at, n)| Some((at.parse().ok()?, n.parse().ok()?))).collect();
+    // A look that lost n ticks was due n + 1 ms before, and half a millisecond of the witness's.
+    let still = |at: u64, n: u64| stood.iter().any(|(from, to)| *from < at && *to + (n + 1) * 1000 + 500 > at);
+    let sum = |all: &mut dyn Iterator<Item = &(u64, u64)>| all.map(|(_, n)| *n).sum::<u64>() as f64;
+    (sum(&mut late.iter()), sum(&mut late.iter().filter(|(at, n)| !still(*at, *n))))
 }
 
 /// A number behind a name in JSON: the first, or the last.
@@ -168,11 +257,13 @@ pub fn measure(chappe: &Path, runs: usize) -> Result<Vec<Aim>, String> {
         ("chappe pipe --means nice", How::Chappe("nice")),
     ];
     let mut steady: Vec<(&str, Vec<Ran>)> = kinds.iter().map(|(name, _)| (*name, Vec::new())).collect();
+    let mut source = [("SCHED_FIFO", How::Fifo), ("chappe pipe", How::Chappe("deadline"))].map(|of| (of, Vec::new()));
     let mut step = vec![("plain shell", Vec::new()), ("chappe pipe", Vec::new())];
     for _ in 0..runs {
         for (row, (_, how)) in steady.iter_mut().zip(kinds) {
             row.1.push(bench.device(how, 150, 150));
         }
+        source.iter_mut().for_each(|((_, how), all)| all.push(bench.source(*how)));
         step[0].1.push(bench.device(How::Shell, 150, 700));
         step[1].1.push(bench.device(How::Chappe("deadline"), 150, 700));
     }
@@ -180,6 +271,13 @@ pub fn measure(chappe: &Path, runs: usize) -> Result<Vec<Aim>, String> {
     print!("{}", each("oldest block in ms, each run", &steady, |r| r.oldest));
     print!("{}", each("150 to 700 us: lost or older than 33 ms", &step, |r| r.late));
     print!("{}", each("150 to 700 us: ms until blocks are younger than 10 ms for good", &step, |r| r.settled));
+    println!("\na source of 1 kHz: ticks lost of {BLOCKS}, and those while no processor stood still, each run");
+    for ((name, _), all) in &source {
+        let runs: Vec<String> = all.iter().map(|(all, own)| format!("{all:.0} ({own:.0})")).collect();
+        println!("  {name:<40} {}", runs.join(" "));
+    }
+    let sum = |at: usize| source[at].1.iter().map(|(_, own)| own).sum::<f64>();
+    let (of_fifo, of_ours) = (sum(0), sum(1));
     let reserved = rows("reserved by used", &steady[2..3], |r| r.reserved);
     print!("{}", reserved.report());
     // What is there on every machine, as an archive; twice to have it in memory.
@@ -203,6 +301,7 @@ pub fn measure(chappe: &Path, runs: usize) -> Result<Vec<Aim>, String> {
     let whole = |n: f64| format!("{n:.0}");
     Ok(vec![
         Aim::at_most("lost under 8 hogs, worst of all runs", 0.0, worst(&steady[2].1, |r| r.lost), whole),
+        Aim::at_most("source: ticks lost in all runs, SCHED_FIFO's and five more", of_fifo + 5.0, of_ours, whole),
         Aim::at_most("reserved by used, median", 1.3, reserved.row("chappe pipe").quantile(0.5), times),
         Aim::at_most("step: lost or late, worst of all runs", 2.0, worst(&step[1].1, |r| r.late), whole),
         Aim::at_most("step: ms until it is over, worst of all runs", 50.0, worst(&step[1].1, |r| r.settled), whole),
@@ -218,6 +317,14 @@ pub fn measure(chappe: &Path, runs: usize) -> Result<Vec<Aim>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_the_machines_loss_where_a_processor_stood_still() {
+        // Two at 10 ms, while one stood from 8.2 to 9.4; one at 20 ms; three at 40 ms, the first of which was due at 36.
+        let report = "10000 2\n20000 1\n40000 3\n";
+        assert_eq!(lost(report, &[(8_200, 9_400), (21_000, 22_000), (30_000, 35_000)]), (6.0, 4.0));
+        assert_eq!(lost(report, &[]), (6.0, 6.0));
+    }
 
     #[test]
     fn what_a_run_says_is_read() {

@@ -5,7 +5,7 @@
 
 use super::kernel::{Attributes, Kernel, Real};
 use super::look::{Processes, Waits};
-use super::means::{Kind, Means, PERIOD, Task};
+use super::means::{First, Kind, Means, PERIOD, SOURCE, Task};
 use chappe::feedback::{Law, Seen, Share};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -18,6 +18,11 @@ const TOLD: u64 = 25;
 const SLOW: u64 = 6;
 /// So many periods lie between two looks at a pipeline that is left alone.
 const SELDOM: u64 = TOLD;
+/// What a source has beyond what it uses, as a part of that, and at least. What it needs at a tick is no mean of many, and a task that has used more than its
+/// reservation (an interrupt, a processor that stood still) waits for as long as the reservation takes to make up for it: ten times that with a tenth of a processor, two
+/// hundred times with the others' least.
+const SOURCES_MARGIN: f64 = 0.5;
+const SOURCES_LEAST: f64 = 0.1;
 /// A stage that has taken nothing for so long hangs.
 const HANGS: Duration = Duration::from_secs(5);
 
@@ -147,6 +152,17 @@ struct Stage {
     warned: (bool, bool, bool),
 }
 
+/// The law of a stage, and its reservations' period. A source is a stage without a pipe before it: it waits for a timer, a device or a file.
+pub fn law(law: Law, source: bool) -> (Law, u64) {
+    if source { (Law { margin: SOURCES_MARGIN, floor: SOURCES_LEAST, ..law }, SOURCE) } else { (law, PERIOD) }
+}
+
+/// What a stage's first process reserves for itself, if it may.
+pub fn first(kind: Kind, all: Law, source: bool, kernel: &mut dyn Kernel) -> Option<First> {
+    let (law, period) = law(all, source);
+    First::new(kind, Share::new(law).told(), period, kernel)
+}
+
 /// What steers a pipeline.
 pub struct Controller {
     stages: Vec<Stage>,
@@ -161,40 +177,53 @@ pub struct Controller {
 
 impl Controller {
     /// For stages whose first processes these are.
-    pub fn new(roots: &[Vec<i32>], law: Law, paced: bool, first: Kind, tell: Sender<Event>) -> Controller {
-        let stage = |(at, roots): (usize, &Vec<i32>)| Stage {
-            processes: Processes::new(roots),
-            share: Share::new(law),
-            means: Means::new(at + 1, first),
-            taker: Taker::new(paced),
-            told: None,
-            short: true,
-            refused: 0,
-            several: false,
-            up: false,
-            law,
-            reserved: 0.0,
-            cap: law.cap,
-            fills: (0.0, 0.0),
-            smooth: 0.0,
-            smooth_fill: 0.0,
-            used: 0.0,
-            fill_sum: 0.0,
-            fill_count: 0,
-            fill_most: 0.0,
-            looks: (0, 0, 0),
-            waiting: 0,
-            room: 0.0,
-            rate: 0.0,
-            moved: (0, 0),
-            sums: (0.0, 0.0),
-            stuck: None,
-            full: None,
-            warned: (false, false, false),
+    pub fn new(roots: &[Vec<i32>], all: Law, paced: bool, first: Kind, tell: Sender<Event>) -> Controller {
+        let stage = |(at, roots): (usize, &Vec<i32>)| {
+            let processes = Processes::new(roots);
+            let (law, period) = self::law(all, processes.input.is_none());
+            Stage {
+                processes,
+                share: Share::new(law),
+                means: Means::new(at + 1, first, period),
+                taker: Taker::new(paced),
+                told: None,
+                short: true,
+                refused: 0,
+                several: false,
+                up: false,
+                law,
+                reserved: 0.0,
+                cap: law.cap,
+                fills: (0.0, 0.0),
+                smooth: 0.0,
+                smooth_fill: 0.0,
+                used: 0.0,
+                fill_sum: 0.0,
+                fill_count: 0,
+                fill_most: 0.0,
+                looks: (0, 0, 0),
+                waiting: 0,
+                room: 0.0,
+                rate: 0.0,
+                moved: (0, 0),
+                sums: (0.0, 0.0),
+                stuck: None,
+                full: None,
+                warned: (false, false, false),
+            }
         };
         let processors = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
         let stages = roots.iter().enumerate().map(stage).collect();
         Controller { stages, tell, paced, processors, alone: false, began: Instant::now(), told: Instant::now() }
+    }
+
+    /// What the stages' first processes have taken by themselves counts as given.
+    pub fn adopt(&mut self, firsts: &[Option<First>], kernel: &mut dyn Kernel) {
+        for (stage, first) in self.stages.iter_mut().zip(firsts) {
+            let Some(first) = first else { continue };
+            let shares = stage.processes.pids().filter_map(|pid| stage.means.adopt(pid, first, kernel));
+            stage.reserved = shares.sum();
+        }
     }
 
     /// Steers until all stages have ended, or the other side of `stop` has gone; then gives everything back.
@@ -389,9 +418,13 @@ impl Stage {
         }
         let tasks: Vec<Task> =
             self.processes.tasks().into_iter().map(|(pid, tid, part)| Task { pid, tid, part }).collect();
+        // Before its first slow look it has what it has taken by itself.
+        if tasks.is_empty() {
+            return;
+        }
         let asked = self.share.told();
         let given = self.means.give(asked, &tasks, kernel);
-        self.short = given.share < 0.9 * asked && !tasks.is_empty();
+        self.short = given.share < 0.9 * asked;
         if self.short && self.means.kind() == Kind::Deadline {
             self.share.granted(given.share);
         }
@@ -493,100 +526,4 @@ impl Stage {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_takes_all_is_left_alone_and_who_catches_up_is_not() {
-        let mut taker = Taker::new(false);
-        let told: Vec<bool> = (0..1_000).filter_map(|_| taker.next(true, 1.0, false, 1)).collect();
-        assert_eq!(told, [true]);
-        let mut taker = Taker::new(false);
-        // Its input gets emptier by a hundredth a period, and then it needs less.
-        assert!((0..70).all(|k| taker.next(true, 0.9 - 0.01 * f64::from(k), false, 1).is_none()));
-        assert!((0..1_000).all(|_| taker.next(false, 0.1, true, 1).is_none()));
-        let mut taker = Taker::new(true);
-        assert!((0..1_000).all(|_| taker.next(true, 1.0, false, 1).is_none()));
-    }
-
-    #[test]
-    fn who_was_wrongly_taken_back_is_left_alone_ever_longer() {
-        let mut taker = Taker::new(false);
-        let mut changes = Vec::new();
-        for k in 0..2_000 {
-            // It waits while it is alone, and takes all when it is not.
-            if taker.next(true, 1.0, true, 1).is_some() {
-                changes.push(k);
-            }
-        }
-        let waits: Vec<i32> = changes.chunks_exact(2).map(|c| c[1] - c[0]).collect();
-        assert_eq!(waits[..4], [64, 128, 256, 512]);
-    }
-
-    #[test]
-    fn a_stage_that_takes_all_leaves_the_whole_pipeline_to_the_scheduler_until_it_waits() {
-        use super::super::kernel::fake::Fake;
-        use std::process::{Command, Stdio};
-        let sleeper = || Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
-        let mut children = [sleeper(), sleeper()];
-        let roots: Vec<Vec<i32>> = children.iter().map(|c| vec![c.id() as i32]).collect();
-        let mut kernel = Fake::new(&[roots[0][0], roots[1][0]]);
-        let (tell, told) = std::sync::mpsc::channel();
-        let mut controller = Controller::new(&roots, Law::default(), false, Kind::Deadline, tell);
-        let policies = |kernel: &Fake| [0, 1].map(|at: usize| kernel.tasks[&roots[at][0]].policy);
-        let period = Duration::from_nanos(PERIOD);
-        (0..4).for_each(|tick| controller.period(tick, period, &mut kernel));
-        assert_eq!(policies(&kernel), [super::super::kernel::DEADLINE; 2]);
-        controller.stages[1].taker.alone = true;
-        controller.period(4, period, &mut kernel);
-        assert!(controller.alone);
-        assert_eq!(policies(&kernel), [0; 2]);
-        controller.period(5, period, &mut kernel);
-        assert_eq!(policies(&kernel), [0; 2]);
-        let looks: Vec<bool> = told
-            .try_iter()
-            .filter_map(
-                |e| if let Event::Look { stages, .. } = e { Some(stages.iter().all(|s| s.alone)) } else { None },
-            )
-            .collect();
-        assert_eq!(looks, [true; 2]);
-        controller.stages[1].taker.alone = false;
-        (6..9).for_each(|tick| controller.period(tick, period, &mut kernel));
-        assert_eq!(policies(&kernel), [super::super::kernel::DEADLINE; 2]);
-        for child in &mut children {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-
-    #[test]
-    fn who_is_refused_what_it_needs_goes_on_with_the_next_means() {
-        use super::super::kernel::fake::Fake;
-        let mut child =
-            std::process::Command::new("sleep").arg("1000").stdin(std::process::Stdio::null()).spawn().unwrap();
-        let pid = child.id() as i32;
-        let mut kernel = Fake::new(&[pid]);
-        kernel.refuses_groups = true;
-        let (tell, told) = std::sync::mpsc::channel();
-        let mut controller = Controller::new(&[vec![pid]], Law::default(), true, Kind::Deadline, tell);
-        let period = Duration::from_nanos(PERIOD);
-        (0..4).for_each(|tick| controller.period(tick, period, &mut kernel));
-        let stage = &mut controller.stages[0];
-        assert_eq!((stage.means.kind(), stage.refused), (Kind::Deadline, 0));
-        // It uses a tenth of a processor, all it has, and the system has no more.
-        (stage.reserved, stage.short, stage.smooth_fill, stage.smooth) = (0.1, true, 1.0, 0.1);
-        for _ in 0..=2 * QUARTER {
-            (stage.smooth, stage.smooth_fill) = (0.1, 1.0);
-            stage.takes_all(0.1);
-        }
-        controller.stages[0].smooth = 0.2;
-        controller.period(5, period, &mut kernel);
-        assert_eq!(controller.stages[0].means.kind(), Kind::Nice);
-        let why = told.try_iter().find_map(|e| {
-            if let Event::Means { refused: Some((Kind::Deadline, why)), .. } = e { Some(why) } else { None }
-        });
-        assert_eq!(why.as_deref(), Some("the system has no more than 10 % of a processor left to reserve for it"));
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-}
+mod tests;

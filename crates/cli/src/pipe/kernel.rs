@@ -32,7 +32,8 @@ pub struct Attributes {
     /// Nanoseconds; of SCHED_OTHER the slice, 0 for the system's.
     pub runtime: u64,
     deadline: u64,
-    period: u64,
+    /// Nanoseconds; only of a reservation.
+    pub period: u64,
 }
 
 impl Attributes {
@@ -87,6 +88,16 @@ pub trait Kernel {
     fn remove_group(&mut self, path: &Path) -> io::Result<()>;
 }
 
+/// Changes a living task's scheduling; 0 is the calling one. A system call and nothing else, for between fork and exec.
+///
+/// # Errors
+/// As [`Kernel::set_attributes`].
+pub fn set(tid: i32, to: &Attributes) -> io::Result<()> {
+    // SAFETY: the kernel reads as many bytes as the size says.
+    let r = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(to), 0) };
+    if r < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+}
+
 /// The real one.
 pub struct Real;
 
@@ -114,9 +125,7 @@ impl Kernel for Real {
         if to.policy == DEADLINE && has_ended(tid) {
             return Err(Error::from_raw_os_error(libc::ESRCH));
         }
-        // SAFETY: the kernel reads as many bytes as the size says.
-        let r = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(to), 0) };
-        if r < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+        set(tid, to)
     }
 
     fn make_group(&mut self, path: &Path) -> io::Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! | means | what the system does | needs |
 //! |---|---|---|
-//! | [`Kind::Deadline`] | so many microseconds in each 4 ms, whatever else computes (SCHED_DEADLINE) | CAP_SYS_NICE, all processors allowed |
+//! | [`Kind::Deadline`] | so many microseconds in each 4 ms (1 ms of a source), whatever else computes (SCHED_DEADLINE) | CAP_SYS_NICE, all processors allowed |
 //! | [`Kind::Weight`] | a control group with a weight | a group in which chappe may make others |
 //! | [`Kind::Nice`] | a niceness below zero and a short slice; the slice alone where that is refused | CAP_SYS_NICE or RLIMIT_NICE; nothing |
 //! | [`Kind::None`] | nothing | |
@@ -12,6 +12,8 @@
 //!   more gets half of the difference, or keeps what it had.
 //! - What is begun by a task with a reservation has none (RESET_ON_FORK): it gets its own when it is seen.
 //! - RLIMIT_RTTIME does not bind such tasks: it is of SCHED_FIFO and SCHED_RR alone (tried on Linux 6.18). No task here has these.
+//! - A stage's first process has its reservation from exec on ([`First`]): set by itself between fork and exec, of 4 ms or, if it is a source, of
+//!   1 ms ([`SOURCE`]).
 //! - A task that has a policy of its own (chrt), or takes one in mid-run, is left alone.
 //! - A refusal in mid-run is no end: what the stage has goes back, and the next means is tried.
 //!
@@ -25,9 +27,14 @@ use std::io;
 
 /// Of a reservation, in nanoseconds; the controller looks as often.
 pub const PERIOD: u64 = 4_000_000;
+/// The same of a source, which waits for a timer or a device and for no pipe. A task that has used up its reservation waits for the period's end, and the
+/// earlier a deadline is the sooner the task runs: with 4 ms each of these is four ticks of a kilohertz.
+pub const SOURCE: u64 = 1_000_000;
 /// The least and the most that a task has of a processor. One that has little may have what is unreserved.
 const LEAST: f64 = 0.001;
 const MOST: f64 = 0.8;
+/// Nanoseconds: the system refuses less.
+const SHORTEST: u64 = 1_024;
 /// So many tasks of a stage may have reservations.
 pub const TASKS: usize = 32;
 /// A slice of the fair scheduler that is soon over, and soon comes: nanoseconds.
@@ -87,16 +94,51 @@ pub struct Task {
     pub part: f64,
 }
 
+/// What a stage's first process gives itself between fork and exec.
+#[derive(Clone, Copy, Debug)]
+pub struct First {
+    before: Attributes,
+    tries: [Attributes; 3],
+}
+
+impl First {
+    /// This share in each `period`; less if there is no more. None where reservations are not wanted, or where a stage inherits a policy that is
+    /// not everybody's: then it keeps that.
+    pub fn new(kind: Kind, share: f64, period: u64, kernel: &mut dyn Kernel) -> Option<First> {
+        let before =
+            kernel.attributes(0).ok().filter(|a| kind == Kind::Deadline && a.policy == libc::SCHED_OTHER as u32)?;
+        let tries = [share, share / 2.0, LEAST].map(|share| Attributes::reservation(runtime(share, period), period));
+        Some(First { before, tries })
+    }
+
+    /// Takes it, by `set`. Refused, the process has what everybody has until the controller looks, and that tells why.
+    pub fn take(&self, mut set: impl FnMut(&Attributes) -> io::Result<()>) {
+        let _ = self.tries.iter().any(|to| set(to).is_ok());
+    }
+}
+
+fn runtime(share: f64, period: u64) -> u64 {
+    ((share.clamp(LEAST, MOST) * period as f64) as u64).max(SHORTEST)
+}
+
 /// A task as it was, and as chappe has made it.
 struct Touched {
     before: Attributes,
     now: Attributes,
 }
 
+impl Touched {
+    /// What it has reserved, as nanoseconds of a period of this length.
+    fn reserved(&self, period: u64) -> u64 {
+        if self.now.policy == DEADLINE { self.now.runtime * period / self.now.period.max(1) } else { 0 }
+    }
+}
+
 /// Those of one stage.
 pub struct Means {
     stage: usize,
     kind: Kind,
+    period: u64,
     touched: BTreeMap<i32, Touched>,
     /// The tasks that have a policy of their own.
     alone: Vec<i32>,
@@ -125,17 +167,25 @@ fn plain(e: &io::Error) -> String {
 }
 
 impl Means {
-    /// Begins with this one.
-    pub fn new(stage: usize, first: Kind) -> Means {
+    /// Begins with this one. Its reservations have this period.
+    pub fn new(stage: usize, kind: Kind, period: u64) -> Means {
         Means {
             stage,
-            kind: first,
+            kind,
+            period,
             touched: BTreeMap::new(),
             alone: Vec::new(),
             group: None,
             grouped: Vec::new(),
             slices_only: false,
         }
+    }
+
+    /// What the stage's first process has taken counts as given. Answers the share that it is.
+    pub fn adopt(&mut self, tid: i32, first: &First, kernel: &mut dyn Kernel) -> Option<f64> {
+        let now = kernel.attributes(tid).ok().filter(|now| first.tries.contains(now))?;
+        self.touched.insert(tid, Touched { before: first.before, now });
+        Some(now.runtime as f64 / now.period as f64)
     }
 
     /// The one that is used now.
@@ -189,20 +239,19 @@ impl Means {
         if tasks.len() > TASKS {
             return Err(format!("it has {} tasks, and {TASKS} may have reservations", tasks.len()));
         }
+        let period = self.period;
         let mut wanted: Vec<(i32, u64)> = Vec::new();
         for task in tasks {
             let Some(touched) = self.touch(task.tid, kernel) else { continue };
-            let runtime = ((share * task.part).clamp(LEAST, MOST) * PERIOD as f64) as u64;
-            let has = if touched.now.policy == DEADLINE { touched.now.runtime } else { 0 };
+            let runtime = runtime(share * task.part, period);
+            let has = touched.reserved(period);
             // A change of less than a twentieth is not worth a call.
-            if runtime.abs_diff(has) * 20 > has {
+            if runtime.abs_diff(has) * 20 > has || touched.now.period != period {
                 wanted.push((task.tid, runtime));
             }
         }
         // What is given back first may be given to another.
-        let has = |me: &Self, tid: i32| {
-            me.touched.get(&tid).map_or(0, |t| if t.now.policy == DEADLINE { t.now.runtime } else { 0 })
-        };
+        let has = |me: &Self, tid: i32| me.touched.get(&tid).map_or(0, |t| t.reserved(period));
         wanted.sort_by_key(|(tid, runtime)| *runtime > has(self, *tid));
         for (tid, runtime) in wanted {
             let before = has(self, tid);
@@ -210,11 +259,11 @@ impl Means {
             if runtime > before {
                 tries.push(before + (runtime - before) / 2);
                 if before == 0 {
-                    tries.push((LEAST * PERIOD as f64) as u64);
+                    tries.push(self::runtime(LEAST, period));
                 }
             }
             for runtime in tries {
-                let to = Attributes::reservation(runtime, PERIOD);
+                let to = Attributes::reservation(runtime, period);
                 match kernel.set_attributes(tid, &to) {
                     Ok(()) => {
                         self.touched.get_mut(&tid).expect("touched above").now = to;
@@ -238,7 +287,7 @@ impl Means {
         // A task that is gone has nothing.
         let there: Vec<i32> = tasks.iter().map(|t| t.tid).collect();
         self.touched.retain(|tid, _| there.contains(tid));
-        Ok(self.touched.keys().map(|tid| has(self, *tid) as f64 / PERIOD as f64).sum())
+        Ok(self.touched.keys().map(|tid| has(self, *tid) as f64 / period as f64).sum())
     }
 
     fn weigh(&mut self, share: f64, tasks: &[Task], kernel: &mut dyn Kernel) -> Result<f64, String> {
@@ -329,14 +378,14 @@ mod tests {
 
     fn share_of(kernel: &Fake, tid: i32) -> f64 {
         let now = kernel.tasks[&tid];
-        if now.policy == DEADLINE { now.runtime as f64 / PERIOD as f64 } else { 0.0 }
+        if now.policy == DEADLINE { now.runtime as f64 / now.period as f64 } else { 0.0 }
     }
 
     #[test]
     fn a_share_is_parted_among_tasks_and_given_back() {
         let mut kernel = Fake::new(&[1, 2, 3]);
         kernel.tasks.insert(2, Attributes::fair(5, 0));
-        let mut means = Means::new(1, Kind::Deadline);
+        let mut means = Means::new(1, Kind::Deadline, PERIOD);
         let given = means.give(0.4, &tasks(&[(1, 0.75), (2, 0.25), (3, 0.0)]), &mut kernel);
         assert!((given.share - 0.401).abs() < 1e-6 && given.refused.is_empty(), "{given:?}");
         assert!((share_of(&kernel, 1) - 0.3).abs() < 1e-6 && (share_of(&kernel, 3) - LEAST).abs() < 1e-6);
@@ -349,9 +398,51 @@ mod tests {
     }
 
     #[test]
+    fn what_a_stage_has_taken_by_itself_counts_as_given_and_is_given_back() {
+        let mut kernel = Fake::new(&[0, 1, 2]);
+        let first = First::new(Kind::Deadline, 0.25, SOURCE, &mut kernel).unwrap();
+        // There was less left than it asked for; another program has chosen the same policy for itself.
+        kernel.tasks.insert(1, first.tries[1]);
+        kernel.tasks.insert(2, Attributes::reservation(300_000, SOURCE));
+        let mut means = Means::new(1, Kind::Deadline, SOURCE);
+        assert_eq!([1, 2].map(|tid| means.adopt(tid, &first, &mut kernel)), [Some(0.125), None]);
+        kernel.refuses.insert(DEADLINE, libc::EPERM);
+        let given = means.give(0.125, &tasks(&[(1, 1.0), (2, 0.0)]), &mut kernel);
+        assert_eq!(given, Given { share: 0.125, refused: Vec::new() });
+        kernel.refuses.clear();
+        means.give_back(&mut kernel);
+        assert_eq!((kernel.tasks[&1], kernel.leaked), (Attributes::fair(0, 0), 0));
+        assert_eq!(kernel.tasks[&2].runtime, 300_000);
+    }
+
+    #[test]
+    fn nothing_is_taken_for_another_means_nor_beside_an_inherited_policy() {
+        let mut kernel = Fake::new(&[0]);
+        assert!(
+            [Kind::Weight, Kind::Nice, Kind::None].iter().all(|k| First::new(*k, 0.25, PERIOD, &mut kernel).is_none())
+        );
+        let mut fifo = Attributes::fair(0, 0);
+        fifo.policy = libc::SCHED_FIFO as u32;
+        kernel.tasks.insert(0, fifo);
+        assert!(First::new(Kind::Deadline, 0.25, PERIOD, &mut kernel).is_none());
+    }
+
+    #[test]
+    fn a_share_of_another_period_is_written_anew_and_is_never_shorter_than_the_system_takes() {
+        let mut kernel = Fake::new(&[0, 1, 2]);
+        let first = First::new(Kind::Deadline, 0.2, PERIOD, &mut kernel).unwrap();
+        kernel.tasks.insert(1, first.tries[0]);
+        let mut means = Means::new(1, Kind::Deadline, SOURCE);
+        assert_eq!(means.adopt(1, &first, &mut kernel), Some(0.2));
+        means.give(0.2, &tasks(&[(1, 1.0), (2, 0.0)]), &mut kernel);
+        let has = |tid| (kernel.tasks[&tid].runtime, kernel.tasks[&tid].period);
+        assert_eq!((has(1), has(2)), ((200_000, SOURCE), (SHORTEST, SOURCE)));
+    }
+
+    #[test]
     fn no_task_gets_more_than_four_fifths_of_a_processor() {
         let mut kernel = Fake::new(&[1, 2]);
-        Means::new(1, Kind::Deadline).give(1.6, &tasks(&[(1, 0.9), (2, 0.1)]), &mut kernel);
+        Means::new(1, Kind::Deadline, PERIOD).give(1.6, &tasks(&[(1, 0.9), (2, 0.1)]), &mut kernel);
         assert_eq!(share_of(&kernel, 1), MOST);
     }
 
@@ -359,8 +450,8 @@ mod tests {
     fn what_is_more_than_there_is_is_given_as_far_as_it_goes() {
         let mut kernel = Fake::new(&[1, 2]);
         kernel.most = 500;
-        let mut one = Means::new(1, Kind::Deadline);
-        let mut two = Means::new(2, Kind::Deadline);
+        let mut one = Means::new(1, Kind::Deadline, PERIOD);
+        let mut two = Means::new(2, Kind::Deadline, PERIOD);
         one.give(0.4, &tasks(&[(1, 1.0)]), &mut kernel);
         // Half of the way from nothing would be too much, too.
         let given = two.give(0.4, &tasks(&[(2, 1.0)]), &mut kernel);
@@ -373,7 +464,7 @@ mod tests {
     #[test]
     fn a_refusal_in_mid_run_gives_back_and_goes_on_with_the_next_means() {
         let mut kernel = Fake::new(&[1]);
-        let mut means = Means::new(1, Kind::Deadline);
+        let mut means = Means::new(1, Kind::Deadline, PERIOD);
         means.give(0.2, &tasks(&[(1, 1.0)]), &mut kernel);
         assert_eq!(kernel.tasks[&1].policy, DEADLINE);
         kernel.refuses.insert(DEADLINE, libc::EPERM);
@@ -393,7 +484,7 @@ mod tests {
     fn where_niceness_is_refused_slices_are_shorter_and_where_all_is_nothing_is_done() {
         let mut kernel = Fake::new(&[1]);
         kernel.refuses_nice = true;
-        let mut means = Means::new(1, Kind::Nice);
+        let mut means = Means::new(1, Kind::Nice, PERIOD);
         assert!(means.give(0.4, &tasks(&[(1, 1.0)]), &mut kernel).refused.is_empty());
         assert!(means.has_slices_only());
         assert_eq!(kernel.tasks[&1], Attributes::fair(0, SLICE));
@@ -410,7 +501,7 @@ mod tests {
         fifo.policy = libc::SCHED_FIFO as u32;
         kernel.tasks.insert(1, fifo);
         for kind in [Kind::Deadline, Kind::Nice] {
-            let mut means = Means::new(1, kind);
+            let mut means = Means::new(1, kind, PERIOD);
             let given = means.give(0.4, &tasks(&[(1, 0.5), (9, 0.5)]), &mut kernel);
             assert_eq!((given.refused.len(), means.kind()), (0, kind));
             means.give_back(&mut kernel);
@@ -421,7 +512,7 @@ mod tests {
     #[test]
     fn who_takes_a_policy_of_its_own_in_mid_run_keeps_it() {
         let mut kernel = Fake::new(&[1]);
-        let mut means = Means::new(1, Kind::Deadline);
+        let mut means = Means::new(1, Kind::Deadline, PERIOD);
         means.give(0.2, &tasks(&[(1, 1.0)]), &mut kernel);
         let mut fifo = Attributes::fair(0, 0);
         fifo.policy = libc::SCHED_FIFO as u32;
@@ -435,7 +526,7 @@ mod tests {
     fn a_crowd_of_tasks_has_a_weight() {
         let all: Vec<(i32, f64)> = (1..=TASKS as i32 + 1).map(|tid| (tid, 0.01)).collect();
         let mut kernel = Fake::new(&all.iter().map(|t| t.0).collect::<Vec<_>>());
-        let mut means = Means::new(1, Kind::Deadline);
+        let mut means = Means::new(1, Kind::Deadline, PERIOD);
         let given = means.give(0.4, &tasks(&all), &mut kernel);
         assert!(given.refused[0].1.contains("33 tasks"), "{given:?}");
         assert_ne!(means.kind(), Kind::Deadline);

@@ -1,8 +1,12 @@
 //! Starting the stages, as a shell would: pipes between, each stage a process of `sh -c`, all in one group.
 //!
+//! Each gives itself its first reservation before exec ([`First`]): a source that waited for a look would be late at its first ticks.
+//!
 //! Chappe keeps none of the pipes' ends. Its own stdin and stdout, which the first and the last stage have, are let go, too: a process that
 //! writes to chappe is to be told that the first stage is gone, and a process that reads from it that the last one is.
 
+use super::kernel;
+use super::means::First;
 use super::split;
 use crate::acquire::FAILED;
 use crate::signals::{self, Set};
@@ -77,8 +81,15 @@ pub fn parse(text: &str) -> Result<split::Pipeline, Failure> {
     Ok(pipeline)
 }
 
-/// The group that stages are put into: none where they stay in chappe's.
-fn prepare(command: &mut Command, leader: Option<i32>, tty: Option<i32>, mask: Set, file_size: bool) {
+/// What a stage is between fork and exec: in its group (none where stages stay in chappe's), with its first reservation.
+fn prepare(
+    command: &mut Command,
+    leader: Option<i32>,
+    tty: Option<i32>,
+    mask: Set,
+    file_size: bool,
+    first: Option<First>,
+) {
     // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
     unsafe {
         command.pre_exec(move || {
@@ -93,13 +104,16 @@ fn prepare(command: &mut Command, leader: Option<i32>, tty: Option<i32>, mask: S
             if file_size {
                 signals::default(libc::SIGXFSZ);
             }
+            if let Some(first) = &first {
+                first.take(|to| kernel::set(0, to));
+            }
             mask.set();
             Ok(())
         });
     }
 }
 
-/// Starts all stages. Answers their processes, the first of which leads their group if they have one.
+/// Starts all stages, each with its first reservation. Answers their processes, the first of which leads their group if they have one.
 ///
 /// # Errors
 /// The system's; then none of them is left.
@@ -109,9 +123,10 @@ pub fn start(
     mask: Set,
     file_size: bool,
     terminal: &Terminal,
+    firsts: &[Option<First>],
 ) -> Result<Vec<i32>, Failure> {
     let mut pids: Vec<i32> = Vec::new();
-    let started = start_each(stages, own_group, mask, file_size, terminal, &mut pids);
+    let started = start_each(stages, own_group, mask, file_size, terminal, firsts, &mut pids);
     if let Err(why) = started {
         for pid in &pids {
             send(*pid, libc::SIGKILL);
@@ -131,6 +146,7 @@ fn start_each(
     mask: Set,
     file_size: bool,
     terminal: &Terminal,
+    firsts: &[Option<First>],
     pids: &mut Vec<i32>,
 ) -> anyhow::Result<()> {
     let mut from: Option<PipeReader> = None;
@@ -148,7 +164,7 @@ fn start_each(
         }
         let leader = own_group.then(|| pids.first().copied().unwrap_or(0));
         let tty = if at == 0 { terminal.ours() } else { None };
-        prepare(&mut command, leader, tty, mask, file_size);
+        prepare(&mut command, leader, tty, mask, file_size, firsts.get(at).copied().flatten());
         let child = command.spawn().with_context(|| format!("cannot start stage {}", at + 1))?;
         pids.push(child.id() as i32);
     }

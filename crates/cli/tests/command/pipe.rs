@@ -218,8 +218,11 @@ fn a_killed_chappe_leaves_the_stages_and_their_data_alone() {
 
 /// A process's policy, as the kernel shows it: 0 for everybody's.
 fn policy(pid: u32) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    text[text.rfind(')')? + 2..].split(' ').nth(38)?.parse().ok()
+    policy_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn policy_in(stat: &str) -> Option<u32> {
+    stat[stat.rfind(')')? + 2..].split(' ').nth(38)?.parse().ok()
 }
 
 /// Whether this user may have reservations here.
@@ -231,6 +234,18 @@ fn permitted(here: &Place) -> bool {
         crate::place::not_tested("reservations of `chappe pipe`: they are not permitted here");
     }
     permitted
+}
+
+#[test]
+fn each_stage_has_its_reservation_before_its_first_instruction() {
+    let here = Place::new();
+    if !permitted(&here) {
+        return;
+    }
+    let says = "cat /proc/self/stat";
+    let ran = here.run(&["pipe", "--quiet", &format!("{says} | {says} - | {says} -")]);
+    let policies: Vec<_> = ran.out.lines().map(policy_in).collect();
+    assert_eq!(policies, [Some(6); 3], "{ran:?}");
 }
 
 #[test]
