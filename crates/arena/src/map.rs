@@ -29,7 +29,7 @@ use crate::layout::{
     ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION,
 };
 use crate::member::MemberKind;
-use chappe_plat::atomic::{AtomicU64, Ordering, fence};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
 use chappe_plat::futex::Scope;
 use chappe_plat::life::LifeLock;
@@ -90,6 +90,8 @@ pub struct Map {
     presence: AtomicU64,
     /// This process's.
     batches: Batches,
+    /// Where this process looks for free blocks next, and how many it may claim before it looks at all of them: I13 of object.rs.
+    pub(crate) blocks_next: [AtomicU32; 2],
     /// A private arena's: a bit for each slot to which threads may come late.
     late: Box<[AtomicU64]>,
     /// How many slots the explorer's worlds have in a group.
@@ -152,6 +154,7 @@ impl Map {
             process_member,
             presence,
             batches: Batches::named(geometry),
+            blocks_next: Default::default(),
             late: Box::default(),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
@@ -276,6 +279,7 @@ impl Map {
             process_member,
             presence,
             batches: Batches::private(geometry),
+            blocks_next: Default::default(),
             late: batch::words(geometry.objects.div_ceil(64) as usize),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),

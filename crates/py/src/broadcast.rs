@@ -100,20 +100,21 @@ impl Broadcast {
         let options = BroadcastOptions { slots: many, size: long, align, subscribers, schema };
         let (each, lists) = (u64::from(options.size).next_multiple_of(64) + 128, u64::from(subscribers));
         let bytes = u64::from(options.slots) * each + lists * (1200 + u64::from(options.slots) / 4);
-        let place = Place::of_size(py, name, bytes)?;
         let tell = |e| failure(py, e);
-        let tube = match Had::of(create) {
-            Had::Opened => Cast::open(place.name()),
-            Had::Created => Cast::create(place.name(), &options),
-            Had::Either if open => match Cast::open(place.name()) {
-                Err(TubeError::Object(chappe::ObjectError::Unknown { .. })) => {
-                    Cast::open_or_create(place.name(), &options)
-                }
-                opened => opened,
-            },
-            Had::Either => Cast::open_or_create(place.name(), &options),
-        };
-        let tube = tube.map_err(tell)?;
+        let (tube, place) = Place::made(py, name, bytes, &["broadcast"], |place| {
+            match Had::of(create) {
+                Had::Opened => Cast::open(place.name()),
+                Had::Created => Cast::create(place.name(), &options),
+                Had::Either if open => match Cast::open(place.name()) {
+                    Err(TubeError::Object(chappe::ObjectError::Unknown { .. })) => {
+                        Cast::open_or_create(place.name(), &options)
+                    }
+                    opened => opened,
+                },
+                Had::Either => Cast::open_or_create(place.name(), &options),
+            }
+            .map_err(tell)
+        })?;
         let info = tube.info().map_err(tell)?;
         if let Some(size) = size.filter(|size| *size != info.size) {
             let (has, name) = (info.size, place.shown());
@@ -127,7 +128,6 @@ impl Broadcast {
             let text = format!("broadcast tube `{}` has {has}, not `{wanted}`", place.shown());
             return Err(raised(py, Kind::Mismatch, text));
         }
-        place.owns(py, &["broadcast"])?;
         Ok(Broadcast { tube, idle: Mutex::default(), place, size: info.size, slots: info.slots })
     }
 

@@ -14,11 +14,11 @@ use crate::failure::{Failure, Kind, failure, own, raised};
 use crate::lock::{Core, Lock, RLock};
 use crate::place::{Had, Pickled, Place};
 use crate::pool::{pool_of, take};
-use crate::wait::{Limit, detached, wait, wait_on};
+use crate::wait::{Limit, detached, ended_by, wait, wait_on};
 use crate::words::{Watched, part, whole};
 use chappe::raw::{Hold, Time};
 use chappe::{Interrupt, LockError, MutexGuard, Pool, interruptible};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,8 +77,9 @@ fn hear<'a>(of: &'a Watched, guard: Guard<'a>, time: Time) -> Result<(Guard<'a>,
     }
 }
 
-fn watched(py: Python<'_>, place: &Place, create: Option<bool>) -> PyResult<Watched> {
-    Watched::had(place, Had::of(create)).map_err(|e| failure(py, e))
+fn watched(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, create: Option<bool>) -> PyResult<(Watched, Place)> {
+    let parts = ["condvar", "mutex+words"];
+    Place::made(py, name, 0, &parts, |place| Watched::had(place, Had::of(create)).map_err(|e| failure(py, e)))
 }
 
 /// A condition of a `Lock` or an `RLock` (one of its own, if none is given), as `threading.Condition`.
@@ -93,21 +94,22 @@ pub struct Condition {
 }
 
 impl Condition {
-    fn owned(&self, what: &str) -> PyResult<()> {
+    fn owned(&self, py: Python<'_>, what: &str) -> PyResult<()> {
         if self.core.is_ours() {
             return Ok(());
         }
-        Err(PyRuntimeError::new_err(format!("cannot {what} condition `{}`: its lock is not held", self.place.shown())))
+        let text = format!("cannot {what} condition `{}`: its lock is not held", self.place.shown());
+        Err(own(py, "NotHeld", (text,)))
     }
 
     fn told(&self, py: Python<'_>, tell: impl Fn()) -> PyResult<()> {
-        self.owned("notify")?;
+        self.owned(py, "notify")?;
         self.of.state.locked(py, tell)
     }
 
     /// Waits once. The lock is had again in any case.
     fn once(&self, py: Python<'_>, limit: Limit) -> PyResult<bool> {
-        self.owned("wait on")?;
+        self.owned(py, "wait on")?;
         let interrupt = Interrupt::new();
         let (heard, died) = detached(py, || {
             let heard = had(self.of.state.lock()).map(|guard| {
@@ -149,9 +151,7 @@ impl Condition {
         } else {
             return Err(PyTypeError::new_err("the lock of a condition is a chappe.Lock or a chappe.RLock"));
         };
-        let place = Place::of(py, name)?;
-        let of = watched(py, &place, create)?;
-        place.owns(py, &["condvar", "mutex+words"])?;
+        let (of, place) = watched(py, name, create)?;
         Ok(Condition { lock: lock.unbind(), core, of, place })
     }
 
@@ -251,9 +251,7 @@ impl Event {
     #[new]
     #[pyo3(signature = (name = None, *, create = None))]
     fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, create: Option<bool>) -> PyResult<Event> {
-        let place = Place::of(py, name)?;
-        let of = watched(py, &place, create)?;
-        place.owns(py, &["condvar", "mutex+words"])?;
+        let (of, place) = watched(py, name, create)?;
         Ok(Event { of, place })
     }
 
@@ -427,20 +425,21 @@ impl Barrier {
             detached(py, || self.open(generation)).map_err(|e| self.told(py, e))?;
             return Ok(number);
         }
-        let interrupt = Interrupt::new();
-        loop {
-            let time = limit.time();
-            match detached(py, || interruptible(&interrupt, || self.pass(generation, time))) {
-                Ok(()) => return Ok(number),
-                Err(Not::Interrupted) => {
-                    if let Err(raised) = py.check_signals() {
-                        self.of.state.locked(py, || self.break_it())?;
-                        return Err(raised);
+        ended_by(|interrupt| {
+            loop {
+                let time = if interrupt.is_asked() { Time::Now } else { limit.time() };
+                match detached(py, || interruptible(interrupt, || self.pass(generation, time))) {
+                    Ok(()) => return Ok(number),
+                    Err(Not::Interrupted) => {
+                        if let Err(raised) = py.check_signals() {
+                            self.of.state.locked(py, || self.break_it())?;
+                            return Err(raised);
+                        }
                     }
+                    Err(e) => return Err(self.told(py, e)),
                 }
-                Err(e) => return Err(self.told(py, e)),
             }
-        }
+        })
     }
 }
 
@@ -473,18 +472,19 @@ impl Barrier {
         let Some(parties) = u32::try_from(parties).ok().filter(|n| (1..=most).contains(n)) else {
             return Err(PyValueError::new_err(format!("a barrier has between 1 and {most} parties, not {parties}")));
         };
-        let place = Place::of(py, name)?;
-        let of = watched(py, &place, create)?;
-        // Twice as many: those of the turn before may just be leaving.
-        let here = pool_of(py, &part(place.name(), "here"), Had::Either, parties * 2).map_err(|e| {
-            let there = Pool::open(&part(place.name(), "here")).map_or(0, |pool| pool.permits() / 2);
-            if there == 0 || there == parties {
-                return e;
-            }
-            let text = format!("barrier `{}` is there for {there} parties, not {parties}", place.shown());
-            raised(py, Kind::Mismatch, text)
+        let ((of, here), place) = Place::made(py, name, 0, &["condvar", "mutex+words", "pool+here"], |place| {
+            let of = Watched::had(place, Had::of(create)).map_err(|e| failure(py, e))?;
+            // Twice as many: those of the turn before may just be leaving.
+            let here = pool_of(py, &part(place.name(), "here"), Had::Either, parties * 2).map_err(|e| {
+                let there = Pool::open(&part(place.name(), "here")).map_or(0, |pool| pool.permits() / 2);
+                if there == 0 || there == parties {
+                    return e;
+                }
+                let text = format!("barrier `{}` is there for {there} parties, not {parties}", place.shown());
+                raised(py, Kind::Mismatch, text)
+            })?;
+            Ok((of, here))
         })?;
-        place.owns(py, &["condvar", "mutex+words", "pool+here"])?;
         Ok(Barrier { of, here, parties, action, timeout, place })
     }
 

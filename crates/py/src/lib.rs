@@ -52,6 +52,8 @@ mod _chappe {
     #[pymodule_export]
     use super::tube::{Loan, Slot, Tube};
     #[pymodule_export]
+    use super::wait::Ender;
+    #[pymodule_export]
     use super::words::Words;
 
     #[pymodule_init]

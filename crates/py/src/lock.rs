@@ -25,7 +25,7 @@
 //! Death: if the holder dies before it sets word 0, its section had not begun; after it has cleared word 0, the section
 //! was finished. In between, the next holder gets `OwnerDied`.
 
-use crate::failure::{Kind, failure, log, number, own, raised, warn};
+use crate::failure::{failure, log, number, own, warn};
 use crate::place::{Had, Pickled, Place};
 use crate::pool::{pool_of, take};
 use crate::wait::{Limit, detached, wait};
@@ -81,6 +81,20 @@ impl OnDeath {
     }
 }
 
+/// A pool of so many permits, and the words beside it.
+fn made(
+    py: Python<'_>,
+    name: Option<&Bound<'_, PyAny>>,
+    create: Option<bool>,
+    permits: u32,
+) -> PyResult<((Pool, State), Place)> {
+    Place::made(py, name, 0, &["pool", "mutex+words"], |place| {
+        let pool = pool_of(py, place.name(), Had::of(create), permits)?;
+        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
+        Ok((pool, state))
+    })
+}
+
 /// What both kinds of lock are.
 pub struct Core {
     pub(crate) pool: Pool,
@@ -101,10 +115,7 @@ impl Core {
         create: Option<bool>,
     ) -> PyResult<Arc<Core>> {
         let on_death = OnDeath::of(on_death)?;
-        let place = Place::of(py, name)?;
-        let pool = pool_of(py, place.name(), Had::of(create), 1)?;
-        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
-        place.owns(py, &["pool", "mutex+words"])?;
+        let ((pool, state), place) = made(py, name, create, 1)?;
         let [bits, incarnation, thread, count] = [const { AtomicU64::new(0) }; 4];
         Ok(Arc::new(Core { pool, state, bits, incarnation, thread, count, place, on_death }))
     }
@@ -250,9 +261,9 @@ impl Core {
         let of_parent = self.incarnation.load(Ordering::Relaxed) != incarnation();
         if of_parent && self.bits.load(Ordering::Relaxed) != 0 {
             let text = format!("lock `{lock}` was taken before the fork: it is the parent process's");
-            return raised(py, Kind::Inherited, text);
+            return own(py, "NotHeld", (text,));
         }
-        PyRuntimeError::new_err(format!("release of lock `{lock}`, which this process does not hold"))
+        own(py, "NotHeld", (format!("release of lock `{lock}`, which this process does not hold"),))
     }
 
     /// Gives it up whatever its count, for a wait; answers the count.
@@ -504,10 +515,7 @@ impl RwLock {
     #[pyo3(signature = (name = None, *, readers = 64, create = None))]
     fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, readers: i64, create: Option<bool>) -> PyResult<RwLock> {
         let readers = number("`readers`", "a lock", readers)?;
-        let place = Place::of(py, name)?;
-        let pool = pool_of(py, place.name(), Had::of(create), readers)?;
-        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
-        place.owns(py, &["pool", "mutex+words"])?;
+        let ((pool, state), place) = made(py, name, create, readers)?;
         Ok(RwLock { pool, state: Arc::new(state), place })
     }
 

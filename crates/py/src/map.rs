@@ -36,20 +36,20 @@ impl Map {
         // Each has room for a value more for each thread that may change it.
         let (key_bytes, value_bytes) = (u64::from(key) + 64, u64::from(value) + 64);
         let count = u64::from(options.entries);
-        let place = Place::of_size(py, name, count * (key_bytes + value_bytes) + 1100 * value_bytes)?;
-        let tell = |e: MapError| failure(py, e);
-        let name = place.name();
-        let had = match (Had::of(create), entries) {
-            (Had::Either, None) => match Bytes::open(name) {
-                Err(MapError::Object(chappe::ObjectError::Unknown { .. })) => Bytes::open_or_create(name, &options),
-                other => other,
-            },
-            (Had::Either, Some(_)) => Bytes::open_or_create(name, &options),
-            (Had::Created, _) => Bytes::create(name, &options),
-            (Had::Opened, _) => Bytes::open(name),
-        };
-        let entries = had.map_err(tell)?;
-        place.owns(py, &["map"])?;
+        let bytes = count * (key_bytes + value_bytes) + 1100 * value_bytes;
+        let (entries, place) = Place::made(py, name, bytes, &["map"], |place| {
+            let name = place.name();
+            let had = match (Had::of(create), entries) {
+                (Had::Either, None) => match Bytes::open(name) {
+                    Err(MapError::Object(chappe::ObjectError::Unknown { .. })) => Bytes::open_or_create(name, &options),
+                    other => other,
+                },
+                (Had::Either, Some(_)) => Bytes::open_or_create(name, &options),
+                (Had::Created, _) => Bytes::create(name, &options),
+                (Had::Opened, _) => Bytes::open(name),
+            };
+            had.map_err(|e| failure(py, e))
+        })?;
         Ok(Map { entries, place })
     }
 

@@ -1,7 +1,7 @@
 //! Named objects, and objects without a name.
 //!
 //! A named object stays until somebody removes it. One without a name gets one, in the arena that this process has in common with those
-//! that it forks (`Arena::family`), and goes with the last handle of the last process:
+//! that it forks (`Arena::family`; another one when that is full), and goes with the last handle of the last process:
 //!
 //! | | count |
 //! |---|---|
@@ -21,7 +21,7 @@ use chappe::map::Map;
 use chappe::tube::broadcast::Broadcast;
 use chappe::tube::named::Tube;
 use chappe::{Arena, ArenaOptions, Condvar, Mutex, Pool, Semaphore};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,6 +64,11 @@ impl Had {
 /// What begins the name of an object that nobody has named, once it is pickled.
 const ANONYMOUS: &str = "family-";
 
+/// An object that nobody has named, of so many bytes, gets an arena of its own.
+const LARGE: u64 = 256 << 10;
+
+static LAST: AtomicU64 = AtomicU64::new(0);
+
 /// What goes with the last handle.
 struct Counted {
     name: String,
@@ -97,18 +102,45 @@ pub struct Place {
 }
 
 impl Place {
-    /// From what the user has given: a string, something like a path, or `None`.
+    /// What `make` makes at the place of what the user has given: a string, something like a path, or `None`. `parts` is what goes with the last
+    /// handle of an object that nobody has named: `pool`, or `pool+part`. Such an object is made where there is room: in an arena of
+    /// its own, if it has many bytes; in an arena of the family that is not full; or in a new one.
     ///
     /// # Errors
-    /// `TypeError`; as [`Arena::family`].
-    pub fn of(py: Python<'_>, name: Option<&Bound<'_, PyAny>>) -> PyResult<Place> {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        let Some(given) = name else {
-            let family = Arena::family().map_err(|e| failure(py, e))?;
+    /// What `make` gives; `TypeError`; as [`Arena::family`].
+    pub fn made<T>(
+        py: Python<'_>,
+        name: Option<&Bound<'_, PyAny>>,
+        bytes: u64,
+        parts: &[&'static str],
+        make: impl Fn(&Place) -> PyResult<T>,
+    ) -> PyResult<(T, Place)> {
+        let at = |place: Place| {
+            place.owns(parts);
+            make(&place).map(|made| (made, place))
+        };
+        if let Some(given) = name {
+            return at(Place::of(py, given)?);
+        }
+        if bytes >= LARGE {
+            let data = Some((bytes + LARGE).min(u64::from(u32::MAX)));
+            let options = ArenaOptions { members: Some(1024), objects: Some(64), cells: Some(64), data };
+            let arena = Arena::apart(&options).map_err(|e| failure(py, e))?;
+            return at(Place::counted(py, format!("{}/alone", arena.name()))?);
+        }
+        let mut full = Vec::new();
+        loop {
+            let (arena, is_new) = Arena::family_but(&full).map_err(|e| failure(py, e))?;
             // Relaxed: only to be another one each time.
             let (pid, next) = (std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
-            return Place::counted(py, format!("{}/py{pid}.{next}", family.name()));
-        };
+            match Place::counted(py, format!("{}/py{pid}.{next}", arena.name())).and_then(&at) {
+                Err(e) if !is_new && is_no_space(py, &e) => full.push(arena),
+                made => return made,
+            }
+        }
+    }
+
+    fn of(py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<Place> {
         let no_name = || PyTypeError::new_err(format!("a name is a string or a path, not {}", given.get_type()));
         // What a path raises itself goes its way.
         let text = match given.cast::<PyString>() {
@@ -129,21 +161,6 @@ impl Place {
         } else {
             Ok(Place { name, counted: None })
         }
-    }
-
-    /// The same for an object of so many bytes: one that nobody has named gets an arena of its own, if it is large.
-    ///
-    /// # Errors
-    /// As [`Place::of`], and `NoSpace`.
-    pub fn of_size(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, bytes: u64) -> PyResult<Place> {
-        const LARGE: u64 = 256 << 10;
-        if name.is_some() || bytes < LARGE {
-            return Place::of(py, name);
-        }
-        let data = Some((bytes + LARGE).min(u64::from(u32::MAX)));
-        let options = ArenaOptions { members: Some(1024), objects: Some(64), cells: Some(64), data };
-        let arena = Arena::apart(&options).map_err(|e| failure(py, e))?;
-        Place::counted(py, format!("{}/alone", arena.name()))
     }
 
     fn counted(py: Python<'_>, name: String) -> PyResult<Place> {
@@ -175,11 +192,8 @@ impl Place {
         self.name.clone()
     }
 
-    /// What is removed with it, if nobody has named it: `pool`, or `pool+part`.
-    ///
-    /// # Errors
-    /// None so far: the result is for callers that chain it with calls that can fail.
-    pub fn owns(&self, _py: Python<'_>, parts: &[&'static str]) -> PyResult<()> {
+    /// What is removed with it, if nobody has named it.
+    fn owns(&self, parts: &[&'static str]) {
         if let Some(counted) = &self.counted {
             let named = parts.iter().map(|kind| match kind.split_once('+') {
                 Some((kind, of)) => (kind, part(&self.name, of)),
@@ -187,8 +201,11 @@ impl Place {
             });
             let _ = counted.parts.set(named.collect());
         }
-        Ok(())
     }
+}
+
+fn is_no_space(py: Python<'_>, e: &PyErr) -> bool {
+    e.is_instance_of::<PyOSError>(py) && e.get_type(py).name().is_ok_and(|name| name == "NoSpace")
 }
 
 fn remove_one(kind: &str, name: &str) -> Result<(), (Kind, String)> {
@@ -222,7 +239,7 @@ pub fn before_fork() {
 #[pyfunction]
 #[pyo3(signature = (name, *, force = false))]
 pub fn remove(py: Python<'_>, name: &Bound<'_, PyAny>, force: bool) -> PyResult<()> {
-    let place = Place::of(py, Some(name))?;
+    let place = Place::of(py, name)?;
     let name = place.name().to_owned();
     crate::wait::detached(py, || {
         let (arena, object) = name.split_once('/').unwrap_or(("default", &name));

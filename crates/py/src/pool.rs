@@ -86,18 +86,18 @@ impl Pool {
             (None, Some(p)) => number("permits", "a pool", p.extract()?)?,
             (None, None) => 1,
         };
-        let place = Place::of(py, name)?;
-        let pool = if permits.is_none() && name.is_some() && create != Some(true) {
-            match Permits::open(place.name()) {
-                Err(chappe::PoolError::Unknown { .. }) if create.is_none() => {
-                    pool_of(py, place.name(), Had::Either, 1)?
+        let (pool, place) = Place::made(py, name, 0, &["pool"], |place| {
+            if permits.is_none() && name.is_some() && create != Some(true) {
+                match Permits::open(place.name()) {
+                    Err(chappe::PoolError::Unknown { .. }) if create.is_none() => {
+                        pool_of(py, place.name(), Had::Either, 1)
+                    }
+                    other => other.map_err(|e| failure(py, e)),
                 }
-                other => other.map_err(|e| failure(py, e))?,
+            } else {
+                pool_of(py, place.name(), Had::of(create), count)
             }
-        } else {
-            pool_of(py, place.name(), Had::of(create), count)?
-        };
-        place.owns(py, &["pool"])?;
+        })?;
         let values = values.map(|v| PyTuple::new(py, v).map(Bound::unbind)).transpose()?;
         Ok(Pool { pool, place, values })
     }

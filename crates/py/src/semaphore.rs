@@ -42,14 +42,14 @@ impl Semaphore {
         } else {
             number("the initial value", "a semaphore", value)?
         };
-        let place = Place::of(py, name)?;
-        let units = match Had::of(create) {
-            Had::Opened => Units::open(place.name()),
-            Had::Created => Units::create(place.name(), value),
-            Had::Either => Units::open_or_create(place.name(), value),
-        };
-        let units = units.map_err(|e| failure(py, e))?;
-        place.owns(py, &["semaphore"])?;
+        let (units, place) = Place::made(py, name, 0, &["semaphore"], |place| {
+            let units = match Had::of(create) {
+                Had::Opened => Units::open(place.name()),
+                Had::Created => Units::create(place.name(), value),
+                Had::Either => Units::open_or_create(place.name(), value),
+            };
+            units.map_err(|e| failure(py, e))
+        })?;
         Ok(Semaphore { units, place })
     }
 

@@ -280,25 +280,24 @@ impl Tube {
         let options =
             TubeOptions { slots: slots.unwrap_or(64), size: size.unwrap_or(256), align, kind: kind_of(kind)?, drops };
         let bytes = u64::from(options.slots) * (u64::from(options.size).next_multiple_of(64) + 128);
-        let place = Place::of_size(py, name, bytes)?;
         let had = Had::of(create);
         let of = called.map(|name| Called { name, size: options.size as usize, align: align as usize });
         let tell = |e| failure(py, e);
         let typed = of.is_some() || schema.is_some();
         let open = name.is_some() && had == Had::Either && slots.is_none() && (size.is_none() || typed);
-        let made = |had| match (schema, had) {
+        let made = |place: &Place, had| match (schema, had) {
             (None, had) => raw::tube_of(place.name(), had, of, &options),
             (Some(text), raw::Had::Opened) => named::Tube::open_of(place.name(), text),
             (Some(text), raw::Had::Created) => named::Tube::create_of(place.name(), &options, text),
             (Some(text), raw::Had::Either) => named::Tube::open_or_create_of(place.name(), &options, text),
         };
-        let tube = match open.then(|| made(raw::Had::Opened)) {
-            Some(Err(TubeError::Object(chappe::ObjectError::Unknown { .. }))) | None => {
-                made(had.raw()).map_err(tell)?
-            }
-            Some(opened) => opened.map_err(tell)?,
-        };
-        place.owns(py, &["tube"])?;
+        let (tube, place) =
+            Place::made(py, name, bytes, &["tube"], |place| match open.then(|| made(place, raw::Had::Opened)) {
+                Some(Err(TubeError::Object(chappe::ObjectError::Unknown { .. }))) | None => {
+                    made(place, had.raw()).map_err(tell)
+                }
+                Some(opened) => opened.map_err(tell),
+            })?;
         let info = tube.info().map_err(tell)?;
         let (size, slots) = (info.size, info.slots);
         Ok(Tube {

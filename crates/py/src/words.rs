@@ -163,9 +163,8 @@ impl Words {
     #[new]
     #[pyo3(signature = (name = None))]
     fn new(py: Python<'_>, name: Option<&Bound<'_, PyAny>>) -> PyResult<Words> {
-        let place = Place::of(py, name)?;
-        let state = State::had(place.name(), Had::Either).map_err(|e| failure(py, e))?;
-        place.owns(py, &["mutex"])?;
+        let had = |place: &Place| State::had(place.name(), Had::Either).map_err(|e| failure(py, e));
+        let (state, place) = Place::made(py, name, 0, &["mutex"], had)?;
         Ok(Words { place, state })
     }
 

@@ -9,7 +9,7 @@
 //! If another process removes its file, its users go on: its name is no choice, so no second arena can come under it. What is made
 //! from then on is made in another arena.
 //!
-//! So the last one, some 6 MB, stays until another is made, or until a command of `chappe` looks (`run`, `ls`, `doctor`, `top`), which sweeps too. A
+//! So the last one, some 2 MB, stays until another is made, or until a command of `chappe` looks (`run`, `ls`, `doctor`, `top`), which sweeps too. A
 //! process that ends cannot remove it: as long as it runs, it has the arena mapped itself. A sweeper that is killed
 //! has removed some of them. Only a file that has exactly such a name, which no arena can be given, and begins as an arena does, is removed.
 
@@ -27,15 +27,16 @@ use std::sync::{Mutex, PoisonError};
 /// The prefix of the names.
 const PREFIX: &str = "family-";
 
-pub(crate) static FAMILY: Mutex<Option<&'static Map>> = Mutex::new(None);
+/// Those of this process, and of those that forked it. The first is [`Arena::family`].
+pub(crate) static FAMILY: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
 
 /// 1: the arena is to exist before the next fork.
 static WANTED: AtomicU32 = AtomicU32::new(0);
 
 impl Arena {
     /// The arena that this process has in common with those that it forks from now on, and with the process that forked it, if that
-    /// one had it by then; it is made if there is none. Its name is `family-` and a number of 16 digits. Room for 2,048 members, 4,096
-    /// objects, 4 MiB of data.
+    /// one had it by then; it is made if there is none. Its name is `family-` and a number of 16 digits. Room for 2,048 members, 16,384
+    /// objects, 4 MiB of data. [`Arena::family_but`] gives another one when it is full.
     ///
     /// It is removed when no process has it mapped any more and another one is made, or a command of `chappe` looks: then what was in it is
     /// lost, even for processes that still have an object's [`ObjectId`](crate::ObjectId).
@@ -43,18 +44,38 @@ impl Arena {
     /// # Errors
     /// As [`Arena::create`].
     pub fn family() -> Result<Arena, ArenaError> {
+        Arena::family_but(&[]).map(|(arena, _)| arena)
+    }
+
+    /// As [`Arena::family`], but none of these, which are full: another one that the family has already, or a new one (true: it was made by
+    /// this call, so that nothing else is in it). It is [`Arena::family`] from then on.
+    ///
+    /// ```
+    /// use chappe_sync::{Arena, Semaphore};
+    /// let full = Arena::family()?;
+    /// let (next, is_new) = Arena::family_but(&[full])?;
+    /// assert!(next != full && is_new);
+    /// Semaphore::unnamed(&next, 1)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Arena::create`].
+    pub fn family_but(full: &[Arena]) -> Result<(Arena, bool), ArenaError> {
         fork::prepare();
         let mut family = FAMILY.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(map) = *family
-            && serves(map)
-        {
-            return Ok(Arena::of(map));
+        while let Some(at) = family.iter().position(|map| !full.contains(&Arena::of(map))) {
+            if serves(family[at]) {
+                family[..=at].rotate_right(1);
+                return Ok((Arena::of(family[0]), false));
+            }
+            family.remove(at);
         }
         let data = Some(4 << 20);
-        let options = ArenaOptions { members: Some(2048), objects: Some(4096), cells: Some(1024), data };
+        let options = ArenaOptions { members: Some(2048), objects: Some(16_384), cells: Some(4096), data };
         let arena = Arena::apart(&options)?;
-        *family = Some(arena.map());
-        Ok(arena)
+        family.insert(0, arena.map());
+        Ok((arena, true))
     }
 
     /// Another arena of that kind, for what [`Arena::family`] has no room for: its name is not chosen, and it is removed when such an arena
@@ -132,6 +153,16 @@ mod tests {
         assert_eq!(apart.capacity().data, 8 << 20);
         assert!(apart != Arena::family().unwrap());
         Arena::remove(&apart.name(), false).unwrap();
+    }
+
+    #[test]
+    fn a_full_family_gets_one_more_arena_and_uses_the_first_again() {
+        let full = Arena::family().unwrap();
+        let (next, is_new) = Arena::family_but(&[full]).unwrap();
+        assert!(is_new && next != full && Arena::family().unwrap() == next);
+        assert_eq!(Arena::family_but(&[next]).unwrap(), (full, false));
+        assert_eq!(Arena::family().unwrap(), full);
+        assert_eq!(Arena::family_but(&[full]).unwrap(), (next, false));
     }
 
     #[test]

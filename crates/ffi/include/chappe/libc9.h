@@ -13,6 +13,7 @@
 #ifndef CHAPPE_LIBC9_H
 #define CHAPPE_LIBC9_H
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

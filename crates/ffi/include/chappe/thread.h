@@ -261,6 +261,9 @@ int chappe_threadexec(Channel *cpid, int fd[3], const char *file, char *const ar
 /** Begins a program, and goes on: its process, or -1 and errno. plan9port's. */
 int chappe_threadspawn(int fd[3], const char *file, char *const args[]);
 
+/** The same in that directory; NULL: in the caller's. plan9port's. */
+int chappe_threadspawnd(int fd[3], const char *file, char *const args[], const char *dir);
+
 /** The channel to which a Waitmsg * goes for each of these programs that ends. */
 Channel *chappe_threadwaitchan(void);
 
@@ -550,6 +553,7 @@ static inline int threadspawnl(int fd[3], const char *file, const char *first, .
 #define procexec chappe_procexec
 #define threadexec chappe_threadexec
 #define threadspawn chappe_threadspawn
+#define threadspawnd chappe_threadspawnd
 #define threadwaitchan chappe_threadwaitchan
 #define threadnotify chappe_threadnotify
 #define qlock chappe_qlock

@@ -192,8 +192,19 @@ pub extern "C" fn chappe_threadexec(
 /// `threadspawn` of plan9port: the process, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_threadspawn(fd: *mut c_int, file: *const c_char, args: *const *mut c_char) -> c_int {
+    chappe_threadspawnd(fd, file, args, null())
+}
+
+/// `threadspawnd` of plan9port: the same in a directory; NULL: in the caller's.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_threadspawnd(
+    fd: *mut c_int,
+    file: *const c_char,
+    args: *const *mut c_char,
+    directory: *const c_char,
+) -> c_int {
     let me = enters();
-    let pid = spawn(fd, file, args, null());
+    let pid = spawn(fd, file, args, directory);
     super::task::leaves(me);
     pid
 }

@@ -282,6 +282,13 @@ static void threads_become_programs(void)
     recvul(done);
     chanfree(cpid);
     int fd[3] = {dup(0, -1), dup(1, -1), dup(2, -1)};
+    char *elsewhere[] = {"sh", "-c", "test \"$(pwd -P)\" = / && exit 7", nil};
+    int there[3] = {dup(0, -1), dup(1, -1), dup(2, -1)}, pid = threadspawnd(there, "sh", elsewhere, "/");
+    assert(pid > 0);
+    Waitmsg *w = recvp(wait);
+    IS(w->pid, pid);
+    IS(atoi(w->msg), 7);
+    free(w);
     IS(threadspawnl(fd, "/nowhere/at/all", "all", nil), -1);
     IS(errno, ENOENT);
     for (int i = 0; i < 3; i++)

@@ -1,21 +1,50 @@
-"""The synchronisation objects of `chappe.mp`: those of the package, under the standard names and with the standard errors."""
+"""The synchronisation objects of `chappe.mp`: those of the package, under the standard names and with the standard arguments and errors.
+
+Each is a child of the standard class, too, whose methods are all replaced.
+"""
+
+from multiprocessing import synchronize as _standard
 
 from . import _chappe
-from .maps import Map
 
-__all__ = ["Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "Manager", "RLock", "Semaphore"]
+__all__ = ["Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"]
 
 
-class Lock(_chappe.Lock):
+class _Made:
+    """Made by `__new__`: the standard classes' `__init__` makes what is not there."""
+
+    __slots__ = ()
+    __init__ = object.__init__
+
+
+def _taken(acquire):
+    """`acquire` with the standard arguments: a time that has been is no wait, also if it is -1."""
+
+    def taken(self, block=True, timeout=None):
+        if block and timeout is None:
+            return acquire(self)
+        return acquire(self, block, None if timeout is None else max(timeout, 0))
+
+    taken.__name__, taken.__doc__ = "acquire", "As of the standard one: takes it, and answers whether it was had in time."
+    return taken
+
+
+class Lock(_Made, _chappe.Lock, _standard.Lock):
     """As `multiprocessing.Lock`; it comes back from a killed process. Only the process that holds it may release it."""
 
+    acquire = _taken(_chappe.Lock.acquire)
 
-class RLock(_chappe.RLock):
+
+class RLock(_Made, _chappe.RLock, _standard.RLock):
     """As `multiprocessing.RLock`; it comes back from a killed process."""
 
+    acquire = _taken(_chappe.RLock.acquire)
 
-class Condition(_chappe.Condition):
+
+class Condition(_Made, _chappe.Condition, _standard.Condition):
     """As `multiprocessing.Condition`."""
+
+    acquire = _taken(_chappe.Condition.acquire)
 
     def __new__(cls, lock=None, name=None):
         return super().__new__(cls, RLock() if lock is None else lock, name)
@@ -26,19 +55,21 @@ class Condition(_chappe.Condition):
         raise NotImplementedError
 
 
-class Event(_chappe.Event):
+class Event(_Made, _chappe.Event, _standard.Event):
     """As `multiprocessing.Event`."""
 
     def __repr__(self):
         return f"<Event at {self.name} {'set' if self.is_set() else 'unset'}>"
 
 
-class Barrier(_chappe.Barrier):
+class Barrier(_Made, _chappe.Barrier, _standard.Barrier):
     """As `multiprocessing.Barrier`; a waiter that dies breaks it."""
 
 
-class Semaphore(_chappe.Semaphore):
+class Semaphore(_Made, _chappe.Semaphore, _standard.Semaphore):
     """As `multiprocessing.Semaphore`."""
+
+    acquire = _taken(_chappe.Semaphore.acquire)
 
     def __new__(cls, value=1, name=None):
         return super().__new__(cls, name, value)
@@ -63,7 +94,7 @@ class Semaphore(_chappe.Semaphore):
         return self.value
 
 
-class BoundedSemaphore(Semaphore):
+class BoundedSemaphore(Semaphore, _standard.BoundedSemaphore):
     """As `multiprocessing.BoundedSemaphore`: ValueError if it is released more often than acquired."""
 
     def __new__(cls, value=1, name=None, bound=None):
@@ -83,65 +114,3 @@ class BoundedSemaphore(Semaphore):
     def __reduce__(self):
         cls, (value, name) = super().__reduce__()
         return cls, (value, name, self._bound)
-
-
-class Manager:
-    """As `multiprocessing.Manager()`, without a server for what needs none: `dict`, locks, events, queues.
-
-    A `dict` has room for `entries` entries, whose keys and values pickle to up to `key` and `value` bytes. `list`, `Namespace`, `Value`
-    and `Array` are the standard manager's, whose process is started when one of them is first asked for.
-    """
-
-    def __init__(self, entries=4096, key=128, value=512, *, ctx=None):
-        self._room, self._server = (entries, key, value), None
-        if ctx is None:
-            from .mp import get_context
-
-            ctx = get_context()
-        self._context = ctx
-
-    def dict(self, *given, **named):
-        """A `chappe.Map` whose keys and values are whatever pickles."""
-        entries, key, value = self._room
-        made = Map(entries=entries, key=key, value=value, codec="objects")
-        made.update(*given, **named)
-        return made
-
-    def Queue(self, maxsize=0):
-        """A queue."""
-        return self._context.Queue(maxsize)
-
-    JoinableQueue = Queue
-
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name in ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"):
-            return getattr(self._context, name)
-        if self._server is None:
-            from multiprocessing.managers import SyncManager
-
-            self._server = SyncManager(ctx=self._context)
-            self._server.start()
-        return getattr(self._server, name)
-
-    def start(self, initializer=None, initargs=()):
-        """As of the standard one, which calls the initializer in its server: here that is started when it is needed, without any."""
-        if initializer is not None:
-            raise TypeError("a manager without a server calls no initializer: give it to a SyncManager")
-
-    def shutdown(self):
-        """Ends the server, if one was started."""
-        if self._server is not None:
-            self._server.shutdown()
-
-    def join(self, timeout=None):
-        """Waits until the server has ended, if one was started."""
-        if self._server is not None:
-            self._server.join(timeout)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_raised):
-        self.shutdown()

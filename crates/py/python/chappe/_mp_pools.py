@@ -1,121 +1,30 @@
-"""`Pool` and `ProcessPoolExecutor`: the standard ones' interfaces to workers whose deaths cost nothing but the time (`_mp_workers.py`)."""
+"""`Pool` and `ProcessPoolExecutor`: the standard ones' interfaces to workers whose deaths cost nothing but the time (`_mp_workers.py`).
+
+Both are children of the standard classes: their methods make calls and results as they do there, and the workers tell the results.
+"""
 
 import concurrent.futures
-import itertools
 import multiprocessing
+import multiprocessing.pool as _standard
 import os
-import queue
-import threading
 import warnings
 import weakref
 from concurrent.futures.process import _RemoteTraceback
-from functools import partial
-from multiprocessing.pool import RemoteTraceback
 
 from ._mp_workers import NotRunning, WorkerDied, Workers
 
-__all__ = ["Pool", "ProcessPoolExecutor"]
+__all__ = ["Pool", "ProcessPoolExecutor", "ThreadPool"]
+
+ThreadPool = _standard.ThreadPool
+# What nobody's code runs in when it is read.
+_PLAIN = (list, tuple, range)
 
 
-def _star(function, arguments):
-    return function(*arguments)
+def _processors():
+    return getattr(os, "process_cpu_count", os.cpu_count)() or 1
 
 
-def _chunk(function, items):
-    return [function(item) for item in items]
-
-
-def _from_chunks(chunks):
-    """Their items, of which no reference is kept."""
-    for chunk in chunks:
-        chunk.reverse()
-        while chunk:
-            yield chunk.pop()
-
-
-class _Result:
-    """As `multiprocessing.pool.AsyncResult`, of futures."""
-
-    def __init__(self, futures, made, callback=None, error_callback=None):
-        self._futures, self._made = futures, made
-        self._callbacks = (callback, error_callback)
-        self._left, self._lock, self._ready = len(futures), threading.Lock(), threading.Event()
-        self._value, self._error = None, None
-        for future in futures:
-            future.add_done_callback(self._one)
-        if not futures:
-            self._end()
-
-    def _one(self, future):
-        with self._lock:
-            self._left -= 1
-            error = None if future.cancelled() else future.exception()
-            if future.cancelled():
-                error = WorkerDied("the pool was terminated")
-            if error is not None and self._error is None:
-                self._error = error
-            if self._left:
-                return
-        self._end()
-
-    def _end(self):
-        if self._error is None:
-            self._value = self._made([future.result() for future in self._futures])
-        callback, error_callback = self._callbacks
-        try:
-            if self._error is None and callback is not None:
-                callback(self._value)
-            elif self._error is not None and error_callback is not None:
-                error_callback(self._error)
-        finally:
-            self._ready.set()
-
-    def ready(self):
-        """Whether it is there."""
-        return self._ready.is_set()
-
-    def successful(self):
-        """Whether it is there and no exception."""
-        if not self.ready():
-            raise ValueError(f"{self!r} not ready")
-        return self._error is None
-
-    def wait(self, timeout=None):
-        """Waits for it."""
-        self._ready.wait(timeout)
-
-    def get(self, timeout=None):
-        """The value; multiprocessing.TimeoutError if it was not there in time."""
-        if not self._ready.wait(timeout):
-            raise multiprocessing.TimeoutError
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-
-
-class _Items:
-    """The results of `imap`, one after the other."""
-
-    def __init__(self, futures):
-        self._futures = iter(futures)
-
-    def __iter__(self):
-        return self
-
-    def next(self, timeout=None):
-        """The next one; multiprocessing.TimeoutError if it was not there in time."""
-        future = next(self._futures)
-        try:
-            return future.result(timeout)
-        except concurrent.futures.TimeoutError:
-            self._futures = itertools.chain([future], self._futures)
-            raise multiprocessing.TimeoutError from None
-
-    __next__ = next
-
-
-class Pool:
+class Pool(_standard.Pool):
     """As `multiprocessing.Pool`. The task of a worker that dies is given to another (`on_death="again"`; it may have begun), or fails with
     `WorkerDied` (`"fail"`). A task that five workers have died of fails in any case. If the initializer raises, or five workers in a row die
     in it, the pool is broken: its tasks fail with `BrokenProcessPool`, where the standard one would start workers for ever.
@@ -124,92 +33,90 @@ class Pool:
     def __init__(
         self, processes=None, initializer=None, initargs=(), maxtasksperchild=None, context=None, *, on_death="again"
     ):
-        context = context or multiprocessing.get_context()
-        processes = processes if processes is not None else os.cpu_count() or 1
-        if processes < 1:
+        # The standard results are in it until they are there.
+        self._cache, self._written = {}, None
+        self._ctx = context or multiprocessing.get_context()
+        self._initializer, self._initargs, self._maxtasksperchild = initializer, initargs, maxtasksperchild
+        self._processes = processes if processes is not None else _processors()
+        if self._processes < 1:
             raise ValueError("Number of processes must be at least 1")
         if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild < 1):
             raise ValueError("maxtasksperchild must be a positive int or None")
         self._workers = Workers(
-            context, processes, initializer, initargs, maxtasksperchild, on_death, lazy=False, traceback=RemoteTraceback
-        )
-        self._processes = processes
-        self._finalizer = weakref.finalize(self, Workers.end, self._workers, True)
+            self._ctx, self.Process, self._processes, initializer, initargs, maxtasksperchild, on_death, lazy=False,
+            traceback=_standard.RemoteTraceback,
+        )  # fmt: skip
+        self._terminate = weakref.finalize(self, Workers.end, self._workers, True)
 
     def __del__(self, _warn=warnings.warn):
-        # `_state` is what the standard pool calls it, for a program that has written it there.
-        if "_workers" in self.__dict__ and getattr(self, "_state", self._workers.state).lower() == "run":
+        if "_workers" in self.__dict__ and self._state == _standard.RUN:
             _warn(f"unclosed running multiprocessing pool {self!r}", ResourceWarning, source=self)
 
-    def pids(self):
-        """Those of the workers."""
-        return self._workers.pids()
+    # As the standard pool calls them.
+    @property
+    def _state(self):
+        now, workers = self._written, self._workers
+        if now is None:
+            now = {"run": _standard.RUN, "close": _standard.CLOSE}.get(workers.state, _standard.TERMINATE)
+            if workers.state == "dead" and not workers.killed:
+                now = _standard.CLOSE
+        return now
 
-    def apply(self, func, args=(), kwds={}):
-        """Calls it in a worker, and waits for the result."""
-        return self.apply_async(func, args, kwds).get()
-
-    def apply_async(self, func, args=(), kwds={}, callback=None, error_callback=None):
-        """Calls it in a worker."""
-        future = self._workers.call(func, tuple(args), dict(kwds))
-        return _Result([future], lambda made: made[0], callback, error_callback)
-
-    def _chunks(self, iterable, chunksize):
-        items = list(iterable)
-        size = chunksize or max(1, -(-len(items) // (self._processes * 4)))
-        return [items[at : at + size] for at in range(0, len(items), size)]
-
-    def _mapped(self, func, iterable, chunksize, callback, error_callback):
-        futures = [self._workers.call(_chunk, (func, c), {}) for c in self._chunks(iterable, chunksize)]
-        return _Result(futures, lambda made: list(itertools.chain.from_iterable(made)), callback, error_callback)
-
-    def map(self, func, iterable, chunksize=None):
-        """The results for all items."""
-        return self.map_async(func, iterable, chunksize).get()
-
-    def map_async(self, func, iterable, chunksize=None, callback=None, error_callback=None):
-        """The same, later."""
-        return self._mapped(func, iterable, chunksize, callback, error_callback)
-
-    def starmap(self, func, iterable, chunksize=None):
-        """As `map`, with the arguments of each call."""
-        return self.starmap_async(func, iterable, chunksize).get()
-
-    def starmap_async(self, func, iterable, chunksize=None, callback=None, error_callback=None):
-        """The same, later."""
-        return self._mapped(partial(_star, func), iterable, chunksize, callback, error_callback)
+    @_state.setter
+    def _state(self, now):
+        self._written = now
 
     @property
     def _pool(self):
-        # As the standard pool calls its processes.
-        return [worker.process for worker in self._workers.workers]
+        return self._workers.processes()
 
-    def _each(self, func, iterable, chunksize):
-        """A future for each item; if the iterable raises, the last one raises that, in the place of the chunk that was not whole."""
-        futures = []
-        try:
-            for item in iterable:
-                futures.append(self._workers.call(func, (item,), {}))
-        except Exception as error:
-            whole = len(futures) - len(futures) % chunksize
-            for future in futures[whole:]:
-                future.cancel()
-            del futures[whole:]
-            failed = concurrent.futures.Future()
-            failed.set_exception(error)
-            futures.append(failed)
-        return futures
+    def _check_running(self):
+        self._workers.check()
+
+    def pids(self):
+        """Those of the workers."""
+        return [process.pid for process in self._workers.processes()]
+
+    def apply_async(self, func, args=(), kwds={}, callback=None, error_callback=None):
+        """Calls it in a worker."""
+        self._check_running()
+        result = _standard.ApplyResult(self, callback, error_callback)
+        self._workers.call(result, func, args, kwds)
+        return result
+
+    def _map_async(self, func, iterable, mapper, chunksize=None, callback=None, error_callback=None):
+        self._check_running()
+        if not hasattr(iterable, "__len__"):
+            iterable = list(iterable)
+        size = len(iterable)
+        if chunksize is None or size == 0:
+            chunksize = -(-size // (self._processes * 4))
+        result = _standard.MapResult(self, chunksize, size, callback, error_callback=error_callback)
+        if size:
+            self._read(result, iterable, self._get_tasks(func, iterable, chunksize), mapper)
+        return result
+
+    def _read(self, result, iterable, calls, mapper):
+        self._workers.read(result, self._guarded_task_generation(result._job, mapper, calls), type(iterable) in _PLAIN)
+
+    def _items(self, kind, func, iterable, chunksize):
+        self._check_running()
+        if chunksize < 1:
+            raise ValueError(f"Chunksize must be 1+, not {chunksize!r}")
+        result = kind(self)
+        if chunksize == 1:
+            self._read(result, iterable, iterable, func)
+            return result
+        self._read(result, iterable, self._get_tasks(func, iterable, chunksize), _standard.mapstar)
+        return (item for chunk in result for item in chunk)
 
     def imap(self, func, iterable, chunksize=1):
         """The results in order, as they come."""
-        return _Items(self._each(func, iterable, chunksize))
+        return self._items(_standard.IMapIterator, func, iterable, chunksize)
 
     def imap_unordered(self, func, iterable, chunksize=1):
         """The results in whatever order they come."""
-        futures, done = self._each(func, iterable, chunksize), queue.SimpleQueue()
-        for future in futures:
-            future.add_done_callback(done.put)
-        return _Items(done.get() for _ in futures)
+        return self._items(_standard.IMapUnorderedIterator, func, iterable, chunksize)
 
     def close(self):
         """No more calls; those that were made are done."""
@@ -225,21 +132,23 @@ class Pool:
             raise ValueError("Pool is still running")
         self._workers.thread.join()
 
-    def __enter__(self):
-        self._workers.check()
-        if self._workers.state != "run":
-            raise ValueError("Pool not running")
-        return self
-
-    def __exit__(self, *_raised):
+    def __exit__(self, exc_type, exc_val, exc_tb):
         self.terminate()
         self.join()
 
-    def __reduce__(self):
-        raise NotImplementedError("pool objects cannot be passed between processes or pickled")
+
+class _Future(concurrent.futures.Future):
+    """What the workers tell as they tell the results of a pool."""
+
+    def _set(self, _index, outcome):
+        well, value = outcome
+        if well:
+            self.set_result(value)
+        else:
+            self.set_exception(value)
 
 
-class ProcessPoolExecutor(concurrent.futures.Executor):
+class ProcessPoolExecutor(concurrent.futures.ProcessPoolExecutor):
     """As `concurrent.futures.ProcessPoolExecutor`; a worker that dies breaks nothing: its task is run again, or fails with `WorkerDied`."""
 
     def __init__(
@@ -252,45 +161,80 @@ class ProcessPoolExecutor(concurrent.futures.Executor):
         max_tasks_per_child=None,
         on_death="again",
     ):
-        context = mp_context or multiprocessing.get_context()
-        count = max_workers if max_workers is not None else os.cpu_count() or 1
-        if count < 1:
+        self._mp_context = mp_context or multiprocessing.get_context()
+        self._max_workers = max_workers if max_workers is not None else _processors()
+        if self._max_workers < 1:
             raise ValueError("max_workers must be greater than 0")
         if max_tasks_per_child is not None:
             if not isinstance(max_tasks_per_child, int):
                 raise TypeError("max_tasks_per_child must be an integer")
             if max_tasks_per_child < 1:
                 raise ValueError("max_tasks_per_child must be >= 1")
+        self._initializer, self._initargs, self._max_tasks_per_child = initializer, initargs, max_tasks_per_child
         self._workers = Workers(
-            context, count, initializer, initargs, max_tasks_per_child, on_death, lazy=True, traceback=_RemoteTraceback
-        )
+            self._mp_context, _standard.Pool.Process, self._max_workers, initializer, initargs, max_tasks_per_child, on_death, lazy=True,
+            traceback=_RemoteTraceback,
+        )  # fmt: skip
         self._finalizer = weakref.finalize(self, Workers.end, self._workers, False)
+
+    # As the standard executor calls them.
+    @property
+    def _processes(self):
+        return {process.pid: process for process in self._workers.processes()}
+
+    @property
+    def _broken(self):
+        return self._workers.broken or False
+
+    @property
+    def _shutdown_thread(self):
+        return self._workers.state != "run"
+
+    @property
+    def _executor_manager_thread(self):
+        return self._workers.thread
 
     def submit(self, fn, /, *args, **kwargs):
         """Calls it in a worker; answers a future."""
+        future = _Future()
         try:
-            return self._workers.call(fn, args, kwargs)
+            self._workers.call(future, fn, args, kwargs)
         except NotRunning:
             raise RuntimeError("cannot schedule new futures after shutdown") from None
-
-    def map(self, fn, *iterables, timeout=None, chunksize=1):
-        """The results in order, as they come."""
-        if chunksize < 1:
-            raise ValueError("chunksize must be >= 1.")
-        items = zip(*iterables)
-        chunks = iter(lambda: [*itertools.islice(items, chunksize)], [])
-        return _from_chunks(super().map(partial(_chunk, partial(_star, fn)), chunks, timeout=timeout))
+        return future
 
     def pids(self):
         """Those of the workers."""
-        return self._workers.pids()
+        return [*self._processes]
 
     def shutdown(self, wait=True, *, cancel_futures=False):
         """No more calls; waits for those that were made."""
         if cancel_futures:
             with self._workers.lock:
-                for task in self._workers.tasks:
-                    task.future.cancel()
+                waiting = [task.job for task in self._workers.tasks]
+            for future in waiting:
+                future.cancel()
         self._workers.end()
         if wait:
             self._workers.thread.join()
+
+    def _end_each(self, how):
+        # From 3.14 on.
+        processes = self._workers.processes()
+        self.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            getattr(process, how)()
+        self._workers.end(True)
+
+    def terminate_workers(self):
+        """Ends all workers by SIGTERM, and so what they run; no more calls."""
+        self._end_each("terminate")
+
+    def kill_workers(self):
+        """Ends all workers by SIGKILL, and so what they run; no more calls."""
+        self._end_each("kill")
+
+
+def __getattr__(name):
+    # As `multiprocessing.pool`.
+    return getattr(_standard, name)

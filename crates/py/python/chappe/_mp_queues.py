@@ -7,7 +7,6 @@ that process has died, a getter that finds the queue empty takes the store over.
 """
 
 import collections
-import io
 import os
 import pickle
 import queue
@@ -15,12 +14,12 @@ import tempfile
 import threading
 import time
 import weakref
-from copyreg import dispatch_table
+from multiprocessing import queues as _standard
 from multiprocessing import util
-from multiprocessing.reduction import ForkingPickler
 
 from . import _chappe
 from ._chappe import Words
+from ._mp_lines import dumps
 from ._mp_stores import LONG, Store, adopted, directory, key, path_of
 from .errors import _UNPICKLED, Disconnected, NoSpace, _log, _named
 from .tubes import Tube, _memory
@@ -32,24 +31,6 @@ _SLOTS, _SIZE = 1024, 2048
 _TURN, _TURN_WITHOUT = 0.1, 1.0
 # A record is a pickle, whose first byte says so; or this byte and the path of a file that has it.
 _PICKLED, _FILE = 0x80, b"\1"
-# Types whose pickles nobody can have told `multiprocessing` to make otherwise.
-_PLAIN = frozenset((int, str, bytes, float, bool, type(None)))
-
-
-class _Pickler(pickle.Pickler):
-    """As `ForkingPickler`, which makes a table of its own for each object."""
-
-    dispatch_table = collections.ChainMap(ForkingPickler._extra_reducers, dispatch_table)
-
-
-def _dumps(obj, dumps=pickle.dumps):
-    if type(obj) in _PLAIN:
-        return dumps(obj, 4)
-    into = io.BytesIO()
-    _Pickler(into, 4).dump(obj)
-    return into.getvalue()
-
-
 _loads = pickle.loads
 
 
@@ -88,7 +69,7 @@ def _forget():
 os.register_at_fork(after_in_child=_forget)
 
 
-class Queue:
+class Queue(_standard.Queue):
     """As `multiprocessing.Queue`; it goes on when a process is killed while it puts or gets."""
 
     def __init__(self, maxsize=0, *, ctx=None, _tube=None, _key=None):
@@ -120,7 +101,7 @@ class Queue:
     def put(self, obj, block=True, timeout=None):
         """Puts an object; queue.Full if there was no room in time. What does not pickle is told at once."""
         try:
-            data = _dumps(obj)
+            data = dumps(obj)
         except _UNPICKLED as error:
             raise _named(error, f"{self!r} carries what pickles") from error
         # The commonest case at once. What waits already is sent before.
@@ -294,7 +275,7 @@ def _queue(cls, maxsize, tube, called):
     return cls(maxsize, _tube=tube, _key=called)
 
 
-class JoinableQueue(Queue):
+class JoinableQueue(Queue, _standard.JoinableQueue):
     """As `multiprocessing.JoinableQueue`."""
 
     def __init__(self, maxsize=0, *, ctx=None, _tube=None, _key=None, _rest=None):
@@ -306,7 +287,7 @@ class JoinableQueue(Queue):
     def put(self, obj, block=True, timeout=None):
         """As of a queue; and it is one more that is to be done."""
         try:
-            data = _dumps(obj)
+            data = dumps(obj)
         except _UNPICKLED as error:
             raise _named(error, f"{self!r} carries what pickles") from error
         self._count.add(0, 1)

@@ -1,10 +1,11 @@
+from multiprocessing import queues as _standard
 from typing import Any, Optional
 
 from .tubes import Tube
 
 __all__ = ["JoinableQueue", "Queue"]
 
-class Queue:
+class Queue(_standard.Queue[Any]):
     def __init__(self, maxsize: int = 0, *, ctx: Any = None, _tube: Optional[Tube] = None, _key: Optional[str] = None) -> None: ...
     def put(self, obj: Any, block: bool = True, timeout: Optional[float] = None) -> None: ...
     def put_nowait(self, obj: Any) -> None: ...
@@ -17,7 +18,7 @@ class Queue:
     def join_thread(self) -> None: ...
     def cancel_join_thread(self) -> None: ...
 
-class JoinableQueue(Queue):
+class JoinableQueue(Queue, _standard.JoinableQueue[Any]):
     def __init__(
         self,
         maxsize: int = 0,

@@ -10,17 +10,20 @@
 >>> asyncio.run(main())
 ('job', 'cuda:0')
 
-Tubes and subscriptions are waited for by their descriptors, without a thread of Python's. All else is waited for by a worker thread of the loop, in turns of
-a quarter of a second, so that a cancelled wait ends; a cancelled wait at a `Barrier` breaks it.
+Tubes and subscriptions are waited for by their descriptors, without a thread of Python's. What else is not to be had at once is waited for by a worker thread of the
+loop, in turns of a quarter of a second, so that a few threads serve many tasks. Under asyncio a cancelled wait leaves the line at once, and one at a `Barrier` breaks it;
+trio waits for the end of the turn.
 """
 
 import asyncio
 import contextlib
 import os
 import sys
+import threading
 import time
 
 from ._chappe import Barrier, Condition, RLock, Semaphore
+from ._chappe import Ender as _Ender
 from .broadcasts import Subscription
 from .choice import select as _select
 from .errors import Disconnected, SenderDied
@@ -50,40 +53,114 @@ def _end(timeout):
     return None if timeout is None else time.monotonic() + timeout
 
 
+class _Turn:
+    """One wait in a worker thread, and the task that it is made for. One lock decides which of the two gives back what was taken:
+
+        thread: waits ... under the lock: the task has gone? give it back : keep it as the answer
+        task:   is cancelled ... under the lock: there is an answer? give it back : it has gone; end the wait
+
+    So nothing that is taken depends on what the loop hears of it: the loop may be closed before it hears, and its callbacks with it.
+    """
+
+    def __init__(self, act, undo):
+        self._act, self._undo = act, undo or (lambda _: None)
+        self._lock, self._ender = threading.Lock(), _Ender()
+        self._has_gone, self._answer, self._error = False, None, None
+
+    def run(self):
+        """In the worker thread. Answers nothing, and raises nothing: a task that has gone asks for neither."""
+        with self._lock:
+            if self._has_gone:
+                return
+        answer = error = None
+        try:
+            answer = self._ender.run(self._act)
+        except BaseException as raised:
+            error = raised
+        with self._lock:
+            if not self._has_gone:
+                self._answer, self._error = answer, error
+                return
+        if answer is not None:
+            self._undo(answer)
+
+    def leave(self):
+        """The task has gone: what was taken, or still is, goes back."""
+        with self._lock:
+            self._has_gone = True
+        if self._answer is not None:
+            self._undo(self._answer)
+        self.end()
+
+    def end(self):
+        """Ends the wait, if it has begun; a condition's, which takes its lock again, goes on to its time."""
+        self._ender.end()
+
+    def result(self):
+        """What it answered, once it has run: the task's from now on."""
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
 async def _in_thread(act, undo):
     """What `act()` answers in a worker thread.
 
-    If the task is cancelled meanwhile, what it answers is undone, unless it is None. What cannot be undone is waited for, and answered.
+    If the task is cancelled meanwhile, its wait ends, and what it has taken is undone, unless it is None. What cannot be undone is waited
+    for, and answered.
     """
     trio = _trio()
     if trio is not None:
         # It waits for the thread in any case; the next checkpoint is where a cancelled task ends.
         return await trio.to_thread.run_sync(act)
-    turn = asyncio.get_running_loop().run_in_executor(None, act)
+    turn = _Turn(act, undo)
+    thread = asyncio.get_running_loop().run_in_executor(None, turn.run)
     try:
-        return await asyncio.shield(turn)
-    except asyncio.CancelledError:
-        if undo is None:
-            await asyncio.wait([turn])
-            if turn.exception() is not None or turn.result() is None:
-                raise
-            asyncio.current_task().cancel()
-            return turn.result()
-        # What the thread still takes goes back.
-        turn.add_done_callback(lambda t: t.exception() is None and t.result() is not None and undo(t.result()))
-        raise
+        await asyncio.shield(thread)
+    except BaseException as cancelled:
+        if undo is not None or not isinstance(cancelled, asyncio.CancelledError):
+            turn.leave()
+            raise
+        turn.end()
+        # However often it is cancelled meanwhile: nobody else would get the answer.
+        while not thread.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([thread])
+        answer = turn.result()
+        if answer is None:
+            raise
+        _cancel_later()
+        return answer
+    return turn.result()
 
 
-async def _in_turns(act, undo, timeout):
-    """What `act(seconds)` answers in a worker thread, which is None if the time was up."""
+def _cancel_later():
+    """The running task goes on with its answer, and is cancelled where it awaits next: not at once, as a task that ends first would lose what it
+    answers. One request stays one; one that was taken back meanwhile (an `asyncio.timeout` whose block has ended) is none.
+    """
+    task = asyncio.current_task()
+
+    def deliver():
+        if hasattr(task, "uncancel"):
+            if not task.cancelling():
+                return
+            task.uncancel()
+        task.cancel()
+
+    asyncio.get_running_loop().call_soon(deliver)
+
+
+async def _in_turns(act, undo, timeout, at_once=True):
+    """What `act(seconds)` answers, at once or in a worker thread, which is None if the time was up."""
     end = _end(timeout)
-    while True:
-        seconds = _TURN if end is None else min(_TURN, _left(end))
-        got = await _in_thread(lambda seconds=seconds: act(seconds), undo)
-        if got is not None:
-            return got
-        if end is not None and _left(end) <= 0:
+    got = act(0) if at_once else None
+    while got is None:
+        left = _left(end)
+        if left == 0.0:
             raise TimeoutError("the time was up")
+        seconds = _TURN if left is None else min(_TURN, left)
+        got = await _in_thread(lambda seconds=seconds: act(seconds), undo)
+    return got
 
 
 def _or_none(act):
@@ -143,17 +220,31 @@ async def wait(of, timeout=None):
     or at a `Barrier`, answers the number there.
     """
     if isinstance(of, Barrier):
-        try:
-            return await _in_thread(lambda: of.wait(timeout), lambda _: None)
-        except asyncio.CancelledError:
-            of.abort()
-            raise
+        return await _at_barrier(of, timeout)
     # A condition's lock is held between two turns, so no notification comes there; and a cancelled task has it again.
-    undo = None if isinstance(of, Condition) and _taken(of) else lambda _: None
+    is_condition = isinstance(of, Condition) and _taken(of)
+    undo = None if is_condition else lambda _: None
     try:
-        return await _in_turns(lambda seconds: of.wait(seconds) or None, undo, timeout)
+        return await _in_turns(lambda seconds: of.wait(seconds) or None, undo, timeout, not is_condition)
     except TimeoutError:
         return False
+
+
+async def _at_barrier(of, timeout):
+    has_come = False
+
+    def come():
+        nonlocal has_come
+        has_come = True
+        return of.wait(timeout)
+
+    try:
+        return await _in_thread(come, lambda _: None)
+    except asyncio.CancelledError:
+        # The end of a wait breaks the barrier, unless all have come before: then it is the next ones'.
+        if not has_come:
+            of.abort()
+        raise
 
 
 async def select(*arms, timeout=None):

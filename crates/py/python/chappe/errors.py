@@ -10,6 +10,7 @@ __all__ = [
     "Mismatch",
     "NoSpace",
     "NotFound",
+    "NotHeld",
     "OwnerDied",
     "OwnerDiedWarning",
     "Removed",
@@ -19,6 +20,10 @@ __all__ = [
 
 class NotFound(FileNotFoundError):
     """There is no object of this name; the message lists those that are there."""
+
+
+class NotHeld(RuntimeError, ValueError, AssertionError):
+    """A lock was to be released, or its condition to be used, and is not held here: what `threading` and `multiprocessing` raise then."""
 
 
 class Mismatch(TypeError, ValueError):

@@ -4,6 +4,7 @@ import pickle
 from collections.abc import MutableMapping
 
 from . import _chappe
+from ._pickles import kept
 from .errors import _UNPICKLED, _named
 
 __all__ = ["Map"]
@@ -23,9 +24,9 @@ def _raw(data):
 
 # What a map keeps, and what it is in Python: how a key and a value are written, and read.
 _CODECS = {
-    "pickle": (_text, lambda key: str(key, "utf-8"), lambda v: pickle.dumps(v, 5), pickle.loads),
+    "pickle": (_text, lambda key: str(key, "utf-8"), kept, pickle.loads),
     "text": (_text, lambda key: str(key, "utf-8"), _text, lambda v: str(v, "utf-8")),
-    "objects": (lambda key: pickle.dumps(key, 5), pickle.loads, lambda v: pickle.dumps(v, 5), pickle.loads),
+    "objects": (kept, pickle.loads, kept, pickle.loads),
     "bytes": (_raw, lambda key: key, _raw, lambda v: v),
 }
 

@@ -11,19 +11,22 @@
 process to lose. All else is that of `multiprocessing`: `Process`, `Pipe`, `Value`...
 
 `get_context("spawn")` (or "fork", "forkserver") has the same names; the standard `ProcessPoolExecutor` takes it as its `mp_context`.
-What differs: `Queue.put` pickles at once, and so tells at once what does not pickle; a `Manager().dict()` has a fixed room.
+What differs: `Queue.put` pickles at once, and so tells at once what does not pickle.
 """
 
+import importlib as _importlib
 import multiprocessing as _standard
+import sys as _sys
 from multiprocessing import context as _context
 
+from . import _mp_pools as pool
+from ._mp_containers import Manager
 from ._mp_objects import (
     Barrier,
     BoundedSemaphore,
     Condition,
     Event,
     Lock,
-    Manager,
     RLock,
     Semaphore,
 )
@@ -31,24 +34,10 @@ from ._mp_pools import Pool, ProcessPoolExecutor
 from ._mp_queues import JoinableQueue, Queue
 from ._mp_workers import WorkerDied
 
-__all__ = [
-    "Barrier",
-    "BoundedSemaphore",
-    "Condition",
-    "Event",
-    "JoinableQueue",
-    "Lock",
-    "Manager",
-    "Pool",
-    "Process",
-    "ProcessPoolExecutor",
-    "Queue",
-    "RLock",
-    "Semaphore",
-    "SimpleQueue",
-    "WorkerDied",
-    "get_context",
-]
+__all__ = sorted({*_standard.__all__, "ProcessPoolExecutor", "WorkerDied"})
+
+# For `import chappe.mp.pool`, too.
+_sys.modules[f"{__name__}.pool"] = pool
 
 
 class _Objects:
@@ -105,7 +94,7 @@ class _Objects:
         return Pool(processes, initializer, initargs, maxtasksperchild, context=self, on_death=on_death)
 
     def Manager(self, **room):
-        """As `multiprocessing.Manager`: its `dict` is a `chappe.Map` of the room given (entries, key, value)."""
+        """As `multiprocessing.Manager`: its `dict` needs no server, and begins with the room given (entries, key, value)."""
         return Manager(**room, ctx=self)
 
 
@@ -138,4 +127,13 @@ def SimpleQueue():
 
 
 def __getattr__(name):
-    return getattr(_standard, name)
+    # What is not here is the standard module's: also its modules that nobody has imported yet.
+    try:
+        return getattr(_standard, name)
+    except AttributeError:
+        if name.startswith("_"):
+            raise
+    try:
+        return _importlib.import_module(f"multiprocessing.{name}")
+    except ModuleNotFoundError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

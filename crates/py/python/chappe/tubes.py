@@ -9,6 +9,7 @@ import sys
 import weakref
 
 from . import _chappe
+from ._pickles import kept
 from .errors import _UNPICKLED, Disconnected, SenderDied, _named
 
 __all__ = ["Borrowed", "Reserved", "Tube"]
@@ -352,7 +353,7 @@ class Tube(_Receiving, _chappe.Tube):
 
 def _pickled(obj):
     buffers = []
-    data = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
+    data = kept(obj, buffers.append)
     if not buffers:
         return _PLAIN + data
     raw = [b.raw() for b in buffers]

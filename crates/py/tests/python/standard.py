@@ -26,12 +26,6 @@ NOT_APPLICABLE = {
     },
     "_TestContainers": {
         "test_dict_iter": "an iteration is over the entries of one moment: what others change meanwhile is no error",
-        "test_namespace": "a `Namespace` is the standard manager's",
-        "test_list": "a `list` is the standard manager's",
-        "test_list_iter": "a `list` is the standard manager's",
-        "test_list_isinstance": "a `list` is the standard manager's",
-        "test_list_proxy_in_list": "a `list` is the standard manager's",
-        "test_nested_queue": "its lists are the standard manager's, whose server pickles what is in them: a context's queue is handed to children",
     },
     "TestInitializers": {
         "test_manager_initializer": "it tests the standard manager",
@@ -41,11 +35,6 @@ NOT_APPLICABLE = {
     },
     "TestSyncManagerTypes": {
         "test_lock": "a lock belongs to the process that took it: no other may release it",
-        "test_list": "a `list` is the standard manager's",
-        "test_value": "a `Value` is the standard manager's",
-        "test_array": "an `Array` is the standard manager's",
-        "test_namespace": "a `Namespace` is the standard manager's",
-        "test_pool": "a manager's `Pool` is the standard one, in its server",
     },
     "ProcessPoolExecutorTest": {
         "test_killed_child": "a killed worker breaks nothing: its task is run again",
@@ -129,14 +118,6 @@ def executor_of(cls):
     """An executor that has what the tests ask of the standard one's inner parts."""
 
     class ProcessPoolExecutor(cls):
-        @property
-        def _processes(self):
-            made = {worker.process.pid: worker.process for worker in self._workers.workers}
-            return made
-
-        _max_workers = property(lambda self: self._workers.count)
-        _broken = property(lambda self: self._workers.broken)
-        _executor_manager_thread = property(lambda self: self._workers.thread)
         _call_queue = types.SimpleNamespace(join_thread=lambda: None)
 
     return ProcessPoolExecutor
@@ -176,6 +157,7 @@ def managed(context):
         "TYPE": "manager",
         "dict": staticmethod(manager.dict),
         "list": staticmethod(lambda *given: manager.list(*given)),
+        "Namespace": staticmethod(manager.Namespace),
         "Queue": staticmethod(manager.Queue),
         "tearDownClass": classmethod(lambda cls: manager.shutdown()),
     }

@@ -69,6 +69,35 @@ def raised(error):
     raise error("when it was made")
 
 
+def change(entries, long):
+    entries["large"] = "small"
+    entries[long] = [b"y" * 5000]
+    entries["there"] = 1
+    for n in range(2000):
+        assert entries[n] == n
+
+
+def nest(outer):
+    outer["list"].append("there")
+    outer["in"]["deep"][0]["b"] = [2]
+    outer["space"].x = outer["both"][0]["new"] = one_more(outer, y=3)
+    with outer["both"][1]["lock"]:
+        pass
+
+
+def one_more(outer, **entries):
+    """One more of the same manager, in a process that has no manager."""
+    return type(outer)(outer._home, **entries)
+
+
+def take_all(locks):
+    locks[0].acquire()
+    # Held by the parent until it has seen that this one is held here.
+    with locks[1], locks[2]:
+        pass
+    locks[0].release()
+
+
 class RaisesWhenMade:
     """Its pickle cannot be read."""
 
@@ -359,6 +388,76 @@ for n in range(3): executor.submit(late, n)
             process.start()
             process.join()
             self.assertEqual(dict(entries), {1: "a", (2, 3): [4], "from": "there"})
+
+
+    def test_a_dictionary_grows_and_has_values_and_keys_of_any_size(self):
+        with mp.Manager() as manager:
+            entries, long = manager.dict(), ("k" * 1000, 1)
+            for n in range(2000):
+                entries[n] = n
+            entries["large"] = b"x" * (1 << 20)
+            entries[long] = "long"
+            process = mp.Process(target=change, args=(entries, long))
+            process.start()
+            process.join()
+            self.assertEqual(process.exitcode, 0)
+            self.assertEqual((len(entries), entries["large"], entries[long]), (2003, "small", [b"y" * 5000]))
+            # In the order of insertion, whatever was changed since.
+            self.assertEqual(list(entries), [*range(2000), "large", long, "there"])
+            # The files of what is no more are gone.
+            self.assertEqual(len(os.listdir(entries._home.folder)), 1)
+            self.assertEqual((entries.popitem(), entries.pop(long)), (("there", 1), [b"y" * 5000]))
+            self.assertEqual(os.listdir(entries._home.folder), [])
+            with self.assertRaises(KeyError):
+                entries[long]
+            self.assertEqual((entries.setdefault(5, 6), entries.setdefault("new", 7), entries["new"]), (5, 7, 7))
+            entries.clear()
+            self.assertEqual(entries.copy(), {})
+
+    def test_proxies_are_in_each_other(self):
+        for method in ("fork", "spawn", "forkserver"):
+            context = mp.get_context(method)
+            with context.Manager() as manager:
+                outer = manager.dict()
+                outer["list"], outer["in"], outer["space"] = manager.list(), manager.dict(), manager.Namespace()
+                outer["in"]["deep"] = manager.list([manager.dict(a=1)])
+                outer["both"] = [outer["in"], {"lock": manager.Lock()}]
+                process = context.Process(target=nest, args=(outer,))
+                process.start()
+                process.join()
+                self.assertEqual(process.exitcode, 0)
+                self.assertEqual(list(outer["list"]), ["there"])
+                self.assertEqual(outer["in"]["deep"][0].copy(), {"a": 1, "b": [2]})
+                self.assertEqual(outer["space"].x.copy(), {"y": 3})
+                # What nothing refers to any more is the server's no more.
+                count = manager._number_of_objects()
+                outer["list"] = None
+                self.assertEqual(manager._number_of_objects(), count - 1)
+
+    def test_there_is_room_for_thousands_of_locks_and_what_is_freed_comes_back(self):
+        def arenas():
+            return [name for name in os.listdir(self.directory) if name.startswith("family-")]
+
+        for method in ("fork", "spawn"):
+            locks = [mp.Lock() for _ in range(10_000)]
+            there, picked = len(arenas()), [locks[n] for n in (0, 5_000, 9_999)]
+            process = mp.get_context(method).Process(target=take_all, args=(picked,))
+            with picked[1]:
+                process.start()
+                while picked[0].acquire(False):
+                    picked[0].release()
+                self.assertFalse(picked[0].acquire(False))
+            process.join()
+            self.assertEqual(process.exitcode, 0)
+            del locks
+        self.assertLessEqual(len(arenas()), there)
+        semaphores = [mp.Semaphore(n % 3) for n in range(10_000)]
+        self.assertEqual([s.get_value() for s in semaphores[-3:]], [9_997 % 3, 9_998 % 3, 9_999 % 3])
+        self.assertLessEqual(len(arenas()), there)
+        queues = [mp.Queue() for _ in range(200)]
+        for n, queue in enumerate(queues):
+            queue.put(n)
+        self.assertEqual([queue.get() for queue in queues], [*range(200)])
 
 
 class Kills(Case):
