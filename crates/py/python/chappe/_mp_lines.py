@@ -13,6 +13,7 @@ import array
 import collections
 import errno
 import functools
+import io
 import os
 import pickle
 import socket
@@ -42,12 +43,21 @@ class _Table(Table):
         return ForkingPickler._extra_reducers.get(cls) or super().__missing__(cls)
 
 
-_TABLE = _Table()
+# Types whose pickles nobody can have told otherwise.
+_PLAIN = frozenset((int, str, bytes, float, bool, type(None)))
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = _Table()
 
 
 def dumps(obj):
     """As `ForkingPickler.dumps`, which copies its tables for each object; but no descriptor goes as a number."""
-    return pickled(obj, _TABLE, 4)
+    if type(obj) in _PLAIN:
+        return pickle.dumps(obj, 4)
+    into = io.BytesIO()
+    _Pickler(into, 4).dump(obj)
+    return into.getvalue()
 
 
 def _beside(fds, wrapped):

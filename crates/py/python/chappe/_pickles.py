@@ -7,10 +7,6 @@ import sys
 
 __all__ = ["Table", "kept", "pickled"]
 
-# Types whose pickles nobody can have told otherwise.
-_PLAIN = frozenset((int, str, bytes, float, bool, type(None)))
-
-
 def _refused(obj):
     raise TypeError(
         f"a {type(obj).__name__} is a descriptor of this process, and cannot go along: an argument or a result of `mp.Pool`, "
@@ -36,8 +32,6 @@ _TABLE = Table()
 
 def pickled(obj, table, protocol, buffer_callback=None):
     """The pickle of an object by a table."""
-    if type(obj) in _PLAIN:
-        return pickle.dumps(obj, protocol)
     into = io.BytesIO()
     pickler = pickle.Pickler(into, protocol, buffer_callback=buffer_callback)
     # Of the pickler itself: one of a class of its own would not be looked at.
@@ -48,4 +42,8 @@ def pickled(obj, table, protocol, buffer_callback=None):
 
 def kept(obj, buffer_callback=None):
     """The pickle of an object that stays in memory, for whichever process reads it."""
-    return pickled(obj, _TABLE, 5, buffer_callback)
+    data = pickle.dumps(obj, 5, buffer_callback=buffer_callback)
+    # A field of each connection: what has it is looked at again, and closely.
+    if b"_readable" in data:
+        pickled(obj, _TABLE, 5, buffer_callback and (lambda _: None))
+    return data
