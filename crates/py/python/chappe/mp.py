@@ -117,7 +117,8 @@ def get_context(method=None):
     """The context of a start method; of none, that of the standard module's."""
     method = method or _standard.get_start_method()
     if method not in _CONTEXTS:
-        raise ValueError(f"cannot find context for {method!r}")
+        # Another library's own (loky's), or the standard error.
+        return _standard.get_context(method)
     return _CONTEXTS[method]
 
 

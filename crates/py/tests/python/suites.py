@@ -89,7 +89,7 @@ class Run:
             environment["PYTHONPATH"] = os.pathsep.join([str(self.hook), os.environ["PYTHONPATH"]])
         else:
             environment.pop("PYTHONPATH", None)
-        how = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={TEST}", f"--junitxml={report}", *self.arguments]
+        how = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={TEST}", "--override-ini=addopts=", f"--junitxml={report}", *self.arguments]
         with open(self.work / f"{suite}-{'chappe' if changed else 'standard'}-{path.stem}.log", "wb") as log:
             run = subprocess.Popen(
                 [self.python, *how, path], cwd=source, env=environment, stdout=log, stderr=log, start_new_session=True

@@ -1,6 +1,7 @@
 """What stands in for multiprocessing, with workers that are killed."""
 
 import concurrent.futures
+import multiprocessing
 import os
 import pickle
 import queue
@@ -290,6 +291,12 @@ class Standing(Case):
         with mp.Manager() as manager:
             self.assertEqual(manager.dict(a=1).copy(), {"a": 1})
         self.assertIs(mp.get_context("fork").get_context("spawn"), mp.get_context("spawn"))
+        contexts = multiprocessing.context._concrete_contexts
+        contexts["theirs"] = multiprocessing.context.SpawnContext()
+        self.addCleanup(contexts.pop, "theirs")
+        self.assertIs(mp.get_context("theirs"), contexts["theirs"])
+        with self.assertRaises(ValueError):
+            mp.get_context("nobody's")
         self.assertTrue(issubclass(mp.WorkerDied, concurrent.futures.process.BrokenProcessPool))
 
     def test_an_initializer_that_fails_ends_the_pool_and_says_so(self):
