@@ -141,7 +141,7 @@ fn valgrind_knows_the_stacks() {
     assert!(!said.contains("switching stacks"), "{said}");
 }
 
-/// A program of `src/bin/deadlock`; one that hangs is ended.
+/// A program of `tests/deadlock`; one that hangs is ended.
 fn program(arguments: &[&str]) -> Output {
     let home = std::env::temp_dir().join(format!("chappe-deadlock-{}-{}", std::process::id(), arguments.join("-")));
     std::fs::create_dir_all(&home).unwrap();
