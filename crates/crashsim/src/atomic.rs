@@ -5,6 +5,7 @@
 //! loom's business. `compare_exchange_weak` never fails without cause.
 //! The types have the size, alignment and bytes of the standard ones.
 
+use crate::guard::{self, Act};
 use crate::trace::{CLOCK, Touch};
 use crate::turn::{Mode, buffered, me, mode, saw, turn, turn_in_order, with};
 use std::panic::Location;
@@ -76,7 +77,9 @@ macro_rules! word {
                     return;
                 }
                 turn();
-                with(|e| e.store(me(), self.at(), size_of::<$int>(), value as u64));
+                let from = Location::caller();
+                with(|e| e.store(me(), self.at(), size_of::<$int>(), value as u64, from));
+                guard::came(self.at(), value as u64);
                 saw(0, 0, Touch::Write, Location::caller(), |n| {
                     format!("{}: store {}, which is on its way", n.of(self.at()), n.show(self.at(), value as u64))
                 });
@@ -104,6 +107,7 @@ macro_rules! word {
             ) -> Result<$int, $int> {
                 turn_in_order();
                 let r = self.0.compare_exchange(current, new, SeqCst, SeqCst);
+                guard::touched(self.at(), if r.is_ok() { Act::Wrote } else { Act::Failed }, Location::caller());
                 let (code, how) = if r.is_ok() { (21, Touch::Write) } else { (22, Touch::Read) };
                 saw(self.at(), code, how, Location::caller(), |n| {
                     let show = |v: $int| n.show(self.at(), v as u64);
@@ -187,6 +191,7 @@ macro_rules! word {
                 let old = self.0.load(SeqCst);
                 let new = f(old);
                 self.0.store(new, SeqCst);
+                guard::touched(self.at(), Act::Wrote, at);
                 saw(self.at(), 23, Touch::Write, at, |n| {
                     let show = |v: $int| n.show(self.at(), v as u64);
                     format!("{}: {what} {} -> {}", n.of(self.at()), show(old), show(new))

@@ -11,8 +11,11 @@
 //! Memory that is no atomic of the facade (bytes that are copied, cells of the test) is visible at once. A load of another size than the
 //! store in the buffer empties the buffer: the processor waits then, too.
 
+use crate::guard;
+use crate::report::Fault;
 use crate::state::Engine;
 use crate::trace::mix;
+use std::panic::Location;
 
 /// A store that only its own thread sees.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +25,9 @@ pub(crate) struct Stored {
     pub value: u64,
     /// The number of its thread when it was made, for the state's number.
     number: u64,
+    /// How many heads its thread had come through, for the guard; and where it was made.
+    since: usize,
+    from: &'static Location<'static>,
 }
 
 impl Stored {
@@ -44,9 +50,9 @@ impl Stored {
 
 impl Engine {
     /// A plain store of a thread.
-    pub fn store(&mut self, t: usize, place: usize, bytes: usize, value: u64) {
+    pub fn store(&mut self, t: usize, place: usize, bytes: usize, value: u64, from: &'static Location<'static>) {
         self.trace.befall(t, mix(place as u64, value));
-        let stored = Stored { place, bytes, value, number: self.trace.number(t) };
+        let stored = Stored { place, bytes, value, number: self.trace.number(t), since: guard::since(t), from };
         let empty = self.threads[t].buffer.is_empty();
         self.trace.keep(t, place, stored.number);
         self.threads[t].buffer.push_back(stored);
@@ -77,6 +83,9 @@ impl Engine {
         // virtual threads are one of the system's.
         unsafe { oldest.put() };
         self.trace.arrive(t, oldest.place, oldest.number);
+        if let Some(text) = guard::arrived(t, oldest.place, oldest.since, oldest.from) {
+            self.fail(Fault::ForeignWrite, format!("{} {text}", self.title(t)));
+        }
         self.tell(|e| {
             format!(
                 "-- {} = {} arrives, stored by {}",

@@ -10,6 +10,7 @@
 //! by the next.
 
 use crate::atomic::AtomicU32;
+use crate::guard::{self, Act};
 use crate::state::{Engine, Section};
 use crate::trace::{Touch, mix};
 use crate::turn::{Mode, buffered, me, mode, saw, turn, turn_in_order, with};
@@ -108,12 +109,14 @@ pub fn commit(word: &AtomicU32, value: u32) -> bool {
     if !whole {
         saw(0, 34, Touch::Read, Location::caller(), |_| "is aborted".to_owned());
     } else if buffered() {
-        with(|e| e.store(me(), place, 4, value.into()));
+        let from = Location::caller();
+        with(|e| e.store(me(), place, 4, value.into(), from));
         saw(0, 0, Touch::Write, Location::caller(), |n| {
             format!("{}: commits {}, which is on its way", n.of(place), n.show(place, value.into()))
         });
     } else {
         word.set(value);
+        guard::touched(place, Act::Wrote, Location::caller());
         saw(place, 35, Touch::Write, Location::caller(), |n| {
             format!("{}: commits {}", n.of(place), n.show(place, value.into()))
         });

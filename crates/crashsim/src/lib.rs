@@ -41,6 +41,7 @@ mod event;
 mod fibre;
 pub mod files;
 pub mod futex;
+pub mod guard;
 mod kernel;
 mod memory;
 mod offer;

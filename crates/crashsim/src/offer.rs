@@ -9,7 +9,7 @@
 
 use crate::event::Event;
 use crate::report::Fault;
-use crate::state::{BACKSTOP_NS, Block, Engine, State};
+use crate::state::{BACKSTOP_NS, Block, Engine, Fall, State};
 
 /// After so many steps without a break a thread is taken to spin, and others go first.
 const FAIR: u32 = 400;
@@ -220,10 +220,11 @@ impl Engine {
             if process.immortal || process.ended || process.killed || process.stopped || !process.dirty {
                 continue;
             }
-            if kills {
+            let only = process.only;
+            if kills && only != Some(Fall::Stop) {
                 self.push(Event::Kill(p as u8), Cost::Kill);
             }
-            if stops {
+            if stops && only != Some(Fall::Kill) {
                 self.push(Event::Stop(p as u8), Cost::Stop);
             }
         }
@@ -233,7 +234,9 @@ impl Engine {
     pub fn possible(&self, event: Event) -> bool {
         let thread = |t: u8| self.threads.get(usize::from(t));
         let process = |p: u8| self.processes.get(usize::from(p));
-        let mortal = |p: u8| process(p).is_some_and(|p| !p.immortal && !p.ended && !p.killed && !p.stopped);
+        let mortal = |p: u8, not: Fall| {
+            process(p).is_some_and(|p| !p.immortal && !p.ended && !p.killed && !p.stopped && p.only != Some(not))
+        };
         match event {
             Event::Run(t) => usize::from(t) < self.threads.len() && self.runnable(usize::from(t)),
             Event::Die(t) => thread(t).is_some_and(|t| t.doomed && !t.over()),
@@ -243,7 +246,8 @@ impl Engine {
                 matches!(t.state, State::Blocked(_)) && t.deadline.is_some() && !self.processes[t.process].stopped
             }),
             Event::Spurious(t) => thread(t).is_some_and(|t| t.state == State::Blocked(Block::Futex)),
-            Event::Kill(p) | Event::Stop(p) => mortal(p),
+            Event::Kill(p) => mortal(p, Fall::Stop),
+            Event::Stop(p) => mortal(p, Fall::Kill),
             Event::Resume(p) => process(p).is_some_and(|p| p.stopped && !p.ended),
             Event::Start(t) => thread(t).is_some_and(|t| t.last && t.state == State::Unborn),
             Event::Flush(t) => thread(t).is_some_and(|t| !t.buffer.is_empty()),

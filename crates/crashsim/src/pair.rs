@@ -1,6 +1,7 @@
 //! Two neighbouring words that change together, in one step.
 
 use crate::atomic::{AtomicU64, Ordering};
+use crate::guard::{self, Act};
 use crate::trace::Touch;
 use crate::turn::{saw, turn_in_order};
 use std::panic::Location;
@@ -38,6 +39,9 @@ impl Pair {
         let (code, how) = if done { (25, Touch::Write) } else { (26, Touch::Read) };
         for (word, i) in [(&self.low, 0), (&self.high, 1)] {
             let at = word.as_ptr() as usize;
+            if current != new {
+                guard::touched(at, if done { Act::Wrote } else { Act::Failed }, Location::caller());
+            }
             saw(at, code, how, Location::caller(), |n| {
                 let show = |v: u64| n.show(at, v);
                 let (name, from, to) = (n.of(at), show(current[i]), show(new[i]));

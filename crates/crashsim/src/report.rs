@@ -19,6 +19,8 @@ pub enum Fault {
     Backstop,
     /// The world did not do the same thing twice.
     Nondeterminism,
+    /// A thread wrote into memory that is another object's by now: see [`guard`](crate::guard).
+    ForeignWrite,
 }
 
 /// A failure, before it is told.
@@ -86,6 +88,7 @@ pub struct Report {
     pub(crate) skipped: bool,
     pub(crate) counts: Counts,
     pub(crate) outcomes: BTreeMap<String, u64>,
+    pub(crate) late: BTreeMap<String, u64>,
     pub(crate) longest: u64,
     pub(crate) took: Duration,
     pub(crate) found: Option<Found>,
@@ -111,6 +114,12 @@ impl Report {
     /// What [`reached`](crate::reached) was told, and how often.
     pub fn outcomes(&self) -> &BTreeMap<String, u64> {
         &self.outcomes
+    }
+
+    /// What came late to memory that was another object's by then, and did no harm, and how often: swaps that failed only because another
+    /// word was there, and lines that are exempt. See [`guard`](crate::guard).
+    pub fn late(&self) -> &BTreeMap<String, u64> {
+        &self.late
     }
 
     /// Panics unless the world came to each of these outcomes: a search that explores nothing proves nothing.
@@ -143,6 +152,9 @@ impl Report {
         self.counts.add(&other.counts);
         for (outcome, times) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += times;
+        }
+        for (what, times) in other.late {
+            *self.late.entry(what).or_default() += times;
         }
         self.longest = self.longest.max(other.longest);
         self.took = self.took.max(other.took);

@@ -309,6 +309,7 @@ impl Search {
             skipped: false,
             counts: Counts::default(),
             outcomes: Default::default(),
+            late: Default::default(),
             longest: 0,
             took: Default::default(),
             found: None,
@@ -364,6 +365,7 @@ impl Search {
             }
         }
         report.coverage = crate::coverage::take();
+        report.late = crate::guard::take_late();
         report.took = began.elapsed();
         report
     }

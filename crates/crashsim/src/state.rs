@@ -107,6 +107,13 @@ impl Thread {
     }
 }
 
+/// What befalls a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fall {
+    Kill,
+    Stop,
+}
+
 pub(crate) struct Process {
     pub name: String,
     pub pid: u32,
@@ -118,6 +125,8 @@ pub(crate) struct Process {
     pub after: Option<usize>,
     pub threads: Vec<usize>,
     pub immortal: bool,
+    /// It is stopped, and not killed; or killed, and not stopped.
+    pub only: Option<Fall>,
     pub killed: bool,
     pub stopped: bool,
     /// All its threads have ended, by themselves or not.
@@ -268,6 +277,7 @@ impl Engine {
             after: None,
             threads: Vec::new(),
             immortal: false,
+            only: None,
             killed: false,
             stopped: false,
             ended: false,

@@ -6,6 +6,7 @@
 
 use crate::coverage;
 use crate::fibre::{Fibre, suspend};
+use crate::guard;
 use crate::kernel::Next;
 use crate::memory;
 use crate::report::{Counts, Failure, Fault};
@@ -330,6 +331,7 @@ pub(crate) fn play(
 ) -> Played {
     catch_panics();
     memory::reset();
+    guard::reset();
     coverage::begin();
     BUFFERED.set(limits.holds > 0);
     let wants_trace = strategy.as_ref().is_some_and(|s| s.wants_trace());
@@ -339,6 +341,7 @@ pub(crate) fn play(
     WATCHED.set(wants_trace || story);
     CHECKED.set(false);
     direct("set-up", || world(&World::new()));
+    guard::begin();
     with(|e| {
         for (t, thread) in e.threads.iter_mut().enumerate() {
             let bodiless = FIBRES.with_borrow(|f| f.get(t).is_none_or(Option::is_none));

@@ -1,7 +1,7 @@
 //! How a world is described: its processes, what they share, and what must hold.
 
 use crate::memory::{self, Shared};
-use crate::state::State;
+use crate::state::{Fall, State};
 use crate::story::Show;
 use crate::turn::{as_thread, calls, embody, me, with};
 use std::marker::PhantomData;
@@ -181,6 +181,18 @@ impl Process {
     /// It is never killed nor stopped.
     pub fn immortal(self) -> Process {
         with(|e| e.processes[self.0].immortal = true);
+        self
+    }
+
+    /// It is stopped, where the search stops processes, and never killed.
+    pub fn only_stops(self) -> Process {
+        with(|e| e.processes[self.0].only = Some(Fall::Stop));
+        self
+    }
+
+    /// It is killed, where the search kills processes, and never stopped.
+    pub fn only_kills(self) -> Process {
+        with(|e| e.processes[self.0].only = Some(Fall::Kill));
         self
     }
 
