@@ -266,6 +266,14 @@ pub struct Object {
     pub name: [AtomicU64; 6],
 }
 
+impl Object {
+    /// The caller comes to this use of the slot, by a look or with a handle: see [`chappe_plat::through`].
+    #[inline(always)]
+    pub fn through(&self, head: Head) {
+        chappe_plat::through(|| (&self.head, head.0));
+    }
+}
+
 /// A cell of the table.
 #[repr(C)]
 pub struct Cell {

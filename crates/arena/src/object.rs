@@ -217,7 +217,9 @@ impl Map {
         let head = Head(o.head.load(Ordering::Acquire));
         // Acquire: the second look at the head after reading the name: the slot was not reused meanwhile.
         let fits = head.in_service() && self.name_of(o) == name && o.head.load(Ordering::Acquire) == head.0;
-        fits.then_some(Place { index, head })
+        let place = Place { index, head };
+        self.through(place);
+        fits.then_some(place)
     }
 
     /// The name in a slot.
@@ -320,6 +322,7 @@ impl Map {
             h.objects_low.store(later.unwrap_or(index), Ordering::Relaxed);
             // Release: the slot counts before its object can be seen.
             h.objects_high.fetch_max(index + 1, Ordering::Release);
+            self.through(Place { index, head: Head::free(head.generation()) });
             return Ok(index);
         }
         // Later removals lower it: a caller that asks in vain again and again looks at few slots.
@@ -442,6 +445,19 @@ impl Map {
         // Relaxed, both: under admin.
         Head(o.head.load(Ordering::Relaxed)).in_service()
             && o.hash.load(Ordering::Relaxed) as u32 == (entry >> 32) as u32 // Relaxed: as above.
+    }
+
+    /// The slot, to which the caller comes through this use of it: [`Object::through`].
+    #[inline(always)]
+    pub fn reach(&self, place: Place) -> &Object {
+        self.through(place);
+        self.object(place.index)
+    }
+
+    /// As [`Object::through`].
+    #[inline(always)]
+    pub fn through(&self, place: Place) {
+        chappe_plat::through(|| (&self.object(place.index).head, place.head.0));
     }
 
     /// Whether the object is still in service, in its slot.

@@ -70,6 +70,16 @@ pub fn recovering<R>(recovery: impl FnOnce() -> R) -> R {
     backend::recovering(recovery)
 }
 
+/// The caller comes to a slot, and to what belongs to it, through the use of it that a head names: one that it has just looked up, or was
+/// given with a handle. `seen` answers the slot's word and that head. The explorer takes each write into another use for a failure; costs
+/// nothing in the shipping build, where `seen` is not called.
+///
+/// Never said where it is checked whether an object is still there: a write behind a check that came too early would go unseen.
+#[inline(always)]
+pub fn through<'a>(seen: impl FnOnce() -> (&'a atomic::AtomicU64, u64)) {
+    backend::through(seen);
+}
+
 /// What [`step!`] calls.
 #[inline(always)]
 pub fn step_point(what: &'static str) {

@@ -89,7 +89,7 @@ pub(crate) fn blocks_wanted(bytes: usize, members: u32) -> u32 {
 impl<'m> Body<'m> {
     /// The body of the object at a place, in service or removed; none if that object is not there any more.
     pub fn of(map: &'m Map, place: Place) -> Option<Body<'m>> {
-        let object = map.object(place.index);
+        let object = map.reach(place);
         // Acquire, both: written before the object was in service.
         let (more, blocks) = (object.more.load(Ordering::Acquire), object.permits.load(Ordering::Acquire));
         let (first, bytes) = (more.checked_sub(1)?, blocks as usize * BLOCK);

@@ -73,6 +73,7 @@ pub(crate) fn wait<A: Arm>(
 
 /// Wakes the waiter that came first. False: there is none.
 pub(crate) fn notify(map: &Map, place: Place) -> bool {
+    map.through(place);
     while let Some(first) = next(map, place.index, place.head) {
         if tell(map, first.member, first.state, place.index, NOTIFIED) {
             return true;
@@ -94,6 +95,7 @@ fn wake_notified(map: &Map, at: Place, told: Candidate) {
 
 /// Wakes all that wait now, at a condition variable or a map.
 pub(crate) fn notify_all(map: &Map, at: Place) {
+    map.through(at);
     // SeqCst: I2, after the bits of those that must be woken.
     let next = map.header().ticket.load(Ordering::SeqCst);
     raise(map.object(at.index), at.head, next);

@@ -28,10 +28,8 @@ use crate::rwlock::row::{LockParts, RwLocks};
 use crate::tube::{end, named};
 use crate::wait::{State, queue};
 use bodies::{Bodied, Counters, HelpLocks, Maps, Monitors, Servers, Stacks, WordSets};
-use chappe_arena::Map;
-#[cfg(not(feature = "sim"))]
-use chappe_arena::Place;
 use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
@@ -182,20 +180,27 @@ fn head(map: &Map, object: u32) -> Head {
     Head(map.object(object).head.load(Ordering::Acquire))
 }
 
+/// Looks an object up, to act on it.
+fn looked_up(map: &Map, object: u32) -> Head {
+    let head = head(map, object);
+    map.through(Place { index: object, head });
+    head
+}
+
 /// The protocol of an object in service.
 fn live(map: &Map, object: u32) -> Option<&'static dyn Protocol> {
-    Some(head(map, object)).filter(|h| h.in_service())?.kind().map(of)
+    Some(looked_up(map, object)).filter(|h| h.in_service())?.kind().map(of)
 }
 
 /// The head and protocol of an object in service, or removed and not yet cleared.
 fn there(map: &Map, object: u32) -> Option<(Head, &'static dyn Protocol)> {
-    let head = head(map, object);
+    let head = looked_up(map, object);
     Some((head, of(head.kind().filter(|_| !head.is_free())?)))
 }
 
 /// Matches what an object has with its waiters.
 pub(crate) fn drain(map: &Map, object: u32) {
-    let head = head(map, object);
+    let head = looked_up(map, object);
     if let Some(kind) = head.kind().filter(|_| head.in_service()) {
         of(kind).drain(map, object, head);
     }
@@ -286,7 +291,7 @@ pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> b
 /// A member died, and may have been about to tell the waiters at the ends of tubes.
 pub(crate) fn wake_after_death(map: &Map) {
     for object in 0..map.objects_used() {
-        let head = head(map, object);
+        let head = looked_up(map, object);
         if head.is_live(Kind::End) && !named::is_named(map.object(object)) {
             end::wake_after_death(map, object, head);
         }

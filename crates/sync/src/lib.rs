@@ -74,6 +74,7 @@ pub fn notify_dead(map: &'static chappe_arena::Map, object: u32) {
     // Acquire: the object as its remover left it.
     let head = Head(map.object(object).head.load(Ordering::Acquire));
     if head.is_dead() {
+        map.through(chappe_arena::Place { index: object, head });
         wait::notify_dead(map, object, head);
     }
 }

@@ -148,6 +148,7 @@ pub(crate) enum Try {
 /// Takes the lock if it is free, whole, and has no waiters: the commonest case. False means only that this failed.
 #[inline(always)]
 pub(crate) fn take_one(map: &Map, o: &Object, place: Place, mine: u64) -> bool {
+    o.through(place.head);
     let its = number(place.head);
     // Acquire: after the swap. The mutex may have been removed: then nobody gets it.
     swap(o, FREE | its, mine | its) && (o.head.load(Ordering::Acquire) == place.head.0 || mistaken(map, place, mine))
@@ -172,6 +173,7 @@ pub(crate) fn free_word(place: Place) -> u64 {
 #[cfg(any(feature = "sim", feature = "loom"))]
 #[inline(always)]
 pub(crate) unsafe fn enter(o: &Object, place: Place, member: u32, holds: Holds) -> bool {
+    o.through(place.head);
     // SAFETY: the caller's promise.
     unsafe { bias::enter(o, place.index, bias::mutex(number(place.head), member), holds) }
 }
@@ -188,6 +190,7 @@ pub(crate) unsafe fn consider(map: &Map, o: &Object, place: Place, mine: u64, ho
 
 /// Takes the lock if it is free, overtaking any waiters.
 pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
+    map.through(place);
     let o = map.object(place.index);
     if bias::was_inside(map, o) == Some(true) {
         return Try::Busy;
@@ -218,6 +221,7 @@ pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
 
 /// Takes the lock that was reserved for wait `number` of the caller, while the lock's word still says so.
 pub(crate) fn collect(map: &Map, place: Place, member: u32, mine: u64, number: u32) -> Try {
+    map.through(place);
     let o = map.object(place.index);
     loop {
         let seen = load(o);
@@ -263,6 +267,7 @@ pub(crate) fn mark(map: &Map, object: u32) {
 /// Unlocks. False: the caller no longer held the lock.
 #[inline(always)]
 pub(crate) fn give(map: &Map, place: Place, o: &Object, mine: u64) -> bool {
+    o.through(place.head);
     let its = number(place.head);
     bias::leave(map, o, place.index, bias::mutex(its, member_of(mine)))
         || swap(o, mine | its, FREE | its)

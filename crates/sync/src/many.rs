@@ -71,6 +71,7 @@ impl Many {
 ///
 /// It takes nothing before it has seen that there are enough. If other threads are faster then, it gives back what it took.
 pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) -> Result<(), Refused> {
+    me.map.through(place);
     let map = me.map;
     let o = map.object(place.index);
     // Acquire: the object as its maker left it; a slot used again has another head.

@@ -7,6 +7,8 @@ mod arms;
 mod begun;
 mod biased;
 #[cfg(feature = "sim")]
+mod bodies;
+#[cfg(feature = "sim")]
 mod broadcast;
 mod condvars;
 #[cfg(all(feature = "loom", not(feature = "sim")))]
@@ -25,6 +27,8 @@ mod words;
 
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 pub use begun::InLine;
+#[cfg(feature = "sim")]
+pub use bodies::BareAt;
 #[cfg(feature = "sim")]
 pub use broadcast::{CastAt, HeardAt, Picked, When, cast_in_words};
 pub use condvars::CondvarAt;
@@ -451,11 +455,13 @@ impl Actor {
 
     /// Marks the data as torn, or as whole again.
     pub fn tear(&self, mutex: MutexAt, torn: bool) {
+        mutex.map.through(mutex.place);
         lock::tear(mutex.map, mutex.map.object(mutex.place.index), self.mine(), torn);
     }
 
     /// Gives the mutex up for ever.
     pub fn condemn(&self, mutex: MutexAt) {
+        mutex.map.through(mutex.place);
         lock::condemn(mutex.map, mutex.place.index, mutex.map.object(mutex.place.index), self.mine());
     }
 
@@ -467,6 +473,7 @@ impl Actor {
 
     /// Makes a held permit a lease: its holder's death leaves an orphan. False: it had been taken away.
     pub fn lease(&self, held: &mut Held) -> bool {
+        held.pool.map.through(held.pool.place);
         let leased = held.taken.word.leased();
         let cell = cell_at(held.pool.map, held.pool.place.index, held.taken.position);
         let done = cell.is_some_and(|c| c.swap(held.taken.word, leased));
@@ -632,6 +639,7 @@ impl PoolAt {
 
     /// The end of an orphan's job. False: the permit is no orphan.
     pub fn job_ends(self, index: u32) -> bool {
+        self.map.through(self.place);
         let Some(cell) = cell_at(self.map, self.place.index, index) else { return false };
         let seen = cell.load();
         let freed = seen.is_orphan() && cell.swap(seen, seen.freed());
@@ -682,6 +690,7 @@ pub fn drain_all(map: &Map) {
 
 /// Marks that a member may wait for a mutex, as a waiter that has given up leaves it.
 pub fn mark(mutex: MutexAt) {
+    mutex.map.through(mutex.place);
     lock::mark(mutex.map, mutex.place.index);
 }
 

@@ -192,11 +192,9 @@ impl Pair {
         let head = Head(map.object(index).head.load(Ordering::Acquire));
         // I8: while the permit is in service, the count is.
         let there = is_still(map, permit.index, permit.head) && head.kind() == Some(Kind::Semaphore);
-        there.then_some(Pair {
-            map,
-            permit,
-            count: Place { index, head: Head::live(head.generation(), Kind::Semaphore) },
-        })
+        let count = Place { index, head: Head::live(head.generation(), Kind::Semaphore) };
+        [permit, count].into_iter().for_each(|part| map.through(part));
+        there.then_some(Pair { map, permit, count })
     }
 
     fn object(&self) -> &'static Object {

@@ -34,6 +34,7 @@ use chappe_plat::step;
 /// case, small enough to stay in registers. `None` means nothing: take the slow path.
 #[inline(always)]
 pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
+    o.through(place.head);
     let cell = CellRef::first(me.map, o);
     // Before all else, I4 and FIFO: if the swap succeeds, the permit was free while the pool was there and no member waited.
     let seen = cell.plain();
@@ -56,6 +57,7 @@ pub(crate) fn take_one(o: &'static Object, place: Place, me: &Party) -> Option<T
 /// The party is the calling thread, in the arena where the pool is; and that is private.
 #[inline(always)]
 pub(crate) unsafe fn enter(o: &Object, place: Place, me: &Party) -> Option<Taken> {
+    o.through(place.head);
     let mine = CellRef::first(me.map, o).last().held(me.member, me.generation);
     // SAFETY: the caller's promise.
     let inside = unsafe { bias::enter(o, place.index, bias::cell(mine, me.member), me.holds) };
@@ -98,6 +100,7 @@ fn last_given(o: &Object) -> u32 {
 /// Takes the permit that was given back last, if it is free and no member waits. `None` means nothing: take the slow path.
 #[inline]
 pub(crate) fn take_last(o: &'static Object, place: Place, me: &Party) -> Option<Taken> {
+    o.through(place.head);
     // Acquire: as in `take_one`.
     if o.head.load(Ordering::Acquire) != place.head.0 || me.map.waits_on(place.index, o) {
         return None;
@@ -108,6 +111,7 @@ pub(crate) fn take_last(o: &'static Object, place: Place, me: &Party) -> Option<
 
 /// Takes a free permit if there is one and no member waits for it.
 pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
+    me.map.through(place);
     let o = me.map.object(place.index);
     // Acquire: the object as its maker left it; a slot used again has another head.
     if o.head.load(Ordering::Acquire) != place.head.0 {
@@ -200,6 +204,7 @@ fn seize(place: Place, me: &Party, position: u32, cell: CellRef<'_>) -> Option<T
 /// Gives a permit back, if its word still is what the guard remembers. False: the permit was taken away.
 #[inline]
 pub(crate) fn give(map: &Map, place: Place, o: &Object, taken: Taken) -> bool {
+    o.through(place.head);
     let object = place.index;
     if taken.position == 0 && bias::leave(map, o, object, bias::cell(taken.word, taken.word.member())) {
         return true;
@@ -240,6 +245,7 @@ pub(crate) fn collect(me: &Party, place: Place, grant: Grant, number: u32) -> Co
 
 /// As [`collect`], for another member to hold: in one swap, so that at each moment exactly one of the two has it.
 pub(crate) fn collect_for(me: &Party, holder: &Party, place: Place, grant: Grant, number: u32) -> Collected {
+    me.map.through(place);
     let (map, o) = (me.map, me.map.object(place.index));
     let Some(taken) = seize_reserved(me, holder, place.index, grant.permit, number) else { return Collected::Void };
     // I3, for a pool that shrank while the grant was under way.
@@ -305,6 +311,7 @@ pub(crate) fn prepare(
 /// Gives the pool another number of permits. If it is smaller: permits held beyond the number end when they are given back. The
 /// caller holds `admin`.
 pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32) -> Result<(), ArenaError> {
+    map.through(place);
     if count > MAX_PERMITS {
         return Err(ArenaError::CellsFull { name: map.name().into(), wanted: count, capacity: MAX_PERMITS });
     }
@@ -345,6 +352,7 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
 /// Takes every permit of a pool for `me`, if no permit is held and no member waits; none otherwise. The caller holds `admin`.
 /// The permits end with the pool, or with `me`. A pool that is gone by then, and whose slot may be another object's, has none: true.
 pub(crate) fn take_all(place: Place, me: &Party) -> bool {
+    me.map.through(place);
     if !me.map.is_there(place) {
         return true;
     }
@@ -371,6 +379,7 @@ pub(crate) fn take_all(place: Place, me: &Party) -> bool {
 
 /// Takes permit `position` from its holder. Answers the word it had.
 pub(crate) fn force(map: &Map, place: Place, position: u32) -> Option<Word> {
+    map.through(place);
     let cell = cell_at(map, place.index, position)?;
     loop {
         let seen = cell.load();

@@ -16,8 +16,8 @@
 
 use crate::kinds;
 use crate::wait::{State, change_granted, notify_dead, wake_granted};
-use chappe_arena::Map;
 use chappe_arena::layout::Head;
+use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
@@ -51,6 +51,7 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
         // Acquire: the object as its maker left it.
         let head = Head(map.object(object).head.load(Ordering::Acquire));
         if head.is_dead() {
+            map.through(Place { index: object, head });
             notify_dead(map, object, head);
         } else {
             kinds::drain(map, object);

@@ -256,6 +256,7 @@ pub(crate) fn is_barging(o: &Object) -> bool {
 /// word that it leaves; `None` means nothing: take the slow path.
 #[inline(always)]
 pub(crate) fn take_from(o: &Object, place: Place, seen: Units) -> Option<Units> {
+    o.through(place.head);
     let left = Units(seen.0.wrapping_sub(ONE));
     // Acquire: the object as its maker left it; a slot used again has another head, and another word.
     let there = seen.count() > 0 && seen.is_plain() && o.head.load(Ordering::Acquire) == place.head.0;
@@ -303,10 +304,9 @@ pub(crate) fn mark_in_queue(map: &Map, place: Place) -> Option<u64> {
 
 /// A word with a unit that may be taken, and whether a waiter's bit stands.
 fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
-    let o = map.object(place.index);
+    let o = map.reach(place);
     loop {
-        let seen = look(o);
-        let units = seen.units;
+        let seen @ Seen { units, .. } = look(o);
         // Acquire: as in `take_from`.
         let head = Head(o.head.load(Ordering::Acquire));
         if head != place.head {
@@ -346,6 +346,7 @@ pub(crate) enum Unwanted {
 /// arena. Answers the word that it leaves; `None` means nothing: take the slow path.
 #[inline(always)]
 pub(crate) fn give_to(o: &Object, place: Place, seen: Units, n: u32) -> Option<Units> {
+    o.through(place.head);
     let left = Units(seen.0.wrapping_add(u64::from(n) * ONE));
     let fits = n <= MAX.saturating_sub(seen.count());
     // Acquire: as in `take_from`.
@@ -361,6 +362,7 @@ pub(crate) fn give_one(o: &Object, place: Place, n: u32) -> Option<Units> {
 
 /// Adds `n` units, and hands on what it can. The caller must have an attachment, so that its death is noticed: see `attachment`.
 pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Unwanted> {
+    o.through(place.head);
     loop {
         // Before the head: if the swap succeeds, it was this semaphore's word.
         let both = look(o);

@@ -8,6 +8,7 @@
 //! | shape | one idea a file, a head that tells it, at most 700 lines | [`shape`] |
 //! | cited | an invariant that a comment cites is written down | [`cited`] |
 //! | documents | what a document names is there | [`documents`] |
+//! | late | what may write into another object's memory is a closed list | [`late`] |
 //! | waits | one place parks, one wakes; whatever else sleeps says why | [`waits`] |
 //! | words | nothing unfinished, nobody's own machine | [`words`] |
 //! | commits | each commit gives its reason | [`commits`] |
@@ -18,6 +19,7 @@ mod cited;
 mod commits;
 mod documents;
 mod house;
+mod late;
 mod layers;
 mod ordering;
 mod safety;
@@ -51,13 +53,14 @@ impl Finding {
 
 type Rule = fn(&House) -> Vec<Finding>;
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     ordering::check,
     safety::check,
     layers::check,
     shape::check,
     cited::check,
     documents::check,
+    late::check,
     waits::check,
     words::check,
 ];

@@ -66,7 +66,7 @@ impl Map {
         self.at(self.geometry.names_at() + (i & (self.geometry.names() - 1)) * 8)
     }
     /// The owner word of a block.
-    pub(crate) fn block_owner(&self, i: u32) -> &AtomicU64 {
+    pub fn block_owner(&self, i: u32) -> &AtomicU64 {
         assert!(i < self.geometry.blocks);
         self.at(self.geometry.owners_at() + i as usize * 8)
     }

@@ -7,6 +7,11 @@ pub mod life;
 
 pub use chappe_crashsim::{atomic, clock, futex, pair, process, recovering, step_point};
 
+pub(crate) fn through<'a>(seen: impl FnOnce() -> (&'a atomic::AtomicU64, u64)) {
+    let (head, seen) = seen();
+    chappe_crashsim::guard::through(head, seen);
+}
+
 /// The directory where named arenas lie, the files in it, and mapping them.
 pub mod dir {
     pub use chappe_crashsim::files::{Bytes, Dir, Facts, File, Locked, bytes_of, give_up, map_private};

@@ -181,12 +181,17 @@ fn part(map: &Map, index: u32, kind: Kind, lock: Place) -> Option<Place> {
     let head = head_of(map, index);
     let its =
         head.kind() == Some(kind) && !head.is_free() && whole(map, index)? == (lock.index, lock.head.generation());
-    its.then(|| Place { index, head: Head::live(head.generation(), kind) })
+    let place = Place { index, head: Head::live(head.generation(), kind) };
+    its.then(|| {
+        map.through(place);
+        place
+    })
 }
 
 impl<'m> Parts<'m> {
     /// The parts of a lock; none if the slot has gone meanwhile, or its words are invalid.
     pub(super) fn of(map: &'m Map, lock: Place) -> Option<Parts<'m>> {
+        map.through(lock);
         // Acquire: written before the lock was in service.
         let both = map.object(lock.index).slot.since.load(Ordering::Acquire);
         let at = |both: u64| (both as u32).checked_sub(1).filter(|index| *index < map.geometry().objects);
@@ -488,6 +493,7 @@ impl Slots {
 
     fn parts(&self) -> Parts<'static> {
         let Slots { map, lock, line, inside } = *self;
+        [lock, line].into_iter().for_each(|place| map.through(place));
         Parts { map, lock, line, inside }
     }
 

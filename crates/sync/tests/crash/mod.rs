@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
 pub mod guarded;
+pub mod late;
 
 use chappe_arena::layout::Geometry;
 use chappe_arena::{Map, Watch, watch};
@@ -59,7 +60,7 @@ impl Stage {
     /// The same, with so many blocks.
     pub fn with_blocks(world: &World, members: u32, permits: &[u32], more: u32, blocks: u32) -> (Stage, Vec<PoolAt>) {
         let geometry = Geometry { members, objects: permits.len() as u32 + more, cells: 8, blocks };
-        let map = model::create(&directory(), "default", geometry).expect("an arena");
+        let map = late::guarded(model::create(&directory(), "default", geometry).expect("an arena"));
         let stage = Stage { map, inside: world.share(Inside::default()) };
         let pools: Vec<PoolAt> =
             permits.iter().enumerate().map(|(i, n)| PoolAt::make(map, &format!("p{i}"), *n).expect("a pool")).collect();
@@ -86,7 +87,8 @@ impl Stage {
 
     /// A private arena.
     pub fn private(world: &World, members: u32, objects: u32) -> Stage {
-        let map = model::private_of_all(Geometry { members, objects, cells: 1, blocks: 1 }).expect("memory");
+        let geometry = Geometry { members, objects, cells: 1, blocks: 1 };
+        let map = late::guarded(model::private_of_all(geometry).expect("memory"));
         for i in 0..members {
             let m = map.member(i);
             world.name_with(&m.state, format!("wait word of member {i}"), model::state_in_words);

@@ -151,7 +151,7 @@ fn is_place_of(object: &Object, place: Place) -> bool {
 impl<'m> Cast<'m> {
     /// The tube at a place, in service or removed; none if there is no such tube any more.
     pub fn of(map: &'m Map, place: Place) -> Option<Cast<'m>> {
-        let object = map.object(place.index);
+        let object = map.reach(place);
         // Acquire, both: written before the object was in service.
         let (more, blocks) = (object.more.load(Ordering::Acquire), object.permits.load(Ordering::Acquire));
         let first = more.checked_sub(1)?;

@@ -178,7 +178,7 @@ pub(crate) fn blocks_wanted(shape: Shape, members: u32) -> Option<u32> {
 impl<'m> Pipe<'m> {
     /// The tube at a place, in service or removed; `None` if there is no such tube any more.
     pub fn of(map: &'m Map, place: Place) -> Option<Pipe<'m>> {
-        let object = map.object(place.index);
+        let object = map.reach(place);
         // Acquire, both: written before the object was in service.
         let (more, blocks) = (object.more.load(Ordering::Acquire), object.permits.load(Ordering::Acquire));
         let (first, bytes) = (more.checked_sub(1)?, blocks as usize * BLOCK);

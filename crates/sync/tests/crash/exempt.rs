@@ -1,0 +1,36 @@
+/// The lines that may write late by design: at most eight.
+pub const EXEMPT: [Exempt; 6] = [
+    Exempt {
+        file: "crates/sync/src/lock.rs",
+        code: "o.slot.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()",
+        why: "a mutex is taken by one swap, then its head is looked at, and the lock given back: the word has the slot's number (I8)",
+    },
+    Exempt {
+        file: "crates/sync/src/drain.rs",
+        code: "self.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()",
+        why: "a cell is freed, or taken and given back, by one swap of its exact word; the next maker continues the word's version",
+    },
+    Exempt {
+        file: "crates/sync/src/permit.rs",
+        code: "let _ = o.hint.compare_exchange(hint, given, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: as above.",
+        why: "a hint, which a pool believes only after a look at the cell; other kinds have another value there, or do not read it",
+    },
+    Exempt {
+        file: "crates/sync/src/owned.rs",
+        code: "let set = || flags.compare_exchange(seen, seen | PLAIN, Ordering::SeqCst, Ordering::SeqCst).is_ok();",
+        why: "the flags have ten bits of the permit's generation (I9); other kinds do not read them",
+    },
+    Exempt {
+        file: "crates/sync/src/semaphore_word.rs",
+        code: "o.slot.word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()",
+        why: "a unit is taken or added by one swap of the exact word, which has the slot's number",
+    },
+    Exempt {
+        file: "crates/sync/src/semaphore_word.rs",
+        code: "let done = o.slot.pair().compare_exchange([from.units.0, from.stamp], [to.0, next.stamp]).is_ok();",
+        why: "the exact word and its stamp: a late waiter raises the next semaphore's stamp, others' swaps begin again, and no unit moves",
+    },
+];
+
+/// The lines of races that are open still.
+pub const OPEN: [Exempt; 0] = [];
