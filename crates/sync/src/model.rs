@@ -473,7 +473,6 @@ impl Actor {
 
     /// Makes a held permit a lease: its holder's death leaves an orphan. False: it had been taken away.
     pub fn lease(&self, held: &mut Held) -> bool {
-        held.pool.map.through(held.pool.place);
         let leased = held.taken.word.leased();
         let cell = cell_at(held.pool.map, held.pool.place.index, held.taken.position);
         let done = cell.is_some_and(|c| c.swap(held.taken.word, leased));
@@ -629,7 +628,8 @@ impl PoolAt {
     /// # Errors
     /// As [`Map::claim_cells`].
     pub fn resize(self, count: u32) -> Result<(), ArenaError> {
-        permit::resize(self.map, &self.map.admin(), self.place, count)
+        let admin = self.map.admin();
+        if self.map.is_there(self.place) { permit::resize(self.map, &admin, self.place, count) } else { Ok(()) }
     }
 
     /// Takes a permit away from its holder.
