@@ -20,6 +20,13 @@ def own_directory():
     return made
 
 
+def without_forkserver():
+    """Ends the process that forks children, where there is one: it would have this directory after the next class has made its own."""
+    forkserver = sys.modules.get("multiprocessing.forkserver")
+    if forkserver is not None:
+        forkserver._forkserver._stop()
+
+
 class Case(unittest.TestCase):
     """A test case with an arena directory of its own."""
 
@@ -27,6 +34,7 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = own_directory()
         cls.addClassCleanup(shutil.rmtree, cls.directory, True)
+        cls.addClassCleanup(without_forkserver)
 
     def forked(self, act):
         """The pid of a child that does something and ends."""
