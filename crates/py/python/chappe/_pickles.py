@@ -5,7 +5,11 @@ import io
 import pickle
 import sys
 
-__all__ = ["Table", "kept", "pickled"]
+__all__ = ["CONNECTIONS", "Table", "kept", "looked_at", "pickled"]
+
+# The module that has made every connection of a process.
+CONNECTIONS = "multiprocessing.connection"
+
 
 def _refused(obj):
     raise TypeError(
@@ -21,7 +25,7 @@ class Table(dict):
         found = copyreg.dispatch_table.get(cls)
         if found is not None:
             return found
-        module = sys.modules.get("multiprocessing.connection")
+        module = sys.modules.get(CONNECTIONS)
         if module is not None and issubclass(cls, module._ConnectionBase):
             return _refused
         raise KeyError(cls)
@@ -40,10 +44,16 @@ def pickled(obj, table, protocol, buffer_callback=None):
     return into.getvalue()
 
 
-def kept(obj, buffer_callback=None):
+def looked_at(obj, data):
+    """Refuses an object that holds a connection, where one can be; of a pickle that says so it is looked at closely."""
+    # A field of each connection. By `find`: `in` takes bytes for a number first, and costs as much as a small pickle.
+    if data.find(b"_readable") >= 0:
+        pickled(obj, _TABLE, 5, lambda _: None)
+
+
+def kept(obj):
     """The pickle of an object that stays in memory, for whichever process reads it."""
-    data = pickle.dumps(obj, 5, buffer_callback=buffer_callback)
-    # A field of each connection: what has it is looked at again, and closely.
-    if b"_readable" in data:
-        pickled(obj, _TABLE, 5, buffer_callback and (lambda _: None))
+    data = pickle.dumps(obj, 5)
+    if CONNECTIONS in sys.modules:
+        looked_at(obj, data)
     return data

@@ -7,9 +7,11 @@ import pickle
 import struct
 import sys
 import weakref
+from pickle import dumps
+from sys import modules
 
 from . import _chappe
-from ._pickles import kept
+from ._pickles import CONNECTIONS, looked_at
 from .errors import _UNPICKLED, Disconnected, SenderDied, _named
 
 __all__ = ["Borrowed", "Reserved", "Tube"]
@@ -17,6 +19,8 @@ __all__ = ["Borrowed", "Reserved", "Tube"]
 # A pickled object: this byte, the pickle. With buffers: the other one, how many, the length of the pickle and of each; the pickle;
 # each buffer, at a multiple of 8.
 _PLAIN, _BUFFERS = b"\0", b"\1"
+# Their pickles have no buffers and hold no connection.
+_SIMPLE = {bool, bytes, float, int, str, type(None)}
 
 
 # Tubes of this process: at its end they are given up, so that a process that ends in an orderly way is not taken for dead.
@@ -352,8 +356,12 @@ class Tube(_Receiving, _chappe.Tube):
 
 
 def _pickled(obj):
+    if type(obj) in _SIMPLE:
+        return _PLAIN + dumps(obj, 5)
     buffers = []
-    data = kept(obj, buffers.append)
+    data = dumps(obj, 5, buffer_callback=buffers.append)
+    if CONNECTIONS in modules:
+        looked_at(obj, data)
     if not buffers:
         return _PLAIN + data
     raw = [b.raw() for b in buffers]
