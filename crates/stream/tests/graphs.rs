@@ -346,6 +346,104 @@ fn what_is_no_sound_file_is_refused_with_its_name() {
 }
 
 #[test]
+fn bytes_that_make_no_whole_element_are_told_of_after_all_that_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| path(dir.path(), name);
+    for (stages, rest, whole) in [
+        ("cast f32", 3, 4),
+        ("cast f32", 1, 600),
+        ("cast i16", 1, 5),
+        ("skip 1 | cast i16 | cast f32", 2, 5),
+        ("buffer 3 | cast f32", 2, 1),
+    ] {
+        let size = if stages.contains("i16") { 2 } else { 4 };
+        std::fs::write(at("odd"), vec![0; whole * size + rest]).unwrap();
+        let (all, options) = kept();
+        let text = format!("file {:?} block=7 | {stages} | cast f32 | keep", at("odd"));
+        let said = Graph::with(&text, options).unwrap().run().unwrap().wait().unwrap_err().to_string();
+        let rest = if stages.contains("skip") { rest - 1 } else { rest };
+        assert!(
+            said.contains(&format!("the last {rest} bytes are no whole element of {size} bytes")),
+            "{stages}: {said}"
+        );
+        assert_eq!(all.lock().unwrap().len(), whole, "{stages}");
+    }
+    std::fs::write(at("odd"), [0; 4 * 300 + 3]).unwrap();
+    let (all, options) = kept();
+    let graph = Graph::with(&format!("raw {:?} | keep", at("odd")), options).unwrap();
+    let said = graph.run().unwrap().wait().unwrap_err().to_string();
+    assert!(said.contains("the last 3 bytes are no whole frame of 4 bytes"), "{said}");
+    assert_eq!(all.lock().unwrap().len(), 300);
+}
+
+#[test]
+fn samples_that_make_no_whole_window_are_counted() {
+    for (stage, frames, windows, left) in [
+        ("spectrum 16", 40, 2, 8),
+        ("spectrum 16 hop=8", 44, 4, 4),
+        ("spectrum 16 hop=8", 10, 0, 10),
+        ("spectrum 16 hop=24", 24 + 10, 1, 10),
+        ("correlate 16 4", 40, 2, 8),
+    ] {
+        let report = run(&format!("noise frames={frames} block=5 | {stage} | count | null")).unwrap();
+        let name = stage.split(' ').next().unwrap();
+        assert_eq!(report.node(name).unwrap().counts.dropped, left, "{stage} of {frames}");
+        assert_eq!(report.node("count").unwrap().says.as_deref(), Some(&*format!("{windows} frames")), "{stage}");
+    }
+}
+
+/// A WAVE file of one channel of 64-bit floating point, in the short form or the extensible one.
+fn doubles(extensible: bool, samples: &[f64], missing: usize) -> Vec<u8> {
+    let mut file = b"RIFF\0\0\0\0WAVEfmt ".to_vec();
+    file.extend(if extensible { 40u32 } else { 16 }.to_le_bytes());
+    file.extend(if extensible { 0xfffeu16 } else { 3 }.to_le_bytes());
+    file.extend(1u16.to_le_bytes());
+    file.extend(8000u32.to_le_bytes());
+    file.extend(64_000u32.to_le_bytes());
+    file.extend(8u16.to_le_bytes());
+    file.extend(64u16.to_le_bytes());
+    if extensible {
+        file.extend([22, 0, 64, 0, 0, 0, 0, 0, 3, 0]);
+        file.extend([0; 14]);
+    }
+    file.extend(b"LIST\x03\0\0\0abc\0data");
+    file.extend((8 * samples.len() as u32).to_le_bytes());
+    file.extend(samples.iter().flat_map(|s| s.to_le_bytes()));
+    file.truncate(file.len() - missing);
+    file
+}
+
+#[test]
+fn sound_of_64_bits_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = path(dir.path(), "x.wav");
+    let samples: Vec<f64> = (0..1000).map(|n| f64::from(n) / 1024.0).collect();
+    for extensible in [false, true] {
+        std::fs::write(&at, doubles(extensible, &samples, 0)).unwrap();
+        let read = result(&format!("wav {at:?} block=300 | keep"));
+        assert_eq!(read, samples.iter().map(|s| *s as f32).collect::<Vec<_>>());
+    }
+    std::fs::write(&at, doubles(false, &samples, 8 * 100 + 3)).unwrap();
+    let (all, options) = kept();
+    let graph = Graph::with(&format!("wav {at:?} | keep"), options).unwrap();
+    let said = graph.run().unwrap().wait().unwrap_err().to_string();
+    assert!(said.contains("the sound file is damaged"), "{said}");
+    assert_eq!(all.lock().unwrap().len(), 899);
+}
+
+#[test]
+fn no_sound_file_is_written_where_its_length_cannot_be_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = path(dir.path(), "pipe");
+    let name = std::ffi::CString::new(fifo.clone()).unwrap();
+    // SAFETY: a C string.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let said = wrong(&format!("sine 1 frames=1 | wav {fifo:?}"));
+    assert!(said.contains(&format!("cannot write {fifo}")) && said.contains("`raw` writes samples alone"), "{said}");
+    run("sine 1 frames=1 | wav \"/dev/null\"").unwrap();
+}
+
+#[test]
 fn files_are_read_and_written_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| path(dir.path(), name);

@@ -83,7 +83,19 @@ impl Stage for Cast {
                 let to = |s: &f32| (s * 32_768.0).round().clamp(-32_768.0, 32_767.0) as i16;
                 Data::I16(d.iter().map(to).collect())
             }
-            (Data::Bytes(d), Element::F32 | Element::I16) => Block::from_bytes(&self.to, &d).data,
+            (Data::Bytes(d), Element::F32 | Element::I16) => {
+                let size = if self.to == Element::F32 { 4 } else { 2 };
+                let rest = d.len() % size;
+                let whole = Block::from_bytes(&self.to, &d);
+                if rest > 0 {
+                    if !whole.is_empty() {
+                        out.put(Block { again: block.again, ..whole })?;
+                    }
+                    // The buffer before it gives whole elements until the end.
+                    return Err(super::files::no_whole(rest, "element", size));
+                }
+                whole.data
+            }
             (data, Element::Byte) => Data::Bytes(Block { data, again: false }.to_bytes()),
             (data, _) => data,
         };

@@ -1,8 +1,8 @@
-//! Files: the thesis' FSmap, and its CD and DA as sound files.
+//! Files: the thesis' FSmap. Sound files are in `wav`.
 //!
-//! A `wav`, `file`, `raw`, `lines` or `records` without an input reads a file; with an input, it writes one. A reading
-//! stage gives whole frames, lines and records. An incomplete frame or record at the end is counted as dropped;
-//! incomplete text at the end is the last line.
+//! A `file`, `raw`, `lines` or `records` without an input reads a file; with an input, it writes one. A reading
+//! stage gives whole frames, lines and records. An incomplete frame or record at the end is an error, after all that
+//! comes before it; incomplete text at the end is the last line.
 
 use super::{packets, stage};
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
@@ -25,6 +25,11 @@ pub(super) fn created(path: &str) -> Result<BufWriter<File>, Fault> {
     Ok(BufWriter::with_capacity(65_536, file))
 }
 
+/// What came ends in the middle of something.
+pub(super) fn no_whole(rest: usize, what: &str, bytes: usize) -> Fault {
+    Fault(format!("the last {rest} bytes are no whole {what} of {bytes} bytes"))
+}
+
 /// Whole frames of an open file.
 struct Frames {
     file: Box<dyn Read + Send>,
@@ -32,10 +37,15 @@ struct Frames {
     bytes: usize,
     frame: usize,
     blocks: bool,
+    /// Bytes at the end that are no whole frame.
+    rest: usize,
 }
 
 impl Source for Frames {
     fn get(&mut self) -> Result<Option<Block>, Fault> {
+        if self.rest > 0 {
+            return Err(no_whole(self.rest, "frame", self.frame));
+        }
         let mut bytes = vec![0; self.bytes];
         let mut have = 0;
         while have < bytes.len() {
@@ -54,9 +64,10 @@ impl Source for Frames {
                 Err(e) => return Err(e.into()),
             }
         }
-        if have % self.frame != 0 {
-            let rest = have % self.frame;
-            return Err(Fault(format!("the last {rest} bytes are no whole frame of {} bytes", self.frame)));
+        self.rest = have % self.frame;
+        have -= self.rest;
+        if have == 0 && self.rest > 0 {
+            return Err(no_whole(self.rest, "frame", self.frame));
         }
         bytes.truncate(have);
         Ok((have > 0).then(|| match self.element {
@@ -110,84 +121,6 @@ impl Stage for ToFile {
     }
 }
 
-struct FromWav {
-    reader: hound::WavReader<BufReader<File>>,
-    block: usize,
-}
-
-impl Source for FromWav {
-    fn get(&mut self) -> Result<Option<Block>, Fault> {
-        let spec = self.reader.spec();
-        let count = self.block * usize::from(spec.channels);
-        let samples: Result<Vec<f32>, _> = match spec.sample_format {
-            hound::SampleFormat::Float => self.reader.samples::<f32>().take(count).collect(),
-            hound::SampleFormat::Int => {
-                let scale = 1.0 / (1u64 << (spec.bits_per_sample - 1)) as f32;
-                self.reader.samples::<i32>().take(count).map(|s| s.map(|s| s as f32 * scale)).collect()
-            }
-        };
-        let samples = samples.map_err(|e| Fault::new(format!("the sound file is damaged: {e}")))?;
-        Ok((!samples.is_empty()).then(|| Block::f32(samples)))
-    }
-}
-
-struct ToWav(Option<hound::WavWriter<BufWriter<File>>>, f32);
-
-impl Stage for ToWav {
-    fn put(&mut self, mut block: Block, _: &mut dyn Out) -> Result<(), Fault> {
-        let Some(writer) = &mut self.0 else { return Ok(()) };
-        let written = match &mut block.data {
-            Data::I16(samples) => samples.iter().try_for_each(|s| writer.write_sample(*s)),
-            _ if self.1 == 0.0 => block.numbers().iter().try_for_each(|s| writer.write_sample(*s)),
-            _ => {
-                let scale = self.1;
-                let whole = |s: &f32| (s.clamp(-1.0, 1.0) * scale).round() as i32;
-                block.numbers().iter().try_for_each(|s| writer.write_sample(whole(s)))
-            }
-        };
-        written.map_err(Fault::new)
-    }
-
-    fn end(&mut self, _: &mut dyn Out) -> Result<(), Fault> {
-        self.0.take().map_or(Ok(()), |w| w.finalize().map_err(Fault::new))
-    }
-}
-
-fn wav(call: &Call<'_>) -> Result<Plan, Wrong> {
-    let (path, span) = call.needs_text(0, "file")?;
-    let path = path.to_owned();
-    if call.inputs.is_empty() {
-        let block = call.number_or(1, "block", (1.0, 65_536.0), 256.0)? as usize;
-        let reader = hound::WavReader::open(&path).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))?;
-        let spec = reader.spec();
-        if spec.sample_rate == 0 {
-            return Err(Wrong::at(span, format!("cannot read {path}: it says that its rate is 0 Hz")));
-        }
-        let gives = Type::sound(u32::from(spec.channels), f64::from(spec.sample_rate));
-        return Ok(Plan::source(gives, move || Ok(Body::Source(Box::new(FromWav { reader, block })))));
-    }
-    let input = call.input()?;
-    let bits = call.choice(1, "bits", &["f32", "i16", "i24"])?;
-    let (format, bits, scale) = match (&input.element, bits) {
-        (Element::I16, None | Some("i16")) => (hound::SampleFormat::Int, 16, 0.0),
-        (Element::F32, None | Some("f32")) => (hound::SampleFormat::Float, 32, 0.0),
-        (Element::F32, Some("i16")) => (hound::SampleFormat::Int, 16, 32_767.0),
-        (Element::F32, _) => (hound::SampleFormat::Int, 24, 8_388_607.0),
-        _ => return Err(call.mismatch(input, "f32 or i16 at a rate", "`cast` makes numbers")),
-    };
-    let Some(rate) = input.rate.filter(|r| r.fract() == 0.0 && *r < f64::from(u32::MAX)) else {
-        return Err(call.mismatch(input, "sound at a whole rate", "`rate 48000` before it says which"));
-    };
-    let channels = input.shape as u16;
-    let spec = hound::WavSpec { channels, sample_rate: rate as u32, bits_per_sample: bits, sample_format: format };
-    Ok(Plan::sink(move || {
-        let file = created(&path)?;
-        let writer = hound::WavWriter::new(file, spec);
-        let writer = writer.map_err(|e| Fault::new(format!("cannot write {path}: {e}")));
-        stage(ToWav(Some(writer?), scale))
-    }))
-}
-
 /// Bytes, or numbers without a head, in a file.
 fn plain(call: &Call<'_>, element: Option<&'static str>) -> Result<Plan, Wrong> {
     let (path, span) = call.needs_text(0, "file")?;
@@ -209,7 +142,7 @@ fn plain(call: &Call<'_>, element: Option<&'static str>) -> Result<Plan, Wrong> 
     let file = opened(&path, span)?;
     let bytes = frame * frames as usize;
     Ok(Plan::source(gives, move || {
-        Ok(Body::Source(Box::new(Frames { file: Box::new(file), element, bytes, frame, blocks: false })))
+        Ok(Body::Source(Box::new(Frames { file: Box::new(file), element, bytes, frame, blocks: false, rest: 0 })))
     }))
 }
 
@@ -227,7 +160,7 @@ fn records(call: &Call<'_>) -> Result<Plan, Wrong> {
     let bytes = frame * (BYTES / frame).max(1);
     let (element, file) = (gives.element.clone(), opened(&path, span)?);
     Ok(Plan::source(gives, move || {
-        Ok(Body::Source(Box::new(Frames { file: Box::new(file), element, bytes, frame, blocks: false })))
+        Ok(Body::Source(Box::new(Frames { file: Box::new(file), element, bytes, frame, blocks: false, rest: 0 })))
     }))
 }
 
@@ -292,12 +225,6 @@ impl Stage for Hash {
 pub fn kinds() -> Vec<Kind> {
     vec![
         Kind::new(
-            "wav",
-            "\"FILE\" [block=256] [bits=f32|i16|i24]",
-            "a sound file: read, or written if something leads to it",
-            wav,
-        ),
-        Kind::new(
             "file",
             "\"FILE\" [block=8192]",
             "a file of bytes: read, or written if something leads to it",
@@ -360,7 +287,8 @@ pub fn kinds() -> Vec<Kind> {
                 let gives = Type { element: element.clone(), shape, rate: call.number(2, "rate", (1e-6, 1e9))? };
                 let frame = gives.frame_bytes();
                 let bytes = frame * (BYTES / frame).max(1);
-                let body = move || Frames { file: Box::new(std::io::stdin()), element, bytes, frame, blocks: true };
+                let body =
+                    move || Frames { file: Box::new(std::io::stdin()), element, bytes, frame, blocks: true, rest: 0 };
                 let plan = Plan::source(gives, move || Ok(Body::Source(Box::new(body()))));
                 Ok(plan.ends(End::Passive, End::Active).anew(Anew::Here))
             },

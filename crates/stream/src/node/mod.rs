@@ -3,7 +3,8 @@
 //! | module | kinds |
 //! |---|---|
 //! | [`links`] | `queue pump tee share merge null` |
-//! | [`files`] | `file raw wav lines records stdin print hash` |
+//! | [`wav`] | `wav` |
+//! | [`files`] | `file raw lines records stdin print hash` |
 //! | [`blocks`] | `buffer unbuffer cast rate take skip probe count` |
 //! | [`waves`] | `sine noise impulse sweep silence` |
 //! | [`sound`] | `gain offset clip mix mono channel delay echo reverb` |
@@ -38,6 +39,7 @@ pub mod sound;
 pub mod spectrum;
 pub mod time;
 pub mod tube;
+pub mod wav;
 pub mod waves;
 
 use crate::kind::Kind;
@@ -48,6 +50,7 @@ pub fn all() -> Vec<Kind> {
     let groups = [
         links::kinds(),
         files::kinds(),
+        wav::kinds(),
         blocks::kinds(),
         waves::kinds(),
         sound::kinds(),

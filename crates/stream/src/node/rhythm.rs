@@ -85,6 +85,11 @@ impl Stage for Onset {
         })?;
         if all.is_empty() { Ok(()) } else { out.put(Block::f32(all)) }
     }
+
+    fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        out.drop_frames(self.spectrum.left());
+        Ok(())
+    }
 }
 
 /// The spectral flux of three bands.

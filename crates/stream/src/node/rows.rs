@@ -52,7 +52,9 @@ fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
     let wrong = |what: &str| Wrong::at(span, what.to_owned());
     let query = Query::new(&schema, filter, list).map_err(|e| wrong(e.message()))?;
     if query.keyed().is_some() || !query.program().aggregates.is_empty() {
-        return Err(wrong("a stream has no end to sum up to: sums are not for `select`"));
+        return Err(wrong(
+            "a stream has no end to sum up to: let it end in `tube \"NAME\"`; `chappe recv NAME --select` sums up what it receives",
+        ));
     }
     let gives =
         query.rows().map_or(Element::Record(Arc::clone(&schema)), |rows| Element::Record(Arc::new(rows.clone())));

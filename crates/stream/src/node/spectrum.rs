@@ -8,13 +8,49 @@ use realfft::{RealFftPlanner, RealToComplex};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// Magnitudes of windows of sound: a frame of `size / 2 + 1` for each `hop` samples.
-pub(crate) struct Spectrum {
+/// Windows of so many samples, one for each `hop`.
+struct Windows {
     size: usize,
     hop: usize,
+    kept: Vec<f32>,
+    /// Samples to leave out before the next window, where `hop` is larger than `size`.
+    skip: usize,
+    some: bool,
+}
+
+impl Windows {
+    fn new(size: usize, hop: usize) -> Windows {
+        Windows { size, hop, kept: Vec::new(), skip: 0, some: false }
+    }
+
+    fn each(&mut self, samples: &[f32], mut then: impl FnMut(&[f32]) -> Result<(), Fault>) -> Result<(), Fault> {
+        let skipped = self.skip.min(samples.len());
+        self.skip -= skipped;
+        self.kept.extend_from_slice(&samples[skipped..]);
+        let mut at = 0;
+        while at + self.size <= self.kept.len() {
+            then(&self.kept[at..at + self.size])?;
+            self.some = true;
+            at += self.hop;
+        }
+        let done = at.min(self.kept.len());
+        self.skip += at - done;
+        self.kept.drain(..done);
+        Ok(())
+    }
+
+    /// How many samples are in no window, since too few came for the last one.
+    fn left(&self) -> u64 {
+        let seen = if self.some { self.size.saturating_sub(self.hop) } else { 0 };
+        self.kept.len().saturating_sub(seen) as u64
+    }
+}
+
+/// Magnitudes of windows of sound: a frame of `size / 2 + 1` for each `hop` samples.
+pub(crate) struct Spectrum {
+    windows: Windows,
     fft: Arc<dyn RealToComplex<f32>>,
     window: Vec<f32>,
-    kept: Vec<f32>,
     decibel: bool,
 }
 
@@ -23,7 +59,12 @@ impl Spectrum {
         let fft = RealFftPlanner::<f32>::new().plan_fft_forward(size);
         // Hann's; a sine of amplitude 1 in the middle of a bin has magnitude 1.
         let window: Vec<f32> = (0..size).map(|i| (0.5 - 0.5 * (TAU * i as f64 / size as f64).cos()) as f32).collect();
-        Spectrum { size, hop, fft, window, kept: Vec::new(), decibel }
+        Spectrum { windows: Windows::new(size, hop), fft, window, decibel }
+    }
+
+    /// How many samples at the end are in no window.
+    pub(crate) fn left(&self) -> u64 {
+        self.windows.left()
     }
 
     /// Takes samples, and gives each window's magnitudes.
@@ -32,20 +73,15 @@ impl Spectrum {
         samples: &[f32],
         mut each: impl FnMut(Vec<f32>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        self.kept.extend_from_slice(samples);
-        let mut at = 0;
-        while at + self.size <= self.kept.len() {
-            let part = &self.kept[at..at + self.size];
-            let mut input: Vec<f32> = part.iter().zip(&self.window).map(|(x, w)| x * w).collect();
-            let mut output = self.fft.make_output_vec();
-            self.fft.process(&mut input, &mut output).map_err(Fault::new)?;
-            let scale = 4.0 / self.size as f32;
-            let level = |m: f32| if self.decibel { 20.0 * m.max(1e-10).log10() } else { m };
-            each(output.iter().map(|c| level(c.norm() * scale)).collect())?;
-            at += self.hop;
-        }
-        self.kept.drain(..at.min(self.kept.len()));
-        Ok(())
+        let Spectrum { windows, fft, window, decibel } = self;
+        let scale = 4.0 / windows.size as f32;
+        windows.each(samples, |part| {
+            let mut input: Vec<f32> = part.iter().zip(&*window).map(|(x, w)| x * w).collect();
+            let mut output = fft.make_output_vec();
+            fft.process(&mut input, &mut output).map_err(Fault::new)?;
+            let level = |m: f32| if *decibel { 20.0 * m.max(1e-10).log10() } else { m };
+            each(output.iter().map(|c| level(c.norm() * scale)).collect())
+        })
     }
 }
 
@@ -54,14 +90,17 @@ impl Stage for Spectrum {
         let samples = std::mem::take(block.numbers());
         Spectrum::put(self, &samples, |frame| out.put(Block::f32(frame)))
     }
+
+    fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        out.drop_frames(self.left());
+        Ok(())
+    }
 }
 
 /// Correlation of the last `size` frames with themselves, `lags` frames back: a frame of that for each `hop`.
 struct Correlate {
-    size: usize,
+    windows: Windows,
     lags: usize,
-    hop: usize,
-    kept: Vec<f32>,
 }
 
 /// Sum of x(i) x(i - lag), by the sum of x(i)^2: 1 for what repeats itself after `lag`.
@@ -76,13 +115,12 @@ pub(crate) fn correlation(x: &[f32], lags: usize) -> Vec<f32> {
 
 impl Stage for Correlate {
     fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
-        self.kept.append(block.numbers());
-        let mut at = 0;
-        while at + self.size <= self.kept.len() {
-            out.put(Block::f32(correlation(&self.kept[at..at + self.size], self.lags)))?;
-            at += self.hop;
-        }
-        self.kept.drain(..at.min(self.kept.len()));
+        let lags = self.lags;
+        self.windows.each(block.numbers(), |part| out.put(Block::f32(correlation(part, lags))))
+    }
+
+    fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        out.drop_frames(self.windows.left());
         Ok(())
     }
 }
@@ -119,7 +157,7 @@ pub fn kinds() -> Vec<Kind> {
             let lags = call.needs_number(1, "lags", (1.0, size as f64 - 1.0))? as usize;
             let hop = call.number_or(2, "hop", (1.0, 1_048_576.0), size as f64)? as usize;
             let gives = Type::sound(lags as u32, rate / hop as f64);
-            Ok(Plan::filter(gives, move || stage(Correlate { size, lags, hop, kept: Vec::new() })))
+            Ok(Plan::filter(gives, move || stage(Correlate { windows: Windows::new(size, hop), lags })))
         }),
     ]
 }
