@@ -2,8 +2,8 @@
 
 `python suites.py [--work DIR] [--pytest ARGUMENT]... [SUITE[/FILE]...]`, with chappe on PYTHONPATH; DIR (default /tmp/chappe-suites) keeps what pip has fetched. Each file of
 tests is a run of pytest of its own, with a limit for each test and for the whole. In the changed run, what the project's own modules and its
-tests import as `multiprocessing` is `chappe.mp`: the one line that the guide tells a program to change. The exit status is 1 if any test's
-outcome differs, or if the numbers of tests do.
+tests import as `multiprocessing` is `chappe.mp`, and `ProcessPoolExecutor` is its: the one line that the guide tells a program to change. The exit
+status is 1 if any test's outcome differs, or if the numbers of tests do.
 """
 
 import argparse
@@ -28,16 +28,24 @@ SUITES = {
     "pytest-xdist": (("filelock",), "xdist acceptance_test conftest test_", "testing/*test*.py"),
 }
 HOOK = '''
-import builtins, os
+import builtins, os, types
 
 real, targets = builtins.__import__, tuple(os.environ["CHAPPE_SUITE"].split())
 
 
+def ours():
+    return real("chappe.mp", None, None, ("mp",), 0)
+
+
 def changed(name, globals=None, locals=None, fromlist=(), level=0):
     got = real(name, globals, locals, fromlist, level)
-    if level == 0 and globals and (name == "multiprocessing" or name.startswith("multiprocessing.") and not fromlist):
-        if (globals.get("__name__") or "").partition(".")[0].startswith(targets):
-            return real("chappe.mp", None, None, ("mp",), 0)
+    if level == 0 and globals and (globals.get("__name__") or "").partition(".")[0].startswith(targets):
+        if name == "multiprocessing" or name.startswith("multiprocessing.") and not fromlist:
+            return ours()
+        if name == "concurrent.futures" and "ProcessPoolExecutor" in (fromlist or ()):
+            made = types.ModuleType(name)
+            made.__dict__.update(vars(got), ProcessPoolExecutor=ours().ProcessPoolExecutor)
+            return made
     return got
 
 
