@@ -4,6 +4,7 @@ Both are children of the standard classes: their methods make calls and results 
 """
 
 import concurrent.futures
+import itertools
 import multiprocessing
 import multiprocessing.pool as _standard
 import os
@@ -211,7 +212,9 @@ class ProcessPoolExecutor(concurrent.futures.ProcessPoolExecutor):
         """No more calls; waits for those that were made."""
         if cancel_futures:
             with self._workers.lock:
-                waiting = [task.job for task in self._workers.tasks]
+                # What a worker is there for has begun, as with the standard one, whose thread may come as late.
+                free = sum(worker.task is None for worker in self._workers.workers)
+                waiting = [task.job for task in itertools.islice(self._workers.tasks, free, None)]
             for future in waiting:
                 future.cancel()
         self._workers.end()

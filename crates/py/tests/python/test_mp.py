@@ -373,6 +373,16 @@ for n in range(3): executor.submit(late, n)
             self.assertEqual(self.ended(self.forked(child)), 0)
             self.assertEqual(pool.apply(square, (2,)), 4)
 
+    def test_what_a_free_worker_is_there_for_is_not_cancelled(self):
+        executor = mp.ProcessPoolExecutor(2, mp.get_context("fork"))
+        # The thread that gives the tasks to the workers is late.
+        with executor._workers.lock:
+            futures = [executor.submit(abs, -n) for n in range(10)]
+            executor.shutdown(wait=False, cancel_futures=True)
+        executor.shutdown()
+        self.assertEqual([future.cancelled() for future in futures], [False] * 2 + [True] * 8)
+        self.assertEqual([future.result() for future in futures[:2]], [0, 1])
+
     def test_an_executor_maps_in_chunks(self):
         with mp.ProcessPoolExecutor(2) as executor:
             self.assertEqual([*executor.map(pow, range(7), range(7), chunksize=3)], [n**n for n in range(7)])
