@@ -289,3 +289,86 @@ fn a_child_watches_for_itself() {
     assert_eq!(status, 0);
     reader.read_exact(&mut [0]).unwrap();
 }
+
+/// As a runtime of one thread does for two of its tasks.
+#[test]
+fn two_that_wait_by_descriptors_at_a_tube_without_slots_meet() {
+    let (tx, rx) = bounded(0);
+    let (room, there) = (tx.descriptor().unwrap(), rx.descriptor().unwrap());
+    for n in 0..10 {
+        assert!(tx.try_send(n).is_err() && tx.rearm(), "nobody receives");
+        assert!(rx.try_recv().is_err() && rx.rearm(), "nobody sends");
+        assert!(is_readable(room) && !is_readable(there));
+        tx.try_send(n).unwrap();
+        assert!(tx.try_send(n).is_err(), "one for each time that the receiver waits");
+        assert!(is_readable(there));
+        assert_eq!(rx.try_recv(), Ok(n));
+        assert!(rx.try_recv().is_err() && rx.rearm());
+        assert!(!tx.rearm(), "a receiver waits");
+        tx.try_send(n).unwrap();
+        assert!(is_readable(there));
+        assert_eq!(rx.try_recv(), Ok(n));
+    }
+}
+
+#[test]
+fn threads_that_poll_both_ends_of_a_tube_without_slots_pass_all_messages() {
+    let (tx, rx) = spsc(0);
+    let wait = |fd: BorrowedFd<'_>| select! { readable(fd) -> r => r.unwrap() };
+    thread::scope(|s| {
+        s.spawn(move || {
+            for n in 0..1000 {
+                while tx.try_send(n).is_err() {
+                    let room = tx.descriptor().unwrap();
+                    if tx.rearm() {
+                        wait(room);
+                    }
+                }
+            }
+        });
+        let mut next = 0;
+        while next < 1000 {
+            match rx.try_recv() {
+                Ok(n) => next = (assert_eq!(n, next), next + 1).1,
+                Err(_) => {
+                    let there = rx.descriptor().unwrap();
+                    if rx.rearm() {
+                        wait(there);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_was_left_for_a_receiver_that_gave_up_goes_to_the_next_or_with_the_last() {
+    let left = || {
+        let (tx, rx) = bounded(0);
+        rx.descriptor().unwrap();
+        assert!(tx.try_send(std::sync::Arc::new(7)).is_err(), "it has not looked yet");
+        assert!(rx.rearm());
+        let message = std::sync::Arc::new(7);
+        tx.try_send(message.clone()).unwrap();
+        (tx, rx, message)
+    };
+    let (_tx, rx, _) = left();
+    assert_eq!(*rx.recv().unwrap(), 7);
+    let (_tx, rx, _) = left();
+    assert_eq!(*select! { recv(rx) -> m => m.unwrap() }, 7);
+    let (_tx, rx, _) = left();
+    assert_eq!(rx.len(), 1);
+    chappe::thread::spawn(move || assert_eq!(*rx.recv().unwrap(), 7)).join().unwrap();
+    let (tx, rx, _) = left();
+    chappe::thread::spawn(move || {
+        let other = never::<u8>();
+        drop(tx);
+        assert_eq!(*select! { recv(other) -> _ => unreachable!(), recv(rx) -> m => m.unwrap() }, 7);
+        assert!(rx.recv().is_err());
+    })
+    .join()
+    .unwrap();
+    let (_tx, rx, message) = left();
+    drop(rx);
+    assert_eq!(std::sync::Arc::strong_count(&message), 1, "nobody will receive it");
+}

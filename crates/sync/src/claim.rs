@@ -86,6 +86,10 @@ pub(crate) trait Operation: Arm {
     fn may_be(&self) -> bool {
         true
     }
+    /// Whether a message was left for a receiver, at a tube without slots.
+    fn has_left(&self) -> bool {
+        false
+    }
     /// An attempt by a thread without an attachment: what it takes has no owner, or no member as owner.
     fn glance(&self) -> TryFast {
         TryFast::Ask

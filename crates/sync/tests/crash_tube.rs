@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 const SLOTS: usize = 2;
 
 #[derive(Clone, Copy)]
-struct Scene {
+pub struct Scene {
     stage: Stage,
     tubes: [Shared<TubeAt>; 2],
     /// What was sent for sure, and which thread received what.
@@ -21,7 +21,7 @@ struct Scene {
 
 /// What a thread does.
 #[derive(Clone, Copy)]
-enum Act {
+pub enum Act {
     /// Sends this, however long it takes. To the first tube, or the second.
     Send(usize, u64),
     /// Receives, however long it takes.
@@ -40,6 +40,12 @@ enum Act {
     Turn(u64),
     /// Waits until the first has something, and does not take it.
     Look(usize),
+    /// Sends this, and waits by the descriptor.
+    PollSend(usize, u64),
+    /// Receives, and waits by the descriptor.
+    PollRecv(usize),
+    /// Arms the receivers' descriptor, and does not come again.
+    Arm(usize),
     /// The last one to send has gone.
     NoSender(usize),
     /// The last one to receive has gone.
@@ -49,7 +55,7 @@ enum Act {
 use Act::*;
 
 impl Scene {
-    fn new(world: &World, members: u32, make: [&dyn Fn(&Stage) -> TubeAt; 2]) -> Scene {
+    pub fn new(world: &World, members: u32, make: [&dyn Fn(&Stage) -> TubeAt; 2]) -> Scene {
         let (stage, _) = Stage::new(world, members, &[], 6);
         let tubes = make.map(|make| world.share(make(&stage)));
         for (tube, name) in tubes.iter().zip(["one", "two"]) {
@@ -102,13 +108,28 @@ impl Scene {
             Cross(message) => choose(vec![End::Recv(one), End::Send(two, message)], message),
             Turn(message) => choose(vec![End::Send(one, message), End::Recv(one)], message),
             Look(tube) => assert_eq!(me.ready(&Arms(vec![End::Recv(&self.tubes[tube])]), None), Got::Ready(0)),
+            PollSend(tube, message) => loop {
+                match self.tubes[tube].try_send_or_leave(message) {
+                    Got::Nothing if self.tubes[tube].rearm(true) => self.tubes[tube].poll(true),
+                    Got::Nothing => {}
+                    how => break self.sent(message, how),
+                }
+            },
+            PollRecv(tube) => loop {
+                match self.tubes[tube].try_recv() {
+                    Got::Nothing if self.tubes[tube].rearm(false) => self.tubes[tube].poll(false),
+                    Got::Nothing => {}
+                    how => break self.received(&self.tubes[tube], how),
+                }
+            },
+            Arm(tube) => _ = self.tubes[tube].rearm(false),
             NoSender(tube) => self.tubes[tube].no_sender(),
             NoReceiver(tube) => self.tubes[tube].no_receiver(),
         }
     }
 
     /// A thread that does these things.
-    fn thread(&self, world: &World, name: &'static str, acts: &[Act]) -> Process {
+    pub fn thread(&self, world: &World, name: &'static str, acts: &[Act]) -> Process {
         let p = world.prepare(name);
         let me = self.stage.member(p, name);
         let (scene, acts) = (*self, acts.to_vec());
@@ -116,6 +137,24 @@ impl Scene {
             acts.iter().for_each(|act| scene.act(&me, *act));
             reached(name);
         })
+    }
+
+    /// What a thread alone can see of F1.
+    pub fn leaves_one_for_each_arming(&self) {
+        let tube = &self.tubes[0];
+        assert_eq!(tube.try_send_or_leave(10), Got::Nothing, "nobody has armed anything");
+        for message in [10, 11] {
+            assert!(tube.rearm(false), "there is nothing");
+            assert_eq!(tube.try_send_or_leave(message), Got::Sent);
+            assert_eq!(tube.try_send_or_leave(12), Got::Nothing, "one was left already");
+            assert_eq!(tube.try_recv(), Got::Message(message));
+            assert_eq!(tube.try_send_or_leave(12), Got::Nothing, "nobody has armed it again");
+        }
+    }
+
+    /// At the end: no message lies in the tube.
+    pub fn holds_nothing(&self, tube: usize) {
+        assert_eq!(self.tubes[tube].count(), 0);
     }
 
     /// At the end: everything that was sent has come, once, in order; and nobody's bit stands.
@@ -141,10 +180,10 @@ impl Scene {
     }
 }
 
-type Threads<'a> = &'a [(&'static str, &'a [Act])];
+pub type Threads<'a> = &'a [(&'static str, &'a [Act])];
 
 /// A world of such tubes and threads, all of which come to their end.
-fn explored_as(name: &str, make: [&(dyn Fn(&Stage) -> TubeAt + Sync); 2], threads: Threads<'_>, also: &[&str]) {
+pub fn explored_as(name: &str, make: [&(dyn Fn(&Stage) -> TubeAt + Sync); 2], threads: Threads<'_>, also: &[&str]) {
     let world = |world: &World| {
         let scene = Scene::new(world, threads.len() as u32 + 1, make.map(|m| m as &dyn Fn(&Stage) -> TubeAt));
         for (name, acts) in threads {
@@ -168,7 +207,7 @@ fn explored_as(name: &str, make: [&(dyn Fn(&Stage) -> TubeAt + Sync); 2], thread
     assert!(missed.is_empty() || std::env::var_os("CRASHSIM_REPLAY").is_some(), "{name} never came to {missed:?}");
 }
 
-fn one(stage: &Stage) -> TubeAt {
+pub fn one(stage: &Stage) -> TubeAt {
     TubeAt::bounded(stage.map, 1)
 }
 
@@ -184,7 +223,7 @@ fn line(stage: &Stage) -> TubeAt {
     TubeAt::line(stage.map, 1)
 }
 
-fn none(stage: &Stage) -> TubeAt {
+pub fn none(stage: &Stage) -> TubeAt {
     TubeAt::bounded(stage.map, 0)
 }
 

@@ -14,6 +14,7 @@ mod crash_condvar;
 mod crash_endings;
 mod crash_interrupt;
 mod crash_late_writes;
+mod crash_left;
 mod crash_lull;
 mod crash_many;
 mod crash_mcas;

@@ -257,6 +257,36 @@ static void *sends_many(void *last)
     return NULL;
 }
 
+static void *sends_by_poll(void *v)
+{
+    (void)v;
+    for (uint64_t i = 1; i <= 500; i++)
+        while (chappe_try_send(tx, &i, sizeof i) != 0) {
+            struct pollfd room = {chappe_sender_descriptor(tx), POLLIN, 0};
+            if (chappe_sender_rearm(tx) == 1)
+                IS(poll(&room, 1, 30000), 1);
+        }
+    return NULL;
+}
+
+/* Neither is ever at the tube while it waits. */
+static void two_that_poll_a_tube_without_slots_meet(void)
+{
+    OK(chappe_tube_private(0, 8, &tx, &rx));
+    pthread_t sender = thread(sends_by_poll, NULL);
+    for (uint64_t i = 1, got; i <= 500; i++) {
+        while (chappe_try_recv(rx, &got, sizeof got, NULL) < 0) {
+            struct pollfd there = {chappe_receiver_descriptor(rx), POLLIN, 0};
+            if (chappe_receiver_rearm(rx) == 1)
+                IS(poll(&there, 1, 30000), 1);
+        }
+        IS(got, i);
+    }
+    joined(sender);
+    OK(chappe_sender_close(tx));
+    OK(chappe_receiver_close(rx));
+}
+
 /* Slots: 0, 3, any. */
 static void of_this_process(int64_t slots)
 {
@@ -597,6 +627,7 @@ int main(void)
     of_this_process(0);
     of_this_process(3);
     of_this_process(CHAPPE_UNBOUNDED);
+    two_that_poll_a_tube_without_slots_meet();
     FAILS(chappe_tube_private(-2, 8, &tx, &rx), EINVAL);
     FAILS(chappe_tube_private(1 << 20, 8, &tx, &rx), EINVAL);
     FAILS(chappe_tube_private(1, SIZE_MAX, &tx, &rx), EINVAL);

@@ -6,6 +6,9 @@ use crate::ring::{Ring, Spsc};
 #[cfg(feature = "loom")]
 use crate::tube::body::Ends;
 use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
+use crate::tube::left::Left;
+#[cfg(feature = "sim")]
+use crate::tube::lights::Side;
 use crate::tube::rendezvous::Handoff;
 use crate::tube::wait::{Waiter, recv_attached, send_attached};
 use crate::wait::Parties;
@@ -81,7 +84,10 @@ impl TubeAt {
 
     /// With so many slots; none: its ends meet.
     pub fn bounded(map: &'static Map, slots: usize) -> TubeAt {
-        TubeAt::new(map, if slots == 0 { Body::Rendezvous } else { Body::Ring(Box::new(Ring::new(slots))) })
+        TubeAt::new(
+            map,
+            if slots == 0 { Body::Rendezvous(Left::new()) } else { Body::Ring(Box::new(Ring::new(slots))) },
+        )
     }
 
     /// Without a bound.
@@ -122,6 +128,26 @@ impl TubeAt {
     /// Sends if that is possible now.
     pub fn try_send(&self, message: u64) -> Got {
         got(self.0.try_send(message))
+    }
+
+    /// The same by a thread that waits by its descriptor otherwise.
+    #[cfg(feature = "sim")]
+    pub fn try_send_or_leave(&self, message: u64) -> Got {
+        got(self.0.try_send(message).or_else(|why| self.0.or_leave(why)))
+    }
+
+    /// Arms the descriptor of an end, made if need be. False: there is something.
+    #[cfg(feature = "sim")]
+    pub fn rearm(&self, sends: bool) -> bool {
+        let side = if sends { Side::Send } else { Side::Recv };
+        self.0.end(side).event().expect("one is made");
+        self.0.rearm(side)
+    }
+
+    /// Sleeps until the descriptor of an end is readable.
+    #[cfg(feature = "sim")]
+    pub fn poll(&self, sends: bool) {
+        self.0.end(if sends { Side::Send } else { Side::Recv }).event().expect("one is made").0.wait();
     }
 
     /// Receives if there is a message now.

@@ -2,9 +2,9 @@
 
 use super::body::{Body, In, MET_BY, Not, Out, Tube};
 use super::direct;
-use super::end::End;
 use super::ends::send_error;
 use super::error::{RecvError, SendError};
+use super::lights::Side;
 use super::rendezvous::Handoff;
 use super::spin::spin;
 use super::wait::{Waiter, recv_attached, send_attached};
@@ -300,29 +300,15 @@ fn done_with(has_meetings: bool, taken: Taken) {
 }
 
 /// The descriptor of an end, armed when it is made.
-pub(crate) fn descriptor<'t, T>(
-    tube: &Tube<T>,
-    end: &'t End,
-    is_ready: impl FnOnce() -> bool,
-) -> io::Result<BorrowedFd<'t>> {
+pub(crate) fn descriptor<T>(tube: &Tube<T>, side: Side) -> io::Result<BorrowedFd<'_>> {
     if matches!(tube.body, Body::Clock(..) | Body::Never) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a clock has no descriptor: wait for it in a choice"));
     }
-    let (event, is_new) = end.event()?;
+    let (event, is_new) = tube.end(side).event()?;
     if is_new {
-        rearm(end, is_ready);
+        tube.arm(side, false);
     }
     Ok(event.as_fd())
-}
-
-/// Arms the descriptor of an end. False: it is readable, since there is something.
-pub(crate) fn rearm(end: &End, is_ready: impl FnOnce() -> bool) -> bool {
-    end.arm();
-    let ready = is_ready();
-    if ready {
-        end.signal();
-    }
-    !ready
 }
 
 thread_local! {

@@ -21,6 +21,7 @@ pub(crate) use arms::{In, Out};
 
 use super::clock::Clock;
 use super::end::End;
+use super::left::Left;
 use super::lights::{Lights, Side, Standing};
 use super::rendezvous::{self, Handoff, Opposite, Way};
 use crate::bias::Holds;
@@ -56,8 +57,8 @@ pub(crate) enum Body<T> {
     Spsc(Box<Spsc<T>>),
     /// As many slots as are wanted.
     Segmented(Box<Ring<T, Segmented<T>>>),
-    /// No slot.
-    Rendezvous,
+    /// No slot, but for what is left for a receiver that waits by a descriptor.
+    Rendezvous(Left<T>),
     /// The message is a moment.
     Clock(Box<Strokes<T>>),
     /// Nothing ever comes.
@@ -95,7 +96,7 @@ pub(crate) struct Ends {
 
 impl Ends {
     #[inline(always)]
-    pub(super) fn end(&self, side: Side) -> &End {
+    pub(crate) fn end(&self, side: Side) -> &End {
         if side == Side::Send { &self.senders } else { &self.receivers }
     }
 
@@ -132,7 +133,7 @@ const _: () = assert!(size_of::<Tube<[u64; 4]>>() <= 128 + 16);
 impl<T> Tube<T> {
     /// A tube with a handle at each end.
     pub fn new(map: &'static Map, body: Body<T>) -> Tube<T> {
-        let lights = Lights::new(matches!(body, Body::Rendezvous));
+        let lights = Lights::new(matches!(body, Body::Rendezvous(_)));
         Tube { body, ends: Ends { senders: End::new(map), receivers: End::new(map), lights } }
     }
 
@@ -296,6 +297,7 @@ impl<T> Tube<T> {
             Body::Segmented(ring) => ring.take(),
             // SAFETY: as in `try_recv_alone`.
             Body::Spsc(line) => unsafe { line.take() },
+            Body::Rendezvous(left) => left.take(),
             _ => None,
         }
         .ok_or(Not::Ever)
@@ -311,17 +313,23 @@ impl<T> Tube<T> {
             Body::Clock(clock) => clock.take().map(|due| (clock.tell)(Clock::stroke(due))).ok_or(Not::Now),
             Body::Never => Err(Not::Now),
             Body::Spsc(_) => self.try_recv_alone(),
-            _ => match rendezvous::meet(self.opposite(Side::Send), &nobody(self.senders.map())) {
-                Some(packet) => {
-                    let mut message = MaybeUninit::uninit();
-                    // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
-                    unsafe {
-                        rendezvous::act::<T>(packet, message.as_mut_ptr(), Way::In);
-                        Ok(message.assume_init())
-                    }
+            Body::Ring(_) => self.try_recv(),
+            Body::Rendezvous(left) => {
+                if let Some(message) = left.take() {
+                    return Ok(message);
                 }
-                None => Err(self.why_not(&self.senders)),
-            },
+                match rendezvous::meet(self.opposite(Side::Send), &nobody(self.senders.map())) {
+                    Some(packet) => {
+                        let mut message = MaybeUninit::uninit();
+                        // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
+                        unsafe {
+                            rendezvous::act::<T>(packet, message.as_mut_ptr(), Way::In);
+                            Ok(message.assume_init())
+                        }
+                    }
+                    None => self.try_recv_last(),
+                }
+            }
         }
     }
 
@@ -332,7 +340,9 @@ impl<T> Tube<T> {
             // SAFETY: as in `try_recv_alone`.
             Body::Spsc(line) => self.senders.is_gone() || unsafe { line.has_message() },
             Body::Segmented(ring) => ring.has_message() || self.senders.is_gone(),
-            Body::Rendezvous => rendezvous::is_awaited(self.opposite(Side::Send), me) || self.senders.is_gone(),
+            Body::Rendezvous(left) => {
+                left.has_message() || rendezvous::is_awaited(self.opposite(Side::Send), me) || self.senders.is_gone()
+            }
             Body::Clock(clock) => clock.is_due(),
             Body::Never => false,
         }
@@ -344,22 +354,20 @@ impl<T> Tube<T> {
             Body::Ring(ring) => ring.has_hole(),
             // SAFETY: as in `try_send_alone`.
             Body::Spsc(line) => unsafe { line.has_hole() },
-            Body::Rendezvous => rendezvous::is_awaited(self.opposite(Side::Recv), me),
+            Body::Rendezvous(_) => rendezvous::is_awaited(self.opposite(Side::Recv), me),
             _ => true,
         };
         now || self.receivers.is_gone()
     }
 
     /// As [`Tube::may_recv`], for a caller that is no member.
-    #[cfg(not(feature = "sim"))]
     pub fn may_recv_now(&self) -> bool {
         self.may_recv(&nobody(self.receivers.map()))
     }
 
     /// As [`Tube::may_send`], for a caller that is no member.
-    #[cfg(not(feature = "sim"))]
     pub fn may_send_now(&self) -> bool {
-        self.may_send(&nobody(self.senders.map()))
+        self.may_send(&nobody(self.senders.map())) || self.may_leave()
     }
 
     /// A sender that was told of a hole may not have used it, or not the only one: the next sender is told.
@@ -375,8 +383,11 @@ impl<T> Tube<T> {
     /// The same for a message, and the receivers.
     pub(super) fn pass_on_message(&self) {
         step!("told, nobody else told yet");
-        if self.has_meetings() {
+        if let Body::Rendezvous(left) = &self.body {
             rendezvous::rematch(&self.senders, &self.receivers);
+            if left.has_message() {
+                self.tell_of_what_is_left();
+            }
         } else if self.may_recv(&nobody(self.receivers.map())) {
             self.announce(Side::Recv);
         }
@@ -391,13 +402,16 @@ impl<T> Tube<T> {
         self.receivers.tell_all();
     }
 
-    /// The last receiver has gone: nobody will receive what is in a tube without a bound.
+    /// The last receiver has gone: nobody will receive what is in a tube without a bound, or was left.
     #[inline(always)]
     pub fn no_receiver(&self) {
         if self.senders.may_have_lights() {
             self.lights.tell_all(Side::Send);
         }
         self.senders.tell_all();
+        if let Body::Rendezvous(left) = &self.body {
+            drop(left.take());
+        }
         if let Body::Segmented(_) = self.body {
             // Either a sender sees that we have gone, or we see its message.
             chappe_plat::fence::heavy();
@@ -422,7 +436,8 @@ impl<T> Tube<T> {
             Body::Ring(ring) => ring.count().min(ring.capacity().unwrap_or(usize::MAX)),
             Body::Segmented(ring) => ring.count(),
             Body::Clock(clock) => clock.is_due().into(),
-            Body::Rendezvous | Body::Never => 0,
+            Body::Rendezvous(left) => left.count(),
+            Body::Never => 0,
         }
     }
 
@@ -432,7 +447,7 @@ impl<T> Tube<T> {
             Body::Spsc(line) => line.gone_in(),
             Body::Ring(ring) => ring.gone_in(),
             Body::Segmented(ring) => ring.gone_in(),
-            Body::Rendezvous | Body::Clock(..) | Body::Never => 0,
+            Body::Rendezvous(_) | Body::Clock(..) | Body::Never => 0,
         }
     }
 
@@ -442,7 +457,7 @@ impl<T> Tube<T> {
             Body::Ring(ring) => ring.capacity(),
             Body::Spsc(line) => Some(line.capacity()),
             Body::Segmented(_) => None,
-            Body::Rendezvous | Body::Never => Some(0),
+            Body::Rendezvous(_) | Body::Never => Some(0),
             Body::Clock(..) => Some(1),
         }
     }
@@ -498,7 +513,7 @@ impl<T> Tube<T> {
 
     /// Whether a waiter must publish a packet, for its message's place.
     pub fn has_meetings(&self) -> bool {
-        matches!(self.body, Body::Rendezvous)
+        matches!(self.body, Body::Rendezvous(_))
     }
 }
 

@@ -13,7 +13,9 @@
 //! | 35 | SURE | every thread sees LIGHT by now |
 //! | 36 | TURNING | a waiter is about to set BOTH |
 //! | 37 | BOTH | waiters come often: the acting side makes a full fence, and a waiter makes its own one alone |
-//! | 38-63 | came | one more with each waiter that has come here: so a choice that looks twice sees that one has (`mark`, `lull`) |
+//! | 38 | LEFT | at the senders' end of a tube without slots: messages are left there (`left`), so receivers look for one |
+//! | 39 | COMES | with EVENT, at the receivers' end: a receiver has found nothing, and comes again when it is told (`left`, F1) |
+//! | 40-63 | came | one more with each waiter that has come here: so a choice that looks twice sees that one has (`mark`, `lull`) |
 //!
 //! ```text
 //!   waiter:    waiting + 1 -- fence for all threads -- look at the ring -- sleep
@@ -58,7 +60,6 @@ use crate::wait::{AFTER_DEATH, Candidate, MET, RETRY, each, is_still, make_up, t
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{self, AtomicU32, AtomicU64, Ordering, give_way, pause};
-#[cfg(not(feature = "sim"))]
 use chappe_plat::poll::Event;
 use chappe_plat::{Life, Made, fence, step};
 
@@ -68,9 +69,11 @@ const LIGHT: u64 = 1 << 34;
 const SURE: u64 = 1 << 35;
 const TURNING: u64 = 1 << 36;
 const BOTH: u64 = TURNING << 1;
+const LEFT: u64 = BOTH << 1;
+const COMES: u64 = LEFT << 1;
 const WAITING: u64 = GONE - 1;
 /// What a waiter adds: one in `waiting`, one in `came`.
-const ONE: u64 = 1 | 1 << 38;
+const ONE: u64 = 1 | COMES << 1;
 /// The end turns if no more messages than these go by between two waits: a fence for all threads costs as much as some
 /// hundred full ones.
 const OFTEN: u64 = 256;
@@ -97,7 +100,6 @@ struct Rare {
     last: AtomicU64,
     /// How many looks have found BOTH and no waiter since the last wait.
     calm: AtomicU32,
-    #[cfg(not(feature = "sim"))]
     event: Made<Event>,
 }
 
@@ -113,7 +115,6 @@ impl End {
         self.rare.get()?.place.get()
     }
 
-    #[cfg(not(feature = "sim"))]
     fn made_event(&self) -> Option<&Event> {
         self.rare.get()?.event.get()
     }
@@ -122,37 +123,46 @@ impl End {
     ///
     /// # Errors
     /// The system's.
-    #[cfg(not(feature = "sim"))]
     pub fn event(&self) -> std::io::Result<(&Event, bool)> {
         let event = &self.rare.get_or(Rare::default).event;
         let is_new = event.get().is_none();
         Ok((event.get_or_try(Event::new)?, is_new))
     }
 
-    /// From now on the descriptor becomes readable when something comes for this end.
-    #[cfg(not(feature = "sim"))]
-    pub fn arm(&self) {
+    /// From now on the descriptor becomes readable when something comes for this end. `comes`: a receiver will come then.
+    pub fn arm(&self, comes: bool) {
         if let Some(event) = self.made_event() {
             event.clear();
             // SeqCst: I1, before the fence.
-            self.state.fetch_or(EVENT, Ordering::SeqCst);
+            self.state.fetch_or(if comes { EVENT | COMES } else { EVENT }, Ordering::SeqCst);
             fence::heavy();
         }
     }
 
-    /// Makes the descriptor readable, if it is armed.
-    #[cfg(not(feature = "sim"))]
-    pub fn signal(&self) {
+    /// Makes the descriptor readable, if it is armed: whether a receiver was to come then.
+    pub fn signal(&self) -> bool {
+        let Some(event) = self.made_event() else { return false };
         // AcqRel: what there is comes before the signal. Once: only the thread that clears the bit signals.
-        if let Some(event) = self.made_event()
-            && self.state.fetch_and(!EVENT, Ordering::AcqRel) & EVENT != 0
-        {
+        let before = self.state.fetch_and(!(EVENT | COMES), Ordering::AcqRel);
+        if before & EVENT != 0 {
             event.signal();
         }
+        before & COMES != 0
     }
 
-    #[cfg(feature = "sim")]
-    pub fn signal(&self) {}
+    /// Whether a receiver comes if the descriptor is made readable.
+    pub fn comes(&self) -> bool {
+        // SeqCst: `left`, F2, after the fence.
+        self.state.load(Ordering::SeqCst) & COMES != 0
+    }
+
+    /// From now on a message may have been left here.
+    pub fn leaves(&self) {
+        // Relaxed: never cleared. SeqCst: `left`, F4, before the message.
+        if self.state.load(Ordering::Relaxed) & LEFT == 0 {
+            self.state.fetch_or(LEFT, Ordering::SeqCst);
+        }
+    }
 
     /// A light thread is about to wait here: from now on threads that have something for this end look for light
     /// threads. `slots`: the tube has slots, so a thread that has just sent or received may not have looked yet.
@@ -196,20 +206,20 @@ impl End {
         self.state.load(Ordering::SeqCst) & LIGHT != 0
     }
 
-    /// Whether a kernel thread waits here, or a descriptor is to be told: after the caller's fence, or under the lock
+    /// Whether a kernel thread waits here, a descriptor is to be told, or a message may have been left: after the caller's fence, or under the lock
     /// of the light threads.
     #[inline(always)]
     pub fn is_awaited_by_others(&self) -> bool {
         // SeqCst: after the fence.
-        self.state.load(Ordering::SeqCst) & (WAITING | EVENT) != 0
+        self.state.load(Ordering::SeqCst) & (WAITING | EVENT | LEFT) != 0
     }
 
-    /// Whether no kernel thread waits here, no descriptor is to be told, and the end has not gone: under the lock of
+    /// Whether no kernel thread waits here, no descriptor is to be told, no message was left, and the end has not gone: under the lock of
     /// the light threads.
     #[inline(always)]
     pub fn is_deserted(&self) -> bool {
         // SeqCst: as above, and in `is_gone`.
-        self.state.load(Ordering::SeqCst) & (WAITING | EVENT | GONE) == 0
+        self.state.load(Ordering::SeqCst) & (WAITING | EVENT | LEFT | GONE) == 0
     }
 
     /// Whether a waiter is counted here.
@@ -420,7 +430,7 @@ impl End {
         loop {
             turn += 1;
             // SeqCst: before the look at the waiters.
-            let before = self.state.load(Ordering::SeqCst) & !(EVENT | TURNING | BOTH);
+            let before = self.state.load(Ordering::SeqCst) & !(EVENT | COMES | TURNING | BOTH);
             let (mut waiting, mut others) = (0, false);
             self.each(|c| {
                 if !c.state.is_waiting() {

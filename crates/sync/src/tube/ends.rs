@@ -129,7 +129,7 @@ impl<T> Sender<T> {
         match &self.out.0.body {
             Body::Ring(ring) => self.send_in_ring(ring, message),
             // Within the caller: see `back_by_jump`.
-            Body::Rendezvous => block::send_meeting(&self.out, message),
+            Body::Rendezvous(_) => block::send_meeting(&self.out, message),
             Body::Segmented(ring) => self.out.0.send_chained(ring, message).map_err(SendError),
             _ => block::send_any(&self.out, message).map_err(send_error),
         }
@@ -159,7 +159,7 @@ impl<T> Sender<T> {
     /// `Full`, `Disconnected`, both with the message.
     #[inline]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.out.0.try_send(message).map_err(try_send_error)
+        self.out.0.try_send(message).or_else(|why| self.out.0.or_leave(why)).map_err(try_send_error)
     }
 
     crate::timed::timed! {
@@ -204,13 +204,13 @@ impl<T> Sender<T> {
     /// # Errors
     /// The system's, when it refuses a descriptor.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        block::descriptor(&self.out.0, &self.out.0.senders, || self.out.0.may_send_now())
+        block::descriptor(&self.out.0, Side::Send)
     }
 
     /// Makes the descriptor unreadable, and ready to become readable again. False: there is room now, or no receiver any more, and
     /// it stays readable.
     pub fn rearm(&self) -> bool {
-        block::rearm(&self.out.0.senders, || self.out.0.may_send_now())
+        self.out.0.rearm(Side::Send)
     }
 
     /// Whether both are ends of the same tube.
@@ -237,7 +237,7 @@ impl<T> Receiver<T> {
         match &self.into.0.body {
             Body::Ring(ring) => self.recv_from_ring(ring),
             // Within the caller: see `back_by_jump`.
-            Body::Rendezvous => block::recv_meeting(&self.into),
+            Body::Rendezvous(_) => block::recv_meeting(&self.into),
             _ => block::recv_beside(&self.into),
         }
     }
@@ -302,6 +302,10 @@ impl<T> Receiver<T> {
     /// without it costs nothing more. Only poll it: do not read it. It becomes readable once, and
     /// [`rearm`](Self::rearm) makes it ready for the next time.
     ///
+    /// At a tube without slots a thread that waits so is not there to be met. If both sides wait so, `try_send` succeeds once for each
+    /// `rearm` of the receivers, and leaves the message, which the next `try_recv`, `recv` or choice of any receiver gets. If all
+    /// receivers go before that, it is dropped with the last.
+    ///
     /// # Errors
     /// The system's, when it refuses a descriptor; `Unsupported` for clocks and [`never`](super::never()).
     ///
@@ -317,13 +321,13 @@ impl<T> Receiver<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        block::descriptor(&self.into.0, &self.into.0.receivers, || self.into.0.may_recv_now())
+        block::descriptor(&self.into.0, Side::Recv)
     }
 
     /// Makes the descriptor unreadable, and ready to become readable again. False: there is something to receive now, or no sender
     /// any more, and it stays readable.
     pub fn rearm(&self) -> bool {
-        block::rearm(&self.into.0.receivers, || self.into.0.may_recv_now())
+        self.into.0.rearm(Side::Recv)
     }
 
     /// Whether both are ends of the same tube.

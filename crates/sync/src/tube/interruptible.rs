@@ -35,7 +35,7 @@ impl<T> Sender<T> {
     /// If there is no room in the private arena for one more kernel thread that waits.
     pub fn send_interruptible(&self, message: T) -> Result<(), (Ended, T)> {
         let mut message = message;
-        if matches!(self.out.0.body, Body::Rendezvous)
+        if matches!(self.out.0.body, Body::Rendezvous(_))
             && let Some(me) = light::current()
         {
             match direct::send_ended_by(&self.out.0, me, message, interrupt::current()) {
@@ -57,7 +57,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn send_at_once(&self, message: T) -> Result<(), T> {
         match self.out.0.body {
-            Body::Rendezvous if light::current().is_some() => direct::send_at_once(&self.out.0, message),
+            Body::Rendezvous(_) if light::current().is_some() => direct::send_at_once(&self.out.0, message),
             _ => self.out.0.try_send(message).map_err(|(_, message)| message),
         }
     }
@@ -82,7 +82,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub fn recv_at_once(&self) -> Option<T> {
         match self.into.0.body {
-            Body::Rendezvous if light::current().is_some() => direct::recv_at_once(&self.into.0),
+            Body::Rendezvous(_) if light::current().is_some() => direct::recv_at_once(&self.into.0),
             _ => self.into.0.try_recv().ok(),
         }
     }
@@ -96,7 +96,7 @@ impl<T> Receiver<T> {
     /// # Panics
     /// As [`Sender::send_interruptible`].
     pub fn recv_interruptible(&self) -> Result<T, Ended> {
-        if matches!(self.into.0.body, Body::Rendezvous)
+        if matches!(self.into.0.body, Body::Rendezvous(_))
             && let Some(me) = light::current()
         {
             match direct::recv_ended_by(&self.into.0, me, interrupt::current()) {

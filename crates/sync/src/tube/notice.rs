@@ -62,7 +62,10 @@ impl<T> Tube<T> {
             // Only the choosing thread could have taken it. SAFETY: as in `try_recv_alone`.
             Body::Spsc(line) => marked((!unsafe { line.has_message() }).then_some(0)),
             Body::Segmented(ring) => marked(ring.no_message()),
-            Body::Rendezvous => self.mark_meeting(Side::Send, me),
+            Body::Rendezvous(left) => match (left.no_message(), self.mark_meeting(Side::Send, me)) {
+                (Some(left), Mark::Nothing(mark)) => Mark::Nothing(mark.wrapping_add(left << 32)),
+                _ => Mark::Something,
+            },
             Body::Clock(clock) => clock.mark(),
             Body::Never => Mark::Nothing(0),
         }
@@ -77,7 +80,7 @@ impl<T> Tube<T> {
             Body::Ring(ring) => marked(ring.no_hole()),
             // As above. SAFETY: as in `try_send_alone`.
             Body::Spsc(line) => marked((!unsafe { line.has_hole() }).then_some(0)),
-            Body::Rendezvous => self.mark_meeting(Side::Recv, me),
+            Body::Rendezvous(_) => self.mark_meeting(Side::Recv, me),
             _ => Mark::Something,
         }
     }

@@ -5,6 +5,7 @@ use super::block;
 use super::body::{In, Not, Out, Tube};
 use super::ends::{is_full, recv_timeout_error, send_error, send_timeout_error, try_recv_error, try_send_error};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::lights::Side;
 use crate::patience::Until;
 use std::fmt;
 use std::io;
@@ -88,7 +89,7 @@ impl<T> SingleSender<T> {
     /// `Full`, `Disconnected`, both with the message.
     #[inline]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.out.0.try_send_alone(message).map_err(try_send_error)
+        self.out.0.try_send_alone(message).or_else(|why| self.out.0.or_leave(why)).map_err(try_send_error)
     }
 
     crate::timed::timed! {
@@ -113,13 +114,13 @@ impl<T> SingleSender<T> {
     /// # Errors
     /// The system's, when it refuses a descriptor.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        block::descriptor(&self.out.0, &self.out.0.senders, || self.out.0.may_send_now())
+        block::descriptor(&self.out.0, Side::Send)
     }
 
     /// Makes the descriptor unreadable, and ready to become readable again. False: there is room now, or no receiver any more, and
     /// it stays readable.
     pub fn rearm(&self) -> bool {
-        block::rearm(&self.out.0.senders, || self.out.0.may_send_now())
+        self.out.0.rearm(Side::Send)
     }
 
     /// Whether there is no message in the tube.
@@ -224,13 +225,13 @@ impl<T> SingleReceiver<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        block::descriptor(&self.into.0, &self.into.0.receivers, || self.into.0.may_recv_now())
+        block::descriptor(&self.into.0, Side::Recv)
     }
 
     /// Makes the descriptor unreadable, and ready to become readable again. False: there is something to receive now, or no sender
     /// any more, and it stays readable.
     pub fn rearm(&self) -> bool {
-        block::rearm(&self.into.0.receivers, || self.into.0.may_recv_now())
+        self.into.0.rearm(Side::Recv)
     }
 
     /// The messages, blocking for each, until there is no sender any more.

@@ -68,7 +68,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
                 Some(claim) => TryFast::Taken(taken(CLAIMED, claim.number())),
                 None => TryFast::Nothing,
             },
-            Body::Rendezvous => glance_to_meet(tube, Side::Recv),
+            Body::Rendezvous(_) => glance_to_meet(tube, Side::Recv),
             _ => self.attempt(&nobody(self.map())).into(),
         }
     }
@@ -143,8 +143,10 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
     }
     fn look(&self, me: &Party) -> bool {
         let tube = &self.0;
-        if tube.has_meetings() && !tube.senders.is_gone() {
-            return rendezvous::look(tube.opposite(Side::Send), me);
+        if let Body::Rendezvous(left) = &tube.body
+            && !tube.senders.is_gone()
+        {
+            return left.has_message() || rendezvous::look(tube.opposite(Side::Send), me);
         }
         tube.may_recv(me)
     }
@@ -159,7 +161,7 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
     fn may_be(&self) -> bool {
         match &self.0.body {
             Body::Ring(ring) => ring.may_have_message() | self.0.senders.is_gone(),
-            Body::Rendezvous => may_be_met(&self.0, Side::Send),
+            Body::Rendezvous(_) => may_be_met(&self.0, Side::Send),
             _ => true,
         }
     }
@@ -176,7 +178,10 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
                 None if tube.senders.is_gone() => self.attempt(&nobody(self.map())).into(),
                 None => TryFast::Nothing,
             },
-            Body::Rendezvous => glance_to_meet(tube, Side::Send),
+            Body::Rendezvous(left) => match left.claim() {
+                Some(claim) => TryFast::Taken(taken(CLAIMED, claim.number())),
+                None => glance_to_meet(tube, Side::Send),
+            },
             _ => self.attempt(&nobody(self.map())).into(),
         }
     }
@@ -188,7 +193,10 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
             Body::Segmented(ring) => ring.claim_message().map(|claim| taken(CLAIMED, claim.number())),
             // SAFETY: as in `try_recv_alone`.
             Body::Spsc(line) => unsafe { line.has_message() }.then_some(taken(THERE, 0)),
-            Body::Rendezvous => rendezvous::meet(tube.opposite(Side::Send), me).map(|packet| taken(MEETING, packet)),
+            Body::Rendezvous(left) => match left.claim() {
+                Some(claim) => Some(taken(CLAIMED, claim.number())),
+                None => rendezvous::meet(tube.opposite(Side::Send), me).map(|packet| taken(MEETING, packet)),
+            },
             Body::Clock(clock) => clock.take().map(|due| taken(STRUCK, due)),
             Body::Never => None,
         };
@@ -231,5 +239,8 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
     }
     fn has_meetings(&self) -> bool {
         self.0.has_meetings()
+    }
+    fn has_left(&self) -> bool {
+        matches!(&self.0.body, Body::Rendezvous(left) if left.has_message())
     }
 }

@@ -195,7 +195,7 @@ fn begin<'a, A: Operation + ?Sized>(
         // SAFETY: made above.
         let Some((_, place)) = (unsafe { spot.assume_init_ref() }) else { return true };
         if place.meets {
-            !place.other.is_gone() && !rendezvous::is_awaited_by_light(place.other)
+            !place.other.is_gone() && !arm.has_left() && !rendezvous::is_awaited_by_light(place.other)
         } else {
             !arm.look(&nobody)
         }
