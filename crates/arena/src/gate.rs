@@ -6,7 +6,8 @@
 //! may have the same one (each container has a thread 1), and own the word: it would be marked though its owner lives.
 //!
 //! So a thread of a named arena passes a gate before it changes a word, and stays in it until the word is not pending any more. A gate
-//! is a lock on one byte of the arena's file (`chappe_plat::dir::Bytes`). One byte belongs to each member slot, one to `admin`, and one to `watch`.
+//! is a lock on one byte of the arena's file (`chappe_plat::dir::Bytes`). One byte belongs to each member slot, one to each guest's word (visit.rs),
+//! one to `admin`, and one to `watch`.
 //!
 //! - G1: only the thread in a slot's gate claims or releases the slot's words, or marks them in the kernel's place.
 //! - G2: it claims only a word that is free or marked. So a word that is pending is free, marked, or names the thread in the gate.
@@ -49,6 +50,8 @@ pub(crate) const WATCH: u64 = ADMIN + 1;
 const SLOTS: u64 = ADMIN + (1 << 16);
 /// The bytes of the slots' presence.
 const PRESENCE: u64 = ADMIN + (1 << 17);
+/// The bytes of the guests' words.
+const GUESTS: u64 = ADMIN + 2;
 
 /// The value of [`crate::layout::Header::namespace`] once threads of several PID namespaces have used the arena.
 const SEVERAL: u64 = u64::MAX;
@@ -56,6 +59,11 @@ const SEVERAL: u64 = u64::MAX;
 /// The byte of a member slot.
 pub(crate) fn slot(i: u32) -> u64 {
     SLOTS + u64::from(i)
+}
+
+/// The byte of a guest's word.
+pub(crate) fn guest(i: usize) -> u64 {
+    GUESTS + i as u64
 }
 
 /// The byte that the process member in a slot keeps locked.

@@ -13,6 +13,7 @@ impl Map {
         let lines = (0..panels).map(|panel| (g.line_at(panel, 0), objects as usize * LINE));
         let parts = [
             (0, g.members_at() + members as usize * size_of::<Member>()),
+            (g.visits_at(), g.objects_at() - g.visits_at()),
             (g.objects_at(), objects as usize * size_of::<Object>()),
             (g.blocks_at(), self.blocks_used() as usize * BLOCK),
         ];

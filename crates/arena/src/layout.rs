@@ -4,11 +4,11 @@
 //! or an offset.
 //!
 //! ```text
-//!   +--------+---------+---------+-------------+-------+-------+--------+--------+
-//!   | header | members | objects |  wait sets  | cells | names | owners | blocks |
-//!   | 4 KiB  | 256 B   | 128 B   |  beyond 256 | 32 B  | 8 B   | 8 B    | 64 B   |
-//!   |        | each    | each    |  members    | each  | each  | a block| each   |
-//!   +--------+---------+---------+-------------+-------+-------+--------+--------+
+//!   +--------+---------+----------+---------+-------------+-------+-------+--------+--------+
+//!   | header | members | visits   | objects |  wait sets  | cells | names | owners | blocks |
+//!   | 4 KiB  | 256 B   | 8 B      | 128 B   |  beyond 256 | 32 B  | 8 B   | 8 B    | 64 B   |
+//!   |        | each    | a member | each    |  members    | each  | each  | a block| each   |
+//!   +--------+---------+----------+---------+-------------+-------+-------+--------+--------+
 //! ```
 //!
 //! An object carries one word of state and the wait set of the first 256 members inside it, so that a pool of one permit, a semaphore or a
@@ -37,7 +37,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The version of this layout. Any change of an offset, or of the meaning of a word, gets another number.
-pub const VERSION: u32 = 23;
+pub const VERSION: u32 = 24;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -65,6 +65,9 @@ pub const INLINE_MEMBERS: u32 = 256;
 pub const PANEL_MEMBERS: u32 = 512;
 /// Bytes of such a line.
 pub const LINE: usize = PANEL_MEMBERS as usize / 8;
+
+/// How many threads without a member slot can visit at once: see visit.rs.
+pub const GUESTS: usize = 8;
 
 /// How many batches of waiters each process keeps: objects share them.
 pub const BATCHES: usize = 8;
@@ -148,6 +151,17 @@ pub struct Header {
     /// opens member slots and a maker of objects raise their half first, by one swap of both, and then give storage to what the other half says: so
     /// the lines that a panel has for a step of objects get it from whichever comes second, before it counts its own slots as used.
     pub backed: AtomicU64,
+    /// The visits of threads that have no member slot: see visit.rs.
+    pub guests: [Guest; GUESTS],
+}
+
+/// Where a thread without a member slot says which object it visits.
+#[repr(C)]
+pub struct Guest {
+    /// Held by that thread.
+    pub life: LifeLock,
+    /// As a member's: see [`Geometry::visits_at`].
+    pub visit: AtomicU64,
 }
 
 /// One member: a thread, or for owned handles a process, attached to the arena.
@@ -327,15 +341,19 @@ impl Geometry {
     pub fn members_at(&self) -> usize {
         4096
     }
+    /// Where the members' visits begin: `generation:32 | object + 1:32` each, or 0.
+    pub fn visits_at(&self) -> usize {
+        self.members_at() + self.members as usize * size_of::<Member>()
+    }
     /// Where the objects begin.
     pub fn objects_at(&self) -> usize {
-        self.members_at() + self.members as usize * size_of::<Member>()
+        self.visits_at() + (self.members as usize * 8).next_multiple_of(size_of::<Object>())
     }
     /// What has no storage behind it in a new arena: members and objects beyond the first, and all panels of wait bits; blocks and their
     /// owners, but the last page, with which the file has its length.
     pub fn holes(&self) -> Vec<std::ops::Range<u64>> {
         let of = |at: usize, first: u32, each: usize, end: usize| (at + first as usize * each) as u64..end as u64;
-        let members = of(self.members_at(), INLINE_MEMBERS.min(self.members), size_of::<Member>(), self.objects_at());
+        let members = of(self.members_at(), INLINE_MEMBERS.min(self.members), size_of::<Member>(), self.visits_at());
         let objects = of(self.objects_at(), STEP.min(self.objects), size_of::<Object>(), self.cells_at());
         let blocks = self.owners_at() as u64..(self.len() - 4096) as u64;
         [members, objects, blocks].into_iter().filter(|hole| !hole.is_empty()).collect()
@@ -463,6 +481,7 @@ impl Head {
     const FREE: u64 = 0;
     const LIVE: u64 = 1;
     const DEAD: u64 = 2;
+    const CLOSED: u64 = 3;
 
     fn new(generation: u32, kind: u64, state: u64) -> Head {
         Head(u64::from(generation) << 32 | kind << 24 | state << 16)
@@ -478,6 +497,10 @@ impl Head {
     /// The same object, removed, while there may still be traces of its users.
     pub fn dead(self) -> Head {
         Head::new(self.generation(), self.0 >> 24 & 0xff, Head::DEAD)
+    }
+    /// The same object, when no trace of its users is left, and no thread may begin to visit it any more.
+    pub fn closed(self) -> Head {
+        Head::new(self.generation(), self.0 >> 24 & 0xff, Head::CLOSED)
     }
     /// Which use of the slot this is.
     pub fn generation(self) -> u32 {
@@ -496,11 +519,19 @@ impl Head {
     pub fn in_service(self) -> bool {
         self.0 >> 16 & 0xff == Head::LIVE
     }
-    /// Whether it was removed and not yet cleared.
+    /// Whether it was removed, and there may still be traces of its users.
     pub fn is_dead(self) -> bool {
         self.0 >> 16 & 0xff == Head::DEAD
     }
-    /// Whether a thread may have it in use.
+    /// Whether it was removed, and only a visitor may keep the slot from being free: see visit.rs.
+    pub fn is_closed(self) -> bool {
+        self.0 >> 16 & 0xff == Head::CLOSED
+    }
+    /// Whether its users may have left something in it: it is in service, or removed and not yet closed.
+    pub fn stands(self) -> bool {
+        self.in_service() || self.is_dead()
+    }
+    /// Whether the slot is free for any object.
     pub fn is_free(self) -> bool {
         self.0 >> 16 & 0xff == Head::FREE
     }

@@ -14,6 +14,7 @@ mod reaper;
 #[cfg(not(feature = "sim"))]
 mod repair;
 mod tgid_word;
+mod visit;
 
 pub use error::ArenaError;
 pub use map::{Batch, Hooks, Map, Standing, io_at};
@@ -22,3 +23,4 @@ pub use object::{Admin, Place, check_name, hash};
 pub use reaper::{Watch, watch};
 #[cfg(not(feature = "sim"))]
 pub use repair::{Reclaimed, Vacant};
+pub use visit::{Visit, Visitor};

@@ -29,6 +29,7 @@ use crate::layout::{
     ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION,
 };
 use crate::member::MemberKind;
+use crate::visit::Visitor;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
 use chappe_plat::futex::Scope;
@@ -41,14 +42,14 @@ use std::time::Duration;
 /// The functions of the layer above that an arena calls.
 #[derive(Clone, Copy)]
 pub struct Hooks {
-    /// Gives back all that a member's dead generation held: `(map, member, generation)`. Idempotent.
-    pub recover: fn(&'static Map, u32, u32),
+    /// Gives back all that a member's dead generation held: `(map, member, generation)`, and who does. Idempotent.
+    pub recover: fn(&'static Map, u32, u32, &mut Visitor<'_>),
     /// Makes the threads look again that the dead member may have been about to notify. Idempotent.
     pub wake_after_death: fn(&'static Map),
-    /// Clears what only the owner of a member's life word may clear: `(map, member)`. After `recover`.
-    pub clear: fn(&Map, u32),
+    /// Clears what only the owner of a member's life word may clear: `(map, member)`, and that owner. After `recover`.
+    pub clear: fn(&Map, u32, &mut Visitor<'_>),
     /// Wakes all waiters of an object that is dead. Idempotent.
-    pub notify_dead: fn(&'static Map, u32),
+    pub notify_dead: fn(&'static Map, u32, &mut Visitor<'_>),
     /// Whether the contents of a removed object's slot are still in use.
     pub used: fn(&Map, u32) -> bool,
     /// Checks permits whose holder is gone and whose job may go on; called by each reaper's round.
@@ -407,6 +408,7 @@ impl Map {
     pub fn notify_all_dead(&'static self) {
         // SeqCst: E1, after the mark; pairs with the maker of an object.
         fence(Ordering::SeqCst);
+        let mut me = self.visitor();
         for i in 0..self.objects_used() {
             let o = self.object(i);
             // Acquire: only a published object needs burying.
@@ -416,7 +418,7 @@ impl Map {
                 // A failure means that another thread buried or removed it.
                 let _ = o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
             }
-            (self.hooks.notify_dead)(self, i);
+            (self.hooks.notify_dead)(self, i, &mut me);
         }
     }
 
@@ -437,7 +439,7 @@ impl Map {
         let cells = h.cells_high.load(Ordering::Acquire).min(g.cells);
         let waiting = if self.members_used() > INLINE_MEMBERS { g.waiting_at() } else { g.cells_at() };
         let mut parts = vec![
-            g.members_at() + self.members_used() as usize * size_of::<Member>()..g.objects_at(),
+            g.members_at() + self.members_used() as usize * size_of::<Member>()..g.visits_at(),
             g.objects_at() + self.objects_used() as usize * size_of::<Object>()..waiting,
             g.cells_at() + cells as usize * size_of::<Cell>()..g.names_at(),
         ];
@@ -479,8 +481,16 @@ impl Map {
         unsafe { LifeLock::init(std::ptr::from_ref(&h.admin).cast_mut()) };
         // SAFETY: as above.
         unsafe { LifeLock::init(std::ptr::from_ref(&h.watch).cast_mut()) };
+        self.ready_guests();
         // Release: a reader of the magic reads the rest.
         h.magic.store(MAGIC, Ordering::Release);
+    }
+
+    fn ready_guests(&self) {
+        for guest in &self.header().guests {
+            // SAFETY: the lock lies in the mapping, which no other thread uses.
+            unsafe { LifeLock::init(std::ptr::from_ref(&guest.life).cast_mut()) };
+        }
     }
 
     /// In a forked child, before any thread uses its copy of a private arena: no lock in it has an owner here.
@@ -488,12 +498,14 @@ impl Map {
     pub fn reset_locks(&self) {
         // SAFETY: the locks lie in the mapping; this process has one thread that could use them, ours.
         unsafe { LifeLock::init(std::ptr::from_ref(&self.header().admin).cast_mut()) };
+        self.ready_guests();
         for i in 0..self.members_used() {
             let m = self.member(i);
             for lock in [&m.life, &m.tgid_word] {
                 // SAFETY: as above.
                 unsafe { LifeLock::init(std::ptr::from_ref(lock).cast_mut()) };
             }
+            self.visit_of(i).store(0, Ordering::Relaxed); // Relaxed: as above; the parent's.
         }
     }
 

@@ -72,6 +72,7 @@ use crate::gate::{self, Gates, Pass};
 use crate::layout::{INLINE_MEMBERS, REMOVED};
 use crate::map::{Map, Standing};
 use crate::tgid_word;
+use crate::visit::Visitor;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
@@ -250,8 +251,10 @@ impl Map {
     /// Gives the slot up, after giving back whatever the member still owned.
     pub fn leave(&'static self, joined: Joined) {
         let m = self.member(joined.index);
-        (self.hooks.recover)(self, joined.index, joined.generation);
-        self.clear_bits(joined.index);
+        let mut me = self.visitor_in(joined.index);
+        (self.hooks.recover)(self, joined.index, joined.generation, &mut me);
+        self.clear_bits(joined.index, &mut me);
+        drop(me);
         // Release: nothing of this generation is left, I4.
         m.swept.store(joined.generation, Ordering::Release);
         let Ok(gates) = self.gates() else { return };
@@ -278,6 +281,14 @@ impl Map {
     /// Refuses a thread whose death the kernel would not report.
     fn fit(&self) -> Result<(), ArenaError> {
         chappe_plat::life::fit().map_err(|why| ArenaError::Unwatched { name: self.name().into(), why })
+    }
+
+    /// Whether a generation of slot `i` is the last one, and not yet swept: while a thread makes up for its death, whether that is still to be
+    /// done.
+    pub fn is_unswept(&self, i: u32, generation: u32) -> bool {
+        let m = self.member(i);
+        // Acquire, both: after what the caller has read, which a later occupant changes after its own `ident`.
+        (m.ident.load(Ordering::Acquire) >> 32) as u32 == generation && m.swept.load(Ordering::Acquire) != generation
     }
 
     /// The last generation of slot `i`, if it is dead and not yet swept.
@@ -340,6 +351,7 @@ impl Map {
         if life.try_claim() == Claim::Busy {
             return false;
         }
+        self.forget_visit(i);
         step!("life word claimed, its last owner's end not yet confirmed");
         let ours = !self.is_of_a_process_there(i);
         if !ours {
@@ -477,9 +489,11 @@ impl Map {
     }
 
     fn sweep_out(&'static self, i: u32, generation: u32) {
-        self.make_up_for(i, generation);
+        let mut me = self.visitor();
+        self.make_up_for(i, generation, &mut me);
         step!("recovered, bits not yet cleared");
-        if self.dead(i) != Some(generation) {
+        // What a visitor without a word left out, others do: the cleaner of a slot has one.
+        if me.has_left_out() || self.dead(i) != Some(generation) {
             return;
         }
         // A sweeper that cannot pass leaves the slot to others: nothing is left that any thread waits for.
@@ -491,14 +505,14 @@ impl Map {
     }
 
     /// Gives back what the dead generation held, and finishes what it left undone.
-    fn make_up_for(&'static self, i: u32, generation: u32) {
+    fn make_up_for(&'static self, i: u32, generation: u32, me: &mut Visitor<'_>) {
         if self.is_reaper(i) {
             // It may have taken a wake along: I3 of the reaper. This precedes the sweep, so that every sweeper has done it. The threads that watch
             // the slot's own group are woken by the mark.
             let groups = 0..self.members_used().div_ceil(self.group());
             groups.filter(|group| *group != i / self.group()).for_each(|group| self.ring_group(group));
         }
-        (self.hooks.recover)(self, i, generation);
+        (self.hooks.recover)(self, i, generation, me);
         (self.hooks.wake_after_death)(self);
         // SeqCst: the dead member may have been burying the arena.
         if self.header().state.load(Ordering::SeqCst) == REMOVED {
@@ -525,15 +539,16 @@ impl Map {
             m.tgid_word.mark_dead(gone);
         }
         if unswept {
-            self.make_up_for(i, last);
-            self.clear_bits(i);
+            let mut me = self.visitor_in(i);
+            self.make_up_for(i, last, &mut me);
+            self.clear_bits(i, &mut me);
             // Release: I4.
             m.swept.store(last, Ordering::Release);
         }
     }
 
-    fn clear_bits(&self, i: u32) {
-        (self.hooks.clear)(self, i);
+    fn clear_bits(&self, i: u32, me: &mut Visitor<'_>) {
+        (self.hooks.clear)(self, i, me);
         if let Some(enlisting) = self.enlisting(i) {
             // Relaxed: the owner of the life word sets no bit just now.
             enlisting.store(0, Ordering::Relaxed);

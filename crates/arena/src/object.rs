@@ -46,6 +46,7 @@ use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
 use crate::layout::{Head, INLINE_MEMBERS, Kind, MAX_NAME, Object, REMOVED, STEP};
 use crate::map::Map;
+use crate::visit::Visitor;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::life::Claim;
@@ -82,6 +83,13 @@ pub struct Place {
 pub struct Admin {
     map: &'static Map,
     gates: Gates,
+}
+
+impl Admin {
+    /// The arena.
+    pub(crate) fn map(&self) -> &'static Map {
+        self.map
+    }
 }
 
 impl Drop for Admin {
@@ -308,10 +316,8 @@ impl Map {
             let o = self.object(index);
             // Relaxed: heads change to free or live only under admin.
             let head = Head(o.head.load(Ordering::Relaxed));
-            if self.is_done_with(index, head) {
-                self.free(index, head);
-            } else if !head.is_free() {
-                later = later.or(head.is_dead().then_some(index));
+            if !head.is_free() && !self.clear(index, head) {
+                later = later.or((!head.in_service()).then_some(index));
                 continue;
             }
             if kind == Kind::End && self.has_late_ones(index) {
@@ -337,15 +343,12 @@ impl Map {
         for index in self.header().objects_low.load(Ordering::Relaxed)..self.objects_used() {
             let o = self.object(index);
             // Relaxed: heads change to free or live only under admin.
-            let head = Head(o.head.load(Ordering::Relaxed));
-            if self.is_done_with(index, head) {
-                self.free(index, head);
-            }
+            self.clear(index, Head(o.head.load(Ordering::Relaxed)));
         }
     }
 
-    /// Frees the slot of an object that [`Map::is_done_with`]. The caller holds `admin`.
-    fn free(&self, index: u32, head: Head) {
+    /// Frees the slot of an object that is closed and not visited. For [`Map::clear`] alone.
+    pub(crate) fn free(&self, index: u32, head: Head) {
         let o = self.object(index);
         if !self.is_private() {
             // I10. Relaxed: under admin, and behind the head.
@@ -368,11 +371,6 @@ impl Map {
         step!("condemned slots noted, and said so still");
         // Relaxed: a failure means that there are more condemned slots, for the next maker.
         let _ = h.condemned.compare_exchange(first, 0, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// I4, I6: whether a slot may be used again. The caller holds `admin`.
-    fn is_done_with(&self, index: u32, head: Head) -> bool {
-        head.is_dead() && !self.anybody_waits(index) && !(self.hooks.used)(self, index)
     }
 
     /// Whether any wait bit stands on the object.
@@ -467,19 +465,18 @@ impl Map {
     }
 
     /// Takes an object out of service. The caller holds `admin`.
-    pub fn unmake(&'static self, _admin: &Admin, place: Place) {
+    pub fn unmake(&'static self, admin: &Admin, place: Place) {
         let o = self.object(place.index);
         // Relaxed: under admin. First: a maker that dies in between has made a search longer, no more.
         self.header().objects_low.fetch_min(place.index, Ordering::Relaxed);
         // SeqCst: I4, before the look at the bits in `notify_dead`.
         if o.head.compare_exchange(place.head.0, place.head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             step!("object dead, waiters not yet told");
-            (self.hooks.notify_dead)(self, place.index);
+            (self.hooks.notify_dead)(self, place.index, &mut Visitor::under(admin));
             if !self.is_private() {
                 // Relaxed: under admin. What has no name has no place, and its words are others' than a hash.
                 self.forget_name(o.hash.load(Ordering::Relaxed), place.index);
-            } else if self.is_done_with(place.index, place.head.dead()) {
-                self.free(place.index, place.head.dead());
+            } else if self.clear(place.index, place.head.dead()) {
                 step!("slot free, still walked past");
                 self.lower_high();
             }
@@ -516,7 +513,7 @@ impl Map {
         step!("object condemned, not said again");
         say();
         step!("object dead, waiters not yet told");
-        (self.hooks.notify_dead)(self, place.index);
+        (self.hooks.notify_dead)(self, place.index, &mut self.visitor());
         true
     }
 
@@ -636,7 +633,7 @@ impl Map {
         }
         // Relaxed: under admin.
         let head = Head(self.object(its_object - 1).head.load(Ordering::Relaxed));
-        (head.in_service() || head.is_dead()) && head.generation() == its_generation
+        !head.is_free() && head.generation() == its_generation
     }
 
     /// The runs of table cells that belong to an object: `(first, length)`.

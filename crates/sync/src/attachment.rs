@@ -6,6 +6,7 @@
 //! join as new members, and the parent's guards do nothing there.
 
 use crate::bias::{self, EVERY, Holds};
+use crate::kinds::Dead;
 use crate::lent;
 use crate::lock;
 use crate::mutex::kept;
@@ -97,7 +98,8 @@ impl ThreadAttachment {
         if self.lent {
             lent::give_back(self.map, self.joined);
         } else if self.incarnation == process::incarnation() {
-            crate::kinds::abandon(self.map, self.joined.index, self.joined.generation);
+            let Joined { index: member, generation, .. } = self.joined;
+            crate::kinds::abandon(self.map, Dead { member, generation }, &mut self.map.visitor_in(member));
             if !within {
                 self.map.leave(self.joined);
             }
@@ -128,7 +130,7 @@ impl Entered {
     /// The bit goes. Not in a forked child: there it is the parent's.
     fn leave(&self) {
         if self.incarnation == process::incarnation() {
-            crate::body::clear(self.map, self.place.index, self.place.head, self.member);
+            crate::body::clear(self.map, self.place, self.member, &mut self.map.visitor_in(self.member));
         }
     }
 }

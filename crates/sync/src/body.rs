@@ -15,6 +15,7 @@
 //! - I2: a member that looked at the body, and then found the object in service, has seen the object's words: the blocks were its own.
 //! - I3: a dead member's bit is cleared only by the owner of its life word, after recovery: see `clear`. So a later
 //!   member of that number, which may set the bit anew, is not there yet.
+//! - I5: a thread that recovers a dead member has no bit. It looks for the dead one's, and changes the body within a visit (arena, visit.rs).
 //! - I4: a living member's bit goes only where its thread is in the middle of no change, nor inside of a section, of any body. A signal handler
 //!   that finds an object removed may have interrupted a change of it; so may a function that the change calls; and a thread that finds a lock
 //!   removed may have it locked. So a thread keeps a list of its bits (`Attachments::entered`), and clears those at removed objects where it
@@ -24,7 +25,7 @@
 
 use crate::lock::unheld;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_arena::{Admin, ArenaError, Map, Place, Visit, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::step;
 use std::mem::size_of;
@@ -70,17 +71,6 @@ fn begins_at(members: u32) -> usize {
     size_of::<BodyHead>() + (members.div_ceil(64) as usize * 8).next_multiple_of(64)
 }
 
-/// Where numbers begin that rise with each change of a word: beyond those that the words of an earlier object in this memory can have, since
-/// none changes every 32 nanoseconds for long. 42 bits of it are three days.
-pub(crate) fn first() -> u64 {
-    chappe_plat::clock::now() >> 5
-}
-
-/// The same in so few bits: numbers that lie as far apart as they can where those of [`first`] differ (golden section).
-pub(crate) fn spread(first: u64, bits: u32) -> u64 {
-    first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)
-}
-
 /// How many blocks so many bytes take, in an arena of so many members.
 pub(crate) fn blocks_wanted(bytes: usize, members: u32) -> u32 {
     u32::try_from((begins_at(members).saturating_add(bytes)).div_ceil(BLOCK)).unwrap_or(u32::MAX)
@@ -110,12 +100,19 @@ impl<'m> Body<'m> {
         let body =
             Body { map, place, object, form: Form { numbers, types }, at, room: bytes - begins_at(members), users };
         // The second look, after all the others: what was read is this object's.
-        body.is_its().then_some(body)
+        // Acquire: after what was read.
+        let now = Head(object.head.load(Ordering::Acquire));
+        (now.stands() && now.generation() == place.head.generation()).then_some(body)
     }
 
     /// The arena.
     pub fn map(&self) -> &'m Map {
         self.map
+    }
+
+    /// Where the object is, as it was found.
+    pub fn place(&self) -> Place {
+        self.place
     }
 
     /// The object.
@@ -128,13 +125,6 @@ impl<'m> Body<'m> {
     pub fn is_live(&self) -> bool {
         // SeqCst: I1, after the bit. Acquire would do for I2.
         self.object.head.load(Ordering::SeqCst) == self.place.head.0
-    }
-
-    /// Whether the place still is this object's, in service or removed.
-    pub fn is_its(&self) -> bool {
-        // Acquire: after what was read, before what is changed.
-        let now = Head(self.object.head.load(Ordering::Acquire));
-        now == self.place.head.dead() || now.0 == self.place.head.0
     }
 
     fn bit(&self, member: u32) -> (&AtomicU64, u64) {
@@ -167,14 +157,6 @@ impl<'m> Body<'m> {
         true
     }
 
-    /// Clears a member's bit: it is in the middle of no change. The blocks may be another object's: then its bit was not set.
-    pub fn leave(&self, member: u32) {
-        let (word, bit) = self.bit(member);
-        if self.has_bit(member) && self.is_its() {
-            word.fetch_and(!bit, Ordering::SeqCst); // SeqCst: I1.
-        }
-    }
-
     /// The members whose bit is set.
     pub fn users(&self) -> impl Iterator<Item = u32> + '_ {
         self.users.iter().enumerate().flat_map(|(i, word)| {
@@ -183,26 +165,25 @@ impl<'m> Body<'m> {
             (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| i as u32 * 64 + bit)
         })
     }
+}
 
-    /// For the recovery of a dead member: a test whether its death is still to be made up for, and the blocks are still the object's. `None`: it
-    /// was in the middle of no change.
-    pub fn left_by(&self, member: u32, generation: u32) -> Option<impl Fn() -> bool + '_> {
-        // Without its bit it was in the middle of nothing.
-        self.has_bit(member).then_some(())?;
-        let m = self.map.member(member);
-        // Acquire, both: after the state that is to be changed.
-        let is_dead = move || {
-            (m.ident.load(Ordering::Acquire) >> 32) as u32 == generation // Acquire: as above.
-                && m.swept.load(Ordering::Acquire) != generation
-        };
-        Some(move || is_dead() && self.is_its())
-    }
+/// A body in which a member may be, or have died, in the middle of a change, within a visit. `None`: it is gone, or without the member's bit, which is
+/// looked at first, so that no visit is made in vain.
+pub(crate) fn unfinished_by<'m, 'v>(
+    map: &'m Map,
+    at: Place,
+    member: u32,
+    me: &'v mut Visitor<'_>,
+) -> Option<(Body<'m>, Visit<'v>)> {
+    let body = Body::of(map, at).filter(|body| body.has_bit(member))?;
+    Some((body, me.visit(at)?))
 }
 
 /// Clears a member's bit: I3, a dead one's, by the owner of its life word; or I4, by the member itself.
-pub(crate) fn clear(map: &Map, object: u32, head: Head, member: u32) {
-    if let Some(body) = Body::of(map, Place { index: object, head }) {
-        body.leave(member);
+pub(crate) fn clear(map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
+    if let Some((body, _visit)) = unfinished_by(map, at, member, me) {
+        let (word, bit) = body.bit(member);
+        word.fetch_and(!bit, Ordering::SeqCst); // SeqCst: I1.
     }
 }
 

@@ -138,7 +138,7 @@ impl Arena {
         for index in 0..map.objects_used() {
             let place = place(map, index);
             let mut has = |what| all.push(Belonging { object: name(map, place), what });
-            if let Some(kind) = place.head.kind().filter(|_| !place.head.is_free()) {
+            if let Some(kind) = place.head.kind().filter(|_| place.head.stands()) {
                 kinds::of(kind).had(map, place, who.member, generation).into_iter().for_each(&mut has);
             }
             let is_queue = place.head.kind().is_none_or(|kind| kinds::of(kind).is_queue());
@@ -255,7 +255,7 @@ pub(crate) fn is_over(map: &Map, member: u32, generation: u32) -> bool {
 
 /// Gives back what is in nobody's name.
 fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
-    if let Some(kind) = place.head.kind().filter(|_| !place.head.is_free()) {
+    if let Some(kind) = place.head.kind().filter(|_| place.head.stands()) {
         let all = kinds::of(kind).free(map, place).into_iter();
         freed.extend(all.map(|what| Belonging { object: name(map, place), what }));
     }

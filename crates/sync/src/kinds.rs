@@ -29,13 +29,30 @@ use crate::tube::{end, named};
 use crate::wait::{State, queue};
 use bodies::{Bodied, Counters, HelpLocks, Maps, Monitors, Servers, Stacks, WordSets};
 use chappe_arena::layout::{Head, Kind};
-use chappe_arena::{Map, Place};
+use chappe_arena::{Map, Place, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
 /// Why a removal failed.
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A use of a member slot that is over, or is about to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Dead {
+    /// Which slot.
+    pub member: u32,
+    /// Which use of it.
+    pub generation: u32,
+}
+
+impl Dead {
+    /// Whether its death is still to be made up for. Looked at after a word that says whose something is by a slot's number alone: if so, the word
+    /// did not mean a later member of that number.
+    pub fn is_unswept(self, map: &Map) -> bool {
+        map.is_unswept(self.member, self.generation)
+    }
+}
 
 /// One kind of object. Methods get an object with this kind's head; unless stated otherwise, it is in service.
 pub(crate) trait Protocol: Sync {
@@ -58,15 +75,18 @@ pub(crate) trait Protocol: Sync {
     fn take_back(&self, _map: &Map, _object: u32, _member: u32, _state: State, _whose: Option<u32>) {}
 
     /// Recovers an object, in service or removed, from the death of a member. True: a job has a lease on it.
-    fn recover(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
+    ///
+    /// The caller may be late, as in the methods below that have a visitor: what these change is a word with the dead generation in it, or it is
+    /// changed within a visit. Where the dead member is not named, none is made.
+    fn recover(&self, _map: &Map, _at: Place, _dead: Dead, _me: &mut Visitor<'_>) -> bool {
         false
     }
 
     /// Removes all traces of a dead member from an object, in service or removed. The caller owns the member's life word.
-    fn clear(&self, _map: &Map, _object: u32, _head: Head, _member: u32) {}
+    fn clear(&self, _map: &Map, _at: Place, _member: u32, _me: &mut Visitor<'_>) {}
 
     /// Called before the waiters of a removed object are told.
-    fn notify_dead(&self, _map: &Map, _object: u32, _head: Head) {}
+    fn notify_dead(&self, _map: &Map, _at: Place, _me: &mut Visitor<'_>) {}
 
     /// Whether a bit that is set is that of a waiter.
     fn is_queue(&self) -> bool {
@@ -86,7 +106,7 @@ pub(crate) trait Protocol: Sync {
 
     /// A thread ends, or leaves, normally, and has leaked guards, and so perhaps references to the data: no other thread may have it.
     #[cfg(not(feature = "sim"))]
-    fn abandon(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) {}
+    fn abandon(&self, _map: &Map, _at: Place, _leaver: Dead, _me: &mut Visitor<'_>) {}
 
     /// Whether it is a part of another object, and has no name.
     #[cfg(not(feature = "sim"))]
@@ -192,10 +212,10 @@ fn live(map: &Map, object: u32) -> Option<&'static dyn Protocol> {
     Some(looked_up(map, object)).filter(|h| h.in_service())?.kind().map(of)
 }
 
-/// The head and protocol of an object in service, or removed and not yet cleared.
-fn there(map: &Map, object: u32) -> Option<(Head, &'static dyn Protocol)> {
-    let head = looked_up(map, object);
-    Some((head, of(head.kind().filter(|_| !head.is_free())?)))
+/// The place and protocol of an object in service, or removed and not yet closed.
+fn there(map: &Map, index: u32) -> Option<(Place, &'static dyn Protocol)> {
+    let head = looked_up(map, index);
+    Some((Place { index, head }, of(head.kind().filter(|_| head.stands())?)))
 }
 
 /// Matches what an object has with its waiters.
@@ -269,15 +289,15 @@ fn biased_to_another(map: &Map, object: u32, member: u32) -> bool {
 }
 
 /// Recovers an object from a member's death.
-pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) -> bool {
-    there(map, object).is_some_and(|(head, its)| its.recover(map, object, head, member, generation))
+pub(crate) fn recover(map: &Map, object: u32, dead: Dead, me: &mut Visitor<'_>) -> bool {
+    there(map, object).is_some_and(|(at, its)| its.recover(map, at, dead, me))
 }
 
 /// Called before the waiters of a removed object are told. False: this kind has no waiters.
-pub(crate) fn notify_dead(map: &Map, object: u32, head: Head) -> bool {
+pub(crate) fn notify_dead(map: &Map, object: u32, head: Head, me: &mut Visitor<'_>) -> bool {
     let Some(its) = head.kind().map(of) else { return true };
     if crate::wait::is_still(map, object, head) {
-        its.notify_dead(map, object, head);
+        its.notify_dead(map, Place { index: object, head }, me);
     }
     its.is_queue()
 }
@@ -285,7 +305,7 @@ pub(crate) fn notify_dead(map: &Map, object: u32, head: Head) -> bool {
 /// Whether a member's generation holds the object, or a part of it.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_held(map: &Map, object: u32, member: u32, generation: u32) -> bool {
-    there(map, object).is_some_and(|(head, its)| its.is_held(map, object, head, member, generation))
+    there(map, object).is_some_and(|(at, its)| its.is_held(map, object, at.head, member, generation))
 }
 
 /// A member died, and may have been about to tell the waiters at the ends of tubes.
@@ -305,10 +325,10 @@ pub(crate) fn used(map: &Map, object: u32) -> bool {
 }
 
 /// Removes a dead member from the ends of tubes and from the changers of bodies. The caller owns the member's life word.
-pub(crate) fn clear(map: &Map, member: u32) {
+pub(crate) fn clear(map: &Map, member: u32, me: &mut Visitor<'_>) {
     for object in 0..map.objects_used() {
-        if let Some((head, its)) = there(map, object) {
-            its.clear(map, object, head, member);
+        if let Some((at, its)) = there(map, object) {
+            its.clear(map, at, member, me);
         }
     }
 }
@@ -316,10 +336,10 @@ pub(crate) fn clear(map: &Map, member: u32) {
 /// A thread ends, or leaves, normally, without unlocking what it holds: its guards were leaked, and so perhaps
 /// references to the data: no other thread may have it.
 #[cfg(not(feature = "sim"))]
-pub(crate) fn abandon(map: &Map, member: u32, generation: u32) {
+pub(crate) fn abandon(map: &Map, leaver: Dead, me: &mut Visitor<'_>) {
     for object in 0..map.objects_used() {
-        if let Some((head, its)) = there(map, object) {
-            its.abandon(map, object, head, member, generation);
+        if let Some((at, its)) = there(map, object) {
+            its.abandon(map, at, leaver, me);
         }
     }
 }

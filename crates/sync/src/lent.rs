@@ -11,7 +11,7 @@
 //!
 //! A granter in the same process wakes the light thread itself: [`holder`] tells which it is. Another process rings a bell: see `bell`.
 
-use crate::kinds;
+use crate::kinds::{self, Dead};
 use crate::recover::{owns, recover};
 use chappe_arena::{ArenaError, Joined, Map, MemberKind};
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -138,9 +138,11 @@ pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
 
 /// A light thread ends: what it still holds there goes back, and the attachment becomes free.
 pub(crate) fn give_back(map: &'static Map, joined: Joined) {
-    kinds::abandon(map, joined.index, joined.generation);
-    if owns(map, joined.index, joined.generation) {
-        recover(map, joined.index, joined.generation);
+    let (member, generation) = (joined.index, joined.generation);
+    let mut me = map.visitor_in(member);
+    kinds::abandon(map, Dead { member, generation }, &mut me);
+    if owns(map, member, generation) {
+        recover(map, member, generation, &mut me);
     }
     holders(map)[joined.index as usize % MEMBERS].store(0, Ordering::Release); // Release: it no longer waits.
     let mut attachments = ATTACHMENTS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -70,12 +70,12 @@ pub use recover::recover;
 pub use wait::Discipline;
 
 /// Wakes all waiters of a dead object.
-pub fn notify_dead(map: &'static chappe_arena::Map, object: u32) {
+pub fn notify_dead(map: &'static chappe_arena::Map, object: u32, me: &mut chappe_arena::Visitor<'_>) {
     // Acquire: the object as its remover left it.
     let head = Head(map.object(object).head.load(Ordering::Acquire));
     if head.is_dead() {
         map.through(chappe_arena::Place { index: object, head });
-        wait::notify_dead(map, object, head);
+        wait::notify_dead(map, object, head, me);
     }
 }
 
@@ -85,8 +85,8 @@ pub fn wake_after_death(map: &'static chappe_arena::Map) {
 }
 
 /// Removes a dead member from the ends of tubes and from the changers of bodies. The caller owns the member's life word.
-pub fn clear(map: &chappe_arena::Map, member: u32) {
-    kinds::clear(map, member);
+pub fn clear(map: &chappe_arena::Map, member: u32, me: &mut chappe_arena::Visitor<'_>) {
+    kinds::clear(map, member, me);
 }
 
 /// Whether the contents of a removed object's slot are still in use.

@@ -329,7 +329,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     loop {
         let seen = load(o);
         match seen & 7 {
-            HELD if is_condemned(seen) => return notify_dead(map, object, head),
+            HELD if is_condemned(seen) => return notify_dead(map, object, head, &mut map.visitor()),
             // Biased: every waiter has yet to look at the word itself.
             FREE if bias::owner_of(map, o).is_some() => return,
             FREE => {

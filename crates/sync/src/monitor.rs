@@ -7,11 +7,13 @@ pub mod room;
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use made::{Inside, Monitor, MonitorError};
 
-use crate::body::{self, Body, Form};
+use crate::body::{Body, Form};
+use crate::kinds::Dead;
+#[cfg(not(feature = "sim"))]
 use chappe_arena::layout::Head;
+#[cfg(not(feature = "sim"))]
 use chappe_arena::{Map, Place};
 use room::{Member, Room, Shape};
-use std::ptr::NonNull;
 
 /// What a monitor of an arena is made for, as its form says.
 pub(crate) fn shape_of(form: Form) -> Shape {
@@ -28,13 +30,6 @@ pub(crate) fn form_of(shape: Shape, data: u64) -> Form {
     Form { numbers: [shape.bytes, shape.conditions, shape.members, 0], types: [data, 0] }
 }
 
-/// Fills zeroed bytes that no other thread knows of with an empty room: I8 of the room.
-#[cfg_attr(feature = "loom", allow(dead_code, reason = "what needs an attachment is not explored"))]
-pub(crate) fn fill(at: NonNull<u8>, shape: Shape) {
-    // SAFETY: so many zeroed bytes, from a multiple of 64.
-    unsafe { Room::new(at, shape) }.begin_at(body::first());
-}
-
 /// The room in a body; `None` if its shape is impossible.
 pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Room<'m>> {
     let shape = shape_of(body.form);
@@ -46,17 +41,16 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Room<'m>> {
 }
 
 /// Recovers a monitor from a member's death.
-pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
-    let Some(body) = Body::of(map, Place { index: object, head }) else { return };
-    let (Some(room), Some(is_left)) = (in_body(&body), body.left_by(member, generation)) else { return };
-    room.recover(Member { index: member as u16, generation }, is_left);
+pub(crate) fn recover(body: &Body<'_>, dead: Dead) {
+    if let Some(room) = in_body(body) {
+        room.recover(Member { index: dead.member as u16, generation: dead.generation }, || dead.is_unswept(body.map()));
+    }
 }
 
 /// Wakes all waiters of a removed monitor.
-pub(crate) fn notify_dead(map: &Map, object: u32, head: Head) {
-    let Some(body) = Body::of(map, Place { index: object, head }) else { return };
-    if let Some(room) = in_body(&body) {
-        room.call_all_while(&|| body.is_its());
+pub(crate) fn notify_dead(body: &Body<'_>) {
+    if let Some(room) = in_body(body) {
+        room.call_all();
     }
 }
 

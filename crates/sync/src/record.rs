@@ -61,23 +61,20 @@
 //!   and no thread is between these two steps, the two differ: a receiver that finds no message then looks at all slots. Besides,
 //!   receivers find such a record in line, in the lap to which senders have passed it.
 //! - I9: a receiver that answers "no message" has read, in this order, `settled`; the line to its end; and `orphans`, with the same
-//!   value. So at the moment at which the line ended none was AGAIN.
+//!   value. So at the moment at which the line ended none was AGAIN. If both are 0, none has ever been.
 //! - I10: a member number is reused only after a recovery of it has completed. So a thread that has read a word of a member, and
 //!   then sees that its death is not yet recovered, read a word of the dead member.
 //! - I11: `len` says beside the bytes in which lap the record was committed, since a slot's own lap grows when it is passed. What was
 //!   borrowed was first in line, and all that is still in line was committed behind it. So a receiver looks for what is AGAIN before
 //!   it looks at the line, and takes the record that was committed first: if receivers come one after the other, each after the
 //!   recovery of the one before, all is received in the line's order, redelivered records too.
-//! - I12: a ring in an arena begins at a lap that depends on its object's slot and generation (`first_lap` of the tube). So where a ring has the
-//!   memory that another ring of this shape had before it, its words are others, and what a late recoverer of that ring swaps from is not there.
-//!   So do the counts that recovery adds to: they are not as small as what the users of another object have in the memory.
-//! - I13: a look for a record, or for a hole, may change words: it passes positions, and settles `orphans`. So only a member that keeps the
+//! - I12: a look for a record, or for a hole, may change words: it passes positions, and settles `orphans`. So only a member that keeps the
 //!   memory from being another object's looks so. A thread that only tells waiters, since a member has died or an object was removed, may be
 //!   late, and looks without changing anything (`looks.rs`).
 //!
 //! Races: R1 two members claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
 //! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two threads recover one member: each step is
-//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10, and I12 in a later ring. R6 a look in vain against what
+//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10. R6 a look in vain against what
 //! comes while it goes from the line to what is AGAIN: I9.
 //!
 //! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a position before the hint
@@ -583,11 +580,10 @@ impl Ring<'_> {
         Borrowed { slot, len: measure as u32, lap: (measure >> 32) as u32, word }
     }
 
-    /// Where in line a borrowed record was committed, from 0: the next record's number is one more, except where a sender gave a position up. The
-    /// number wraps with the lap's 32 bits.
+    /// Where in line a borrowed record was committed, from 0 on: the next record's number is one more, except where a sender gave a
+    /// position up. The number wraps with the lap's 32 bits.
     pub fn order(&self, borrowed: &Borrowed) -> u64 {
-        u64::from(borrowed.lap.wrapping_sub(lap(self.first()) as u32)) * u64::from(self.slots())
-            + u64::from(borrowed.slot)
+        u64::from(borrowed.lap) * u64::from(self.slots()) + u64::from(borrowed.slot)
     }
 
     /// Where a borrowed record is, and how many bytes it has.

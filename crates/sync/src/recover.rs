@@ -11,18 +11,20 @@
 //!    and not granted, a semaphore raised) is finished for it.
 //! 4. Every granted member is woken: its granter may have died before the wake.
 //!
-//! Steps 2 to 4 act on exact words. Step 1 checks, after reading the wait word, that the slot still is the
-//! dead generation's: a later occupant writes `ident` before it ever touches the word.
+//! Steps 2 to 4 act on exact words, or within a visit (arena, visit.rs): the recoverer may be stopped for any time, and the object may have gone
+//! meanwhile. Step 1 checks, after reading the wait word, that the slot still is the dead generation's: a later occupant writes `ident` before it
+//! ever touches the word.
 
-use crate::kinds;
+use crate::kinds::{self, Dead};
 use crate::wait::{State, change_granted, notify_dead, wake_granted};
 use chappe_arena::layout::Head;
-use chappe_arena::{Map, Place};
+use chappe_arena::{Map, Place, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
-/// Gives back everything that `generation` of a member slot held. Its owner is gone, or is leaving.
-pub fn recover(map: &'static Map, member: u32, generation: u32) {
+/// Gives back everything that `generation` of a member slot held. Its owner is gone, or is leaving. If `me` has left something out, that is
+/// still to be done.
+pub fn recover(map: &'static Map, member: u32, generation: u32, me: &mut Visitor<'_>) {
     let m = map.member(member);
     loop {
         // SeqCst: before the word. If the slot has another occupant when both are swapped, that one's ticket differs.
@@ -44,7 +46,7 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
     step!("dead member can be granted nothing more");
     let mut lease = false;
     for object in 0..map.objects_used() {
-        lease |= kinds::recover(map, object, member, generation);
+        lease |= kinds::recover(map, object, Dead { member, generation }, me);
     }
     step!("cells given back, not yet handed on");
     for object in 0..map.objects_used() {
@@ -52,7 +54,7 @@ pub fn recover(map: &'static Map, member: u32, generation: u32) {
         let head = Head(map.object(object).head.load(Ordering::Acquire));
         if head.is_dead() {
             map.through(Place { index: object, head });
-            notify_dead(map, object, head);
+            notify_dead(map, object, head, me);
         } else {
             kinds::drain(map, object);
         }

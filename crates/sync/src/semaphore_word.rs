@@ -312,7 +312,7 @@ fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
         if head != place.head {
             if head == place.head.dead() {
                 // The thread that found it broken may have died before it had told all waiters.
-                notify_dead(map, place.index, head);
+                notify_dead(map, place.index, head, &mut map.visitor());
             }
             return Err(Refused::Dead(0));
         }
@@ -622,7 +622,7 @@ fn break_off(map: &Map, object: u32) {
     // did it.
     if o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
         step!("object dead, waiters not yet told");
-        notify_dead(map, object, head.dead());
+        notify_dead(map, object, head.dead(), &mut map.visitor());
     }
 }
 

@@ -12,8 +12,7 @@ mod made;
 pub use made::{Serve, Server, Service, remove_service};
 
 use crate::body::Body;
-use chappe_arena::layout::Head;
-use chappe_arena::{Map, Place};
+use crate::kinds::Dead;
 use desk::{Desk, Sizes};
 
 /// The desk in a body; none if its sizes cannot be.
@@ -28,8 +27,8 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Desk<'m>> {
 }
 
 /// Recovers what a dead member has left in a server.
-pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
-    let Some(body) = Body::of(map, Place { index: object, head }) else { return };
-    let (Some(desk), Some(is_left)) = (in_body(&body), body.left_by(member, generation)) else { return };
-    desk.recover(member as u16, is_left);
+pub(crate) fn recover(body: &Body<'_>, dead: Dead) {
+    if let Some(desk) = in_body(body) {
+        desk.recover(dead.member as u16, || dead.is_unswept(body.map()));
+    }
 }

@@ -48,10 +48,8 @@
 //!   while fewer keys are there than the table was made for, a node is free. "Full" is answered only after as many nodes as that
 //!   were in place at one moment: seen USED with no flagged value twice, in the same turn (I3, I7); and the key was not among them:
 //!   the link behind which it belongs did not change meanwhile (I4).
-//! - I11: a recoverer has no part in the table: the memory is its own only until the death that it makes up for is made up for, which another recoverer
-//!   may do at any time. So it changes a word, by a swap from what it read, only if that was still left to do after it had read that.
-//! - I12: the tags and turns of a table in an arena begin where those of no earlier table in the same memory can be: at the time (`body::first`). So
-//!   a recoverer that is late even between that look and the swap swaps nothing of a later table, although a later member has the dead one's number.
+//! - I11: the number of a dead member is a later one's as soon as its death is made up for, which another recoverer may do at any time. So a recoverer
+//!   swaps a word from what it read only if that was still left to do after it had read that. (The memory is the table's: it visits, arena, visit.rs.)
 //!
 //! Races: R1 two insert one key, or change one value: one swap. R2 insert behind a node that is being removed: the flag is in the
 //! word that both swap. R3 a value is changed while its key is removed: one word. R4 two unlink, or free, one node: I1, I7.
@@ -230,7 +228,7 @@ impl<'a> Table<'a> {
     fn find(&self, key: &Key<'_>, beyond: bool) -> Found<'a> {
         let mut tries = 0;
         loop {
-            if let Some(found) = self.find_once(key, beyond, || true) {
+            if let Some(found) = self.find_once(key, beyond) {
                 return found;
             }
             tries += 1;
@@ -238,22 +236,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// As [`Table::find`], by a recoverer (I11). `None`: the memory may be another object's.
-    fn find_while(&self, key: &Key<'_>, is_left: &dyn Fn() -> bool) -> Option<Found<'a>> {
-        let mut tries = 0;
-        while is_left() {
-            if let Some(found) = self.find_once(key, false, is_left) {
-                return Some(found);
-            }
-            tries += 1;
-            tries::retried(Loop::Find, tries);
-        }
-        None
-    }
-
-    /// `may`: whether the memory still is the table's, after what was read of it.
     #[inline(always)]
-    fn find_once(&self, key: &Key<'_>, beyond: bool, may: impl Fn() -> bool) -> Option<Found<'a>> {
+    fn find_once(&self, key: &Key<'_>, beyond: bool) -> Option<Found<'a>> {
         let mut link = self.bucket(key.hash);
         // Acquire: E1.
         let mut said = link.load(Ordering::Acquire);
@@ -265,7 +249,7 @@ impl<'a> Table<'a> {
             let order = self.compare(node, key);
             step!("read a node, not yet sure of it");
             // Acquire: I5.
-            if link.load(Ordering::Acquire) != said || !may() {
+            if link.load(Ordering::Acquire) != said {
                 return None;
             }
             if is_flagged(next) || is_flagged(value) {

@@ -23,11 +23,6 @@ pub(crate) const USED: u64 = 2;
 
 const ONE_TURN: u64 = 1 << 20;
 
-/// FREE, as if so many turns had gone by.
-pub(crate) fn begun_at(first: u64) -> u64 {
-    first.wrapping_mul(ONE_TURN)
-}
-
 #[inline(always)]
 pub(crate) fn turn(state: u64) -> u64 {
     state & !(ONE_TURN - 1)

@@ -110,7 +110,7 @@ use crate::interrupt::Interrupt;
 use crate::kinds;
 use crate::tube::rendezvous;
 use chappe_arena::layout::{Head, Member};
-use chappe_arena::{Map, Place};
+use chappe_arena::{Map, Place, Visitor};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
 use chappe_plat::futex::{self, Scope, Wait};
 #[cfg(any(feature = "sim", feature = "loom"))]
@@ -332,8 +332,8 @@ pub(crate) fn still_waits(map: &Map, member: u32) -> bool {
 }
 
 /// Tells all waiters of a dead object that it is dead, as long as its head is this. Idempotent.
-pub(crate) fn notify_dead(map: &Map, object: u32, head: Head) {
-    if !kinds::notify_dead(map, object, head) {
+pub(crate) fn notify_dead(map: &Map, object: u32, head: Head, me: &mut Visitor<'_>) {
+    if !kinds::notify_dead(map, object, head, me) {
         return;
     }
     each(map, object, |c| {

@@ -195,7 +195,7 @@ fn play(world: &World, plan: &Plan) {
         });
         recoverer.daemon(&format!("of {n}"), move || {
             robust::claim(&lives[life]);
-            scene.ring.recover(n, || true, || true, |_| ());
+            scene.ring.recover(n, || true, |_| ());
             process::linger();
         });
     }

@@ -52,20 +52,12 @@ fn serve(state: &mut [u8], request: &[u8], answer: &mut [u8]) {
 #[derive(Clone, Copy)]
 struct Stage {
     desk: Desk<'static>,
-    place: NonNull<u8>,
     journal: Journal,
     lives: Shared<[[AtomicU32; MEMBERS]; 2]>,
     who: Shared<RefCell<Vec<(u16, Process)>>>,
 }
 
 impl Stage {
-    /// Another server in the same memory.
-    fn begins_anew(&self) {
-        // SAFETY: the server's memory; no other process of the explorer's runs meanwhile.
-        unsafe { std::slice::from_raw_parts_mut(self.place.as_ptr(), self.desk.sizes().bytes()).fill(0) };
-        self.desk.begin_with(&[0; 16], 1_000);
-    }
-
     fn new(world: &World) -> Stage {
         Stage::with_spare(world, 4)
     }
@@ -76,9 +68,8 @@ impl Stage {
         // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
         let desk: Desk<'static> = unsafe { Desk::new(place, sizes) };
         desk.each_word(&mut |word, name, show| world.name_with(word, name, show));
-        desk.begin_with(&[0; 16], 0);
+        desk.begin_with(&[0; 16]);
         Stage {
-            place,
             desk,
             journal: Journal::new(world),
             lives: world.share(Default::default()),
@@ -349,73 +340,6 @@ fn a_late_recoverer_gives_back_no_seat_of_a_later_member() {
         });
     });
     report.assert_clean().assert_reached(&["a third"]);
-}
-
-/// As above, at the seat or at the cell that the dead one had in hand. By then the server was removed, and the next one has its memory.
-fn recovered_late_at_the_next(world: &World, at_seat: bool, calls: u32) {
-    let (s, at) = (Stage::with_spare(world, 2), world.share(Cell::new(Scene::Begun)));
-    let until = move |scene| {
-        while at.get() < scene {
-            pause();
-        }
-    };
-    world.process("one", move || {
-        let dies = |_: &mut [u8], _: &[u8], _: &mut [u8]| {
-            at.set(Scene::Died);
-            process::linger();
-        };
-        let _ = s.desk.call(1, &[1; 8], &mut [0; 8], &dies);
-    });
-    world.process("late", move || {
-        until(Scene::Died);
-        let looks = Cell::new(0);
-        s.desk.recover(1, || {
-            looks.set(looks.get() + 1);
-            if looks.get() == if at_seat { 1 } else { 2 } {
-                at.set(Scene::Seen);
-                until(Scene::Heir);
-            }
-            looks.get() <= 2
-        });
-        at.set(Scene::Late);
-    });
-    world.process("heir", move || {
-        until(Scene::Seen);
-        s.desk.recover(1, || true);
-        s.begins_anew();
-        s.journal.note(1, Add(10), || {
-            let stops = |state: &mut [u8], request: &[u8], answer: &mut [u8]| {
-                if at.get() == Scene::Seen {
-                    at.set(Scene::Heir);
-                    until(Scene::Third);
-                }
-                serve(state, request, answer);
-            };
-            let mut answer = [0; 8];
-            s.desk.call(1, &10_u64.to_ne_bytes(), &mut answer, &stops).expect("a cell");
-            number(&answer)
-        });
-    });
-    world.process("third", move || {
-        until(Scene::Late);
-        // Each takes another cell.
-        (0..calls).for_each(|_| _ = s.does(4, 100));
-        at.set(Scene::Third);
-        reached("a third");
-    });
-    world.prepare("last").last().run(move || {
-        s.does(LAST, 1000);
-        assert_linearizable(Sum(0), &s.journal.history());
-        assert_eq!(s.desk.taken(), (0, (1, 1)), "a seat or a cell is lost");
-    });
-}
-
-#[test]
-fn a_late_recoverer_takes_nothing_of_the_next_server() {
-    for (at_seat, calls) in [(true, 1), (false, 1), (false, 2), (false, 3)] {
-        let search = Search::depth(&format!("server_next_{at_seat}_{calls}"), 1).schedules(500);
-        search.run(|w| recovered_late_at_the_next(w, at_seat, calls)).assert_clean().assert_reached(&["a third"]);
-    }
 }
 
 /// Threads that add to a sum that one of them serves.

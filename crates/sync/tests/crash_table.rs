@@ -379,49 +379,6 @@ fn one_that_is_late_frees_nothing_of_anothers() {
     assert!(report.complete(), "{} schedules, and not all", report.schedules());
 }
 
-/// A recoverer is late: another one has made up for the death, and the table was removed. What it finds is another object's, whose words look like
-/// nodes and cells that are in use, or over: it changes none of them.
-#[test]
-fn a_late_recoverer_changes_nothing_of_another_object() {
-    // As a state: USED, in all three. As a value or link: to the last node or cell, to the first and flagged, to the second.
-    for word in [0x72, 0x8000_0000_0000_0012_u64 | 1 << 21, 0x32] {
-        let report = Search::depth("table_of_another", 1).kills(1).whole().run(move |world: &World| {
-            let shape = Shape { entries: 1, key: 1, value: 12, spare: 1, ordered: false };
-            let place = NonNull::new(world.zeroed(shape.bytes())).expect("memory");
-            // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
-            let table: Table<'static> = unsafe { Table::new(place, shape) };
-            let (is_left, words) = (world.share(Cell::new(true)), shape.bytes() / 8);
-            let dead = world.prepare("dead");
-            dead.run(move || {
-                let _ = table.change(1, &[3], &mut [0; 12], &mut Does(Op::Put(3, 7), value(7)));
-                process::linger();
-            });
-            world.process("late", move || {
-                if dead.fate() == Fate::Killed {
-                    table.recover(1, || is_left.get());
-                }
-            });
-            world.process("next", move || {
-                if dead.fate() != Fate::Killed {
-                    return;
-                }
-                table.recover(1, || true);
-                is_left.set(false);
-                // SAFETY: the table's memory; no other process of the explorer's runs meanwhile.
-                unsafe { std::slice::from_raw_parts_mut(place.cast::<u64>().as_ptr(), words).fill(word) };
-                reached("another's");
-            });
-            world.prepare("last").last().run(move || {
-                // SAFETY: as above.
-                let now = unsafe { std::slice::from_raw_parts(place.cast::<u64>().as_ptr(), words) };
-                assert!(is_left.get() || now.iter().all(|now| *now == word), "changed: {now:x?}");
-            });
-        });
-        report.assert_clean().assert_reached(&["another's"]);
-        assert!(report.complete());
-    }
-}
-
 #[test]
 fn an_ordered_walk_sees_keys_in_order() {
     let world = |world: &World| {

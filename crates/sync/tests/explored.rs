@@ -41,6 +41,7 @@ mod crash_stack;
 mod crash_stopped;
 mod crash_table;
 mod crash_tube;
+mod crash_visit;
 mod crash_watchers;
 mod history;
 mod journal;

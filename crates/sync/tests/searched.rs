@@ -14,3 +14,4 @@ mod loom_ring;
 mod loom_semaphore;
 mod loom_thread;
 mod loom_tube;
+mod loom_visit;

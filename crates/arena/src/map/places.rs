@@ -33,6 +33,11 @@ impl Map {
         assert!(i < self.geometry.members);
         self.at(self.geometry.members_at() + i as usize * size_of::<Member>())
     }
+    /// The visit of the owner of a member slot's life word.
+    pub(crate) fn visit_of(&self, i: u32) -> &AtomicU64 {
+        assert!(i < self.geometry.members);
+        self.at(self.geometry.visits_at() + i as usize * 8)
+    }
     /// An object slot.
     #[inline]
     pub fn object(&self, i: u32) -> &Object {

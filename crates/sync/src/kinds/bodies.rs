@@ -1,29 +1,30 @@
 //! In the table of kinds: objects whose whole state is a body of the arena (see `body`): maps, which have waiters, and the kinds without
 //! waiters.
 
-use super::Protocol;
-use crate::body;
+use super::{Dead, Protocol};
+use crate::body::{self, Body};
 use crate::map::atlas;
 use crate::{monitor, server};
-use chappe_arena::Map;
 use chappe_arena::layout::Head;
+use chappe_arena::{Map, Place, Visitor};
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 use super::Failure;
 #[cfg(not(feature = "sim"))]
-use crate::body::Body;
-#[cfg(not(feature = "sim"))]
 use crate::{counter, inspect::ObjectState, map::atlas::Atlas, named as shared};
-#[cfg(not(feature = "sim"))]
-use chappe_arena::Place;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::atomic::Ordering;
 
 /// What is particular to a kind without waiters.
 pub(super) trait Bare: Sync {
-    fn recover(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) {}
+    /// Whether threads wait in it, in its own way.
+    const IS_AWAITED: bool = false;
 
-    fn notify_dead(&self, _map: &Map, _object: u32, _head: Head) {}
+    /// What a dead member has left in the middle of a change.
+    fn recover(&self, _body: &Body<'_>, _dead: Dead) {}
+
+    /// See [`Protocol::notify_dead`].
+    fn notify_dead(&self, _body: &Body<'_>) {}
 
     #[cfg(not(feature = "sim"))]
     fn is_held(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
@@ -42,17 +43,24 @@ pub(super) trait Bare: Sync {
 pub(super) struct Bodied<B: Bare>(pub B);
 
 impl<B: Bare> Protocol for Bodied<B> {
-    fn recover(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
-        self.0.recover(map, object, head, member, generation);
+    fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
+        if let Some((body, _visit)) = body::unfinished_by(map, at, dead.member, me) {
+            self.0.recover(&body, dead);
+        }
         false
     }
 
-    fn clear(&self, map: &Map, object: u32, head: Head, member: u32) {
-        body::clear(map, object, head, member);
+    fn clear(&self, map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
+        body::clear(map, at, member, me);
     }
 
-    fn notify_dead(&self, map: &Map, object: u32, head: Head) {
-        self.0.notify_dead(map, object, head);
+    fn notify_dead(&self, map: &Map, at: Place, me: &mut Visitor<'_>) {
+        if B::IS_AWAITED
+            && let Some(_visit) = me.visit(at)
+            && let Some(body) = Body::of(map, at)
+        {
+            self.0.notify_dead(&body);
+        }
     }
 
     fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {
@@ -111,8 +119,8 @@ pub(super) struct Stacks;
 
 impl Bare for Stacks {
     #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
-    fn recover(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) {
-        crate::stack::recover(map, object, head, member, generation);
+    fn recover(&self, body: &Body<'_>, dead: Dead) {
+        crate::stack::recover(body, dead);
     }
 
     #[cfg(not(feature = "sim"))]
@@ -163,8 +171,8 @@ impl Bare for WordSets {
 pub(super) struct Servers;
 
 impl Bare for Servers {
-    fn recover(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) {
-        server::recover(map, object, head, member, generation);
+    fn recover(&self, body: &Body<'_>, dead: Dead) {
+        server::recover(body, dead);
     }
 
     #[cfg(not(feature = "sim"))]
@@ -195,12 +203,14 @@ impl Bare for HelpLocks {
 pub(super) struct Monitors;
 
 impl Bare for Monitors {
-    fn recover(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) {
-        monitor::recover(map, object, head, member, generation);
+    const IS_AWAITED: bool = true;
+
+    fn recover(&self, body: &Body<'_>, dead: Dead) {
+        monitor::recover(body, dead);
     }
 
-    fn notify_dead(&self, map: &Map, object: u32, head: Head) {
-        monitor::notify_dead(map, object, head);
+    fn notify_dead(&self, body: &Body<'_>) {
+        monitor::notify_dead(body);
     }
 
     #[cfg(not(feature = "sim"))]
@@ -226,13 +236,15 @@ impl Protocol for Maps {
         atlas::drain(map, object, head);
     }
 
-    fn recover(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
-        atlas::recover(map, object, head, member, generation);
+    fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
+        if let Some((body, _visit)) = body::unfinished_by(map, at, dead.member, me) {
+            atlas::recover(&body, dead);
+        }
         false
     }
 
-    fn clear(&self, map: &Map, object: u32, head: Head, member: u32) {
-        body::clear(map, object, head, member);
+    fn clear(&self, map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
+        body::clear(map, at, member, me);
     }
 
     fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {

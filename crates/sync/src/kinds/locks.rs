@@ -1,10 +1,10 @@
 //! In the table of kinds: mutexes and condition variables.
 
-use super::{Protocol, biased_to_another};
+use super::{Dead, Protocol, biased_to_another};
 use crate::wait::State;
 use crate::{condvar, lock};
-use chappe_arena::Map;
 use chappe_arena::layout::Head;
+use chappe_arena::{Map, Place, Visitor};
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 use super::Failure;
@@ -14,8 +14,6 @@ use crate::bias;
 use crate::examine::{Had, is_over};
 #[cfg(not(feature = "sim"))]
 use crate::inspect::{ObjectState, bytes};
-#[cfg(not(feature = "sim"))]
-use chappe_arena::Place;
 
 pub(super) struct Mutexes;
 
@@ -32,9 +30,9 @@ impl Protocol for Mutexes {
         lock::untell(map.object(object));
     }
 
-    fn recover(&self, map: &Map, object: u32, _head: Head, member: u32, generation: u32) -> bool {
-        if !biased_to_another(map, object, member) {
-            lock::recover(map, object, member, generation);
+    fn recover(&self, map: &Map, at: Place, dead: Dead, _me: &mut Visitor<'_>) -> bool {
+        if !biased_to_another(map, at.index, dead.member) {
+            lock::recover(map, at.index, dead.member, dead.generation);
         }
         false
     }
@@ -53,9 +51,9 @@ impl Protocol for Mutexes {
     }
 
     #[cfg(not(feature = "sim"))]
-    fn abandon(&self, map: &Map, object: u32, _head: Head, member: u32, generation: u32) {
-        if !biased_to_another(map, object, member) {
-            lock::abandon(map, object, lock::held_by(member, generation));
+    fn abandon(&self, map: &Map, at: Place, leaver: Dead, _me: &mut Visitor<'_>) {
+        if !biased_to_another(map, at.index, leaver.member) {
+            lock::abandon(map, at.index, lock::held_by(leaver.member, leaver.generation));
         }
     }
 

@@ -1,9 +1,9 @@
 //! In the table of kinds: pools; and owned semaphores, which are shown under their pool.
 
-use super::{Protocol, biased_to_another};
+use super::{Dead, Protocol, biased_to_another};
 use crate::{bias, drain as pool};
-use chappe_arena::Map;
 use chappe_arena::layout::Head;
+use chappe_arena::{Map, Place, Visitor};
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 use super::Failure;
@@ -15,8 +15,6 @@ use crate::{
     inspect::{self, ObjectState},
     owned::{self, Pair},
 };
-#[cfg(not(feature = "sim"))]
-use chappe_arena::Place;
 
 pub(super) struct Pools;
 
@@ -35,12 +33,12 @@ impl Protocol for Pools {
         bias::settled(map, map.object(object));
     }
 
-    fn recover(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
-        if is_anothers(map, object, member) {
+    fn recover(&self, map: &Map, at: Place, dead: Dead, _me: &mut Visitor<'_>) -> bool {
+        if is_anothers(map, at.index, dead.member) {
             return false;
         }
-        bias::settled_of(map, map.object(object), member, generation);
-        pool::recover(map, object, head, member, generation)
+        bias::settled_of(map, map.object(at.index), dead.member, dead.generation);
+        pool::recover(map, at.index, at.head, dead.member, dead.generation)
     }
 
     #[cfg(not(feature = "sim"))]

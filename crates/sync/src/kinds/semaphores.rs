@@ -5,15 +5,13 @@ use crate::semaphore_word;
 #[cfg(not(feature = "sim"))]
 use crate::wait::Discipline;
 use crate::wait::State;
-use chappe_arena::Map;
 use chappe_arena::layout::Head;
+use chappe_arena::{Map, Place, Visitor};
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 use super::Failure;
 #[cfg(not(feature = "sim"))]
 use crate::{inspect::ObjectState, owned};
-#[cfg(not(feature = "sim"))]
-use chappe_arena::Place;
 
 pub(super) struct Semaphores;
 
@@ -38,8 +36,8 @@ impl Protocol for Semaphores {
         semaphore_word::take_back(map, object, member, state, whose);
     }
 
-    fn notify_dead(&self, map: &Map, object: u32, _head: Head) {
-        semaphore_word::settle(map, object);
+    fn notify_dead(&self, map: &Map, at: Place, _me: &mut Visitor<'_>) {
+        semaphore_word::settle(map, at.index);
     }
 
     #[cfg(not(feature = "sim"))]

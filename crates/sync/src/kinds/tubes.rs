@@ -3,10 +3,10 @@
 //! - I1: the slots of a tube name members without generations: what is in the name of a member slot without an occupant is taken back
 //!   only while no new member can occupy that slot.
 
-use super::Protocol;
+use super::{Dead, Protocol};
 use crate::tube::{broadcast, named};
-use chappe_arena::Map;
 use chappe_arena::layout::Head;
+use chappe_arena::{Map, Place, Visitor};
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 use super::Failure;
@@ -20,8 +20,6 @@ use crate::{
         named::pipe::{Pipe, Side},
     },
 };
-#[cfg(not(feature = "sim"))]
-use chappe_arena::Place;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::atomic::Ordering;
 
@@ -63,13 +61,13 @@ impl Protocol for Tubes {
         named::drain(map, object, head);
     }
 
-    fn recover(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
-        named::recover(map, object, head, member, generation);
+    fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
+        named::recover(map, at, dead, me);
         false
     }
 
-    fn clear(&self, map: &Map, object: u32, head: Head, member: u32) {
-        named::clear(map, object, head, member);
+    fn clear(&self, map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
+        named::clear(map, at, member, me);
     }
 
     fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {
@@ -82,8 +80,8 @@ impl Protocol for Tubes {
     }
 
     #[cfg(not(feature = "sim"))]
-    fn abandon(&self, map: &Map, object: u32, head: Head, member: u32, _generation: u32) {
-        named::keep_from_all(map, object, head, member);
+    fn abandon(&self, map: &Map, at: Place, leaver: Dead, me: &mut Visitor<'_>) {
+        named::keep_from_all(map, at, leaver.member, me);
     }
 
     #[cfg(not(feature = "sim"))]
@@ -103,8 +101,9 @@ impl Protocol for Tubes {
 
     #[cfg(not(feature = "sim"))]
     fn free(&self, map: &'static Map, place: Place) -> Vec<Had> {
+        let mut me = map.visitor();
         let Some(pipe) = Pipe::of(map, place) else { return Vec::new() };
-        let had = of_nobody(map, &pipe);
+        let had = of_nobody(map, &pipe, &mut me);
         super::drain(map, place.index);
         super::drain(map, pipe.end.index);
         had
@@ -141,7 +140,7 @@ fn of_tube(pipe: &Pipe<'_>, member: u32) -> Vec<Had> {
 
 /// I1: gives back what is in the name of vacant member slots.
 #[cfg(not(feature = "sim"))]
-fn of_nobody(map: &'static Map, pipe: &Pipe<'static>) -> Vec<Had> {
+fn of_nobody(map: &'static Map, pipe: &Pipe<'static>, me: &mut Visitor<'_>) -> Vec<Had> {
     let mut had = Vec::new();
     let ends = [Side::Senders, Side::Receivers];
     let slots = pipe.ring.held().map(|(owner, _)| owner).filter(|owner| *owner != NOBODY).map(u32::from);
@@ -153,10 +152,13 @@ fn of_nobody(map: &'static Map, pipe: &Pipe<'static>) -> Vec<Had> {
             && let Some(_vacant) = map.vacant(member)
         {
             had.extend(of_tube(pipe, member));
-            pipe.ring.recover(member as u16, || true, || pipe.has_blocks(), |_| ());
-            super::clear(map, member);
+            if let Some(_visit) = me.visit(pipe.place) {
+                pipe.ring.recover(member as u16, || true, |_| ());
+            }
+            super::clear(map, member, me);
         }
     }
+    let Some(_visit) = me.visit(pipe.place) else { return had };
     for side in ends {
         if pipe.free_over(side, |member, generation| is_over(map, member, generation)) {
             had.push(if side == Side::Senders { Had::Sends } else { Had::Receives });
@@ -172,8 +174,8 @@ impl Protocol for Broadcasts {
         broadcast::drain(map, object, head);
     }
 
-    fn recover(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
-        broadcast::recover(map, object, head, member, generation);
+    fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
+        broadcast::recover(map, at, dead, me);
         false
     }
 

@@ -10,6 +10,7 @@
 
 use crate::body::{self, Body, Form};
 use crate::condvar;
+use crate::kinds::Dead;
 use crate::table::{Shape, Table};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -29,7 +30,6 @@ pub struct Types {
 pub struct Atlas<'m> {
     /// Its memory and the threads that use it.
     pub body: Body<'m>,
-    place: Place,
     /// The table.
     pub table: Table<'m>,
     /// The types of its keys and values.
@@ -47,7 +47,10 @@ fn form_of(shape: Shape, types: Types) -> Form {
 impl<'m> Atlas<'m> {
     /// The map at a place, in service or removed; `None` if that map does not exist any more.
     pub fn of(map: &'m Map, place: Place) -> Option<Atlas<'m>> {
-        let body = Body::of(map, place)?;
+        Atlas::in_body(Body::of(map, place)?)
+    }
+
+    fn in_body(body: Body<'m>) -> Option<Atlas<'m>> {
         let Form { numbers: [entries, key, value, spare], types: [keys, values] } = body.form;
         let shape = Shape { entries, key, value, spare: spare & !ORDERED, ordered: spare & ORDERED != 0 };
         if !shape.is_possible() || shape.bytes() > body.room {
@@ -55,15 +58,16 @@ impl<'m> Atlas<'m> {
         }
         // SAFETY: within the body, as checked above; it was zeroed when the map was made, and is accessed by atomic words only.
         let table = unsafe { Table::new(body.at, shape) };
-        Some(Atlas { body, place, table, types: Types { keys, values } })
+        Some(Atlas { body, table, types: Types { keys, values } })
     }
 
     /// I4: notifies all threads that wait for a change.
     #[inline(always)]
     pub fn changed(&self) {
         let map = self.body.map();
-        if map.waits_on(self.place.index, self.body.object()) {
-            condvar::notify_all(map, self.place);
+        let at = self.body.place();
+        if map.waits_on(at.index, self.body.object()) {
+            condvar::notify_all(map, at);
         }
     }
 }
@@ -74,12 +78,11 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
 }
 
 /// Recovers a map from a member's death.
-pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
-    let Some(atlas) = Atlas::of(map, Place { index: object, head }) else { return };
+pub(crate) fn recover(body: &Body<'_>, dead: Dead) {
+    let Some(atlas) = Atlas::in_body(*body) else { return };
     // R5 of the table: after the state.
-    let Some(is_left) = atlas.body.left_by(member, generation) else { return };
-    atlas.table.recover(member as u16, is_left);
-    if head.in_service() {
+    atlas.table.recover(dead.member as u16, || dead.is_unswept(body.map()));
+    if body.place().head.in_service() {
         // I4: it may have changed something without notifying.
         atlas.changed();
     }
@@ -93,7 +96,6 @@ pub fn make(map: &'static Map, admin: &Admin, name: &str, shape: Option<(Shape, 
         if let Some((shape, _)) = shape {
             // SAFETY: at least so many bytes, zeroed, from a multiple of 64.
             let table = unsafe { Table::new(at, shape) };
-            table.begin_at(body::first());
             table.seed_with(clock::now() ^ u64::from(process::pid()) << 40);
         }
     })

@@ -54,7 +54,7 @@ impl BareAt {
         let place = body::make(map, &map.admin(), name, kind, Some((bytes, Form { numbers, types: [0; 2] })), |at| {
             if kind == Kind::Server {
                 // SAFETY: so many zeroed bytes from a multiple of 64, of which no other thread knows yet.
-                unsafe { Desk::new(at, SIZES) }.begin_with(&[0; 16], body::first());
+                unsafe { Desk::new(at, SIZES) }.begin_with(&[0; 16]);
             }
         })?;
         Ok(BareAt { map, place })

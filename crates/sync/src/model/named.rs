@@ -131,7 +131,7 @@ impl NamedAt {
 
     /// What a member does that leaves the arena, and may have leaked slots here.
     pub fn keep_from_all(&self, member: u32) {
-        pipe::keep_from_all(self.0.map, self.0.place.index, self.0.place.head, member);
+        pipe::keep_from_all(self.0.map, self.0.place, member, &mut self.0.map.visitor_in(member));
     }
 
     /// Whether any process, dead ones included, is at one of its ends.

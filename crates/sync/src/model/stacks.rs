@@ -7,7 +7,7 @@ use crate::map::atlas;
 use crate::monitor::room::{Announced, Member, Room};
 use crate::monitor::{self, room};
 use crate::stack::pile::{Pile, Shape};
-use crate::stack::{self, form_of, in_body};
+use crate::stack::{form_of, in_body};
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map, Place};
 
@@ -29,7 +29,7 @@ impl StackAt {
         let shape = Shape { capacity, size: 16, spare };
         let admin = map.admin();
         let form = Some((shape.bytes(), form_of(shape, 7)));
-        let place = body::make(map, &admin, name, Kind::Stack, form, |at| stack::fill(at, shape))?;
+        let place = body::make(map, &admin, name, Kind::Stack, form, |_| ())?;
         Ok(StackAt { map, place })
     }
 
@@ -88,7 +88,7 @@ impl MonitorAt {
     pub fn make(map: &'static Map, name: &str, conditions: u32) -> Result<MonitorAt, ArenaError> {
         let shape = room::Shape { members: map.geometry().members, conditions, bytes: 0 };
         let form = Some((shape.room(), monitor::form_of(shape, 7)));
-        let place = body::make(map, &map.admin(), name, Kind::Monitor, form, |at| monitor::fill(at, shape))?;
+        let place = body::make(map, &map.admin(), name, Kind::Monitor, form, |_| ())?;
         Ok(MonitorAt { map, place })
     }
 
@@ -112,9 +112,8 @@ impl Actor {
 
     /// Leaves it.
     pub fn exits(&self, map: &'static Map, place: Place) {
-        if let Some(body) = Body::of(map, place) {
-            body.leave(self.who.main.member);
-        }
+        let me = self.who.main.member;
+        body::clear(map, place, me, &mut map.visitor_in(me));
     }
 
     /// Announces a wait for a monitor's condition.

@@ -302,7 +302,6 @@ impl<T: Pod> Monitor<T> {
         };
         let fill = |at: NonNull<u8>, form: Form| {
             let shape = super::shape_of(form);
-            super::fill(at, shape);
             // SAFETY: so many zeroed bytes from a multiple of 64, not published yet.
             unsafe {
                 for (i, name) in conditions.iter().enumerate() {

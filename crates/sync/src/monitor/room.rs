@@ -26,10 +26,8 @@
 //! - I5: a recoverer of any death wakes all slots that are CALLED, in case the caller died before its wake.
 //! - I6: the remover of the monitor marks it first and then calls all waiters; a waiter announces itself first and then looks at the
 //!   mark. One sees the other.
-//! - I7: a recoverer, and a thread that only finds the monitor removed, have no part in it: the memory is the monitor's only until the death is made up
-//!   for, or the last user has gone. So they call a member only if that was still to come after they had read its slot.
-//! - I8: the turns of a monitor in an arena begin at a number that depends on the time. So a swap of a recoverer that is late finds another state in the
-//!   next monitor in the same memory, but for one in 2^24.
+//! - I7: a recoverer may be late: others have made up for the death, and the slots are later members'. So it calls a member only if the death was still to
+//!   be made up for after it had read the member's slot. (The memory is the monitor's: it visits, as does a thread that finds the monitor removed: arena, visit.rs.)
 //!
 //! Ordering edges: the lock orders what is done inside. E1 (release/acquire) the ticket before WAITING: a recoverer looks without the
 //! lock. E2 (release/acquire) a call before what the called member does.
@@ -37,7 +35,6 @@
 //! Progress: blocking; a call looks once at the slots that were ever used. Deaths: above. Explored: `tests/crash_monitor.rs`, with a
 //! robust lock of the explorer's. Left out: a thread that was stopped in recovery for 2^24 waits of one member.
 
-use crate::body::spread;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::step;
@@ -148,12 +145,6 @@ impl<'a> Room<'a> {
         // SAFETY: within the bytes that the caller promises.
         let slots = unsafe { place.add(size_of::<Head>()) }.cast();
         Room { head: place.cast(), slots, shape, memory: PhantomData }
-    }
-
-    /// As if each member had waited a number of times that depends on `first`: I8. Before any use of the room.
-    pub fn begin_at(&self, first: u64) {
-        let turn = spread(first, 24) as u32 * TURN;
-        self.slots().iter().for_each(|slot| slot.state.store(turn | IDLE, Ordering::Relaxed)); // Relaxed: published with the room.
     }
 
     /// Its shape.
@@ -272,13 +263,13 @@ impl<'a> Room<'a> {
         self.call_those(|state| state >> 2 & CONDITION == condition, &|| true);
     }
 
-    /// I4: calls all waiters.
+    /// I4, I6: calls all waiters.
     pub fn call_all(&self) {
         self.call_those(|_| true, &|| true);
     }
 
-    /// I4, I6: calls all waiters, while the memory is the room's: I7.
-    pub fn call_all_while(&self, may: &dyn Fn() -> bool) {
+    /// I4: calls all waiters, while `may`.
+    fn call_all_while(&self, may: &dyn Fn() -> bool) {
         self.call_those(|_| true, may);
     }
 

@@ -1,14 +1,14 @@
-//! Looks at a ring that change nothing: for a thread that may be late, and for people. The labels I3, I4, I9, I13, E1 and E2 are of the
+//! Looks at a ring that change nothing: for a thread that may be late, and for people. The labels I3, I4, I9, I12, E1 and E2 are of the
 //! head of `record.rs`.
 
-use super::place::{AGAIN, FULL, READING, REREADING, SKIPPED, laps_since, state};
+use super::place::{AGAIN, FULL, READING, REREADING, SKIPPED, lap, state};
 use super::{Passed, Ring};
 use chappe_plat::ROBUST;
 use chappe_plat::atomic::Ordering;
 use std::cell::Cell;
 
 impl Ring<'_> {
-    /// As [`Ring::has_hole`], and changes nothing (I13).
+    /// As [`Ring::has_hole`], and changes nothing (I12).
     pub(crate) fn shows_hole(&self) -> bool {
         let behind = Cell::new(false);
         let hole = self.sought(None, |position, seen| {
@@ -21,7 +21,7 @@ impl Ring<'_> {
         hole.is_ok() || behind.get()
     }
 
-    /// As [`Ring::has_message`], and changes nothing (I13).
+    /// As [`Ring::has_message`], and changes nothing (I12).
     pub(crate) fn shows_message(&self) -> bool {
         loop {
             // Acquire, both: E2; I9, before the line.
@@ -55,7 +55,7 @@ impl Ring<'_> {
         (0..self.slots()).filter(|slot| there(*slot)).count()
     }
 
-    /// How many records were sent and how many received, by the laps of its slots: so a reservation that
+    /// How many records were sent and how many received since the ring began, by the laps of its slots: so a reservation that
     /// was given up, and a position that was passed over, count as one record sent and received. Neither number decreases. Looks at all
     /// slots.
     pub fn passed(&self) -> Passed {
@@ -68,7 +68,7 @@ impl Ring<'_> {
                 SKIPPED => (1, 1),
                 _ => (0, 0),
             };
-            let laps = laps_since(seen, self.first());
+            let laps = lap(seen);
             // Words that were overwritten by a wild write may have more laps than can be counted.
             passed.sent = passed.sent.wrapping_add(laps + sent);
             passed.received = passed.received.wrapping_add(laps + received);

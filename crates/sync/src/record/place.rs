@@ -12,7 +12,6 @@
 //!
 //! The lap is the upper 45 bits of both words and positions, so that it is compared, and wraps, without being taken out.
 
-use crate::body::spread;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -35,11 +34,6 @@ const LINE: usize = 64;
 
 /// How many slots a ring can have.
 pub const MOST_SLOTS: u32 = 1 << 19;
-
-/// I12: the word of drops of a ring that begins in this lap.
-pub(super) fn first_dropped(lap: u64) -> u64 {
-    spread(lap, 29) << 35
-}
 
 /// A word in the lap of a position, or of another word.
 #[inline(always)]
@@ -65,11 +59,6 @@ pub(super) fn slot_of(position: u64) -> u32 {
 /// How many laps were before the word's.
 pub(super) fn lap(word: u64) -> u64 {
     word / ONE_LAP
-}
-
-/// How many laps were before the word's, from that word's on.
-pub(super) fn laps_since(word: u64, first: u64) -> u64 {
-    lap(word.wrapping_sub(first))
 }
 
 /// By how much the word's lap is ahead of the position's: only the sign is of interest.
@@ -194,8 +183,6 @@ pub struct Head {
     pub(super) redelivered: AtomicU64,
     /// How many were dropped, and which is being dropped now: see `recovery`.
     pub(super) dropped: AtomicU64,
-    /// Where it began: I12.
-    first: AtomicU64,
 }
 
 /// What a slot has besides its payload.
@@ -243,7 +230,8 @@ impl<'a> Ring<'a> {
         Ring { counts, first, stride, offset: shape.offset(), shape, memory: PhantomData }
     }
 
-    /// As if that many laps had gone by: I12. No other thread uses it yet.
+    /// As if that many laps had gone by. No other thread uses it yet.
+    #[cfg(any(test, feature = "sim"))]
     pub fn begin_at(&self, lap: u64) {
         let lap = lap.wrapping_mul(ONE_LAP);
         for slot in 0..self.slots() {
@@ -251,15 +239,6 @@ impl<'a> Ring<'a> {
         }
         self.tail().store(lap, Ordering::Relaxed); // Relaxed: as above.
         self.head().store(lap, Ordering::Relaxed); // Relaxed: as above.
-        let counts = self.counts;
-        let all = [&counts.first, &counts.orphans, &counts.settled, &counts.redelivered];
-        all.iter().for_each(|count| count.store(lap, Ordering::Relaxed)); // Relaxed: as above.
-        counts.dropped.store(first_dropped(lap), Ordering::Relaxed); // Relaxed: as above.
-    }
-
-    /// The word that each slot had at first, and what was in the counts: I12.
-    pub(super) fn first(&self) -> u64 {
-        self.counts.first.load(Ordering::Relaxed) // Relaxed: written before any other thread used the ring.
     }
 
     /// A slot's word, for onlookers.

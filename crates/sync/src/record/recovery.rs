@@ -16,13 +16,11 @@
 //!   by the dead member, then the member not yet recovered. So the record was still there.
 //! - I2: a recovery ends only when nothing of its member is announced. So as long as something is, the number is not reused
 //!   (I10 of the ring), and the slot's word still refers to the dead member.
-//! - I3: a thread that recovers a member, or a member that leaves, looks at all rings, also at those that the member has never used: no bit
-//!   of that member keeps their memory from being another object's. So such a thread swaps a word only if it has read it, and then seen that
-//!   the memory is still the ring's: what it read was the ring's word, and the swap fails if the memory has gone to another object since
-//!   (unless that one has the very same word there).
+//! - I3: a thread that recovers a member, or a member that leaves, looks at all rings, also at those that the member has never used. Where it finds
+//!   something to do, it visits the tube first (arena, visit.rs), and the memory stays the ring's until it is through.
 
 use super::Found;
-use super::place::{AGAIN, READING, REREADING, Ring, first_dropped, freed, is_held_by, owner, state, word};
+use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, owner, state, word};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
@@ -47,34 +45,30 @@ impl Ring<'_> {
     /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has completed,
     /// the number may be reused.
     ///
-    /// `is_there` says whether the memory still is the ring's: a late recoverer may come when it is another's (I3). `tell` is called for each
-    /// slot that is to be delivered once more.
-    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool, is_there: impl Fn() -> bool, tell: impl Fn(u32)) {
+    /// `tell` is called for each slot that is to be delivered once more.
+    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool, tell: impl Fn(u32)) {
         let mut again = false;
         for slot in 0..self.slots() {
-            again |= self.recover_slot(slot, member, &is_dead, &is_there, &tell);
+            again |= self.recover_slot(slot, member, &is_dead, &tell);
         }
         // Acquire: I2. It may be the announcement of another recoverer that died.
-        let count = self.counts.dropped.load(Ordering::Acquire);
-        // I3.
-        if is_there() {
-            self.finish(count);
-        }
+        self.finish(self.counts.dropped.load(Ordering::Acquire));
         if again {
             step!("some are again, not yet said");
-            add(&self.counts.orphans, &is_there);
+            add(&self.counts.orphans);
         }
     }
 
+    /// Whether [`Ring::recover`] has anything to do. A look that changes nothing: the memory may be another's (I3).
+    pub(crate) fn is_left_by(&self, member: u16) -> bool {
+        // Acquire, both: as in `recover`.
+        let is_to_do = |seen| is_held_by(seen, member) || state(seen) == AGAIN;
+        announcement(self.counts.dropped.load(Ordering::Acquire)).is_some()
+            || (0..self.slots()).any(|slot| is_to_do(self.at(slot).load(Ordering::Acquire)))
+    }
+
     /// Whether a record is there to be delivered once more.
-    fn recover_slot(
-        &self,
-        slot: u32,
-        member: u16,
-        is_dead: &impl Fn() -> bool,
-        is_there: &impl Fn() -> bool,
-        tell: &impl Fn(u32),
-    ) -> bool {
+    fn recover_slot(&self, slot: u32, member: u16, is_dead: &impl Fn() -> bool, tell: &impl Fn(u32)) -> bool {
         loop {
             // Acquire: I1, before the slot's word.
             let count = self.counts.dropped.load(Ordering::Acquire);
@@ -83,8 +77,7 @@ impl Ring<'_> {
             if state(seen) == AGAIN {
                 return true;
             }
-            // I3, after both words.
-            if !is_held_by(seen, member) || !is_dead() || !is_there() {
+            if !is_held_by(seen, member) || !is_dead() {
                 return false;
             }
             let read = matches!(state(seen), READING | REREADING);
@@ -96,7 +89,7 @@ impl Ring<'_> {
             // AcqRel: E1 of the ring. Relaxed, a failure: it was passed, or another recovers: look again.
             let done = self.at(slot).compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
             if done && read {
-                add(&self.counts.redelivered, is_there);
+                add(&self.counts.redelivered);
                 tell(slot);
             }
         }
@@ -109,11 +102,11 @@ impl Ring<'_> {
         let (slot, mine) = borrowed.parts();
         let member = owner(mine);
         if died || self.drops() {
-            let again = self.recover_slot(slot, member, &|| true, &|| true, &tell);
+            let again = self.recover_slot(slot, member, &|| true, &tell);
             // Acquire: I2, as in `recover`.
             self.finish(self.counts.dropped.load(Ordering::Acquire));
             if again {
-                add(&self.counts.orphans, &|| true);
+                add(&self.counts.orphans);
             }
             return;
         }
@@ -129,10 +122,10 @@ impl Ring<'_> {
         }
         step!("it is again, not yet said");
         if state(seen) == READING {
-            add(&self.counts.redelivered, &|| true);
+            add(&self.counts.redelivered);
             tell(slot);
         }
-        add(&self.counts.orphans, &|| true);
+        add(&self.counts.orphans);
     }
 
     /// Whether a member has a slot.
@@ -152,16 +145,14 @@ impl Ring<'_> {
     }
 
     /// A member leaves, and has leaked slots of its own: references to them may be in use for ever. So the slots stay out of use.
-    /// `is_there`: as for [`Ring::recover`].
-    pub(crate) fn keep_from_all(&self, member: u16, is_there: impl Fn() -> bool) {
+    pub(crate) fn keep_from_all(&self, member: u16) {
         for slot in 0..self.slots() {
             loop {
                 // Acquire: only the member itself, and a sender that passes it, changes this.
                 let seen = self.at(slot).load(Ordering::Acquire);
                 let kept = word(seen, NOBODY, state(seen));
-                // I3. AcqRel: E1 of the ring. Relaxed, a failure: it was passed, look again.
+                // AcqRel: E1 of the ring. Relaxed, a failure: it was passed, look again.
                 if !is_held_by(seen, member)
-                    || !is_there()
                     || self.at(slot).compare_exchange(seen, kept, Ordering::AcqRel, Ordering::Relaxed).is_ok()
                 {
                     break;
@@ -246,28 +237,22 @@ impl Ring<'_> {
         first.map(|(_, found)| found)
     }
 
-    /// How many records were dropped because their receivers died, modulo 2^29.
+    /// How many records were dropped because their receivers died.
     pub fn dropped(&self) -> u64 {
         // Relaxed: for show.
-        self.counts.dropped.load(Ordering::Relaxed).wrapping_sub(first_dropped(self.first())) / ONE
+        self.counts.dropped.load(Ordering::Relaxed) / ONE
     }
 
     /// How many were to be delivered once more because their receiver died; less one for each recoverer that died after
     /// moving a record to AGAIN, before counting it.
     pub fn redelivered(&self) -> u64 {
         // Relaxed: for show.
-        self.counts.redelivered.load(Ordering::Relaxed).wrapping_sub(self.first())
+        self.counts.redelivered.load(Ordering::Relaxed)
     }
 }
 
-/// Adds one to a count, while the memory is the ring's.
-fn add(count: &AtomicU64, is_there: &impl Fn() -> bool) {
-    loop {
-        // Relaxed: what counts is that it is this when it is swapped.
-        let seen = count.load(Ordering::Relaxed);
-        // Release: E2 of the ring. Relaxed, a failure: another has added, or it is another's memory by now.
-        if !is_there() || count.compare_exchange(seen, seen + 1, Ordering::Release, Ordering::Relaxed).is_ok() {
-            return;
-        }
-    }
+/// Adds one to a count.
+fn add(count: &AtomicU64) {
+    // Release: E2 of the ring.
+    count.fetch_add(1, Ordering::Release);
 }

@@ -8,10 +8,10 @@ use super::word::{
 };
 #[cfg(any(feature = "sim", feature = "loom"))]
 use super::word::{RESERVED, WAITERS};
-use crate::kinds::{self, Protocol};
+use crate::kinds::{self, Dead, Protocol};
 use crate::wait::{is_still, notify_dead, waits_on};
 use chappe_arena::layout::{BLOCK, Head, Kind};
-use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_arena::{Admin, ArenaError, Map, Place, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
@@ -120,7 +120,7 @@ fn drain_part(map: &Map, object: u32, head: Head) {
     }
     // SeqCst: before the look at the bits. A failure: another thread did it.
     let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
-    notify_dead(map, object, head.dead());
+    notify_dead(map, object, head.dead(), &mut map.visitor());
 }
 
 /// I7: whether the lock of a removed part is not yet cleared.
@@ -154,9 +154,10 @@ impl Protocol for RwLocks {
         kinds::drain(map, object);
     }
 
-    fn recover(&self, map: &Map, index: u32, head: Head, member: u32, generation: u32) -> bool {
-        if let Some(parts) = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) }) {
-            parts.free(held_by(member, generation), FREE | TORN);
+    fn recover(&self, map: &Map, at: Place, dead: Dead, _me: &mut Visitor<'_>) -> bool {
+        let head = Head::live(at.head.generation(), Kind::RwLock);
+        if let Some(parts) = Parts::of(map, Place { head, ..at }) {
+            parts.free(held_by(dead.member, dead.generation), FREE | TORN);
         }
         false
     }
@@ -177,9 +178,10 @@ impl Protocol for RwLocks {
     }
 
     #[cfg(not(feature = "sim"))]
-    fn abandon(&self, map: &Map, index: u32, head: Head, member: u32, generation: u32) {
-        if let Some(parts) = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) }) {
-            parts.abandon(member, held_by(member, generation));
+    fn abandon(&self, map: &Map, at: Place, leaver: Dead, _me: &mut Visitor<'_>) {
+        let head = Head::live(at.head.generation(), Kind::RwLock);
+        if let Some(parts) = Parts::of(map, Place { head, ..at }) {
+            parts.abandon(leaver.member, held_by(leaver.member, leaver.generation));
         }
     }
 
@@ -281,7 +283,8 @@ impl Protocol for LockParts {
         kinds::drain(map, object);
     }
 
-    fn clear(&self, map: &Map, object: u32, _head: Head, member: u32) {
+    fn clear(&self, map: &Map, at: Place, member: u32, _me: &mut Visitor<'_>) {
+        let object = at.index;
         if !self.is_line && waits_on(map, object, member) {
             // I5: while its cleaner owns its life word, a dead reader counts.
             // SeqCst: E1, before the look at the word.

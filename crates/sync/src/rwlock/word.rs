@@ -375,8 +375,8 @@ impl<'m> Parts<'m> {
             let seen = load(o);
             match seen & 7 {
                 HELD if is_condemned(seen) => {
-                    notify_dead(self.map, self.lock.index, self.lock.head);
-                    return notify_dead(self.map, self.line.index, self.line.head);
+                    notify_dead(self.map, self.lock.index, self.lock.head, &mut self.map.visitor());
+                    return notify_dead(self.map, self.line.index, self.line.head, &mut self.map.visitor());
                 }
                 FREE => match self.first() {
                     // I3.

@@ -19,7 +19,6 @@
 //!   announcement.
 //! - I5: a caller has the cell for its change in hand before it announces its request: it does not find the table full afterwards. So a caller that is
 //!   told that nothing was done has announced nothing, which another might carry out later.
-//! - I6: the turns of a server in an arena begin beyond those of an earlier one in the same memory, as the table's do (its I12).
 //!
 //! Ordering edges: E1 (release/acquire) a request before its turn. The rest is the table's.
 //!
@@ -142,11 +141,8 @@ impl<'a> Desk<'a> {
         self.sizes
     }
 
-    /// The data, before any other member knows of it. `first`: where turns begin, I6.
-    pub fn begin_with(&self, state: &[u8], first: u64) {
-        // Relaxed: published with the server.
-        (0..SEATS).for_each(|seat| self.owner(seat).store(turns::begun_at(first), Ordering::Relaxed));
-        self.table.begin_at(first);
+    /// The data, before any other member knows of it.
+    pub fn begin_with(&self, state: &[u8]) {
         let mut entry = vec![0; self.sizes.entry()];
         entry[..state.len()].copy_from_slice(state);
         let begun = self.table.change(0, &KEY, &mut [], &mut First(&entry));

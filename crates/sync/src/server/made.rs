@@ -4,7 +4,7 @@ use super::combine::Combined;
 use super::desk::{Desk, MOST_BYTES, Sizes};
 use super::in_body;
 use crate::attachment::Within;
-use crate::body::{Form, first};
+use crate::body::Form;
 use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
 use bytemuck::{Pod, Zeroable, bytes_of, bytes_of_mut, pod_read_unaligned};
 use chappe_arena::layout::Kind;
@@ -191,7 +191,7 @@ impl<S: Serve> Service<S> {
             let [state_size, request, answer, spare] = form.numbers;
             // SAFETY: so many zeroed bytes from a multiple of 64, of which no other thread knows yet.
             let desk = unsafe { Desk::new(at, Sizes { state: state_size, request, answer, spare }) };
-            desk.begin_with(bytes_of(state), first());
+            desk.begin_with(bytes_of(state));
         };
         Service::at(Named::make(&Plan { kind: Kind::Server, of: &of, fill: &fill }, name, or_open)?)
     }

@@ -29,10 +29,9 @@
 //! - I6: the turn of a cell that is freed was read while the top led to it (see `turns`).
 //! - I7: each member has at most one cell in hand, pushed and not yet used, or popped and not yet free, and there are as many spare cells as members. So
 //!   while the stack is not full there is a free cell, or one that a dead member had in hand.
-//! - I8: a recoverer has no part in the stack: the memory is its own only until the death that it makes up for is made up for, which another recoverer
-//!   may do at any time. So it changes a state, by a swap from what it read, only if that was still left to do after it had read that.
-//! - I9: the turns of a stack in an arena begin where those of no earlier stack in the same memory can be: at the time (`body::first`). So a swap of a
-//!   recoverer that is late finds another state, also where the next member of the dead one's number has the cell in hand.
+//! - I8: the number of a dead member is a later one's as soon as its death is made up for, which another recoverer may do at any time. So a recoverer
+//!   swaps a state from what it read only if that was still to be done after it had read everything else. (The memory is the stack's: it visits,
+//!   arena, visit.rs.)
 //!
 //! Races: R1 two push, or pop: one swap. R2 a member that writes the last top down, and is stopped: I3. R3 a recoverer that was stopped, and a later owner of
 //! the cell: the state was read first, and the swap is from that. R4 a popper and a recoverer free one cell: I6.
@@ -183,12 +182,6 @@ impl<'a> Pile<'a> {
         // SAFETY: the words come after it.
         let words = unsafe { place.add(size_of::<Head>()) }.cast();
         Pile { head, words, shape, memory: PhantomData }
-    }
-
-    /// As if each cell had been freed so many times: I9. Before any use of the stack.
-    pub fn begin_at(&self, first: u64) {
-        // Relaxed: published with the stack.
-        (0..self.shape.cells()).for_each(|cell| self.state(cell).store(turns::begun_at(first), Ordering::Relaxed));
     }
 
     /// What it is made for.

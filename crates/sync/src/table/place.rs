@@ -8,7 +8,6 @@
 //! the word, across all owners of the node, so that a swap of the exact word means that nothing has happened to it. A state is
 //! `turn:44 | member + 1:16 | state:4`; the turn rises when the node or cell becomes free.
 
-use crate::turns::begun_at;
 #[cfg(feature = "sim")]
 use crate::turns::state_in_words;
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -210,19 +209,6 @@ impl<'a> Table<'a> {
     /// Sets what hashes begin with. Before any use of the table.
     pub fn seed_with(&self, seed: u64) {
         self.head.seed.store(seed, Ordering::Relaxed); // Relaxed: published with the table.
-    }
-
-    /// As if each word had changed so many times: I12. Before any use of the table.
-    pub fn begin_at(&self, first: u64) {
-        let (word, state) = (first.wrapping_mul(ONE_CHANGE), begun_at(first));
-        // Relaxed, all: published with the table.
-        (0..self.shape.buckets()).for_each(|i| self.at(i as usize).store(word, Ordering::Relaxed));
-        for node in 0..self.shape.nodes() {
-            self.node_state(node).store(state, Ordering::Relaxed); // Relaxed: as above.
-            self.next(node).store(word, Ordering::Relaxed); // Relaxed: as above.
-            self.value(node).store(word, Ordering::Relaxed); // Relaxed: as above.
-        }
-        (0..self.shape.cells()).for_each(|i| self.cell_state(i).store(state, Ordering::Relaxed)); // Relaxed: as above.
     }
 
     pub(super) fn seed(&self) -> u64 {

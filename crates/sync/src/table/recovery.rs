@@ -59,7 +59,7 @@ impl Table<'_> {
             return false;
         }
         // The search unlinks a node that was removed.
-        let is_linked = self.comes_to(node, is_left) && !over;
+        let is_linked = self.comes_to(node) && !over;
         step!("looked for the dead's node");
         // R5, I11 of the table: after all that was read.
         if !is_left() {
@@ -74,13 +74,12 @@ impl Table<'_> {
     }
 
     /// Whether a search for its key comes to the node.
-    fn comes_to(&self, node: u32, is_left: &dyn Fn() -> bool) -> bool {
+    fn comes_to(&self, node: u32) -> bool {
         // Acquire: as it stood after its state was read.
         let id = self.id(node).load(Ordering::Acquire);
         let mut bytes = vec![0; (id as u32).min(self.shape().key) as usize];
         read(self.key(node), &mut bytes);
-        let found = self.find_while(&self.locate(&bytes), is_left).and_then(|found| found.node);
-        found.is_some_and(|(found, _)| found == node)
+        self.find(&self.locate(&bytes), false).node.is_some_and(|(found, _)| found == node)
     }
 
     fn look_at_cell(&self, cell: u32, is_its: &dyn Fn(u64) -> bool, is_left: &dyn Fn() -> bool) -> bool {

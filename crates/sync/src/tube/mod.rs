@@ -23,12 +23,6 @@
 //!
 //! Paper: nix-semaphores-tubes, 3 and 4.3; synthesis, 3.3.1 and 5.2 (four kinds).
 
-/// The lap at which the ring of a tube of an arena begins: 44 bits, so that words of 45 have as many left. By it the words of a ring are others than
-/// those of the ring that had its memory before: a swap of a thread that is late there fails.
-pub(crate) fn first_lap(object: u32, generation: u32) -> u64 {
-    u64::from(generation & 0xff_ffff) << 20 | u64::from(object & 0xf_ffff)
-}
-
 pub(crate) mod body;
 pub mod broadcast;
 pub(crate) mod clock;

@@ -31,10 +31,3 @@ pub const EXEMPT: [Exempt; 6] = [
         why: "the exact word and its stamp: a late waiter raises the next semaphore's stamp, others' swaps begin again, and no unit moves",
     },
 ];
-
-/// The lines of races that are open still.
-pub const OPEN: [Exempt; 1] = [Exempt {
-    file: "crates/sync/src/tube/broadcast/cast.rs",
-    code: "let swap = || changes.compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst);",
-    why: "race 7: a number that the next object's users have copied into their data is raised by one, until recoverers' visits keep the memory",
-}];

@@ -138,7 +138,7 @@ impl Stage {
                 let stage = *self;
                 p.daemon(&format!("of {me}"), move || {
                     robust::claim(&stage.lives[i][usize::from(me)]);
-                    chappe_plat::recovering(|| stage.ring.recover(me, || true, || true, |_| ()));
+                    chappe_plat::recovering(|| stage.ring.recover(me, || true, |_| ()));
                     process::linger();
                 });
             }
@@ -254,7 +254,7 @@ impl Stage {
         let of = |fate| who.iter().filter(|(_, p)| p.fate() == fate).map(|(m, _)| *m).collect::<Vec<_>>();
         let (killed, stopped) = (of(Fate::Killed), of(Fate::Stopped));
         for me in &killed {
-            self.ring.recover(*me, || true, || true, |_| ());
+            self.ring.recover(*me, || true, |_| ());
         }
         while self.receive(LAST).is_some() {}
         self.nothing_lost(&killed, &stopped);

@@ -30,9 +30,8 @@
 //! - I4: `changes` is counted up after a subscription's record is whole, and after it has gone. A publisher reads it
 //!   first, so a subscription gets every message that is sent after `subscribe` has returned.
 //! - I5: if a member dies between a change and the wake, recovery wakes in its place: it drains every object.
-//! - I8: `changes` begins where that of the tube that had the memory before did not come to, and where no small number is: a recoverer that is late counts
-//!   it up by a swap from what it was.
-//! - I6: the blocks of a tube that was removed are used again only when no entry and no subscription stands.
+//! - I6: the blocks of a tube that was removed are used again only when no entry and no subscription stands. A thread that recovers a dead member
+//!   has neither, and comes to all tubes: it looks first, and visits (arena, visit.rs) those where the dead one has left something.
 //!
 //! Deaths: a publisher's is recovered in the ring, see there. A subscriber's subscription is removed, and the records
 //! that were there for it block no publisher.
@@ -43,13 +42,12 @@
 
 use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use super::ring::NoRoom;
-use crate::body::spread;
 use crate::claim::{Collected, Operation, Refused, Taken};
+use crate::kinds::Dead;
 use crate::lock::unheld;
-use crate::tube::first_lap;
 use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, is_still, make_up, tell, waits_on, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_arena::{Admin, ArenaError, Map, Place, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
@@ -145,7 +143,7 @@ pub(crate) fn by(member: u32, generation: u32) -> u64 {
 
 fn is_place_of(object: &Object, place: Place) -> bool {
     let now = Head(object.head.load(Ordering::Acquire)); // Acquire: after whatever was read before.
-    now.kind() == Some(Kind::Broadcast) && !now.is_free() && now.generation() == place.head.generation()
+    now.kind() == Some(Kind::Broadcast) && now.stands() && now.generation() == place.head.generation()
 }
 
 impl<'m> Cast<'m> {
@@ -401,23 +399,6 @@ impl<'m> Cast<'m> {
         }
     }
 
-    /// A dead member's subscription goes. The memory may be another object's by the time that it has gone (I6): the change is said by an exact swap, while
-    /// the tube is in service. The drain that follows in each recovery tells those that wait for room.
-    fn take_from_the_dead(&self, who: u32, owner: u64) {
-        if !self.goes(who, owner) {
-            return;
-        }
-        let changes = &self.head.changes;
-        loop {
-            let seen = changes.load(Ordering::SeqCst); // SeqCst: I4, before the look whether it is in service.
-            // SeqCst, both: I4. A failure: others have come or gone, or it is another's memory.
-            let swap = || changes.compare_exchange(seen, seen.wrapping_add(1), Ordering::SeqCst, Ordering::SeqCst);
-            if !self.is_live() || swap().is_ok() {
-                return;
-            }
-        }
-    }
-
     /// Ends a subscription, if it still is that owner's.
     fn goes(&self, who: u32, owner: u64) -> bool {
         // SeqCst, both: I3. A failure: recovery was there before.
@@ -628,12 +609,6 @@ pub(crate) fn make(
         head.hash.store(hash, Ordering::Relaxed); // Relaxed: as above.
         head.schema.store(schema.0, Ordering::Relaxed); // Relaxed: as above.
         head.schema_len.store(schema.1.len() as u32, Ordering::Relaxed); // Relaxed: as above.
-        let lap = first_lap(index, generation);
-        head.changes.store(spread(lap, 32) as u32, Ordering::Relaxed); // Relaxed: as above. I8.
-        // SAFETY: within the zeroed blocks, which are as many as a ring of that shape takes.
-        let ring = unsafe { Ring::new(NonNull::new_unchecked(at.add(size_of::<CastHead>())), shape) };
-        // Laps of broadcast tubes do not wrap: of the 45 bits nearly all are left.
-        ring.begin_at(lap % (1 << 40));
         let o = map.object(index);
         o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
         o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.
@@ -661,25 +636,29 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
 }
 
 /// Makes up for what a dead member was at.
-pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generation: u32) {
-    let Some(cast) = Cast::of(map, Place { index: object, head }) else { return };
-    let m = map.member(member);
-    let is_dead = || {
-        // Acquire, both: after the slot's word; R5 of the ring.
-        (m.ident.load(Ordering::Acquire) >> 32) as u32 == generation && m.swept.load(Ordering::Acquire) != generation
-    };
-    cast.ring.recover(member as u16, is_dead);
-    let owner = by(member, generation);
-    for at in 0..MOST_PUBLISHERS {
-        // SeqCst: I2.
-        if owner_of(cast.head.publishers[at].load(Ordering::SeqCst)) == owner {
-            cast.leave(at, owner, false);
-        }
+pub(crate) fn recover(map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) {
+    let Some(cast) = Cast::of(map, at) else { return };
+    let owner = by(dead.member, dead.generation);
+    // SeqCst: I2.
+    let publishes = |at: &usize| owner_of(cast.head.publishers[*at].load(Ordering::SeqCst)) == owner;
+    // SeqCst: I3.
+    let subscribes = |who: &u32| cast.ring.sub(*who).owner.load(Ordering::SeqCst) == owner;
+    let subscriptions = 0..cast.ring.shape().subscriptions;
+    // I6: looks first, and changes nothing.
+    if !cast.ring.is_used_by(dead.member as u16)
+        && !(0..MOST_PUBLISHERS).any(|at| publishes(&at))
+        && !subscriptions.clone().any(|who| subscribes(&who))
+    {
+        return;
     }
-    for who in 0..cast.ring.shape().subscriptions {
-        // SeqCst: I3.
-        if cast.ring.sub(who).owner.load(Ordering::SeqCst) == owner {
-            cast.take_from_the_dead(who, owner);
+    let Some(_visit) = me.visit(at) else { return };
+    // After the slot's word; R5 of the ring.
+    cast.ring.recover(dead.member as u16, || dead.is_unswept(map));
+    (0..MOST_PUBLISHERS).filter(publishes).for_each(|at| cast.leave(at, owner, false));
+    // The drain that follows in each recovery tells those that wait for room.
+    for who in subscriptions.filter(subscribes) {
+        if cast.goes(who, owner) {
+            cast.changed();
         }
     }
 }

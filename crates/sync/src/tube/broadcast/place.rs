@@ -93,8 +93,6 @@ pub(crate) struct Head {
     pub tail: Spsc,
     /// Before it, none is being written.
     pub settled: Spsc,
-    /// The first position that there ever was.
-    pub first: Spsc,
 }
 
 #[repr(C)]

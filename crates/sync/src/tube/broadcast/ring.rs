@@ -61,10 +61,7 @@
 //! - R3: taking races with overwriting: the word of the bit decides (I6).
 //! - R4: two members recover one slot: I7, and one swap of the word.
 //! - R5: a recoverer is stopped until the member's number has a new owner: after it has read the word, it checks that
-//!   the death has not been recovered yet. In the next ring in the same memory laps, and counts of bits, begin elsewhere (`begin_at`): a swap of that
-//!   recoverer finds other words.
-//! - R6: a recoverer keeps nobody from using the memory for another object. So it only swaps what it has read, and leaves `settled` to those
-//!   who are there: it is a hint, and may be behind.
+//!   the death has not been recovered yet.
 //!
 //! Ordering edges:
 //! - E1 (SeqCst): bits before commit, commit before `settled`, taking before the read of `room`; all swaps and reads of
@@ -86,7 +83,6 @@
 use super::place::{
     EMPTY, FULL, GROUP, KEPT, Mask, Ring, SKIPPED, Terms, VOID, WRITING, each, lap, owner, state, word,
 };
-use crate::body::spread;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence, pause};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
@@ -133,10 +129,10 @@ impl Ring<'_> {
 
     /// How many positions were ever claimed.
     pub fn claimed(&self) -> u64 {
-        look(&self.head.tail.0).wrapping_sub(look(&self.head.first.0))
+        look(&self.head.tail.0)
     }
 
-    /// Says up to where all is decided. Only a publisher or a subscriber does: what it has there keeps the memory the ring's (R6).
+    /// Says up to where all is decided. A recoverer leaves that to publishers and subscribers: it is a hint, and may be behind.
     fn settle(&self) {
         let from = look(&self.head.settled.0);
         let mut to = from;
@@ -436,10 +432,9 @@ impl Ring<'_> {
 
     /// How many it has lost because it was too slow, modulo 2^32.
     pub fn lost(&self, who: u32) -> u32 {
-        let first = self.first_count() as u32;
         let gone = |word: &AtomicU64| {
             let seen = look(word);
-            ((seen >> 32) as u32).wrapping_sub(first).wrapping_sub((seen as u32).count_ones())
+            ((seen >> 32) as u32).wrapping_sub((seen as u32).count_ones())
         };
         let taken = self.sub(who).taken.load(Ordering::SeqCst) as u32; // SeqCst: before what may grow.
         let gone = self.wanted(who).iter().map(gone).fold(0, u32::wrapping_add);
@@ -448,28 +443,12 @@ impl Ring<'_> {
         if lost > u32::MAX / 2 { 0 } else { lost }
     }
 
-    /// As if so many laps had gone by: R5. Before any use of the ring.
-    pub fn begin_at(&self, laps: u64) {
-        for slot in 0..self.shape.slots {
-            self.slot(slot).word.store(word(laps, 0, EMPTY), Ordering::Relaxed); // Relaxed, here and below: published with the ring.
-        }
-        let first = laps << self.shape.slots.trailing_zeros();
-        for hint in [&self.head.tail.0, &self.head.settled.0, &self.head.first.0] {
-            hint.store(first, Ordering::Relaxed); // Relaxed: as above.
-        }
-    }
-
-    /// How often a bit was set in a word of bits, as it is counted: at first.
-    fn first_count(&self) -> u64 {
-        spread(look(&self.head.first.0), 32)
-    }
-
     /// A subscription begins. The caller holds `admin`, and nobody has it.
     pub fn begin(&self, who: u32, terms: Terms) {
         let sub = self.sub(who);
         for word in self.wanted(who) {
             // SeqCst: E1; a late publisher's bit is a record that is sent from here on.
-            word.store(self.first_count() << 32, Ordering::SeqCst);
+            word.store(0, Ordering::SeqCst);
         }
         // Relaxed, all: published by the owner.
         sub.terms.store(terms.number(), Ordering::Relaxed);
@@ -507,7 +486,6 @@ impl Ring<'_> {
     }
 
     /// Whether a member has a slot.
-    #[cfg(not(feature = "sim"))]
     pub fn is_used_by(&self, member: u16) -> bool {
         (0..self.shape.slots).any(|slot| {
             let seen = look(&self.slot(slot).word);

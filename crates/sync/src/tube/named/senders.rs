@@ -72,7 +72,7 @@ pub(crate) fn drain_end(map: &Map, object: u32, head: Head) {
         _ => {
             // I6. SeqCst: before the look at the bits. A failure: another thread did it.
             let _ = map.object(object).head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
-            notify_dead(map, object, head.dead());
+            notify_dead(map, object, head.dead(), &mut map.visitor());
         }
     }
 }

@@ -2,15 +2,14 @@
 
 use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, ring_at};
 use crate::lock::unheld;
-use crate::record::{Ring, Shape};
+use crate::record::Shape;
+use crate::tube::end;
 use crate::tube::named::senders::{MAKING, sweep};
-use crate::tube::{end, first_lap};
 use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::fence::process_shared;
 use chappe_plat::step;
-use std::ptr::NonNull;
 
 /// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, hash: u64) -> Result<Place, ArenaError> {
@@ -62,9 +61,6 @@ pub(crate) fn make_of(
         let its = u64::from(end.head.generation()) << 32 | u64::from(end.index);
         head.end.store(its, Ordering::Relaxed); // Relaxed: as above.
         let (o, its) = (map.object(index), map.object(end.index));
-        // SAFETY: within the zeroed blocks, which are as many as a ring of that shape takes.
-        let ring = unsafe { Ring::new(NonNull::new_unchecked(at.add(ring_at(members))), shape) };
-        ring.begin_at(first_lap(index, generation));
         o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
         o.more.store(first + 1, Ordering::Relaxed); // Relaxed: as above.
         o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
