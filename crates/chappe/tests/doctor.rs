@@ -39,6 +39,17 @@ fn map() -> &'static Map {
     arena().map()
 }
 
+/// Makes as many member slots as if so many members had joined.
+fn count_in(members: u32) {
+    for i in map().members_used()..members {
+        let m = map().member(i);
+        m.life.make();
+        m.tgid_word.make();
+    }
+    // SeqCst: no other order is of interest.
+    map().header().members_high.store(members, Ordering::SeqCst);
+}
+
 fn found(kind: &str) -> Vec<Finding> {
     let health = examine("default");
     assert!(health.error.is_none());
@@ -198,8 +209,8 @@ fn a_member_that_the_kernel_did_not_mark_is_made_up_for() {
     ] {
         write(at + field, value);
     }
+    count_in(10);
     map().member(9).life.word().store(tid as u32, Ordering::SeqCst);
-    map().header().members_high.store(10, Ordering::SeqCst);
     word("p", held(9, 1));
     assert!(pool.try_acquire().is_err());
     // The process of the command that looks may have made up for it before the look: reapers and joiners ask the system, too.
@@ -246,6 +257,8 @@ fn member_slots_that_are_written_over_are_one_finding() {
     let _house = House::new("doctor-slots");
     let pool = Pool::create_in(arena(), "p", 1).unwrap();
     let (g, size) = (map().geometry(), size_of::<chappe_arena::layout::Member>());
+    // A slot that no member has had has no words yet that could be damaged.
+    count_in(g.members);
     for slot in 3..g.members as usize {
         (0..size / 8).for_each(|at| write(g.members_at() + slot * size + at * 8, 0x5555_5555_5555_5555));
     }
