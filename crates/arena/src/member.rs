@@ -207,7 +207,7 @@ impl Map {
     }
 
     /// Counts slot `i` in. Any number of threads may do so at once, and die at any step: all write the same.
-    fn open_slot(&self, i: u32) -> Result<(), ArenaError> {
+    pub(crate) fn open_slot(&self, i: u32) -> Result<(), ArenaError> {
         if i >= INLINE_MEMBERS && i.is_multiple_of(INLINE_MEMBERS) && !self.is_private() {
             self.back_members(i)?;
             step!("storage behind more members, none of them counted");

@@ -127,8 +127,12 @@ impl Map {
 
     /// The right to slot `i`, if it has no occupant, and is a slot at all.
     pub fn vacant(&'static self, i: u32) -> Option<Vacant> {
-        if self.occupant(i).is_some() {
+        if i >= self.geometry().members || self.occupant(i).is_some() {
             return None;
+        }
+        // A slot that no member has had is zeros, and has no lock to claim.
+        for slot in self.members_used()..=i {
+            self.open_slot(slot).ok()?;
         }
         let gates = self.gates().ok()?;
         let claimed = gates.try_pass(gate::slot(i)).is_some_and(|pass| self.claim(i, &pass));

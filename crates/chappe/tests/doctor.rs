@@ -177,7 +177,9 @@ fn what_is_in_the_name_of_nobody_is_free() {
     let place = map().find("t").unwrap();
     // SeqCst: no other order is of interest.
     let first = map().object(place.index).more.load(Ordering::SeqCst) as usize - 1;
-    let slots = (g.blocks_at() + first * 64..g.len()).step_by(8);
+    // SeqCst: as above.
+    let blocks = map().object(place.index).permits.load(Ordering::SeqCst) as usize;
+    let slots = (g.blocks_at() + first * 64..g.blocks_at() + (first + blocks) * 64).step_by(8);
     let bytes = std::fs::read(arena().path().unwrap()).unwrap();
     // The only word that is FULL in lap 0: it names a reader that does not exist.
     let full = slots.into_iter().rfind(|at| bytes[*at..at + 8] == 2u64.to_le_bytes()).unwrap();

@@ -7,10 +7,10 @@
 //! ```
 //! use chappe_stream::Graph;
 //!
-//! let graph = Graph::new("sine 440 seconds=0.1 | gain -6dB | tee (spectrum 1024 | null) | lowpass 800 | count | null")?;
+//! let graph = Graph::new("sine 440 seconds=0.128 | gain -6dB | tee (spectrum 1024 | null) | lowpass 800 | count | null")?;
 //! println!("{}", chappe_stream::explain::text(&graph));
 //! let report = graph.run()?.wait()?;
-//! assert_eq!(report.node("count").unwrap().says.as_deref(), Some("4800 frames"));
+//! assert_eq!(report.node("count").unwrap().says.as_deref(), Some("6144 frames"));
 //! assert_eq!(report.dropped(), 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

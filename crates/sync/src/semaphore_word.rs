@@ -151,7 +151,7 @@ impl Units {
         self.0 & MEMBER != MEMBER
     }
     fn is_whole(self, map: &Map) -> bool {
-        self.0 & 7 == TAG && (!self.under_way() || self.member() < map.geometry().members)
+        self.0 & 7 == TAG && (!self.under_way() || self.member() < map.members_used())
     }
     fn stamped(self) -> Units {
         Units(self.0 & !seq_bits() | self.0.wrapping_add(SEQ) & seq_bits())

@@ -182,9 +182,9 @@ impl Shared {
         let watches = self.watches.load(Ordering::Relaxed) == 1;
         // Two procs that look at the same moment see each other awake: so that they do not meet again, no two wait for
         // the same time.
-        let own = u64::from(process::tid() % 61) * 1_000_000;
+        let own = || u64::from(process::tid() % 61) * 1_000_000;
         (watches && all_idle && self.timers.earliest() == u64::MAX && !light::waits_from_outside())
-            .then(|| clock::now().saturating_add((LULL << looks.min(PATIENT)) + own))
+            .then(|| clock::now().saturating_add((LULL << looks.min(PATIENT)) + own()))
     }
 
     /// All procs have idled for long: reports a deadlock, if nothing can wake a thread. The caller is the proc `me`.
