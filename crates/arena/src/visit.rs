@@ -38,7 +38,8 @@
 //!
 //! Progress: a visit is wait-free, but for the search of a word. The maker reads a word for each member; nobody waits.
 //!
-//! Explored: `tests/crash_visit.rs`; `tests/loom_visit.rs` the fences. Left out there: a thread that is taken for dead while it runs.
+//! Explored: `tests/crash_visit.rs`, with stores that stay in buffers. Not by loom, which takes sequentially consistent operations for acquire and
+//! release ones (V2 needs more). Left out there: a thread that is taken for dead while it runs.
 
 use crate::gate::{self, Gates};
 use crate::layout::{Guest, Head};

@@ -14,4 +14,3 @@ mod loom_ring;
 mod loom_semaphore;
 mod loom_thread;
 mod loom_tube;
-mod loom_visit;
