@@ -66,7 +66,8 @@ fn blocks(text: &str) -> (Vec<Block>, Vec<Quotation>) {
                 all.last_mut().expect("there is one").prints = Some(until("```"));
                 behind = false;
             }
-            "```rust" | "```python" => drop(until("```")),
+            // Pictures of protocols are `text`.
+            "```rust" | "```python" | "```text" => drop(until("```")),
             other if let Some((_, file)) = other.strip_prefix("```").and_then(|o| o.split_once(",from=")) => {
                 quotations.push(Quotation { line: at, file: file.to_owned(), text: until("```") });
                 behind = false;

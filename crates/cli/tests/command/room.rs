@@ -5,9 +5,10 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Runs `chappe` behind a shell's commands, in a mount namespace of its own. None: that is refused.
+/// Runs `chappe` behind a shell's commands, in a mount namespace of its own. None: that is refused. The program is opened first: what is
+/// mounted may hide it, where the checkout lies in /tmp.
 fn in_mounts(here: &Place, mounts: &str, args: &[&str]) -> Option<Ran> {
-    let script = format!("{mounts} || exit 99; exec \"$0\" \"$@\"");
+    let script = format!("exec 9<\"$0\"; {mounts} || exit 99; exec /proc/self/fd/9 \"$@\"");
     let mut c = here.program("unshare", &[&["--mount", "sh", "-c", &script, CHAPPE], args].concat());
     let ran = Place::spawn(c.env("CHAPPE_PRELOAD", crate::run::library())).end();
     if ran.status == Some(99) || ran.err.contains("unshare failed") {
