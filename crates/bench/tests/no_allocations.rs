@@ -239,6 +239,13 @@ fn waiting_for_tubes_asks_for_none() {
     for slots in [0, 1] {
         let ((there, question), (answer, back)) = (bounded::<u64>(slots), bounded::<u64>(slots));
         let (_idle, idle) = bounded::<u64>(1);
+        // The first wait at an end makes the slot of its waiters. Which round waits first is up to the scheduler, so each end waits here.
+        let moment = Duration::from_millis(1);
+        assert!(back.recv_timeout(moment).is_err() && question.recv_timeout(moment).is_err());
+        for end in [&there, &answer] {
+            while end.send_timeout(0, moment).is_ok() {}
+        }
+        assert_eq!((question.try_iter().count(), back.try_iter().count()), (slots, slots));
         std::thread::scope(|s| {
             s.spawn(move || {
                 set_role(Role::Sleeper);
@@ -253,7 +260,7 @@ fn waiting_for_tubes_asks_for_none() {
             select.recv(&idle);
             select.recv(&back);
             // A thread's first choice that waits for a meeting makes the packet of all its later ones.
-            assert!(select.select_timeout(Duration::from_millis(1)).is_err());
+            assert!(select.select_timeout(moment).is_err());
             let ping = || {
                 there.send(2).unwrap();
                 assert_eq!(select.select().recv(&back), Ok(2));
