@@ -374,8 +374,15 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
     }
     let how = |lanes| How { args, environment: &environment, lanes, again: &again };
     bar.expect(alone.len() + rest.len(), "programs");
-    let mut sum = suites::run(&alone, &how(1), bar)?;
-    sum.add(suites::run(&rest, &how(stage.lanes), bar)?);
+    // The second run begins also if the first fails: one look shows all that fails.
+    let sum = match (suites::run(&alone, &how(1), bar), suites::run(&rest, &how(stage.lanes), bar)) {
+        (Ok(mut sum), Ok(more)) => {
+            sum.add(more);
+            sum
+        }
+        (Err(one), Err(other)) => bail!("{one}\n\n{other}"),
+        (Err(e), Ok(_)) | (Ok(_), Err(e)) => return Err(e),
+    };
     if sum.passed == 0 {
         bail!("no test ran: cargo test {select}");
     }

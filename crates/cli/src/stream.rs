@@ -184,7 +184,7 @@ impl Sink {
             },
             Into::All(publisher) => {
                 while passed.records == 0 && !self.follow && publisher.subscribers() == 0 {
-                    wait()?;
+                    wait().context("no receiver has come, and without --follow the first record waits for one")?;
                 }
                 end.map_or_else(|| publisher.send(record), |end| publisher.send_deadline(record, end))?;
             }

@@ -454,6 +454,27 @@ fn a_stream_whose_sender_is_killed_ends_with_a_status_of_its_own() {
 }
 
 #[test]
+fn a_tube_with_room_and_no_receiver_takes_records_and_a_sender_waits_for_room_no_longer_than_it_says() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "16", "--slots", "2"]);
+    // No receiver has come yet: what has room goes in, and its sender ends.
+    assert_eq!(send(&here, &["t", "--lines"], b"one\ntwo\n"), (Some(0), String::new()));
+    let (status, why) = send(&here, &["t", "--lines", "--timeout", "50ms"], b"three\n");
+    assert_eq!(status, Some(124), "{why}");
+    assert!(why.contains("after 0 records, 0 bytes were sent to `t`: timed out waiting for room"), "{why}");
+    assert_eq!(here.ok(&["recv", "t", "-l", "--count", "2"]), "one\ntwo\n");
+    // Each record has the time anew, and what went in stays.
+    let (status, why) = send(&here, &["t", "--lines", "--timeout", "50ms"], b"1\n2\n3\n");
+    assert!(status == Some(124) && why.contains("after 2 records"), "{status:?}: {why}");
+    assert_eq!(here.ok(&["recv", "t", "-l", "--count", "2"]), "1\n2\n");
+
+    here.ok(&["tube", "create", "all", "--broadcast", "--size", "16"]);
+    let (status, why) = send(&here, &["all", "--lines", "--timeout", "50ms"], b"one\n");
+    assert!(status == Some(124) && why.contains("no receiver has come"), "{status:?}: {why}");
+    assert_eq!(send(&here, &["all", "--lines", "--follow"], b"one\n"), (Some(0), String::new()));
+}
+
+#[test]
 fn who_comes_after_a_senders_death_is_told_if_something_is_left() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16"]);
