@@ -6,6 +6,8 @@
 //! join as new members, and the parent's guards do nothing there.
 
 use crate::bias::{self, EVERY, Holds};
+use crate::body::Body;
+use crate::error::ObjectError;
 use crate::kinds::Dead;
 use crate::lent;
 use crate::lock;
@@ -220,13 +222,24 @@ pub(crate) fn leave_within() {
     let _ = with_attachments(|s| s.within.set(s.within.get().saturating_sub(1)));
 }
 
-/// The calling thread has a bit at this body from now on.
-pub(crate) fn has_entered(map: &'static Map, place: Place, member: u32) {
+/// I1 of the body: the calling thread's member number and generation, with which it may change the body; its bit is set from now on. None: the object was
+/// removed.
+#[cold]
+pub(crate) fn enter(body: &Body<'static>) -> Result<Option<(u32, u32)>, ObjectError> {
+    let map = body.map();
+    let me = attachment(map, |attachment| (attachment.joined.index, attachment.joined.generation))?;
+    if body.may_change(me.0) {
+        return Ok(Some(me));
+    }
+    if !body.enter(&map.admin(), me.0) {
+        return Ok(None);
+    }
     let _ = with_attachments(|s| {
         if let Ok(mut entered) = s.entered.try_borrow_mut() {
-            entered.push(Entered { map, place, member, incarnation: process::incarnation() });
+            entered.push(Entered { map, place: body.place(), member: me.0, incarnation: process::incarnation() });
         }
     });
+    Ok(Some(me))
 }
 
 /// I4 of the body: the calling thread, which is in no signal handler, gives up its bits at bodies that were removed.

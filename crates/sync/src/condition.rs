@@ -99,7 +99,7 @@ impl Condvar {
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
         let Some((handle, admin)) = Handle::to_remove(Kind::Condvar, name)? else { return Ok(()) };
-        let waiting = in_line(handle.map, handle.place.index).len();
+        let waiting = in_line(handle.map, handle.place).len();
         if !force && waiting > 0 {
             let how = format!("{waiting} waiting");
             return Err(ObjectError::InUse { kind: Kind::Condvar.name(), name: handle.name(), how });

@@ -26,8 +26,7 @@
 use crate::interrupt::Interrupt;
 use crate::lock::unheld;
 use crate::wait::{
-    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, is_still, next, rest, tell,
-    wake_told,
+    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, next, rest, tell, wake_told,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -74,21 +73,19 @@ pub(crate) fn wait<A: Arm>(
 /// Wakes the waiter that came first. False: there is none.
 pub(crate) fn notify(map: &Map, place: Place) -> bool {
     map.through(place);
-    while let Some(first) = next(map, place.index, place.head) {
+    while let Some(first) = next(map, place) {
         if tell(map, first.member, first.state, place.index, NOTIFIED) {
             return true;
         }
     }
     // I4.
-    each(map, place.index, |c| wake_notified(map, place, c));
+    each(map, place, |c| wake_notified(map, place.index, c));
     false
 }
 
 /// I4: repeats the wake of a notified waiter, whose notifier may have been stopped before it.
-fn wake_notified(map: &Map, at: Place, told: Candidate) {
-    let grant = told.state.grant().filter(|g| !g.dead && !g.returned && g.of(map, at.index));
-    // The head after the state: the member was granted this condition variable's notification, not that of a later object in the slot.
-    if grant.is_some() && is_still(map, at.index, at.head) {
+fn wake_notified(map: &Map, object: u32, told: Candidate) {
+    if told.state.grant().is_some_and(|g| !g.dead && !g.returned && g.of(map, object)) {
         wake_told(map, told.member, told.state);
     }
 }
@@ -128,11 +125,10 @@ fn raise(o: &Object, _head: Head, to: u64) {
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
     // SeqCst: as in `notify_all`.
     let before = map.object(object).slot.since.load(Ordering::SeqCst);
-    let at = Place { index: object, head };
-    each(map, object, |c| {
+    each(map, Place { index: object, head }, |c| {
         if !c.state.is_waiting() {
-            wake_notified(map, at, c);
-        } else if c.ticket < before && is_still(map, object, head) {
+            wake_notified(map, object, c);
+        } else if c.ticket < before {
             tell(map, c.member, c.state, object, NOTIFIED);
         }
     });

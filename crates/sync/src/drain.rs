@@ -189,7 +189,7 @@ pub(crate) fn permits(map: &Map, object: u32) -> u32 {
 
 /// Grants what is free to the waiters, and finishes or undoes what other drainers left half-done. The object is a pool in service.
 pub(crate) fn drain(map: &Map, object: u32, head: Head) {
-    let count = permits(map, object);
+    let (count, at) = (permits(map, object), Place { index: object, head });
     let (mut shrunk, mut left) = (false, false);
     for (position, cell) in cells(map, object) {
         shrunk |= position >= count;
@@ -212,7 +212,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                 }
                 Tag::Free if position >= count => break,
                 Tag::Free => {
-                    let Some(next) = next(map, object, head) else {
+                    let Some(next) = next(map, at) else {
                         // Unless another drainer has granted it meanwhile, and was stopped before the wake.
                         if cell.load() == seen {
                             left = true;
@@ -230,7 +230,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                     step!("reserved, not yet granted");
                     // The waiter may need more than there is, and one before it may have been granted something elsewhere.
                     left |= next.need > 1;
-                    if hand_over(map, object, head, position, next) {
+                    if hand_over(map, object, position, next) {
                         break;
                     }
                     // I3 of the wait queue: the waiter was granted something else, or gave up.
@@ -240,16 +240,16 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
         }
     }
     if left {
-        wake_elsewhere(map, object);
+        wake_elsewhere(map, at);
     }
     // Only in a pool that was shrunk can a waiter need more than there is. No permit may be free for it, and it need not be
     // the first.
     if shrunk {
-        each(map, object, |c| {
+        each(map, at, |c| {
             if !c.state.is_waiting() {
                 // Its granter may have been stopped before the wake.
                 make_up(map, c.member, c.state);
-            } else if c.need > count && is_still(map, object, head) {
+            } else if c.need > count {
                 too_many(map, object, c);
             }
         });
@@ -268,11 +268,10 @@ fn too_many(map: &Map, object: u32, who: Candidate) -> bool {
 }
 
 /// One cell is reserved for the waiter: grants, if that is all it needs. False: the reservation is void.
-fn hand_over(map: &Map, object: u32, head: Head, position: u32, to: Candidate) -> bool {
-    // A cell of the table may be another pool's by now.
-    if !is_still(map, object, head) {
-        return false;
-    }
+///
+/// A cell of the table may have been another pool's when it was reserved. Then the waiter, which was seen to wait for this one, waits no more: while
+/// its word names that wait and is not IDLE, its bit stands, and the slot and its cells are this pool's.
+fn hand_over(map: &Map, object: u32, position: u32, to: Candidate) -> bool {
     let count = || permits(map, object) as usize;
     let all =
         || cells(map, object).take(count()).filter(|(_, c)| c.load().is_reserved(to.member, to.state.wait())).count();
@@ -310,13 +309,13 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
                 return true;
             }
             if state.is_waiting() && waits_on(map, object, member) {
-                if it.need > 1 && next(map, object, head).is_some_and(|first| first < it) {
+                if it.need > 1 && next(map, Place { index: object, head }).is_some_and(|first| first < it) {
                     // The first waiter, which set its bit late, needs the cell for all of its own. (A later waiter is the first when this one
                     // has just been granted all.)
                     cell.swap(seen, seen.freed());
                     return false;
                 }
-                return hand_over(map, object, head, position, it);
+                return hand_over(map, object, position, it);
             }
             let granted = if it.need > 1 { 0 } else { position };
             if state.grant().is_some_and(|g| g.is(map, object, granted)) {

@@ -248,7 +248,7 @@ fn announce(map: &Map, object: u32) {
 /// All waiters of the object, by arrival. Listing the waiters first sets WAITERS (or revokes the bias), so the observer cannot overtake a
 /// waiter it has listed, though that waiter has set its bit and has not announced it yet.
 pub(crate) fn arrived(map: &Map, object: u32) -> Vec<u32> {
-    let all = queue(map, object);
+    let all = queue(map, Place { index: object, head: head(map, object) });
     if !all.is_empty() {
         step!("sees who waits, not yet announced");
         announce(map, object);
@@ -296,9 +296,7 @@ pub(crate) fn recover(map: &Map, object: u32, dead: Dead, me: &mut Visitor<'_>) 
 /// Called before the waiters of a removed object are told. False: this kind has no waiters.
 pub(crate) fn notify_dead(map: &Map, object: u32, head: Head, me: &mut Visitor<'_>) -> bool {
     let Some(its) = head.kind().map(of) else { return true };
-    if crate::wait::is_still(map, object, head) {
-        its.notify_dead(map, Place { index: object, head }, me);
-    }
+    its.notify_dead(map, Place { index: object, head }, me);
     its.is_queue()
 }
 

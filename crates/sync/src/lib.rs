@@ -32,6 +32,7 @@ pub mod monitor;
 mod order;
 #[doc(hidden)]
 pub mod owned;
+mod part;
 mod permit;
 pub mod plan9;
 pub mod record;

@@ -64,7 +64,7 @@
 
 use crate::bias::{self, Holds};
 use crate::cell::NOBODY;
-use crate::wait::{RETRY, State, grant, is_still, notify_dead, tell, tried_and_next, waits_on, wake_granted, word_of};
+use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -333,9 +333,9 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             // Biased: every waiter has yet to look at the word itself.
             FREE if bias::owner_of(map, o).is_some() => return,
             FREE => {
-                let (trying, next) = tried_and_next(map, object, head);
+                let (trying, next) = tried_and_next(map, Place { index: object, head });
                 let Some(next) = next else { return };
-                let turn = (trying > 0 || next.need > 0) && may_reserve(map, object, head, o);
+                let turn = (trying > 0 || next.need > 0) && may_reserve(o, seen);
                 if trying > 0 && !turn {
                     return;
                 }
@@ -379,7 +379,7 @@ fn note_told(map: &Map, object: u32, head: Head, o: &Object) -> bool {
         return true;
     }
     step!("said that one was told");
-    let still = tried_and_next(map, object, head).0 > 0;
+    let still = tried_and_next(map, Place { index: object, head }).0 > 0;
     if !still {
         untell(o);
     }
@@ -396,13 +396,26 @@ pub(crate) fn untell(o: &Object) {
     }
 }
 
-/// I6: whether the lock may be reserved now. The time of the last reservation is beside the word.
-fn may_reserve(map: &Map, object: u32, head: Head, o: &Object) -> bool {
+/// I6: whether the lock may be reserved now. The time of the last reservation is beside the word `seen`, and is changed with it: no later object of
+/// the slot has that word (I8).
+fn may_reserve(o: &Object, seen: u64) -> bool {
     let now = clock::common();
-    // Acquire: before the look at the head: it is this mutex's, and not what the next object of the slot has there.
-    let last = o.slot.since.load(Ordering::Acquire);
-    let set = || o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed); // Relaxed: the faster of two drainers reserves.
-    is_long_ago(last, now) && is_still(map, object, head) && set().is_ok()
+    // Relaxed: the swap decides.
+    let last = o.slot.since.load(Ordering::Relaxed);
+    // The faster of two drainers reserves.
+    is_long_ago(last, now) && set_since(o, seen, last, now)
+}
+
+#[cfg(not(all(feature = "loom", not(feature = "sim"))))]
+fn set_since(o: &Object, seen: u64, last: u64, now: u64) -> bool {
+    // A swap of both is a full fence, as SeqCst.
+    o.slot.pair().compare_exchange([seen, last], [seen, now]).is_ok()
+}
+
+/// loom has no such swap, and in its searches no slot is used twice.
+#[cfg(all(feature = "loom", not(feature = "sim")))]
+fn set_since(o: &Object, _seen: u64, last: u64, now: u64) -> bool {
+    o.slot.since.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() // Relaxed: a time.
 }
 
 fn is_long_ago(since: u64, now: u64) -> bool {
@@ -523,10 +536,10 @@ pub(crate) fn take_idle(map: &Map, place: Place, mine: u64) -> bool {
     let o = map.object(place.index);
     let seen = load(o);
     if is_condemned(seen) {
-        return crate::wait::in_line(map, place.index).is_empty();
+        return crate::wait::in_line(map, place).is_empty();
     }
     let taken = seen & 7 == FREE && swap(o, seen, mine | seen & KEPT);
-    if taken && !crate::wait::in_line(map, place.index).is_empty() {
+    if taken && !crate::wait::in_line(map, place).is_empty() {
         give(map, place, o, mine);
         return false;
     }

@@ -15,7 +15,7 @@ use crate::drain::{CellRef, cells, permits};
 use crate::interrupt::Interrupt;
 use crate::kinds::drain;
 use crate::permit::{give, seize_reserved};
-use crate::wait::{Arm, Ended, Parties, Party, Patience, Terms, arrive, finish, foremost, wait};
+use crate::wait::{Arm, Ended, Parties, Party, Patience, Terms, arrive, finish, next, wait};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
@@ -85,7 +85,7 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
         return Err(if is_its { Refused::TooMany } else { Refused::Dead(0) });
     }
     // A request for none takes nothing from waiters.
-    if need > 0 && map.anybody_waits(place.index) && foremost(map, place.index).is_some() {
+    if need > 0 && map.anybody_waits(place.index) && next(map, place).is_some() {
         return Err(Refused::NoneFree);
     }
     let all = || cells(map, place.index).take(count as usize).map(|(_, c)| c.load());

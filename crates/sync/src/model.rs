@@ -629,7 +629,7 @@ impl PoolAt {
     /// As [`Map::claim_cells`].
     pub fn resize(self, count: u32) -> Result<(), ArenaError> {
         let admin = self.map.admin();
-        if self.map.is_there(self.place) { permit::resize(self.map, &admin, self.place, count) } else { Ok(()) }
+        permit::resize(self.map, &admin, self.place, count).map(|_| ())
     }
 
     /// Takes a permit away from its holder.

@@ -409,7 +409,7 @@ impl Mutex<()> {
         let Some((handle, admin)) = Handle::to_remove(Kind::Mutex, name)? else { return Ok(()) };
         let word = attachment(handle.map, mine)?;
         if !force && !lock::take_idle(handle.map, handle.place, word) {
-            let waiting = in_line(handle.map, handle.place.index).len();
+            let waiting = in_line(handle.map, handle.place).len();
             let holder = lock::holder(handle.map, handle.object).map(|(member, _)| handle.map.who(member));
             let who = holder.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
             let how = format!("locked by {who}, {waiting} waiting");

@@ -1,6 +1,6 @@
 //! The public API shared by the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing; errors.
 
-use crate::attachment::{attachment, has_entered, party_at_hand, tidy};
+use crate::attachment::{enter, party_at_hand, tidy};
 use crate::body::{self, Body, Form, blocks_wanted};
 use crate::error::ObjectError;
 use crate::handle::{Handle, called, shown};
@@ -224,17 +224,8 @@ impl Named {
 
     #[cold]
     fn enter(&self) -> Result<(u16, u32), SharedError> {
-        let map = self.handle.map;
-        let me = attachment(map, |attachment| (attachment.joined.index as u16, attachment.joined.generation))?;
-        if self.body.may_change(me.0.into()) {
-            return Ok(me);
-        }
-        let admin = map.admin();
-        if !self.body.enter(&admin, me.0.into()) {
-            return Err(self.gone());
-        }
-        has_entered(map, self.handle.place, me.0.into());
-        Ok(me)
+        let (member, generation) = enter(&self.body)?.ok_or_else(|| self.gone())?;
+        Ok((member as u16, generation))
     }
 
     /// Recovers dead members; returns whether there were any.

@@ -100,7 +100,7 @@ use crate::cell::Word;
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::drain::CellRef;
 use crate::semaphore_word::{self, MAX, Unwanted};
-use crate::wait::{Arm, Discipline, Grant, Party, foremost, is_still};
+use crate::wait::{Arm, Discipline, Grant, Party, is_still, next};
 use crate::{kinds, permit};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -260,7 +260,7 @@ impl Pair {
                 Err(Refused::NoneFree) => {}
                 other => return other,
             }
-            if seen.is_free() && foremost(self.map, self.permit.index).is_none() {
+            if seen.is_free() && next(self.map, self.permit).is_none() {
                 // I2; and behind the cell's load, I4 of pools.
                 if !self.demote() {
                     return Err(Refused::Dead(0));
@@ -454,7 +454,7 @@ impl Operation for Part<'_> {
                 let seen = pair.word();
                 (pair.map, !seen.is_free() && !seen.is_retired() && pair.map.dead(seen.member()).is_some())
             }
-            Part::Count(pair) => (pair.map, semaphore_word::haunted(pair.map, pair.count.index)),
+            Part::Count(pair) => (pair.map, semaphore_word::haunted(pair.map, pair.count)),
         };
         if gone {
             // Even if another recovers at the same time: what the dead held is back when this returns.

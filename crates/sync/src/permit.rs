@@ -24,7 +24,7 @@ use crate::cell::{Tag, Word};
 use crate::claim::{Collected, Refused, Taken};
 use crate::drain::{CellRef, cell_at, cell_of, cells, permits, resolve};
 use crate::kinds::drain;
-use crate::wait::{Discipline, Grant, Party, foremost};
+use crate::wait::{Discipline, Grant, Party, next};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -130,7 +130,7 @@ pub(crate) fn take(place: Place, me: &Party) -> Result<Taken, Refused> {
 #[cold]
 fn take_behind(place: Place, me: &Party) -> Result<Taken, Refused> {
     drain(me.map, place.index);
-    if foremost(me.map, place.index).is_some() { Err(Refused::NoneFree) } else { take_any(place, me) }
+    if next(me.map, place).is_some() { Err(Refused::NoneFree) } else { take_any(place, me) }
 }
 
 fn take_any(place: Place, me: &Party) -> Result<Taken, Refused> {
@@ -309,9 +309,13 @@ pub(crate) fn prepare(
 }
 
 /// Gives the pool another number of permits. If it is smaller: permits held beyond the number end when they are given back. The
-/// caller holds `admin`.
-pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32) -> Result<(), ArenaError> {
+/// caller holds `admin`. False: the pool is gone.
+pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32) -> Result<bool, ArenaError> {
     map.through(place);
+    // Under admin the slot can only be this pool's or a dead object's.
+    if !map.is_there(place) {
+        return Ok(false);
+    }
     if count > MAX_PERMITS {
         return Err(ArenaError::CellsFull { name: map.name().into(), wanted: count, capacity: MAX_PERMITS });
     }
@@ -346,7 +350,7 @@ pub(crate) fn resize(map: &'static Map, _admin: &Admin, place: Place, count: u32
     // SeqCst: I3, before any taker's second look.
     o.permits.store(count | discipline, Ordering::SeqCst);
     drain(map, place.index);
-    Ok(())
+    Ok(true)
 }
 
 /// Takes every permit of a pool for `me`, if no permit is held and no member waits; none otherwise. The caller holds `admin`.
@@ -367,7 +371,7 @@ pub(crate) fn take_all(place: Place, me: &Party) -> bool {
         }
         taken.push((cell, mine));
     }
-    if all && foremost(me.map, place.index).is_none() {
+    if all && next(me.map, place).is_none() {
         return true;
     }
     for (cell, mine) in taken {

@@ -295,7 +295,7 @@ impl Pool {
             pool.reclaim();
             if !permit::take_all(pool.place, &me) {
                 let holders = pool.holders();
-                let waiting = queue(pool.map, pool.place.index).len();
+                let waiting = queue(pool.map, pool.place).len();
                 let who = holders.first().map(|h| h.who.clone());
                 let first = who.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
                 return Err(PoolError::InUse { name: pool.name(), held: holders.len(), waiting, first });
@@ -583,12 +583,10 @@ impl Pool {
         self.map.allow("resize")?;
         attachment(self.map, |_| ())?;
         let admin: Admin = self.map.admin();
-        // Under admin the slot can only be this pool's or a dead object's.
-        if !self.map.is_there(self.place) {
-            return Err(PoolError::Dead { name: self.name() });
+        if permit::resize(self.map, &admin, self.place, permits)? {
+            return Ok(());
         }
-        permit::resize(self.map, &admin, self.place, permits)?;
-        Ok(())
+        Err(PoolError::Dead { name: self.name() })
     }
 
     /// Takes permit `index` from its holder, and hands it on. The holder's guard becomes void; what it does

@@ -89,7 +89,7 @@ impl Operation for Semaphore {
         semaphore_word::hand_back(self.0.map, self.0.place.index, me.member)
     }
     fn revive(&self) -> bool {
-        let haunted = semaphore_word::haunted(self.0.map, self.0.place.index);
+        let haunted = semaphore_word::haunted(self.0.map, self.0.place);
         if haunted {
             self.0.map.recover_dead();
         }
@@ -317,7 +317,7 @@ impl Semaphore {
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
         let Some((handle, admin)) = Handle::to_remove(Kind::Semaphore, name)? else { return Ok(()) };
-        let waiting = in_line(handle.map, handle.place.index);
+        let waiting = in_line(handle.map, handle.place);
         if !force && let Some(first) = waiting.first() {
             let who = handle.map.who(*first);
             return Err(ObjectError::InUse {

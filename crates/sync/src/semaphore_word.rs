@@ -84,7 +84,7 @@
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
 use crate::wait::{
-    Candidate, Grant, NUMBER, RETRY, State, change_granted_of, foremost, grant, next, notify_dead, tell, ticket_of,
+    Candidate, Grant, NUMBER, RETRY, State, change_granted_of, grant, next, notify_dead, tell, ticket_of,
     tried_and_next, waits_on, wake_elsewhere, wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, Object};
@@ -326,7 +326,7 @@ fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
             continue;
         }
         let waits = map.waits_on(place.index, o);
-        if units.count() == 0 || (!barging(o) && waits && foremost(map, place.index).is_some()) {
+        if units.count() == 0 || (!barging(o) && waits && next(map, place).is_some()) {
             return Err(Refused::NoneFree);
         }
         return Ok((seen, waits));
@@ -382,7 +382,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
         }
         // The commonest hand-off: one unit, a waiter, and nothing else to do. The swap that adds the unit also sends it.
         let is_alone = n == 1 && seen.count() == 0 && !seen.under_way() && !barging(o);
-        if let Some(next) = if is_alone { next(map, place.index, place.head) } else { None } {
+        if let Some(next) = if is_alone { next(map, place) } else { None } {
             let Some(sent) = change(o, both, seen.more(1).to(next.member)) else { continue };
             if !deliver(map, place.index, o, next, sent) {
                 hand_on(map, place.index);
@@ -437,10 +437,10 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
         if barging(o) {
             return nudge(map, object, head, o);
         }
-        let Some(next) = next(map, object, head) else {
+        let Some(next) = next(map, Place { index: object, head }) else {
             // If the word is unchanged, no waiter is left. Else another thread has sent the unit to the waiter, which may not have been woken.
             if look(o) == both {
-                return wake_elsewhere(map, object);
+                return wake_elsewhere(map, Place { index: object, head });
             }
             continue;
         };
@@ -470,10 +470,10 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
         // units. A thread that adds more units looks itself.
         let seen = load(o);
         let count = if seen.is_whole(map) { seen.count() } else { 0 };
-        let (trying, next) = tried_and_next(map, object, head);
+        let (trying, next) = tried_and_next(map, Place { index: object, head });
         match next {
             _ if trying >= count => return,
-            None => return wake_elsewhere(map, object),
+            None => return wake_elsewhere(map, Place { index: object, head }),
             Some(next) => _ = tell(map, next.member, next.state, object, RETRY),
         }
     }
@@ -668,9 +668,9 @@ pub(crate) fn collect(grant: Grant) -> Collected {
 
 /// Whether a waiting member is dead, and may have been granted a unit.
 #[cfg(not(feature = "sim"))]
-pub(crate) fn haunted(map: &Map, object: u32) -> bool {
+pub(crate) fn haunted(map: &Map, at: Place) -> bool {
     let mut haunted = false;
-    crate::wait::each(map, object, |c| haunted |= map.dead(c.member).is_some());
+    crate::wait::each(map, at, |c| haunted |= map.dead(c.member).is_some());
     haunted
 }
 

@@ -100,7 +100,7 @@ pub(crate) use discipline::{Arrival, NUMBER, arrive};
 #[cfg(not(feature = "sim"))]
 pub(crate) use queue::in_line;
 pub(crate) use queue::{
-    Candidate, candidate, each, foremost, is_no_others, is_still, next, queue, tried_and_next, waits_on, wake_elsewhere,
+    Candidate, candidate, each, is_no_others, is_still, next, queue, tried_and_next, waits_at, waits_on, wake_elsewhere,
 };
 pub(crate) use rest::rest;
 pub(crate) use state::{AFTER_DEATH, Grant, MET, RETRY, State, TOO_MANY};
@@ -336,8 +336,8 @@ pub(crate) fn notify_dead(map: &Map, object: u32, head: Head, me: &mut Visitor<'
     if !kinds::notify_dead(map, object, head, me) {
         return;
     }
-    each(map, object, |c| {
-        if !c.state.is_waiting() || !is_still(map, object, head) || !grant(map, c.member, c.state, object, 0, true) {
+    each(map, Place { index: object, head }, |c| {
+        if !c.state.is_waiting() || !grant(map, c.member, c.state, object, 0, true) {
             // I9. Also for this object's own grants: after the removal no drainer repeats their wakes.
             make_up_now(map, c.member);
         }

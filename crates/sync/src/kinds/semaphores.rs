@@ -36,8 +36,10 @@ impl Protocol for Semaphores {
         semaphore_word::take_back(map, object, member, state, whose);
     }
 
-    fn notify_dead(&self, map: &Map, at: Place, _me: &mut Visitor<'_>) {
-        semaphore_word::settle(map, at.index);
+    fn notify_dead(&self, map: &Map, at: Place, me: &mut Visitor<'_>) {
+        if let Some(_visit) = me.visit(at) {
+            semaphore_word::settle(map, at.index);
+        }
     }
 
     #[cfg(not(feature = "sim"))]

@@ -4,7 +4,7 @@ use super::atlas::{self, Atlas, Types};
 use super::datum::{self, Datum, called};
 use super::error::MapError;
 use super::heap::Heap;
-use crate::attachment::{Within, attachment, has_entered, party_at_hand, tidy};
+use crate::attachment::{Within, enter, party_at_hand, tidy};
 use crate::body::blocks_wanted;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
@@ -348,17 +348,8 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
 
     #[cold]
     fn enter(&self, atlas: &Atlas<'static>) -> Result<u16, MapError> {
-        let map = self.handle.map;
-        let me = attachment(map, |attachment| attachment.joined.index)?;
-        if atlas.body.may_change(me) {
-            return Ok(me as u16);
-        }
-        let admin = map.admin();
-        if !atlas.body.enter(&admin, me) {
-            return Err(Self::gone(&self.handle));
-        }
-        has_entered(map, self.handle.place, me);
-        Ok(me as u16)
+        let (member, _) = enter(&atlas.body)?.ok_or_else(|| Self::gone(&self.handle))?;
+        Ok(member as u16)
     }
 
     /// Changes an entry; returns its old value, and whether anything was done.

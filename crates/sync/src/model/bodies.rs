@@ -67,15 +67,15 @@ impl BareAt {
 }
 
 impl Actor {
-    /// The body of an object that this member may change.
-    fn may_change(&self, map: &'static Map, place: Place) -> Option<Body<'static>> {
+    /// The body of an object, if this member may change it.
+    fn its_body(&self, map: &'static Map, place: Place) -> Option<Body<'static>> {
         Body::of(map, place).filter(|body| body.may_change(self.who.main.member))
     }
 
     /// Changes it once, if it may.
     pub fn changes(&self, of: BareAt) {
         let me = self.who.main.member as u16;
-        let Some(body) = self.may_change(of.map, of.place) else { return };
+        let Some(body) = self.its_body(of.map, of.place) else { return };
         match of.place.head.kind() {
             Some(Kind::Server) => {
                 let add = |state: &mut [u8], request: &[u8], answer: &mut [u8]| {
@@ -106,7 +106,7 @@ impl Actor {
 
     /// Puts an entry into a map, or takes it out again, if it may.
     pub fn changes_map(&self, of: MapAt) {
-        let Some(_) = self.may_change(of.map, of.place) else { return };
+        let Some(_) = self.its_body(of.map, of.place) else { return };
         if let Some(atlas) = Atlas::of(of.map, of.place) {
             let mut puts = Puts(7, [0; 8]);
             // A map that is full refuses.
@@ -117,7 +117,7 @@ impl Actor {
 
     /// Pushes onto a stack and pops from it, if it may.
     pub fn changes_stack(&self, of: StackAt) {
-        let Some(body) = self.may_change(of.map, of.place) else { return };
+        let Some(body) = self.its_body(of.map, of.place) else { return };
         if let Some(pile) = crate::stack::in_body(&body) {
             // A stack that is full refuses.
             let _ = pile.push(self.who.main.member as u16, &[7; 16]);
@@ -127,7 +127,7 @@ impl Actor {
 
     /// Waits in a monitor for a moment, and calls a waiter, if it may.
     pub fn changes_monitor(&self, of: MonitorAt) {
-        let Some(_) = self.may_change(of.map, of.place) else { return };
+        let Some(_) = self.its_body(of.map, of.place) else { return };
         if let Some(room) = of.room() {
             let me = self.in_room();
             room.enter(me);

@@ -406,7 +406,7 @@ impl RobustSemaphore {
             return Ok(());
         }
         // Each waiter stands in both lines.
-        let line = [permit, count].map(|part| in_line(map, part.index));
+        let line = [permit, count].map(|part| in_line(map, part));
         if !force && let Some(first) = line.iter().flatten().next() {
             let who = map.who(*first);
             let waiting = line[0].len().max(line[1].len());

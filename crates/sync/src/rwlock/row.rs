@@ -3,13 +3,12 @@
 
 #[cfg(not(feature = "sim"))]
 use super::word::KEPT;
-use super::word::{
-    ABANDONED, FREE, HELD, MAKING, NUMBER, Parts, TORN, head_of, held_by, is_condemned, load, member_of, whole,
-};
+use super::word::{ABANDONED, FREE, HELD, NUMBER, Parts, TORN, held_by, is_condemned, load, member_of};
 #[cfg(any(feature = "sim", feature = "loom"))]
 use super::word::{RESERVED, WAITERS};
 use crate::kinds::{self, Dead, Protocol};
-use crate::wait::{is_still, notify_dead, waits_on};
+use crate::part::{MAKING, head_of, is_being_made, whole, whole_in_service};
+use crate::wait::{notify_dead, waits_on};
 use chappe_arena::layout::{BLOCK, Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place, Visitor};
 use chappe_plat::atomic::Ordering;
@@ -93,19 +92,7 @@ pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
 
 /// The lock of a part, if that is in service.
 fn lock_of(map: &Map, part: u32) -> Option<Place> {
-    let (index, generation) = whole(map, part)?;
-    let head = Head::live(generation, Kind::RwLock);
-    is_still(map, index, head).then_some(Place { index, head })
-}
-
-/// Whether the lock of a part is not yet in service (if its maker lives).
-fn is_being_made(map: &Map, part: u32) -> bool {
-    let its = |(lock, generation): (u32, u32)| {
-        let now = head_of(map, lock);
-        now.is_free() && now.generation().wrapping_add(1) == generation
-    };
-    // Acquire: as in `whole`.
-    map.object(part).hint.load(Ordering::Acquire) == MAKING || whole(map, part).is_some_and(its)
+    whole_in_service(map, part, Kind::RwLock)
 }
 
 /// Drains a part in service: drains its lock, or, if the lock has gone, takes the part out of service.
@@ -253,7 +240,9 @@ impl Protocol for RwLocks {
         let lock = Place { index: place.index, head: Head::live(place.head.generation(), Kind::RwLock) };
         let (seen, parts) = (load(map.object(place.index)), Parts::of(map, lock)?);
         let writer = (seen & 7 == HELD && !is_condemned(seen)).then(|| member_of(seen));
-        Some(parts.readers().chain(queue(map, parts.line.index)).chain(writer).collect())
+        // The line may be removed as well.
+        let line = Place { head: head_of(map, parts.line.index), ..parts.line };
+        Some(parts.readers().chain(queue(map, line)).chain(writer).collect())
     }
 
     #[cfg(not(any(feature = "sim", feature = "loom")))]

@@ -58,6 +58,7 @@
 use crate::cell::{NOBODY, Word};
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::kinds;
+use crate::part::{head_of, whole};
 use crate::wait::{
     Arm, Candidate, Grant, Party, RETRY, State, grant, is_still, next, notify_dead, queue, tell, tried_and_next,
     waits_on, wake_elsewhere, wake_granted, word_of,
@@ -78,8 +79,6 @@ pub(super) const KEPT: u64 = WAITERS | TORN | NUMBER;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
 /// Condemned, and what was borrowed of the data may still be in use.
 pub(super) const ABANDONED: u64 = 1 << 40;
-/// The hint of a part whose lock is being made.
-pub(super) const MAKING: u32 = u32::MAX;
 /// How many times a writer looks at readers that may be about to back out.
 const LOOKS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 64 };
 
@@ -161,19 +160,6 @@ pub(super) struct Parts<'m> {
     lock: Place,
     pub(super) line: Place,
     pub(super) inside: u32,
-}
-
-pub(super) fn head_of(map: &Map, object: u32) -> Head {
-    // Acquire: the object as its maker left it.
-    Head(map.object(object).head.load(Ordering::Acquire))
-}
-
-/// The lock that a part names, if the part is one: its slot and generation.
-pub(super) fn whole(map: &Map, part: u32) -> Option<(u32, u32)> {
-    let o = map.object(part);
-    // Acquire, both: written before the lock was in service.
-    let (hint, generation) = (o.hint.load(Ordering::Acquire), o.permits.load(Ordering::Acquire));
-    hint.checked_sub(1).filter(|lock| *lock < map.geometry().objects).map(|lock| (lock, generation))
 }
 
 /// A part of a lock in service or removed and not yet cleared, if it is its own.
@@ -359,8 +345,8 @@ impl<'m> Parts<'m> {
 
     /// Whether a member was told, and has yet to try; and the next to enter, with whether it is a writer.
     fn first(self) -> (bool, Option<(Candidate, bool)>) {
-        let (trying, reader) = tried_and_next(self.map, self.line.index, self.line.head);
-        let writer = next(self.map, self.lock.index, self.lock.head);
+        let (trying, reader) = tried_and_next(self.map, self.line);
+        let writer = next(self.map, self.lock);
         let first = match (reader, writer) {
             (Some(r), Some(w)) if w.ticket < r.ticket => Some((w, true)),
             (Some(r), _) => Some((r, false)),
@@ -419,8 +405,8 @@ impl<'m> Parts<'m> {
                 return false;
             }
         }
-        wake_elsewhere(self.map, self.lock.index);
-        wake_elsewhere(self.map, self.line.index);
+        wake_elsewhere(self.map, self.lock);
+        wake_elsewhere(self.map, self.line);
         true
     }
 
@@ -580,7 +566,7 @@ impl Slots {
     pub fn take_idle(&self, member: u32, mine: u64) -> bool {
         kinds::drain(self.map, self.lock.index);
         let idle = |at| queue(self.map, at).is_empty();
-        let nobody = || idle(self.lock.index) && idle(self.line.index) && !self.parts().is_read();
+        let nobody = || idle(self.lock) && idle(self.line) && !self.parts().is_read();
         if self.is_condemned() {
             return nobody();
         }

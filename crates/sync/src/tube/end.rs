@@ -56,7 +56,7 @@
 
 use crate::claim::Mark;
 use crate::lock::unheld;
-use crate::wait::{AFTER_DEATH, Candidate, MET, RETRY, each, is_still, make_up, tell};
+use crate::wait::{AFTER_DEATH, Candidate, MET, RETRY, each, make_up, tell};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{self, AtomicU32, AtomicU64, Ordering, give_way, pause};
@@ -459,7 +459,7 @@ impl End {
             #[cfg(not(any(feature = "sim", feature = "loom")))]
             // In a forked child, the parent's waiters do not count.
             crate::registry::Arena::private();
-            each(self.map, place.index, see);
+            each(self.map, *place, see);
         }
     }
 
@@ -548,9 +548,9 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, tube: u32) -> Result<Place,
 
 /// After a death: nobody knows what the dead process was about to tell, so all waiters try again.
 pub(crate) fn wake_after_death(map: &Map, object: u32, head: Head) {
-    each(map, object, |c| {
+    each(map, Place { index: object, head }, |c| {
         if c.state.is_waiting() {
-            if is_still(map, object, head) && map.member(c.member).life.probe() != Life::Dead {
+            if map.member(c.member).life.probe() != Life::Dead {
                 tell(map, c.member, c.state, object, AFTER_DEATH);
             }
         } else {

@@ -59,7 +59,7 @@ use super::discipline::Discipline;
 use super::queue::Candidate;
 use super::{Parties, State, word_of};
 use chappe_arena::layout::{Head, Kind};
-use chappe_arena::{Batch, Map};
+use chappe_arena::{Batch, Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::{Life, step};
 
@@ -84,7 +84,7 @@ fn at(tag: u64, phase: u64) -> u64 {
 /// Whether the object's waiters may be in batches.
 fn has_batches(map: &Map, object: u32) -> bool {
     let o = map.object(object);
-    // Relaxed: the granter looks at the head once more, after the waiters.
+    // Relaxed: whoever finds a waiter looks at the head once more.
     let kind = Head(o.head.load(Ordering::Relaxed)).kind();
     let is_strict = match kind {
         Some(Kind::Pool) => true,
@@ -95,11 +95,11 @@ fn has_batches(map: &Map, object: u32) -> bool {
 }
 
 /// The waiter to be served first, if a batch names it; dead members excluded. None: scan all.
-pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
-    let batch = map.batch(object).filter(|_| has_batches(map, object))?;
+pub(super) fn next(map: &Map, at: Place) -> Option<Candidate> {
+    let batch = map.batch(at.index).filter(|_| has_batches(map, at.index))?;
     // Acquire: B3.
     let tag = batch.tag.load(Ordering::Acquire);
-    if tag & (PHASE | OBJECT) != READY | u64::from(object) {
+    if tag & (PHASE | OBJECT) != READY | u64::from(at.index) {
         return None;
     }
     loop {
@@ -110,11 +110,11 @@ pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
         let count = batch.count.load(Ordering::Acquire) as usize;
         let entry = (index < count).then(|| batch.entries.get(index)).flatten()?.load(Ordering::Acquire); // Acquire: as above.
         let (member, ticket) = ((entry & MASK) as u32, entry >> LOW);
-        let found = waiting(map, object, member, ticket);
+        let found = waiting(map, at, member, ticket);
         // Acquire: B3, as the count.
         let late = batch.late.load(Ordering::Acquire);
         // SeqCst, both: E4, after whatever the caller has seen; B3, after all of that.
-        if map.late(object).load(Ordering::SeqCst) != late || batch.tag.load(Ordering::SeqCst) != tag {
+        if map.late(at.index).load(Ordering::SeqCst) != late || batch.tag.load(Ordering::SeqCst) != tag {
             return None;
         }
         if found.is_some() {
@@ -126,7 +126,7 @@ pub(super) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
 }
 
 /// The wait of that ticket, if it is not over.
-fn waiting(map: &Map, object: u32, member: u32, ticket: u64) -> Option<Candidate> {
+fn waiting(map: &Map, at: Place, member: u32, ticket: u64) -> Option<Candidate> {
     if member >= map.geometry().members {
         // The entry is of a batch that is being rewritten.
         return None;
@@ -136,13 +136,14 @@ fn waiting(map: &Map, object: u32, member: u32, ticket: u64) -> Option<Candidate
     let state = State(word_of(map, member).0.load(Ordering::SeqCst));
     // Acquire, both: E2 of the wait queue.
     let (its, need) = (m.ticket.load(Ordering::Acquire), m.need.load(Ordering::Acquire));
-    let waits = state.is_waiting() && its == ticket && super::queue::waits_on(map, object, member);
+    let waits = state.is_waiting() && its == ticket && super::queue::waits_at(map, at, member);
     (waits && m.life.probe() != Life::Dead).then_some(Candidate { member, state, rank: 0, ticket, need })
 }
 
 /// Builds a batch of the object's waiters: there are many, and no batch has them.
 #[cold]
-pub(super) fn build(map: &Map, object: u32) {
+pub(super) fn build(map: &Map, whose: Place) {
+    let object = whose.index;
     let Some(batch) = map.batch(object).filter(|_| has_batches(map, object)) else { return };
     // Relaxed: the claim below decides.
     let seen = batch.tag.load(Ordering::Relaxed);
@@ -169,7 +170,7 @@ pub(super) fn build(map: &Map, object: u32) {
         }
     }
     let mut count = 0;
-    super::queue::each(map, object, |c| {
+    super::queue::each(map, whose, |c| {
         if c.state.is_waiting() && c.ticket < before && count < batch.entries.len() {
             // Release: B3, after the claim.
             batch.entries[count].store(c.ticket << LOW | u64::from(c.member), Ordering::Release);

@@ -3,8 +3,8 @@
 
 use super::discipline::Ranks;
 use super::{State, batch, make_up, wake_told, word_of};
-use chappe_arena::Map;
 use chappe_arena::layout::{Head, Member};
+use chappe_arena::{Map, Place};
 use chappe_plat::Life;
 use chappe_plat::atomic::Ordering;
 use std::cell::Cell;
@@ -51,11 +51,11 @@ impl PartialEq for Candidate {
 impl Eq for Candidate {}
 
 /// The waiter of the object that is to be served first, dead members excluded.
-pub(crate) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
-    if let Some(first) = batch::foremost(map, object) {
+pub(crate) fn next(map: &Map, at: Place) -> Option<Candidate> {
+    if let Some(first) = batch::next(map, at) {
         return Some(first);
     }
-    let ranks = Ranks::of(map, object);
+    let ranks = Ranks::of(map, at.index);
     let (best, all) = (Cell::new(None::<Candidate>), Cell::new(0));
     // In arrival order, most waiters are skipped by their ticket alone. It belongs to the wait whose bit was seen, or to a later wait, whose ticket
     // is not smaller.
@@ -64,22 +64,16 @@ pub(crate) fn foremost(map: &Map, object: u32) -> Option<Candidate> {
         // Acquire: E2, after the bit.
         best.get().is_none_or(|b| !ranks.are_equal() || m.ticket.load(Ordering::Acquire) < b.ticket)
     };
-    each_worth(map, object, ranks, worth, |c| {
+    each_worth(map, at, ranks, worth, |c| {
         let is_first = c.state.is_waiting() && best.get().is_none_or(|b| c < b);
         if is_first && map.member(c.member).life.probe() != Life::Dead {
             best.set(Some(c));
         }
     });
     if all.get() > batch::FEW {
-        batch::build(map, object);
+        batch::build(map, at);
     }
     best.get()
-}
-
-/// The waiter to be granted something first, if the object still has this head. A wait whose word and bit were seen before that check is
-/// on this object, since a slot is used again only without bits; so a grant to exactly this wait cannot reach another object's waiter.
-pub(crate) fn next(map: &Map, object: u32, head: Head) -> Option<Candidate> {
-    foremost(map, object).filter(|_| is_still(map, object, head))
 }
 
 /// Whether the slot is still that object's.
@@ -97,19 +91,19 @@ pub(crate) fn is_no_others(map: &Map, object: u32, head: Head) -> bool {
 }
 
 /// All members that wait on the object, in the order in which they will be served.
-pub(crate) fn queue(map: &Map, object: u32) -> Vec<u32> {
-    in_order(map, object, State::is_waiting)
+pub(crate) fn queue(map: &Map, at: Place) -> Vec<u32> {
+    in_order(map, at, State::is_waiting)
 }
 
 /// As [`queue`], with the members that were granted something by the object and have not woken up yet.
 #[cfg(not(feature = "sim"))]
-pub(crate) fn in_line(map: &Map, object: u32) -> Vec<u32> {
-    in_order(map, object, |state| state.is_waiting() || state.grant().is_some_and(|g| g.of(map, object)))
+pub(crate) fn in_line(map: &Map, at: Place) -> Vec<u32> {
+    in_order(map, at, |state| state.is_waiting() || state.grant().is_some_and(|g| g.of(map, at.index)))
 }
 
-fn in_order(map: &Map, object: u32, which: impl Fn(State) -> bool) -> Vec<u32> {
+fn in_order(map: &Map, at: Place, which: impl Fn(State) -> bool) -> Vec<u32> {
     let mut all = Vec::new();
-    each(map, object, |c| {
+    each(map, at, |c| {
         if which(c.state) {
             all.push(c);
         }
@@ -120,11 +114,11 @@ fn in_order(map: &Map, object: u32, which: impl Fn(State) -> bool) -> Vec<u32> {
 
 /// How many of the object's waiters have been told to try again and have not tried yet, and which of the others is to be
 /// served first; dead members excluded.
-pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option<Candidate>) {
+pub(crate) fn tried_and_next(map: &Map, at: Place) -> (u32, Option<Candidate>) {
     let (mut trying, mut best) = (0, None::<Candidate>);
-    each(map, object, |c| {
+    each(map, at, |c| {
         let first = c.state.is_waiting() && best.is_none_or(|b| c < b);
-        let nudged = c.state.grant().is_some_and(|g| g.is_retry() && g.of(map, object));
+        let nudged = c.state.grant().is_some_and(|g| g.is_retry() && g.of(map, at.index));
         if (first || nudged) && map.member(c.member).life.probe() != Life::Dead {
             trying += u32::from(nudged);
             best = if first { Some(c) } else { best };
@@ -133,28 +127,28 @@ pub(crate) fn tried_and_next(map: &Map, object: u32, head: Head) -> (u32, Option
             }
         }
     });
-    (trying, best.filter(|_| is_still(map, object, head)))
+    (trying, best)
 }
 
 /// I9: something is free here, and no waiter can be granted it: repeats the wakes of waiters that another object granted.
-pub(crate) fn wake_elsewhere(map: &Map, object: u32) {
-    each(map, object, |c| {
-        if c.state.grant().is_some_and(|g| !g.of(map, object)) {
+pub(crate) fn wake_elsewhere(map: &Map, at: Place) {
+    each(map, at, |c| {
+        if c.state.grant().is_some_and(|g| !g.of(map, at.index)) {
             make_up(map, c.member, c.state);
         }
     });
 }
 
 /// All members whose bit stands on the object and that are not idle.
-pub(crate) fn each(map: &Map, object: u32, see: impl FnMut(Candidate)) {
-    each_worth(map, object, Ranks::of(map, object), |_| true, see);
+pub(crate) fn each(map: &Map, at: Place, see: impl FnMut(Candidate)) {
+    each_worth(map, at, Ranks::of(map, at.index), |_| true, see);
 }
 
 /// As [`each`], for members that are `worth` a look.
 #[inline]
-fn each_worth(map: &Map, object: u32, ranks: Ranks, worth: impl Fn(&Member) -> bool, mut see: impl FnMut(Candidate)) {
+fn each_worth(map: &Map, at: Place, ranks: Ranks, worth: impl Fn(&Member) -> bool, mut see: impl FnMut(Candidate)) {
     for i in 0..map.waiting_words() {
-        let word = map.waiting(object, i);
+        let word = map.waiting(at.index, i);
         // SeqCst: E1.
         let mut bits = word.load(Ordering::SeqCst);
         while bits != 0 {
@@ -176,8 +170,7 @@ fn each_worth(map: &Map, object: u32, ranks: Ranks, worth: impl Fn(&Member) -> b
             // Acquire, both: E2.
             let (ticket, need) = (m.ticket.load(Ordering::Acquire), m.need.load(Ordering::Acquire));
             let rank = ranks.rank(m);
-            // SeqCst: I1, the bit belongs to the wait that the word names.
-            if word.load(Ordering::SeqCst) & bit != 0 {
+            if waits_at(map, at, member) {
                 see(Candidate { member, state, rank, ticket, need });
             }
         }
@@ -190,6 +183,13 @@ pub(crate) fn candidate(map: &Map, object: u32, member: u32, state: State) -> Ca
     // Acquire, both: E2; they are this wait's while the word says so.
     let (need, ticket) = (m.need.load(Ordering::Acquire), m.ticket.load(Ordering::Acquire));
     Candidate { member, state, rank: Ranks::of(map, object).rank(m), ticket, need }
+}
+
+/// Whether the wait that the member's word was seen to name is on this object: its bit stands (I1), and the slot still is the object's. It then is so
+/// until the wait ends, since a slot is used again only without bits; so what is granted to exactly this wait cannot reach another object's waiter.
+#[inline(always)]
+pub(crate) fn waits_at(map: &Map, at: Place, member: u32) -> bool {
+    waits_on(map, at.index, member) && is_still(map, at.index, at.head)
 }
 
 /// Whether the member's bit stands on the object.

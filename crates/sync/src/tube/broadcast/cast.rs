@@ -45,7 +45,7 @@ use super::ring::NoRoom;
 use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::kinds::Dead;
 use crate::lock::unheld;
-use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, is_still, make_up, tell, waits_on, word_of};
+use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -468,12 +468,12 @@ impl<'m> Cast<'m> {
         }
         // SeqCst: before the bit.
         let state = State(word_of(self.map, member).0.load(Ordering::SeqCst));
-        if state.is_idle() || !waits_on(self.map, self.place.index, member) {
+        if state.is_idle() || !waits_at(self.map, self.place, member) {
             return;
         }
         if !state.is_waiting() {
             make_up(self.map, member, state);
-        } else if is_still(self.map, self.place.index, self.place.head) {
+        } else {
             tell(self.map, member, state, self.place.index, RETRY);
         }
     }
@@ -494,10 +494,10 @@ impl<'m> Cast<'m> {
     }
 
     fn tell_those(&self, which: impl Fn(u32) -> bool) {
-        each_waiter(self.map, self.place.index, |c| {
+        each_waiter(self.map, self.place, |c| {
             if !c.state.is_waiting() {
                 make_up(self.map, c.member, c.state);
-            } else if which(c.need) && is_still(self.map, self.place.index, self.place.head) {
+            } else if which(c.need) {
                 tell(self.map, c.member, c.state, self.place.index, RETRY);
             }
         });

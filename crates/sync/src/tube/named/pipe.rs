@@ -73,7 +73,7 @@ use self::endings::{PER_WORD, bit, members_in, words};
 use crate::claim::Mark;
 use crate::kinds::Dead;
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
-use crate::wait::{Candidate, RETRY, each, is_still, make_up, tell};
+use crate::wait::{Candidate, RETRY, each, make_up, tell};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -488,7 +488,7 @@ impl<'m> Pipe<'m> {
         let at = self.waits(side);
         loop {
             let mut first: Option<Candidate> = None;
-            each(self.map, at.index, |c| {
+            each(self.map, at, |c| {
                 if !c.state.is_waiting() {
                     make_up(self.map, c.member, c.state);
                 } else if gone || c.need == TO_COMMIT || (some && c.need == 0) {
@@ -505,10 +505,9 @@ impl<'m> Pipe<'m> {
         }
     }
 
-    /// Tells a waiter. False: it no longer waits as was seen. True if the slot is another object's by now: it has no
-    /// waiters of ours.
+    /// Tells a waiter. False: it no longer waits as was seen.
     fn tell(&self, at: Place, who: Candidate) -> bool {
-        !is_still(self.map, at.index, at.head) || tell(self.map, who.member, who.state, at.index, RETRY)
+        tell(self.map, who.member, who.state, at.index, RETRY)
     }
 }
 

@@ -2,14 +2,12 @@
 //! tube's I6). If a maker or remover is killed in the middle, this module finds and removes what it left.
 
 use super::pipe::{Pipe, Side};
-use crate::wait::{is_still, notify_dead};
+use crate::part::{is_being_made, whole_in_service};
+use crate::wait::notify_dead;
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
-
-/// The hint of a senders' object whose tube is just being made.
-pub(super) const MAKING: u32 = u32::MAX;
 
 /// I6: removes senders' objects whose tubes do not live. Returns how many of them were in service.
 pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
@@ -27,23 +25,7 @@ pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
 
 /// The tube of a senders' object, if that tube lives.
 fn tube_of(map: &Map, index: u32) -> Option<Place> {
-    let o = map.object(index);
-    // Acquire, both: of a living tube, written before it was in service.
-    let (hint, generation) = (o.hint.load(Ordering::Acquire), o.permits.load(Ordering::Acquire));
-    let tube = hint.checked_sub(1).filter(|tube| *tube < map.geometry().objects)?;
-    let head = Head::live(generation, Kind::Tube);
-    is_still(map, tube, head).then_some(Place { index: tube, head })
-}
-
-/// Whether the tube of a senders' object is not yet in service (if its maker lives).
-fn is_being_made(map: &Map, index: u32) -> bool {
-    let o = map.object(index);
-    // Acquire, both: as in `tube_of`.
-    let (hint, generation) = (o.hint.load(Ordering::Acquire), o.permits.load(Ordering::Acquire));
-    let slot = hint.checked_sub(1).filter(|tube| *tube < map.geometry().objects);
-    // Acquire: after the two.
-    let head = |tube: u32| Head(map.object(tube).head.load(Ordering::Acquire));
-    hint == MAKING || slot.map(head).is_some_and(|now| now.is_free() && now.generation().wrapping_add(1) == generation)
+    whole_in_service(map, index, Kind::Tube)
 }
 
 fn is_lost(map: &Map, index: u32) -> bool {

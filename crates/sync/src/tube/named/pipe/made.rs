@@ -2,9 +2,10 @@
 
 use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, ring_at};
 use crate::lock::unheld;
+use crate::part::MAKING;
 use crate::record::Shape;
 use crate::tube::end;
-use crate::tube::named::senders::{MAKING, sweep};
+use crate::tube::named::senders::sweep;
 use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
