@@ -240,10 +240,11 @@ pub(crate) enum Act {
 /// The running thread did this. After the act.
 #[inline]
 pub(crate) fn touched(at: usize, act: Act, from: &'static Location<'static>) {
-    if ON.get() && mode() == Mode::Fibre {
-        if let Some(text) = judge(me(), at, act, None, from) {
-            with(|e| e.fail(Fault::ForeignWrite, format!("{} {text}", e.title(me()))));
-        }
+    if ON.get()
+        && mode() == Mode::Fibre
+        && let Some(text) = judge(me(), at, act, None, from)
+    {
+        with(|e| e.fail(Fault::ForeignWrite, format!("{} {text}", e.title(me()))));
     }
 }
 

@@ -100,7 +100,8 @@ fn foreign(report: &Report) -> &str {
 #[test]
 fn any_write_into_the_next_object_is_one_whatever_the_values() {
     // What is written is there already in each of them, or is written into a word that has the value of the first object's.
-    let acts: [(&str, fn(&Arena)); 6] = [
+    type Act = (&'static str, fn(&Arena));
+    let acts: [Act; 6] = [
         ("store", |all| all.slots[0].pair.low.store(0, SeqCst)),
         ("add", |all| _ = all.slots[0].pair.low.fetch_add(0, SeqCst)),
         ("swap", |all| _ = all.slots[0].pair.low.compare_exchange(0, 0, SeqCst, SeqCst)),

@@ -111,12 +111,12 @@ impl Hold {
     ///
     /// # Safety
     /// It is the calling thread's, and no biased one.
-    pub unsafe fn into_process(self) -> Result<Hold, (Hold, AcquireError)> {
-        let process = process_attachment(self.map).map_err(|e| (self, AcquireError::Arena(e)))?;
+    pub unsafe fn into_process(self) -> Result<Hold, Box<(Hold, AcquireError)>> {
+        let process = process_attachment(self.map).map_err(|e| Box::new((self, AcquireError::Arena(e))))?;
         let word = self.taken.word.held(process.index, process.generation);
         match cell_of(self.map, self.place, self.taken.position) {
             Some(cell) if cell.swap(self.taken.word, word) => Ok(Hold { taken: Taken { word, ..self.taken }, ..self }),
-            _ => Err((self, AcquireError::WouldBlock)),
+            _ => Err(Box::new((self, AcquireError::WouldBlock))),
         }
     }
 

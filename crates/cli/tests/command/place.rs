@@ -2,12 +2,13 @@
 //! a watchdog that is far away ends a test that hangs.
 
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -109,9 +110,21 @@ impl Running {
     /// Waits for its end, and for that of all processes that have its stdout.
     #[track_caller]
     pub fn end(mut self) -> Ran {
-        until("a process's end", || self.0.as_mut().expect("still ours").try_wait().expect("wait"));
-        self.0.take().expect("still ours").wait_with_output().expect("output").into()
+        let child = self.0.as_mut().expect("still ours");
+        let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
+        let status = until("a process's end", || child.try_wait().expect("wait"));
+        let [stdout, stderr] = [out, err].map(|read| read.join().expect("output"));
+        Output { status, stdout, stderr }.into()
     }
+}
+
+/// Reads a pipe while its writer runs: one that has more to say than the pipe has room for would wait for ever.
+fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        pipe.map(|mut pipe| pipe.read_to_end(&mut all)).transpose().expect("output");
+        all
+    })
 }
 
 impl From<Child> for Running {
