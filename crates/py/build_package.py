@@ -1,9 +1,13 @@
 """Builds the package: the command first, which goes into the wheel, then the extension, by maturin.
 
-Without the rest of the repository beside it there is no command to build; then `python -m chappe` looks for one on the PATH.
+Both are built by the profile `release`, which is quick to build, and without machine code for filters (closures do the same). maturin's
+setting `build-args` is the command's as well: `pip install -C build-args="--profile dist --features full" ./crates/py` builds what
+`cargo xtask wheel` does. Without the rest of the repository beside it there is no command to build; then `python -m chappe` looks for one
+on the PATH.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 
@@ -14,14 +18,27 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 COMMAND = os.path.join(HERE, "python", "chappe", "bin", "chappe")
 
 
-def build_command():
+def chosen(config_settings):
+    """The profile, and the arguments by which the command has it and the features that are asked for."""
+    settings = config_settings or {}
+    words = settings.get("build-args", settings.get("maturin.build-args", []))
+    words = shlex.split(words if isinstance(words, str) else " ".join(words))
+    words = [part for word in words for part in word.split("=", 1)]
+    of = dict(zip(words, words[1:]))
+    profile = of.get("--profile", "release")
+    features = [word for name in ("-F", "--features") if name in of for word in ("--features", of[name])]
+    return profile, ["--profile", profile, *features]
+
+
+def build_command(config_settings):
     """Builds the command and puts it where maturin finds it."""
     if os.environ.get("CHAPPE_WHEEL_COMMAND"):
         built = os.environ["CHAPPE_WHEEL_COMMAND"]
     elif os.path.isdir(os.path.join(ROOT, "crates", "cli")):
-        subprocess.check_call(["cargo", "build", "--release", "-p", "chappe-cli"], cwd=ROOT)
+        profile, args = chosen(config_settings)
+        subprocess.check_call(["cargo", "build", *args, "-p", "chappe-cli"], cwd=ROOT)
         target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-        built = os.path.join(target, "release", "chappe")
+        built = os.path.join(target, "debug" if profile == "dev" else profile, "chappe")
     else:
         return
     os.makedirs(os.path.dirname(COMMAND), exist_ok=True)
@@ -30,13 +47,13 @@ def build_command():
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 517."""
-    build_command()
+    build_command(config_settings)
     return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 660."""
-    build_command()
+    build_command(config_settings)
     return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
 
 

@@ -15,7 +15,7 @@
 //! alone are written in place.)
 //!
 //! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before
-//! all of it and stands in no file, `--profile` is cargo's (release). With `--built DIR` nothing is built: the library's archive, the command
+//! all of it and stands in no file, `--profile` is cargo's (dist). With `--built DIR` nothing is built: the library's archive, the command
 //! and what it preloads (libchappe_ffi.a, chappe, libchappe_preload.so) are taken from DIR, for packagers that build in a step of their own.
 //!
 //! What is installed has no debugging information. With `--debug` a file NAME.debug lies beside each program and shared library, where
@@ -48,7 +48,7 @@ struct Wanted {
 }
 
 fn wanted(args: &[&str]) -> Result<Wanted> {
-    let (prefix, libdir, profile) = ("/usr/local".into(), "lib".into(), "release".into());
+    let (prefix, libdir, profile) = ("/usr/local".into(), "lib".into(), "dist".into());
     let debug = args.contains(&"--debug");
     let mut wanted = Wanted { prefix, libdir, destdir: String::new(), profile, built: None, debug };
     let args: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--debug").collect();
@@ -148,7 +148,7 @@ fn directory(path: PathBuf) -> Result<PathBuf> {
 /// Builds all that is installed; where it lies then.
 fn build(profile: &str) -> Result<PathBuf> {
     Cargo::new("build").args(["--profile", profile, "-p", "chappe-ffi", "-p", "chappe-preload", "--lib"]).run()?;
-    Cargo::new("build").args(["--profile", profile, "-p", "chappe-cli"]).run()?;
+    Cargo::new("build").args(["--profile", profile, "-p", "chappe-cli", "--features", "full"]).run()?;
     Ok(target().join(if profile == "dev" { "debug" } else { profile }))
 }
 

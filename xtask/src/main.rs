@@ -64,7 +64,7 @@ mod suites;
 mod turn;
 
 use anyhow::{Context, Result, bail, ensure};
-use run::{Cargo, root, target};
+use run::{Cargo, DIST, DIST_ALL, root, target};
 use show::Bar;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -100,11 +100,11 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["check"] => stages::check(),
         ["lint"] => lint::command(&root()),
         ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters" | "queue"), rest @ ..] => {
-            Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", what]).args(rest).run()
+            Cargo::new("run").args(DIST).args(["-p", "chappe-bench", "--", what]).args(rest).run()
         }
         ["bench", "synth", rest @ ..] => {
-            let with = ["--release", "-p", "chappe-bench", "--features", "jit,expressions", "--", "synth"];
-            Cargo::new("run").args(with).args(rest).run()
+            let with = ["-p", "chappe-bench", "--features", "jit,expressions", "--", "synth"];
+            Cargo::new("run").args(DIST).args(with).args(rest).run()
         }
         ["bench", "robustness", rest @ ..] => robustness(rest),
         ["bench", "python", rest @ ..] => python::bench(rest),
@@ -121,7 +121,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["soak", "tube" | "chaos" | "structures", ..] => injector("soak", &args[1..]),
         ["soak", rest @ ..] if rest.contains(&"--minutes") => injector("soak", &[&["chaos"][..], rest].concat()),
         ["soak", rest @ ..] => {
-            Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
+            Cargo::new("build").args(DIST_ALL).args(["-p", "chappe-cli"]).run()?;
             injector("soak", rest)
         }
         ["churn", rest @ ..] => churn(rest),
@@ -189,21 +189,21 @@ fn soak_ras(seconds: &str) -> Result<()> {
 }
 
 fn injector(command: &str, rest: &[&str]) -> Result<()> {
-    Cargo::new("run").args(["--release", "-p", "chappe-injector", "--", command]).args(rest).run()
+    Cargo::new("run").args(DIST).args(["-p", "chappe-injector", "--", command]).args(rest).run()
 }
 
 /// What is only measured is a program of its own.
 fn robustness(rest: &[&str]) -> Result<()> {
-    let only = ["--release", "-p", "chappe-bench", "-p", "chappe-sync", "--bin", "chappe-bench-fragile"];
-    Cargo::new("build").args(only).args(["--features", "chappe-bench/fragile,chappe-sync/fragile"]).run()?;
-    let fragile = target().join("release/chappe-bench-fragile").display().to_string();
-    let call = Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "robustness", "--fragile", &fragile]);
-    call.args(rest).run()
+    let only = ["-p", "chappe-bench", "-p", "chappe-sync", "--bin", "chappe-bench-fragile"];
+    Cargo::new("build").args(DIST).args(only).args(["--features", "chappe-bench/fragile,chappe-sync/fragile"]).run()?;
+    let fragile = target().join("dist/chappe-bench-fragile").display().to_string();
+    let call = ["-p", "chappe-bench", "--", "robustness", "--fragile", &fragile];
+    Cargo::new("run").args(DIST).args(call).args(rest).run()
 }
 
 /// The programs in C are compiled as their users' are: against the library, with the C compiler.
 fn bench_c(rest: &[&str]) -> Result<()> {
-    Cargo::new("build").args(["--release", "-p", "chappe-ffi", "-p", "chappe-preload"]).run()?;
+    Cargo::new("build").args(DIST).args(["-p", "chappe-ffi", "-p", "chappe-preload"]).run()?;
     let (ffi, to) = (root().join("crates/ffi"), target().join("c"));
     std::fs::create_dir_all(&to).with_context(|| format!("cannot make {}", to.display()))?;
     let run = |command: &mut Command| -> Result<()> {
@@ -212,7 +212,7 @@ fn bench_c(rest: &[&str]) -> Result<()> {
         Ok(())
     };
     let library = to.join("libchappe.so.0");
-    run(Command::new(ffi.join("link.sh")).arg(target().join("release/libchappe_ffi.a")).arg(&library))?;
+    run(Command::new(ffi.join("link.sh")).arg(target().join("dist/libchappe_ffi.a")).arg(&library))?;
     for name in ["glibc", "chappe", "nix"] {
         let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
         cc.args(["-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread"]);
@@ -228,10 +228,8 @@ fn bench_c(rest: &[&str]) -> Result<()> {
     cc.arg(root().join("crates/bench/c/stdio.c")).arg("-o").arg(to.join("stdio"));
     run(cc.arg(&library).arg(format!("-Wl,-rpath,{}", to.display())))?;
     run(&mut Command::new(to.join("stdio")))?;
-    let (pairs, preload) =
-        (to.display().to_string(), target().join("release/libchappe_preload.so").display().to_string());
-    let call = Cargo::new("run").args(["--release", "-p", "chappe-bench", "--", "c", &pairs, &preload]);
-    call.args(rest).run()
+    let (pairs, preload) = (to.display().to_string(), target().join("dist/libchappe_preload.so").display().to_string());
+    Cargo::new("run").args(DIST).args(["-p", "chappe-bench", "--", "c", &pairs, &preload]).args(rest).run()
 }
 
 /// Go's rows are there where `go` is, Boost's where its fibers are.
@@ -240,7 +238,7 @@ fn bench_thread(rest: &[&str]) -> Result<()> {
     let mut go = Command::new("go");
     go.args(["build", "-o", &program, "."]).current_dir(root().join("crates/bench/go"));
     let built = go.status().is_ok_and(|status| status.success());
-    let mut all = vec!["run", "--release", "-p", "chappe-bench", "--features", "threads", "--", "thread"];
+    let mut all = vec!["-p", "chappe-bench", "--features", "threads", "--", "thread"];
     if built {
         all.extend(["--go", &program]);
     }
@@ -251,15 +249,16 @@ fn bench_thread(rest: &[&str]) -> Result<()> {
     if boost.status().is_ok_and(|status| status.success()) {
         all.extend(["--boost", &fibers]);
     }
-    Cargo::new(all[0]).args(&all[1..]).args(rest).run()
+    Cargo::new("run").args(DIST).args(&all).args(rest).run()
 }
 
 /// The command itself is measured.
 fn bench_stream(rest: &[&str]) -> Result<()> {
-    Cargo::new("build").args(["--release", "-p", "chappe-cli"]).run()?;
-    let chappe = target().join("release/chappe").display().to_string();
+    Cargo::new("build").args(DIST_ALL).args(["-p", "chappe-cli"]).run()?;
+    let chappe = target().join("dist/chappe").display().to_string();
     Cargo::new("run")
-        .args(["--release", "-p", "chappe-bench", "--features", "stream", "--", "stream", &chappe])
+        .args(DIST)
+        .args(["-p", "chappe-bench", "--features", "stream", "--", "stream", &chappe])
         .args(rest)
         .run()
 }
@@ -268,7 +267,7 @@ fn bench_stream(rest: &[&str]) -> Result<()> {
 fn churn(rest: &[&str]) -> Result<()> {
     let without = matches!(rest.first(), Some(&("chappe" | "python" | "control")));
     let features: &[&str] = if without { &[] } else { &["--features", "iceoryx2"] };
-    let call = Cargo::new("run").args(["--release", "-p", "chappe-injector"]).args(features);
+    let call = Cargo::new("run").args(DIST).args(["-p", "chappe-injector"]).args(features);
     call.args(["--", "churn"]).args(rest).run()
 }
 

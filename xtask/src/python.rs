@@ -1,6 +1,6 @@
 //! `cargo xtask wheel` and `cargo xtask bench python`: the Python package, built and measured.
 
-use crate::run::{Cargo, root, target};
+use crate::run::{Cargo, DIST_ALL, root, target};
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,19 +18,21 @@ pub fn wheel(rest: &[&str]) -> Result<()> {
     let to = target().join("wheels");
     std::fs::create_dir_all(&to)?;
     let mut pip = Command::new(python());
-    pip.args(["-m", "pip", "wheel", "--no-deps", "--wheel-dir"]).arg(&to).args(rest).arg(root().join("crates/py"));
+    let all = format!("build-args={}", DIST_ALL.join(" "));
+    pip.args(["-m", "pip", "wheel", "--no-deps", "-C", &all, "--wheel-dir"]).arg(&to);
+    pip.args(rest).arg(root().join("crates/py"));
     let status = pip.env("CARGO_TARGET_DIR", target()).status().context("cannot start Python")?;
     ensure!(status.success(), "pip could not build the wheel");
     println!("the wheel is in {}", to.display());
     Ok(())
 }
 
-/// Runs the measurements over the package, built for release and put together beside its library.
+/// Runs the measurements over the package, built as the wheel is and put together beside its library.
 ///
 /// # Errors
 /// What the build or the measurement says.
 pub fn bench(rest: &[&str]) -> Result<()> {
-    Cargo::new("build").args(["--release", "-p", "chappe-py"]).run()?;
+    Cargo::new("build").args(DIST_ALL).args(["-p", "chappe-py"]).run()?;
     let to: PathBuf = target().join("python-bench");
     let package = to.join("chappe");
     std::fs::create_dir_all(&package)?;
@@ -40,7 +42,7 @@ pub fn bench(rest: &[&str]) -> Result<()> {
             std::fs::copy(&path, package.join(name))?;
         }
     }
-    std::fs::copy(target().join("release/lib_chappe.so"), package.join("_chappe.abi3.so"))?;
+    std::fs::copy(target().join("dist/lib_chappe.so"), package.join("_chappe.abi3.so"))?;
     let (program, rest) = match rest {
         ["--kills", rest @ ..] => ("kills.py", rest),
         _ => ("beside.py", rest),

@@ -16,6 +16,11 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// What is installed, packaged and measured: optimised across crates.
+pub const DIST: [&str; 2] = ["--profile", "dist"];
+/// The same with all features, of the command and of the Python package.
+pub const DIST_ALL: [&str; 4] = ["--profile", "dist", "--features", "full"];
+
 /// One call of the cargo that runs us.
 pub struct Cargo(Command);
 

@@ -122,7 +122,9 @@ fn looks() -> Vec<Stage> {
     vec![
         stage(
             "clippy",
-            Cargo::new("clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]),
+            Cargo::new("clippy")
+                .args(["--workspace", "--features", "chappe-cli/full", "--all-targets"])
+                .args(["--", "-D", "warnings"]),
             "each warning says what it wants; warnings are errors here",
         ),
         stage(
@@ -165,8 +167,12 @@ fn rest(level: Level) -> Vec<Stage> {
             "tests",
             match level {
                 // With the counts: what they need of the benchmarks is built here anyway.
-                Level::Gate => "--workspace --exclude chappe-injector --exclude chappe-crashsim",
-                Level::All => "--workspace --exclude chappe-injector --exclude chappe-bench --exclude chappe-crashsim",
+                Level::Gate => {
+                    "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-crashsim"
+                }
+                Level::All => {
+                    "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-bench --exclude chappe-crashsim"
+                }
             },
             vec![],
             side_by_side,
@@ -208,7 +214,7 @@ fn rest(level: Level) -> Vec<Stage> {
             match level {
                 // Not for long, but optimised: without, there are ten times as many instructions to stop at.
                 Level::Gate => "--profile explore -p chappe-injector --lib --bins --test kills",
-                Level::All => "--release -p chappe-injector",
+                Level::All => "--profile dist -p chappe-injector",
             },
             vec![],
             1,
@@ -368,7 +374,6 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
     while let Some(word) = words.next() {
         match word {
             "--profile" | "--features" => again += &format!("{word} {} ", words.next().unwrap_or_default()),
-            "--release" => again += "--release ",
             _ => {}
         }
     }

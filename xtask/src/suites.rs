@@ -204,12 +204,15 @@ fn told(program: &Program, how: &How<'_>, text: &str) -> String {
     let mut told = format!("{text}\n{} of {} failed; to run one test of it:", program.target, program.package);
     let failed = failures(text);
     let all = if failed.is_empty() { vec!["NAME".to_owned()] } else { failed };
+    // A feature of the command is none of another package.
+    let own = program.package == "chappe-cli";
+    let again = if own { how.again.to_owned() } else { how.again.replace("--features chappe-cli/full ", "") };
     let set: Vec<String> = how.environment.iter().map(|(k, v)| format!("{k}={v} ")).collect();
     for test in all {
         told += &format!(
             "\n  {}cargo test {}-p {} {} -- --exact {test} --include-ignored --nocapture",
             set.concat(),
-            how.again,
+            again,
             program.package,
             program.target
         );
@@ -279,8 +282,13 @@ mod tests {
     fn a_failure_says_how_to_run_the_test_alone() {
         let text = "failures:\n\n---- a::b stdout ----\nit broke\n\nfailures:\n    a::b\n    c\n\ntest result: FAILED. 1 passed; 2 failed;";
         assert_eq!(failures(text), ["a::b", "c"]);
-        let how = How { args: &[], environment: &[("X".into(), "1".into())], lanes: 1, again: "--release " };
+        let how = How {
+            args: &[],
+            environment: &[("X".into(), "1".into())],
+            lanes: 1,
+            again: "--features chappe-cli/full --profile dist ",
+        };
         let told = told(&Program::read(LINE).unwrap(), &how, text);
-        assert!(told.contains("X=1 cargo test --release -p chappe-ras --test lock -- --exact a::b "), "{told}");
+        assert!(told.contains("X=1 cargo test --profile dist -p chappe-ras --test lock -- --exact a::b "), "{told}");
     }
 }

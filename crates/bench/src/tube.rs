@@ -16,7 +16,7 @@
 //! [`channel`] and [`chooser`] say what a row must do, and have the peers; [`ours`] has the tubes. Between processes that
 //! is [`wire`]; the tubes are in [`named`], the floor in [`floor`].
 //!
-//! iceoryx2 has rows between processes when it is built in: `cargo run --release -p chappe-bench --features iceoryx2 -- tube`.
+//! iceoryx2 has rows between processes when it is built in: `cargo run --profile dist -p chappe-bench --features iceoryx2 -- tube`.
 
 pub mod between;
 pub mod channel;

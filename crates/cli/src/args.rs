@@ -258,7 +258,7 @@ pub enum Command {
     /// Run the papers' measurements on this machine, with peers beside them
     ///
     /// A report, as a page or as JSON, that says first where chappe is slower than a peer. It is a program of its own, chappe-lab, which
-    /// `cargo install --path crates/lab` builds: `chappe lab --help` asks it.
+    /// `cargo install --path crates/lab --profile dist` builds: `chappe lab --help` asks it.
     #[command(disable_help_flag = true)]
     Lab {
         /// What chappe-lab is told
@@ -293,12 +293,12 @@ pub enum Command {
     ///   "arenas": [{"name": TEXT, "error": TEXT or null, "findings": [FINDING],
     ///     "capacity": {"members": N, "members_used": N, "objects": N, "objects_used": N,
     ///       "cells": N, "cells_used": N, "data": N, "data_used": N} or null}],
-    ///   "around": [FINDING], "unseen": N (processes), "job_servers_removed": [PATH],
-    ///   "kernel": [FINDING],
+    ///   "around": [FINDING], "unseen": N (processes), "job_servers_removed": [PATH], "kernel": [FINDING],
     ///   "sequences": {"used": BOOL, "verdict": VERDICT, "why": TEXT, "area": "library", "own"
     ///     or null, "fence": BOOL, "concurrency_ids": BOOL, "biases": BOOL,
     ///     "mechanism": sequence, biased, interlocked, system-call or null (CHAPPE_RAS in the
-    ///     environment names one that is not there), "mechanism_why": TEXT} or null (took too long)}
+    ///     environment names one that is not there), "mechanism_why": TEXT} or null (took too long),
+    ///   "files": {"ring": BOOL, "way": TEXT} or null, "queries": {"machine_code": BOOL, "way": TEXT} or null}
     /// where VERDICT is proven, no-area, no-fence, unproven, broken, switched-off (by
     ///   CHAPPE_SEQUENCES=off in the environment; CHAPPE_BIAS=off switches biases off alone)
     ///   or architecture; FINDING is

@@ -4,6 +4,7 @@ use crate::look::plain;
 use crate::within::{Patience, too_long};
 use anyhow::Result;
 use chappe::doctor::{ArenaHealth, Finding, Sequences, Surroundings, examine, kernel, sequences, surroundings};
+use chappe::synth::engine::{MachineError, machine_code};
 use chappe::thread::{FileWay, file_way};
 use chappe::{Arena, Capacity, directory};
 use serde::Serialize;
@@ -65,12 +66,14 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     let kernel = patience.look(Duration::ZERO, kernel);
     let sequences = patience.look(SELF_TEST, sequences);
     let files = patience.look(Duration::ZERO, file_way);
+    let queries = patience.look(Duration::ZERO, machine_code);
     let unseen = [
         ("what is around the arenas", around.is_none()),
         ("what job servers have left", job_servers.is_none()),
         ("what the kernel has", kernel.is_none()),
         ("what sequences can do here", sequences.is_none()),
         ("how light threads wait for files", files.is_none()),
+        ("whether queries become machine code", queries.is_none()),
     ];
     for (what, _) in unseen.iter().filter(|(_, is)| *is) {
         crate::complain(json, &too_long(what));
@@ -78,7 +81,7 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     let status = u8::from(unseen.iter().any(|(_, is)| *is) || arenas.iter().any(|a| a.error.is_some()));
     let (around, job_servers) = (around.unwrap_or_default(), job_servers.unwrap_or_default());
     let kernel = kernel.unwrap_or_default();
-    let all = Health { here, arenas, around, job_servers, kernel, sequences, files };
+    let all = Health { here, arenas, around, job_servers, kernel, sequences, files, queries };
     Ok((if json { as_json(&all) } else { as_text(&all) }, status))
 }
 
@@ -91,6 +94,7 @@ struct Health {
     kernel: Vec<Finding>,
     sequences: Option<Sequences>,
     files: Option<FileWay>,
+    queries: Option<Result<(), MachineError>>,
 }
 
 fn sequences_view(s: &Sequences) -> serde_json::Value {
@@ -123,8 +127,21 @@ fn sequences_text(s: &Sequences) -> String {
     format!("sequences: {used}: {}; {}\nmechanism: {mechanism}: {}\n", s.verdict, there.join(", "), plain(&why))
 }
 
+fn query_way(made: &Result<(), MachineError>) -> String {
+    match made {
+        Ok(()) => "machine code".into(),
+        Err(why) => {
+            let how = match why {
+                MachineError::Absent => "; `cargo install --path crates/cli --features full` builds it in",
+                _ => "",
+            };
+            format!("closures, at 2 to 5 times the cost ({why}{how})")
+        }
+    }
+}
+
 fn as_json(health: &Health) -> String {
-    let Health { here, arenas, around, job_servers: servers, kernel, sequences, files } = health;
+    let Health { here, arenas, around, job_servers: servers, kernel, sequences, files, queries } = health;
     let one = |a: &Seen| {
         let capacity = a.capacity.as_ref().map(|c| {
             json!({
@@ -142,12 +159,13 @@ fn as_json(health: &Health) -> String {
         "job_servers_removed": servers, "kernel": views(kernel),
         "sequences": sequences.as_ref().map(sequences_view),
         "files": files.as_ref().map(|way| json!({ "ring": *way == FileWay::Ring, "way": way.to_string() })),
+        "queries": queries.as_ref().map(|made| json!({ "machine_code": made.is_ok(), "way": query_way(made) })),
     });
     format!("{all}\n")
 }
 
 fn as_text(health: &Health) -> String {
-    let Health { here, arenas, around, job_servers: servers, kernel, sequences, files } = health;
+    let Health { here, arenas, around, job_servers: servers, kernel, sequences, files, queries } = health;
     let mut text = format!("arenas in {here}: {}\n", arenas.len());
     for a in arenas {
         let name = plain(&a.name);
@@ -190,6 +208,9 @@ fn as_text(health: &Health) -> String {
     text.push_str(&sequences.as_ref().map(sequences_text).unwrap_or_default());
     if let Some(way) = files {
         let _ = writeln!(text, "light threads wait for files by: {}", plain(&way.to_string()));
+    }
+    if let Some(made) = queries {
+        let _ = writeln!(text, "queries over records run as: {}", plain(&query_way(made)));
     }
     text
 }

@@ -21,7 +21,7 @@ pub fn run(words: &[OsString]) -> Failure {
     let e = Command::new(&program).args(words).exec();
     if e.kind() == ErrorKind::NotFound {
         failed(anyhow::anyhow!(
-            "there is no {PROGRAM} beside this program nor in PATH: `cargo install --path crates/lab` in chappe's source installs it"
+            "there is no {PROGRAM} beside this program nor in PATH: `cargo install --path crates/lab --profile dist` in chappe's source installs it"
         ))
     } else {
         failed(anyhow::anyhow!("cannot start {}: {e}", program.display()))

@@ -12,7 +12,7 @@ mod eyes;
 mod family;
 mod first;
 mod format;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod graph;
 mod health;
 mod job;
@@ -56,9 +56,12 @@ pub struct Failure {
     pub why: anyhow::Error,
 }
 
+#[cfg(not(feature = "graph"))]
+const WITHOUT_GRAPHS: &str = "this chappe was built without graphs (feature `graph`): `cargo install --path crates/cli --features full` builds them in";
+
 fn main() -> ExitCode {
     // If it was begun for a part of a graph, it does that alone.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
     chappe::stream::process::serve(&chappe::stream::Options::default());
     if let Some(status) = first::stay() {
         return status;
@@ -145,8 +148,10 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Sem(command) => return sem::run(&command, json),
         Command::Tube(command) => all_done(tube::run(&command), json),
         Command::Map(command) => return map::run(&command, json),
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        #[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Graph(command) => return graph::run(&command, json),
+        #[cfg(all(not(feature = "graph"), any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Command::Graph(_) => return Err(failed(anyhow::anyhow!(WITHOUT_GRAPHS))),
         Command::Send(a) => return stream::send(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),
         Command::Top(a) => {

@@ -3,6 +3,7 @@
 //! `cargo xtask kill-sweep` tries everything, `cargo xtask soak` and `cargo xtask soak tube` a thousand kills,
 //! `cargo xtask soak --minutes N` kills in the chaos run for as long as you like.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,14 +21,13 @@ fn nothing_found(args: &[&str]) -> String {
     said.into_owned()
 }
 
-/// The command, built as this test was.
+/// The command, built by the profile of this test.
 fn chappe() -> PathBuf {
+    let target = Path::new(INJECTOR).parent().expect("a program lies in its profile's directory");
+    let profile = target.file_name().and_then(OsStr::to_str).expect("whose name is the profile's");
+    let profile = if profile == "debug" { "dev" } else { profile };
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "-p", "chappe-cli"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let target = Path::new(INJECTOR).parent().expect("a program lies in a directory");
+    cargo.args(["build", "--quiet", "--profile", profile, "-p", "chappe-cli"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     cargo.env("CARGO_TARGET_DIR", target.parent().expect("the profile's directory lies in the target directory"));
     assert!(cargo.status().expect("cargo starts").success(), "chappe-cli does not build");
     target.join("chappe")

@@ -7,9 +7,9 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 
 #[cfg(feature = "jit")]
-pub use crate::machine::{Machine, MachineError, Test};
+pub use crate::machine::{Machine, Test};
 #[cfg(not(feature = "jit"))]
-pub use absent::{Machine, MachineError, Test};
+pub use absent::{Machine, Test};
 
 /// How a query is used: what machine code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -27,6 +27,27 @@ pub enum Form {
 impl Form {
     /// All of them.
     pub const ALL: [Form; 4] = [Form::Test, Form::Select, Form::Project, Form::Fold];
+}
+
+/// Why there is no machine code.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// The feature `jit` is not built in.
+    #[error("no machine code: this program was built without the feature `jit`")]
+    Absent,
+    /// The processor is one that Cranelift does not know.
+    #[error("no machine code for this processor: {0}")]
+    Processor(String),
+    /// The program has something that only the other engines do.
+    #[error("no machine code for this query: {0}")]
+    Unsupported(&'static str),
+    /// Cranelift did not take it.
+    #[error("no machine code for this query: {0}")]
+    Compiler(String),
+    /// The system does not allow code that is made at run time, or has no memory.
+    #[error("the system allows no machine code made at run time: {0}")]
+    System(#[from] std::io::Error),
 }
 
 /// What compiling took lately in this process, in ns: a mean in which each new one counts for a quarter. 0: nobody has compiled yet.
@@ -151,6 +172,16 @@ fn ask(version: Arc<Version>, form: Form) -> bool {
     compiler.as_ref().is_some_and(|(_, send)| send.send((version, form)).is_ok())
 }
 
+/// Whether queries can become machine code in this process: makes some, of a small query.
+///
+/// # Errors
+/// Why not: the feature `jit` is missing, the processor is none that Cranelift knows, or the system forbids it. Queries then run as closures.
+pub fn machine_code() -> Result<(), MachineError> {
+    let schema = crate::Schema::parse("x: i64").expect("a schema of one field");
+    let query = crate::Query::filter(&schema, "x > 0").expect("a predicate over that field");
+    Machine::new(query.program(), Form::Test).map(drop)
+}
+
 #[cfg(feature = "jit")]
 impl Machine {
     /// As [`Machine::compile`], and remembers what it took.
@@ -169,7 +200,7 @@ impl Machine {
 mod absent {
     //! What stands for machine code where there is none.
 
-    use super::Form;
+    use super::{Form, MachineError};
     use crate::ir::Verified;
     use crate::records::Records;
 
@@ -194,15 +225,6 @@ mod absent {
         pub fn test(&self, record: &[u8]) -> bool {
             self.0.test(record)
         }
-    }
-
-    /// Why there is no machine code.
-    #[derive(Debug, thiserror::Error)]
-    #[non_exhaustive]
-    pub enum MachineError {
-        /// The feature `jit` is not built in.
-        #[error("no machine code: this program was built without the feature `jit`")]
-        Absent,
     }
 
     impl Machine {

@@ -23,7 +23,7 @@
 //! The records may change while they are looked at, as shared memory may: then what is computed is nonsense, and nothing worse.
 
 use crate::code::Piece;
-use crate::engine::Form;
+use crate::engine::{Form, MachineError};
 use crate::ir::{Aggregate, Bin, Fold, Id, Op, Source, Type, Un, Verified};
 use crate::records::Records;
 use crate::schema::Scalar;
@@ -41,24 +41,6 @@ use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Why there is no machine code.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MachineError {
-    /// The processor is one that Cranelift does not know.
-    #[error("no machine code for this processor: {0}")]
-    Processor(String),
-    /// The program has something that only the other engines do.
-    #[error("no machine code for this query: {0}")]
-    Unsupported(&'static str),
-    /// Cranelift did not take it.
-    #[error("no machine code for this query: {0}")]
-    Compiler(String),
-    /// The system does not allow code that is made at run time, or has no memory.
-    #[error("the system allows no machine code made at run time: {0}")]
-    System(#[from] std::io::Error),
-}
 
 /// More operations than this take too long to compile for what they save.
 const MOST: usize = 2048;

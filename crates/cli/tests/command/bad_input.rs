@@ -391,3 +391,12 @@ fn wrong_usage_is_explained_as_json_too() {
     says(&here.fails(125, &["acquire", "-n", "0", "p", "--", "true", "--json"]), &["0 is not in"]);
     assert!(here.ok(&["--json", "--help"]).contains("Usage"));
 }
+
+#[cfg(not(feature = "graph"))]
+#[test]
+fn a_command_without_graphs_says_what_builds_them_in() {
+    let here = Place::new();
+    for args in [&["graph", "kinds"][..], &["graph", "run", "-"]] {
+        says(&here.fails(1, args), &["built without graphs (feature `graph`)", "--path crates/cli --features full`"]);
+    }
+}

@@ -271,3 +271,21 @@ fn it_says_how_light_threads_wait_for_files_here() {
     let text = here.ok(&["doctor"]);
     assert!(text.contains(&format!("light threads wait for files by: {way}\n")), "{text}");
 }
+
+#[test]
+fn it_says_whether_queries_become_machine_code_and_what_is_missing() {
+    let here = Place::new();
+    let queries = &here.json(&["doctor"])["queries"];
+    let way = queries["way"].as_str().unwrap();
+    // The command was built of the same crates as this program.
+    match chappe::synth::engine::machine_code() {
+        Ok(()) => assert_eq!((way, &queries["machine_code"]), ("machine code", &Value::Bool(true))),
+        Err(why) => {
+            assert!(way.starts_with(&format!("closures, at 2 to 5 times the cost ({why}")), "{way}");
+            let how = "without the feature `jit`; `cargo install --path crates/cli --features full` builds it in)";
+            assert!(way.ends_with(how) && queries["machine_code"] == false, "{way}");
+        }
+    }
+    let text = here.ok(&["doctor"]);
+    assert!(text.contains(&format!("queries over records run as: {way}\n")), "{text}");
+}

@@ -83,6 +83,18 @@ fn the_doctor_says_how_threads_wait_for_files_where_rings_are_refused() {
     assert_eq!(health["files"]["ring"], serde_json::Value::Bool(false));
 }
 
+#[test]
+fn the_doctor_says_why_queries_run_as_closures_where_code_of_ones_own_is_refused() {
+    if chappe::synth::engine::machine_code().is_err() {
+        return println!("not tested: why there is no machine code: it is not built in");
+    }
+    let here = Place::new();
+    let ran = examined(&here, &[(libc::SYS_memfd_create, libc::EPERM)], &["doctor"]);
+    let line = "queries over records run as: closures, at 2 to 5 times the cost (the system allows no machine code made at \
+                run time: Operation not permitted";
+    assert!(ran.out.contains(line), "{ran:?}");
+}
+
 /// All that the commands do with what there is, but for what `refused` is about: a job, a killed holder, a stream, a choice.
 fn goes_on(refused: &[Refused]) {
     let here = Place::new();

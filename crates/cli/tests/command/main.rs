@@ -12,7 +12,9 @@ mod eyes;
 mod filters;
 mod first;
 mod foreground;
+#[cfg(feature = "graph")]
 mod graph;
+#[cfg(feature = "graph")]
 mod jack;
 mod jobserver;
 mod jobserver_make;
