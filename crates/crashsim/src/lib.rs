@@ -67,7 +67,7 @@ pub use coverage::{Coverage, Hits, Site};
 pub use memory::Shared;
 pub use report::{Counts, Fault, Found, Report};
 pub use search::Search;
-pub use world::{Fate, Process, Word, World, backstops, note, reached};
+pub use world::{Fate, Process, Word, World, backstops, falls, note, reached};
 
 /// Runs the recovery from a death: a kill within counts as a double fault, and searches aim at it. No step.
 pub fn recovering<R>(recovery: impl FnOnce() -> R) -> R {

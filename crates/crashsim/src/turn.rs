@@ -43,6 +43,8 @@ pub(crate) struct Calls {
     pub invariants: Invariants,
     pub checks: Vec<Box<dyn FnOnce()>>,
     pub excuse: Option<Rc<dyn Fn() -> bool>>,
+    /// Called when the sleepers are excused.
+    pub looks: Vec<Rc<dyn Fn()>>,
 }
 
 thread_local! {
@@ -226,6 +228,10 @@ fn decide() -> Option<usize> {
             }
             Next::Ask => {
                 let excused = ask();
+                if excused && with(|e| e.processes.iter().all(|p| !p.stopped)) {
+                    let looks = calls(|c| c.looks.clone());
+                    direct("at rest", || looks.iter().for_each(|look| look()));
+                }
                 with(|e| e.excused = Some(excused));
             }
             Next::End => return None,

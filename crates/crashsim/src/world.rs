@@ -88,6 +88,13 @@ impl World {
         with(|e| e.can_excuse = true);
     }
 
+    /// Called when nothing more can happen, no process is stopped, and the world excuses the threads that sleep: panics if something is wrong. Its
+    /// operations act at once. The threads that it wakes go on; it is called again when all sleep again. The search may kill a process at rest: then
+    /// [`falls`] says another number the next time.
+    pub fn at_rest(&self, look: impl Fn() + 'static) {
+        calls(|c| c.looks.push(Rc::new(look)));
+    }
+
     /// A schedule with more steps than this is a failure. 20,000 unless told.
     pub fn steps_at_most(&self, steps: u64) {
         with(|e| e.limits.steps = steps);
@@ -255,6 +262,11 @@ impl Process {
 /// Adds a line to the story, if one is told, in the running thread's name. No step.
 pub fn note(text: &str) {
     with(|e| e.tell(|e| format!("{}: ({text})", e.title(me()))));
+}
+
+/// How many kills and stops there were in this schedule so far. No step.
+pub fn falls() -> u64 {
+    with(|e| e.counts.kills + e.counts.stops)
 }
 
 /// Says what the world has come to: the report counts each outcome. No step.

@@ -43,7 +43,7 @@ pub use stacks::{MapAt, MonitorAt, StackAt};
 pub use tubes::{Arms, End, Got, TubeAt};
 #[cfg(feature = "sim")]
 pub use ways::{Share, Way};
-pub use words::{cell_in_words, lock_in_words, state_in_words, units_in_words};
+pub use words::{cell_in_words, is_waiting, lock_in_words, state_in_words, units_in_words};
 
 use crate::bias::Holds;
 use crate::claim::{Operation, Refused, Taken, WaitSpec, wait_for};

@@ -23,6 +23,7 @@ mod crash_mutex;
 mod crash_named;
 mod crash_namespaces;
 mod crash_numbers;
+mod crash_owed;
 mod crash_owned;
 mod crash_plan9;
 mod crash_pool;

@@ -1,8 +1,11 @@
-//! The protocols' state words as text, for the explorer's stories.
+//! The protocols' state words as an onlooker reads them: as text, for the explorer's stories, and whether a member waits.
 
 use crate::cell::Word;
 use crate::lock;
 use crate::semaphore_word::Units;
+use crate::wait::State;
+use chappe_arena::Map;
+use chappe_plat::atomic::Ordering;
 
 /// A cell's value as text, for stories.
 pub fn cell_in_words(value: u64) -> String {
@@ -11,7 +14,7 @@ pub fn cell_in_words(value: u64) -> String {
 
 /// A wait word's value as text, for stories.
 pub fn state_in_words(value: u64) -> String {
-    let state = crate::wait::State(value);
+    let state = State(value);
     match state.grant() {
         Some(g) if g.dead => format!("granted an error in wait {}", state.wait()),
         Some(g) if g.is_retry() => format!("told to try object {} again in wait {}", g.object, state.wait()),
@@ -22,6 +25,12 @@ pub fn state_in_words(value: u64) -> String {
         None if state.is_idle() => format!("idle after wait {}", state.wait()),
         None => format!("waiting, wait {}", state.wait()),
     }
+}
+
+/// Whether a member waits, or was told something that it has not seen.
+pub fn is_waiting(map: &Map, member: u32) -> bool {
+    // SeqCst: an onlooker.
+    !State(map.member(member).state.load(Ordering::SeqCst)).is_idle()
 }
 
 /// A semaphore's word as text, for stories.

@@ -4,6 +4,7 @@
 
 pub mod guarded;
 pub mod late;
+mod owed;
 
 use chappe_arena::layout::Geometry;
 use chappe_arena::{Map, Watch, watch};
@@ -82,12 +83,18 @@ impl Stage {
             world.name(m.life.word(), format!("life of member {i}"));
             world.name(&m.ticket, format!("ticket of member {i}"));
         }
+        owed::nothing_is_owed(world, map);
         (stage, pools)
     }
 
     /// A private arena.
     pub fn private(world: &World, members: u32, objects: u32) -> Stage {
-        let geometry = Geometry { members, objects, cells: 1, blocks: 1 };
+        Stage::private_with_blocks(world, members, objects, 1)
+    }
+
+    /// The same, with so many blocks.
+    pub fn private_with_blocks(world: &World, members: u32, objects: u32, blocks: u32) -> Stage {
+        let geometry = Geometry { members, objects, cells: 1, blocks };
         let map = late::guarded(model::private_of_all(geometry).expect("memory"));
         for i in 0..members {
             let m = map.member(i);
