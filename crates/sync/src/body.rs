@@ -23,7 +23,7 @@
 //!
 //! Explored: left out; `crates/chappe/tests/maps.rs` and `slots_in_use.rs` hold that a bit keeps the blocks, and that it goes.
 
-use crate::lock::unheld;
+use crate::lock::{store_words, unheld};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Visit, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -234,9 +234,7 @@ pub(crate) fn make(
         o.permits.store(blocks, Ordering::Relaxed); // Relaxed: as above.
         o.hint.store(0, Ordering::Relaxed); // Relaxed: as above.
         // No later than any ticket; and not what a pool may have had there: see `CellRef::note`.
-        o.slot.since.store(1, Ordering::Relaxed); // Relaxed: as above.
-        // Release: whatever its last user did with the slot comes before.
-        o.slot.word.store(unheld(generation), Ordering::Release);
+        store_words(o, unheld(generation), 1);
         Ok(())
     })
 }

@@ -17,14 +17,15 @@
 //!   condition again in any case: the user's loop allows for wake-ups without a cause.)
 //! - I4: a notifier that is stopped before the wake delays no waiter that a later notifier would have woken.
 //! - I5: a notifier may be late: nothing of its own keeps the slot from the next object. So it raises `since` in one swap with the word beside it,
-//!   which has the number of the slot's use: it changes no other object.
+//!   which has the number of the slot's use: it changes no other object. Each maker stores the word first, and `since` then: a swap that came before the
+//!   word is overwritten.
 //!
 //! Lock-free except for the sleep and the mutex.
 //!
 //! Explored: `tests/crash_condvar.rs`.
 
 use crate::interrupt::Interrupt;
-use crate::lock::unheld;
+use crate::lock::{store_words, unheld};
 use crate::wait::{
     Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, next, rest, tell, wake_told,
 };
@@ -150,9 +151,7 @@ pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str) -> Result<Place
         o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         // No later than any ticket; and not what a pool may have had there: see `CellRef::note`.
-        o.slot.since.store(1, Ordering::Relaxed); // Relaxed: published by the head.
-        // Release: whatever its last user did with the slot comes before.
-        o.slot.word.store(unheld(generation), Ordering::Release);
+        store_words(o, unheld(generation), 1);
         Ok(())
     })
 }

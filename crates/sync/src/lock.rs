@@ -106,6 +106,14 @@ pub(crate) fn unheld(generation: u32) -> u64 {
     RESERVED | u64::from(NOBODY) << 28 | u64::from(generation) << 6 & NUMBER
 }
 
+/// Stores the two words of a slot that becomes another object's.
+pub(crate) fn store_words(o: &Object, word: u64, since: u64) {
+    // Release: what its last user did with the slot comes before.
+    o.slot.word.store(word, Ordering::Release);
+    // Release: after the word. A late notifier of the last object (I5 of condition variables) raises `since` until it finds another word.
+    o.slot.since.store(since, Ordering::Release);
+}
+
 fn reserved_for(member: u32, wait: u32) -> u64 {
     RESERVED | u64::from(member) << 28 | u64::from(wait) << 40
 }
@@ -566,9 +574,7 @@ pub(crate) fn make(
         o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: published by the head.
         o.hint.store(hash, Ordering::Relaxed); // Relaxed: published by the head.
         // Overwrites what a pool may have had there: see `CellRef::note`.
-        o.slot.since.store(clock::common(), Ordering::Relaxed); // Relaxed: published by the head.
-        // Release: whatever its last user did with the slot comes before.
-        o.slot.word.store(FREE | number(Head::live(generation, Kind::Mutex)), Ordering::Release);
+        store_words(o, FREE | number(Head::live(generation, Kind::Mutex)), clock::common());
         Ok(())
     })
 }

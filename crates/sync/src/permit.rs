@@ -298,13 +298,13 @@ pub(crate) fn prepare(
     o.permits.store(count | discipline.code(), Ordering::Relaxed); // Relaxed: published by the head.
     o.hint.store(0, Ordering::Relaxed); // Relaxed: published by the head.
     o.run.store(flags, Ordering::Relaxed); // Relaxed: published by the head.
-    // Not what a condition variable may have had there: see `CellRef::note`.
-    o.slot.since.store(0, Ordering::Relaxed); // Relaxed: published by the head.
     for (_, cell) in cells(map, index) {
         // The version goes on, so that no guard of an earlier pool fits.
         let last = cell.last();
         cell.publish(if last.is_ours() { last.freed() } else { Word::first(generation) });
     }
+    // Not what a condition variable may have had there: see `CellRef::note`. Release: after the word, as `lock::store_words`.
+    o.slot.since.store(0, Ordering::Release);
     Ok(())
 }
 

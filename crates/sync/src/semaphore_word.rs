@@ -83,6 +83,7 @@
 
 use crate::cell::NOBODY;
 use crate::claim::{Collected, Refused, Taken};
+use crate::lock::store_words;
 use crate::wait::{
     Candidate, Grant, NUMBER, RETRY, State, change_granted_of, grant, next, notify_dead, tell, ticket_of,
     tried_and_next, waits_on, wake_elsewhere, wake_granted, word_of,
@@ -653,10 +654,8 @@ pub(crate) fn make_part(
         let last = load(o);
         // Beyond every seq that its last users have seen; far from it, if another kind was in the slot meanwhile.
         let seq = if last.0 & 7 == TAG { last.seq() + 1 } else { generation.wrapping_mul(0x2545) };
-        // Relaxed: published by the head. Beyond all stamps of the semaphores that were here before.
-        o.slot.since.store(u64::from(generation) << 32, Ordering::Relaxed);
-        // Release: what its last user did with the slot comes before.
-        o.slot.word.store(Units::new(value, seq).0, Ordering::Release);
+        // Beyond all stamps of the semaphores that were here before.
+        store_words(o, Units::new(value, seq).0, u64::from(generation) << 32);
         Ok(())
     })
 }

@@ -10,7 +10,7 @@ use chappe_arena::{Map, Place};
 use chappe_crashsim::{Search, World, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
 use chappe_sync::model::{Actor, Came, CastAt, CondvarAt, MapAt, MonitorAt, MutexAt, NamedAt, RwLockAt, StackAt, When};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 const BLOCKS: u32 = 20;
 const REUSED: &str = "in its memory";
@@ -122,6 +122,33 @@ fn a_late_notifier_of_all_changes_nothing_of_the_next_object() {
         };
         late(world, 3, old, |map, _| makes_a_lock(map));
     });
+}
+
+/// The same while the next object, a lock of readers, is being made: the notifier's swap comes between two stores of the maker.
+#[test]
+fn a_late_notifier_of_all_changes_nothing_of_an_object_that_is_being_made() {
+    let world = |world: &World| {
+        let (stage, _) = Stage::with_blocks(world, 4, &[], 3, 1);
+        let map = stage.map;
+        much_waited(map);
+        let c = third(map, || CondvarAt::make(map, "c").expect("room"));
+        world.prepare("late").run(move || c.notify_all());
+        let lock = world.share(Cell::new(None));
+        stage.lasting(world.prepare("maker"), move || {
+            c.remove();
+            lock.set(RwLockAt::make(map, "next").ok());
+        });
+        world.prepare("last").last().run(move || {
+            let lock = lock.get().expect("room");
+            assert_eq!(lock.places().0.index, c.place.index, "not in its memory");
+            let me = Actor::join(map, "last").expect("a slot");
+            let turn = lock.enter(&me, true, None).expect("nobody else has ever had it");
+            assert!(lock.leave(turn));
+            reached(REUSED);
+        });
+    };
+    let report = Search::depth("late_notifier_beside_a_maker", 2).run(world);
+    assert!(report.assert_clean().assert_reached(&[REUSED]).complete());
 }
 
 /// A map's changes are told to those that wait for one; a recoverer of a changer tells them too.

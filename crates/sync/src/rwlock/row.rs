@@ -16,7 +16,7 @@ use chappe_plat::step;
 
 #[cfg(not(feature = "sim"))]
 use crate::cell::NOBODY;
-use crate::lock::unheld;
+use crate::lock::{store_words, unheld};
 #[cfg(not(feature = "sim"))]
 use crate::wait::queue;
 
@@ -35,9 +35,7 @@ pub(crate) fn make(
             o.permits.store(0, Ordering::Relaxed); // Relaxed: published by the head.
             o.more.store(0, Ordering::Relaxed); // Relaxed: as above.
             o.hint.store(MAKING, Ordering::Relaxed); // Relaxed: as above.
-            o.slot.since.store(1, Ordering::Relaxed); // Relaxed: as above.
-            // Release: what its last user did with the slot comes before.
-            o.slot.word.store(unheld(generation), Ordering::Release);
+            store_words(o, unheld(generation), 1);
             Ok(())
         })
     };
@@ -55,14 +53,12 @@ pub(crate) fn make(
             o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: as above.
             o.hint.store(hash, Ordering::Relaxed); // Relaxed: as above.
             let both = u64::from(line.index + 1) | u64::from(inside.index + 1) << 32;
-            o.slot.since.store(both, Ordering::Relaxed); // Relaxed: as above.
             for its in [line, inside].map(|part| map.object(part.index)) {
                 its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
                 its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
             }
             let number = u64::from(generation) << 6 & NUMBER;
-            // Release: what its last user did with the slot comes before.
-            o.slot.word.store(FREE | number, Ordering::Release);
+            store_words(o, FREE | number, both);
             Ok(())
         });
         if made.is_err() {
