@@ -49,12 +49,13 @@ enum How {
     Priorities { changes: u32 },
     Uniform,
     Sweep { orders: u32 },
+    Sampled,
 }
 
 impl How {
     /// Whether it goes by dice, and never comes to an end of itself.
     fn is_random(self) -> bool {
-        matches!(self, How::Priorities { .. } | How::Uniform)
+        matches!(self, How::Priorities { .. } | How::Uniform | How::Sampled)
     }
 }
 
@@ -135,6 +136,11 @@ impl Search {
     /// combination of steps.
     pub fn sweep(name: &str) -> Search {
         Search::new(name, How::Sweep { orders: 5 }, 1_000_000)
+    }
+
+    /// A sweep of combinations of kills and stops drawn by dice, as many as there are schedules, in one plain order: where there are too many to play all.
+    pub fn sampled_sweep(name: &str) -> Search {
+        Search::new(name, How::Sampled, 10_000)
     }
 
     /// How many processes may be killed in one schedule.
@@ -288,6 +294,7 @@ impl Search {
             How::Uniform => "uniform".to_owned(),
             How::Sweep { .. } if self.share > 1 => format!("sweep, 1 in {}", self.share),
             How::Sweep { .. } => "sweep".to_owned(),
+            How::Sampled => "sweep, by dice".to_owned(),
         };
         let mut how = format!("{how}, {kills} kills, {stops} stops");
         for (on, text) in [
@@ -337,6 +344,7 @@ impl Search {
             How::Priorities { changes } => Box::new(Chance::new(Some(changes), self.limits, self.dice(part))),
             How::Uniform => Box::new(Chance::new(None, self.limits, self.dice(part))),
             How::Sweep { orders } => Box::new(Sweep::new(orders, self.share, self.doubles, part)),
+            How::Sampled => Box::new(Sweep::sampled(self.limits.kills + self.limits.stops, self.dice(part), part)),
         });
         while report.schedules < self.schedules.div_ceil(part.of.into()) {
             if self.time.is_some_and(|most| report.schedules.is_multiple_of(64) && began.elapsed() > most) {

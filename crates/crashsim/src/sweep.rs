@@ -1,10 +1,12 @@
 //! The deterministic sweep: in each of a few plain orders, a kill or stop of each process at each state it comes to;
-//! with several, all combinations. Where later ones are to hit recoverers only, all combinations with these: double faults.
+//! with several, all combinations, or as many as the search has schedules, by dice, in the first order. Where later ones are to hit recoverers only,
+//! all combinations with these: double faults.
 
 use crate::event::Event;
 use crate::offer::Cost;
 use crate::search::{Part, Strategy};
 use crate::state::Engine;
+use crate::trace::mix;
 
 /// The plain orders.
 #[derive(Clone, Copy)]
@@ -23,6 +25,15 @@ enum Order {
 
 const ORDERS: [Order; 5] = [Order::Default, Order::KernelFirst, Order::Backwards, Order::Each, Order::Third];
 
+/// Combinations by dice.
+struct Dice {
+    /// How many kills and stops one has at most.
+    falls: u32,
+    state: u64,
+    /// How many were offered in a schedule, at most.
+    most: u32,
+}
+
 pub(crate) struct Sweep {
     orders: usize,
     /// Every n-th first kill is taken.
@@ -38,12 +49,18 @@ pub(crate) struct Sweep {
     offered: u32,
     /// How many of the plan have happened.
     done: usize,
+    dice: Option<Dice>,
 }
 
 impl Sweep {
     pub fn new(orders: u32, share: u32, doubles: bool, part: Part) -> Sweep {
         let (orders, plan) = (orders as usize, Vec::new());
-        Sweep { orders, share, doubles, part, order: 0, begun: false, plan, offered: 0, done: 0 }
+        Sweep { orders, share, doubles, part, order: 0, begun: false, plan, offered: 0, done: 0, dice: None }
+    }
+
+    /// Combinations of so many kills and stops, by dice.
+    pub fn sampled(falls: u32, seed: u64, part: Part) -> Sweep {
+        Sweep { dice: Some(Dice { falls, state: seed, most: 0 }), ..Sweep::new(1, 1, false, part) }
     }
 
     /// The first of all kills: another one in each order, so that a share misses none in all of them.
@@ -75,7 +92,17 @@ impl Sweep {
 
 impl Strategy for Sweep {
     fn begin(&mut self) -> bool {
-        if self.begun && !self.next_plan() {
+        if let Some(dice) = &mut self.dice {
+            // The first schedule has none: it tells how many are offered.
+            dice.most = dice.most.max(self.offered);
+            self.plan.clear();
+            for _ in 0..if dice.most > 0 { dice.falls } else { 0 } {
+                dice.state = dice.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                self.plan.push((mix(dice.state, 0x1234_5678) % u64::from(dice.most)) as u32);
+            }
+            self.plan.sort_unstable();
+            self.plan.dedup();
+        } else if self.begun && !self.next_plan() {
             self.order += 1;
         }
         self.begun = true;

@@ -345,6 +345,24 @@ fn a_mistake_that_needs_two_preemptions_is_found_with_two_and_not_with_one() {
     Search::priorities("two_switches_priorities", 3).run(two_switches).assert_caught();
 }
 
+/// Needs two stops: each of two processes in the middle of what it does.
+fn two_stops(world: &World) {
+    let words = world.share([AtomicU32::new(0), AtomicU32::new(0)]);
+    for (i, name) in ["a", "b"].into_iter().enumerate() {
+        world.process(name, move || {
+            words[i].store(1, SeqCst);
+            words[i].store(2, SeqCst);
+        });
+    }
+    world.check(move || assert!(words.iter().any(|word| word.peek() != 1), "both in the middle"));
+}
+
+#[test]
+fn a_mistake_that_needs_two_stops_is_found_by_dice_with_two_and_not_with_one() {
+    Search::sampled_sweep("two_stops_1").stops(1).schedules(200).run(two_stops).assert_clean();
+    Search::sampled_sweep("two_stops_2").stops(2).schedules(200).run(two_stops).assert_caught();
+}
+
 #[test]
 fn a_token_replays_the_same_story() {
     let search = Search::uniform("replayed").kills(1);
