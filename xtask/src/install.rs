@@ -81,7 +81,7 @@ fn below(prefix: &str, libdir: &str) -> Result<String> {
 }
 
 /// The version, as the manifest of the workspace has it.
-fn version() -> Result<String> {
+pub fn version() -> Result<String> {
     let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
     let line = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
     Ok(line.and_then(|rest| rest.strip_suffix('"')).context("Cargo.toml has no version")?.to_owned())

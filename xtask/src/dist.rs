@@ -1,0 +1,192 @@
+//! `cargo xtask dist`: what people install without a compiler, the same to the byte wherever a commit is built.
+//!
+//! Into target/packages, with V the version and A the processor:
+//!
+//! ```text
+//! chappe-V-A-linux-gnu.tar.gz        what `cargo xtask install` installs, with licences: tar -C /usr/local --strip-components=1 -xzf
+//! chappe-V-A-linux-gnu-debug.tar.gz  the debugging information of its programs and libraries, unpacked over it
+//! chappe_V-1_A.deb, libchappe0_V-1_A.deb, libchappe-dev_V-1_A.deb
+//! SHA256SUMS
+//! ```
+//!
+//! All is built by the profile `dist` with all features, in a target directory of its own, with the places of the source, of cargo's
+//! and of the target taken out of what is built. Files have the time of the commit, or of `SOURCE_DATE_EPOCH`. What also matters is
+//! the system: the C library and the linker, and for the packages dpkg's tools.
+//!
+//! `--built DIR` packs what was built before, as `cargo xtask install --built` does.
+
+mod deb;
+
+use crate::install;
+use crate::run::{Cargo, DIST, DIST_ALL, root, target};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The stripped command has at most so many bytes.
+const BUDGET: u64 = 14_000_000;
+
+/// Runs a program; what it wrote to stdout, without the line's end.
+fn tool(command: &mut Command) -> Result<String> {
+    let out = command.output().with_context(|| format!("cannot start {command:?}: is it installed?"))?;
+    ensure!(out.status.success(), "{command:?} ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+    Ok(String::from_utf8_lossy(&out.stdout).trim_end().to_owned())
+}
+
+/// The time that everything has: seconds since 1970.
+fn epoch() -> Result<String> {
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(epoch) => Ok(epoch),
+        Err(_) => tool(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()))
+            .context("this is no git repository: SOURCE_DATE_EPOCH says what time the files are to have"),
+    }
+}
+
+/// Builds everything; where it lies.
+fn build(epoch: &str) -> Result<PathBuf> {
+    let own = target().join("dist-build");
+    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))?;
+    // A later one wins where several fit: the target directory may lie in the source's.
+    let places = [(root(), "/chappe"), (home.into(), "/cargo"), (own.clone(), "/target")];
+    let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    for (from, to) in places {
+        flags += &format!(" --remap-path-prefix={}={to}", from.display());
+    }
+    for args in [["-p", "chappe-ffi", "-p", "chappe-preload", "--lib"].as_slice(), &["-p", "chappe-cli"]] {
+        let profile: &[&str] = if args.contains(&"chappe-cli") { &DIST_ALL } else { &DIST };
+        let call = Cargo::new("build").args(profile).args(args).args(["--locked", "--target-dir"]);
+        let call = call.args([own.display().to_string()]).env("SOURCE_DATE_EPOCH", epoch);
+        call.env("RUSTFLAGS", flags.trim()).env("CARGO_INCREMENTAL", "0").run()?;
+    }
+    Ok(own.join("dist"))
+}
+
+/// Installs what was built as it is to lie below `prefix`, into an empty directory.
+fn stage(built: &Path, to: &Path, prefix: &str, libdir: &str) -> Result<PathBuf> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    let (built, destdir) = (built.display().to_string(), to.display().to_string());
+    let places = ["--built", &built, "--destdir", &destdir, "--prefix", prefix, "--libdir", libdir];
+    install::command(&[&places[..], &["--debug"]].concat())?;
+    let base = to.join(prefix.trim_start_matches('/'));
+    tool(
+        Command::new("strip")
+            .args(["--strip-debug", "--enable-deterministic-archives"])
+            .arg(base.join(libdir).join("libchappe.a")),
+    )?;
+    Ok(base)
+}
+
+/// All files and links below a directory, and the directories; in order.
+fn all(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(all(&path)?);
+        }
+        found.push(path);
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Gives each file the rights that it is to have, whatever this process's umask is: programs may be run, all may be read.
+fn set_rights(base: &Path) -> Result<()> {
+    for path in all(base)?.into_iter().chain([base.to_owned()]) {
+        if path.is_symlink() {
+            continue;
+        }
+        let program = path.is_dir() || path.parent().is_some_and(|p| p.ends_with("bin")) && !is_debug(&path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(if program { 0o755 } else { 0o644 }))?;
+    }
+    Ok(())
+}
+
+fn is_debug(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "debug")
+}
+
+/// Packs a directory, whose name begins each path, as a tar.
+fn pack(directory: &Path, to: &Path, epoch: &str) -> Result<()> {
+    let (parent, name) = directory.parent().zip(directory.file_name()).context("a directory has a name")?;
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    tar.arg(format!("--mtime=@{epoch}")).arg("--use-compress-program=gzip -9n").arg("--file").arg(to);
+    tool(tar.arg("--directory").arg(parent).arg(name)).map(drop)
+}
+
+/// Moves the debugging information out of one tree into another.
+fn part(base: &Path, debug: &Path) -> Result<()> {
+    for path in all(base)?.iter().filter(|path| is_debug(path)) {
+        let to = debug.join(path.strip_prefix(base)?);
+        fs::create_dir_all(to.parent().context("a file lies in a directory")?)?;
+        fs::rename(path, to)?;
+    }
+    Ok(())
+}
+
+/// The archives, for every system with this C library or a later one.
+fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &str) -> Result<()> {
+    let name = format!("chappe-{version}-{}-linux-gnu", std::env::consts::ARCH);
+    let base = stage(built, &work.join("archive"), "/usr/local", "lib")?;
+    let licences = base.join("share/doc/chappe");
+    fs::create_dir_all(&licences)?;
+    for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "CHANGELOG.md"] {
+        fs::copy(root().join(file), licences.join(file))?;
+    }
+    let (tree, debug) = (work.join(&name), work.join("debug").join(&name));
+    for old in [&tree, &debug] {
+        if old.exists() {
+            fs::remove_dir_all(old)?;
+        }
+    }
+    fs::rename(base, &tree)?;
+    part(&tree, &debug)?;
+    set_rights(&tree)?;
+    set_rights(&debug)?;
+    let size = fs::metadata(tree.join("bin/chappe"))?.len();
+    println!("the command, stripped: {size} bytes of at most {BUDGET}");
+    ensure!(size <= BUDGET, "the command is larger than it may be: what came in with the last change?");
+    pack(&tree, &packages.join(format!("{name}.tar.gz")), epoch)?;
+    pack(&debug, &packages.join(format!("{name}-debug.tar.gz")), epoch)
+}
+
+/// Makes everything.
+///
+/// # Errors
+/// What does not build, a tool that is not there, a command that is too large.
+pub fn command(args: &[&str]) -> Result<()> {
+    let built = match args {
+        [] => None,
+        ["--built", built] => Some(PathBuf::from(built)),
+        other => bail!("`{}` is not known here\nusage: cargo xtask dist [--built DIR]", other.join(" ")),
+    };
+    let (epoch, version) = (epoch()?, install::version()?);
+    let built = match built {
+        Some(built) => built,
+        None => build(&epoch)?,
+    };
+    let (work, packages) = (target().join("dist-work"), target().join("packages"));
+    for directory in [&work, &packages] {
+        if directory.exists() {
+            fs::remove_dir_all(directory)?;
+        }
+        fs::create_dir_all(directory)?;
+    }
+    archives(&built, &work, &packages, &version, &epoch)?;
+    deb::packages(&built, &work, &packages, &version, &epoch)?;
+    fs::remove_dir_all(&work)?;
+    let files = all(&packages)?;
+    let names = files.iter().filter_map(|file| file.file_name());
+    let sums = tool(Command::new("sha256sum").args(names).current_dir(&packages))?;
+    fs::write(packages.join("SHA256SUMS"), format!("{sums}\n"))?;
+    for file in files {
+        println!("{:>12} bytes  {}", fs::metadata(&file)?.len(), file.display());
+    }
+    println!("{sums}");
+    Ok(())
+}
