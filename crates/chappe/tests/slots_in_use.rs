@@ -9,6 +9,13 @@ use chappe::{
     MonitorError, Mutex, MutexGuard, Pool, Semaphore, SharedError,
 };
 use house::{House, ROLE, eventually, listen, say};
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr::null;
+use std::sync::mpsc::channel;
 
 /// What children do; nothing when it is run as a test.
 #[test]
@@ -321,4 +328,83 @@ fn removed_in_the_middle_of_an_update_its_number_is_its_own() {
     };
     count.update(removes).unwrap();
     assert_eq!(next.unwrap().get().unwrap(), 5, "what was added to a removed counter is in the next");
+}
+
+/// A file system of one megabyte where arenas lie, for the calling thread and those that it starts, until it is dropped.
+struct Small(CString);
+
+impl Small {
+    /// None: this process may not mount one.
+    fn mount() -> Option<Small> {
+        let at = CString::new(chappe::directory().unwrap().into_os_string().into_encoded_bytes()).unwrap();
+        // SAFETY: system calls with C strings. The namespace is this thread's own.
+        let mounted = unsafe {
+            libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(c"none".as_ptr(), c"/".as_ptr(), null(), libc::MS_REC | libc::MS_PRIVATE, null()) == 0
+                && libc::mount(c"t".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, c"size=1m,mode=700".as_ptr().cast())
+                    == 0
+        };
+        mounted.then_some(Small(at))
+    }
+
+    /// Takes all that is left of it.
+    fn fill(&self) -> PathBuf {
+        let path = Path::new(OsStr::from_bytes(self.0.as_bytes())).join(".filler");
+        let mut file = File::create(&path).unwrap();
+        while file.write_all(&[1; 4096]).is_ok() {}
+        path
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        // SAFETY: a system call with a C string.
+        unsafe { libc::umount2(self.0.as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
+/// A member beyond the first 256 takes storage when it joins, and none afterwards: not for what it says when it recovers.
+#[test]
+fn a_full_file_system_refuses_the_257th_member_and_stops_none_that_has_joined() {
+    let _house = House::new("slots-full");
+    let Some(small) = Small::mount() else {
+        return println!("not tested: this process may not mount a file system");
+    };
+    let options = ArenaOptions { members: Some(600), objects: Some(8), cells: Some(8), data: Some(4096) };
+    Arena::create("full", &options).unwrap();
+    let mutex = Mutex::create("full/m", 1u64).unwrap();
+    let (said, heard) = channel();
+    std::thread::scope(|s| {
+        let joins = || {
+            let (seat, kept) = channel();
+            let (mutex, said) = (&mutex, said.clone());
+            let thread = s.spawn(move || {
+                said.send(mutex.lock().map(drop).map_err(|e| e.to_string())).unwrap();
+                if kept.recv().is_ok() {
+                    std::mem::forget(mutex.lock().unwrap());
+                }
+            });
+            (seat, thread, heard.recv().unwrap())
+        };
+        let filled = small.fill();
+        let mut seats = Vec::new();
+        let refused = loop {
+            match joins() {
+                (seat, _, Ok(())) => seats.push(seat),
+                (.., Err(refused)) => break refused,
+            }
+        };
+        assert!(refused.contains("no room for arena `full`"), "{refused}");
+        assert!((200..=256).contains(&seats.len()), "{} have joined", seats.len());
+        std::fs::remove_file(filled).unwrap();
+        let (seat, thread, joined) = joins();
+        assert_eq!(joined, Ok(()), "there is room again");
+        let filled = small.fill();
+        // It ends with the lock, and clears up after itself: it says where.
+        seat.send(()).unwrap();
+        thread.join().unwrap();
+        assert!(matches!(mutex.lock(), Err(LockError::Condemned { .. })));
+        assert_eq!(Mutex::<()>::remove("full/m", true).map_err(|e| e.to_string()), Ok(()));
+        std::fs::remove_file(filled).unwrap();
+    });
 }
