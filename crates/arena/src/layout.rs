@@ -37,7 +37,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The version of this layout. Any change of an offset, or of the meaning of a word, gets another number.
-pub const VERSION: u32 = 24;
+pub const VERSION: u32 = 25;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -142,6 +142,8 @@ pub struct Header {
     pub rosters: [AtomicU32; GROUPS],
     /// How far from the end the first object slot lies that was condemned (I10 of object.rs) since a maker last looked; 0: none was.
     pub condemned: AtomicU32,
+    /// Where the next maker looks first for a free object slot: I14 of object.rs. Written under `admin`.
+    pub objects_next: AtomicU32,
     /// Of the objects that share a batch: all waiters of smaller tickets may be in a batch of some process. Only grows. See the wait
     /// queue's batch, as for the next.
     pub batched: [AtomicU64; BATCHES],

@@ -13,6 +13,7 @@ mod object;
 mod reaper;
 #[cfg(not(feature = "sim"))]
 mod repair;
+mod rotation;
 mod tgid_word;
 mod visit;
 

@@ -35,6 +35,22 @@ fn actor() {
     });
 }
 
+#[test]
+fn in_a_named_arena_the_slot_of_a_removed_object_is_used_again_last() {
+    let _house = House::new("slots-rotation");
+    let _arena = small();
+    let names = ["small/a", "small/b", "small/c", "small/d"];
+    let slot = |name: &str| Semaphore::create(name, 0).unwrap().object_id().object;
+    let first = names.map(slot);
+    names.iter().for_each(|name| Semaphore::remove(name, false).unwrap());
+    let again = [0, 1, 2, 3, 4, 5, 6, 7].map(|_| {
+        let its = slot("small/e");
+        Semaphore::remove("small/e", false).unwrap();
+        its
+    });
+    assert_eq!((first, again), ([0, 1, 2, 3], [0, 1, 2, 3, 0, 1, 2, 3]));
+}
+
 /// Nothing of the two may lie in one place.
 fn apart(one: &u64, other: &u64) {
     assert!(!std::ptr::eq(one, other), "two have the same data");
