@@ -8,6 +8,7 @@ use chappe::{
     Arena, ArenaOptions, Condvar, Counter, HelpError, HelpLock, LockError, Map, MapError, MapOptions, Monitor,
     MonitorError, Mutex, MutexGuard, Pool, Semaphore, SharedError,
 };
+use chappe_arena::layout::Member;
 use house::{House, ROLE, eventually, listen, say};
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -379,14 +380,15 @@ impl Drop for Small {
     }
 }
 
-/// A member beyond the first 256 takes storage when it joins, and none afterwards: not for what it says when it recovers.
+/// Each 256 members take storage when the first of them joins, and none afterwards: not for where they say what they recover.
 #[test]
-fn a_full_file_system_refuses_the_257th_member_and_stops_none_that_has_joined() {
+fn a_full_file_system_refuses_the_513th_member_and_stops_none_that_has_joined() {
     let _house = House::new("slots-full");
     let Some(small) = Small::mount() else {
         return println!("not tested: this process may not mount a file system");
     };
-    let options = ArenaOptions { members: Some(600), objects: Some(8), cells: Some(8), data: Some(4096) };
+    // The visits of each 512 are on a page of their own.
+    let options = ArenaOptions { members: Some(2048), objects: Some(8), cells: Some(8), data: Some(4096) };
     Arena::create("full", &options).unwrap();
     let mutex = Mutex::create("full/m", 1u64).unwrap();
     let (said, heard) = channel();
@@ -402,20 +404,22 @@ fn a_full_file_system_refuses_the_257th_member_and_stops_none_that_has_joined() 
             });
             (seat, thread, heard.recv().unwrap())
         };
+        let mut seats: Vec<_> = (0..300).map(|_| joins()).collect();
+        assert!(seats.iter().all(|(.., joined)| joined.is_ok()));
         let filled = small.fill();
-        let mut seats = Vec::new();
         let refused = loop {
             match joins() {
-                (seat, _, Ok(())) => seats.push(seat),
                 (.., Err(refused)) => break refused,
+                joined => seats.push(joined),
             }
         };
         assert!(refused.contains("no room for arena `full`"), "{refused}");
-        assert!((200..=256).contains(&seats.len()), "{} have joined", seats.len());
-        std::fs::remove_file(filled).unwrap();
+        assert!((450..=512).contains(&seats.len()), "{} have joined", seats.len());
+        // Room for 256 members' slots, and not for a page more.
+        let file = File::options().write(true).open(&filled).unwrap();
+        file.set_len(file.metadata().unwrap().len() - 256 * size_of::<Member>() as u64).unwrap();
         let (seat, thread, joined) = joins();
         assert_eq!(joined, Ok(()), "there is room again");
-        let filled = small.fill();
         // It ends with the lock, and clears up after itself: it says where.
         seat.send(()).unwrap();
         thread.join().unwrap();
