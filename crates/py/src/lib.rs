@@ -8,6 +8,7 @@
 //! | `words.rs` | a mutex, a condition variable and a few words beside them: what the compound objects are made of |
 //! | `quick.rs` | the methods of locks and semaphores that are called most, without what a call costs otherwise |
 //! | `clock.rs` | clocks: ticks, and what comes after a while |
+//! | `pickle.rs` | whether a pickle can hold a connection |
 //! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `tube.rs` `broadcast.rs` `map.rs` `select.rs` | the objects |
 
 mod broadcast;
@@ -17,6 +18,7 @@ mod failure;
 mod filter;
 mod lock;
 mod map;
+mod pickle;
 mod place;
 mod pool;
 mod quick;
@@ -41,6 +43,8 @@ mod _chappe {
     use super::lock::{Lock, RLock, RwLock};
     #[pymodule_export]
     use super::map::Map;
+    #[pymodule_export]
+    use super::pickle::unconnected;
     #[pymodule_export]
     use super::place::{before_fork, label, remove, show};
     #[pymodule_export]

@@ -4,11 +4,11 @@ import copyreg
 import io
 import pickle
 import sys
+from pickle import dumps
 
-__all__ = ["CONNECTIONS", "Table", "kept", "looked_at", "pickled"]
+from ._chappe import unconnected
 
-# The module that has made every connection of a process.
-CONNECTIONS = "multiprocessing.connection"
+__all__ = ["Table", "kept", "pickled"]
 
 
 def _refused(obj):
@@ -25,7 +25,7 @@ class Table(dict):
         found = copyreg.dispatch_table.get(cls)
         if found is not None:
             return found
-        module = sys.modules.get(CONNECTIONS)
+        module = sys.modules.get("multiprocessing.connection")
         if module is not None and issubclass(cls, module._ConnectionBase):
             return _refused
         raise KeyError(cls)
@@ -45,15 +45,13 @@ def pickled(obj, table, protocol, buffer_callback=None):
 
 
 def looked_at(obj, data):
-    """Refuses an object that holds a connection, where one can be; of a pickle that says so it is looked at closely."""
-    # A field of each connection. By `find`: `in` takes bytes for a number first, and costs as much as a small pickle.
-    if data.find(b"_readable") >= 0:
+    """The pickle of an object, if it holds no connection: TypeError otherwise."""
+    if unconnected(obj, b"", data) is None:
+        # It may be a text alone.
         pickled(obj, _TABLE, 5, lambda _: None)
+    return data
 
 
 def kept(obj):
     """The pickle of an object that stays in memory, for whichever process reads it."""
-    data = pickle.dumps(obj, 5)
-    if CONNECTIONS in sys.modules:
-        looked_at(obj, data)
-    return data
+    return looked_at(obj, dumps(obj, 5))

@@ -8,10 +8,10 @@ import struct
 import sys
 import weakref
 from pickle import dumps
-from sys import modules
 
 from . import _chappe
-from ._pickles import CONNECTIONS, looked_at
+from ._chappe import unconnected
+from ._pickles import looked_at
 from .errors import _UNPICKLED, Disconnected, SenderDied, _named
 
 __all__ = ["Borrowed", "Reserved", "Tube"]
@@ -19,8 +19,6 @@ __all__ = ["Borrowed", "Reserved", "Tube"]
 # A pickled object: this byte, the pickle. With buffers: the other one, how many, the length of the pickle and of each; the pickle;
 # each buffer, at a multiple of 8.
 _PLAIN, _BUFFERS = b"\0", b"\1"
-# Their pickles have no buffers and hold no connection.
-_SIMPLE = {bool, bytes, float, int, str, type(None)}
 
 
 # Tubes of this process: at its end they are given up, so that a process that ends in an orderly way is not taken for dead.
@@ -196,6 +194,10 @@ class _Receiving(_Closing):
                 return
 
 
+# Of the class itself: `super()` makes an object for each call.
+_send, _try_send = _chappe.Tube.send, _chappe.Tube.try_send
+
+
 class Tube(_Receiving, _chappe.Tube):
     """A bounded channel of records between any number of processes, of up to `slots` records of up to `size` bytes.
 
@@ -297,11 +299,11 @@ class Tube(_Receiving, _chappe.Tube):
 
     def put(self, obj, timeout=None):
         """Sends any object that pickles. As `send` otherwise; ValueError if it takes more than `size` bytes."""
-        super().send(self._encode("put", obj), timeout)
+        _send(self, self._pickled(obj), timeout)
 
     def try_put(self, obj):
         """Sends an object if there is room now; answers whether."""
-        return super().try_send(self._encode("put", obj))
+        return _try_send(self, self._pickled(obj))
 
     def get(self, timeout=None):
         """Receives an object that was `put`. As `recv` otherwise."""
@@ -329,17 +331,25 @@ class Tube(_Receiving, _chappe.Tube):
 
     def _encode(self, how, data):
         if how == "put":
-            if self.dtype is not None:
-                raise TypeError(f"tube `{self.name}` carries arrays of {self.dtype}: send them")
-            try:
-                return _pickled(data)
-            except _UNPICKLED as error:
-                raise _named(error, f"tube `{self.name}` carries what pickles") from error
+            return self._pickled(data)
         if self.dtype is not None:
             from ._arrays import checked
 
             return checked(self, data)
         return data
+
+    def _pickled(self, obj):
+        if self.dtype is not None:
+            raise TypeError(f"tube `{self.name}` carries arrays of {self.dtype}: send them")
+        buffers = []
+        try:
+            data = dumps(obj, 5, buffer_callback=buffers.append)
+            if not buffers:
+                return unconnected(obj, _PLAIN, data) or _PLAIN + looked_at(obj, data)
+            looked_at(obj, data)
+        except _UNPICKLED as error:
+            raise _named(error, f"tube `{self.name}` carries what pickles") from error
+        return _with_buffers(data, [b.raw() for b in buffers])
 
     def _decode(self, how, data):
         if how == "get":
@@ -355,16 +365,7 @@ class Tube(_Receiving, _chappe.Tube):
         return _made, (type(self), self._sent(), dtype, self.shape, self._described)
 
 
-def _pickled(obj):
-    if type(obj) in _SIMPLE:
-        return _PLAIN + dumps(obj, 5)
-    buffers = []
-    data = dumps(obj, 5, buffer_callback=buffers.append)
-    if CONNECTIONS in modules:
-        looked_at(obj, data)
-    if not buffers:
-        return _PLAIN + data
-    raw = [b.raw() for b in buffers]
+def _with_buffers(data, raw):
     head = struct.pack(f"<xxxIQ{len(raw)}Q", len(raw), len(data), *[len(r) for r in raw])
     parts, at = [_BUFFERS, head, data], 1 + len(head) + len(data)
     for part in raw:

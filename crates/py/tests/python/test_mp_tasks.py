@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 import traceback
 import unittest
@@ -253,6 +254,33 @@ class Descriptors(Quiet):
             with self.assertRaisesRegex(TypeError, "descriptor"):
                 entries["it"] = it
         self.assertEqual((len(tube), len(entries)), (0, 0))
+        # A text with the name of a connection's field is no connection.
+        for it in ({"_readable": True}, ["_readable", bytearray(b"_readable")], "_readable", b"_readable"):
+            tube.put(it)
+            entries["it"] = it
+            self.assertEqual((tube.get(), entries["it"]), (it, it))
+
+    def test_the_search_for_connections_adds_one_call_to_a_put(self):
+        program = """
+            import sys, chappe
+            tube, calls = chappe.Tube(slots=4, size=4096), []
+
+            def calls_of(act):
+                calls.clear()
+                sys.setprofile(lambda frame, event, arg: calls.append(event) if event in ("call", "c_call") else None)
+                act({"a": 1, "b": [1, 2, 3], "c": "text"})
+                sys.setprofile(None)
+                tube.get()
+                # `setprofile` itself is the last.
+                return len(calls) - 1
+
+            without = calls_of(tube.put)
+            import multiprocessing.connection
+            # `put` and `_pickled`; the pickle, the search, the sending.
+            print(without, calls_of(tube.put))
+        """
+        done = self.script(textwrap.dedent(program))
+        self.assertEqual(done.stdout.split(), ["5", "5"], done.stderr)
 
     def test_a_task_that_is_run_again_has_them_again(self):
         r, w = mp.Pipe(False)
