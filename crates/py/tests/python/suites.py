@@ -1,9 +1,10 @@
 """Runs other projects' whole test suites twice, with `multiprocessing` and with `chappe.mp` in its place, and compares test by test.
 
-`python suites.py [--work DIR] [--pytest ARGUMENT]... [SUITE[/FILE]...]`, with chappe on PYTHONPATH; DIR (default /tmp/chappe-suites) keeps what pip has fetched. Each file of
-tests is a run of pytest of its own, with a limit for each test and for the whole. In the changed run, what the project's own modules and its
-tests import as `multiprocessing` is `chappe.mp`, and `ProcessPoolExecutor` is its: the one line that the guide tells a program to change. The exit
-status is 1 if any test's outcome differs, or if the numbers of tests do.
+`python suites.py [--work DIR] [--limit SECONDS] [--pytest ARGUMENT]... [SUITE[/FILE]...]`, with chappe on PYTHONPATH; DIR (default
+/tmp/chappe-suites) keeps what pip has fetched. Each file of tests is a run of pytest of its own, with a limit for each test and for the whole
+(`--limit`): what a file has told by then is compared, the rest counts as unfinished. In the changed run, what the project's own modules and
+its tests import as `multiprocessing` is `chappe.mp`, and `ProcessPoolExecutor` is its: the one line that the guide tells a program to change.
+The exit status is 1 if any test's outcome differs, or if the numbers of tests do.
 """
 
 import argparse
@@ -15,16 +16,16 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import xml.etree.ElementTree as xml
 
-# For each: what pip installs beside it, the modules whose import is changed, the files of tests in its source, and a source that is not on the
-# package index (its place is then given by `--source SUITE=DIR`).
+# For each: what pip installs beside it, the modules whose import is changed, the files of tests in its source. Of one whose tests are not on the
+# package index the place is given by `--source SUITE=DIR`; torch itself is that of the interpreter.
 SUITES = {
     "pebble": ((), "pebble test_", "test/test_*.py"),
     "loky": (("cloudpickle", "psutil"), "loky tests", "tests/test_*.py"),
     "joblib": (("threadpoolctl", "numpy"), "joblib", "joblib/test/test_*.py"),
     "mpire": (("dill", "multiprocess", "numpy", "tqdm", "pygments"), "mpire tests", "tests/test_*.py"),
     "dask": (("numpy", "cloudpickle"), "dask", "dask/tests/test_[mtlbd]*.py dask/bag/tests/test_*.py"),
+    "torch": ((), "torch test_dataloader", "test/test_dataloader.py"),
     "pytest-xdist": (("filelock",), "xdist acceptance_test conftest test_", "testing/*test*.py"),
 }
 HOOK = '''
@@ -51,19 +52,42 @@ def changed(name, globals=None, locals=None, fromlist=(), level=0):
 
 builtins.__import__ = changed
 '''
-# Seconds for a test, and for a file of tests.
-TEST, FILE = 120, 1500
+# Says what became of each test as soon as that is known, so that a file that hangs later has told of those before.
+TELLS = '''
+import os
+
+OUT = open(os.environ["CHAPPE_OUTCOMES"], "a", 1)
+
+
+def pytest_collection_finish(session):
+    for item in session.items:
+        print("unfinished", ascii(item.nodeid), file=OUT)
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" or report.outcome != "passed":
+        print(report.outcome, ascii(report.nodeid), file=OUT)
+
+
+def pytest_collectreport(report):
+    if report.outcome != "passed":
+        print(report.outcome, ascii(report.nodeid), file=OUT)
+'''
+# Seconds for a test.
+TEST = 120
 
 
 class Run:
     """One interpreter with what the suites need, and their sources."""
 
-    def __init__(self, work, sources, arguments):
-        self.work, self.sources, self.arguments = pathlib.Path(work), sources, arguments
+    def __init__(self, work, sources, arguments, limit):
+        self.work, self.sources, self.arguments, self.limit = pathlib.Path(work), sources, arguments, limit
         self.python = self.work / "venv/bin/python"
         self.hook = self.work / "hook"
-        self.hook.mkdir(parents=True, exist_ok=True)
-        (self.hook / "sitecustomize.py").write_text(HOOK)
+        self.tells = self.work / "tells"
+        for into, name, text in ((self.hook, "sitecustomize.py", HOOK), (self.tells, "chappe_tells.py", TELLS)):
+            into.mkdir(parents=True, exist_ok=True)
+            (into / name).write_text(text)
         if not self.python.exists():
             subprocess.run([sys.executable, "-m", "venv", self.work / "venv"], check=True)
             self.pip("install", "pytest", "pytest-timeout")
@@ -74,7 +98,9 @@ class Run:
 
     def source(self, suite):
         """The directory of a suite's source, of the version that is installed."""
-        self.pip("install", suite, *SUITES[suite][0])
+        needs = [*SUITES[suite][0], *(() if suite in self.sources else (suite,))]
+        if needs:
+            self.pip("install", *needs)
         if suite in self.sources:
             return self.sources[suite]
         into = self.work / suite
@@ -89,21 +115,20 @@ class Run:
 
     def outcomes(self, suite, source, path, changed):
         """What became of each test of a file: `{name: outcome}`."""
-        report = self.work / f"report-{os.getpid()}.xml"
-        report.unlink(missing_ok=True)
-        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+        report = self.work / f"outcomes-{os.getpid()}"
+        report.write_text("")
+        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", CHAPPE_OUTCOMES=str(report))
+        environment["PYTHONPATH"] = str(self.tells)
         if changed:
             environment["CHAPPE_SUITE"] = SUITES[suite][1]
-            environment["PYTHONPATH"] = os.pathsep.join([str(self.hook), os.environ["PYTHONPATH"]])
-        else:
-            environment.pop("PYTHONPATH", None)
-        how = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={TEST}", "--override-ini=addopts=", f"--junitxml={report}", *self.arguments]
+            environment["PYTHONPATH"] = os.pathsep.join([str(self.hook), str(self.tells), os.environ["PYTHONPATH"]])
+        how = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "chappe_tells", f"--timeout={TEST}", "--override-ini=addopts=", *self.arguments]
         with open(self.work / f"{suite}-{'chappe' if changed else 'standard'}-{path.stem}.log", "wb") as log:
             run = subprocess.Popen(
                 [self.python, *how, path], cwd=source, env=environment, stdout=log, stderr=log, start_new_session=True
             )
             try:
-                run.wait(FILE)
+                run.wait(self.limit)
             except subprocess.TimeoutExpired:
                 pass
             finally:
@@ -112,14 +137,13 @@ class Run:
                 except ProcessLookupError:
                     pass
                 run.wait()
-        if not report.exists():
-            return {"the whole file": "hung, or was killed"}
+        told = [line.partition(" ") for line in report.read_text().splitlines()]
+        # What failed stays so, whatever a later part of the test says.
         made = {}
-        for case in xml.parse(report).iter("testcase"):
-            name = f"{case.get('classname')}.{case.get('name')}"
-            ends = {child.tag for child in case} & {"failure", "error", "skipped"}
-            made[name] = min(ends, default="passed")
-        return made
+        for outcome, _, name in told:
+            if made.get(name) != "failed":
+                made[name] = outcome
+        return made or {"the whole file": "was killed"}
 
 
 def compared(run, wanted):
@@ -149,11 +173,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", default="/tmp/chappe-suites")
     parser.add_argument("--source", action="append", default=[], metavar="SUITE=DIR")
+    parser.add_argument("--limit", type=float, default=1500, metavar="SECONDS")
     parser.add_argument("--pytest", action="append", default=[], metavar="ARGUMENT")
-    parser.add_argument("suites", nargs="*", default=list(SUITES))
+    parser.add_argument("suites", nargs="*", default=[suite for suite in SUITES if suite != "torch"])
     given = parser.parse_args()
     sources = {name: pathlib.Path(at) for name, _, at in (source.partition("=") for source in given.source)}
-    run = Run(given.work, sources, given.pytest)
+    run = Run(given.work, sources, given.pytest, given.limit)
     equal = [compared(run, suite) for suite in given.suites]
     sys.exit(not all(equal))
 
