@@ -359,8 +359,8 @@ fn two_stops(world: &World) {
 
 #[test]
 fn a_mistake_that_needs_two_stops_is_found_by_dice_with_two_and_not_with_one() {
-    Search::sampled_sweep("two_stops_1").stops(1).schedules(200).run(two_stops).assert_clean();
-    Search::sampled_sweep("two_stops_2").stops(2).schedules(200).run(two_stops).assert_caught();
+    Search::sampled_sweep("two_stops_1").stops(1).schedules(4_000).run(two_stops).assert_clean();
+    Search::sampled_sweep("two_stops_2").stops(2).schedules(4_000).run(two_stops).assert_caught();
 }
 
 #[test]
