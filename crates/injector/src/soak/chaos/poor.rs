@@ -261,9 +261,11 @@ fn removed(e: &PoolError) -> bool {
 /// What cannot be removed.
 pub fn clear(small: &Path) -> Result<(), Broken> {
     for name in Arena::list()? {
-        // Each of them is whole.
-        Arena::open(&name)?;
-        Arena::remove(&name, true)?;
+        // Each of them is whole, or its remover was killed between the mark and the name: then there is none, and the name can be removed.
+        match Arena::open(&name) {
+            Ok(_) | Err(ArenaError::NotFound { .. }) => Arena::remove(&name, true)?,
+            Err(e) => return Err(e.into()),
+        }
     }
     match std::fs::remove_file(small.join(FILLER)) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
