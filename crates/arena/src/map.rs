@@ -42,7 +42,7 @@ use std::time::Duration;
 /// The functions of the layer above that an arena calls.
 #[derive(Clone, Copy)]
 pub struct Hooks {
-    /// Gives back all that a member's dead generation held: `(map, member, generation)`, and who does. Idempotent.
+    /// Gives back all that a member's dead generation held: `(map, member, generation)`, and the visitor that gives it back. Idempotent.
     pub recover: fn(&'static Map, u32, u32, &mut Visitor<'_>),
     /// Makes the threads look again that the dead member may have been about to notify. Idempotent.
     pub wake_after_death: fn(&'static Map),

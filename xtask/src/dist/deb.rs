@@ -1,7 +1,7 @@
 //! Packages for Debian and what descends from it: the command, the library, and what is needed to build against it.
 //!
 //! What each depends on is found as Debian finds it, by dpkg-shlibdeps: so they are for the system on which they are built, and later ones.
-//! The maintainer is that of `DEBFULLNAME` and `DEBEMAIL`, or who made the commit.
+//! The maintainer is that of `DEBFULLNAME` and `DEBEMAIL`, or the author of the commit.
 
 use super::{all, is_debug, set_rights, stage, tool};
 use crate::run::root;
@@ -69,7 +69,7 @@ fn maintainer() -> Result<String> {
     match (std::env::var("DEBFULLNAME"), std::env::var("DEBEMAIL")) {
         (Ok(name), Ok(email)) => Ok(format!("{name} <{email}>")),
         _ => tool(Command::new("git").args(["log", "-1", "--format=%an <%ae>"]).current_dir(root()))
-            .context("DEBFULLNAME and DEBEMAIL say who makes the packages"),
+            .context("DEBFULLNAME and DEBEMAIL name the maintainer of the packages"),
     }
 }
 

@@ -642,12 +642,12 @@ pub(crate) fn recover(map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) {
     // SeqCst: I2.
     let publishes = |at: &usize| owner_of(cast.head.publishers[*at].load(Ordering::SeqCst)) == owner;
     // SeqCst: I3.
-    let subscribes = |who: &u32| cast.ring.sub(*who).owner.load(Ordering::SeqCst) == owner;
+    let subscribes = |at: &u32| cast.ring.sub(*at).owner.load(Ordering::SeqCst) == owner;
     let subscriptions = 0..cast.ring.shape().subscriptions;
     // I6: looks first, and changes nothing.
     if !cast.ring.is_used_by(dead.member as u16)
         && !(0..MOST_PUBLISHERS).any(|at| publishes(&at))
-        && !subscriptions.clone().any(|who| subscribes(&who))
+        && !subscriptions.clone().any(|at| subscribes(&at))
     {
         return;
     }
@@ -656,8 +656,8 @@ pub(crate) fn recover(map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) {
     cast.ring.recover(dead.member as u16, || dead.is_unswept(map));
     (0..MOST_PUBLISHERS).filter(publishes).for_each(|at| cast.leave(at, owner, false));
     // The drain that follows in each recovery tells those that wait for room.
-    for who in subscriptions.filter(subscribes) {
-        if cast.goes(who, owner) {
+    for at in subscriptions.filter(subscribes) {
+        if cast.goes(at, owner) {
             cast.changed();
         }
     }
