@@ -5,6 +5,7 @@
 //! cargo xtask test --all                 that, and all that takes luck or long: storms, soaks, random searches, every mutant and model
 //! cargo xtask test [--all] --keep-going  the same, and goes on after a failure
 //! cargo xtask test [--all] --only WORD   the stages with WORD in their names alone
+//! cargo xtask test --changed [COMMIT]    what reaches what has changed: for daily work, beside `test`
 //! cargo xtask check                      format, house rules, clippy in all three builds, documentation: before a commit
 //! cargo xtask lint                       the house rules alone
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
@@ -51,6 +52,7 @@
 //!
 //! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
 
+mod changed;
 mod dist;
 mod explore;
 mod install;

@@ -42,6 +42,7 @@ mod tree;
 
 pub use hunt::{Which, hunt, hunted};
 
+use crate::changed::Planted;
 use crate::models;
 use crate::run::root;
 use crate::suites::Program;
@@ -189,11 +190,24 @@ fn all(filter: &str) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// Test programs of the tree with all mutants, which have no mistake unless `CHAPPE_MUTANT` names one. `args` select them.
-pub fn planted(args: &[&str]) -> Result<Vec<Program>> {
+/// Test programs of the tree with all mutants, which have no mistake unless `CHAPPE_MUTANT` names one. Each of `calls` selects some.
+/// `at_once`: nothing is kept for a next build that is nearly the same.
+pub fn planted(calls: &[Vec<&str>], at_once: bool) -> Result<Vec<Program>> {
     let mutants = all("")?;
     hunt::fit(&mutants)?;
-    Switched::plant(&mutants)?.programs(args)
+    let switched = Switched::plant(&mutants, at_once)?;
+    let all: Vec<Vec<Program>> = calls.iter().map(|args| switched.programs(args)).collect::<Result<_>>()?;
+    Ok(all.concat())
+}
+
+/// What each mutant changes, and which suites of the explorer and of loom notice it.
+pub fn changes() -> Result<Vec<Planted>> {
+    let suites = |m: &Mutant| {
+        let explored = m.checkers.iter().filter(|c| c.is_explored());
+        explored.filter_map(|c| if let Checker::Test { suite, .. } = c { Some(suite.clone()) } else { None }).collect()
+    };
+    let files = |m: &Mutant| m.edits.iter().map(|edit| edit.file.clone()).collect();
+    Ok(all("")?.iter().map(|m| Planted { name: m.name.clone(), files: files(m), suites: suites(m) }).collect())
 }
 
 /// The table of all mutants, for people: the known ones first.

@@ -17,9 +17,12 @@
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
 //! with `sim` or `loom` is built by a call of its own, and never together with what ships.
 //!
+//! `--changed` runs of the gate what a change reaches: [`changed`].
+//!
 //! One line a stage: its time on the clock, what its processes had of the processors, how many tests it ran. At the first failure the
 //! stage's output, and what to do. At the end it is repeated what the tests say that they could not test on this machine.
 
+use crate::changed::{self, Part, Reach};
 use crate::install;
 use crate::lint;
 use crate::models;
@@ -28,10 +31,12 @@ use crate::run::{Cargo, root, target};
 use crate::show::{Bar, processor_seconds};
 use crate::suites::{self, How, Program};
 use crate::turn::{self, turn};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Instant;
 
 const SIM: [&str; 10] = [
@@ -55,6 +60,8 @@ cargo xtask test          what must hold before a change goes in; deterministic
 cargo xtask test --all    that, and everything else; for a machine that does nothing beside it
   --keep-going            go on after a stage that fails, and repeat all failures at the end
   --only WORD             the stages with this in their names alone, such as crashsim
+cargo xtask test --changed [COMMIT]
+                          what reaches what has changed since COMMIT, or since this branch left the one that it goes to
 
 The first runs: format, lint, all tests but storms (with counts of system calls and allocations), documentation tests, the
 explorer, loom, the sequences with delays, the kill injector over a tenth of the operations, and a tenth of the mutants. The
@@ -63,6 +70,11 @@ tenth is another one each day, and the same for the same commit.
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
 kill at random, measure, or take long), all schedules of the explorer's random searches, every operation of the kill
 injector, the release build, every mutant, and the models with their mistakes.
+
+--changed is for daily work, and no gate: format, lint, the tests of each package that has changed and of those that depend on it
+(of a test that has changed, that one alone; of the guide or an example, of those that read it), the mutants of each file that has
+changed, and the explorer's and loom's suites that notice them: all suites, where a file that they run has no mutant. The
+sequences and the injector, where they changed themselves. No documentation tests. What is built is what the gate builds.
 
 Each stage prints a line: its time, what its processes had of the processors, how many tests it ran. A failure says how to run
 the test that failed alone.
@@ -91,15 +103,20 @@ enum Work {
 
 /// Test programs of a stage.
 struct Programs {
-    /// What selects them, as `cargo test` is told.
-    select: String,
+    /// What selects them, as `cargo test` is told: one call or several.
+    select: Vec<&'static str>,
     /// Variables of their environment.
     environment: Vec<(&'static str, String)>,
     /// How many run at once.
     lanes: usize,
     /// Whether the gate builds them in the tree with all mutants, none of them switched on: the stage `mutants` then has its programs.
     planted: bool,
+    /// Which of their tests are run, by how the names begin, and whether any are; all are without it. The next build is nearly the same then.
+    part: Option<Choice>,
 }
+
+/// Of a package and a program.
+type Choice = Box<dyn Fn(&str, &str) -> Option<Vec<String>>>;
 
 /// A part of the test, and what to do when it fails.
 struct Stage {
@@ -149,9 +166,9 @@ fn looks() -> Vec<Stage> {
 
 fn rest(level: Level) -> Vec<Stage> {
     let stage = |name, call, advice| Stage { name, work: Work::Call(call), advice };
-    let programs = |name, select: &str, environment, lanes, advice| Stage {
+    let programs = |name, select: &[&'static str], environment, lanes, advice| Stage {
         name,
-        work: Work::Programs(Programs { select: select.to_owned(), environment, lanes, planted: false }),
+        work: Work::Programs(Programs { select: select.to_vec(), environment, lanes, planted: false, part: None }),
         advice,
     };
     let planted = |mut stage: Stage| {
@@ -166,13 +183,13 @@ fn rest(level: Level) -> Vec<Stage> {
         programs(
             "tests",
             match level {
-                // With the counts: what they need of the benchmarks is built here anyway.
-                Level::Gate => {
-                    "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-crashsim"
-                }
-                Level::All => {
-                    "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-bench --exclude chappe-crashsim"
-                }
+                // With the counts: what they need of the benchmarks is built here anyway. Without the Python package: all its tests are storms.
+                Level::Gate => &[
+                    "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py",
+                ],
+                Level::All => &[
+                    "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-bench --exclude chappe-crashsim",
+                ],
             },
             vec![],
             side_by_side,
@@ -180,13 +197,25 @@ fn rest(level: Level) -> Vec<Stage> {
         ),
         Stage {
             name: "documentation tests",
-            work: Work::Documented(Cargo::new("test").args(["--workspace", "--doc"])),
+            // The injector and the Python package have no examples, and are built nowhere else in this form.
+            work: Work::Documented(Cargo::new("test").args([
+                "--workspace",
+                "--exclude",
+                "chappe-injector",
+                "--exclude",
+                "chappe-py",
+                "--doc",
+            ])),
             advice: "an example in a comment does not do what it says",
         },
         planted(programs(
             "crashsim",
-            "--profile explore -p chappe-crashsim -p chappe-sync -p chappe-ras --features chappe-sync/sim,chappe-ras/sim --lib \
-             --test explored --test crash_* --test buffers --test controls --test faults --test kernel --test speed",
+            // Unit tests of what is explored are among those of what ships.
+            &[
+                "--profile explore -p chappe-crashsim -p chappe-sync -p chappe-ras --features chappe-sync/sim,chappe-ras/sim \
+                 --test explorer --test explored --test crash_*",
+                "--profile explore -p chappe-crashsim --lib",
+            ],
             match level {
                 // One worker a search: how many there are is part of the seed.
                 Level::Gate => vec![("CRASHSIM_PERCENT", "15".to_owned()), ("CRASHSIM_WORKERS", "1".to_owned())],
@@ -197,14 +226,20 @@ fn rest(level: Level) -> Vec<Stage> {
         )),
         planted(programs(
             "loom",
-            "--profile explore -p chappe-plat -p chappe-sync --features chappe-plat/loom,chappe-sync/loom --test searched --test loom_*",
+            &[
+                "--profile explore -p chappe-plat -p chappe-sync --features chappe-plat/loom,chappe-sync/loom --test searched --test loom_*",
+            ],
             vec![],
             side_by_side,
             "loom's word on the first line that says `found by loom`; LOOM_LOG=trace tells each step of that test alone",
         )),
         programs(
             "sequences",
-            "--profile explore -p chappe-ras --features inject",
+            // In the same form as the injector's, which is next. Of the other programs, each does here what it does among the tests.
+            &[
+                "--profile explore -p chappe-ras --features chappe-ras/inject,chappe-plat/uring,chappe-sync/synth --lib --test descriptors \
+                 --test edges --test fallback --test lock --test mechanism --test rasctl --test sharded --test storm",
+            ],
             vec![],
             side_by_side,
             "each step of each section takes long now and then; the failure names the operation that lost or doubled something",
@@ -213,8 +248,8 @@ fn rest(level: Level) -> Vec<Stage> {
             "injector",
             match level {
                 // Not for long, but optimised: without, there are ten times as many instructions to stop at.
-                Level::Gate => "--profile explore -p chappe-injector --lib --bins --test kills",
-                Level::All => "--profile dist -p chappe-injector",
+                Level::Gate => &["--profile explore -p chappe-injector --lib --test kills"],
+                Level::All => &["--profile dist -p chappe-injector"],
             },
             vec![],
             1,
@@ -225,7 +260,7 @@ fn rest(level: Level) -> Vec<Stage> {
         stages.push(programs(
             "counts",
             // Optimised, and not for long: what is counted here is no time.
-            "--profile explore -p chappe-bench --lib --test *",
+            &["--profile explore -p chappe-bench --lib --test *"],
             vec![],
             side_by_side,
             "something on a path that must not now makes a system call, allocates, or opens a descriptor",
@@ -244,7 +279,7 @@ pub fn processors() -> usize {
 /// Those that may call cargo themselves, which replaces files that others use: they come first, with no other beside them.
 const ALONE: [&str; 2] = ["c", "command"];
 /// Those that take long come next, so that none is waited for at the end.
-const LONG: [&str; 5] = ["shim", "broken", "explored", "controls", "crash_lock"];
+const LONG: [&str; 5] = ["shim", "broken", "explored", "explorer", "crash_lock"];
 
 /// What came of a stage.
 #[derive(Default)]
@@ -321,13 +356,8 @@ impl Sum {
     }
 }
 
-/// Nothing is kept for a next build that is nearly the same: a twelfth less to do.
-fn at_once(call: Cargo) -> Cargo {
-    call.env("CARGO_INCREMENTAL", "0")
-}
-
 fn call_cargo(call: Cargo, tests: bool) -> Result<Outcome> {
-    let call = at_once(call);
+    let call = call.at_once();
     let shown = call.shown();
     let (ok, text) = call.quiet()?;
     if !ok {
@@ -342,12 +372,21 @@ fn call_cargo(call: Cargo, tests: bool) -> Result<Outcome> {
 
 fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<Outcome> {
     let (select, start) = (&stage.select, Instant::now());
-    let words: Vec<&str> = select.split_whitespace().collect();
-    let (mut programs, files) = if stage.planted {
-        (mutants::planted(&words)?, vec![])
+    let calls: Vec<Vec<&str>> = select.iter().map(|call| call.split_whitespace().collect()).collect();
+    let (mut programs, mut files, at_once) = (vec![], vec![], stage.part.is_none());
+    if stage.planted {
+        programs = mutants::planted(&calls, at_once)?;
     } else {
-        suites::build_all(at_once(Cargo::new("test").args(&words)))?
-    };
+        for words in &calls {
+            let call = Cargo::new("test").args(words);
+            let (some, made) = suites::build_all(if at_once { call.at_once() } else { call })?;
+            programs.extend(some);
+            files.extend(made);
+        }
+    }
+    if let Some(part) = &stage.part {
+        programs.retain_mut(|p| part(&p.package, &p.name).map(|only| p.only = only).is_some());
+    }
     let more = format!(", building {:.0} s", start.elapsed().as_secs_f64());
     programs.sort_by_key(|p: &Program| LONG.iter().position(|long| *long == p.name).unwrap_or(LONG.len()));
     let (alone, rest): (Vec<Program>, Vec<Program>) =
@@ -370,7 +409,7 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
         }
     };
     // What selects packages and targets is told anew for each program.
-    let (mut again, mut words) = (String::new(), select.split_whitespace());
+    let (mut again, mut words) = (String::new(), select[0].split_whitespace());
     while let Some(word) = words.next() {
         match word {
             "--profile" | "--features" => again += &format!("{word} {} ", words.next().unwrap_or_default()),
@@ -388,8 +427,8 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
         (Err(one), Err(other)) => bail!("{one}\n\n{other}"),
         (Err(e), Ok(_)) | (Ok(_), Err(e)) => return Err(e),
     };
-    if sum.passed == 0 {
-        bail!("no test ran: cargo test {select}");
+    if sum.passed == 0 && stage.part.is_none() {
+        bail!("no test ran: cargo test {}", select.join("; cargo test "));
     }
     Ok(Outcome { tests: Some(sum.passed), left_out: sum.left_out, untested: sum.untested, more })
 }
@@ -427,18 +466,65 @@ pub fn check() -> Result<()> {
     looks().into_iter().try_for_each(|stage| sum.stage(stage, Level::All, 0))
 }
 
+/// What the change since a commit reaches, which a line says; `None` if there is no change.
+fn what_changed(since: Option<&str>) -> Result<Option<Rc<Reach>>> {
+    let (base, files) = changed::files(since)?;
+    let base = &base[..base.len().min(10)];
+    if files.is_empty() {
+        println!("nothing has changed since {base}: `--changed COMMIT` takes what has changed since another");
+        return Ok(None);
+    }
+    let reach = changed::reach(&files, &changed::packages()?, &mutants::changes()?);
+    let told = |part: &Part| match part {
+        Part::All => "all".to_owned(),
+        Part::These(these) => these.len().to_string(),
+    };
+    let packages: Vec<&str> = reach.programs.keys().map(String::as_str).collect();
+    println!(
+        "{} files have changed since {base}; suites of the explorer: {}, of loom: {}; mutants: {}; tests of packages: {}",
+        files.len(),
+        told(&reach.explored),
+        told(&reach.searched),
+        reach.mutants.len(),
+        if packages.is_empty() { "none".to_owned() } else { packages.join(", ") }
+    );
+    Ok(Some(Rc::new(reach)))
+}
+
+/// The part of a stage that is reached; `None` if it is not.
+fn reached(mut stage: Stage, reach: &Rc<Reach>) -> Option<Stage> {
+    let Work::Programs(programs) = &mut stage.work else { return None };
+    let own = Rc::clone(reach);
+    let part: Choice = match stage.name {
+        "tests" if !reach.programs.is_empty() => Box::new(move |package, program| own.tests(package, program)),
+        "crashsim" if !reach.explored.is_none() => Box::new(move |package, program| own.suites(package, program)),
+        "loom" if !reach.searched.is_none() => Box::new(move |package, program| own.suites(package, program)),
+        "sequences" if reach.stages.contains("chappe-ras") => Box::new(|_, _| Some(vec![])),
+        "injector" if reach.stages.contains("chappe-injector") => Box::new(|_, _| Some(vec![])),
+        _ => return None,
+    };
+    programs.part = Some(part);
+    Some(stage)
+}
+
 /// Runs all stages; stops at the first that fails, unless it is to keep going.
 ///
 /// # Errors
 /// What failed, with what to do; a word among the arguments that is not known; `--only` with a word that is in no stage's name.
 pub fn test(args: &[&str]) -> Result<()> {
     let (start, turn) = (Instant::now(), turn()?);
-    let (mut level, mut keep_going, mut only, mut args) = (Level::Gate, false, None, args.iter());
+    let (mut level, mut keep_going, mut only, mut reach) = (Level::Gate, false, None, None);
+    let mut args = args.iter().peekable();
     while let Some(arg) = args.next() {
         match *arg {
             "--all" => level = Level::All,
             "--keep-going" => keep_going = true,
             "--only" => only = Some((*args.next().context("`--only` needs a word: --only crashsim")?).to_owned()),
+            "--changed" => {
+                let since = args.next_if(|next| !next.starts_with('-'));
+                let Some(all) = what_changed(since.copied())? else { return Ok(()) };
+                reach = Some(all);
+            }
             "--help" | "-h" => {
                 print!("{HELP}");
                 return Ok(());
@@ -446,10 +532,18 @@ pub fn test(args: &[&str]) -> Result<()> {
             other => bail!("`{other}` is not known here; these are the commands:\n{HELP}"),
         }
     }
+    ensure!(
+        reach.is_none() || level == Level::Gate,
+        "`--all` runs everything, whatever has changed: leave `--changed` out"
+    );
     let mut sum = Sum { only, failures: keep_going.then(Vec::new), ..Sum::default() };
     sum.form(level, turn)?;
     let looks = if level == Level::All { looks() } else { vec![] };
-    for stage in looks.into_iter().chain(rest(level)) {
+    let stages = match &reach {
+        Some(reach) => rest(level).into_iter().filter_map(|stage| reached(stage, reach)).collect(),
+        None => rest(level),
+    };
+    for stage in looks.into_iter().chain(stages) {
         sum.stage(stage, level, turn)?;
     }
     if level == Level::All {
@@ -459,17 +553,18 @@ pub fn test(args: &[&str]) -> Result<()> {
             Ok(Outcome { untested, more: said, ..Outcome::default() })
         })?;
     }
-    sum.go(
-        "mutants",
-        "a planted mistake was not found, or no longer fits the source: `cargo xtask mutants NAME`",
-        |bar| {
-            let more = mutants::hunted(
-                if level == Level::All { mutants::Which::All } else { mutants::Which::Due(turn) },
-                bar,
-            )?;
-            Ok(Outcome { more, ..Outcome::default() })
-        },
-    )?;
+    let planted = match (level, &reach) {
+        (Level::All, _) => mutants::Which::All,
+        (Level::Gate, None) => mutants::Which::Due(turn),
+        (Level::Gate, Some(reach)) => mutants::Which::Named(reach.mutants.clone()),
+    };
+    if planted != mutants::Which::Named(BTreeSet::new()) {
+        sum.go(
+            "mutants",
+            "a planted mistake was not found, or no longer fits the source: `cargo xtask mutants NAME`",
+            |bar| Ok(Outcome { more: mutants::hunted(planted, bar)?, ..Outcome::default() }),
+        )?;
+    }
     if let Some(failures) = sum.failures.filter(|failures| !failures.is_empty()) {
         bail!(
             "{}\n{} stages failed, after {:.0} s",
@@ -483,6 +578,7 @@ pub fn test(args: &[&str]) -> Result<()> {
     }
     let well = if sum.untested.is_empty() { "all is well" } else { "all that was tested is well" };
     let part = match level {
+        Level::Gate if reach.is_some() => "; what the change reaches, of the gate".to_owned(),
         Level::Gate => {
             format!(
                 "; part {turn} of {} of the mutants and of the kill sweep; `cargo xtask test --all` runs the rest",
@@ -541,6 +637,23 @@ mod tests {
                 })
             });
             assert!(found, "no test program is called {name}");
+        }
+    }
+
+    #[test]
+    fn no_test_stands_where_none_is_built() {
+        for package in crate::changed::packages().unwrap() {
+            let at = root().join(&package.directory);
+            let manifest = fs::read_to_string(at.join("Cargo.toml")).unwrap();
+            for part in manifest.split("\n[").filter(|part| part.contains("\ntest = false")) {
+                let named = part.split_once("\npath = \"").map(|(_, rest)| rest.split('"').next().unwrap_or_default());
+                let source = fs::read_to_string(at.join(named.unwrap_or("src/lib.rs"))).unwrap();
+                assert!(!source.contains("#[test]"), "{}: {part}", package.name);
+            }
+            if package.name == "chappe-py" {
+                let all = fs::read_to_string(at.join("tests/python_tests.rs")).unwrap();
+                assert_eq!(all.matches("#[test]\n").count(), all.matches("#[test]\n#[ignore = \"storm: ").count());
+            }
         }
     }
 }

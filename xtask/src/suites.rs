@@ -25,6 +25,8 @@ pub struct Program {
     pub name: String,
     /// What tells cargo to run this one alone: `--test NAME`, `--lib`, ...
     pub target: String,
+    /// How the names of the tests begin that are run; all are if there is nothing here.
+    pub only: Vec<String>,
 }
 
 /// What a program said when it had ended.
@@ -57,7 +59,7 @@ impl Program {
             Some((package, _)) => package.to_owned(),
             None => place.rsplit('/').next()?.to_owned(),
         };
-        Some(Program { path, directory: manifest.parent()?.to_owned(), package, name, target })
+        Some(Program { path, directory: manifest.parent()?.to_owned(), package, name, target, only: vec![] })
     }
 
     fn command(&self) -> Command {
@@ -70,7 +72,7 @@ impl Program {
     /// Runs it.
     pub fn run(&self, args: &[&str], environment: &[(String, String)]) -> Result<Said> {
         let mut command = self.command();
-        command.args(args).envs(environment.iter().map(|(k, v)| (k, v)));
+        command.args(args).args(&self.only).envs(environment.iter().map(|(k, v)| (k, v)));
         let out = command.output().with_context(|| format!("cannot start {}", self.path.display()))?;
         let text = [out.stdout, out.stderr].map(|t| String::from_utf8_lossy(&t).into_owned()).concat();
         // As cargo says it.

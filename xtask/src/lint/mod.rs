@@ -28,6 +28,8 @@ mod source;
 mod waits;
 mod words;
 
+pub use layers::needs;
+
 use anyhow::{Result, bail, ensure};
 use house::House;
 use std::path::Path;

@@ -9,7 +9,7 @@ use crate::show::Bar;
 use crate::suites;
 use crate::turn::is_due;
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -31,14 +31,16 @@ pub fn hunt(filter: &str, sweep: bool) -> Result<String> {
         Checker::Sweep { .. } => sweep,
         Checker::Model { .. } => false,
     });
-    catch(&mutants, jobs, false, &Bar::new("mutants"))
+    catch(&mutants, jobs, &Which::All, &Bar::new("mutants"))
 }
 
 /// Which of them are planted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
     /// Those of this turn, of which a deterministic test must find each: see [`crate::turn`].
     Due(u64),
+    /// Those of these names, of which a deterministic test must find each.
+    Named(BTreeSet<String>),
     /// Those that plant a known race or fault.
     Known,
     /// Every one.
@@ -49,12 +51,16 @@ pub enum Which {
 pub fn hunted(which: Which, bar: &Bar) -> Result<String> {
     let mutants = all("")?;
     let mut jobs = jobs(&mutants, |c| matches!(c, Checker::Test { .. }));
-    jobs.retain(|(m, c)| match which {
-        Which::Due(turn) => c.is_explored() && is_due(&m.name, turn),
+    jobs.retain(|(m, c)| match &which {
+        Which::Due(turn) => c.is_explored() && is_due(&m.name, *turn),
+        Which::Named(names) => c.is_explored() && names.contains(&m.name),
         Which::Known => m.known.is_some(),
         Which::All => true,
     });
-    catch(&mutants, jobs, matches!(which, Which::Due(_)), bar)
+    if matches!(which, Which::Named(_)) && jobs.is_empty() {
+        return Ok(String::new());
+    }
+    catch(&mutants, jobs, &which, bar)
 }
 
 type Job<'a> = (&'a Mutant, &'a Checker);
@@ -77,10 +83,11 @@ pub(super) fn fit(mutants: &[Mutant]) -> Result<()> {
 
 /// All must fit; the jobs are done, those that can be switched in one build, the others (unless these are left out) one after the
 /// other. Answers how many mutants were caught.
-fn catch(mutants: &[Mutant], jobs: VecDeque<Job<'_>>, only_switched: bool, bar: &Bar) -> Result<String> {
+fn catch(mutants: &[Mutant], jobs: VecDeque<Job<'_>>, which: &Which, bar: &Bar) -> Result<String> {
     fit(mutants)?;
     ensure!(!jobs.is_empty(), "nothing to try: no mutant of these names a checker of that kind");
-    let switched = Switched::plant(mutants)?;
+    let only_switched = matches!(which, Which::Due(_) | Which::Named(_));
+    let switched = Switched::plant(mutants, matches!(which, Which::Due(_)))?;
     let (together, mut alone): (VecDeque<_>, VecDeque<_>) = jobs
         .into_iter()
         .partition(|(m, c)| matches!(c, Checker::Test { .. }) && switched.numbers.contains_key(&m.name));

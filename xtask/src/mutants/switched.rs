@@ -20,13 +20,15 @@ const LOWEST: &str = "crates/plat";
 /// All mutants that can be in one tree, with their numbers there.
 pub struct Switched {
     tree: PathBuf,
+    /// Whether nothing is kept for a next build that is nearly the same.
+    at_once: bool,
     /// By name; one that is not here needs a build of its own.
     pub numbers: BTreeMap<String, u32>,
 }
 
 impl Switched {
     /// Makes the tree: a copy in which each file that mutants change has all their mistakes.
-    pub fn plant(mutants: &[Mutant]) -> Result<Switched> {
+    pub fn plant(mutants: &[Mutant], at_once: bool) -> Result<Switched> {
         let tree = target().join("mutants/all/tree");
         let mut numbers: BTreeMap<String, u32> = (1..).zip(mutants).map(|(n, m)| (m.name.clone(), n)).collect();
         let mut files: BTreeMap<&str, Vec<Change<'_>>> = BTreeMap::new();
@@ -60,7 +62,7 @@ impl Switched {
         let plain = read(&lowest.display().to_string())?;
         *texts.entry(lowest).or_insert(plain) += switch::QUESTION;
         copy_house_with(&tree, &texts)?;
-        Ok(Switched { tree, numbers })
+        Ok(Switched { tree, at_once, numbers })
     }
 
     /// Builds the test programs that these checkers need, those of one kind by one call of cargo, in a directory of their own: cargo
@@ -93,6 +95,7 @@ impl Switched {
     pub fn programs(&self, args: &[impl AsRef<str>]) -> Result<Vec<Program>> {
         let build = self.tree.with_file_name("build").display().to_string();
         let call = Cargo::new("test").directory(&self.tree).env("CARGO_TARGET_DIR", &build).args(args);
+        let call = if self.at_once { call.at_once() } else { call };
         suites::build(call).context("the tree with all mutants, target/mutants/all/tree, does not build")
     }
 

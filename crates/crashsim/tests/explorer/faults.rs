@@ -133,7 +133,7 @@ fn one_of_several_workers_that_finds_a_mistake_is_enough() {
 #[test]
 fn a_search_says_where_it_has_killed_and_where_it_has_not() {
     let report = Search::sweep("sites").kills(2).of_recoverers().run(house(true));
-    let here = report.assert_clean().coverage().iter().filter(|((file, ..), _)| file.ends_with("tests/faults.rs"));
+    let here = report.assert_clean().coverage().iter().filter(|((file, ..), _)| file.ends_with("explorer/faults.rs"));
     let all: Vec<_> = here.map(|(_, hits)| *hits).collect();
     assert!(all.iter().any(|h| h.doubles > 0 && h.doubles < h.kills), "a swap or a store of a recoverer: {all:?}");
     assert_eq!(all.iter().map(|h| h.doubles).sum::<u64>(), report.counts().doubles);

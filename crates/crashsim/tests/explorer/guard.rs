@@ -93,7 +93,7 @@ fn depth(name: &str, world: impl Fn(&World) + Sync) -> Report {
 fn foreign(report: &Report) -> &str {
     let found = report.assert_caught().found().expect("caught");
     assert_eq!(found.fault, Fault::ForeignWrite, "{}", found.text);
-    assert!(found.text.contains("tests/guard.rs") && found.text.contains("late wrote"), "{}", found.text);
+    assert!(found.text.contains("explorer/guard.rs") && found.text.contains("late wrote"), "{}", found.text);
     &found.text
 }
 
@@ -123,7 +123,7 @@ fn a_swap_that_failed_is_listed_and_what_is_apart_is_none() {
     report.assert_clean().assert_reached(&["acted", "the next"]);
     let late: Vec<_> = report.late().keys().collect();
     assert_eq!(late.len(), 1, "{late:?}");
-    assert!(late[0].contains("tests/guard.rs") && late[0].starts_with("swap that failed"), "{late:?}");
+    assert!(late[0].contains("explorer/guard.rs") && late[0].starts_with("swap that failed"), "{late:?}");
     let report = depth("apart", |world| looks_and_acts(world, |all| _ = all.slots[0].bits.fetch_or(1, SeqCst)));
     report.assert_clean().assert_reached(&["acted", "the next"]);
     assert!(report.late().is_empty());
