@@ -56,9 +56,6 @@ pub struct Failure {
     pub why: anyhow::Error,
 }
 
-#[cfg(not(feature = "graph"))]
-const WITHOUT_GRAPHS: &str = "this chappe was built without graphs (feature `graph`): `cargo install --path crates/cli --features full` builds them in";
-
 fn main() -> ExitCode {
     // If it was begun for a part of a graph, it does that alone.
     #[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -151,7 +148,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         #[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Graph(command) => return graph::run(&command, json),
         #[cfg(all(not(feature = "graph"), any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Command::Graph(_) => return Err(failed(anyhow::anyhow!(WITHOUT_GRAPHS))),
+        Command::Graph(_) => return Err(failed(built_without("graphs", "graph"))),
         Command::Send(a) => return stream::send(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),
         Command::Top(a) => {
@@ -193,6 +190,14 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
     }?;
     Ok(0)
+}
+
+/// That a part is missing, and how to get it.
+#[cfg(not(all(feature = "graph", feature = "backtrace")))]
+fn built_without(what: &str, feature: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "this chappe was built without {what} (feature `{feature}`): `cargo install --path crates/cli --features full` builds them in"
+    )
 }
 
 fn failed(why: anyhow::Error) -> Failure {

@@ -3,11 +3,11 @@
 //! The process does nothing for it, and may be stopped. Shares of processors come from looking often at what its procs are running.
 
 mod ask;
+#[cfg(feature = "backtrace")]
 mod backtrace;
 
 use crate::{Failure, failed, look, time, write};
 use anyhow::{Context as _, Result, anyhow};
-use backtrace::{Frame, Walker};
 use chappe::Arena;
 use chappe::thread::image::{Image, Seen};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub struct Threads {
     /// With --top: so often, and no more
     #[arg(long, value_name = "N", requires = "top")]
     pub count: Option<u32>,
-    /// With the stack of each thread that is not running, by symbols
+    /// With the stack of each thread that is not running, by symbols (of a chappe with the feature `backtrace`)
     #[arg(long, visible_alias = "bt", conflicts_with = "top")]
     pub backtrace: bool,
     /// Only what computes, or blocks its proc, without a pause for longer than this, 10ms if nothing is said: look for a second, or what --sample
@@ -234,10 +234,37 @@ fn unreadable(pid: u32, e: std::io::Error) -> anyhow::Error {
     }
 }
 
+/// A frame of a stack, in words.
+#[derive(Clone, Debug)]
+struct Frame {
+    /// The address.
+    at: u64,
+    /// The function, if it is known.
+    function: Option<String>,
+    /// File and line, if they are known.
+    place: Option<String>,
+}
+
+impl std::fmt::Display for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.function {
+            Some(function) => f.write_str(function)?,
+            None => write!(f, "{:#x}", self.at)?,
+        }
+        self.place.as_ref().map_or(Ok(()), |place| write!(f, " at {place}"))
+    }
+}
+
 /// The stacks, by number.
-fn stacks(image: &Image) -> HashMap<u32, Vec<Frame>> {
-    let mut walker = Walker::of(image);
-    image.threads.iter().map(|t| (t.number, walker.frames(image, t))).collect()
+#[cfg(feature = "backtrace")]
+fn stacks(image: &Image) -> Result<HashMap<u32, Vec<Frame>>> {
+    let mut walker = backtrace::Walker::of(image);
+    Ok(image.threads.iter().map(|t| (t.number, walker.frames(image, t))).collect())
+}
+
+#[cfg(not(feature = "backtrace"))]
+fn stacks(_: &Image) -> Result<HashMap<u32, Vec<Frame>>> {
+    Err(crate::built_without("backtraces", "backtrace"))
 }
 
 /// Each thread with its stack.
@@ -411,7 +438,7 @@ pub fn run(a: &Threads, json: bool) -> Result<u8, Failure> {
         return warn(a, &image, most, json);
     }
     let (image, named, shares) = looked(a).map_err(failed)?;
-    let frames = a.backtrace.then(|| stacks(&image));
+    let frames = a.backtrace.then(|| stacks(&image)).transpose().map_err(failed)?;
     let text = if json {
         format!("{}\n", as_json(&image, &named, shares.as_ref(), frames.as_ref()))
     } else {

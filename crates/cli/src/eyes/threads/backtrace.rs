@@ -3,6 +3,7 @@
 //! A thread that is not running has left its stack pointer in its record, and three words on its stack: from these the frames are walked by the unwind
 //! tables of the files that the process has mapped, as a debugger does. The process may be stopped.
 
+use super::Frame;
 use addr2line::Loader;
 use chappe::thread::image::{Image, Seen};
 use framehop::{
@@ -16,17 +17,6 @@ use std::path::PathBuf;
 
 /// At most so many frames.
 const MOST: usize = 200;
-
-/// A frame, in words.
-#[derive(Clone, Debug)]
-pub struct Frame {
-    /// The address.
-    pub at: u64,
-    /// The function, if it is known.
-    pub function: Option<String>,
-    /// File and line, if they are known.
-    pub place: Option<String>,
-}
 
 /// A file that the process has mapped.
 struct File {
@@ -155,15 +145,5 @@ impl Walker {
             all = vec![Frame { at, function: symbol, place: None }];
         }
         all
-    }
-}
-
-impl std::fmt::Display for Frame {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.function {
-            Some(function) => f.write_str(function)?,
-            None => write!(f, "{:#x}", self.at)?,
-        }
-        self.place.as_ref().map_or(Ok(()), |place| write!(f, " at {place}"))
     }
 }
