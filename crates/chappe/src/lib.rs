@@ -113,7 +113,7 @@ pub use chappe_sync::{
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};
 #[doc(hidden)]
-pub use chappe_sync::{keep_environment, keeps_descendants, prepare_forks};
+pub use chappe_sync::{LockJob, LockLease, keep_environment, keeps_descendants, lock_jobs, prepare_forks};
 /// Queries over records that become code: filters, projections, aggregates. Features `synth`, and `jit` for machine code.
 #[cfg(feature = "synth")]
 pub use chappe_synth as synth;

@@ -1,20 +1,18 @@
 //! `chappe acquire`: a permit of whichever pool has one first, or several of one pool, and a job under it.
 //!
 //! What was taken belongs to chappe and (without `--close`) is leased before the job starts, so that it is free only when chappe has given it
-//! back or died *and* the job, with what it left running, has ended. The order at the end: the terminal goes back, processes of the job that have closed
-//! the lease's file are kept track of ([`keep`](crate::keep)), chappe's copy of the lease is closed, the permit is given back, and chappe
-//! ends as its job did.
+//! back or died *and* the job, with what it left running, has ended. The order at the end: what [`under`](crate::under) does, chappe's copy of the lease is
+//! closed, the permit is given back, and chappe ends as its job did.
 
 use crate::Failure;
 use crate::args::Acquire;
-use crate::job::{Start, wants_own_group};
 use crate::look::{Name, arena_of, ms};
-use crate::supervise::{Ended, Watch};
+use crate::supervise::Ended;
 use crate::take::{self, Until};
-use crate::terminal::Terminal;
-use crate::{keep, signals, tell};
+use crate::under::Under;
+use crate::{signals, tell};
 use anyhow::anyhow;
-use chappe::{Arena, LEASE_VARIABLE, Lease, Priority};
+use chappe::{Arena, Priority};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io;
@@ -61,7 +59,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     }
 
     let command = a.replace.as_ref().map_or_else(|| a.command.clone(), |mark| filled_in(&a.command, mark, name));
-    let mut environment = vec![
+    let environment = vec![
         ("CHAPPE_PERMIT", name.clone().into()),
         ("CHAPPE_PERMITS", names.join(" ").into()),
         ("CHAPPE_COUNT", names.len().to_string().into()),
@@ -69,37 +67,24 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         ("CHAPPE_PERMIT_INDEX", permit_index.to_string().into()),
         ("CHAPPE_PERMIT_INDEXES", indices.iter().map(u32::to_string).collect::<Vec<_>>().join(" ").into()),
     ];
-    environment.extend(lease.as_ref().map(|lease| (LEASE_VARIABLE, lease.cookie().into())));
-    let inherits: Vec<_> = lease.iter().map(Lease::as_fd).collect();
-    let terminal = Terminal::find();
-    let own_group = wants_own_group(&terminal, a.job.foreground);
-    let watch = Watch::begin(own_group);
-    let start = Start {
+    let under = Under {
         command: &command,
-        environment: &environment,
-        inherits: &inherits,
-        mask: watch.before,
+        environment,
+        lease: lease.as_ref(),
+        object: &pool.name(),
+        how: &a.job,
+        json,
         file_size,
-        own_group,
     };
-    let job = start.start(&terminal).map_err(|e| not_started(&command[0], &e))?;
-    let held_from = Instant::now();
-    let ended = watch.stay(&job, &terminal, a.job.grace.0);
-
-    let survivors = keep::survivors();
-    if let Some(lease) = &lease
-        && let Err(e) = keep::look_after(&survivors, lease, &pool.name(), watch.before)
-    {
-        say(json, &e.to_string());
-    }
+    let ran = under.run()?;
     drop(lease);
     let lost: Vec<String> = held.lost().into_iter().map(|i| called.permit(i)).collect();
     drop(held);
     if json {
-        let (status, signal) = ended.parts();
+        let (status, signal) = ran.ended.parts();
         let event = json!({
             "event": "ended", "permit": name, "permits": names, "status": status, "signal": signal,
-            "held_ms": ms(held_from.elapsed()), "left_running": survivors.len(), "taken_away": !lost.is_empty(),
+            "held_ms": ms(ran.after), "left_running": ran.left, "taken_away": !lost.is_empty(),
             "lost": lost,
         });
         tell(event);
@@ -108,7 +93,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         let were = if first.is_empty() { "was" } else { "were" };
         say(false, &format!("permit{s}{and}{last} {were} taken away while the command ran"));
     }
-    Ok(as_it_did(ended, arena_of(pool)))
+    Ok(as_it_did(ran.ended, arena_of(pool)))
 }
 
 /// Answers the job's status, or ends as the job did by its signal.

@@ -4,6 +4,7 @@ mod arena;
 mod graph;
 mod job;
 pub mod lateness;
+mod lock;
 mod map;
 mod pipe;
 mod run;
@@ -19,6 +20,7 @@ pub use arena::ArenaCommand;
 use clap::{Parser, Subcommand};
 pub use graph::GraphCommand;
 pub use job::Job;
+pub use lock::Lock;
 pub use map::MapCommand;
 pub use pipe::Pipe;
 pub use run::Run;
@@ -82,6 +84,12 @@ pub enum Command {
     /// left running, has ended, too.
     #[command(after_long_help = ACQUIRE_END)]
     Acquire(Acquire),
+    /// Run a command under a lock: alone, or with --shared beside others that share it
+    ///
+    /// As flock(1), and first come, first served: a command that comes after one that waits to be alone waits behind it. The lock is made if it is not
+    /// there. It is free when the command, and what it left running, has ended, also if chappe is killed with -9 while its command goes on.
+    #[command(after_long_help = lock::END)]
+    Lock(Lock),
     /// Run a build whose processes share job slots, by GNU make's fifo protocol
     ///
     /// Runs the command with MAKEFLAGS such that it and all that it starts, make, cargo, rustc, ninja, gcc -flto=jobserver,
@@ -173,6 +181,8 @@ pub enum Command {
     ///   "holders": [{"permit": TEXT, "index": N, "pid": N, "tid": N, "label": TEXT,
     ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL, "set_aside": BOOL}],
     ///     and where it applies "pid_namespace": N, "unseen": {"pid": N, "pid_namespace": N, "uid": N or null, "label": TEXT, "why": TEXT}
+    ///   of a readers-writer lock also, if `chappe lock` has it for jobs,
+    ///   "jobs": [{"shared": BOOL, and of a process of it "pid": N, "tid": N, "label": TEXT, or "unseen" as above}]
     ///   of a tube also ("waiters" are those for a message)
     ///   "sending": [MEMBER], "receiving": [MEMBER], "waiters_for_room": [as "waiters"],
     ///   and with --interval
@@ -332,11 +342,11 @@ pub enum Command {
     #[command(hide = true)]
     Keep {
         /// Their numbers
-        #[arg(required_unless_present = "pool")]
+        #[arg(required_unless_present = "object")]
         pids: Vec<i32>,
-        /// The pool whose permit that is: given back at once when they have ended
+        /// The pool whose permit that is, or the lock: given back at once when they have ended
         #[arg(long)]
-        pool: Option<String>,
+        object: Option<String>,
     },
 }
 

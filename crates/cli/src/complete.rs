@@ -40,6 +40,7 @@ pub fn script(shell: Shell) -> &'static str {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Pools,
+    Locks,
     Semaphores,
     Tubes,
     Maps,
@@ -51,6 +52,7 @@ enum Names {
 fn names_of(path: &[&str]) -> Option<Names> {
     Some(match path {
         ["acquire" | "release"] | ["pool", "resize" | "rm"] => Names::Pools,
+        ["lock"] => Names::Locks,
         ["sem", "up" | "down" | "value" | "rm"] => Names::Semaphores,
         ["send" | "recv"] | ["tube", "seal" | "rm"] => Names::Tubes,
         ["map", "put" | "get" | "ls" | "delete" | "watch" | "rm"] => Names::Maps,
@@ -156,6 +158,7 @@ fn named(names: Names) -> Vec<String> {
     }
     let is_wanted = |info: &ObjectInfo| match names {
         Names::Pools => matches!(info.state, ObjectState::Pool(_)),
+        Names::Locks => matches!(info.state, ObjectState::RwLock { .. }),
         Names::Semaphores => matches!(info.state, ObjectState::Semaphore { .. }),
         Names::Tubes => matches!(info.state, ObjectState::Tube(_) | ObjectState::Broadcast(_)),
         Names::Maps => matches!(info.state, ObjectState::Map(_)),

@@ -30,25 +30,25 @@ pub fn survivors() -> Vec<Process> {
 ///
 /// # Errors
 /// Says that it could not be done.
-pub fn look_after(survivors: &[Process], lease: &Lease, pool: &str, mask: Set) -> Result<()> {
+pub fn look_after(survivors: &[Process], lease: &Lease, object: &str, mask: Set) -> Result<()> {
     let file = std::fs::File::from(lease.as_fd().try_clone_to_owned()?).metadata()?;
     let lost: Vec<String> =
         survivors.iter().filter(|p| !family::has_open(p.pid, &file)).map(|p| p.pid.to_string()).collect();
-    stay_for(&lost, lease, pool, mask)
+    stay_for(&lost, lease, object, mask)
 }
 
 /// Starts the process that keeps a lease as long as these run.
 ///
 /// # Errors
 /// Says that it could not be done.
-pub fn stay_for(lost: &[String], lease: &Lease, pool: &str, mask: Set) -> Result<()> {
+pub fn stay_for(lost: &[String], lease: &Lease, object: &str, mask: Set) -> Result<()> {
     if lost.is_empty() {
         return Ok(());
     }
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("chappe")
-        .args(["keep", "--pool", pool])
+        .args(["keep", "--object", object])
         .args(lost)
         .env(LEASE_VARIABLE, lease.cookie())
         .current_dir("/");
@@ -71,12 +71,12 @@ pub fn stay_for(lost: &[String], lease: &Lease, pool: &str, mask: Set) -> Result
     Ok(())
 }
 
-/// `chappe keep`: stays until all of these have ended. The lease is an inherited open file. Then it closes that, and gives the pool's
-/// permit back if nothing else keeps it: processes that wait in another PID namespace cannot see that the job is gone.
+/// `chappe keep`: stays until all of these have ended. The lease is an inherited open file. Then it closes that, and gives a pool's
+/// permit back, or forgets a lock's job, if nothing else keeps it: processes that wait in another PID namespace cannot see that the job is gone.
 ///
 /// The starter may be killed before this process is ready. Then its message is not read, and it stays all the same. A number that another
 /// process has got meanwhile keeps the permit taken for longer than need be, never for less.
-pub fn keep(pids: &[i32], pool: Option<&str>) {
+pub fn keep(pids: &[i32], object: Option<&str>) {
     let watched: Vec<(i32, Option<OwnedFd>)> = pids.iter().filter_map(|pid| watch(*pid).map(|fd| (*pid, fd))).collect();
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(b"ready\n").and_then(|()| out.flush());
@@ -92,17 +92,18 @@ pub fn keep(pids: &[i32], pool: Option<&str>) {
             }
         }
     }
-    match pool {
-        Some(pool) if pids.is_empty() => {
-            // It may have been removed; and the next process that looks gives the permit back as well.
-            if let Ok(pool) = chappe::Pool::open(pool) {
-                pool.reclaim();
+    match object {
+        Some(name) if pids.is_empty() => {
+            // It may have been removed; and the next process that looks gives the permit back, or forgets the job, as well.
+            match chappe::Pool::open(name) {
+                Ok(pool) => _ = pool.reclaim(),
+                Err(_) => _ = chappe::lock_jobs(name),
             }
         }
-        Some(pool) => {
+        Some(object) => {
             // A program that neither has the file nor bears the mark, which stays in this one's environment. If it cannot be begun, see above.
             let mut next = Command::new("/proc/self/exe");
-            next.arg0("chappe").args(["keep", "--pool", pool]).env_remove(LEASE_VARIABLE);
+            next.arg0("chappe").args(["keep", "--object", object]).env_remove(LEASE_VARIABLE);
             // SAFETY: nobody here has a descriptor beyond the standard ones; the lease was inherited.
             unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
             let _ = next.stdout(Stdio::null()).exec();

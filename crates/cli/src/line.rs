@@ -3,7 +3,8 @@
 //! Only where stderr is a terminal and chappe is in its foreground, and not with --json. It is rewritten in place and erased when the wait
 //! is over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
 
-use crate::look::{holder_text, permits_text};
+use crate::lock::{job_text, jobs};
+use crate::look::{find, holder_text, permits_text, state_text};
 use crate::signals::{Set, heeded};
 use crate::terminal;
 use chappe::{Pool, Semaphore, Waiter};
@@ -95,6 +96,18 @@ pub fn for_pools(pools: &[Pool], n: u32) -> String {
 /// "chappe: waiting for semaphore ready, 2nd in line".
 pub fn for_semaphore(sem: &Semaphore) -> String {
     format!("chappe: waiting for semaphore {}{}", sem.name(), place(std::iter::once(sem.waiters())))
+}
+
+/// "chappe: waiting for lock release, 2nd in line; written by pid 4242 `make`".
+pub fn for_lock(name: &str) -> String {
+    let queue = find(name).ok().and_then(|(arena, info)| arena.waiters(&info.name).ok());
+    format!("chappe: waiting for lock {name}{}; {}", place(queue.into_iter()), lock_text(name))
+}
+
+/// "written by pid 4242 `make`, kept for a job, pid 4243 `cc`, alone": how a lock stands.
+pub fn lock_text(name: &str) -> String {
+    let state = find(name).map_or_else(|e| e.to_string(), |(_, info)| state_text(&info.state));
+    std::iter::once(state).chain(jobs(name).iter().map(job_text)).collect::<Vec<_>>().join(", ")
 }
 
 /// ", 2nd in line": the best of chappe's places.

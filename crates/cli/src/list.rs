@@ -1,12 +1,14 @@
 //! `chappe ls` and `chappe show`, to people and to programs.
 
+use crate::lock::job_text;
 use crate::look::{
-    Name, Row, UnseenView, by_priority_text, called, find, holder_text, ms, permits_text, plain, state_text, who_text,
+    Name, Row, UnseenView, WhoView, by_priority_text, called, find, holder_text, ms, permits_text, plain, state_text,
+    who_text,
 };
 use crate::within::{Patience, too_long};
-use crate::{complain, time, tube};
+use crate::{complain, lock, time, tube};
 use anyhow::{Result, anyhow};
-use chappe::{Arena, Holder, ObjectInfo, ObjectState, Pool, Waiter};
+use chappe::{Arena, Holder, LockJob, ObjectInfo, ObjectState, Pool, Waiter};
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
@@ -76,6 +78,8 @@ struct View {
     row: Row,
     #[serde(skip_serializing_if = "Option::is_none")]
     holders: Option<Vec<HolderView>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs: Option<Vec<JobView>>,
     waiters: Vec<WaiterView>,
     #[serde(flatten)]
     tube: Option<tube::Shown>,
@@ -99,6 +103,22 @@ struct HolderView {
     set_aside: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     unseen: Option<UnseenView>,
+}
+
+/// A job that keeps a lock, in JSON.
+#[derive(Serialize)]
+struct JobView {
+    shared: bool,
+    #[serde(flatten)]
+    who: Option<WhoView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unseen: Option<UnseenView>,
+}
+
+impl From<LockJob> for JobView {
+    fn from(job: LockJob) -> JobView {
+        JobView { shared: !job.writes, who: job.who.map(WhoView::from), unseen: job.unseen.map(UnseenView::from) }
+    }
 }
 
 /// A waiter, in JSON.
@@ -138,13 +158,17 @@ fn look(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
         ObjectState::Tube(tube) => tube.receivers_waiting.clone(),
         _ => arena.waiters(&info.name)?,
     };
+    let jobs = if let ObjectState::RwLock { .. } = info.state { lock::jobs(&called(arena, &info)) } else { Vec::new() };
     if !json {
         let waiting = if let ObjectState::Tube(_) = info.state { info.waiting as usize } else { waiters.len() };
         let mut text = first_line(&plain(&called(arena, &info)), &info, waiting);
         text += &match (&info.state, &pool) {
             (ObjectState::Tube(tube), _) => tube::show_text(tube, rates.as_ref()),
             (ObjectState::Broadcast(tube), _) => tube::broadcast_text(tube) + &show_text(None, &waiters),
-            (_, pool) => show_text(pool.as_ref(), &waiters),
+            (_, pool) => {
+                jobs.iter().map(|job| format!("  {}\n", job_text(job))).collect::<String>()
+                    + &show_text(pool.as_ref(), &waiters)
+            }
         };
         return Ok(text);
     }
@@ -154,7 +178,9 @@ fn look(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
     });
     let tube = if let ObjectState::Tube(tube) = &info.state { Some(tube::Shown::of(tube, rates)) } else { None };
     let cast = if let ObjectState::Broadcast(tube) = &info.state { Some(tube::Broadcasts::of(tube)) } else { None };
-    let view = View { row: Row::of(arena, &info), holders, waiters: WaiterView::all(waiters), tube, cast };
+    let is_lock = matches!(info.state, ObjectState::RwLock { .. });
+    let jobs = is_lock.then(|| jobs.into_iter().map(JobView::from).collect());
+    let view = View { row: Row::of(arena, &info), holders, jobs, waiters: WaiterView::all(waiters), tube, cast };
     Ok(serde_json::to_string(&view)? + "\n")
 }
 

@@ -107,7 +107,7 @@ pub fn who_text(who: &Who) -> String {
 }
 
 /// "begun by pid 7 `make -j8` of user 1000: nobody here can tell whether it runs: it runs in PID namespace 4026532178, which ...".
-fn unseen_text(job: &Unseen) -> String {
+pub fn unseen_text(job: &Unseen) -> String {
     let begun = match (job.pid, job.uid) {
         (0, _) | (_, None) => String::new(),
         (pid, Some(uid)) => {
@@ -187,7 +187,8 @@ pub fn state_text(state: &ObjectState) -> String {
                 (None, [who]) => format!("read by {}", who_text(who)),
                 (None, all) => format!("read by {}", all.len()),
             };
-            format!("{lock}{}, {bytes} bytes", if *torn { ", a writer died" } else { "" })
+            let data = if *bytes > 0 { format!(", {bytes} bytes") } else { String::new() };
+            format!("{lock}{}{data}", if *torn { ", a writer died" } else { "" })
         }
         ObjectState::Tube(t) => {
             let some = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };

@@ -22,6 +22,7 @@ mod lab;
 mod lateness;
 mod line;
 mod list;
+mod lock;
 mod look;
 mod man;
 mod map;
@@ -39,6 +40,7 @@ mod take;
 mod terminal;
 mod time;
 mod tube;
+mod under;
 mod within;
 
 use anyhow::Result;
@@ -120,13 +122,18 @@ fn asks_for_json() -> bool {
 /// What runs a command fails as env(1) does, also when it is misspelt.
 fn wrong_usage() -> u8 {
     let word = std::env::args_os().skip(1).find(|a| !a.to_string_lossy().starts_with('-'));
-    if word.is_some_and(|w| w == "acquire" || w == "jobserver" || w == "run" || w == "watch") { 125 } else { 2 }
+    if word.is_some_and(|w| w == "acquire" || w == "lock" || w == "jobserver" || w == "run" || w == "watch") {
+        125
+    } else {
+        2
+    }
 }
 
 fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
     let json = cli.json;
     match cli.command {
         Command::Acquire(a) => return acquire::run(&a, json, file_size),
+        Command::Lock(a) => return lock::run(&a, json, file_size),
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
         Command::Run(a) => return Err(preload::run(&a, file_size)),
         Command::Pipe(a) => return pipe::run(&a, json, file_size),
@@ -184,8 +191,8 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
         Command::Man { directory: Some(to) } => man::write_all(&to)
             .map_err(|e| failed(anyhow::anyhow!("cannot write manual pages into {}: {e}", to.display()))),
-        Command::Keep { pids, pool } => {
-            keep::keep(&pids, pool.as_deref());
+        Command::Keep { pids, object } => {
+            keep::keep(&pids, object.as_deref());
             Ok(())
         }
     }?;

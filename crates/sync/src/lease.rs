@@ -24,6 +24,7 @@
 //! (systemd's RemoveIPC) removes the file too. If only the file is removed, the mark remains. A process that closes the file *and*
 //! was started with a cleaned environment is not seen.
 
+pub(crate) mod locks;
 mod origin;
 
 use crate::attachment::label;
@@ -142,7 +143,7 @@ fn leftover(dir: &Dir, name: &str) -> Option<LeaseFile> {
         _ => return None,
     }
     let path = dir.path().join(name);
-    let in_use = dir.open_file(name).is_ok_and(|file| lock::is_any_locked(&file).unwrap_or(true));
+    let in_use = dir.open_file(name).is_ok_and(|file| lock::is_any_locked(&file, 0, 0).unwrap_or(true));
     let error = if in_use { None } else { dir.unlink(name).err() };
     Some(LeaseFile { path, arena: arena.into(), in_use, error })
 }
@@ -451,7 +452,7 @@ fn outlive(map: &'static Map, place: Place, position: u32, seen: Word) {
         return;
     };
     while cell_of(map, place, position).is_some_and(|cell| cell.load() == seen) {
-        if lock::wait_unlocked(&file, byte).is_err() {
+        if lock::wait_unlocked(&file, byte, 1).is_err() {
             std::thread::sleep(Duration::from_secs(1));
             return;
         }

@@ -28,7 +28,7 @@ const WAYS: [&str; 11] = [
 const ROOMS: [&str; 5] = ["arena", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 40] = [
+const PLACES: [(&str, &str); 41] = [
     ("crates/sync/src/wait/rest.rs", "the one place to park"),
     ("crates/sync/src/wait.rs", "the one place to wake"),
     ("crates/sync/src/patience.rs", "lets time pass, for nobody: a light thread gives its processor up meanwhile"),
@@ -50,6 +50,7 @@ const PLACES: [(&str, &str); 40] = [
     ("crates/sync/src/attachment.rs", "a thread that holds the process's life words, and does nothing else"),
     ("crates/sync/src/lent.rs", "a thread that holds light threads' life words, and does nothing else"),
     ("crates/sync/src/lease.rs", "looks whether a job's processes run on: they tell nobody"),
+    ("crates/sync/src/lease/locks.rs", "the same, inside a lock that such a job keeps"),
     ("crates/sync/src/model/lights.rs", "a light thread as the explorer has it"),
     (
         "crates/arena/src/object.rs",

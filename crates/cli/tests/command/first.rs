@@ -4,9 +4,10 @@ use crate::place::{CHAPPE, Place, Running, not_tested, until};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-/// How each command is made to wait, with a tube `t`, a semaphore `s`, a held pool `p` and a map `m` there.
-const WAITS: [(&str, &[&str]); 15] = [
+/// How each command is made to wait, with a tube `t`, a semaphore `s`, a held pool `p`, a held lock `l` and a map `m` there.
+const WAITS: [(&str, &[&str]); 16] = [
     ("acquire", &["acquire", "p", "--", "true"]),
+    ("lock", &["lock", "l", "--", "true"]),
     ("jobserver", &["jobserver", "--pool", "p", "--", "true"]),
     ("run", &["run", "--", "sleep", "1000"]),
     ("pipe", &["pipe", "sleep 1000 | cat"]),
@@ -67,6 +68,7 @@ fn as_the_first_process_each_command_that_waits_is_ended_by_signals() {
         WAITS.iter().map(|(name, _)| (*name).to_owned()).chain(ENDS.split_whitespace().map(str::to_owned)).collect();
     assert_eq!(commands(&here), known, "a new command: say here how it is made to wait, or that it ends by itself");
     let (_holder, _) = here.holder("a", &["--create", "p"]);
+    let (_locks, _) = here.holder_of("lock", "b", &["l"]);
     here.ok(&["sem", "create", "s"]);
     here.ok(&["tube", "create", "t"]);
     here.ok(&["map", "create", "m"]);

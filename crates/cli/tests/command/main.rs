@@ -22,6 +22,7 @@ mod jobserver_old;
 mod late;
 mod lateness;
 mod lease;
+mod lock;
 mod look;
 mod many;
 mod map;

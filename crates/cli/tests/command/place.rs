@@ -236,7 +236,12 @@ impl Place {
 
     /// `chappe acquire` in the background with these arguments (pools and options), running a shell script.
     pub fn job(&self, args: &[&str], script: &str) -> Running {
-        let mut all = vec!["acquire"];
+        self.job_of("acquire", args, script)
+    }
+
+    /// The same of another of chappe's commands that run one.
+    pub fn job_of(&self, command: &str, args: &[&str], script: &str) -> Running {
+        let mut all = vec![command];
         all.extend(args);
         all.extend(["--", "sh", "-c", script]);
         Place::spawn(&mut self.command(&all))
@@ -246,8 +251,14 @@ impl Place {
     /// Answers the job's process, too.
     #[track_caller]
     pub fn holder(&self, name: &str, args: &[&str]) -> (Running, u32) {
-        let running =
-            self.job(args, &format!("echo $$ > pid-{name}.new; mv pid-{name}.new pid-{name}; {}", wait_for_go(name)));
+        self.holder_of("acquire", name, args)
+    }
+
+    /// The same of another of chappe's commands that run one.
+    #[track_caller]
+    pub fn holder_of(&self, command: &str, name: &str, args: &[&str]) -> (Running, u32) {
+        let script = format!("echo $$ > pid-{name}.new; mv pid-{name}.new pid-{name}; {}", wait_for_go(name));
+        let running = self.job_of(command, args, &script);
         let pid = self.read(&format!("pid-{name}")).parse().expect("a pid");
         (running, pid)
     }

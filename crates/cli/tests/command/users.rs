@@ -190,6 +190,26 @@ fn two_users_share_a_directory_whatever_their_umask_and_the_kernels_protection()
 }
 
 #[test]
+fn a_lock_waits_for_another_users_job() {
+    if !is_root() {
+        return;
+    }
+    for (mode, _) in SHARED {
+        let here = place();
+        share(&here, mode, 0o077);
+        let anne = |args: &[&str]| ran(&here, ANNE, 0o077, args);
+        assert_eq!(anne(&["lock", "--shared", "key", "--", "true"]).status, Some(0));
+        let go = here.arenas().join("go");
+        let script = format!("(while [ ! -e {} ]; do sleep 0.02; done) >/dev/null 2>&1 &", go.display());
+        ok(&here, BERT, 0o077, &["lock", "key", "--", "sh", "-c", &script]);
+        let refused = anne(&["lock", "--nonblock", "key", "--", "true"]);
+        assert!(refused.status == Some(124) && refused.err.contains("kept for a job, "), "{refused:?}");
+        std::fs::write(go, "").expect("root may");
+        assert_eq!(anne(&["lock", "key", "--", "true"]).status, Some(0));
+    }
+}
+
+#[test]
 fn a_file_that_keeps_another_user_out_is_named_with_its_owner_and_mode() {
     if !is_root() {
         return;

@@ -8,13 +8,13 @@ use super::dir::without_size_signal;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-fn range(kind: i32, at: u64) -> libc::flock {
+fn range(kind: i32, at: u64, len: u64) -> libc::flock {
     // SAFETY: an all-zero flock is a valid value; the fields that matter are set below.
     let mut f: libc::flock = unsafe { std::mem::zeroed() };
     f.l_type = kind as i16;
     f.l_whence = libc::SEEK_SET as i16;
     f.l_start = at as i64;
-    f.l_len = 1;
+    f.l_len = len as i64;
     f
 }
 
@@ -23,7 +23,7 @@ fn range(kind: i32, at: u64) -> libc::flock {
 /// # Errors
 /// The system's.
 pub fn try_lock(file: &OwnedFd, at: u64) -> io::Result<bool> {
-    let r = range(libc::F_WRLCK, at);
+    let r = range(libc::F_WRLCK, at, 1);
     // SAFETY: the descriptor is open and the struct valid.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &r) } == 0 {
         return Ok(true);
@@ -34,7 +34,7 @@ pub fn try_lock(file: &OwnedFd, at: u64) -> io::Result<bool> {
 
 /// Gives the byte up, for forked children that have this open file as well.
 pub fn unlock(file: &OwnedFd, at: u64) {
-    let r = range(libc::F_UNLCK, at);
+    let r = range(libc::F_UNLCK, at, 1);
     // SAFETY: the descriptor is open and the struct valid. There is nothing to be done about an error.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &r) };
 }
@@ -44,34 +44,28 @@ pub fn unlock(file: &OwnedFd, at: u64) {
 /// # Errors
 /// The system's.
 pub fn is_locked(file: &OwnedFd, at: u64) -> io::Result<bool> {
-    let mut r = range(libc::F_RDLCK, at);
-    // SAFETY: as above.
+    is_any_locked(file, at, 1)
+}
+
+/// Whether another open file has any of the `len` bytes from `at` on; 0: to the end, however long it gets.
+///
+/// # Errors
+/// The system's.
+pub fn is_any_locked(file: &impl AsRawFd, at: u64, len: u64) -> io::Result<bool> {
+    let mut r = range(libc::F_RDLCK, at, len);
+    // SAFETY: the descriptor is open and the struct valid.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut r) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(i32::from(r.l_type) != libc::F_UNLCK)
 }
 
-/// Whether another open file has any byte.
+/// Sleeps until no other open file has any of the `len` bytes from `at` on. Any number of threads may wait at once, each with an open file of its own.
 ///
 /// # Errors
 /// The system's.
-pub fn is_any_locked(file: &impl AsRawFd) -> io::Result<bool> {
-    // To the end, however long it gets.
-    let mut r = libc::flock { l_len: 0, ..range(libc::F_RDLCK, 0) };
-    // SAFETY: as above.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut r) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(i32::from(r.l_type) != libc::F_UNLCK)
-}
-
-/// Sleeps until no process has the byte. Any number of threads may wait at once.
-///
-/// # Errors
-/// The system's.
-pub fn wait_unlocked(file: &OwnedFd, at: u64) -> io::Result<()> {
-    let mut r = range(libc::F_RDLCK, at);
+pub fn wait_unlocked(file: &OwnedFd, at: u64, len: u64) -> io::Result<()> {
+    let mut r = range(libc::F_RDLCK, at, len);
     loop {
         // SAFETY: as above.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLKW, &r) } == 0 {

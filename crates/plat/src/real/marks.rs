@@ -184,9 +184,13 @@ impl Marked {
 
     /// Those that have `mark` as one of the variable's values, separated by commas.
     pub fn bearers(&self, mark: &str) -> Bearers {
-        let has = |v: &[u8]| v.split(|b| *b == b',').any(|part| part == mark.as_bytes());
-        let bear = self.bear.iter().filter(|(_, v)| has(v)).map(|(pid, _)| *pid).collect();
+        let bear = self.values().filter(|(_, value)| *value == mark.as_bytes()).map(|(pid, _)| pid).collect();
         Bearers { bear, ending: self.ending.clone() }
+    }
+
+    /// All marks, each with a process that bears it.
+    pub fn values(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.bear.iter().flat_map(|(pid, all)| all.split(|b| *b == b',').map(|value| (*pid, value)))
     }
 
     /// Whether this look would have shown every bearer of a mark of that origin. `None`: it is unknown where it was made.

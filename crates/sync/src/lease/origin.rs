@@ -21,7 +21,7 @@ use chappe_plat::process;
 use std::io;
 use std::os::fd::OwnedFd;
 
-const LEN: usize = 128;
+pub(super) const LEN: usize = 128;
 const LABEL: usize = 48;
 
 /// The holder that turned a permit into a lease.
@@ -55,7 +55,7 @@ impl Leaser {
     }
 
     /// The contents of a record, if it is of this use of the cell.
-    fn of(all: &[u8; LEN], byte: u64) -> Option<Leaser> {
+    pub fn of(all: &[u8; LEN], byte: u64) -> Option<Leaser> {
         let long = |i: usize| u64::from_le_bytes(all[8 * i..8 * i + 8].try_into().expect("eight bytes"));
         let word = |at: usize| u32::from_le_bytes(all[at..at + 4].try_into().expect("four bytes"));
         let label = all[LABEL..].split(|b| *b == 0).next().unwrap_or_default();
@@ -80,10 +80,14 @@ impl Leaser {
     }
 }
 
-/// The offset of a cell's record: the objects' own cells come first, then those of the table.
-fn place(map: &Map, byte: u64) -> u64 {
+/// The offset of a cell's record: the objects' own cells come first, then those of the table, then the jobs of locks.
+pub(super) fn place(map: &Map, byte: u64) -> u64 {
+    let objects = u64::from(map.geometry().objects);
     let cell = super::cell_of_byte(byte);
-    let nth = cell.checked_sub(super::TABLE).map_or(cell, |nth| u64::from(map.geometry().objects) + nth);
+    let nth = match super::locks::record(byte) {
+        Some(nth) => objects + u64::from(map.geometry().cells) + nth,
+        None => cell.checked_sub(super::TABLE).map_or(cell, |nth| objects + nth),
+    };
     nth * LEN as u64
 }
 

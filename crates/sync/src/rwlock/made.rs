@@ -6,6 +6,7 @@ use crate::attachment::{ThreadAttachment, attachment, party_at_hand, watched};
 use crate::claim::{Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
+use crate::lease::locks;
 use crate::macros::Took;
 use crate::mutex::{data_of, hash, hash_of};
 use crate::patience::{Until, patience};
@@ -15,8 +16,8 @@ use crate::registry::Arena;
 use crate::select::{Armed, Select, SelectedOperation};
 use crate::wait::Parties;
 use bytemuck::Pod;
-use chappe_arena::ArenaError;
 use chappe_arena::layout::{BLOCK, Kind};
+use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::{ROBUST, process};
 use std::io;
 use std::marker::PhantomData;
@@ -200,6 +201,10 @@ impl<T> RwLock<T> {
 
     fn slots(&self) -> &Slots {
         &self.writing.0
+    }
+
+    pub(super) fn place(&self) -> (&'static Map, Place) {
+        (self.handle.map, self.handle.place)
     }
 
     /// The lock's name; empty for a private one.
@@ -468,7 +473,7 @@ impl<T: Pod> RwLock<T> {
 }
 
 impl RwLock<()> {
-    /// Removes a lock by name, whatever the type of its data. A lock that is held or waited for is refused unless `force`: then the holders' guards
+    /// Removes a lock by name, whatever the type of its data. A lock that is held or waited for, or that a job keeps, is refused unless `force`: then the holders' guards
     /// end without effect, and waiters get [`RwLockError::Dead`].
     ///
     /// Without `force` it locks the lock first: if the caller is killed just then, the lock is left torn, as after any death of a holder.
@@ -489,12 +494,27 @@ impl RwLock<()> {
             let how = slots.in_use();
             return Err(ObjectError::InUse { kind: Kind::RwLock.name(), name: handle.name(), how });
         }
+        if !force && let Some(how) = kept_by(&handle) {
+            slots.leave_alone(mine);
+            return Err(ObjectError::InUse { kind: Kind::RwLock.name(), name: handle.name(), how });
+        }
         slots.unmake(&admin);
         if !force {
             // Taken above, so that no thread could lock it meanwhile.
             slots.leave_alone(mine);
         }
         Ok(())
+    }
+}
+
+/// The job that keeps a lock, as text.
+fn kept_by(handle: &Handle) -> Option<String> {
+    match locks::all(handle.map, handle.place) {
+        Ok(jobs) => jobs.first().map(|job| match &job.who {
+            Some(who) => format!("kept for a job: pid {} `{}`", who.pid, who.label),
+            None => "kept for a job that cannot be seen".into(),
+        }),
+        Err(e) => Some(format!("it is not known whether a job keeps it: {e}")),
     }
 }
 

@@ -1,0 +1,259 @@
+//! Leases on readers-writer locks: a lock stays taken while a job runs that a holder started, whatever happens to the holder.
+//!
+//! The lock itself goes to the next in line when its holder gives it back or dies. A locker that heeds jobs is *inside* by then, and waits there until
+//! the jobs of earlier holders have ended: a writer for all of them, a reader for the writer's. So jobs follow each other in the order of the
+//! lock, and no word of the arena says that there is a job.
+//!
+//! The file of leases has a byte for each job, [`SLOTS`] for a lock in one use of its slot: the first for the writer's job, the others for
+//! readers' jobs. The byte and the mark in the environment are those of a permit's lease (see [`super`]), and so is the record.
+//!
+//! - J1: a job's byte is locked and its record written before the job starts, by a holder that is inside and has found no job in its way.
+//! - J2: a record stands until it was seen that no process has the byte and none bears the mark, by a look that would have shown the job (I4 of the
+//!   leases). It is cleared by a process that has the byte.
+//! - J3: the holder locks its byte before it leaves the lock, and the next one looks after it has entered. So it finds the job.
+//!
+//! A death at each step: byte locked, no record yet, or no job yet: the byte goes with the process; the next look clears the record. If the file is
+//! removed, running jobs keep nothing any more.
+
+use super::origin::{self, LEN, Leaser};
+use super::{BLIND, Lease, PATIENT_NS, Unseen, VARIABLE, mark, open, runs_still};
+use crate::attachment::label;
+use crate::error::LeaseError;
+use chappe_arena::{Map, Place, Who};
+use chappe_plat::marks::{Blind, Marked};
+use chappe_plat::{clock, lease as lock, process, quiet, thread};
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// How many jobs can keep a lock at a time, the writer's included.
+const SLOTS: u64 = 4096;
+
+/// Above all bytes of permits.
+const LOCKS: u64 = 1 << 60;
+
+/// The bytes of a lock's jobs.
+fn bytes(lock: Place) -> Range<u64> {
+    let first = LOCKS | u64::from(lock.index) << 37 | u64::from(lock.head.generation() & 0x1ff_ffff) << 12;
+    first..first + SLOTS
+}
+
+/// The bytes of the jobs that keep a writer, or a reader, out.
+fn in_the_way(lock: Place, writes: bool) -> Range<u64> {
+    let all = bytes(lock);
+    if writes { all } else { all.start..all.start + 1 }
+}
+
+/// The number of a byte's record, behind those of the permits.
+pub(super) fn record(byte: u64) -> Option<u64> {
+    (byte >= LOCKS).then_some((byte & !LOCKS) >> 37 << 12 | byte & (SLOTS - 1))
+}
+
+/// A job that keeps a lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LockJob {
+    byte: u64,
+    /// Whether it is a writer's.
+    pub writes: bool,
+    /// A process of it, if one can be seen.
+    pub who: Option<Who>,
+    /// Otherwise the holder that started it, and why it is not known whether it runs.
+    pub unseen: Option<Unseen>,
+    locked: bool,
+    marked: Vec<u32>,
+}
+
+/// The records of these jobs. One read: the file ends behind the last that was written.
+fn records(file: &OwnedFd, map: &Map, bytes: &Range<u64>) -> io::Result<Vec<(u64, Leaser)>> {
+    let mut all = vec![0; (bytes.end - bytes.start) as usize * LEN];
+    let got = lock::read_at(file, &mut all, origin::place(map, bytes.start))?;
+    let each = all[..got].as_chunks::<LEN>().0.iter().zip(bytes.clone());
+    Ok(each.filter_map(|(record, byte)| Some((byte, Leaser::of(record, byte)?))).collect())
+}
+
+/// The jobs of these bytes. Clears the records of those that have ended (J2).
+fn jobs(map: &Map, bytes: &Range<u64>) -> Result<Vec<LockJob>, LeaseError> {
+    let (file, path) = open(map)?;
+    let until = clock::now() + PATIENT_NS;
+    loop {
+        let left = records(&file, map, bytes).map_err(|source| LeaseError::Lock { path: path.clone(), source })?;
+        if left.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The locks first, as for permits.
+        let locked: Vec<bool> = left.iter().map(|(byte, _)| lock::is_locked(&file, *byte).unwrap_or(true)).collect();
+        let marked = Marked::look(VARIABLE);
+        let late = !marked.is_settled() && clock::now() >= until;
+        let mut all = Vec::new();
+        for ((byte, leaser), locked) in left.into_iter().zip(locked) {
+            let bear = marked.bearers(&mark(map, byte)).bear;
+            let blind = marked.can_tell(Some(&leaser.origin)).err();
+            if locked || late || !bear.is_empty() || blind.is_some() {
+                all.push(LockJob::of(byte, byte == bytes.start, leaser, locked, bear, blind));
+            } else if marked.is_settled() {
+                clear(map, byte);
+            }
+        }
+        if !all.is_empty() || marked.is_settled() {
+            return Ok(all);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl LockJob {
+    fn of(byte: u64, writes: bool, leaser: Leaser, locked: bool, marked: Vec<u32>, blind: Option<Blind>) -> LockJob {
+        let seen =
+            |pid: u32| Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default());
+        let who = marked.first().copied().map(seen);
+        let why = || blind.map_or_else(|| "it has cleared its environment".into(), |blind| blind.to_string());
+        let unseen = who.is_none().then(|| {
+            let Leaser { origin, pid, label } = leaser;
+            Unseen { pid, namespace: origin.pid_namespace, uid: Some(origin.uid), label, why: why() }
+        });
+        LockJob { byte, writes, who, unseen, locked, marked }
+    }
+}
+
+/// J2: clears the record of a job that has ended.
+fn clear(map: &Map, byte: u64) {
+    let Ok((file, _)) = open(map) else { return };
+    if lock::try_lock(&file, byte).unwrap_or(false) {
+        // If it cannot be written, the next look finds the record again.
+        let _ = lock::write_at(&file, &[0; LEN], origin::place(map, byte));
+    }
+}
+
+/// The jobs that keep a lock.
+pub(crate) fn all(map: &Map, lock: Place) -> Result<Vec<LockJob>, LeaseError> {
+    if map.directory().is_none() {
+        return Ok(Vec::new());
+    }
+    jobs(map, &bytes(lock))
+}
+
+/// The jobs that keep a writer, or a reader, out.
+pub(crate) fn others(map: &Map, lock: Place, writes: bool) -> Result<Vec<LockJob>, LeaseError> {
+    jobs(map, &in_the_way(lock, writes))
+}
+
+/// Waits until no job keeps a writer, or a reader, out. False: the time was up.
+pub(crate) fn outlive(
+    map: &'static Map,
+    lock: Place,
+    writes: bool,
+    until: Option<Instant>,
+) -> Result<bool, LeaseError> {
+    let (tell, told) = channel();
+    let wait = move || {
+        let _serves = quiet::serves_others();
+        // The receiver may be gone by now.
+        let _ = tell.send(outlive_all(map, &in_the_way(lock, writes)));
+    };
+    // A thread of its own: to wait for a byte has no limit of time.
+    thread::background("chappe-lease", wait)
+        .map_err(|source| LeaseError::Lock { path: "a thread that waits for it".into(), source })?;
+    let ended = match until {
+        None => told.recv().ok(),
+        Some(until) => told.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
+    };
+    ended.map_or(Ok(false), |all| all.map(|()| true))
+}
+
+fn outlive_all(map: &Map, bytes: &Range<u64>) -> Result<(), LeaseError> {
+    loop {
+        let all = jobs(map, bytes)?;
+        let Some(job) = all.first() else { return Ok(()) };
+        if job.locked {
+            let (file, path) = open(map)?;
+            lock::wait_unlocked(&file, job.byte, 1).map_err(|source| LeaseError::Lock { path, source })?;
+            continue;
+        }
+        let fds: Vec<OwnedFd> = job.marked.iter().filter_map(|pid| process::watch_exit(*pid).ok()).collect();
+        match fds.first() {
+            Some(first) => {
+                process::poll_readable(&[first], -1);
+            }
+            None if job.unseen.is_some() => std::thread::sleep(BLIND),
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// Whether this process is part of a job that keeps the lock.
+pub(crate) fn around(map: &Map, lock: Place) -> bool {
+    let marks = std::env::var(VARIABLE).unwrap_or_default();
+    // Few marks, many bytes.
+    let byte = |one: &str| u64::from_str_radix(one.strip_prefix(&format!("{:x}:", map.id()))?, 16).ok();
+    marks.split(',').filter_map(byte).any(|byte| bytes(lock).contains(&byte))
+}
+
+/// A lease on a lock, for a holder that has it. Dropped: it has given its copy of the file up, and forgets the job if that has ended.
+pub struct LockLease {
+    lease: Option<Lease>,
+    map: &'static Map,
+    byte: u64,
+}
+
+impl LockLease {
+    /// What the job must inherit.
+    pub fn lease(&self) -> &Lease {
+        self.lease.as_ref().expect("until it is dropped")
+    }
+}
+
+impl Drop for LockLease {
+    fn drop(&mut self) {
+        self.lease = None;
+        if !runs_still(self.map, self.byte) {
+            clear(self.map, self.byte);
+        }
+    }
+}
+
+/// J1: a lease for the calling holder. `None`: a job is in its way again, or just looked at.
+pub(crate) fn begin(map: &'static Map, lock: Place, writes: bool) -> Result<Option<LockLease>, LeaseError> {
+    if map.directory().is_none() {
+        return Err(LeaseError::Private);
+    }
+    let (file, path) = open(map)?;
+    let refused = |source| LeaseError::Lock { path: path.clone(), source };
+    let all = bytes(lock);
+    let slots = if writes { all.start..all.start + 1 } else { all.start + 1..all.end };
+    let taken = records(&file, map, &all).map_err(refused)?;
+    for byte in slots {
+        if taken.iter().any(|(other, _)| *other == byte) || !lock::try_lock(&file, byte).map_err(refused)? {
+            continue;
+        }
+        // It may have been taken, and its holder killed, since the look.
+        if Leaser::read(&file, map, byte).is_some() {
+            lock::unlock(&file, byte);
+            continue;
+        }
+        Leaser::here(&label()).write(&file, map, byte).map_err(refused)?;
+        let outer = std::env::var(VARIABLE).ok().filter(|outer| !outer.is_empty());
+        let cookie = [outer, Some(mark(map, byte))].into_iter().flatten().collect::<Vec<_>>().join(",");
+        return Ok(Some(LockLease { lease: Some(Lease { file, cookie }), map, byte }));
+    }
+    // If there are so many, those that have ended are cleared.
+    jobs(map, &all).map(|_| None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chappe_arena::layout::{Head, Kind};
+
+    #[test]
+    fn bytes_and_records_are_of_one_lock_in_one_use() {
+        let lock = |index, generation| Place { index, head: Head::live(generation, Kind::RwLock) };
+        let (one, next, other) = (bytes(lock(7, 1)), bytes(lock(7, 2)), bytes(lock(8, 1)));
+        assert!(one.end <= next.start && next.end < other.start && other.end < i64::MAX as u64);
+        assert_eq!((record(one.start), record(next.start + 3)), (Some(7 << 12), Some(7 << 12 | 3)));
+        assert_eq!(record(super::super::TABLE << super::super::VERSION_BITS), None);
+        assert_eq!(in_the_way(lock(7, 1), false), one.start..one.start + 1);
+    }
+}
