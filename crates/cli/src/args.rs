@@ -3,6 +3,7 @@
 mod arena;
 mod graph;
 mod job;
+mod json;
 pub mod lateness;
 mod lock;
 mod map;
@@ -20,6 +21,7 @@ pub use arena::ArenaCommand;
 use clap::{Parser, Subcommand};
 pub use graph::GraphCommand;
 pub use job::Job;
+pub use json::END as JSON;
 pub use lock::Lock;
 pub use map::MapCommand;
 pub use pipe::Pipe;
@@ -30,16 +32,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 pub use tube::{Ends, TubeCommand};
 
-/// Pools of permits and semaphores for the processes of one machine, that lose nothing when a process is killed.
+/// Pools of permits, locks and channels for the processes of one machine, that lose nothing when a process is killed.
 ///
-/// A pool has N permits; a process that acquires one holds it until the process ends, however it ends. `chappe acquire`
-/// runs a command under a permit of the first of the given pools that has one. There is no daemon: all this lives in an
-/// arena, a file in /dev/shm/chappe-UID (or in $CHAPPE_DIR). `gpu0` is the pool gpu0 of arena `default`, `lab/gpu0`
-/// that of arena `lab`.
+/// `chappe acquire` runs a command under a permit of a pool, `chappe lock` under a lock: it comes back however the command ends. There is no daemon: all
+/// lives in a file in /dev/shm/chappe-UID. `gpu` is an object of arena `default`, `lab/gpu` of arena `lab`.
 #[derive(Parser, Debug)]
 #[command(name = "chappe", version, after_long_help = ROOT_END, max_term_width = 100)]
 pub struct Cli {
-    /// Say it as JSON; each command's help tells the fields
+    /// Print JSON, and errors as JSON on stderr; `chappe help json` lists the fields
     #[arg(long, global = true)]
     pub json: bool,
     /// What to do.
@@ -49,28 +49,18 @@ pub struct Cli {
 
 const ROOT_END: &str = "\
 Examples:
-  chappe acquire --create gpu0 gpu1 gpu2 -- \\
-      sh -c 'echo \"I hold $CHAPPE_PERMIT\"; sleep 1'
-  chappe pool create licences --permits 4
-  chappe acquire licences --timeout 5m -- make sign
-  chappe acquire -n 4 --create=8 cpu -- make -j4
-  chappe show licences
-  chappe jobserver --permits 8 -- make -j
-  chappe sem create ready --value 1; chappe sem down ready
+  chappe acquire --create gpu0 gpu1 -- train
+  chappe lock --shared cpu -- make
+  chappe show gpu0
 
 Environment:
-  CHAPPE_DIR       where arenas lie instead of /dev/shm/chappe-UID: a
-                   directory that is there, not a symbolic link; for
-                   several users see `chappe arena create --share`
-  CHAPPE_NO_WAITV  if set: do without the system call futex_waitv, as
-                   before Linux 5.16
+  CHAPPE_DIR       the directory of arenas, instead of /dev/shm/chappe-UID;
+                   for several users see `chappe arena create --share`
+  CHAPPE_NO_WAITV  if set: without futex_waitv, as before Linux 5.16
 
 Exit status:
-  0 done; 1 not done, stderr says why; 2 wrong usage. `chappe acquire`
-  and `chappe jobserver` have their own; `chappe sem down` has 124 for a
-  wait that was in vain. With --json, what chappe says on stderr is JSON,
-  too: {\"error\": TEXT}, and the status if it is not 1: {\"error\": TEXT,
-  \"status\": N}.";
+  0 done; 1 not done, stderr says why; 2 wrong usage. Commands that wait or
+  run a command have others: their --help lists them";
 
 /// A command.
 #[derive(Subcommand, Debug)]
@@ -124,33 +114,11 @@ pub enum Command {
         name: String,
         /// Which of the pool's permits, counted from 0; needed if it has several
         index: Option<u32>,
-        /// Do it
+        /// Take it away
         #[arg(long)]
         force: bool,
     },
     /// List what there is: in one arena, or in all
-    ///
-    /// JSON: [OBJECT], where OBJECT is one of
-    ///   {"name": TEXT, "arena": TEXT, "kind": "pool", "permits": N, "free": N,
-    ///     "held": N, "waiting": N}; if by priority, also "by_priority": {"aging_ms": N or null}
-    ///   {"name": TEXT, "arena": TEXT, "kind": "semaphore", "value": N,
-    ///     "barging": BOOL, "waiting": N}; the same
-    ///   {"name": TEXT, "arena": TEXT, "kind": "mutex", "holder": MEMBER or null,
-    ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
-    ///   {"name": TEXT, "arena": TEXT, "kind": "readers-writer lock", "writer": MEMBER or null, "readers": [MEMBER],
-    ///     "torn": BOOL, "condemned": BOOL, "bytes": N, "waiting": N}
-    ///   {"name": TEXT, "arena": TEXT, "kind": "condition variable", "waiting": N}
-    ///   {"name": TEXT, "arena": TEXT, "kind": "tube", "ends": "spsc", "mpsc", "spmc" or "mpmc",
-    ///     "messages": N, "slots": N, "size": N, "sent": N, "received": N, "senders": N,
-    ///     "receivers": N, "redelivered": N, "dropped": N, "drops": BOOL, "sealed": BOOL,
-    ///     "waiting": N}
-    ///   {"name": TEXT, "arena": TEXT, "kind": "map", "used": N, "entries": N, "key_size": N,
-    ///     "value_size": N, "bytes": N, "waiting": N}
-    ///   {"name": TEXT, "arena": TEXT, "kind": "stack", "counter", "words", "server", "helping lock" or "monitor", "value": N,
-    ///     "capacity": N, "size": N, "bytes": N, "waiting": N}
-    ///   {"name": TEXT, "arena": TEXT, "kind": TEXT, "damaged": TEXT, "waiting": N}
-    /// and MEMBER is {"pid": N, "tid": N, "label": TEXT}, and "pid_namespace": N (its inode) where the numbers are those
-    /// of another PID namespace
     #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
         /// The arena
@@ -174,19 +142,6 @@ pub enum Command {
     /// given up counts, too); how many were redelivered, or dropped, because receivers died;
     /// which processes send and receive; the waiters for a message, and those for room. With
     /// --interval, how fast messages go through it.
-    ///
-    /// JSON: what `ls` says of it, and
-    ///   "waiters": [{"place": N, "pid": N, "tid": N, "label": TEXT, "waiting_ms": N}],
-    ///   of a pool also
-    ///   "holders": [{"permit": TEXT, "index": N, "pid": N, "tid": N, "label": TEXT,
-    ///     "held_ms": N, "held_exact": BOOL, "leased": BOOL, "orphan": BOOL, "set_aside": BOOL}],
-    ///     and where it applies "pid_namespace": N, "unseen": {"pid": N, "pid_namespace": N, "uid": N or null, "label": TEXT, "why": TEXT}
-    ///   of a readers-writer lock also, if `chappe lock` has it for jobs,
-    ///   "jobs": [{"shared": BOOL, and of a process of it "pid": N, "tid": N, "label": TEXT, or "unseen" as above}]
-    ///   of a tube also ("waiters" are those for a message)
-    ///   "sending": [MEMBER], "receiving": [MEMBER], "waiters_for_room": [as "waiters"],
-    ///   and with --interval
-    ///   "rates": {"interval_ms": N, "sent_per_s": N, "received_per_s": N}
     #[command(verbatim_doc_comment)]
     Show {
         /// The object
@@ -208,7 +163,7 @@ pub enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// Make, use or remove a semaphore: a counter of wake-ups, consumed first come, first served
+    /// Make, use or remove a semaphore: a counter of wake-ups
     ///
     /// `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Any process may
     /// do either: a wake-up has no owner, and a death returns nothing. For permits that return there is `chappe
@@ -237,9 +192,9 @@ pub enum Command {
     /// there is no sender any more.
     #[command(after_long_help = SEND_END)]
     Send(Send),
-    /// Receive from whichever of some tubes has a record, and write it to stdout
+    /// Receive from whichever of some tubes has a record first
     ///
-    /// Waits for the first record, and ends when the tubes are empty and nobody sends any more. A record is written before it is taken off: if this command is
+    /// Writes records to stdout. Waits for the first one, and ends when the tubes are empty and nobody sends any more. A record is written before it is taken off: if this command is
     /// killed in between, another one gets it once more.
     #[command(after_long_help = RECV_END, visible_alias = "receive")]
     Recv(Recv),
@@ -298,28 +253,14 @@ pub enum Command {
     /// It counts what it may not look at: other users' processes. It waits for no process.
     /// Exit status 1 if an arena cannot be used, or something took too long to look at;
     /// findings alone are no failure.
-    ///
-    /// JSON: {"directory": TEXT,
-    ///   "arenas": [{"name": TEXT, "error": TEXT or null, "findings": [FINDING],
-    ///     "capacity": {"members": N, "members_used": N, "objects": N, "objects_used": N,
-    ///       "cells": N, "cells_used": N, "data": N, "data_used": N} or null}],
-    ///   "around": [FINDING], "unseen": N (processes), "job_servers_removed": [PATH], "kernel": [FINDING],
-    ///   "sequences": {"used": BOOL, "verdict": VERDICT, "why": TEXT, "area": "library", "own"
-    ///     or null, "fence": BOOL, "concurrency_ids": BOOL, "biases": BOOL,
-    ///     "mechanism": sequence, biased, interlocked, system-call or null (CHAPPE_RAS in the
-    ///     environment names one that is not there), "mechanism_why": TEXT} or null (took too long),
-    ///   "files": {"ring": BOOL, "way": TEXT} or null, "queries": {"machine_code": BOOL, "way": TEXT} or null}
-    /// where VERDICT is proven, no-area, no-fence, unproven, broken, switched-off (by
-    ///   CHAPPE_SEQUENCES=off in the environment; CHAPPE_BIAS=off switches biases off alone)
-    ///   or architecture; FINDING is
-    ///   {"kind": KIND, "what": TEXT, "done": TEXT or null, "advice": TEXT or null}
-    /// and KIND in an arena is dead-member, lost-member, stuck-member, elsewhere,
-    ///   orphan-permit, ended-job, nobodys, leaked-cells, leaked-data, leaked-object,
-    ///   lost-name, condemned-mutex, torn-mutex, kept-slots, removed-in-use, damaged, full,
-    ///   changing or not-a-member; around them unlinked-arena, removed-arena, unnamed-arena,
-    ///   directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or no-proc
     #[command(verbatim_doc_comment)]
     Doctor,
+    /// What commands print with --json
+    ///
+    /// One value, or one a line where a command goes on or has several names. TEXT is a string, N a number, BOOL true or false. Of the commands that are not
+    /// here `chappe COMMAND --help` has the fields.
+    #[command(after_long_help = json::END)]
+    Json,
     /// Print completions for a shell: of commands, options, and the names of what is there
     Completions {
         /// Which

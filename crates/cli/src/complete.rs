@@ -128,7 +128,7 @@ fn options_of(root: &Command, command: &Command) -> Vec<String> {
     all
 }
 
-fn option_named<'a>(root: &'a Command, command: &'a Command, word: &str) -> Option<&'a Arg> {
+pub fn option_named<'a>(root: &'a Command, command: &'a Command, word: &str) -> Option<&'a Arg> {
     let long = word.strip_prefix("--").map(|rest| rest.split('=').next().unwrap_or(rest));
     let short = if long.is_none() { word.chars().nth(1).filter(|_| word.chars().count() == 2) } else { None };
     named_arguments(root, command)
@@ -136,7 +136,7 @@ fn option_named<'a>(root: &'a Command, command: &'a Command, word: &str) -> Opti
 }
 
 /// Whether its value is the next word.
-fn takes_value(arg: &Arg) -> bool {
+pub fn takes_value(arg: &Arg) -> bool {
     arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
 

@@ -26,6 +26,7 @@ mod lock;
 mod look;
 mod man;
 mod map;
+mod meant;
 mod names;
 mod pipe;
 mod preload;
@@ -71,9 +72,15 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => {
             let status = if e.use_stderr() { wrong_usage() } else { 0 };
+            let words: Vec<String> =
+                std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+            let meant = meant::by(&e, &words);
             if status != 0 && asks_for_json() {
                 let text = e.to_string();
-                tell_failure(text.trim_start_matches("error: ").trim_end(), status);
+                let text = text.trim_start_matches("error: ").trim_end();
+                tell_failure(&meant.map_or(text.to_owned(), |meant| format!("{meant}\n\n{text}")), status);
+            } else if let Some(meant) = meant {
+                tell(format_args!("chappe: {}", look::plain(&meant)));
             } else if let Err(e) = e.print()
                 && status == 0
                 && e.kind() != std::io::ErrorKind::BrokenPipe
@@ -181,6 +188,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
             done(change::create_arena(&name, &options, share.as_ref()), json)
         }
         Command::Arena(ArenaCommand::Rm { name, force }) => done(change::remove_arena(&name, force), json),
+        Command::Json => write(args::JSON.as_bytes()),
         Command::Completions { shell } => write(complete::script(shell).as_bytes()),
         Command::Complete { words } => {
             let lines: String = complete::candidates(&words).iter().map(|line| format!("{line}\n")).collect();

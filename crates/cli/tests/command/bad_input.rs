@@ -368,7 +368,8 @@ fn wrong_usage_is_explained() {
         &["`soon` is not a duration", "write 500ms, 30s"],
     );
     says(&here.fails(125, &["acquire", "p", "--timeout=1s", "--nonblock", "--", "true"]), &["cannot be used with"]);
-    says(&here.fails(125, &["acquire", "p"]), &["required", "<COMMAND>"]);
+    says(&here.fails(125, &["acquire", "p"]), &["behind `--`: chappe acquire p -- COMMAND"]);
+    says(&here.fails(125, &["acquire", "-n", "2", "p", "make", "-j"]), &["chappe acquire -n 2 p -- make -j"]);
     says(&here.fails(2, &["lss"]), &["'lss'", "'ls'"]);
 }
 
@@ -378,6 +379,7 @@ fn wrong_usage_is_explained_as_json_too() {
     for (status, args, why) in [
         (125, &["--json", "acquire", "-n", "0", "p", "--", "true"][..], "0 is not in"),
         (125, &["jobserver", "--json", "--", "true"], "--permits <N>"),
+        (125, &["--json", "lock", "l", "true"], "behind `--`: chappe lock l -- true"),
         (2, &["lss", "--json"], "'lss'"),
         (2, &["--json"], "Usage"),
     ] {

@@ -26,7 +26,7 @@ const WAITS: [(&str, &[&str]); 16] = [
 /// What ends by itself, at once. (`threads --top` looks at another process, `lab` becomes another program, `graph edit` is `graph run`.)
 const ENDS: &str = "release ls rm sem sem-create sem-up sem-value sem-rm tube tube-create tube-seal tube-rm map map-create map-put map-get map-delete map-rm \
     map-ls graph graph-check graph-explain graph-edit graph-kinds threads lab pool pool-create pool-resize pool-rm arena arena-create \
-    arena-rm doctor completions";
+    arena-rm doctor completions json";
 
 /// The manual's pages: one for each command that the command line's own table has.
 fn commands(here: &Place) -> BTreeSet<String> {

@@ -131,6 +131,12 @@ fn the_manual_and_the_completions_are_made() {
         assert!(here.ok(command).contains("Usage:"), "{command:?}");
     }
     assert!(here.ok(&["acquire", "--help"]).contains("126  the command was found but cannot be run"));
+    let help = here.ok(&["--help"]);
+    assert!(help.lines().count() <= 61 && help.contains("chappe help json"), "on one screen:\n{help}");
+    let fields = here.ok(&["json"]);
+    assert!(fields.starts_with("ls:\n") && fields.contains("\nshow:\n") && fields.contains("\ndoctor:\n"), "{fields}");
+    // Long lines are broken there.
+    assert!(here.ok(&["help", "json"]).contains("\nls:\n  [OBJECT], where OBJECT is one of\n"));
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! What commands print with `--json`: the fields of those that have many. The others' help has them.
+
+/// The end of its help.
+pub const END: &str = "\
+ls:
+  [OBJECT], where OBJECT is one of
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"pool\", \"permits\": N, \"free\": N,
+      \"held\": N, \"waiting\": N}; if by priority, also \"by_priority\": {\"aging_ms\": N or null}
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"semaphore\", \"value\": N,
+      \"barging\": BOOL, \"waiting\": N}; the same
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"mutex\", \"holder\": MEMBER or null,
+      \"torn\": BOOL, \"condemned\": BOOL, \"bytes\": N, \"waiting\": N}
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"readers-writer lock\", \"writer\": MEMBER or null, \"readers\": [MEMBER],
+      \"torn\": BOOL, \"condemned\": BOOL, \"bytes\": N, \"waiting\": N}
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"condition variable\", \"waiting\": N}
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"tube\", \"ends\": \"spsc\", \"mpsc\", \"spmc\" or \"mpmc\",
+      \"messages\": N, \"slots\": N, \"size\": N, \"sent\": N, \"received\": N, \"senders\": N,
+      \"receivers\": N, \"redelivered\": N, \"dropped\": N, \"drops\": BOOL, \"sealed\": BOOL,
+      \"waiting\": N}
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"map\", \"used\": N, \"entries\": N, \"key_size\": N,
+      \"value_size\": N, \"bytes\": N, \"waiting\": N}
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"stack\", \"counter\", \"words\", \"server\", \"helping lock\" or \"monitor\", \"value\": N,
+      \"capacity\": N, \"size\": N, \"bytes\": N, \"waiting\": N}
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": TEXT, \"damaged\": TEXT, \"waiting\": N}
+  and MEMBER is {\"pid\": N, \"tid\": N, \"label\": TEXT}, and \"pid_namespace\": N (its inode) where the numbers are those
+  of another PID namespace
+
+show:
+  what `ls` says of it, and
+    \"waiters\": [{\"place\": N, \"pid\": N, \"tid\": N, \"label\": TEXT, \"waiting_ms\": N}],
+    of a pool also
+    \"holders\": [{\"permit\": TEXT, \"index\": N, \"pid\": N, \"tid\": N, \"label\": TEXT,
+      \"held_ms\": N, \"held_exact\": BOOL, \"leased\": BOOL, \"orphan\": BOOL, \"set_aside\": BOOL}],
+      and where it applies \"pid_namespace\": N, \"unseen\": {\"pid\": N, \"pid_namespace\": N, \"uid\": N or null, \"label\": TEXT, \"why\": TEXT}
+    of a readers-writer lock also, if `chappe lock` has it for jobs,
+    \"jobs\": [{\"shared\": BOOL, and of a process of it \"pid\": N, \"tid\": N, \"label\": TEXT, or \"unseen\" as above}]
+    of a tube also (\"waiters\" are those for a message)
+    \"sending\": [MEMBER], \"receiving\": [MEMBER], \"waiters_for_room\": [as \"waiters\"],
+    and with --interval
+    \"rates\": {\"interval_ms\": N, \"sent_per_s\": N, \"received_per_s\": N}
+
+doctor:
+  {\"directory\": TEXT,
+    \"arenas\": [{\"name\": TEXT, \"error\": TEXT or null, \"findings\": [FINDING],
+      \"capacity\": {\"members\": N, \"members_used\": N, \"objects\": N, \"objects_used\": N,
+        \"cells\": N, \"cells_used\": N, \"data\": N, \"data_used\": N} or null}],
+    \"around\": [FINDING], \"unseen\": N (processes), \"job_servers_removed\": [PATH], \"kernel\": [FINDING],
+    \"sequences\": {\"used\": BOOL, \"verdict\": VERDICT, \"why\": TEXT, \"area\": \"library\", \"own\"
+      or null, \"fence\": BOOL, \"concurrency_ids\": BOOL, \"biases\": BOOL,
+      \"mechanism\": sequence, biased, interlocked, system-call or null (CHAPPE_RAS in the
+      environment names one that is not there), \"mechanism_why\": TEXT} or null (took too long),
+    \"files\": {\"ring\": BOOL, \"way\": TEXT} or null, \"queries\": {\"machine_code\": BOOL, \"way\": TEXT} or null}
+  where VERDICT is proven, no-area, no-fence, unproven, broken, switched-off (by
+    CHAPPE_SEQUENCES=off in the environment; CHAPPE_BIAS=off switches biases off alone)
+    or architecture; FINDING is
+    {\"kind\": KIND, \"what\": TEXT, \"done\": TEXT or null, \"advice\": TEXT or null}
+  and KIND in an arena is dead-member, lost-member, stuck-member, elsewhere,
+    orphan-permit, ended-job, nobodys, leaked-cells, leaked-data, leaked-object,
+    lost-name, condemned-mutex, torn-mutex, kept-slots, removed-in-use, damaged, full,
+    changing or not-a-member; around them unlinked-arena, removed-arena, unnamed-arena,
+    directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or no-proc
+
+errors, on stderr:
+  {\"error\": TEXT}; if the exit status is not 1 {\"error\": TEXT, \"status\": N}";

@@ -1,0 +1,92 @@
+//! What a command line that runs a command was probably meant as, where that command is missing.
+
+use crate::args::Cli;
+use crate::complete::{option_named, takes_value};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Error};
+
+/// A line to say under the error, if one helps. `words`: what stands behind `chappe`.
+pub fn by(e: &Error, words: &[String]) -> Option<String> {
+    let unknown = e.kind() == ErrorKind::UnknownArgument && !words.iter().any(|word| word == "--");
+    // An option that is missing is what clap says.
+    let is_option = |argument: &String| argument.starts_with("--") && !argument.starts_with("-- ");
+    let missing = match e.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => !missing.iter().any(is_option),
+        _ => false,
+    };
+    if !(unknown || missing && e.kind() == ErrorKind::MissingRequiredArgument) {
+        return None;
+    }
+    let root = Cli::command();
+    let at = words.iter().position(|word| !word.starts_with('-'))?;
+    let command = root.find_subcommand(&words[at])?;
+    let last = command.get_positionals().find(|a| a.is_last_set() && a.is_required_set())?;
+    let names = command.get_positionals().any(|a| !a.is_last_set());
+    let mut options = vec![words[at].clone()];
+    let mut others = Vec::new();
+    let mut rest = words[at + 1..].iter().peekable();
+    while let Some(word) = rest.next() {
+        if word == "--" {
+            break;
+        }
+        if !word.starts_with('-') {
+            // What follows is the command's own, options included.
+            others.push(word.clone());
+            others.extend(rest.by_ref().take_while(|word| *word != "--").cloned());
+            break;
+        }
+        options.push(word.clone());
+        let takes = option_named(&root, command, word).is_some_and(takes_value) && !word.contains('=');
+        options.extend(rest.next_if(|_| takes).cloned());
+    }
+    // Else it is an option that is misspelt.
+    if unknown && others.get(usize::from(names)).is_none_or(|word| word.starts_with('-')) {
+        return None;
+    }
+    let placeholder =
+        last.get_value_names().and_then(|names| names.first()).map_or("COMMAND".into(), ToString::to_string);
+    let (name, run) = match (names, others.as_slice()) {
+        (true, []) => ("NAME".to_owned(), placeholder),
+        (true, [name]) => (name.clone(), placeholder),
+        (true, [name, run @ ..]) => (name.clone(), run.join(" ")),
+        (false, run) => (String::new(), if run.is_empty() { placeholder } else { run.join(" ") }),
+    };
+    let line = [options.join(" "), name, "--".into(), run].into_iter().filter(|part| !part.is_empty());
+    let line = line.collect::<Vec<_>>().join(" ");
+    Some(format!("the command to run stands behind `--`: chappe {line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn meant(line: &str) -> Option<String> {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        let e = Cli::try_parse_from(std::iter::once("chappe".to_owned()).chain(words.clone())).unwrap_err();
+        by(&e, &words)
+    }
+
+    #[test]
+    fn a_command_line_without_dashes_is_told_where_they_belong() {
+        let says = |line, meant_as: &str| {
+            assert_eq!(
+                meant(line),
+                Some(format!("the command to run stands behind `--`: chappe {meant_as}")),
+                "{line}"
+            );
+        };
+        says("acquire", "acquire NAME -- COMMAND");
+        says("acquire gpu", "acquire gpu -- COMMAND");
+        says("acquire gpu --", "acquire gpu -- COMMAND");
+        says("acquire --timeout 5m -n 2 gpu train fast", "acquire --timeout 5m -n 2 gpu -- train fast");
+        says("--json acquire gpu train", "acquire gpu -- train");
+        says("lock -s cpu make", "lock -s cpu -- make");
+        says("acquire gpu make -j4", "acquire gpu -- make -j4");
+        says("jobserver --permits 4 make test", "jobserver --permits 4 -- make test");
+        says("jobserver make", "jobserver -- make");
+        assert_eq!((meant("show"), meant("jobserver -- make")), (None, None));
+        assert_eq!(meant("acquire gpu --no-such-option -- true"), None);
+        assert_eq!(meant("lock l --no-such-option"), None);
+    }
+}
