@@ -6,6 +6,7 @@
 //! chappe-V-A-linux-gnu.tar.gz        what `cargo xtask install` installs, with licences: tar -C /usr/local --strip-components=1 -xzf
 //! chappe-V-A-linux-gnu-debug.tar.gz  the debugging information of its programs and libraries, unpacked over it
 //! chappe_V-1_A.deb, libchappe0_V-1_A.deb, libchappe-dev_V-1_A.deb
+//! chappe-V-A.cdx.json                the crates that are linked in: a bill of materials (CycloneDX)
 //! SHA256SUMS
 //! ```
 //!
@@ -15,11 +16,13 @@
 //!
 //! `--built DIR` packs what was built before, as `cargo xtask install --built` does.
 
+mod crates;
 mod deb;
 
 use crate::install;
 use crate::run::{Cargo, DIST, DIST_ALL, root, target};
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -129,6 +132,13 @@ fn part(base: &Path, debug: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The licences of what is linked in, into a directory.
+fn notices(linked: &BTreeSet<crates::Crate>, to: &Path) -> Result<()> {
+    fs::write(to.join("third-party.txt"), crates::licences(linked)?)?;
+    fs::copy(crates::of_the_standard_library()?, to.join("rust-library.html"))?;
+    Ok(())
+}
+
 /// The archives, for every system with this C library or a later one.
 fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &str) -> Result<()> {
     let name = format!("chappe-{version}-{}-linux-gnu", std::env::consts::ARCH);
@@ -138,6 +148,11 @@ fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &s
     for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "CHANGELOG.md"] {
         fs::copy(root().join(file), licences.join(file))?;
     }
+    let linked: BTreeSet<_> =
+        crates::linked(crates::COMMAND)?.into_iter().chain(crates::linked(crates::LIBRARY)?).collect();
+    notices(&linked, &licences)?;
+    let bill = crates::bill(&linked, version, epoch)?;
+    fs::write(packages.join(format!("chappe-{version}-{}.cdx.json", std::env::consts::ARCH)), bill)?;
     let (tree, debug) = (work.join(&name), work.join("debug").join(&name));
     for old in [&tree, &debug] {
         if old.exists() {

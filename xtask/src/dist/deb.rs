@@ -3,7 +3,7 @@
 //! What each depends on is found as Debian finds it, by dpkg-shlibdeps: so they are for the system on which they are built, and later ones.
 //! The maintainer is that of `DEBFULLNAME` and `DEBEMAIL`, or the author of the commit.
 
-use super::{all, is_debug, set_rights, stage, tool};
+use super::{all, crates, is_debug, notices, set_rights, stage, tool};
 use crate::run::root;
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -17,6 +17,8 @@ struct Package {
     /// Beside what its programs and libraries link with; `=` stands for this very version.
     depends: &'static [&'static str],
     about: &'static str,
+    /// What is linked into it, as cargo names it.
+    linked: &'static [&'static str],
     /// Whether a file below /usr belongs to it, by its path there.
     has: fn(&str) -> bool,
 }
@@ -29,6 +31,7 @@ const PACKAGES: [Package; 3] = [
         about: "development files of libchappe\n\
                 Headers, the static library and the manual pages of libchappe: pools of\n\
                 permits, semaphores, locks and channels for threads and processes.",
+        linked: crates::LIBRARY,
         has: |path| {
             let library = path.starts_with("lib/") && (path.ends_with(".so") || path.ends_with(".a"));
             let described = path.contains("/pkgconfig/") || path.starts_with("share/man/man3/");
@@ -43,6 +46,7 @@ const PACKAGES: [Package; 3] = [
                 A library for the threads and processes of one machine: pools of permits,\n\
                 semaphores, mutexes, channels and a choice among them. When a process is\n\
                 killed at any instruction, nothing is lost.",
+        linked: crates::LIBRARY,
         has: |path| path.contains("/libchappe.so."),
     },
     Package {
@@ -53,6 +57,7 @@ const PACKAGES: [Package; 3] = [
                 Runs commands under permits of pools that all processes of a machine share:\n\
                 GPUs, licences, slots of a build. Waiters are served in the order of arrival.\n\
                 When a process is killed at any instruction, nothing is lost.",
+        linked: crates::COMMAND,
         has: |_| true,
     },
 ];
@@ -120,6 +125,8 @@ impl Build<'_> {
         let documents = tree.join("usr/share/doc").join(package.name);
         fs::create_dir_all(&documents)?;
         fs::write(documents.join("copyright"), copyright()?)?;
+        notices(&crates::linked(package.linked)?, &documents)?;
+        self.compress(&documents.join("third-party.txt"))?;
         let changes = documents.join("changelog.Debian");
         fs::write(&changes, self.changes()?)?;
         self.compress(&changes)?;
@@ -217,7 +224,8 @@ fn copyright() -> Result<String> {
         text.lines().map(|line| if line.trim().is_empty() { " .\n".to_owned() } else { format!(" {line}\n") }).collect()
     };
     Ok(format!(
-        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: chappe\n\nFiles: *\nCopyright: \
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: chappe\nComment:\n What is linked in, \
+         and under which licences, is in third-party.txt.gz and\n rust-library.html beside this file.\n\nFiles: *\nCopyright: \
          {holder}\nLicense: Expat or Apache-2.0\n\nLicense: Expat\n{}\nLicense: Apache-2.0\n On Debian systems, the text of the Apache \
          License 2.0 is in\n /usr/share/common-licenses/Apache-2.0.\n",
         text(mit.split_once("\n\n").map_or("", |(_, rest)| rest.split_once("\n\n").map_or(rest, |(_, rest)| rest)))
