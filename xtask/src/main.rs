@@ -8,6 +8,7 @@
 //! cargo xtask test --changed [COMMIT]    what reaches what has changed: for daily work, beside `test`
 //! cargo xtask check                      format, house rules, clippy in all three builds, documentation: before a commit
 //! cargo xtask lint                       the house rules alone
+//! cargo xtask count [COMMIT]             lines of code by crate, without blank ones and comments; beside those of a commit
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
 //! cargo xtask bench tube [--quick]       channels between threads and between processes beside theirs
@@ -53,6 +54,7 @@
 //! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
 
 mod changed;
+mod count;
 mod dist;
 mod explore;
 mod install;
@@ -103,6 +105,8 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["test", rest @ ..] => stages::test(rest),
         ["check"] => stages::check(),
         ["lint"] => lint::command(&root()),
+        ["count"] => count::command(None),
+        ["count", commit] => count::command(Some(*commit)),
         ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters" | "queue"), rest @ ..] => {
             Cargo::new("run").args(DIST).args(["-p", "chappe-bench", "--", what]).args(rest).run()
         }

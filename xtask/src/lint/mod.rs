@@ -29,6 +29,7 @@ mod waits;
 mod words;
 
 pub use layers::needs;
+pub use source::{Line, lines};
 
 use anyhow::{Result, bail, ensure};
 use house::House;
