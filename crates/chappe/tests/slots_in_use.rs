@@ -4,9 +4,10 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
+use chappe::owned::RobustSemaphore;
 use chappe::{
-    Arena, ArenaOptions, Condvar, Counter, HelpError, HelpLock, LockError, Map, MapError, MapOptions, Monitor,
-    MonitorError, Mutex, MutexGuard, Pool, Semaphore, SharedError,
+    Arena, ArenaOptions, Condvar, Counter, Discipline, HelpError, HelpLock, LockError, Map, MapError, MapOptions,
+    Monitor, MonitorError, Mutex, MutexGuard, Pool, RwLock, Semaphore, SharedError,
 };
 use chappe_arena::layout::Member;
 use house::{House, ROLE, eventually, listen, say};
@@ -50,6 +51,49 @@ fn in_a_named_arena_the_slot_of_a_removed_object_is_used_again_last() {
         its
     });
     assert_eq!((first, again), ([0, 1, 2, 3], [0, 1, 2, 3, 0, 1, 2, 3]));
+}
+
+/// Each slot of the arena is another kind's when the handles are asked.
+#[test]
+fn a_handle_of_a_removed_object_tells_nothing_of_the_next_one_in_its_slot() {
+    let _house = House::new("slots-observed");
+    // A readers-writer lock takes three slots, an owned semaphore two.
+    let options = ArenaOptions { objects: Some(9), members: Some(16), ..Default::default() };
+    let arena = Arena::create("small", &options).unwrap();
+    let semaphore = Semaphore::create("small/semaphore", 3).unwrap();
+    let barging = Semaphore::create_barging("small/barging", 3).unwrap();
+    let pool = Pool::create("small/pool", 2).unwrap();
+    let mutex = Mutex::create("small/mutex", 0u64).unwrap();
+    let lock = RwLock::create("small/lock", 0u64).unwrap();
+    let owned = RobustSemaphore::create_in(&arena, Some("owned")).unwrap();
+    let all = || {
+        let names = [semaphore.name(), barging.name(), pool.name(), mutex.name(), lock.name(), owned.name()];
+        let numbers = [semaphore.value(), barging.value(), pool.permits(), pool.available(), owned.value()];
+        let marks = [mutex.is_condemned(), lock.is_condemned(), mutex.is_biased(), pool.is_biased(), owned.is_owned()];
+        (names, numbers, marks, owned.holder().is_some(), pool.discipline(), semaphore.discipline())
+    };
+    let before = all();
+    assert_eq!((before.1, before.2[4]), ([3, 3, 2, 2, 1], true));
+    for object in arena.objects() {
+        arena.remove_object(&object.name, true).unwrap();
+    }
+    let gone = all();
+    assert_eq!(gone, (before.0, [0, 0, 2, 0, 0], [false; 5], false, Discipline::Fifo, Discipline::Fifo));
+    // Every slot is a condemned mutex's, then a biggest semaphore's.
+    let slots = arena.capacity().objects;
+    for i in 0..slots {
+        let name = format!("small/m{i}");
+        MutexGuard::condemn(Mutex::create(&name, 0u64).unwrap().lock().unwrap());
+    }
+    let nameless = ["small/?"; 6].map(str::to_owned);
+    assert_eq!(all(), (nameless.clone(), [0; 5], gone.2, false, gone.4, gone.5));
+    for i in 0..slots {
+        Mutex::remove(&format!("small/m{i}"), true).unwrap();
+        Semaphore::create(&format!("small/s{i}"), Semaphore::MAX).unwrap();
+    }
+    assert_eq!(all(), (nameless, [0; 5], gone.2, false, gone.4, gone.5));
+    let error = semaphore.try_down().unwrap_err().to_string();
+    assert!(error.contains("was removed") && !error.contains("small/s"), "{error}");
 }
 
 /// Nothing of the two may lie in one place.

@@ -6,7 +6,7 @@ use crate::owned;
 use crate::registry::{Arena, ArenaOptions};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, check_name};
-use chappe_plat::atomic::Ordering;
+use chappe_plat::atomic::{Ordering, fence};
 use std::sync::Arc;
 
 /// `lab/gpu0` is `gpu0` in arena `lab`; without a slash the arena is `default`.
@@ -164,6 +164,20 @@ impl Handle {
         // Acquire: what the remover did before.
         Head(self.object.head.load(Ordering::Acquire)) != self.place.head
     }
+
+    /// See [`seen`].
+    pub fn seen<T>(&self, what: T) -> Option<T> {
+        seen(self.object, self.place, what)
+    }
+}
+
+/// What an observer has read of an object; `None` if the object was removed by then: its slot may have been another object's while the observer
+/// read.
+pub(crate) fn seen<T>(object: &Object, place: Place, what: T) -> Option<T> {
+    // Acquire fence: the observer's reads come before this look.
+    fence(Ordering::Acquire);
+    // Relaxed: the fence above orders it.
+    (Head(object.head.load(Ordering::Relaxed)) == place.head).then_some(what)
 }
 
 /// The object of this name, if it is of this kind.
@@ -189,7 +203,17 @@ pub(crate) fn shown(map: &Map, place: Place) -> String {
     if map.directory().is_none() { "a private one".into() } else { called(map, place) }
 }
 
-/// What an object is called by users.
+/// What an object is called by users; `?` for its own name if it was removed so long ago that its slot is another object's.
 pub(crate) fn called(map: &Map, place: Place) -> String {
-    full_name(map.name(), &map.name_of(map.object(place.index)))
+    let o = map.object(place.index);
+    let name = map.name_of(o);
+    full_name(map.name(), if its_slot(o, place).is_some() { &name } else { "?" })
+}
+
+/// The head that an observer finds after it has read of the slot, if the slot is not another object's by then. A free one may be about to be.
+pub(crate) fn its_slot(object: &Object, place: Place) -> Option<Head> {
+    // Acquire fence and Relaxed: as in `seen`.
+    fence(Ordering::Acquire);
+    let head = Head(object.head.load(Ordering::Relaxed));
+    (head.generation() == place.head.generation()).then_some(head)
 }

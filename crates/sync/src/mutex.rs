@@ -186,14 +186,14 @@ impl<T> Mutex<T> {
         pub fn lock_timeout, lock_deadline(&self) -> LockResult<'_, T> { |until| self.get(until()) }
     }
 
-    /// Whether it is biased to a thread at this moment.
+    /// Whether it is biased to a thread at this moment. Not if it was removed.
     pub fn is_biased(&self) -> bool {
-        bias::owner_of(self.handle.map, self.handle.object).is_some()
+        self.handle.seen(bias::owner_of(self.handle.map, self.handle.object).is_some()).unwrap_or(false)
     }
 
-    /// Whether it was condemned.
+    /// Whether it was condemned. Not if it was removed.
     pub fn is_condemned(&self) -> bool {
-        lock::condemned(self.handle.object)
+        self.handle.seen(lock::condemned(self.handle.object)).unwrap_or(false)
     }
 
     #[inline(always)]

@@ -11,7 +11,7 @@ use crate::claim::{Collected, Operation, Refused, Taken, WaitSpec, wait_for};
 use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
 use crate::guard::{OwnedPermit, Permit};
-use crate::handle::{Own, called, full_name, shown, split, what_is};
+use crate::handle::{Own, called, full_name, its_slot, seen, shown, split, what_is};
 use crate::inspect::{self, Holder, PoolInfo, Waiter};
 use crate::lease;
 use crate::owned;
@@ -318,28 +318,34 @@ impl Pool {
         called(self.map, self.place)
     }
 
-    /// In which order waiters are served.
+    /// In which order waiters are served; the usual one if it was removed.
     pub fn discipline(&self) -> Discipline {
-        Discipline::of(self.object)
+        self.seen(Discipline::of(self.object))
     }
 
-    /// How many permits it has.
+    /// How many permits it has; of a removed pool how many it had, until nobody waits there any more, and then none.
     pub fn permits(&self) -> u32 {
-        permits(self.map, self.place.index)
+        let permits = permits(self.map, self.place.index);
+        if its_slot(self.object, self.place).is_some_and(|head| !head.is_free()) { permits } else { 0 }
+    }
+
+    /// What was read of it, unless it was removed.
+    fn seen<T: Default>(&self, what: T) -> T {
+        seen(self.object, self.place, what).unwrap_or_default()
     }
 
     /// Whether a thread has its bias just now. (Only a private pool of one permit can be biased.)
     pub fn is_biased(&self) -> bool {
-        bias::owner_of(self.map, self.object).is_some()
+        self.seen(bias::owner_of(self.map, self.object).is_some())
     }
 
-    /// How many of them were free a moment ago.
+    /// How many of them were free a moment ago; none if it was removed.
     pub fn available(&self) -> u32 {
         let count = self.permits() as usize;
         if let Some(inside) = bias::was_inside(self.map, self.object).filter(|_| count == 1) {
-            return u32::from(!inside);
+            return self.seen(u32::from(!inside));
         }
-        cells(self.map, self.place.index).take(count).filter(|(_, c)| c.load().is_free()).count() as u32
+        self.seen(cells(self.map, self.place.index).take(count).filter(|(_, c)| c.load().is_free()).count() as u32)
     }
 
     /// Takes a permit; blocks until one is free, in the order of arrival. A handled signal does not end the wait.

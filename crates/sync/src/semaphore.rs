@@ -335,14 +335,14 @@ impl Semaphore {
         self.0.name()
     }
 
-    /// In which order waiters are served; of a barging semaphore, the order in which they are told to try.
+    /// In which order waiters are served; of a barging semaphore, the order in which they are told to try. The usual one if it was removed.
     pub fn discipline(&self) -> Discipline {
-        Discipline::of(self.0.object)
+        self.0.seen(Discipline::of(self.0.object)).unwrap_or_default()
     }
 
-    /// How many wake-ups are saved at this moment; the number may change at once.
+    /// How many wake-ups are saved at this moment; the number may change at once. 0 if it was removed.
     pub fn value(&self) -> u32 {
-        semaphore_word::value(self.0.object)
+        self.0.seen(semaphore_word::value(self.0.object)).unwrap_or(0)
     }
 
     /// Consumes a saved wake-up; blocks until there is one, in the order of arrival. A handled signal does not end the wait

@@ -4,7 +4,7 @@ use super::{Ending, Pair, is_part, make, sweep};
 use crate::attachment::{attachment, is_attached, leave, process_attachment, process_member, watched};
 use crate::claim::{Operation, Refused, WaitSpec, wait_for};
 use crate::error::{DownError, ObjectError, UpError};
-use crate::handle::{Handle, called, full_name, shown, what_is};
+use crate::handle::{Handle, called, full_name, seen, shown, what_is};
 use crate::inspect::{self, Waiter};
 use crate::object_id::{ObjectId, all_met, met};
 use crate::patience::{Until, patience};
@@ -365,19 +365,24 @@ impl RobustSemaphore {
         if self.0.demote() { Ok(()) } else { Err(self.refused(Unwanted::Dead)) }
     }
 
-    /// Whether a death of its holder still returns its unit.
+    /// Whether a death of its holder still returns its unit. Not if it was removed.
     pub fn is_owned(&self) -> bool {
-        !self.0.is_plain()
+        self.seen(!self.0.is_plain()).unwrap_or(false)
     }
 
-    /// How many units there are at this moment. A snapshot: it may change at once.
+    /// How many units there are at this moment. A snapshot: it may change at once. 0 if it was removed.
     pub fn value(&self) -> u32 {
-        self.0.value()
+        self.seen(self.0.value()).unwrap_or(0)
     }
 
-    /// Its holder or, if it was demoted, the process that took its first unit.
+    /// Its holder or, if it was demoted, the process that took its first unit. None if it was removed.
     pub fn holder(&self) -> Option<Who> {
-        inspect::holder(self.0.map, self.0.word())
+        self.seen(inspect::holder(self.0.map, self.0.word())).flatten()
+    }
+
+    /// What was read of it, unless it was removed.
+    fn seen<T>(&self, what: T) -> Option<T> {
+        seen(self.0.map.object(self.0.permit.index), self.0.permit, what)
     }
 
     /// The waiters, in the order in which they will be served.

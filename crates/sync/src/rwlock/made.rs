@@ -212,9 +212,9 @@ impl<T> RwLock<T> {
         self.handle.name()
     }
 
-    /// Whether it was condemned.
+    /// Whether it was condemned. Not if it was removed.
     pub fn is_condemned(&self) -> bool {
-        self.slots().is_condemned()
+        self.handle.seen(self.slots().is_condemned()).unwrap_or(false)
     }
 
     /// Locks it to read; blocks until no thread writes, and threads that came before have had their turn. A handled signal does not end the wait.

@@ -189,12 +189,21 @@ impl<'m> Cast<'m> {
 
     /// The text of its schema.
     pub fn schema(&self) -> Option<String> {
-        let len = self.head.schema_len.load(Ordering::Relaxed) as usize; // Relaxed: as above.
+        // Acquire, both: written before the object was in service.
+        let len = self.head.schema_len.load(Ordering::Acquire) as usize;
+        let blocks = self.object.permits.load(Ordering::Acquire);
+        if len == 0 || blocks_wanted(self.ring.shape(), len)? > blocks || !is_place_of(self.object, self.place) {
+            return None;
+        }
         let at = std::ptr::from_ref(self.head).cast::<u8>();
-        // SAFETY: the text comes behind the ring, within the blocks; it was written before the object was in service.
-        let text =
-            unsafe { std::slice::from_raw_parts(at.add(size_of::<CastHead>() + self.ring.shape().bytes()), len) };
-        (len > 0).then(|| String::from_utf8_lossy(text).into_owned())
+        let mut text = vec![0; len];
+        // SAFETY: the text comes behind the ring, within the tube's blocks, as was just seen. No thread writes there after the tube was made,
+        // unless the tube is removed and the memory is another object's: then the copy is discarded.
+        unsafe {
+            text.as_mut_ptr().copy_from_nonoverlapping(at.add(size_of::<CastHead>() + self.ring.shape().bytes()), len)
+        };
+        // After the copy: it is of this tube.
+        is_place_of(self.object, self.place).then(|| String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Whether it is in service.
@@ -676,4 +685,21 @@ pub(crate) fn is_attached(map: &Map, object: u32, head: Head) -> bool {
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_used_by(map: &Map, object: u32, head: Head, member: u32) -> bool {
     Cast::of(map, Place { index: object, head }).is_some_and(|cast| cast.ring.is_used_by(member as u16))
+}
+
+#[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
+mod tests {
+    use super::*;
+    use crate::handle::Handle;
+
+    /// What the next object's maker writes may lie where the length was.
+    #[test]
+    fn the_schema_of_a_broadcast_tube_whose_memory_is_anothers_is_not_read_beyond_its_end() {
+        let shape = Shape { slots: 2, size: 8, align: 8, subscriptions: 2 };
+        let handle = Handle::private(&mut |map, admin, name| make(map, admin, name, shape, 1, (2, "a u64"))).unwrap();
+        let cast = Cast::of(handle.map, handle.place).unwrap();
+        assert_eq!(cast.schema().as_deref(), Some("a u64"));
+        cast.head.schema_len.store(u32::MAX, Ordering::Relaxed);
+        assert_eq!(cast.schema(), None);
+    }
 }

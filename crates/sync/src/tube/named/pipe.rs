@@ -147,6 +147,8 @@ pub(crate) struct Pipe<'m> {
     object: &'m Object,
     head: &'m TubeHead,
     bits: &'m [AtomicU64],
+    /// As it was when the pipe was looked up. The head's is another's once the tube was removed.
+    shape: Shape,
     /// An only sender or receiver may go without fences.
     is_swift: bool,
     /// The caller's handle goes without fences.
@@ -211,11 +213,11 @@ impl<'m> Pipe<'m> {
         let end = Place { index: end as u32, head: Head::live((end >> 32) as u32, Kind::End) };
         // Relaxed: written before the object was in service.
         let is_swift = head.flags.load(Ordering::Relaxed) & SWIFT != 0;
-        Some(Pipe { map, place, end, ring, object, head, bits, is_swift, is_plain: false })
+        Some(Pipe { map, place, end, ring, object, head, bits, shape, is_swift, is_plain: false })
     }
 
     pub fn shape(&self) -> Shape {
-        self.head.shape()
+        self.shape
     }
 
     /// The hash of its messages' type.
