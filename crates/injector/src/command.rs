@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use chappe_injector::rivals::{self, Churn};
 use chappe_injector::soak::chaos::worker::Mistake;
 use chappe_injector::soak::chaos::{self, Visit};
+use chappe_injector::soak::churn::{self as slots, Slots};
 use chappe_injector::soak::spaces::{self, Crowd};
 use chappe_injector::soak::structures::{self, Mix};
 use chappe_injector::soak::tubes::{self, Storm};
@@ -42,6 +43,11 @@ usage: chappe-injector control                    are known mistakes caught?
                                                   the same of a dozen processes that use everything, run out of
                                                   everything, fork, exec, are stopped and continued (1000 kills)
                                 [--mistake NAME]  one that must be seen: forgetful, careless, generous, untidy, greedy
+       chappe-injector soak churn [--uses N] [--stop SECONDS] [--seed N]
+                                                  objects of all kinds in one small arena, made and removed until each slot
+                                                  was used so often (1000), while workers are killed, and stopped for up to
+                                                  so long (60)
+                                  [--careless]    workers that change a mutex's data by halves: it must be seen
        chappe-injector soak spaces [--kills N] [--spaces N] [--seed N]
                                                   the same while workers in PID namespaces of their own, each the first of
                                                   its namespace, share a pool (1000 kills, 3 namespaces); needs root
@@ -82,6 +88,7 @@ pub fn run() -> ExitCode {
         ["sweep", rest @ ..] => sweep::run(rest),
         ["soak", "tube", rest @ ..] => soak_tubes(rest),
         ["soak", "chaos", rest @ ..] => run_the_chaos(rest),
+        ["soak", "churn", rest @ ..] => soak_slots(rest),
         ["soak", "spaces", rest @ ..] => soak_spaces(rest),
         ["soak", "structures", rest @ ..] => soak_structures(rest),
         ["churn", rest @ ..] => churn(rest),
@@ -164,6 +171,26 @@ fn soak_tubes(args: &[&str]) -> Result<usize, String> {
     let seed = seed.unwrap_or_else(now);
     let _home = Home::enter()?;
     let sum = tubes::soak(Storm { kills, seed, limit: Duration::from_secs(30), forgetful })?;
+    say(&sum.summary(seed));
+    Ok(usize::from(!sum.clean()))
+}
+
+fn soak_slots(args: &[&str]) -> Result<usize, String> {
+    let (mut uses, mut stop, mut seed, mut careless) = (1000, 60, None, false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match *arg {
+            "--uses" => uses = number(args.next())?,
+            "--stop" => stop = number(args.next())?,
+            "--seed" => seed = Some(number(args.next())?),
+            "--careless" => careless = true,
+            other => return Err(format!("`{other}` is not known here")),
+        }
+    }
+    let _home = Home::enter()?;
+    let seed = seed.unwrap_or_else(now);
+    let stop = Duration::from_secs(stop);
+    let sum = slots::soak(Slots { uses, stop, seed, limit: Duration::from_secs(30), careless })?;
     say(&sum.summary(seed));
     Ok(usize::from(!sum.clean()))
 }

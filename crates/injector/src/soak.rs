@@ -17,6 +17,7 @@
 //! | backstops | in holders, and in the survivor that counts |
 
 pub mod chaos;
+pub mod churn;
 pub mod dice;
 pub mod messages;
 pub mod spaces;

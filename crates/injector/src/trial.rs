@@ -187,7 +187,7 @@ impl Child {
     }
 
     /// Stops it as a whole, and returns when it is stopped; or has ended.
-    fn freeze(&mut self) {
+    pub fn freeze(&mut self) {
         if self.ended().is_some() {
             return;
         }
@@ -203,7 +203,7 @@ impl Child {
     }
 
     /// Lets it go on.
-    fn thaw(&mut self) {
+    pub fn thaw(&mut self) {
         if self.ended().is_none() {
             // SAFETY: our own child, not yet reaped.
             unsafe { libc::kill(self.pid, libc::SIGCONT) };

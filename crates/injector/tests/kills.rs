@@ -121,6 +121,23 @@ fn a_soak_of_careless_workers_sees_torn_values() {
     assert!(!said.contains(" 0 torn"), "{said}");
 }
 
+#[test]
+#[ignore = "storm: kills at random"]
+fn workers_killed_and_stopped_among_objects_that_come_and_go_spoil_none_and_every_slot_is_used_again() {
+    let said = nothing_found(&["soak", "churn", "--uses", "100", "--stop", "5"]);
+    assert!(said.contains("0 torn, 0 unclear") && said.contains("0 leaks"), "{said}");
+}
+
+#[test]
+#[ignore = "storm: kills at random"]
+fn a_churn_of_careless_workers_sees_torn_data() {
+    let output = Command::new(INJECTOR).args(["soak", "churn", "--uses", "5", "--stop", "1", "--careless"]).output();
+    let output = output.expect("the injector starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!said.contains(" 0 torn"), "{said}");
+}
+
 /// Both ways to count, and the page that is made of it.
 #[test]
 fn a_sweep_by_two_directors_tells_what_one_tells() {
