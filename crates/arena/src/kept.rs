@@ -1,6 +1,7 @@
 //! The parts of an arena that a process locks in memory, so that no operation is a page fault.
 
 use crate::Map;
+use crate::blocks::Sort;
 use crate::layout::{BLOCK, INLINE_MEMBERS, LINE, Member, Object, PANEL_MEMBERS, STEP};
 
 impl Map {
@@ -11,11 +12,13 @@ impl Map {
         let members = self.members_used().next_multiple_of(INLINE_MEMBERS).min(g.members);
         let panels = members.saturating_sub(INLINE_MEMBERS).div_ceil(PANEL_MEMBERS);
         let lines = (0..panels).map(|panel| (g.line_at(panel, 0), objects as usize * LINE));
+        let [words, data] = [Sort::Words, Sort::Data].map(|sort| self.blocks_used(sort) as usize * BLOCK);
         let parts = [
             (0, g.members_at() + members as usize * size_of::<Member>()),
             (g.visits_at(), g.objects_at() - g.visits_at()),
             (g.objects_at(), objects as usize * size_of::<Object>()),
-            (g.blocks_at(), self.blocks_used() as usize * BLOCK),
+            (g.blocks_at(), words),
+            (g.blocks_at() + g.blocks as usize * BLOCK - data, data),
         ];
         let base = std::ptr::from_ref(self.header()).addr();
         parts.into_iter().chain(lines).map(|(at, len)| (base + at, len)).collect()

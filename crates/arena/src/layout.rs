@@ -37,7 +37,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The version of this layout. Any change of an offset, or of the meaning of a word, gets another number.
-pub const VERSION: u32 = 25;
+pub const VERSION: u32 = 26;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -128,7 +128,7 @@ pub struct Header {
     pub admin: LifeLock,
     /// The PID namespace whose threads use it, all ones if there are several: see the gates. 0: no thread has used it yet.
     pub namespace: AtomicU64,
-    /// One more than the highest block ever used: those below, and their owners, have storage. Only grows, under `admin`.
+    /// One more than the highest block ever used for words (I15 of blocks.rs): those below, and their owners, have storage. Only grows, under `admin`.
     pub blocks_high: AtomicU32,
     /// Counted up by the watcher each time it looks.
     pub beat: AtomicU32,
@@ -144,6 +144,8 @@ pub struct Header {
     pub condemned: AtomicU32,
     /// Where the next maker looks first for a free object slot: I14 of object.rs. Written under `admin`.
     pub objects_next: AtomicU32,
+    /// How many blocks at the end were ever used for data: they, and their owners, have storage. Only grows, under `admin`.
+    pub data_high: AtomicU32,
     /// Of the objects that share a batch: all waiters of smaller tickets may be in a batch of some process. Only grows. See the wait
     /// queue's batch, as for the next.
     pub batched: [AtomicU64; BATCHES],

@@ -3,6 +3,7 @@
 //! Layout, names, members and their liveness, recovery. What the objects do is the business of the crate
 //! above, which is called through [`Hooks`] when a member died or an object goes.
 
+mod blocks;
 mod error;
 mod gate;
 mod kept;
@@ -17,6 +18,7 @@ mod rotation;
 mod tgid_word;
 mod visit;
 
+pub use blocks::Sort;
 pub use error::ArenaError;
 pub use map::{Batch, Hooks, Map, Standing, io_at};
 pub use member::{Joined, LifeState, MemberKind, Who, next_generation};

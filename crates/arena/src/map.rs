@@ -91,8 +91,8 @@ pub struct Map {
     presence: AtomicU64,
     /// This process's.
     batches: Batches,
-    /// Where this process looks for free blocks next, and how many it may claim before it looks at all of them: I13 of object.rs.
-    pub(crate) blocks_next: [AtomicU32; 2],
+    /// Of each sort: where this process looks for free blocks next, and how many it may claim before it looks at all of them. I13 of blocks.rs.
+    pub(crate) blocks_next: [[AtomicU32; 2]; 2],
     /// A private arena's: a bit for each slot to which threads may come late.
     late: Box<[AtomicU64]>,
     /// How many slots the explorer's worlds have in a group.
@@ -446,6 +446,7 @@ impl Map {
         if !(0..self.objects_used()).any(is_walked) {
             // Release: a thread that goes through the blocks' owners finds none from here on.
             h.blocks_high.store(0, Ordering::Release);
+            h.data_high.store(0, Ordering::Release); // Release: as above.
             parts.push(g.owners_at()..g.len());
         }
         for part in parts.into_iter().filter(|part| !part.is_empty()) {

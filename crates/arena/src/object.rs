@@ -11,7 +11,7 @@
 //!   the same hash. Other places are skipped on search and reused on insertion.
 //! - I4: a removed object's slot is reused only when no member has a wait bit on it. A waiter sets its bit, then looks at the head; the
 //!   remover changes the head, then looks at the bits.
-//! - I5: blocks are owned as cells are (I2); the blocks of one object are neighbours.
+//! - I5, I9, I13, I15: blocks, see blocks.rs.
 //! - I6: nor is the slot reused while it is in use: a thread may still hold the data of a mutex, or use a tube, that was removed by force
 //!   meanwhile.
 //! - I7: a slot at or beyond `objects_high` may have no storage behind it, and is not touched. An arena gets storage for [`STEP`] objects
@@ -21,9 +21,6 @@
 //! - I8: a search ends at the first empty place of the table. So a place is emptied only while the next place is empty, under `admin`: a
 //!   search that passes it has nothing to find behind it. Without this, a table of names that come and go would fill up for good, and a
 //!   search for an absent name would look at all of it. A remover that dies in between leaves places that do not count, as before.
-//! - I9: blocks follow I7: a block at or beyond `blocks_high` was never used. Neither it nor its owner word may have storage: both get it
-//!   when the block is claimed, and are not touched before. So an arena has room for much data and uses only the memory that was once in
-//!   use. Where there is no more memory, the claim fails.
 //! - I10: an object that no other thread can have in use may be *condemned*: taken out of service without `admin`, by the one swap of its
 //!   head. The rest is left to `admin`: the next maker that takes the slot empties the name's place first, so that no object has two. The
 //!   maker finds the slot because the condemner lowers `objects_low` by way of `condemned`: once before the swap, for a condemner that dies
@@ -38,9 +35,6 @@
 //!   the next object grants it in between, it gives back there. Only an end of a private tube cannot have that back: its counts are not in the
 //!   arena. So no slot in which a private arena's object was ever condemned becomes such an end's. (Other private objects go with their last
 //!   handle: no thread comes late.)
-//! - I13: a process that makes many small objects looks for their blocks where it found the last ones, and at all blocks only once it has
-//!   claimed a quarter as many as there are. So the making of n objects costs some n looks, and not the square of it; and at most a quarter
-//!   of the memory waits for such a look. Where to look is a hint: whether a block is free, its owner word says.
 //! - I14: a named arena's slots are used again in rotation, so that what a late thread still knows of an object stays unused for long. A maker looks
 //!   behind the slot that was taken last (rotation.rs), but only at a few slots, and at none below `objects_low`; then it takes the lowest. So beside many
 //!   objects a make looks at a few slots more, and in a full arena at none. No slot is taken for this that was never used. (A private arena's slots
@@ -71,9 +65,6 @@ const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
 /// Words of wait bits beside an object that are looked at. Without robustness there is only one, and it holds a count, which no kill could
 /// leave wrong.
 const NEAR: usize = if ROBUST { 4 } else { 1 };
-
-/// The most blocks that are claimed without a look at all of them: I13.
-const FEW: u32 = 16;
 
 /// An object, and the use of its slot that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,7 +291,10 @@ impl Map {
     }
 
     /// Calls `claim`; if it fails, recovers the dead, whose bits may stand on removed objects, and calls it once more.
-    fn without_the_dead<T>(&'static self, claim: impl Fn() -> Result<T, ArenaError>) -> Result<T, ArenaError> {
+    pub(crate) fn without_the_dead<T>(
+        &'static self,
+        claim: impl Fn() -> Result<T, ArenaError>,
+    ) -> Result<T, ArenaError> {
         match claim() {
             Err(_) if self.recover_all() > 0 => claim(),
             other => other,
@@ -357,7 +351,7 @@ impl Map {
     }
 
     /// Frees the slots of removed objects on which no member waits any more, and with them their cells. The caller holds `admin`.
-    fn clear_dead(&self) {
+    pub(crate) fn clear_dead(&self) {
         self.note_condemned();
         // Relaxed: a lower bound that only admin moves. Each remover has lowered it first: what lies below is in service.
         for index in self.header().objects_low.load(Ordering::Relaxed)..self.objects_used() {
@@ -578,71 +572,6 @@ impl Map {
 
     fn in_chain(&self, object: u32, cell: u32) -> bool {
         self.extents(object).any(|(first, len)| (first..first + len).contains(&cell))
-    }
-
-    /// Finds `count` neighbouring blocks that no living object uses and marks them as the object's. Answers the first.
-    /// The caller holds `admin`.
-    ///
-    /// # Errors
-    /// `BlocksFull`; `NoSpace` if there is no memory for them.
-    pub fn claim_blocks(&'static self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
-        self.without_the_dead(|| self.free_blocks(object, generation, count))
-    }
-
-    fn free_blocks(&self, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
-        // The explorer's worlds share this process's memory, which is not undone between them.
-        if cfg!(feature = "sim") {
-            self.clear_dead();
-            return self.free_blocks_from(0, object, generation, count);
-        }
-        let [next, budget] = &self.blocks_next;
-        let left = budget.load(Ordering::Relaxed); // Relaxed: I13, a hint, and under admin.
-        let first = if count <= FEW && count <= left {
-            budget.store(left - count, Ordering::Relaxed); // Relaxed: as above.
-            self.free_blocks_from(next.load(Ordering::Relaxed), object, generation, count) // Relaxed: as above.
-        } else {
-            Err(ArenaError::BlocksFull { name: self.name().into(), wanted: count, capacity: self.geometry().blocks })
-        };
-        let first = first.or_else(|_| {
-            self.clear_dead();
-            budget.store(self.blocks_used() / 4, Ordering::Relaxed); // Relaxed: as above.
-            self.free_blocks_from(0, object, generation, count)
-        })?;
-        next.store(first + count, Ordering::Relaxed); // Relaxed: as above.
-        Ok(first)
-    }
-
-    fn free_blocks_from(&self, from: u32, object: u32, generation: u32, count: u32) -> Result<u32, ArenaError> {
-        let (capacity, used) = (self.geometry().blocks, self.blocks_used());
-        let (mut run, mut at) = (0, from.min(used));
-        // Neighbours mostly have one owner, and under `admin` no owner comes or goes meanwhile: each is looked up once.
-        let (mut last, mut last_lives) = (0, false);
-        while at < used && run < count {
-            // Relaxed: under admin.
-            let owner = self.block_owner(at).load(Ordering::Relaxed);
-            if owner != last {
-                (last, last_lives) = (owner, self.owner_lives(owner));
-            }
-            run = if last_lives { 0 } else { run + 1 };
-            at += 1;
-        }
-        // The free blocks at the end are continued by blocks that were never used.
-        let first = at - run;
-        let end = first.checked_add(count).filter(|end| *end <= capacity);
-        let Some(end) = end else {
-            return Err(ArenaError::BlocksFull { name: self.name().into(), wanted: count, capacity });
-        };
-        if end > used && !self.is_private() {
-            self.back_blocks(used, end - used)?;
-            step!("storage behind more blocks, nobody's yet");
-        }
-        let owner = u64::from(generation) << 32 | u64::from(object + 1);
-        for i in first..end {
-            self.block_owner(i).store(owner, Ordering::Relaxed); // Relaxed: under admin; published by the head.
-        }
-        // Release: I9, after their storage.
-        self.header().blocks_high.fetch_max(end, Ordering::Release);
-        Ok(first)
     }
 
     /// I2: whether the object that an owner word names exists, or is not yet cleared. An object that is being made does not count.

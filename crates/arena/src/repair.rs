@@ -11,6 +11,7 @@
 //!   thread's id goes.
 //! - I3: a slot whose life word the caller has claimed has no occupant.
 
+use crate::blocks::Sort;
 use crate::gate::{self, Gates};
 use crate::layout::{BLOCK, Extent, Head, Kind};
 use crate::map::Map;
@@ -144,7 +145,7 @@ impl Map {
     /// I1: takes back the cells and blocks that are marked as a living object's, and are not.
     pub fn reclaim(&self, _admin: &Admin) -> Reclaimed {
         let g = self.geometry();
-        let (mut cells, mut blocks) = (vec![false; g.cells as usize], vec![false; self.blocks_used() as usize]);
+        let (mut cells, mut blocks) = (vec![false; g.cells as usize], vec![false; g.blocks as usize]);
         for index in 0..self.objects_used() {
             let o = self.object(index);
             // Relaxed: under admin.
@@ -176,8 +177,10 @@ impl Map {
                 found.cells += 1;
             }
         }
-        for (i, _) in blocks.iter().enumerate().filter(|(_, used)| !**used) {
-            let owner = self.block_owner(i as u32);
+        // The others were never used.
+        let ever = (0..self.blocks_used(Sort::Words)).chain(g.blocks - self.blocks_used(Sort::Data)..g.blocks);
+        for i in ever.filter(|i| !blocks[*i as usize]) {
+            let owner = self.block_owner(i);
             // Relaxed: under admin.
             if self.owner_lives(owner.load(Ordering::Relaxed)) {
                 owner.store(0, Ordering::Relaxed); // Relaxed: as above.

@@ -123,10 +123,10 @@ fn data_that_a_killed_maker_had_claimed_is_free_again() {
     let g = map().geometry();
     // As a maker that is killed before the head is stored: what it had claimed is marked with the generation that the next has.
     let used = 2;
-    for i in used..g.blocks as usize {
+    for i in 0..g.blocks as usize - used {
         write(g.owners_at() + i * 8, owner("m"));
     }
-    map().header().blocks_high.store(g.blocks, Ordering::SeqCst);
+    map().header().data_high.store(g.blocks, Ordering::SeqCst);
     assert!(Mutex::create("n", 1u64).is_err());
     assert!(found_once("leaked-data").what.starts_with(&format!("{} block(s)", g.blocks as usize - used)));
     Mutex::create("n", 1u64).unwrap();

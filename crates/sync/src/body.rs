@@ -25,7 +25,7 @@
 
 use crate::lock::{store_words, unheld};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place, Visit, Visitor};
+use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visit, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::step;
 use std::mem::size_of;
@@ -212,7 +212,7 @@ pub(crate) fn make(
         let o = map.object(index);
         let first = match body {
             Some((_, form)) => {
-                let first = map.claim_blocks(index, generation, blocks)?;
+                let first = map.claim_blocks(index, generation, Sort::Words, blocks)?;
                 let at = map.blocks(first, blocks);
                 // SAFETY: the blocks are ours, and no other thread knows of them yet; they may have been another object's before.
                 unsafe { at.write_bytes(0, blocks as usize * BLOCK) };

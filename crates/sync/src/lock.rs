@@ -66,7 +66,7 @@ use crate::bias::{self, Holds};
 use crate::cell::NOBODY;
 use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_arena::{Admin, ArenaError, Map, Place, Sort};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
 
@@ -566,7 +566,7 @@ pub(crate) fn make(
     map.make(admin, name, Kind::Mutex, |index, generation| {
         let o = map.object(index);
         let blocks = u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX);
-        let more = if blocks > 0 { map.claim_blocks(index, generation, blocks)? + 1 } else { 0 };
+        let more = if blocks > 0 { map.claim_blocks(index, generation, Sort::Data, blocks)? + 1 } else { 0 };
         if blocks > 0 {
             fill(map.blocks(more - 1, blocks));
         }

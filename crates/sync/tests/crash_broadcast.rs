@@ -398,8 +398,9 @@ fn removed(world: &World) {
     stage.member(p, "remover");
     stage.lasting(p, move || {
         tube.remove();
-        let mutex = MutexAt::make(map, "m").expect("a mutex");
-        if memory(map, mutex.place.index) == at {
+        // Its data are all blocks. There is none while a thread is in the way.
+        let mutex = MutexAt::of_words(map, "m", map.geometry().blocks as usize * DATA.len(), |_| 0);
+        if mutex.is_ok_and(|(mutex, _)| memory(map, mutex.place.index) == at) {
             // SAFETY: the mutex's block, of which no other process knows.
             unsafe { at.cast().write(DATA) };
             taken.set(true);

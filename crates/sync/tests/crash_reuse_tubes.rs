@@ -2,8 +2,8 @@
 
 use crate::crash::Stage;
 use crate::crash_reuse::wide;
-use chappe_arena::Map;
 use chappe_arena::layout::{BLOCK, Kind};
+use chappe_arena::{Map, Sort};
 use chappe_crashsim::{Search, World, process, reached};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst, pause};
 use chappe_plat::futex::{self, Scope};
@@ -22,7 +22,7 @@ const ALONE: Words = |_, member, generation| generation << 32 | (member + 1);
 fn of_words(map: &'static Map, blocks: u32, word: impl Fn(u64) -> u64) -> &'static [AtomicU64] {
     let words = Cell::new(None);
     let made = map.make(&map.admin(), "words", Kind::Condvar, |index, generation| {
-        let at = map.blocks(map.claim_blocks(index, generation, blocks)?, blocks).cast::<AtomicU64>();
+        let at = map.blocks(map.claim_blocks(index, generation, Sort::Words, blocks)?, blocks).cast::<AtomicU64>();
         // SAFETY: the blocks are this object's; the world keeps its memory.
         let all = unsafe { std::slice::from_raw_parts(at, blocks as usize * BLOCK / 8) };
         // SeqCst: no other order is of interest.

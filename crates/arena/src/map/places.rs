@@ -218,12 +218,6 @@ impl Map {
         Ok(())
     }
 
-    /// One more than the highest block ever used. What lies beyond may have no storage, and is not touched.
-    pub fn blocks_used(&self) -> u32 {
-        // Acquire: pairs with the claimer's raise, so that there is storage below.
-        self.header().blocks_high.load(Ordering::Acquire).min(self.geometry.blocks)
-    }
-
     pub(super) fn no_room(&self, bytes: u64, e: io::Error) -> ArenaError {
         let dir = self.directory().unwrap_or(Path::new(""));
         match room::missing(dir, &e) {

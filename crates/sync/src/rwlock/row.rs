@@ -10,7 +10,7 @@ use crate::kinds::{self, Dead, Protocol};
 use crate::part::{MAKING, head_of, is_being_made, whole, whole_in_service};
 use crate::wait::{notify_dead, waits_on};
 use chappe_arena::layout::{BLOCK, Head, Kind};
-use chappe_arena::{Admin, ArenaError, Map, Place, Visitor};
+use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
@@ -45,7 +45,7 @@ pub(crate) fn make(
         let made = map.make(admin, name, Kind::RwLock, |index, generation| {
             let o = map.object(index);
             let blocks = u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX);
-            let more = if blocks > 0 { map.claim_blocks(index, generation, blocks)? + 1 } else { 0 };
+            let more = if blocks > 0 { map.claim_blocks(index, generation, Sort::Data, blocks)? + 1 } else { 0 };
             if blocks > 0 {
                 fill(map.blocks(more - 1, blocks));
             }

@@ -47,7 +47,7 @@ use crate::kinds::Dead;
 use crate::lock::unheld;
 use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place, Visitor};
+use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
@@ -600,7 +600,7 @@ pub(crate) fn make(
         return Err(ArenaError::BlocksFull { name: map.name().into(), wanted: blocks, capacity: most });
     }
     map.make(admin, name, Kind::Broadcast, |index, generation| {
-        let first = map.claim_blocks(index, generation, blocks)?;
+        let first = map.claim_blocks(index, generation, Sort::Words, blocks)?;
         let at = map.blocks(first, blocks);
         // SAFETY: the blocks are ours, and nobody else knows of them yet; they may have been another object's before.
         unsafe { at.write_bytes(0, blocks as usize * BLOCK) };

@@ -7,7 +7,7 @@ use crate::record::Shape;
 use crate::tube::end;
 use crate::tube::named::senders::sweep;
 use chappe_arena::layout::{BLOCK, Kind};
-use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_arena::{Admin, ArenaError, Map, Place, Sort};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::fence::process_shared;
 use chappe_plat::step;
@@ -37,7 +37,7 @@ pub(crate) fn make_of(
     let end = end::make(map, admin, MAKING)?;
     step!("senders' object made, tube not yet");
     let made = map.make(admin, name, Kind::Tube, |index, generation| {
-        let first = map.claim_blocks(index, generation, blocks)?;
+        let first = map.claim_blocks(index, generation, Sort::Words, blocks)?;
         let at = map.blocks(first, blocks);
         // SAFETY: the blocks are ours, and no other process knows of them yet; they may have been another object's
         // before.
