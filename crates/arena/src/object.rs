@@ -281,11 +281,14 @@ impl Map {
         step!("object ready, not yet in service");
         // Release: I1, publishes the object.
         o.head.store(head.0, Ordering::Release);
-        // SeqCst: E1 of the map's head: a remover by force, which marks the arena and then looks at the objects, may have missed this one.
-        fence(Ordering::SeqCst);
-        // Relaxed: after the fence.
-        if self.header().state.load(Ordering::Relaxed) == REMOVED {
-            self.notify_all_dead();
+        // Nobody removes a private arena.
+        if !self.is_private() {
+            // SeqCst: E1 of the map's head: a remover by force, which marks the arena and then looks at the objects, may have missed this one.
+            fence(Ordering::SeqCst);
+            // Relaxed: after the fence.
+            if self.header().state.load(Ordering::Relaxed) == REMOVED {
+                self.notify_all_dead();
+            }
         }
         Ok(Place { index, head })
     }
