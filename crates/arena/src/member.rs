@@ -253,8 +253,9 @@ impl Map {
         let m = self.member(joined.index);
         let mut me = self.visitor_in(joined.index);
         (self.hooks.recover)(self, joined.index, joined.generation, &mut me);
-        self.clear_bits(joined.index, &mut me);
+        (self.hooks.clear)(self, joined.index, &mut me);
         drop(me);
+        self.clear_bits(joined.index);
         // Release: nothing of this generation is left, I4.
         m.swept.store(joined.generation, Ordering::Release);
         let Ok(gates) = self.gates() else { return };
@@ -541,14 +542,14 @@ impl Map {
         if unswept {
             let mut me = self.visitor_in(i);
             self.make_up_for(i, last, &mut me);
-            self.clear_bits(i, &mut me);
+            (self.hooks.clear)(self, i, &mut me);
+            self.clear_bits(i);
             // Release: I4.
             m.swept.store(last, Ordering::Release);
         }
     }
 
-    fn clear_bits(&self, i: u32, me: &mut Visitor<'_>) {
-        (self.hooks.clear)(self, i, me);
+    fn clear_bits(&self, i: u32) {
         if let Some(enlisting) = self.enlisting(i) {
             // Relaxed: the owner of the life word sets no bit just now.
             enlisting.store(0, Ordering::Relaxed);

@@ -9,6 +9,7 @@ pub use made::{Inside, Monitor, MonitorError};
 
 use crate::body::{Body, Form};
 use crate::kinds::Dead;
+use chappe_arena::Visit;
 #[cfg(not(feature = "sim"))]
 use chappe_arena::layout::Head;
 #[cfg(not(feature = "sim"))]
@@ -41,14 +42,15 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Room<'m>> {
 }
 
 /// Recovers a monitor from a member's death.
-pub(crate) fn recover(body: &Body<'_>, dead: Dead) {
+pub(crate) fn recover(body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
     if let Some(room) = in_body(body) {
-        room.recover(Member { index: dead.member as u16, generation: dead.generation }, || dead.is_unswept(body.map()));
+        let its = Member { index: dead.member as u16, generation: dead.generation };
+        room.recover(visit, its, || dead.is_unswept(body.map()));
     }
 }
 
 /// Wakes all waiters of a removed monitor.
-pub(crate) fn notify_dead(body: &Body<'_>) {
+pub(crate) fn notify_dead(body: &Body<'_>, _: &Visit<'_>) {
     if let Some(room) = in_body(body) {
         room.call_all();
     }

@@ -13,6 +13,7 @@ pub use made::{Serve, Server, Service, remove_service};
 
 use crate::body::Body;
 use crate::kinds::Dead;
+use chappe_arena::Visit;
 use desk::{Desk, Sizes};
 
 /// The desk in a body; none if its sizes cannot be.
@@ -27,8 +28,8 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Desk<'m>> {
 }
 
 /// Recovers what a dead member has left in a server.
-pub(crate) fn recover(body: &Body<'_>, dead: Dead) {
+pub(crate) fn recover(body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
     if let Some(desk) = in_body(body) {
-        desk.recover(dead.member as u16, || dead.is_unswept(body.map()));
+        desk.recover(visit, dead.member as u16, || dead.is_unswept(body.map()));
     }
 }

@@ -11,6 +11,7 @@ pub use made::{PushError, Stack};
 
 use crate::body::{Body, Form};
 use crate::kinds::Dead;
+use chappe_arena::Visit;
 use pile::{Pile, Shape};
 
 /// What a stack of an arena is made for, as its form says.
@@ -39,8 +40,8 @@ pub(crate) fn form_of(shape: Shape, elements: u64) -> Form {
 }
 
 /// What a dead member's death leaves of a stack.
-pub(crate) fn recover(body: &Body<'_>, dead: Dead) {
+pub(crate) fn recover(body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
     if let Some(pile) = in_body(body) {
-        pile.recover(dead.member as u16, || dead.is_unswept(body.map()));
+        pile.recover(visit, dead.member as u16, || dead.is_unswept(body.map()));
     }
 }

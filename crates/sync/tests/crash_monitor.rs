@@ -2,6 +2,7 @@
 //! What must hold: two are never inside; a signal reaches a waiter, and another one if that one dies before it is inside; if a process dies
 //! inside, all waiters are told; no thread sleeps while there is something for it.
 
+use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_plat::{clock, step};
@@ -123,7 +124,7 @@ impl Stage {
                 let stage = *self;
                 p.daemon(&format!("of {me}"), move || {
                     robust::claim(&stage.lives[i][usize::from(me)]);
-                    chappe_plat::recovering(|| stage.room.recover(member(me), || true));
+                    chappe_plat::recovering(|| stage.room.recover(&Visit::of_own_memory(), member(me), || true));
                     process::linger();
                 });
             }
@@ -283,9 +284,9 @@ fn one_that_is_late_calls_nobody_else() {
         // One that was called, and died inside.
         room.enter(member(1));
         room.signal(0);
-        world.process("late", move || room.recover(member(1), || is_left.get()));
+        world.process("late", move || room.recover(&Visit::of_own_memory(), member(1), || is_left.get()));
         world.process("next", move || {
-            room.recover(member(1), || true);
+            room.recover(&Visit::of_own_memory(), member(1), || true);
             is_left.set(false);
             // SAFETY: the room's memory; no other process of the explorer's runs meanwhile.
             unsafe { std::slice::from_raw_parts_mut(place.cast::<u64>().as_ptr(), words).fill(WORD) };

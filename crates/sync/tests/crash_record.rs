@@ -3,6 +3,7 @@
 //! receiver died; a stopped process delays no other; the dead leave all slots to the others.
 
 use crate::records::{LAST, Stage, Way, explored, fill, look, receive, record, ring};
+use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Search, World, reached};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_sync::record::Shape;
@@ -156,9 +157,9 @@ fn orphan(world: &World, quiet: bool) {
     assert_eq!(receive(&ring), Some((900, false)));
     let _dead = ring.borrow(1).expect("a record");
     assert_eq!(receive(&ring), Some((902, false)));
-    world.process("recoverer", move || ring.recover(1, || true, |_| ())).immortal();
+    world.process("recoverer", move || ring.recover(&Visit::of_own_memory(), 1, || true, |_| ())).immortal();
     if !quiet {
-        world.process("another", move || ring.recover(1, || true, |_| ()));
+        world.process("another", move || ring.recover(&Visit::of_own_memory(), 1, || true, |_| ()));
         world.process("sender", move || (100..102).for_each(send)).immortal();
     }
     let got = world.share(Cell::new(None));
@@ -204,10 +205,10 @@ fn successor(world: &World, shape: Shape) {
         }
     };
     world.process("sender", sender).immortal();
-    world.process("recoverer", move || ring.recover(1, || true, |_| ()));
+    world.process("recoverer", move || ring.recover(&Visit::of_own_memory(), 1, || true, |_| ()));
     let got = world.share(RefCell::new(Vec::new()));
     let receiver = move || {
-        ring.recover(1, || true, |_| ());
+        ring.recover(&Visit::of_own_memory(), 1, || true, |_| ());
         while let Some((message, again)) = receive(&ring) {
             assert_eq!(again, message > 900);
             got.borrow_mut().push(message);
@@ -249,7 +250,7 @@ fn put_back(world: &World) {
     let (bytes, len) = record(900);
     assert!(ring.try_send(LAST, &bytes[..len]));
     let _dead = ring.borrow(1).expect("what was sent");
-    ring.recover(1, || true, |_| ());
+    ring.recover(&Visit::of_own_memory(), 1, || true, |_| ());
     let doubtful = world.share(Cell::new(0));
     let fickle = world.prepare("fickle");
     fickle.run(move || {
@@ -269,7 +270,7 @@ fn put_back(world: &World) {
     world.prepare("last").last().run(move || {
         for (me, p) in [(2, fickle), (3, receiver)] {
             if p.fate() == Fate::Killed {
-                ring.recover(me, || true, |_| ());
+                ring.recover(&Visit::of_own_memory(), me, || true, |_| ());
             }
         }
         let rest = std::iter::from_fn(|| receive(&ring)).count();
@@ -300,7 +301,7 @@ fn never_empty(world: &World) {
     };
     send(900);
     let _dead = ring.borrow(1).expect("a record");
-    ring.recover(1, || true, |_| ());
+    ring.recover(&Visit::of_own_memory(), 1, || true, |_| ());
     let (both, nothing) = (world.share(Cell::new(false)), world.share(Cell::new(false)));
     let sender = move || {
         send(100);
@@ -340,12 +341,12 @@ fn comes_again_late(world: &World) {
     send(900);
     let _others = (ring.borrow(3).expect("a record"), ring.borrow(1).expect("a record"));
     // From here on receivers look for redelivered records.
-    ring.recover(3, || true, |_| ());
+    ring.recover(&Visit::of_own_memory(), 3, || true, |_| ());
     assert_eq!(receive(&ring), Some((800, true)));
     send(100);
     let (both, nothing) = (world.share(Cell::new(false)), world.share(Cell::new(false)));
     let recoverer = move || {
-        ring.recover(1, || true, |_| ());
+        ring.recover(&Visit::of_own_memory(), 1, || true, |_| ());
         both.set(ring.len() == 2);
     };
     world.process("recoverer", recoverer).immortal();
@@ -405,17 +406,19 @@ fn renumbered(world: &World, drops: bool) {
     send(901);
     let _dead = (ring.borrow(1).expect("a record"), ring.borrow(2).expect("a record"));
     let generation = world.share(AtomicU32::new(1));
-    world.process("late", move || ring.recover(1, || generation.load(Ordering::SeqCst) == 1, |_| ()));
+    world.process("late", move || {
+        ring.recover(&Visit::of_own_memory(), 1, || generation.load(Ordering::SeqCst) == 1, |_| ())
+    });
     let other = world.prepare("other").immortal();
     other.run(move || {
-        ring.recover(1, || generation.load(Ordering::SeqCst) == 1, |_| ());
+        ring.recover(&Visit::of_own_memory(), 1, || generation.load(Ordering::SeqCst) == 1, |_| ());
         generation.store(2, Ordering::SeqCst);
         if !drops {
             assert_eq!(receive(&ring), Some((900, true)));
         }
         send(902);
         let borrowed = ring.borrow(1).expect("what was just sent");
-        ring.recover(2, || true, |_| ());
+        ring.recover(&Visit::of_own_memory(), 2, || true, |_| ());
         let again = if drops { None } else { Some((901, true)) };
         assert_eq!(receive(&ring), again);
         assert_eq!(look(&ring, &borrowed), 902);

@@ -3,6 +3,7 @@
 //! records, which are marked, are not counted a second time.
 
 use crate::records::{fill, look, receive, record, ring};
+use chappe_arena::Visit;
 use chappe_crashsim::{Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_sync::record::{Borrowed, Ring, Shape, Slot};
@@ -195,7 +196,7 @@ fn play(world: &World, plan: &Plan) {
         });
         recoverer.daemon(&format!("of {n}"), move || {
             robust::claim(&lives[life]);
-            scene.ring.recover(n, || true, |_| ());
+            scene.ring.recover(&Visit::of_own_memory(), n, || true, |_| ());
             process::linger();
         });
     }

@@ -3,6 +3,7 @@
 //! or not at all; a stopped process delays no other; when all is over, no seat and no cell is out of use.
 
 use crate::history::{Model, assert_linearizable};
+use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::{AtomicU32, pause};
 use chappe_sync::server::combine::Combined;
@@ -106,7 +107,7 @@ impl Stage {
                 let stage = *self;
                 p.daemon(&format!("of {me}"), move || {
                     robust::claim(&stage.lives[i][usize::from(me)]);
-                    chappe_plat::recovering(|| stage.desk.recover(me, || true));
+                    chappe_plat::recovering(|| stage.desk.recover(&Visit::of_own_memory(), me, || true));
                     process::linger();
                 });
             }
@@ -120,7 +121,7 @@ impl Stage {
             let of = |fate| who.iter().filter(|(_, p)| p.fate() == fate).map(|(m, _)| *m).collect::<Vec<_>>();
             let (killed, stopped) = (of(Fate::Killed), of(Fate::Stopped));
             for me in &killed {
-                stage.desk.recover(*me, || true);
+                stage.desk.recover(&Visit::of_own_memory(), *me, || true);
                 reached("past a dead one");
             }
             stage.does(LAST, 1000);
@@ -129,7 +130,7 @@ impl Stage {
             assert_eq!(state[..8], state[8..], "torn");
             assert_linearizable(Sum(0), &stage.journal.history());
             if stopped.is_empty() {
-                stage.desk.recover(LAST, || true);
+                stage.desk.recover(&Visit::of_own_memory(), LAST, || true);
                 assert_eq!(stage.desk.taken(), (0, (1, 1)), "a seat, node or cell is lost");
             } else {
                 reached("past a stopped one");
@@ -208,7 +209,7 @@ fn a_request_that_was_refused_is_not_carried_out_later() {
             }
         });
         world.prepare("last").last().run(move || {
-            [1, 2].iter().for_each(|me| s.desk.recover(*me, || true));
+            [1, 2].iter().for_each(|me| s.desk.recover(&Visit::of_own_memory(), *me, || true));
             s.does(LAST, 1000);
             assert_linearizable(Sum(0), &s.journal.history());
             assert_eq!(s.desk.taken(), (0, (1, 1)), "a seat, node or cell is lost");
@@ -239,7 +240,7 @@ fn an_heir_of_a_seat_writes_over_nothing_that_is_announced() {
         // Takes the same seat.
         world.process("heir", move || {
             if dead.get() {
-                s.desk.recover(1, || true);
+                s.desk.recover(&Visit::of_own_memory(), 1, || true);
                 s.does(1, 10);
                 reached("an heir");
             }
@@ -250,7 +251,7 @@ fn an_heir_of_a_seat_writes_over_nothing_that_is_announced() {
             }
         });
         world.prepare("last").last().run(move || {
-            s.desk.recover(1, || true);
+            s.desk.recover(&Visit::of_own_memory(), 1, || true);
             s.does(LAST, 1000);
             assert_linearizable(Sum(0), &s.journal.history());
             assert_eq!(s.desk.taken(), (0, (1, 1)), "a seat, node or cell is lost");
@@ -312,7 +313,7 @@ fn a_late_recoverer_gives_back_no_seat_of_a_later_member() {
         });
         world.process("late", move || {
             until(Scene::Died);
-            s.desk.recover(1, || {
+            s.desk.recover(&Visit::of_own_memory(), 1, || {
                 let is_dead = at.get() == Scene::Died;
                 if is_dead {
                     at.set(Scene::Seen);
@@ -324,7 +325,7 @@ fn a_late_recoverer_gives_back_no_seat_of_a_later_member() {
         });
         world.process("heir", move || {
             until(Scene::Seen);
-            s.desk.recover(1, || true);
+            s.desk.recover(&Visit::of_own_memory(), 1, || true);
             calls(1, 10, &stops(Scene::Seen, Scene::Heir, Scene::Third));
         });
         world.process("third", move || {

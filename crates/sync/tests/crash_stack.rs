@@ -3,6 +3,7 @@
 //! or not; a stack is full only if it was so at one moment; when all is over, no cell is out of use.
 
 use crate::history::{Model, assert_linearizable};
+use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_sync::stack::linked::Linked;
@@ -122,7 +123,7 @@ impl Stage {
                 let stage = *self;
                 p.daemon(&format!("of {me}"), move || {
                     robust::claim(&stage.lives[i][usize::from(me)]);
-                    chappe_plat::recovering(|| stage.pile.recover(me, || true));
+                    chappe_plat::recovering(|| stage.pile.recover(&Visit::of_own_memory(), me, || true));
                     process::linger();
                 });
             }
@@ -137,18 +138,18 @@ impl Stage {
             let of = |fate| who.iter().filter(|(_, p)| p.fate() == fate).map(|(m, _)| *m).collect::<Vec<_>>();
             let (killed, stopped) = (of(Fate::Killed), of(Fate::Stopped));
             for me in &killed {
-                stage.pile.recover(*me, || true);
+                stage.pile.recover(&Visit::of_own_memory(), *me, || true);
                 reached("past a dead one");
             }
             if stopped.is_empty() {
-                stage.pile.recover(LAST, || true);
+                stage.pile.recover(&Visit::of_own_memory(), LAST, || true);
                 assert_eq!(stage.pile.taken(), stage.pile.len() as usize, "cells are lost, or another's");
             }
             stage.does(LAST, Op::Push(99));
             while stage.does(LAST, Op::Pop).is_some() {}
             assert_linearizable(stage.before.borrow().clone(), &stage.journal.history());
             if stopped.is_empty() {
-                stage.pile.recover(LAST, || true);
+                stage.pile.recover(&Visit::of_own_memory(), LAST, || true);
                 assert_eq!(stage.pile.taken(), 0, "cells are lost");
             } else {
                 reached("past a stopped one");
@@ -244,7 +245,7 @@ fn a_late_popper_frees_nothing_of_anothers() {
         let s = stage;
         world.process("other", move || {
             // Frees what was popped; then both cells are used in turn.
-            s.pile.recover(LAST, || true);
+            s.pile.recover(&Visit::of_own_memory(), LAST, || true);
             for op in [Op::Push(2), Op::Pop, Op::Push(3)] {
                 s.does(2, op);
             }
@@ -315,9 +316,9 @@ fn a_late_recoverer_changes_nothing_of_another_object() {
         // SAFETY: so many bytes, zeroed, until the schedule's end; no other process knows of them.
         let pile: Pile<'static> = unsafe { Pile::new(place, shape) };
         let (is_left, words) = (world.share(Cell::new(true)), shape.bytes() / 8);
-        world.process("late", move || pile.recover(1, || is_left.get()));
+        world.process("late", move || pile.recover(&Visit::of_own_memory(), 1, || is_left.get()));
         world.process("next", move || {
-            pile.recover(1, || true);
+            pile.recover(&Visit::of_own_memory(), 1, || true);
             is_left.set(false);
             // SAFETY: the stack's memory; no other process of the explorer's runs meanwhile.
             unsafe { std::slice::from_raw_parts_mut(place.cast::<u64>().as_ptr(), words).fill(WORD) };

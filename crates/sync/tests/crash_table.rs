@@ -3,6 +3,7 @@
 //! were there at one moment; a walk sees every key that was there throughout, none twice; when all is over, no node and no cell is out of use.
 
 use crate::history::{Event, Model, assert_linearizable};
+use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_sync::table::{Change, Decide, Full, Shape, Table};
@@ -198,7 +199,7 @@ impl Stage {
                 let stage = *self;
                 p.daemon(&format!("of {me}"), move || {
                     robust::claim(&stage.lives[i][usize::from(me)]);
-                    chappe_plat::recovering(|| stage.table.recover(me, || true));
+                    chappe_plat::recovering(|| stage.table.recover(&Visit::of_own_memory(), me, || true));
                     process::linger();
                 });
             }
@@ -216,7 +217,7 @@ impl Stage {
         let of = |fate| who.iter().filter(|(_, p)| p.fate() == fate).map(|(m, _)| *m).collect::<Vec<_>>();
         let (killed, stopped) = (of(Fate::Killed), of(Fate::Stopped));
         for me in &killed {
-            self.table.recover(*me, || true);
+            self.table.recover(&Visit::of_own_memory(), *me, || true);
             assert_eq!(self.table.in_hand(*me), 0, "the dead {me} has something in hand");
             reached("past a dead one");
         }
@@ -227,13 +228,13 @@ impl Stage {
         let there = self.walk();
         if stopped.is_empty() {
             // Passing operations have unlinked what is over; what the dead had not freed, their recovery has freed.
-            self.table.recover(LAST, || true);
+            self.table.recover(&Visit::of_own_memory(), LAST, || true);
             assert_eq!(self.table.taken(), (there.len(), there.len()), "nodes or cells are lost");
             for key in &there {
                 self.does(LAST, Op::Remove(*key)).expect("a removal");
             }
             // A recoverer may have died, or sleep, before it freed what it had unlinked: the next recovery does it.
-            self.table.recover(LAST, || true);
+            self.table.recover(&Visit::of_own_memory(), LAST, || true);
             assert_eq!(self.table.taken(), (0, 0), "nodes or cells are lost");
         } else {
             reached("past a stopped one");
@@ -367,7 +368,7 @@ fn one_that_is_late_frees_nothing_of_anothers() {
         stage.member(world, "one", 1, move |s| _ = s.does(1, Op::Remove(a)));
         stage.member(world, "other", 2, move |s| {
             // Frees what has been unlinked; then there is room for another key.
-            s.table.recover(LAST, || true);
+            s.table.recover(&Visit::of_own_memory(), LAST, || true);
             if s.does(2, Op::Put(b, 2)).is_ok() {
                 reached("in the same room");
             }

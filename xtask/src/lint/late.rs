@@ -4,10 +4,13 @@
 //! `crates/sync/tests/crash/exempt.rs`, which has a reason for each. A line that is not there any more, or twice, is to be struck off.
 //! The explorer goes by where the source looks objects up, and says so by `through`; a function that asks whether an object is still
 //! there (`is_..`, `has_..`, `may_..`) does not say it: a write behind a check that came too early would go unseen.
+//!
+//! What makes up for a death takes a `&Visit` (the memory stays the object's), or a `Visitor`, and then changes nothing before it visits: V9 of
+//! `crates/arena/src/visit.rs`. A change by one swap of an exact word may come late.
 
 use super::Finding;
 use super::house::{House, ships};
-use super::source::has_word;
+use super::source::{Line, has_word};
 
 /// Where the list is.
 const LIST: &str = "crates/sync/tests/crash/exempt.rs";
@@ -17,6 +20,21 @@ const MOST: usize = 8;
 
 /// How the names of functions that check begin.
 const CHECKS: [&str; 3] = ["is_", "has_", "may_"];
+
+/// What functions are called that threads call which may be late.
+const RECOVER: [&str; 3] = ["recover", "keep_from_all", "notify_dead"];
+
+/// Those that need no visit: they change only words with the dead generation, by one swap.
+const EXACT: [&str; 2] = ["crates/sync/src/drain.rs", "crates/sync/src/lock.rs"];
+
+/// How a line names wait bits. Only the owner of the member's life word changes one, and while it stands, it holds the slot.
+const BITS: &str = ".waiting(";
+
+/// The explorer's ways in: threads of worlds, which have the right to all.
+const MODEL: &str = "crates/sync/src/model";
+
+/// Changes that succeed whatever the word is.
+const CHANGES: [&str; 3] = [".store(", ".fetch_", ".swap("];
 
 pub fn check(house: &House) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -46,6 +64,44 @@ pub fn check(house: &House) -> Vec<Finding> {
                 let text = format!("`{name}` checks, and does not look up: a late write behind it would go unseen");
                 findings.push(Finding::new(path, at + 1, "late", text));
             }
+        }
+    }
+    findings.extend(
+        house
+            .rust()
+            .filter(|(path, _)| ships(path) && !path.ends_with("/tests.rs"))
+            .flat_map(|(path, source)| visits(path, &source.lines)),
+    );
+    findings
+}
+
+/// V9 in one file.
+fn visits(path: &str, lines: &[Line]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (mut head, mut is_late) = (None::<String>, false);
+    for (at, line) in lines.iter().enumerate().filter(|(_, l)| !l.test) {
+        let mut found = |text: &str| findings.push(Finding::new(path, at + 1, "late", text));
+        if line.code.contains("Visit::of_own_memory") {
+            found("memory that is an arena's is visited by `Visitor::visit`");
+        }
+        if let Some((_, rest)) = line.code.split_once("fn ").filter(|(before, _)| !before.contains("//")) {
+            (head, is_late) = (Some(rest.to_owned()), false);
+        } else if let Some(head) = &mut head {
+            head.push_str(&line.code);
+        }
+        if let Some(whole) = head.take_if(|head| head.contains(['{', ';'])) {
+            let name = whole.split(['(', '<']).next().unwrap_or_default();
+            is_late = whole.contains("Visitor<");
+            let has_right = whole.contains("Visit<") || is_late || EXACT.contains(&path);
+            if path.starts_with("crates/sync/src/") && !path.starts_with(MODEL) && RECOVER.contains(&name) && !has_right
+            {
+                found("what makes up for a death takes a `&Visit`: the memory may be another object's");
+            }
+        }
+        if line.code.contains("visit(") || line.code.contains("unfinished_by(") {
+            is_late = false;
+        } else if is_late && !line.code.contains(BITS) && CHANGES.iter().any(|change| line.code.contains(change)) {
+            found("a thread that may be late changes nothing before it visits the object");
         }
     }
     findings
@@ -122,5 +178,20 @@ mod tests {
             assert_eq!(found("", &asks(name)).len(), 1, "{name}");
         }
         assert!(found("", &asks("find")).is_empty());
+    }
+
+    #[test]
+    fn what_makes_up_for_a_death_without_a_visit_is_caught() {
+        let of = |code: &str| found("", &format!("//! A head.\n{code}"));
+        assert_eq!(of("fn recover(&self, member: u16) {\n}\n").len(), 1);
+        assert_eq!(of("fn recover(\n    &self,\n    member: u16,\n) {\n}\n").len(), 1);
+        assert!(of("fn recover(&self, _: &Visit<'_>, member: u16) {\n    x.store(1);\n}\n").is_empty());
+        let late = |first: &str| {
+            of(&format!("fn clear(map: &Map, me: &mut Visitor<'_>) {{\n    {first}\n    x.fetch_and(1);\n}}\n"))
+        };
+        assert_eq!(late("let y = 1;").len(), 1);
+        assert!(late("let Some(_visit) = me.visit(at) else { return };").is_empty());
+        assert!(late("}\nfn other(map: &Map) {").is_empty(), "it ends with the function");
+        assert_eq!(of("fn f() {\n    g(&Visit::of_own_memory());\n}\n").len(), 1);
     }
 }

@@ -6,7 +6,7 @@ use crate::body::{self, Body};
 use crate::map::atlas;
 use crate::{monitor, server};
 use chappe_arena::layout::Head;
-use chappe_arena::{Map, Place, Visitor};
+use chappe_arena::{Map, Place, Visit, Visitor};
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 use super::Failure;
@@ -21,10 +21,10 @@ pub(super) trait Bare: Sync {
     const IS_AWAITED: bool = false;
 
     /// What a dead member has left in the middle of a change.
-    fn recover(&self, _body: &Body<'_>, _dead: Dead) {}
+    fn recover(&self, _body: &Body<'_>, _visit: &Visit<'_>, _dead: Dead) {}
 
     /// See [`Protocol::notify_dead`].
-    fn notify_dead(&self, _body: &Body<'_>) {}
+    fn notify_dead(&self, _body: &Body<'_>, _visit: &Visit<'_>) {}
 
     #[cfg(not(feature = "sim"))]
     fn is_held(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
@@ -44,8 +44,8 @@ pub(super) struct Bodied<B: Bare>(pub B);
 
 impl<B: Bare> Protocol for Bodied<B> {
     fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
-        if let Some((body, _visit)) = body::unfinished_by(map, at, dead.member, me) {
-            self.0.recover(&body, dead);
+        if let Some((body, visit)) = body::unfinished_by(map, at, dead.member, me) {
+            self.0.recover(&body, &visit, dead);
         }
         false
     }
@@ -56,10 +56,10 @@ impl<B: Bare> Protocol for Bodied<B> {
 
     fn notify_dead(&self, map: &Map, at: Place, me: &mut Visitor<'_>) {
         if B::IS_AWAITED
-            && let Some(_visit) = me.visit(at)
+            && let Some(visit) = me.visit(at)
             && let Some(body) = Body::of(map, at)
         {
-            self.0.notify_dead(&body);
+            self.0.notify_dead(&body, &visit);
         }
     }
 
@@ -119,8 +119,8 @@ pub(super) struct Stacks;
 
 impl Bare for Stacks {
     #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
-    fn recover(&self, body: &Body<'_>, dead: Dead) {
-        crate::stack::recover(body, dead);
+    fn recover(&self, body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
+        crate::stack::recover(body, visit, dead);
     }
 
     #[cfg(not(feature = "sim"))]
@@ -171,8 +171,8 @@ impl Bare for WordSets {
 pub(super) struct Servers;
 
 impl Bare for Servers {
-    fn recover(&self, body: &Body<'_>, dead: Dead) {
-        server::recover(body, dead);
+    fn recover(&self, body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
+        server::recover(body, visit, dead);
     }
 
     #[cfg(not(feature = "sim"))]
@@ -205,12 +205,12 @@ pub(super) struct Monitors;
 impl Bare for Monitors {
     const IS_AWAITED: bool = true;
 
-    fn recover(&self, body: &Body<'_>, dead: Dead) {
-        monitor::recover(body, dead);
+    fn recover(&self, body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
+        monitor::recover(body, visit, dead);
     }
 
-    fn notify_dead(&self, body: &Body<'_>) {
-        monitor::notify_dead(body);
+    fn notify_dead(&self, body: &Body<'_>, visit: &Visit<'_>) {
+        monitor::notify_dead(body, visit);
     }
 
     #[cfg(not(feature = "sim"))]
@@ -237,8 +237,8 @@ impl Protocol for Maps {
     }
 
     fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
-        if let Some((body, _visit)) = body::unfinished_by(map, at, dead.member, me) {
-            atlas::recover(&body, dead);
+        if let Some((body, visit)) = body::unfinished_by(map, at, dead.member, me) {
+            atlas::recover(&body, &visit, dead);
         }
         false
     }

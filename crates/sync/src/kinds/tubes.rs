@@ -152,8 +152,8 @@ fn of_nobody(map: &'static Map, pipe: &Pipe<'static>, me: &mut Visitor<'_>) -> V
             && let Some(_vacant) = map.vacant(member)
         {
             had.extend(of_tube(pipe, member));
-            if let Some(_visit) = me.visit(pipe.place) {
-                pipe.ring.recover(member as u16, || true, |_| ());
+            if let Some(visit) = me.visit(pipe.place) {
+                pipe.ring.recover(&visit, member as u16, || true, |_| ());
             }
             super::clear(map, member, me);
         }

@@ -13,7 +13,7 @@ use crate::condvar;
 use crate::kinds::Dead;
 use crate::table::{Shape, Table};
 use chappe_arena::layout::{Head, Kind};
-use chappe_arena::{Admin, ArenaError, Map, Place};
+use chappe_arena::{Admin, ArenaError, Map, Place, Visit};
 use chappe_plat::{clock, process};
 
 /// The types of a map's keys and values, as hashes.
@@ -78,10 +78,10 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
 }
 
 /// Recovers a map from a member's death.
-pub(crate) fn recover(body: &Body<'_>, dead: Dead) {
+pub(crate) fn recover(body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
     let Some(atlas) = Atlas::in_body(*body) else { return };
     // R5 of the table: after the state.
-    atlas.table.recover(dead.member as u16, || dead.is_unswept(body.map()));
+    atlas.table.recover(visit, dead.member as u16, || dead.is_unswept(body.map()));
     if body.place().head.in_service() {
         // I4: it may have changed something without notifying.
         atlas.changed();

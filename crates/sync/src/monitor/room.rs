@@ -35,6 +35,7 @@
 //! Progress: blocking; a call looks once at the slots that were ever used. Deaths: above. Explored: `tests/crash_monitor.rs`, with a
 //! robust lock of the explorer's. Left out: a thread that was stopped in recovery for 2^24 waits of one member.
 
+use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::step;
@@ -285,7 +286,7 @@ impl<'a> Room<'a> {
     }
 
     /// Recovers the death of a member, while `is_dead` says that this is not yet done. When this returns, the number may be reused.
-    pub fn recover(&self, dead: Member, is_dead: impl Fn() -> bool) {
+    pub fn recover(&self, _: &Visit<'_>, dead: Member, is_dead: impl Fn() -> bool) {
         let inside = &self.head().inside;
         if self.is_inside(dead) && is_dead() {
             step!("it died inside: all are to be called");

@@ -21,6 +21,7 @@
 
 use super::Found;
 use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, owner, state, word};
+use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
@@ -46,7 +47,7 @@ impl Ring<'_> {
     /// the number may be reused.
     ///
     /// `tell` is called for each slot that is to be delivered once more.
-    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool, tell: impl Fn(u32)) {
+    pub fn recover(&self, _: &Visit<'_>, member: u16, is_dead: impl Fn() -> bool, tell: impl Fn(u32)) {
         let mut again = false;
         for slot in 0..self.slots() {
             again |= self.recover_slot(slot, member, &is_dead, &tell);
@@ -145,7 +146,7 @@ impl Ring<'_> {
     }
 
     /// A member leaves, and has leaked slots of its own: references to them may be in use for ever. So the slots stay out of use.
-    pub(crate) fn keep_from_all(&self, member: u16) {
+    pub(crate) fn keep_from_all(&self, _: &Visit<'_>, member: u16) {
         for slot in 0..self.slots() {
             loop {
                 // Acquire: only the member itself, and a sender that passes it, changes this.

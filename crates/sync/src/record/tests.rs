@@ -1,6 +1,7 @@
 //! Threads that send and receive at once: counts, and each sender's order. (Every order of a few steps: `tests/crash_record.rs`.)
 
 use super::*;
+use chappe_arena::Visit;
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -264,7 +265,11 @@ fn with_deaths(drops: bool) {
                     };
                     if turn % 7 == 0 || (borrowed.again() && turn % 3 == 0) {
                         // Another thread may do it too.
-                        thread::scope(|s| (0..2).for_each(|_| _ = s.spawn(|| ring.recover(me, || true, |_| ()))));
+                        thread::scope(|s| {
+                            (0..2).for_each(|_| {
+                                _ = s.spawn(|| ring.recover(&Visit::of_own_memory(), me, || true, |_| ()))
+                            })
+                        });
                         continue;
                     }
                     let message = look(&ring, &borrowed);
@@ -312,11 +317,11 @@ fn records_have_their_own_lengths_and_lie_aligned() {
 fn whom_somebody_took_for_dead_is_told() {
     let ring = ring(many(2));
     let slot = ring.reserve(1).expect("a hole");
-    ring.recover(1, || true, |_| ());
+    ring.recover(&Visit::of_own_memory(), 1, || true, |_| ());
     assert!(matches!(ring.commit(slot, 8), Err(Unsent::Revoked)));
     assert!(send(&ring, 2, 5));
     let loan = ring.borrow(1).expect("a record");
-    ring.recover(1, || true, |_| ());
+    ring.recover(&Visit::of_own_memory(), 1, || true, |_| ());
     assert!(!ring.release(loan));
     assert_eq!(receive(&ring), Some((5, true)));
 }

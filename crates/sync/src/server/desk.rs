@@ -29,6 +29,7 @@
 
 use crate::table::{Cell, Change, Decide, Full, Shape, Table};
 use crate::turns::{self, read, write};
+use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 use std::marker::PhantomData;
@@ -249,7 +250,7 @@ impl<'a> Desk<'a> {
 
     /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has
     /// completed, the number may be reused.
-    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
+    pub fn recover(&self, visit: &Visit<'_>, member: u16, is_dead: impl Fn() -> bool) {
         for seat in 0..SEATS {
             let owner = self.owner(seat);
             // Acquire: before the look whether it is dead.
@@ -259,7 +260,7 @@ impl<'a> Desk<'a> {
                 let _ = owner.compare_exchange(seen, turns::freed(seen), Ordering::AcqRel, Ordering::Relaxed);
             }
         }
-        self.table.recover(member, is_dead);
+        self.table.recover(visit, member, is_dead);
     }
 
     /// How many seats are taken, and how many nodes and cells the table has in use, for onlookers.

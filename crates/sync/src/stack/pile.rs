@@ -49,6 +49,7 @@ use crate::tries::{self, Loop};
 #[cfg(feature = "sim")]
 use crate::turns::FREE;
 use crate::turns::{self, OWNED, USED, freed, is_owned_by, kind, read, turn, used, write};
+use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::pair::Pair;
 use chappe_plat::step;
@@ -379,7 +380,7 @@ impl<'a> Pile<'a> {
 
     /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has
     /// completed, the number may be reused.
-    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
+    pub fn recover(&self, _: &Visit<'_>, member: u16, is_dead: impl Fn() -> bool) {
         self.look_at_all(&|state| is_owned_by(state, member), &is_dead);
     }
 

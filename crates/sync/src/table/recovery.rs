@@ -17,13 +17,14 @@
 
 use super::place::{Table, flagged, index, is_flagged};
 use crate::turns::{OWNED, USED, freed, is_owned_by, kind, read, used};
+use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
 
 impl Table<'_> {
     /// Recovers a dead member. `is_dead` says that this is not yet done: the number is still the dead member's. When this has
     /// completed, the number may be reused.
-    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
+    pub fn recover(&self, _: &Visit<'_>, member: u16, is_dead: impl Fn() -> bool) {
         self.look_at_all(&|state| is_owned_by(state, member), &is_dead);
     }
 

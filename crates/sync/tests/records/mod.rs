@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
+use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_sync::record::{Borrowed, Ring, Shape, Slot, Unsent, bytes_needed, in_words};
@@ -138,7 +139,7 @@ impl Stage {
                 let stage = *self;
                 p.daemon(&format!("of {me}"), move || {
                     robust::claim(&stage.lives[i][usize::from(me)]);
-                    chappe_plat::recovering(|| stage.ring.recover(me, || true, |_| ()));
+                    chappe_plat::recovering(|| stage.ring.recover(&Visit::of_own_memory(), me, || true, |_| ()));
                     process::linger();
                 });
             }
@@ -254,7 +255,7 @@ impl Stage {
         let of = |fate| who.iter().filter(|(_, p)| p.fate() == fate).map(|(m, _)| *m).collect::<Vec<_>>();
         let (killed, stopped) = (of(Fate::Killed), of(Fate::Stopped));
         for me in &killed {
-            self.ring.recover(*me, || true, |_| ());
+            self.ring.recover(&Visit::of_own_memory(), *me, || true, |_| ());
         }
         while self.receive(LAST).is_some() {}
         self.nothing_lost(&killed, &stopped);

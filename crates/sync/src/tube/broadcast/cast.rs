@@ -660,9 +660,9 @@ pub(crate) fn recover(map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) {
     {
         return;
     }
-    let Some(_visit) = me.visit(at) else { return };
+    let Some(visit) = me.visit(at) else { return };
     // After the slot's word; R5 of the ring.
-    cast.ring.recover(dead.member as u16, || dead.is_unswept(map));
+    cast.ring.recover(&visit, dead.member as u16, || dead.is_unswept(map));
     (0..MOST_PUBLISHERS).filter(publishes).for_each(|at| cast.leave(at, owner, false));
     // The drain that follows in each recovery tells those that wait for room.
     for at in subscriptions.filter(subscribes) {

@@ -83,6 +83,7 @@
 use super::place::{
     EMPTY, FULL, GROUP, KEPT, Mask, Ring, SKIPPED, Terms, VOID, WRITING, each, lap, owner, state, word,
 };
+use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence, pause};
 use chappe_plat::step;
 use std::mem::MaybeUninit;
@@ -465,7 +466,7 @@ impl Ring<'_> {
     }
 
     /// Makes up for what a dead member was writing. `is_dead` is asked after its word was read.
-    pub fn recover(&self, member: u16, is_dead: impl Fn() -> bool) {
+    pub fn recover(&self, _: &Visit<'_>, member: u16, is_dead: impl Fn() -> bool) {
         for slot in 0..self.shape.slots {
             let s = self.slot(slot);
             loop {

@@ -580,9 +580,9 @@ pub(crate) fn recover(map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) {
     if !pipe.ring.is_left_by(member as u16) && !sides.iter().any(owns) {
         return;
     }
-    let Some(_visit) = me.visit(at) else { return };
+    let Some(visit) = me.visit(at) else { return };
     // After the slot's word; I9 of the ring.
-    pipe.ring.recover(member as u16, || dead.is_unswept(map), |slot| pipe.comes_again(member, slot));
+    pipe.ring.recover(&visit, member as u16, || dead.is_unswept(map), |slot| pipe.comes_again(member, slot));
     sides.into_iter().for_each(|side| pipe.free(side, member, generation));
 }
 
@@ -621,8 +621,8 @@ pub(crate) fn is_used_by(map: &Map, object: u32, head: Head, member: u32) -> boo
 /// A leaving thread has leaked slots of its own: no thread gets them.
 pub(crate) fn keep_from_all(map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
     if let Some(pipe) = Pipe::of(map, at).filter(|pipe| pipe.ring.is_left_by(member as u16))
-        && let Some(_visit) = me.visit(at)
+        && let Some(visit) = me.visit(at)
     {
-        pipe.ring.keep_from_all(member as u16);
+        pipe.ring.keep_from_all(&visit, member as u16);
     }
 }
