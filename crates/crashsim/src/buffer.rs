@@ -83,7 +83,7 @@ impl Engine {
         // virtual threads are one of the system's.
         unsafe { oldest.put() };
         self.trace.arrive(t, oldest.place, oldest.number);
-        if let Some(text) = guard::arrived(t, oldest.place, oldest.since, oldest.from) {
+        if let Some(text) = guard::arrived(t, oldest.place, oldest.since, oldest.from, |id| self.is_of(t, id)) {
             self.fail(Fault::ForeignWrite, format!("{} {text}", self.title(t)));
         }
         self.tell(|e| {

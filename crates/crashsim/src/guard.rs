@@ -17,10 +17,14 @@
 //! another word was there is listed ([`Report::late`](crate::Report::late)): only that word has kept it from being one. A store in a store
 //! buffer is looked at when it arrives, by the use through which its thread had come when it made it.
 //!
+//! *Lines* belong to threads: each has a robust lock, and only threads of the process that the lock names, or whose thread it names, write there,
+//! but for the words that others write by design. So a write of a thread that has left, and whose line is the next one's, is seen.
+//!
 //! Not seen: memory that is no atomic of the facade (the bytes of a user's data, while a thread writes *them*); a thread that comes through
 //! two uses of one slot in turn, and writes by the handle of the first.
 
 use crate::atomic::AtomicU64;
+use crate::kernel::TID_MASK;
 use crate::report::Fault;
 use crate::story::place;
 use crate::turn::{Mode, buffered, me, mode, with};
@@ -43,7 +47,7 @@ pub struct Row {
     /// From the word of one to that of the next.
     pub words: usize,
     /// The bytes of each that are no part of a use: they say whose it is, or are written by late threads by design.
-    pub apart: Range<usize>,
+    pub apart: Vec<Range<usize>>,
 }
 
 impl Row {
@@ -52,6 +56,10 @@ impl Row {
     fn of(&self, at: usize) -> Option<(usize, usize)> {
         let from = at.checked_sub(self.base).filter(|from| *from < self.stride * self.count)?;
         Some((from / self.stride, from % self.stride))
+    }
+
+    fn is_apart(&self, byte: usize) -> bool {
+        self.apart.iter().any(|bytes| bytes.contains(&byte))
     }
 
     fn word_of(&self, i: usize) -> u64 {
@@ -74,6 +82,8 @@ pub struct Guard {
     pub slots: Row,
     /// Rows of pieces, with their owner words.
     pub pieces: Vec<Row>,
+    /// Rows of lines, with their locks.
+    pub lines: Vec<Row>,
     /// Which use a head names: an object in service and the same one removed have one use, and a free slot has one of its own.
     pub use_of: fn(u64) -> u64,
     /// The use that a maker will make of a slot with this head, if that is free.
@@ -137,7 +147,7 @@ impl State {
                     .then(|| format!("{place} of slot {slot}: came through {}, and there is {}", show(via), show(now)))
             };
             if let Some((slot, byte)) = slots.of(at) {
-                let apart = slots.whose(at).is_some() || slots.apart.contains(&byte);
+                let apart = slots.whose(at).is_some() || slots.is_apart(byte);
                 return if apart { None } else { told(slot, format_args!("into byte {byte}")) };
             }
             let Some((row, (i, byte))) = pieces.iter().find_map(|row| Some((row, row.of(at)?))) else { continue };
@@ -145,13 +155,25 @@ impl State {
             let now = slots.word_of(slot);
             // An owner that has gone: it is nobody's.
             let is_owned = use_of(now) == its || makes(now) == Some(its);
-            return if is_owned && !row.apart.contains(&byte) {
+            return if is_owned && !row.is_apart(byte) {
                 told(slot, format_args!("into byte {byte} of piece {i}"))
             } else {
                 None
             };
         }
         None
+    }
+
+    /// What is wrong with a write into a line. `is_own`: whether the writer's process has this number, or a thread with it.
+    fn look_at_line(&self, at: usize, is_own: impl FnOnce(u32) -> bool) -> Option<String> {
+        let lines = self.all.iter().flat_map(|(guard, _)| &guard.lines);
+        let (row, (i, byte)) = lines.filter_map(|row| Some((row, row.of(at)?))).next()?;
+        if row.is_apart(byte) {
+            return None;
+        }
+        let holder = row.word_of(i) as u32 & TID_MASK;
+        let of = if holder == 0 { "nobody".into() } else { format!("thread {holder}") };
+        (!is_own(holder)).then(|| format!("into byte {byte} of line {i}, which is that of {of}"))
     }
 
     /// Whether a line is exempt.
@@ -242,20 +264,33 @@ pub(crate) enum Act {
 pub(crate) fn touched(at: usize, act: Act, from: &'static Location<'static>) {
     if ON.get()
         && mode() == Mode::Fibre
-        && let Some(text) = judge(me(), at, act, None, from)
+        && let Some(text) = judge(me(), at, act, None, from, |id| with(|e| e.is_of(me(), id)))
     {
         with(|e| e.fail(Fault::ForeignWrite, format!("{} {text}", e.title(me()))));
     }
 }
 
 /// A store of a thread that had come through so many heads then arrives: what is wrong with it.
-pub(crate) fn arrived(thread: usize, at: usize, since: usize, from: &'static Location<'static>) -> Option<String> {
-    if ON.get() { judge(thread, at, Act::Wrote, Some(since), from) } else { None }
+pub(crate) fn arrived(
+    thread: usize,
+    at: usize,
+    since: usize,
+    from: &'static Location<'static>,
+    is_own: impl FnOnce(u32) -> bool,
+) -> Option<String> {
+    if ON.get() { judge(thread, at, Act::Wrote, Some(since), from, is_own) } else { None }
 }
 
-fn judge(thread: usize, at: usize, act: Act, since: Option<usize>, from: &'static Location<'static>) -> Option<String> {
+fn judge(
+    thread: usize,
+    at: usize,
+    act: Act,
+    since: Option<usize>,
+    from: &'static Location<'static>,
+    is_own: impl FnOnce(u32) -> bool,
+) -> Option<String> {
     STATE.with_borrow_mut(|s| {
-        let Some(what) = s.look(thread, at, since) else {
+        let Some(what) = s.look(thread, at, since).or_else(|| s.look_at_line(at, is_own)) else {
             if since.is_none()
                 && act == Act::Wrote
                 && let Some(slot) = s.headed(at)

@@ -333,6 +333,12 @@ impl Engine {
         self.processes[p].threads.iter().any(|t| self.threads[*t].recovers > 0 && !self.threads[*t].over())
     }
 
+    /// Whether a number is that of a thread's process, or of a thread of this process.
+    pub fn is_of(&self, t: usize, id: u32) -> bool {
+        let process = &self.processes[self.threads[t].process];
+        process.pid == id || process.threads.iter().any(|other| self.threads[*other].tid == id)
+    }
+
     /// What to call a thread in a story.
     pub fn title(&self, t: usize) -> String {
         let thread = &self.threads[t];

@@ -2,9 +2,10 @@
 //!
 //! A small arena: two slots of four words (head, state, count, wait bits) and two blocks with owner words. A head is `use << 1 | in service`.
 
-use chappe_crashsim::atomic::{AtomicU64, Ordering, Ordering::SeqCst};
+use chappe_crashsim::atomic::{AtomicU32, AtomicU64, Ordering, Ordering::SeqCst};
 use chappe_crashsim::guard::{Guard, Row, guard, through};
 use chappe_crashsim::pair::Pair;
+use chappe_crashsim::robust::{self, Claim};
 use chappe_crashsim::{Fault, Report, Search, Shared, World, reached};
 
 /// A store that goes through the buffer.
@@ -46,13 +47,14 @@ fn arena(world: &World) -> Shared<Arena> {
         count: 2,
         word: at(&all.slots[0].head),
         words: size_of::<Slot>(),
-        apart: 8..16,
+        apart: vec![8..16],
     };
     let pieces =
-        vec![Row { base: at(&all.blocks[0]), stride: 8, count: 2, word: at(&all.owners[0]), words: 8, apart: 0..0 }];
+        vec![Row { base: at(&all.blocks[0]), stride: 8, count: 2, word: at(&all.owners[0]), words: 8, apart: vec![] }];
     guard(Guard {
         slots,
         pieces,
+        lines: vec![],
         use_of: |head| head,
         makes: |head| (head & 1 == 0).then(|| live((head >> 1) + 1)),
         owner: |word| Some(((word as u32).checked_sub(1)? as usize, live(word >> 32))),
@@ -231,6 +233,61 @@ fn stores_in_a_buffer_are_looked_at_when_they_arrive() {
         };
         foreign(&search.store_buffers(1).run(|world| looks_and_acts(world, late)));
     }
+}
+
+/// A row of one line, with a word that others write by design.
+#[derive(Default)]
+#[repr(C, align(8))]
+struct Line {
+    lock: AtomicU32,
+    rung: AtomicU32,
+    own: AtomicU32,
+}
+
+fn line(world: &World) -> Shared<Line> {
+    let (line, all) = (world.share(Line::default()), world.share(Arena::default()));
+    let base = std::ptr::from_ref(&*line) as usize;
+    let row = Row { base, stride: 12, count: 1, word: base, words: 12, apart: vec![0..8] };
+    let none = Row { base: std::ptr::from_ref(&*all) as usize, count: 0, ..row.clone() };
+    guard(Guard {
+        slots: none,
+        pieces: vec![],
+        lines: vec![row],
+        use_of: |head| head,
+        makes: |_| None,
+        owner: |_| None,
+        show: |head| head.to_string(),
+        exempt: &[],
+    });
+    line
+}
+
+#[test]
+fn only_the_thread_that_has_a_line_writes_there() {
+    let world = |is_late: bool| {
+        move |world: &World| {
+            let line = line(world);
+            let is_mine = move || robust::try_claim(&line.lock) != Claim::Busy;
+            world.process("late", move || {
+                if is_mine() {
+                    line.own.store(1, SeqCst);
+                    robust::release(&line.lock);
+                    line.rung.fetch_add(1, SeqCst);
+                    if is_late {
+                        line.own.store(0, SeqCst);
+                    }
+                }
+            });
+            world.process("the next", move || {
+                if is_mine() {
+                    line.own.store(2, SeqCst);
+                    reached("the next");
+                }
+            });
+        }
+    };
+    depth("lines", world(false)).assert_clean().assert_reached(&["the next"]);
+    assert!(foreign(&depth("late_in_a_line", world(true))).contains("of line 0, which is that of"));
 }
 
 /// A block whose owner has gone is nobody's, until it is somebody's.

@@ -1,7 +1,7 @@
 //! Where an arena's objects lie, for the explorer's guard against late threads: see `chappe_crashsim::guard`. Every stage has it.
 
 use chappe_arena::Map;
-use chappe_arena::layout::{BLOCK, Cell, Head, Object};
+use chappe_arena::layout::{BLOCK, Cell, Head, Member, Object};
 use chappe_crashsim::guard::{Guard, Row, guard};
 use std::mem::offset_of;
 use std::path::Path;
@@ -66,12 +66,12 @@ pub fn guarded(map: &'static Map) -> &'static Map {
         word: std::ptr::from_ref(&object.head) as usize,
         words: size_of::<Object>(),
         // I4, I12: a waiter sets its bit, and then looks whether the object is still there.
-        apart: offset_of!(Object, waiting)..offset_of!(Object, hint),
+        apart: vec![offset_of!(Object, waiting)..offset_of!(Object, hint)],
     };
     let mut pieces = Vec::new();
     if g.blocks > 0 {
         let (base, word) = (map.blocks(0, g.blocks) as usize, std::ptr::from_ref(map.block_owner(0)) as usize);
-        pieces.push(Row { base, stride: BLOCK, count: g.blocks as usize, word, words: 8, apart: 0..0 });
+        pieces.push(Row { base, stride: BLOCK, count: g.blocks as usize, word, words: 8, apart: vec![] });
     }
     if g.cells > 0 {
         let cell = map.cell(0);
@@ -82,9 +82,28 @@ pub fn guarded(map: &'static Map) -> &'static Map {
             word: std::ptr::from_ref(&cell.owner) as usize,
             words: size_of::<Cell>(),
             // Whose it is, and where the next one lies: changed under `admin` alone.
-            apart: offset_of!(Cell, owner)..size_of::<Cell>(),
+            apart: vec![offset_of!(Cell, owner)..size_of::<Cell>()],
         });
     }
-    guard(Guard { slots, pieces, use_of, makes, owner, show, exempt: lines() });
+    let member = map.member(0);
+    let line = Row {
+        base: std::ptr::from_ref(member) as usize,
+        stride: size_of::<Member>(),
+        count: g.members as usize,
+        word: member.life.word().as_ptr() as usize,
+        words: size_of::<Member>(),
+        apart: vec![
+            // Granters change both, by one swap.
+            offset_of!(Member, state)..offset_of!(Member, alias),
+            // The kernel's, too.
+            offset_of!(Member, life)..offset_of!(Member, pid),
+            // Any thread rings it.
+            offset_of!(Member, bell)..offset_of!(Member, era),
+        ],
+    };
+    let header = std::ptr::from_ref(map.header()) as usize;
+    let visit = Row { base: header + g.visits_at(), stride: 8, apart: vec![], ..line.clone() };
+    let lines_of_members = vec![line, visit];
+    guard(Guard { slots, pieces, lines: lines_of_members, use_of, makes, owner, show, exempt: lines() });
     map
 }
