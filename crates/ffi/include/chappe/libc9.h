@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,6 +70,8 @@ typedef unsigned long long chappe_uvlong;
 #define nelem(x) (sizeof(x) / sizeof((x)[0]))
 #define USED(x) ((void)(x))
 #define SET(x) ((x) = 0)
+/* plan9port's headers name the library that has what they declare. */
+#define AUTOLIB(library)
 
 /* Modes of open and create. */
 #define OREAD O_RDONLY
@@ -258,6 +261,55 @@ static inline void sysfatal(const char *format, ...)
     CHAPPE_MAKES(text, format);
     fprint(2, "%s: %s\n", argv0 ? argv0 : "program", text);
     exits("fatal");
+}
+
+/*
+ * Notes, for a program with one handler: see threadnotify, which has the same notes, and allows a handler the same. atnotify is threadnotify.
+ */
+#define NCONT 0
+#define NDFLT 1
+#define atnotify threadnotify
+
+/* Where noted goes back to, and with what. */
+struct chappe_noted {
+    jmp_buf to;
+    volatile int what;
+};
+extern __thread struct chappe_noted *chappe_noted;
+__attribute__((weak)) __thread struct chappe_noted *chappe_noted;
+extern void (*volatile chappe_notified)(void *, char *);
+__attribute__((weak)) void (*volatile chappe_notified)(void *, char *);
+
+/** Ends the handler that calls it. NCONT: the program goes on; NDFLT: it does what it would do without a handler. */
+static inline void noted(int what) __attribute__((noreturn));
+
+static inline void noted(int what)
+{
+    chappe_noted->what = what;
+    longjmp(chappe_noted->to, 1);
+}
+
+int chappe_notify_one(void *context, char *note);
+
+/* Weak, as the variables are: one for all files of a program. */
+__attribute__((weak)) int chappe_notify_one(void *context, char *note)
+{
+    void (*f)(void *, char *) = chappe_notified;
+    struct chappe_noted here, *volatile before = chappe_noted;
+    here.what = NDFLT;
+    chappe_noted = &here;
+    if (f && setjmp(here.to) == 0)
+        f(context, note);
+    chappe_noted = before;
+    return here.what == NCONT;
+}
+
+/** Sets the handler of all procs, in the place of the one before; nil: none. It ends with noted; if it returns, that is noted(NDFLT). 0. */
+static inline int notify(void (*f)(void *, char *))
+{
+    chappe_threadnotify(chappe_notify_one, 0);
+    chappe_notified = f;
+    return f && !chappe_threadnotify(chappe_notify_one, 1) ? -1 : 0;
 }
 
 /** Zeroed memory, if clear. */

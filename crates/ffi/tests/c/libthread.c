@@ -573,6 +573,7 @@ void threadmain(int argc, char **argv)
     programs_end_as_they_say();
     errors_end_the_program_with_a_text();
     notes_come_to_their_handlers();
+    one_handler_ends_with_noted();
     a_pthread_uses_channels();
     print_has_plan_9s_verbs();
     CHECK(large[sizeof large - 1] == 1);

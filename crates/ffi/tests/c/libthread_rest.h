@@ -359,6 +359,38 @@ static void notes_come_to_their_handlers(void)
     chanfree(notes);
 }
 
+static void handles(void *context, char *note)
+{
+    CHECK(context != nil);
+    if (strcmp(note, "sys: usr2") == 0)
+        return;
+    if (strcmp(note, "sys: usr1") != 0)
+        noted(NDFLT);
+    nbsendul(notes, 2);
+    noted(NCONT);
+}
+
+static void one_handler_ends_with_noted(void)
+{
+    notes = chancreate(sizeof(ulong), 2);
+    IS(notify(handles), 0);
+    IS(notify(handles), 0);
+    for (int i = 0; i < 3; i++) {
+        OK(kill(getpid(), SIGUSR1));
+        IS(recvul(notes), 2);
+        IS(nbrecv(notes, nil), 0);
+    }
+    IS(notify(nil), 0);
+    IS(atnotify(notices, 1), 1);
+    OK(kill(getpid(), SIGUSR1));
+    IS(recvul(notes), 1);
+    IS(atnotify(notices, 0), 1);
+    chanfree(notes);
+    CHECK(strcmp(runs("note-interrupt"), "signal 2") == 0);
+    CHECK(strcmp(runs("note-usr2"), "signal 12") == 0);
+    CHECK(strcmp(runs("note-usr1"), "") == 0);
+}
+
 /* ---- the rest ---- */
 
 static void from_a_pthread_too(void)
@@ -498,6 +530,12 @@ static void as_another(char *what)
         IS(recvul(c), 7);
         joined(other);
         exits(nil);
+    }
+    if (strncmp(what, "note-", 5) == 0) {
+        notes = chancreate(sizeof(ulong), 1);
+        notify(handles);
+        kill(getpid(), what[5] == 'i' ? SIGINT : what[8] == '1' ? SIGUSR1 : SIGUSR2);
+        exits(recvul(notes) == 2 ? nil : "another");
     }
     if (strcmp(what, "bad-chancreate") == 0)
         chancreate(-1, 3);
