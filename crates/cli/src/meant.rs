@@ -1,9 +1,13 @@
-//! What a command line that runs a command was probably meant as, where that command is missing.
+//! What a command line that cannot be parsed was probably meant as: one that runs a command, where that command is missing; one that has a number,
+//! where something else stands.
 
 use crate::args::Cli;
 use crate::complete::{option_named, takes_value};
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error};
+use std::error::Error as _;
+use std::num::{IntErrorKind, ParseIntError};
 
 /// A line to say under the error, if one helps. `words`: what stands behind `chappe`.
 pub fn by(e: &Error, words: &[String]) -> Option<String> {
@@ -54,6 +58,29 @@ pub fn by(e: &Error, words: &[String]) -> Option<String> {
     let line = [options.join(" "), name, "--".into(), run].into_iter().filter(|part| !part.is_empty());
     let line = line.collect::<Vec<_>>().join(" ");
     Some(format!("the command to run stands behind `--`: chappe {line}"))
+}
+
+/// Where a number is wanted and none is there: the error says so, and of what, instead of what the parser of numbers says of its text.
+pub fn a_number(e: Error, words: &[String]) -> Error {
+    let Some(number) = e.source().and_then(|s| s.downcast_ref::<ParseIntError>()) else { return e };
+    let wanted = match number.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "a smaller whole number",
+        _ => "a whole number",
+    };
+    let Some(ContextValue::String(name)) = e.get(ContextKind::InvalidArg) else { return e };
+    let mut root = Cli::command();
+    root.build();
+    let named = words.iter().filter(|word| !word.starts_with('-'));
+    let mut commands = named.scan(&root, |at, word| at.find_subcommand(word).inspect(|next| *at = next));
+    let command = commands.by_ref().last().unwrap_or(&root);
+    let help = command.get_arguments().find(|a| a.to_string() == *name).and_then(|a| a.get_help());
+    let tip = StyledStr::from(format!("write {wanted}{}", help.map(|h| format!(": {h}")).unwrap_or_default()));
+    let mut explained = Error::new(ErrorKind::ValueValidation).with_cmd(command);
+    for (kind, value) in e.context() {
+        explained.insert(kind, value.clone());
+    }
+    explained.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    explained
 }
 
 #[cfg(test)]

@@ -63,6 +63,27 @@ fn a_bad_name_says_what_is_wrong_with_it() {
 }
 
 #[test]
+fn where_a_number_is_wanted_the_error_says_of_what() {
+    let here = Place::new();
+    for (status, args, wanted) in [
+        (2, &["pool", "create", "p", "--permits", "x"][..], "How many permits it has"),
+        (2, &["pool", "resize", "p", ""], "How many permits it shall have"),
+        (2, &["pool", "create", "p", "-p", "99999999999999999999999"], "How many permits it has"),
+        (125, &["acquire", "-n", "x", "p", "--", "true"], "permits of the pool at once"),
+        (125, &["acquire", "--priority", "high", "p", "--", "true"], "(0 to 255)"),
+        (125, &["acquire", "--create=x", "p", "--", "true"], "with this many permits"),
+        (125, &["jobserver", "-p", "x", "--", "true"], "How many jobs"),
+        (125, &["--json", "jobserver", "-p", "x", "--", "true"], "How many jobs"),
+        (2, &["release", "p", "first"], "Which of the pool's permits"),
+        (2, &["recv", "-n", "x", "t"], "End after so many records"),
+        (2, &["threads", "x"], "The process"),
+    ] {
+        let text = here.fails(status, args);
+        assert!(text.contains(wanted) && text.contains("write a ") && !text.contains("digit"), "{args:?}: {text}");
+    }
+}
+
+#[test]
 fn permits_must_be_possible() {
     let here = Place::new();
     for n in ["0", "2147483648", "4294967295"] {
