@@ -17,6 +17,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// How often it is looked whether a kept permit can be given back, and how long after the last time.
+const LOOKS: u32 = 50;
+const BETWEEN: Duration = Duration::from_millis(200);
+
 /// All descendants of chappe when the job's first process has ended.
 pub fn survivors() -> Vec<Process> {
     // They would be its children: it is their subreaper. To look for them reads of every process of the machine.
@@ -94,10 +98,17 @@ pub fn keep(pids: &[i32], object: Option<&str>) {
     }
     match object {
         Some(name) if pids.is_empty() => {
-            // It may have been removed; and the next process that looks gives the permit back, or forgets the job, as well.
-            match chappe::Pool::open(name) {
-                Ok(pool) => _ = pool.reclaim(),
-                Err(_) => _ = chappe::lock_jobs(name),
+            // It may have been removed; and the next process that looks gives the permit back, or forgets the job, as well. On a busy machine
+            // a look may tell nothing: some process is always just ending, and cannot be asked for its mark.
+            for _ in 0..LOOKS {
+                let kept = match chappe::Pool::open(name) {
+                    Ok(pool) => pool.reclaim() == 0 && pool.holders().iter().any(|holder| holder.orphan),
+                    Err(_) => chappe::lock_jobs(name).is_ok_and(|jobs| !jobs.is_empty()),
+                };
+                if !kept {
+                    break;
+                }
+                std::thread::sleep(BETWEEN);
             }
         }
         Some(object) => {

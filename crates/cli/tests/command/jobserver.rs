@@ -347,7 +347,8 @@ fn what_the_command_left_running_keeps_its_slots() {
     let ran = serve(&here, &["--pool", "cpu", "--permits", "4", "--create"], &script).end();
     assert_eq!(ran.status, Some(3), "{ran:?}");
     assert!(event(&ran, "ended")["left_running"].as_u64() > Some(0));
-    assert_eq!(here.free("cpu"), 2, "its own and its client's");
+    // Another may be on its way back.
+    until("its own and its client's alone", || (here.free("cpu") == 2).then_some(()));
     here.go("a");
     until("all permits", || (here.free("cpu") == 4).then_some(()));
 }
