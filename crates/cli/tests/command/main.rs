@@ -14,6 +14,7 @@ mod first;
 mod foreground;
 #[cfg(feature = "graph")]
 mod graph;
+mod guard;
 #[cfg(feature = "graph")]
 mod jack;
 mod jobserver;
