@@ -452,11 +452,12 @@ What the command gets in its environment:
   CHAPPE_LEASE         with --pool: the mark of the first slot's lease
 
 Who takes part:
-  GNU make 4.4 or later, cargo, rustc, ninja 1.13 or later (without -j),
-  gcc 13 or later with -flto=jobserver, and whatever else knows
-  `fifo:`. GNU make before 4.4, wherever it is below the command, gets the
-  older form, two inherited descriptors, and so does all that it starts
-  with `+` or $(MAKE). Then a killed client's slots come back when nothing
+  GNU make 4.4 or later, cargo, rustc, gcc 13 or later with
+  -flto=jobserver, ninja 1.13 or later (without -j; it begins with one job,
+  and asks for slots when one ends), and whatever else knows `fifo:`.
+  GNU make before 4.4, wherever it is below the command, gets the older
+  form, two inherited descriptors, and so does all that it starts with `+`
+  or $(MAKE). Then a killed client's slots come back when nothing
   that has the descriptors open could still use them, after a second at
   the earliest. The command has one slot from the beginning, as the
   protocol has it; it waits for that one before it starts.
