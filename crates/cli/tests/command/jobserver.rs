@@ -407,7 +407,7 @@ fn bad_input_is_refused_with_what_would_do() {
     let said = |args: &[&str]| here.fails(125, &[&["jobserver"], args].concat());
     for (args, why) in [
         (&["--", "true"][..], "--permits <N>"),
-        (&["-p", "2"], "<COMMAND>"),
+        (&["-p", "2"], "-- COMMAND"),
         (&["-p", "many", "--", "true"], "write a whole number: How many jobs"),
         (&["-p", "-1", "--", "true"], "'-1'"),
         (&["-p", "0", "--", "true"], "0 permits"),
