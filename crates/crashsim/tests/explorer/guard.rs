@@ -7,6 +7,7 @@ use chappe_crashsim::guard::{Guard, Row, guard, through};
 use chappe_crashsim::pair::Pair;
 use chappe_crashsim::robust::{self, Claim};
 use chappe_crashsim::{Fault, Report, Search, Shared, World, reached};
+use std::iter::once;
 
 /// A store that goes through the buffer.
 // Relaxed: that is what is tried here.
@@ -47,7 +48,7 @@ fn arena(world: &World) -> Shared<Arena> {
         count: 2,
         word: at(&all.slots[0].head),
         words: size_of::<Slot>(),
-        apart: vec![8..16],
+        apart: once(8..16).collect(),
     };
     let pieces =
         vec![Row { base: at(&all.blocks[0]), stride: 8, count: 2, word: at(&all.owners[0]), words: 8, apart: vec![] }];
@@ -247,7 +248,7 @@ struct Line {
 fn line(world: &World) -> Shared<Line> {
     let (line, all) = (world.share(Line::default()), world.share(Arena::default()));
     let base = std::ptr::from_ref(&*line) as usize;
-    let row = Row { base, stride: 12, count: 1, word: base, words: 12, apart: vec![0..8] };
+    let row = Row { base, stride: 12, count: 1, word: base, words: 12, apart: once(0..8).collect() };
     let none = Row { base: std::ptr::from_ref(&*all) as usize, count: 0, ..row.clone() };
     guard(Guard {
         slots: none,

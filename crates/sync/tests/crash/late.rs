@@ -3,6 +3,7 @@
 use chappe_arena::Map;
 use chappe_arena::layout::{BLOCK, Cell, Head, Member, Object};
 use chappe_crashsim::guard::{Guard, Row, guard};
+use std::iter::once;
 use std::mem::offset_of;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -66,7 +67,7 @@ pub fn guarded(map: &'static Map) -> &'static Map {
         word: std::ptr::from_ref(&object.head) as usize,
         words: size_of::<Object>(),
         // I4, I12: a waiter sets its bit, and then looks whether the object is still there.
-        apart: vec![offset_of!(Object, waiting)..offset_of!(Object, hint)],
+        apart: once(offset_of!(Object, waiting)..offset_of!(Object, hint)).collect(),
     };
     let mut pieces = Vec::new();
     if g.blocks > 0 {
@@ -82,7 +83,7 @@ pub fn guarded(map: &'static Map) -> &'static Map {
             word: std::ptr::from_ref(&cell.owner) as usize,
             words: size_of::<Cell>(),
             // Whose it is, and where the next one lies: changed under `admin` alone.
-            apart: vec![offset_of!(Cell, owner)..size_of::<Cell>()],
+            apart: once(offset_of!(Cell, owner)..size_of::<Cell>()).collect(),
         });
     }
     let member = map.member(0);
