@@ -23,7 +23,7 @@ SUITES = {
     "pebble": ((), "pebble test_", "test/test_*.py"),
     "loky": (("cloudpickle", "psutil"), "loky tests", "tests/test_*.py"),
     "joblib": (("threadpoolctl", "numpy"), "joblib", "joblib/test/test_*.py"),
-    "mpire": (("dill", "multiprocess", "numpy", "tqdm", "pygments"), "mpire tests", "tests/test_*.py"),
+    "mpire": (("dill", "multiprocess", "numpy", "tqdm", "pygments"), "mpire tests", "tests/test_*.py"),  # not in what pip fetches
     "dask": (("numpy", "cloudpickle"), "dask", "dask/tests/test_[mtlbd]*.py dask/bag/tests/test_*.py"),
     "torch": ((), "torch test_dataloader", "test/test_dataloader.py"),
     "pytest-xdist": (("filelock",), "xdist acceptance_test conftest test_", "testing/*test*.py"),
@@ -81,7 +81,7 @@ class Run:
     """One interpreter with what the suites need, and their sources."""
 
     def __init__(self, work, sources, arguments, limit):
-        self.work, self.sources, self.arguments, self.limit = pathlib.Path(work), sources, arguments, limit
+        self.work, self.sources, self.arguments, self.limit = pathlib.Path(work).resolve(), sources, arguments, limit
         self.python = self.work / "venv/bin/python"
         self.hook = self.work / "hook"
         self.tells = self.work / "tells"
@@ -164,6 +164,8 @@ def compared(run, wanted):
     for changed, label in ((False, "multiprocessing"), (True, "chappe.mp")):
         shown = ", ".join(f"{n} {outcome}" for outcome, n in sorted(counts[changed].items()))
         print(f"{wanted:16} {label:16} {sum(counts[changed].values()):5} collected: {shown}", flush=True)
+    if not counts[False]:
+        differences.append(f"  {wanted}: no test was found in {source}")
     print(*differences, sep="\n", flush=True) if differences else None
     return not differences
 
