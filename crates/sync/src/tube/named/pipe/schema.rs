@@ -45,10 +45,10 @@ mod tests {
         let pipe = Pipe::of(handle.map, handle.place).unwrap();
         assert_eq!(pipe.schema().as_deref(), Some("a u64"));
         for word in [&pipe.head.slots, &pipe.head.size, &pipe.head.align] {
-            word.store(0, Ordering::Relaxed);
+            word.store(0, Ordering::Relaxed); // Relaxed: one thread.
         }
         assert_eq!(pipe.schema().as_deref(), Some("a u64"));
-        pipe.head.schema_len.store(u32::MAX, Ordering::Relaxed);
+        pipe.head.schema_len.store(u32::MAX, Ordering::Relaxed); // Relaxed: one thread.
         assert_eq!((pipe.schema(), pipe.shape()), (None, shape));
     }
 }
