@@ -72,6 +72,8 @@ pub struct Sum {
     pub kills: u64,
     /// Workers stopped.
     pub stops: u64,
+    /// For how long in all.
+    pub stopped: Duration,
     /// Operations.
     pub turns: u64,
     /// Objects made and removed.
@@ -96,10 +98,11 @@ impl Sum {
     pub fn summary(&self, seed: u64) -> String {
         let found: Vec<_> = self.found.iter().map(|(what, n)| format!("{n} {what}")).collect();
         format!(
-            "{} kills, {} stops, {} turns, {} made and {} removed, each slot used {} times or more, held up by a stopped one for {:.1} s \
+            "{} kills, {} stops of {:.1} s on average, {} turns, {} made and {} removed, each slot used {} times or more, held up by a stopped one for {:.1} s \
              at most, {:.0} s: {} (seed {seed})",
             self.kills,
             self.stops,
+            self.stopped.as_secs_f64() / self.stops.max(1) as f64,
             self.turns,
             self.made[0],
             self.made[1],
@@ -181,11 +184,14 @@ pub fn soak(slots: Slots) -> Result<Sum, String> {
         let at = dice.roll(crew.len() as u64) as usize;
         match dice.roll(8) {
             0 if crew[at].until.is_none() && stopped < STOPPED => {
-                crew[at].until = Some(now + moment(&mut dice, slots.stop));
+                let time = moment(&mut dice, slots.stop);
+                sum.stopped += time;
+                crew[at].until = Some(now + time);
                 crew[at].child.freeze();
                 sum.stops += 1;
             }
-            1 => {
+            // A stopped one mostly goes on.
+            1 if crew[at].until.is_none() || dice.roll(1_000) == 0 => {
                 crew[at].child.kill();
                 sum.kills += 1;
                 crew[at] = begin(&mut dice);
