@@ -4,6 +4,9 @@
 //! death and sleep. A search may have store buffers, as x86 has them (`buffer.rs`); whatever else a weak memory does is
 //! loom's business. `compare_exchange_weak` never fails without cause.
 //! The types have the size, alignment and bytes of the standard ones.
+//!
+//! No operation is `#[inline]`. A step is hundreds of instructions, a call a few, and what is explored has words in thousands of places: with a
+//! step of its own in each it took several times as long to build.
 
 use crate::guard::{self, Act};
 use crate::trace::{CLOCK, Touch};
@@ -57,7 +60,6 @@ macro_rules! word {
 
             /// Reads.
             #[track_caller]
-            #[inline]
             pub fn load(&self, _order: Ordering) -> $int {
                 turn();
                 let own = if buffered() { with(|e| e.forwarded(me(), self.at(), size_of::<$int>())) } else { None };
@@ -70,7 +72,6 @@ macro_rules! word {
 
             /// Writes.
             #[track_caller]
-            #[inline]
             pub fn store(&self, value: $int, order: Ordering) {
                 if !buffered() || order == SeqCst {
                     self.change("store", Location::caller(), |_| value);
@@ -87,7 +88,6 @@ macro_rules! word {
 
             /// Writes, and answers what was there.
             #[track_caller]
-            #[inline]
             pub fn swap(&self, value: $int, _order: Ordering) -> $int {
                 self.change("swap", Location::caller(), |_| value)
             }
@@ -97,7 +97,6 @@ macro_rules! word {
             /// # Errors
             /// What was there instead.
             #[track_caller]
-            #[inline]
             pub fn compare_exchange(
                 &self,
                 current: $int,
@@ -125,7 +124,6 @@ macro_rules! word {
             /// # Errors
             /// What was there instead.
             #[track_caller]
-            #[inline]
             pub fn compare_exchange_weak(
                 &self,
                 current: $int,
@@ -138,49 +136,42 @@ macro_rules! word {
 
             /// Adds, wrapping.
             #[track_caller]
-            #[inline]
             pub fn fetch_add(&self, value: $int, _order: Ordering) -> $int {
                 self.change("fetch_add", Location::caller(), |old| old.wrapping_add(value))
             }
 
             /// Subtracts, wrapping.
             #[track_caller]
-            #[inline]
             pub fn fetch_sub(&self, value: $int, _order: Ordering) -> $int {
                 self.change("fetch_sub", Location::caller(), |old| old.wrapping_sub(value))
             }
 
             /// Bitwise and.
             #[track_caller]
-            #[inline]
             pub fn fetch_and(&self, value: $int, _order: Ordering) -> $int {
                 self.change("fetch_and", Location::caller(), |old| old & value)
             }
 
             /// Bitwise or.
             #[track_caller]
-            #[inline]
             pub fn fetch_or(&self, value: $int, _order: Ordering) -> $int {
                 self.change("fetch_or", Location::caller(), |old| old | value)
             }
 
             /// Bitwise exclusive or.
             #[track_caller]
-            #[inline]
             pub fn fetch_xor(&self, value: $int, _order: Ordering) -> $int {
                 self.change("fetch_xor", Location::caller(), |old| old ^ value)
             }
 
             /// The larger one.
             #[track_caller]
-            #[inline]
             pub fn fetch_max(&self, value: $int, _order: Ordering) -> $int {
                 self.change("fetch_max", Location::caller(), |old| old.max(value))
             }
 
             /// The smaller one.
             #[track_caller]
-            #[inline]
             pub fn fetch_min(&self, value: $int, _order: Ordering) -> $int {
                 self.change("fetch_min", Location::caller(), |old| old.min(value))
             }
@@ -191,12 +182,16 @@ macro_rules! word {
                 let old = self.0.load(SeqCst);
                 let new = f(old);
                 self.0.store(new, SeqCst);
+                self.changed(what, at, old, new);
+                old
+            }
+
+            fn changed(&self, what: &str, at: &'static Location<'static>, old: $int, new: $int) {
                 guard::touched(self.at(), Act::Wrote, at);
                 saw(self.at(), 23, Touch::Write, at, |n| {
                     let show = |v: $int| n.show(self.at(), v as u64);
                     format!("{}: {what} {} -> {}", n.of(self.at()), show(old), show(new))
                 });
-                old
             }
         }
 
@@ -221,7 +216,6 @@ word!(AtomicU64, AtomicU64, u64, "A 64-bit word.");
 /// A fence: nothing to do where all is sequentially consistent. With store buffers, the thread's own is emptied by a
 /// sequentially consistent one.
 #[track_caller]
-#[inline]
 pub fn fence(order: Ordering) {
     if buffered() && order == SeqCst {
         turn_in_order();

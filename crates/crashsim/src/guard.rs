@@ -228,7 +228,6 @@ pub fn guard(guard: Guard) {
 }
 
 /// From here on the running thread comes to a slot, and to what belongs to it, through the use that this head names. No step.
-#[inline]
 pub fn through(head: &AtomicU64, seen: u64) {
     came(head.as_ptr() as usize, seen);
 }

@@ -27,7 +27,6 @@ impl Pair {
     /// # Errors
     /// What was there instead.
     #[track_caller]
-    #[inline]
     pub fn compare_exchange(&self, current: [u64; 2], new: [u64; 2]) -> Result<(), [u64; 2]> {
         turn_in_order();
         let was = [self.low.peek(), self.high.peek()];
@@ -54,7 +53,6 @@ impl Pair {
 
     /// Both words at one moment.
     #[track_caller]
-    #[inline]
     pub fn load(&self) -> [u64; 2] {
         // Relaxed, both: a guess; the order is the explorer's.
         let guess = [self.low.load(Ordering::Relaxed), self.high.load(Ordering::Relaxed)];

@@ -225,6 +225,11 @@ impl Search {
     /// # Panics
     /// When the environment's variables cannot be read.
     pub fn run(&self, world: impl Fn(&World) + Sync) -> Report {
+        self.run_as_told(&world)
+    }
+
+    /// Made once, not for each world: there are hundreds.
+    fn run_as_told(&self, world: &(dyn Fn(&World) + Sync)) -> Report {
         let mut search = self.clone();
         let number = |name: &str| {
             let text = std::env::var(name).ok()?;
@@ -260,11 +265,10 @@ impl Search {
 
     /// Replays one token, whatever the environment says.
     pub fn replay(&self, token: &str, world: impl Fn(&World) + Sync) -> Report {
-        self.run_with(world, Some(token))
+        self.run_with(&world, Some(token))
     }
 
-    fn run_with(&self, world: impl Fn(&World) + Sync, replay: Option<&str>) -> Report {
-        let world: &(dyn Fn(&World) + Sync) = &world;
+    fn run_with(&self, world: &(dyn Fn(&World) + Sync), replay: Option<&str>) -> Report {
         let workers = if replay.is_some() { 1 } else { self.workers };
         // Threads of its own: their thread-locals are fresh, and die with them.
         std::thread::scope(|s| {

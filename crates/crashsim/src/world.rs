@@ -146,8 +146,13 @@ impl Process {
 
     /// Gives the main thread its body.
     pub fn run(self, body: impl FnOnce() + 'static) -> Process {
+        self.run_boxed(Box::new(body))
+    }
+
+    /// Made once, not for each body.
+    fn run_boxed(self, body: Box<dyn FnOnce()>) -> Process {
         let main = self.main();
-        embody(main, Box::new(body));
+        embody(main, body);
         with(|e| {
             let waits = e.threads[main].last || e.processes[self.0].after.is_some();
             if !waits {
@@ -164,15 +169,15 @@ impl Process {
 
     /// A further thread.
     pub fn thread(self, name: &str, body: impl FnOnce() + 'static) -> Process {
-        self.spawn(name, false, body)
+        self.spawn(name, false, Box::new(body))
     }
 
     /// A further thread that may still sleep when all is over, and ends with its process.
     pub fn daemon(self, name: &str, body: impl FnOnce() + 'static) -> Process {
-        self.spawn(name, true, body)
+        self.spawn(name, true, Box::new(body))
     }
 
-    fn spawn(self, name: &str, daemon: bool, body: impl FnOnce() + 'static) -> Process {
+    fn spawn(self, name: &str, daemon: bool, body: Box<dyn FnOnce()>) -> Process {
         let t = with(|e| {
             let t = e.add_thread(self.0, name);
             e.threads[t].daemon = daemon;
@@ -181,7 +186,7 @@ impl Process {
             }
             t
         });
-        embody(t, Box::new(body));
+        embody(t, body);
         self
     }
 
