@@ -26,7 +26,7 @@
 //! thread was panicking already when it locked: then the section is a destructor's.)
 //!
 //! Explored: steps as `mcas`. The explorer does not model the inherited form, which is the C library's mutex and the kernel's. The light form
-//! runs on one proc (a kernel thread that runs light threads), in an order that its test decides: `crates/chappe/tests/helplock.rs`.
+//! runs on one proc (a kernel thread that runs light threads), in an order that its test decides: `crates/chappe/tests/in_process/helplock.rs`.
 
 mod entry;
 mod error;

@@ -1,13 +1,10 @@
 //! Words of the shared memory that were written over: a thread that meets one gets an answer or an error; it does not panic, and does not
 //! look outside of the arena. (Nothing is promised of what the word was about.)
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, eventually};
 use chappe::{Arena, Mutex, Pool, Semaphore};
 use chappe_arena::Map;
 use chappe_arena::layout::{Object, REMOVING, SERVING};
-use house::{House, eventually};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -1,14 +1,11 @@
 //! Every operation that waits until a time: what is there it takes, however late it is; what is not there it waits for until
 //! then, no shorter; and a time in the past is no wait.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG};
 use chappe::{
     AcquireError, Condvar, DownError, LockError, LockResult, Mutex, Pool, Select, SelectError, Semaphore,
     acquire_any_deadline, acquire_any_timeout,
 };
-use house::{House, LONG};
 use std::time::{Duration, Instant};
 
 /// Whether it got what it waited for until then.

@@ -1,10 +1,7 @@
 //! A long queue: an arena has room for thousands of members, each of which takes memory when it first comes.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, eventually};
 use chappe::{Arena, ArenaOptions, Pool, Semaphore};
-use house::{House, eventually};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Barrier, Mutex};
 use std::thread::{Builder, Scope};

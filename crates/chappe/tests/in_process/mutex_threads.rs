@@ -1,10 +1,7 @@
 //! Mutexes and condition variables between the threads of a process.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG, eventually};
 use chappe::{Condvar, LockError, Mutex, MutexGuard, ObjectError, Pool, Role, Semaphore};
-use house::{House, LONG, eventually};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,13 +1,10 @@
 //! Owned semaphores and their two slots: what is left there, what comes there next, and a handler's post.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::House;
 use chappe::owned::{NotPosted, RobustSemaphore};
 use chappe::{Arena, ArenaOptions, ObjectId, Semaphore, UpError};
 use chappe_arena::Place;
 use chappe_arena::layout::{Head, Kind};
-use house::House;
 use std::sync::atomic::Ordering;
 
 fn arena() -> Arena {

@@ -1,10 +1,7 @@
 //! Serving by priority: in which order threads get what they wait for. Each test gives something back only when all are seen in line.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, eventually};
 use chappe::{Discipline, Pool, Priority, Semaphore, Waiter, set_priority};
-use house::{House, eventually};
 use std::sync::Mutex;
 use std::time::Duration;
 

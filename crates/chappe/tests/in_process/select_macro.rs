@@ -1,10 +1,7 @@
 //! `select!` as a construct of the language: its arms' forms, what its bodies may do, what its operands may be.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::House;
 use chappe::{AcquireError, DownError, Permit, Pool, Semaphore, select, select_biased};
-use house::House;
 use std::sync::Arc;
 use std::time::Duration;
 

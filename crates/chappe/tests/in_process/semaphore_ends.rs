@@ -1,12 +1,9 @@
 //! How semaphores end: removed by a thread that they have just woken, removed under their waiters, broken by a wild write.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG, eventually};
 use chappe::{
     AcquireError, Arena, Condvar, DownError, Mutex, ObjectError, Pool, Select, SelectError, Semaphore, UpError,
 };
-use house::{House, LONG, eventually};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;

@@ -1,11 +1,8 @@
 //! Semaphores against a sequential model. Several threads are driven in lock-step, so that the model knows the waiters, their order and the
 //! value after each step; a choice over two semaphores waits in both queues.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::House;
 use chappe::{DownError, Role, Select, SelectError, Semaphore, UpError, set_role};
-use house::House;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use std::collections::VecDeque;

@@ -1,10 +1,7 @@
 //! The order in which a strong semaphore serves, and the faults of the papers' own code that concern it, by name.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{LONG, eventually};
 use chappe::{DownError, Role, Select, Semaphore, set_role};
-use house::{LONG, eventually};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};

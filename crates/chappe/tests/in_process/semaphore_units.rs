@@ -1,10 +1,7 @@
 //! Units are neither lost nor made: between many threads, at a million hand-offs, at the edge of what a value can be.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::Dice;
 use chappe::{DownError, ObjectError, Role, Select, Semaphore, UpError, select, set_role};
-use house::Dice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 

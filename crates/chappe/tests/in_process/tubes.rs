@@ -1,10 +1,7 @@
 //! Tubes between threads, by property: order, loss, closing at any time, single messages, the choice's number. What a program
 //! written for crossbeam-channel relies on is in `tests/channels`; here is what is ours, and what the papers' code got wrong.
 
-#[path = "house/asleep.rs"]
-mod asleep;
-
-use asleep::{this_thread, until_asleep};
+use crate::asleep::{this_thread, until_asleep};
 use chappe::tube::{self, Receiver, Sender, TryRecvError, TrySendError, bounded, mpsc, spmc, spsc, unbounded};
 use chappe::{Pool, Role, Select, Semaphore, select, set_role};
 use proptest::collection::vec;

@@ -1,10 +1,7 @@
 //! What onlookers count: how often a pool's permits have become free.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::House;
 use chappe::{Arena, ArenaOptions, ObjectState, Pool, PoolInfo};
-use house::House;
 
 fn look(arena: &Arena) -> PoolInfo {
     match arena.object("p").unwrap().state {

@@ -1,14 +1,12 @@
 //! All engines give the same answers, to the bit: on random expressions and records, and on random programs.
 
-mod dice;
-
+use crate::dice::{self, Dice};
 use chappe_synth::closure::Closures;
 use chappe_synth::engine::Machine;
 use chappe_synth::interpret::Interpreter;
 use chappe_synth::ir::Verified;
 use chappe_synth::vector::{Scratch, Vectors};
 use chappe_synth::{Form, Query, Records, Schema, Value};
-use dice::Dice;
 
 /// What a program comes to over records.
 #[derive(PartialEq, Debug, Default)]

@@ -5,15 +5,13 @@
 //! vectorised, each twice over one to three records; 777 thousand of them become machine code, in one of the four forms by turns. `SYNTH_PROGRAMS` and
 //! `SYNTH_SEED` say how many, and which.
 
-mod dice;
-
+use crate::dice::{self, Dice};
 use chappe_synth::closure::Closures;
 use chappe_synth::engine::Machine;
 use chappe_synth::interpret::Interpreter;
 use chappe_synth::ir::{Op, Program, ProgramError};
 use chappe_synth::vector::{Scratch, Vectors};
 use chappe_synth::{Form, Records};
-use dice::Dice;
 
 const PAGE: usize = 4096;
 

@@ -1,9 +1,7 @@
 //! Queries in use: what they mean, parameters that change, machine code that comes and goes, complaints.
 
-mod dice;
-
+use crate::dice::Dice;
 use chappe_synth::{Bound, Form, Live, LiveError, Query, Records, Schema, Summary, Trust, Value, explain};
-use dice::Dice;
 
 fn trade() -> Schema {
     Schema::parse("price: f64, qty: i32, sym: str[8], id: u32, live: bool").unwrap()

@@ -1,9 +1,7 @@
 //! The callback of a device against a reference, sample by sample, while its sources come and go.
 
-mod dice;
-
+use crate::dice::Dice;
 use chappe_synth::{Callback, Feed, Period, PeriodError, Tap};
-use dice::Dice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const FRAMES: usize = 64;

@@ -1,9 +1,7 @@
 //! A switchboard answers what each subscription would answer for itself, while they come and go.
 
-mod dice;
-
+use crate::dice::{self, Dice};
 use chappe_synth::{LiveError, Query, Records, Schema, Subscription, Switchboard, Trust};
-use dice::Dice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

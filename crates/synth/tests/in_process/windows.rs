@@ -1,11 +1,8 @@
 //! Aggregates over windows are those of a plain program: every kind over every type, by keys and without, whatever the windows and parts are,
 //! and whichever engine computes them. Numbers are such that each sum is exact.
 
-#[path = "dice/mod.rs"]
-mod dice;
-
+use crate::dice::Dice;
 use chappe_synth::{Form, Live, Query, Records, Schema, Summary, Trust};
-use dice::Dice;
 
 const SCHEMA: &str = "i: i32, u: u32, x: f64, k: u8, s: str[4]";
 const LIST: &str = "count() as n, sum(i) as si, min(i) as li, max(i) as hi, last(i) as ei, sum(u) as su, min(u) as lu, max(u) as hu, \

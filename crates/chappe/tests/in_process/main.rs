@@ -1,0 +1,27 @@
+//! Objects between the threads of one process, in one program: what its suites share is built and linked once. None of them counts what
+//! the process has, forks, or is started again as an actor: those have a program each.
+
+#[path = "../house/asleep.rs"]
+mod asleep;
+#[path = "../house/mod.rs"]
+#[allow(dead_code, reason = "not every program uses all of it")]
+mod house;
+
+mod damaged;
+mod deadlines;
+mod helplock;
+mod helplock_light;
+mod long_queue;
+mod model;
+mod mutex_threads;
+mod owned_slots;
+mod priority;
+mod select_macro;
+mod semaphore_ends;
+mod semaphore_model;
+mod semaphore_order;
+mod semaphore_units;
+mod threads;
+mod tubes;
+mod turnover;
+mod words;
