@@ -155,6 +155,7 @@ pub fn soak(slots: Slots) -> Result<Sum, String> {
     };
     let mut crew: Vec<Post> = (0..WORKERS).map(|_| begin(&mut dice)).collect();
     let (mut seen, mut looked) = ((0, Instant::now()), Instant::now());
+    let mut counts: Option<Child> = None;
     while board.uses.load(SeqCst) < u64::from(slots.uses) && wedges == 0 {
         std::thread::sleep(Duration::from_micros(dice.roll(6_000)));
         let now = Instant::now();
@@ -198,9 +199,12 @@ pub fn soak(slots: Slots) -> Result<Sum, String> {
             }
             _ => {}
         }
-        // A look at the slots takes some makes of its own.
-        if dice.roll(4_000) == 0 && stopped == 0 {
-            alone(|| look(board))?;
+        // A look at the slots makes objects of its own, so that a stopped maker may hold it up, too.
+        if counts.as_mut().is_some_and(|child| child.ended().is_some()) {
+            counts = None;
+        }
+        if counts.is_none() && dice.roll(2_000) == 0 {
+            counts = Some(Child::fork(|| look(board)));
         }
     }
     board.over.store(1, SeqCst);
@@ -222,7 +226,7 @@ pub fn soak(slots: Slots) -> Result<Sum, String> {
             }
         }
     }
-    drop(crew);
+    drop((crew, counts));
     alone(|| survive(board))?;
     let load = |count: &AtomicU64| count.load(SeqCst);
     sum.turns = load(&board.turns);
