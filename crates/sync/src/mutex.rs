@@ -380,14 +380,16 @@ pub(crate) fn data_of(
     let o = handle.object;
     // Acquire, all: written before the object was put in service.
     let (bytes, more) = (o.permits.load(Ordering::Acquire) as usize, o.more.load(Ordering::Acquire));
+    let its = o.hint.load(Ordering::Acquire); // Acquire: as above.
     let kind = handle.place.head.kind().map_or("object", Kind::name);
-    if bytes != size || o.hint.load(Ordering::Acquire) != hash {
-        return Err(ObjectError::OtherType { kind, name: handle.name(), bytes, wanted: wanted() });
-    }
+    // First: what was seen of a removed one may be another's.
     if handle.is_dead() || (bytes > 0 && more == 0) {
         // It was removed during the look.
         let (name, arena) = (handle.name(), handle.map.name().to_owned());
         return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() });
+    }
+    if bytes != size || its != hash {
+        return Err(ObjectError::OtherType { kind, name: handle.name(), bytes, wanted: wanted() });
     }
     // Data of no bytes: nowhere, but aligned for any type.
     let nowhere = NonNull::<[u128; 4]>::dangling().cast();

@@ -224,7 +224,12 @@ impl Pool {
         check_permits(permits)?;
         let map = a.map();
         if or_open && let Some(pool) = Pool::found(map, name)? {
-            return pool.of_size(permits);
+            let (object, place) = (pool.object, pool.place);
+            let pool = pool.of_size(permits);
+            // One that was removed since it was found has no size: what is there now is looked for below.
+            if pool.is_ok() || seen(object, place, ()).is_some() {
+                return pool;
+            }
         }
         // As a member, so that the arena is not removed meanwhile.
         attachment(map, |_| ())?;

@@ -330,7 +330,12 @@ impl<T: Record + ?Sized> Broadcast<T> {
 
     /// Refuses a tube of other messages, or, if it is said, of another shape.
     fn checked(handle: Handle, wanted: Option<&Plan>) -> Result<Broadcast<T>, TubeError> {
-        let Some(cast) = Cast::of(handle.map, handle.place) else {
+        let seen = Cast::of(handle.map, handle.place).and_then(|cast| {
+            let hashes = (cast.hash(), cast.schema_hash());
+            // After them: they are this tube's.
+            handle.seen((cast, hashes))
+        });
+        let Some((cast, (its, schema))) = seen else {
             // It went while we looked.
             let (name, arena) = (handle.name(), handle.map.name().to_owned());
             let kind = ObjectKind::Broadcast.name();
@@ -340,8 +345,8 @@ impl<T: Record + ?Sized> Broadcast<T> {
         let plain = T::__plain();
         let other = plain.is_some_and(|(size, align)| (size, align) != (has.size as usize, has.align as usize));
         // Messages that say what they are can be had as bytes.
-        let described = plain.is_none() && cast.schema_hash() != 0;
-        if (cast.hash() != hash_of::<T>() && !described) || other {
+        let described = plain.is_none() && schema != 0;
+        if (its != hash_of::<T>() && !described) || other {
             let wanted = plain.map_or_else(
                 || "bytes of any number".to_owned(),
                 |(size, align)| format!("{} ({size} bytes, aligned to {align})", std::any::type_name::<T>()),
@@ -349,7 +354,7 @@ impl<T: Record + ?Sized> Broadcast<T> {
             let has = format!("messages of another type, of {} bytes aligned to {}", has.size, has.align);
             return Err(TubeError::OtherType { name: handle.name(), has, wanted });
         }
-        if let Some(wanted) = wanted.filter(|w| w.shape != has || w.hash != cast.schema_hash()) {
+        if let Some(wanted) = wanted.filter(|w| w.shape != has || w.hash != schema) {
             let told = |shape: Shape, schema: &str| {
                 let Shape { slots, size, align, subscriptions } = shape;
                 let schema = if schema.is_empty() { String::new() } else { format!(", of `{schema}`") };
