@@ -6,6 +6,8 @@
 
 mod acquire;
 mod args;
+#[cfg(test)]
+mod asleep;
 mod change;
 mod complete;
 mod eyes;

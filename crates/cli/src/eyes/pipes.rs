@@ -216,8 +216,9 @@ fn rate(then: &PipeSeen, now: &PipeSeen, seconds: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asleep::Asleep;
     use std::io::Write;
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
     fn of(pid: u32) -> Option<PipeSeen> {
         Pipes::look(None).all.into_iter().find(|p| p.readers.iter().any(|r| r.pid == pid))
@@ -226,25 +227,22 @@ mod tests {
     #[test]
     fn a_pipe_tells_its_ends_and_what_is_in_it() {
         // A process that never reads, and a writer whose standard output the pipe is.
-        let mut reader = Command::new("sleep").arg("1000").stdin(Stdio::piped()).spawn().unwrap();
-        let mut end = reader.stdin.take().unwrap();
+        let mut reader = Asleep::new(Stdio::piped(), Stdio::null());
+        let mut end = reader.0.stdin.take().unwrap();
         end.write_all(&[7; 1000]).unwrap();
-        let mut writer = Command::new("sleep").arg("1000").stdout(Stdio::from(end)).spawn().unwrap();
-        // Until it is `sleep`, the child has this process's descriptors.
+        let writer = Asleep::new(Stdio::null(), Stdio::from(end));
+        let (reads, writes) = (reader.0.id(), writer.0.id());
+        // A child that another test starts has this process's descriptors until it is another program.
         let began = Instant::now();
         let pipe = loop {
-            match of(reader.id()) {
+            match of(reads) {
                 Some(p) if p.readers.len() == 1 && p.writers.len() == 1 => break p,
                 seen => assert!(began.elapsed().as_secs() < 60, "{seen:?}"),
             }
         };
         assert_eq!(pipe.fill, Some((1000, 65_536)));
-        assert_eq!((pipe.readers[0].pid, pipe.writers[0].pid), (reader.id(), writer.id()));
+        assert_eq!((pipe.readers[0].pid, pipe.writers[0].pid), (reads, writes));
         assert!(pipe.title().contains(" | "), "{}", pipe.title());
-        for child in [&mut reader, &mut writer] {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
     }
 
     #[test]

@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn what_a_stage_starts_belongs_to_it_also_when_its_first_process_has_gone() {
         let mut child = Command::new("sh")
-            .args(["-c", "sleep 1000 >/dev/null & echo $!; read x"])
+            .args(["-c", "sleep 1000 >/dev/null 2>&1 & echo $!; read x"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,6 +1,8 @@
 //! The loop without a real scheduler, and who is left alone.
 
 use super::*;
+use crate::asleep::Asleep;
+use std::process::Stdio;
 
 #[test]
 fn who_takes_all_is_left_alone_and_who_catches_up_is_not() {
@@ -32,10 +34,8 @@ fn who_was_wrongly_taken_back_is_left_alone_ever_longer() {
 #[test]
 fn a_stage_that_takes_all_leaves_the_whole_pipeline_to_the_scheduler_until_it_waits() {
     use super::super::kernel::fake::Fake;
-    use std::process::{Command, Stdio};
-    let sleeper = || Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
-    let mut children = [sleeper(), sleeper()];
-    let roots: Vec<Vec<i32>> = children.iter().map(|c| vec![c.id() as i32]).collect();
+    let children = [0, 1].map(|_| Asleep::new(Stdio::null(), Stdio::null()));
+    let roots: Vec<Vec<i32>> = children.iter().map(|c| vec![c.pid()]).collect();
     let mut kernel = Fake::new(&[roots[0][0], roots[1][0]]);
     let (tell, told) = std::sync::mpsc::channel();
     let mut controller = Controller::new(&roots, Law::default(), false, Kind::Deadline, tell);
@@ -57,19 +57,13 @@ fn a_stage_that_takes_all_leaves_the_whole_pipeline_to_the_scheduler_until_it_wa
     controller.stages[1].taker.alone = false;
     (6..9).for_each(|tick| controller.period(tick, period, &mut kernel));
     assert_eq!(policies(&kernel), [super::super::kernel::DEADLINE; 2]);
-    for child in &mut children {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
 }
 
 #[test]
 fn what_stages_have_from_their_begin_is_steered_and_given_back() {
     use super::super::kernel::fake::Fake;
-    use std::process::{Command, Stdio};
-    let sleeper = |stdin: Stdio| Command::new("sleep").arg("1000").stdin(stdin).spawn().unwrap();
-    let mut children = [sleeper(Stdio::null()), sleeper(Stdio::piped()), sleeper(Stdio::piped())];
-    let roots: Vec<Vec<i32>> = children.iter().map(|c| vec![c.id() as i32]).collect();
+    let children = [Stdio::null(), Stdio::piped(), Stdio::piped()].map(|stdin| Asleep::new(stdin, Stdio::null()));
+    let roots: Vec<Vec<i32>> = children.iter().map(|c| vec![c.pid()]).collect();
     let mut kernel = Fake::new(&[0, roots[0][0], roots[1][0], roots[2][0]]);
     let (tell, _told) = std::sync::mpsc::channel();
     let firsts = [true, false, false].map(|source| first(Kind::Deadline, Law::default(), source, &mut kernel));
@@ -92,10 +86,6 @@ fn what_stages_have_from_their_begin_is_steered_and_given_back() {
     assert!(all[1..].iter().all(|(period, share)| *period == PERIOD && *share < 10), "{all:?}");
     controller.stages.iter_mut().for_each(|s| s.means.give_back(&mut kernel));
     assert!(roots.iter().all(|root| kernel.tasks[&root[0]] == super::super::kernel::Attributes::fair(0, 0)));
-    for child in &mut children {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
 }
 
 /// Ticks that a source misses in `ticks` milliseconds, each of which takes it `cost` microseconds, where nothing but its own reservation holds it up: the
@@ -155,8 +145,8 @@ fn a_source_misses_no_tick_by_its_own_reservation() {
 #[test]
 fn who_is_refused_what_it_needs_goes_on_with_the_next_means() {
     use super::super::kernel::fake::Fake;
-    let mut child = std::process::Command::new("sleep").arg("1000").stdin(std::process::Stdio::null()).spawn().unwrap();
-    let pid = child.id() as i32;
+    let child = Asleep::new(Stdio::null(), Stdio::null());
+    let pid = child.pid();
     let mut kernel = Fake::new(&[pid]);
     kernel.refuses_groups = true;
     let (tell, told) = std::sync::mpsc::channel();
@@ -178,6 +168,4 @@ fn who_is_refused_what_it_needs_goes_on_with_the_next_means() {
         .try_iter()
         .find_map(|e| if let Event::Means { refused: Some((Kind::Deadline, why)), .. } = e { Some(why) } else { None });
     assert_eq!(why.as_deref(), Some("the system has no more than 10 % of a processor left to reserve for it"));
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
