@@ -302,7 +302,7 @@ fn survive(board: &Board) {
             leak(&e);
         }
     }
-    for who in arena.members().into_iter().filter(|who| who.pid != std::process::id()) {
-        leak(&format!("{who:?}"));
+    for member in arena.members().into_iter().filter(|member| member.pid != std::process::id()) {
+        leak(&format!("{member:?}"));
     }
 }
