@@ -83,6 +83,9 @@ def _tell(proxy, what):
 class Dict(MutableMapping):
     """As a manager's `dict`. Keys that are equal must pickle to the same bytes. Iterations are over the entries of one moment."""
 
+    # Of one whose constructor raised, which is printed all the same.
+    _levels = ()
+
     def __init__(self, home, *given, _first=None, **named):
         self._home, self._levels = home, [_first or self._made(*home.room)]
         # The level that new keys go to.
@@ -97,7 +100,7 @@ class Dict(MutableMapping):
 
     def _next(self):
         """Whether there was one more level than this handle knew."""
-        link = self._levels[-1]._get(_NEXT)
+        link = self._levels[-1]._get(_NEXT) if self._levels else None
         if not link:
             return False
         self._levels.append(pickle.loads(link))
@@ -341,7 +344,7 @@ class Dict(MutableMapping):
         return sum(len(level) - 1 for level in self._levels)
 
     def __repr__(self):
-        return f"<{type(self).__name__} of {self._levels[0]!r}>"
+        return f"<{type(self).__name__} of {self._levels[0] if self._levels else None!r}>"
 
     def __str__(self):
         return str(self.copy())

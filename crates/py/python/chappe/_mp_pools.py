@@ -31,11 +31,14 @@ class Pool(_standard.Pool):
     in it, the pool is broken: its tasks fail with `BrokenProcessPool`, where the standard one would start workers for ever.
     """
 
+    # Of one whose constructor raised, which is printed and collected all the same.
+    _workers = _written = None
+
     def __init__(
         self, processes=None, initializer=None, initargs=(), maxtasksperchild=None, context=None, *, on_death="again"
     ):
         # The standard results are in it until they are there.
-        self._cache, self._written = {}, None
+        self._cache = {}
         self._ctx = context or multiprocessing.get_context()
         self._initializer, self._initargs, self._maxtasksperchild = initializer, initargs, maxtasksperchild
         self._processes = processes if processes is not None else _processors()
@@ -50,13 +53,15 @@ class Pool(_standard.Pool):
         self._terminate = weakref.finalize(self, Workers.end, self._workers, True)
 
     def __del__(self, _warn=warnings.warn):
-        if "_workers" in self.__dict__ and self._state == _standard.RUN:
+        if self._state == _standard.RUN:
             _warn(f"unclosed running multiprocessing pool {self!r}", ResourceWarning, source=self)
 
     # As the standard pool calls them.
     @property
     def _state(self):
         now, workers = self._written, self._workers
+        if workers is None:
+            return _standard.INIT
         if now is None:
             now = {"run": _standard.RUN, "close": _standard.CLOSE}.get(workers.state, _standard.TERMINATE)
             if workers.state == "dead" and not workers.killed:
@@ -69,7 +74,7 @@ class Pool(_standard.Pool):
 
     @property
     def _pool(self):
-        return self._workers.processes()
+        return self._workers.processes() if self._workers else []
 
     def _check_running(self):
         self._workers.check()

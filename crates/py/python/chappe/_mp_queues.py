@@ -72,6 +72,9 @@ os.register_at_fork(after_in_child=_forget)
 class Queue(_standard.Queue):
     """As `multiprocessing.Queue`; it goes on when a process is killed while it puts or gets."""
 
+    # Of one whose constructor raised, which is printed all the same.
+    _tube = None
+
     def __init__(self, maxsize=0, *, ctx=None, _tube=None, _key=None):
         self._maxsize = max(maxsize, 0)
         # What tells it from all other queues, and where its stores are, if it has any.

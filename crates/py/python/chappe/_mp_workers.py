@@ -142,6 +142,8 @@ class Workers:
         try:
             for _ in range(0 if lazy else count):
                 self._hire()
+            self.thread = threading.Thread(target=self._run, daemon=True, name="chappe-workers")
+            self.thread.start()
         except BaseException:
             for worker in self.workers:
                 worker.process.terminate()
@@ -150,8 +152,6 @@ class Workers:
             os.close(self._bell)
             os.close(self._ring)
             raise
-        self.thread = threading.Thread(target=self._run, daemon=True, name="chappe-workers")
-        self.thread.start()
         if lazy:
             _until_exit.add(self)
 

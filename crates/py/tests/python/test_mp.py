@@ -1,12 +1,14 @@
 """What stands in for multiprocessing, with workers that are killed."""
 
 import concurrent.futures
+import gc
 import multiprocessing
 import os
 import pickle
 import queue
 import random
 import signal
+import threading
 import time
 import unittest
 import unittest.mock
@@ -346,6 +348,21 @@ class Standing(Case):
         with self.assertRaisesRegex(OSError, "no more of them"):
             mp.Pool(4, context=Refusing())
         self.assertEqual([process.is_alive() for process in made], [False, False])
+
+    def test_workers_whose_thread_cannot_be_started_are_not_left_behind(self):
+        before = len(os.listdir("/proc/self/fd"))
+        refuses = unittest.mock.patch.object(threading.Thread, "start", side_effect=RuntimeError)
+        for made in (lambda: mp.Pool(2, context=mp.get_context("fork")), mp.ProcessPoolExecutor):
+            try:
+                with refuses:
+                    made()
+            except RuntimeError:
+                # While the traceback has all that was made: nothing ends by being forgotten.
+                self.assertEqual(multiprocessing.active_children(), [])
+            else:
+                self.fail("it was made without a thread")
+            gc.collect()
+            self.assertEqual(len(os.listdir("/proc/self/fd")), before)
 
     def test_workers_that_have_done_their_share_cost_no_task(self):
         with mp.Pool(2, maxtasksperchild=1, on_death="fail") as pool:

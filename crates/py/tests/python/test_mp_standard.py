@@ -2,14 +2,18 @@
 
 import concurrent.futures
 import concurrent.futures.process
+import gc
 import inspect
 import multiprocessing
 import multiprocessing.managers
 import multiprocessing.pool
 import multiprocessing.shared_memory
 import sys
+import traceback
 import types
 import unittest
+import warnings
+from unittest import mock
 
 from chappe import mp
 from house import Case
@@ -98,6 +102,17 @@ def made(context):
         ("Barrier", (1,)), ("Queue", ()), ("JoinableQueue", ()), ("SimpleQueue", ()),
     ):  # fmt: skip
         yield name, getattr(context, name)(*arguments)
+
+
+def refused_one(cls, make):
+    """The object whose constructor raised: one that prints a traceback with the local variables finds it there."""
+    try:
+        make()
+    except Exception as error:
+        found = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        traceback.clear_frames(error.__traceback__)
+        return next(it for it in found if isinstance(it, cls))
+    raise AssertionError(f"{cls.__name__} was made")
 
 
 class Compared(Case):
@@ -200,6 +215,27 @@ class Compared(Case):
             pool.close()
             self.assertEqual(pool._state, multiprocessing.pool.CLOSE)
         self.assertIn(pool._state, (multiprocessing.pool.CLOSE, multiprocessing.pool.TERMINATE))
+
+    def test_what_a_constructor_refused_is_printed_and_goes_in_silence(self):
+        manager = mp.Manager(entries=1 << 40)
+        for cls, make, shown in (
+            (mp.Pool, lambda: mp.Pool(0), "state=INIT pool_size=0"),
+            (mp.Pool, lambda: mp.Pool(1, maxtasksperchild=0), "state=INIT pool_size=0"),
+            (mp.Pool, lambda: mp.Pool(1, on_death="never"), "state=INIT pool_size=0"),
+            (mp.ProcessPoolExecutor, lambda: mp.ProcessPoolExecutor(0), "ProcessPoolExecutor"),
+            (mp.Queue, lambda: mp.Queue("many"), "of None"),
+            (mp.JoinableQueue, lambda: mp.JoinableQueue("many"), "of None"),
+            (type(mp.Manager().dict()), manager.dict, "of None"),
+        ):
+            with self.subTest(shown, cls=cls.__name__), warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                it = refused_one(cls, make)
+                self.assertIn(shown, repr(it))
+                str(it)
+                with mock.patch("sys.unraisablehook") as told:
+                    del it
+                    gc.collect()
+                self.assertEqual(([str(w.message) for w in warned], told.mock_calls), ([], []))
 
     def test_locks_are_taken_as_the_standard_ones(self):
         for name in ("Lock", "RLock", "Semaphore", "BoundedSemaphore", "Condition"):
