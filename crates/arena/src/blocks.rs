@@ -95,6 +95,7 @@ impl Map {
         let (mut run, mut at) = (0, within.start.min(used));
         // Neighbours mostly have one owner, and under `admin` no owner comes or goes meanwhile: each is looked up once.
         let (mut last, mut last_lives) = (0, false);
+        let owners = self.block_owners();
         while run < count && at < within.end {
             if at == used && used < border {
                 // The free blocks at the end are continued by blocks that were never used.
@@ -103,7 +104,7 @@ impl Map {
                 continue;
             }
             // Relaxed: under admin.
-            let owner = self.block_owner(self.block_from(sort, at)).load(Ordering::Relaxed);
+            let owner = owners[self.block_from(sort, at) as usize].load(Ordering::Relaxed);
             if owner != last {
                 (last, last_lives) = (owner, self.owner_lives(owner));
             }
@@ -124,8 +125,8 @@ impl Map {
             step!("storage behind more blocks, nobody's yet");
         }
         let first = first_of(from, count);
-        for i in first..first + count {
-            self.block_owner(i).store(owner, Ordering::Relaxed); // Relaxed: under admin; published by the head.
+        for word in &self.block_owners()[first as usize..(first + count) as usize] {
+            word.store(owner, Ordering::Relaxed); // Relaxed: under admin; published by the head.
         }
         // Release: I9, after their storage.
         self.blocks_high(sort).fetch_max(now, Ordering::Release);

@@ -180,7 +180,7 @@ impl Map {
         // The others were never used.
         let ever = (0..self.blocks_used(Sort::Words)).chain(g.blocks - self.blocks_used(Sort::Data)..g.blocks);
         for i in ever.filter(|i| !blocks[*i as usize]) {
-            let owner = self.block_owner(i);
+            let owner = &self.block_owners()[i as usize];
             // Relaxed: under admin.
             if self.owner_lives(owner.load(Ordering::Relaxed)) {
                 owner.store(0, Ordering::Relaxed); // Relaxed: as above.

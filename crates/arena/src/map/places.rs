@@ -70,10 +70,12 @@ impl Map {
     pub fn name_place(&self, i: usize) -> &AtomicU64 {
         self.at(self.geometry.names_at() + (i & (self.geometry.names() - 1)) * 8)
     }
-    /// The owner word of a block.
-    pub fn block_owner(&self, i: u32) -> &AtomicU64 {
-        assert!(i < self.geometry.blocks);
-        self.at(self.geometry.owners_at() + i as usize * 8)
+    /// The owner words of the blocks. An object has up to some 10^5 of them: what walks over them asks for their place once.
+    pub fn block_owners(&self) -> &[AtomicU64] {
+        let (at, count) = (self.geometry.owners_at(), self.geometry.blocks as usize);
+        debug_assert!(at + count * size_of::<AtomicU64>() <= self.geometry.len());
+        // SAFETY: as for `at`: the geometry was checked against the file's length, and any bytes are atomic words.
+        unsafe { std::slice::from_raw_parts(self.base.add(at).cast(), count) }
     }
     /// Where `count` blocks begin.
     pub fn blocks(&self, first: u32, count: u32) -> *mut u8 {

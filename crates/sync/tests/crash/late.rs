@@ -71,7 +71,7 @@ pub fn guarded(map: &'static Map) -> &'static Map {
     };
     let mut pieces = Vec::new();
     if g.blocks > 0 {
-        let (base, word) = (map.blocks(0, g.blocks) as usize, std::ptr::from_ref(map.block_owner(0)) as usize);
+        let (base, word) = (map.blocks(0, g.blocks) as usize, map.block_owners().as_ptr() as usize);
         pieces.push(Row { base, stride: BLOCK, count: g.blocks as usize, word, words: 8, apart: vec![] });
     }
     if g.cells > 0 {
