@@ -86,6 +86,8 @@ pub struct Report {
     pub(crate) complete: bool,
     pub(crate) replayed: bool,
     pub(crate) skipped: bool,
+    /// It is a sweep of kills or stops: one in which none happens finds nothing.
+    pub(crate) sweeps: bool,
     pub(crate) counts: Counts,
     pub(crate) outcomes: BTreeMap<String, u64>,
     pub(crate) late: BTreeMap<String, u64>,
@@ -170,12 +172,20 @@ impl Report {
     /// Panics with the failure told in words, if there was one; prints the counts.
     ///
     /// # Panics
-    /// When the search found a failure.
+    /// When the search found a failure, and when it is a sweep of kills or stops in which no process was killed or stopped: the world's
+    /// processes are all immortal then, or the share of the sweep is smaller than the world.
     pub fn assert_clean(&self) -> &Report {
         println!("{self}");
         if let Some(f) = &self.found {
             panic!("\n{}\n\n{}\n", f.story, self.verdict(f));
         }
+        let played = !self.replayed && !self.skipped;
+        let fell = self.counts.kills + self.counts.stops > 0;
+        assert!(
+            fell || !self.sweeps || !played,
+            "{}: a sweep that killed and stopped no process tests nothing",
+            self.name
+        );
         self
     }
 

@@ -318,6 +318,7 @@ impl Search {
             complete: false,
             replayed: false,
             skipped: false,
+            sweeps: matches!(self.how, How::Sweep { .. } | How::Sampled) && kills + stops > 0,
             counts: Counts::default(),
             outcomes: Default::default(),
             late: Default::default(),

@@ -392,3 +392,13 @@ fn fates_are_known_to_the_check() {
     let report = Search::depth("fates", 0).kills(2).run(world);
     assert!(report.assert_clean().counts().kills > 2);
 }
+
+/// All of them may die and none can: what such a sweep says to be clean, no death was tried on.
+#[test]
+#[should_panic(expected = "tests nothing")]
+fn a_sweep_that_kills_no_process_is_refused() {
+    let world = |world: &World| {
+        world.process("immortal", || ()).immortal();
+    };
+    Search::sweep("all_immortal").kills(1).run(world).assert_clean();
+}
