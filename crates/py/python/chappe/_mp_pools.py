@@ -25,6 +25,19 @@ def _processors():
     return getattr(os, "process_cpu_count", os.cpu_count)() or 1
 
 
+def _items(pool, kind, func, iterable, chunksize):
+    """What `imap` answers. No method: others call that of a pool that they have made up."""
+    pool._check_running()
+    if chunksize < 1:
+        raise ValueError(f"Chunksize must be 1+, not {chunksize!r}")
+    result = kind(pool)
+    if chunksize == 1:
+        pool._read(result, iterable, iterable, func)
+        return result
+    pool._read(result, iterable, pool._get_tasks(func, iterable, chunksize), _standard.mapstar)
+    return (item for chunk in result for item in chunk)
+
+
 class Pool(_standard.Pool):
     """As `multiprocessing.Pool`. The task of a worker that dies is given to another (`on_death="again"`; it may have begun), or fails with
     `WorkerDied` (`"fail"`). A task that five workers have died of fails in any case. If the initializer raises, or five workers in a row die
@@ -105,24 +118,13 @@ class Pool(_standard.Pool):
     def _read(self, result, iterable, calls, mapper):
         self._workers.read(result, self._guarded_task_generation(result._job, mapper, calls), type(iterable) in _PLAIN)
 
-    def _items(self, kind, func, iterable, chunksize):
-        self._check_running()
-        if chunksize < 1:
-            raise ValueError(f"Chunksize must be 1+, not {chunksize!r}")
-        result = kind(self)
-        if chunksize == 1:
-            self._read(result, iterable, iterable, func)
-            return result
-        self._read(result, iterable, self._get_tasks(func, iterable, chunksize), _standard.mapstar)
-        return (item for chunk in result for item in chunk)
-
     def imap(self, func, iterable, chunksize=1):
         """The results in order, as they come."""
-        return self._items(_standard.IMapIterator, func, iterable, chunksize)
+        return _items(self, _standard.IMapIterator, func, iterable, chunksize)
 
     def imap_unordered(self, func, iterable, chunksize=1):
         """The results in whatever order they come."""
-        return self._items(_standard.IMapUnorderedIterator, func, iterable, chunksize)
+        return _items(self, _standard.IMapUnorderedIterator, func, iterable, chunksize)
 
     def close(self):
         """No more calls; those that were made are done."""

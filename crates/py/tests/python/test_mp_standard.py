@@ -4,6 +4,7 @@ import concurrent.futures
 import concurrent.futures.process
 import gc
 import inspect
+import itertools
 import multiprocessing
 import multiprocessing.managers
 import multiprocessing.pool
@@ -236,6 +237,15 @@ class Compared(Case):
                     del it
                     gc.collect()
                 self.assertEqual(([str(w.message) for w in warned], told.mock_calls), ([], []))
+
+    def test_a_chunksize_that_cannot_be_is_refused_before_anything_is_read(self):
+        # Of a pool that is made up, as billiard's tests have it.
+        for cls, method, size in itertools.product((multiprocessing.pool.Pool, mp.Pool), ("imap", "imap_unordered"), (0, -1)):
+            with self.subTest(cls.__module__, method=method, size=size):
+                read, pool = iter([1, 2]), mock.Mock(_state=multiprocessing.pool.RUN, _cache={})
+                with self.assertRaisesRegex(ValueError, r"Chunksize must be 1\+"):
+                    getattr(cls, method)(pool, abs, read, chunksize=size)
+                self.assertEqual(([*read], pool._cache), ([1, 2], {}))
 
     def test_locks_are_taken_as_the_standard_ones(self):
         for name in ("Lock", "RLock", "Semaphore", "BoundedSemaphore", "Condition"):
