@@ -3,6 +3,7 @@
 Both are children of the standard classes: their methods make calls and results as they do there, and the workers tell the results.
 """
 
+import abc
 import concurrent.futures
 import itertools
 import multiprocessing
@@ -38,7 +39,7 @@ def _items(pool, kind, func, iterable, chunksize):
     return (item for chunk in result for item in chunk)
 
 
-class Pool(_standard.Pool):
+class Pool(_standard.Pool, metaclass=abc.ABCMeta):
     """As `multiprocessing.Pool`. The task of a worker that dies is given to another (`on_death="again"`; it may have begun), or fails with
     `WorkerDied` (`"fail"`). A task that five workers have died of fails in any case. If the initializer raises, or five workers in a row die
     in it, the pool is broken: its tasks fail with `BrokenProcessPool`, where the standard one would start workers for ever.
@@ -143,6 +144,10 @@ class Pool(_standard.Pool):
     def __exit__(self, exc_type, exc_val, exc_tb):
         self.terminate()
         self.join()
+
+
+# One of threads is a pool for those that look for a child of `Pool`, too.
+Pool.register(ThreadPool)
 
 
 class _Future(concurrent.futures.Future):

@@ -179,6 +179,8 @@ def main():
     parser.add_argument("--pytest", action="append", default=[], metavar="ARGUMENT")
     parser.add_argument("suites", nargs="*", default=[suite for suite in SUITES if suite != "torch"])
     given = parser.parse_args()
+    # The suites send it to themselves; begun in the background, all of this would ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sources = {name: pathlib.Path(at) for name, _, at in (source.partition("=") for source in given.source)}
     run = Run(given.work, sources, given.pytest, given.limit)
     equal = [compared(run, suite) for suite in given.suites]

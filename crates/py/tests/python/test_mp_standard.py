@@ -3,6 +3,7 @@
 import concurrent.futures
 import concurrent.futures.process
 import gc
+import importlib
 import inspect
 import itertools
 import multiprocessing
@@ -28,6 +29,12 @@ READ = {
     ],
     "Queue": ["_closed", "_maxsize"],
 }  # fmt: skip
+
+# Modules with classes that programs look for, `from multiprocessing import pool`.
+STANDARD = [
+    importlib.import_module(f"multiprocessing.{name}")
+    for name in ("connection", "context", "managers", "pool", "process", "queues", "shared_memory", "sharedctypes", "synchronize")
+]
 
 EMPTY, POSITIONAL = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -154,6 +161,20 @@ class Compared(Case):
                 yield "ProcessPoolExecutor", why
 
         self.differences(walk())
+
+    def test_what_is_a_child_of_something_is_one_here(self):
+        found = {}
+        for standard in (multiprocessing, *STANDARD):
+            ours = mp if standard is multiprocessing else getattr(mp, standard.__name__.rpartition(".")[2])
+            for name, theirs in vars(standard).items():
+                if isinstance(theirs, type) and not name.startswith("_"):
+                    found[standard.__name__, name] = theirs, getattr(ours, name)
+        missing = [
+            f"{'.'.join(child)} is no child of {'.'.join(parent)}"
+            for (child, (theirs, here)), (parent, (above, ours)) in itertools.product(found.items(), found.items())
+            if issubclass(theirs, above) and not issubclass(here, ours)
+        ]
+        self.assertEqual(missing, [])
 
     def test_a_star_imports_what_it_did(self):
         self.assertEqual(set(multiprocessing.__all__) - set(mp.__all__), set())
