@@ -131,11 +131,8 @@ fn query_way(made: &Result<(), MachineError>) -> String {
     match made {
         Ok(()) => "machine code".into(),
         Err(why) => {
-            let how = match why {
-                MachineError::Absent => "; `cargo install --path crates/cli --features full` builds it in",
-                _ => "",
-            };
-            format!("closures, at 2 to 5 times the cost ({why}{how})")
+            let why = crate::built::need("jit").map_or_else(|e| e.to_string(), |()| why.to_string());
+            format!("closures, at 2 to 5 times the cost ({why})")
         }
     }
 }

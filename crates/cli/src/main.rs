@@ -8,6 +8,7 @@ mod acquire;
 mod args;
 #[cfg(test)]
 mod asleep;
+mod built;
 mod change;
 mod complete;
 mod eyes;
@@ -165,7 +166,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         #[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Graph(command) => return graph::run(&command, json),
         #[cfg(all(not(feature = "graph"), any(target_arch = "x86_64", target_arch = "aarch64")))]
-        Command::Graph(_) => return Err(failed(built_without("graphs", "graph"))),
+        Command::Graph(_) => built::need("graph").map_err(failed),
         Command::Send(a) => return stream::send(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),
         Command::Top(a) => {
@@ -208,14 +209,6 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
     }?;
     Ok(0)
-}
-
-/// That a part is missing, and how to get it.
-#[cfg(not(all(feature = "graph", feature = "backtrace")))]
-fn built_without(what: &str, feature: &str) -> anyhow::Error {
-    anyhow::anyhow!(
-        "this chappe was built without {what} (feature `{feature}`): `cargo install --path crates/cli --features full` builds them in"
-    )
 }
 
 fn failed(why: anyhow::Error) -> Failure {

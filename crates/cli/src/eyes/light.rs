@@ -20,6 +20,7 @@ pub struct LightSeen {
     /// How many are running, ready, waiting, in a call that blocks, suspended.
     pub states: [u32; 5],
     /// A line each, for a view of the process: at most [`LINES`].
+    #[cfg_attr(not(feature = "top"), expect(dead_code, reason = "for the screen alone"))]
     pub lines: Vec<String>,
 }
 

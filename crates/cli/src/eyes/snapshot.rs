@@ -1,11 +1,9 @@
 //! What there is at one moment, in all arenas or in one.
 
 use crate::look;
-use crate::time;
 use crate::within::{Patience, too_long};
 use anyhow::{Result, anyhow};
-use chappe::tube::broadcast::BroadcastSubscriber;
-use chappe::{Arena, LifeState, ObjectInfo, ObjectState, Pool, Waiter, Who};
+use chappe::{Arena, LifeState, ObjectInfo, ObjectState, Waiter};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -197,16 +195,6 @@ impl Snapshot {
         within.ok().map(|at| part.start + at)
     }
 
-    /// How many wait, at all objects together.
-    pub fn waiting(&self) -> usize {
-        self.objects.iter().map(|o| o.waiters.len()).sum()
-    }
-
-    /// Messages a second into all tubes together.
-    pub fn messages_per_second(&self) -> f64 {
-        self.objects.iter().filter_map(|o| o.rates.sent).fold(0.0, |sum, rate| sum + rate)
-    }
-
     /// The processes that wait, the longest wait first.
     pub fn processes(&self) -> Vec<Process> {
         let mut all: HashMap<(u64, u32), Process> = HashMap::new();
@@ -232,58 +220,6 @@ impl Snapshot {
         let mut all: Vec<Process> = all.into_values().collect();
         all.sort_by(|a, b| b.longest.cmp(&a.longest).then(a.pid.cmp(&b.pid)));
         all
-    }
-}
-
-impl Snapshot {
-    /// What a process holds and waits for, a line each. This goes through all holders: for one process that a user looks into.
-    pub fn of_process(&self, pid: u32, namespace: u64) -> Vec<String> {
-        let (mut holds, mut waits) = (Vec::new(), Vec::new());
-        let is = |who: &Who| who.pid == pid && (who.namespace == namespace || who.namespace == 0 || namespace == 0);
-        for o in &self.objects {
-            match &o.info.state {
-                ObjectState::Pool(p) if p.held > 0 => {
-                    let held = Pool::in_arena(o.arena, o.own_name()).map(|pool| pool.holders()).unwrap_or_default();
-                    for h in held.iter().filter(|h| is(&h.who)) {
-                        let what = if h.set_aside { "has set aside" } else { "holds" };
-                        let bound = if h.exact { "" } else { "at least " };
-                        holds.push(format!(
-                            "{what} permit {} of {} for {bound}{}",
-                            h.index,
-                            o.name,
-                            time::show(h.held)
-                        ));
-                    }
-                }
-                ObjectState::Mutex { holder: Some(who), .. } | ObjectState::Owned { holder: Some(who), .. }
-                    if is(who) =>
-                {
-                    holds.push(format!("holds {} {}", o.info.kind, o.name));
-                }
-                ObjectState::RwLock { writer, readers, .. } => {
-                    holds.extend(writer.iter().filter(|who| is(who)).map(|_| format!("writes {}", o.name)));
-                    holds.extend(readers.iter().filter(|who| is(who)).map(|_| format!("reads {}", o.name)));
-                }
-                ObjectState::Tube(t) => {
-                    holds.extend(t.senders.iter().filter(|who| is(who)).map(|_| format!("sends on {}", o.name)));
-                    holds.extend(t.receivers.iter().filter(|who| is(who)).map(|_| format!("receives from {}", o.name)));
-                }
-                ObjectState::Broadcast(t) => {
-                    holds.extend(t.publishers.iter().filter(|who| is(who)).map(|_| format!("publishes on {}", o.name)));
-                    let subscribes = |s: &BroadcastSubscriber| {
-                        format!("subscribes to {}, {} before it, {} lost", o.name, s.messages, s.lost)
-                    };
-                    holds.extend(t.subscribers.iter().filter(|s| is(&s.who)).map(subscribes));
-                }
-                _ => {}
-            }
-            for (place, w) in (1..).zip(&o.waiters).filter(|(_, w)| is(&w.who)) {
-                let light = if w.light { "a light thread " } else { "" };
-                waits.push(format!("{light}waits for {}, {place}. in line, for {}", o.name, time::show(w.waiting)));
-            }
-        }
-        holds.append(&mut waits);
-        holds
     }
 }
 

@@ -264,7 +264,7 @@ fn stacks(image: &Image) -> Result<HashMap<u32, Vec<Frame>>> {
 
 #[cfg(not(feature = "backtrace"))]
 fn stacks(_: &Image) -> Result<HashMap<u32, Vec<Frame>>> {
-    Err(crate::built_without("backtraces", "backtrace"))
+    crate::built::need("backtrace").map(|()| HashMap::new())
 }
 
 /// Each thread with its stack.

@@ -1,27 +1,23 @@
 //! `chappe top`: what waits, what is held and what flows, on a terminal and refreshed, or once as text or JSON.
 //!
-//! [`state`] is what is shown and what a key does to it, without a terminal; [`draw`] puts it on one, [`web`] into a browser. A thread of its own takes the
-//! snapshots, so that the keys answer while an arena does not.
+//! [`views`] has the tables, `screen` a terminal's whole screen, [`web`] a browser's page.
 
-mod draw;
-mod state;
+#[cfg(feature = "top")]
+mod screen;
 mod views;
 mod web;
 
 use super::figures::ALL;
 use super::light::{self, LightSeen};
 use super::pipes::{PipeSeen, Pipes};
-use super::snapshot::Snapshot;
-use crate::{Failure, failed, signals, time, write};
-use anyhow::{Result, anyhow, bail};
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use super::snapshot::{Seen, Snapshot};
+use crate::{Failure, built, failed, time, write};
+use anyhow::{Result, anyhow};
 use serde_json::{Map, Value, json};
-use state::{After, State};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use views::View;
 
@@ -69,8 +65,6 @@ To ask a pipe what is in it, its read end is opened for some microseconds.
 Exit status:
   0 done; 1 an arena could not be looked at, or there is no terminal";
 
-/// How often the keyboard is looked at.
-const KEYS: Duration = Duration::from_millis(100);
 /// The shortest interval.
 const SHORTEST: Duration = Duration::from_millis(50);
 
@@ -105,7 +99,11 @@ pub fn run(a: &Top, json: bool) -> Result<u8, Failure> {
             "`chappe top` needs a terminal that it can draw on; `chappe top --once` prints its table"
         )));
     }
-    full_screen(a.arena.clone(), interval, a.view).map_err(failed)?;
+    built::need("top").map_err(|e| {
+        failed(anyhow!("{e}; `chappe top --once` prints its table, `chappe top --web` shows it in a browser"))
+    })?;
+    #[cfg(feature = "top")]
+    screen::run(a.arena.clone(), interval, a.view).map_err(failed)?;
     Ok(0)
 }
 
@@ -141,96 +139,6 @@ impl Looker {
         self.pipes = (view == View::Pipes).then(|| Arc::new(Pipes::look(self.pipes.as_deref())));
         let light = (view == View::Light).then(|| self.light.look());
         Ok(Looked { snapshot, pipes: self.pipes.clone(), light })
-    }
-}
-
-/// Looks until nobody wants it; whenever the other side asks.
-fn look_on(arena: Option<String>, wanted: &Receiver<View>, seen: &Sender<Result<Looked>>) {
-    let mut looker = Looker::new(arena);
-    while let Ok(view) = wanted.recv() {
-        if seen.send(looker.look(view)).is_err() {
-            return;
-        }
-    }
-}
-
-fn full_screen(arena: Option<String>, interval: Duration, view: View) -> Result<()> {
-    let (want, wanted) = channel();
-    let (tell, seen) = channel();
-    // They are taken between two looks at the keyboard, so that the terminal is always put right. Blocked before any thread begins:
-    // the kernel would give them to one that does not block them.
-    let ends = signals::Set::of(&signals::heeded(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT]));
-    ends.block();
-    std::thread::spawn(move || look_on(arena, &wanted, &tell));
-    let mut terminal = ratatui::try_init().map_err(|e| anyhow!("cannot draw on this terminal: {e}"))?;
-    let ended = interact(&mut terminal, &want, &seen, State::new(interval, view), &ends);
-    ratatui::restore();
-    if let Some(signal) = ended? {
-        signals::die_by(signal);
-    }
-    Ok(())
-}
-
-/// Waits for keys, so long at most. Whether the terminal has gone instead: to look for keys there would not end.
-fn has_gone(most: Duration) -> bool {
-    let mut keys = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor, which is written to until the call ends.
-    unsafe { libc::poll(&raw mut keys, 1, most.as_millis() as libc::c_int) };
-    keys.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
-}
-
-/// Answers the signal that ended it, if one did.
-fn interact(
-    terminal: &mut ratatui::DefaultTerminal,
-    want: &Sender<View>,
-    seen: &Receiver<Result<Looked>>,
-    mut state: State,
-    ends: &signals::Set,
-) -> Result<Option<i32>> {
-    // It is drawn when something has changed: with no key and no look it stays as it is.
-    let (mut asked, mut due, mut changed) = (false, std::time::Instant::now(), true);
-    loop {
-        if !asked && !state.paused && std::time::Instant::now() >= due {
-            due = std::time::Instant::now() + state.interval;
-            asked = want.send(state.view).is_ok();
-        }
-        match seen.recv_timeout(Duration::ZERO) {
-            Ok(now) => {
-                (asked, changed) = (false, true);
-                state.update(now);
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the thread that looks has ended")),
-        }
-        if std::mem::take(&mut changed) {
-            terminal.draw(|frame| draw::all(frame, &mut state))?;
-        }
-        if let Some(came) = ends.wait(Some(Duration::ZERO)) {
-            return Ok(Some(came.signal));
-        }
-        if has_gone(KEYS) {
-            bail!("the terminal has gone");
-        }
-        if !event::poll(Duration::ZERO)? {
-            continue;
-        }
-        let came = event::read()?;
-        // A key, or another size.
-        changed = true;
-        let Event::Key(key) = came else { continue };
-        if key.kind == KeyEventKind::Release {
-            continue;
-        }
-        match state.key(key) {
-            After::GoOn => {}
-            After::Look => due = std::time::Instant::now(),
-            After::Stop => {
-                ratatui::restore();
-                signals::stop_by(libc::SIGTSTP);
-                *terminal = ratatui::try_init()?;
-            }
-            After::End => return Ok(None),
-        }
     }
 }
 
@@ -282,10 +190,11 @@ fn as_json(looked: &Looked) -> String {
 
 fn as_text(looked: &Looked, view: View) -> String {
     let s = &looked.snapshot;
-    let mut state = State::new(Duration::ZERO, view);
-    state.show(s);
+    // As the screen has them at first. Snapshots are in the order of names, and this sort keeps it where all else is equal.
+    let mut objects: Vec<&Seen> = s.objects.iter().collect();
+    objects.sort_by_key(|o| std::cmp::Reverse(o.waiters.len()));
     let rows: Vec<Vec<String>> = match view {
-        View::Objects => state.rows.iter().map(|i| state::cells(&s.objects[*i]).into()).collect(),
+        View::Objects => objects.into_iter().map(|o| views::cells(o).into()).collect(),
         View::Processes => s.processes().iter().map(views::process).collect(),
         View::Pipes => looked.pipes.iter().flat_map(|p| &p.all).map(views::pipe).collect(),
         View::Light => looked.light.iter().flatten().map(views::light).collect(),

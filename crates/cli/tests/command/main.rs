@@ -39,5 +39,7 @@ mod signals;
 mod slow;
 mod terminal;
 mod threads;
+#[cfg(feature = "top")]
+mod top;
 mod tube;
 mod users;

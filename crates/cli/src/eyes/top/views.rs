@@ -1,11 +1,15 @@
-//! The tables of `chappe top` besides that of objects: processes that wait, pipes, light threads. Rows as text, without a terminal.
+//! The tables of `chappe top`: objects, processes that wait, pipes, light threads. Rows as text, without a terminal.
 
-use super::state::per_second;
+use crate::eyes::figures;
 use crate::eyes::light::LightSeen;
-use crate::eyes::pipes::{End, PipeSeen, Side, TOLD};
-use crate::eyes::snapshot::Process;
-use crate::look::plain;
+use crate::eyes::pipes::PipeSeen;
+use crate::eyes::snapshot::{Process, Seen};
+use crate::look::{plain, state_text, who_text};
 use crate::time;
+use chappe::ObjectState;
+
+/// The head of the objects' table.
+const TITLES: [&str; 6] = ["NAME", "KIND", "WAITING", "LONGEST", "PER S", "STATE"];
 
 /// Which table is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -22,30 +26,10 @@ pub enum View {
 }
 
 impl View {
-    /// The next one, for Tab.
-    pub fn next(self) -> View {
-        match self {
-            View::Objects => View::Processes,
-            View::Processes => View::Pipes,
-            View::Pipes => View::Light,
-            View::Light => View::Objects,
-        }
-    }
-
-    /// What a row stands for.
-    pub fn what(self) -> &'static str {
-        match self {
-            View::Objects => "objects",
-            View::Processes => "processes that wait",
-            View::Pipes => "pipes",
-            View::Light => "processes with light threads",
-        }
-    }
-
-    /// The heads of its columns; of objects [`super::state::TITLES`].
+    /// The heads of its columns.
     pub fn titles(self) -> &'static [&'static str] {
         match self {
-            View::Objects => &super::state::TITLES,
+            View::Objects => &TITLES,
             View::Processes => &["PID", "WAITING", "LIGHT", "LONGEST", "FOR", "WHAT"],
             View::Pipes => &["PIPE", "FULL", "BYTES", "PER S", "STATE"],
             View::Light => &["PID", "THREADS", "RUNNING", "READY", "WAITING", "OTHER", "WHAT"],
@@ -60,6 +44,37 @@ impl View {
             View::Pipes => (1..4).contains(&column),
             View::Light => column < 6,
         }
+    }
+}
+
+/// An object's cells of the table.
+pub fn cells(o: &Seen) -> [String; 6] {
+    let some = |n: usize| if n == 0 { String::new() } else { n.to_string() };
+    let longest = if o.waiters.is_empty() { String::new() } else { time::show(o.longest_wait()) };
+    let rate = o.rates.most().map_or_else(String::new, per_second);
+    let mut state = state_text(&o.info.state);
+    if let Some(behind) = behind_text(&o.info.state) {
+        state += &format!(", {behind}");
+    }
+    [plain(&o.name), o.info.kind.to_owned(), some(o.waiters.len()), longest, rate, plain(&state)]
+}
+
+/// "behind: pid 4242 `reader`, by 12"; of a tube from which several receive together no process can be named.
+pub fn behind_text(state: &ObjectState) -> Option<String> {
+    let (who, by) = match state {
+        ObjectState::Broadcast(t) => figures::behind(t).map(|s| (&s.who, s.messages as usize))?,
+        ObjectState::Tube(t) if t.messages > 0 && t.receivers.len() == 1 => (&t.receivers[0], t.messages),
+        _ => return None,
+    };
+    Some(format!("behind: {}, by {by}", who_text(who)))
+}
+
+/// "1234", "56.1k", "7.8M".
+pub fn per_second(rate: f64) -> String {
+    match rate {
+        r if r < 10_000.0 => format!("{r:.0}"),
+        r if r < 1e6 => format!("{:.1}k", r / 1e3),
+        r => format!("{:.1}M", r / 1e6),
     }
 }
 
@@ -99,59 +114,12 @@ pub fn light(l: &LightSeen) -> Vec<String> {
     row
 }
 
-/// What is known of a pipe, a line each.
-pub fn pipe_lines(p: &PipeSeen) -> Vec<String> {
-    let mut lines = vec![match p.fill {
-        Some((n, room)) => format!("pipe {}: {} of {} bytes, {}", p.inode, n, room, p.state()),
-        None => format!("pipe {}: it may not be asked what is in it; {}", p.inode, p.state()),
-    }];
-    if let Some(rate) = p.rate {
-        lines.push(format!("{} bytes a second", per_second(rate)));
-    }
-    let line = |what: &str, e: &End| {
-        let sleeps = match e.sleeps {
-            Some(Side::Read) => ", sleeps in a read",
-            Some(Side::Write) => ", sleeps in a write",
-            None => "",
-        };
-        format!("{what}: {} {}{sleeps}", plain(&e.name), e.pid)
-    };
-    for (what, ends) in [("writes", &p.writers), ("reads", &p.readers)] {
-        lines.extend(ends.iter().take(TOLD).map(|e| line(what, e)));
-        if ends.len() > TOLD {
-            lines.push(format!("{what}: {} more", ends.len() - TOLD));
-        }
-    }
-    lines
-}
-
-/// The light threads of a process, a line each.
-pub fn light_lines(l: &LightSeen) -> Vec<String> {
-    let [running, ready, waiting, blocking, suspended] = l.states;
-    let mut lines = vec![format!(
-        "{} light threads of {} {}: {running} running, {ready} ready, {waiting} waiting, {blocking} blocking, {suspended} suspended",
-        l.count(),
-        plain(&l.name),
-        l.pid
-    )];
-    lines.extend(l.lines.iter().map(|line| plain(line)));
-    if (l.lines.len() as u32) < l.count() {
-        lines.push(format!("and {}: `chappe threads {}` shows all", l.count() - l.lines.len() as u32, l.pid));
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_view_is_reached_by_its_key_and_its_rows_fit_its_head() {
-        let mut seen = vec![View::Objects];
-        while seen.len() < 5 && seen.last().unwrap().next() != View::Objects {
-            seen.push(seen.last().unwrap().next());
-        }
-        assert_eq!(seen, [View::Objects, View::Processes, View::Pipes, View::Light]);
+    fn every_row_fits_its_head() {
         let pipe =
             pipe(&PipeSeen { inode: 7, fill: Some((65_536, 65_536)), writers: vec![], readers: vec![], rate: None });
         assert_eq!(pipe, ["nobody | nobody", "100%", "64K", "", "flows"]);
@@ -159,14 +127,5 @@ mod tests {
         assert_eq!((light.len(), light[1].as_str(), light[5].as_str()), (View::Light.titles().len(), "6", "2"));
         assert!(!light[6].contains('\x1b'));
         assert_eq!(bytes(1536), "1.5K");
-    }
-
-    #[test]
-    fn threads_that_are_not_told_one_by_one_are_counted() {
-        let l = LightSeen { pid: 9, name: "a".into(), states: [0, 0, 5, 0, 0], lines: vec!["1  -  waiting".into()] };
-        let lines = light_lines(&l);
-        assert!(
-            lines[0].starts_with("5 light threads") && lines[2].contains("and 4") && lines[2].contains("threads 9")
-        );
     }
 }

@@ -1,12 +1,12 @@
 //! What `chappe top` shows, and what a key does to it. No terminal is needed for this.
 
-use super::Looked;
-use super::views::{self, View};
+use super::inside;
 use crate::change;
-use crate::eyes::figures;
 use crate::eyes::light::LightSeen;
 use crate::eyes::pipes::{PipeSeen, Pipes};
 use crate::eyes::snapshot::{Process, Seen, Snapshot};
+use crate::eyes::top::views::{View, behind_text, per_second};
+use crate::eyes::top::{Looked, SHORTEST};
 use crate::look::{self, holder_text, plain, state_text, who_text};
 use crate::time;
 use anyhow::Result;
@@ -19,9 +19,6 @@ use std::time::Duration;
 
 /// How many snapshots the graphs go back.
 pub const HISTORY: usize = 300;
-/// The table's head.
-pub const TITLES: [&str; 6] = ["NAME", "KIND", "WAITING", "LONGEST", "PER S", "STATE"];
-
 /// What the loop does after a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum After {
@@ -160,37 +157,6 @@ pub struct State {
     pub interval: Duration,
     /// What was done, or went wrong.
     pub message: String,
-}
-
-/// An object's cells of the table.
-pub fn cells(o: &Seen) -> [String; 6] {
-    let some = |n: usize| if n == 0 { String::new() } else { n.to_string() };
-    let longest = if o.waiters.is_empty() { String::new() } else { time::show(o.longest_wait()) };
-    let rate = o.rates.most().map_or_else(String::new, per_second);
-    let mut state = state_text(&o.info.state);
-    if let Some(behind) = behind_text(&o.info.state) {
-        state += &format!(", {behind}");
-    }
-    [plain(&o.name), o.info.kind.to_owned(), some(o.waiters.len()), longest, rate, plain(&state)]
-}
-
-/// "behind: pid 4242 `reader`, by 12"; of a tube from which several receive together no process can be named.
-fn behind_text(state: &ObjectState) -> Option<String> {
-    let (who, by) = match state {
-        ObjectState::Broadcast(t) => figures::behind(t).map(|s| (&s.who, s.messages as usize))?,
-        ObjectState::Tube(t) if t.messages > 0 && t.receivers.len() == 1 => (&t.receivers[0], t.messages),
-        _ => return None,
-    };
-    Some(format!("behind: {}, by {by}", who_text(who)))
-}
-
-/// "1234", "56.1k", "7.8M".
-pub fn per_second(rate: f64) -> String {
-    match rate {
-        r if r < 10_000.0 => format!("{r:.0}"),
-        r if r < 1e6 => format!("{:.1}k", r / 1e3),
-        r => format!("{:.1}M", r / 1e6),
-    }
 }
 
 impl State {
@@ -385,7 +351,7 @@ impl State {
             }
             KeyCode::Char(' ') => self.paused = !self.paused,
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(Duration::from_secs(60)),
-            KeyCode::Char('-') => self.interval = (self.interval / 2).max(super::SHORTEST),
+            KeyCode::Char('-') => self.interval = (self.interval / 2).max(SHORTEST),
             KeyCode::Down | KeyCode::Char('j') => self.chosen = (self.chosen + 1).min(self.count().saturating_sub(1)),
             KeyCode::Up | KeyCode::Char('k') => self.chosen = self.chosen.saturating_sub(1),
             KeyCode::PageDown => self.chosen = (self.chosen + 10).min(self.count().saturating_sub(1)),
@@ -443,12 +409,12 @@ impl State {
             Subject::Object => {}
             Subject::Pipe(inode) => {
                 let pipe = self.all_pipes.iter().flat_map(|p| &p.all).find(|p| p.inode == inode);
-                detail.lines = pipe.map_or_else(gone, views::pipe_lines);
+                detail.lines = pipe.map_or_else(gone, inside::pipe_lines);
                 return;
             }
             Subject::Light(pid) => {
                 let light = self.all_light.iter().find(|l| l.pid == pid);
-                detail.lines = light.map_or_else(gone, views::light_lines);
+                detail.lines = light.map_or_else(gone, inside::light_lines);
                 return;
             }
         }

@@ -1,7 +1,7 @@
 //! How `chappe top` looks. It draws what [`State`] says, in whatever room there is: 20 columns show less, and break nothing.
 
-use super::state::{Detail, Held, Holding, State, Subject, cells};
-use super::views::{self, View};
+use super::state::{Detail, Held, Holding, State, Subject};
+use crate::eyes::top::views::{self, View, cells};
 use crate::look::plain;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -1,0 +1,42 @@
+//! What a build may leave out: features of this crate, in one table. A command whose part is not there says how to get it.
+
+use anyhow::{Result, bail};
+
+/// Feature, what it is for, whether this build has it.
+const PARTS: [(&str, &str, bool); 4] = [
+    ("backtrace", "backtraces", cfg!(feature = "backtrace")),
+    ("graph", "graphs", cfg!(feature = "graph")),
+    ("jit", "machine code for queries", cfg!(feature = "jit")),
+    ("top", "the screen of `chappe top`", cfg!(feature = "top")),
+];
+
+/// Checks that the part is there.
+///
+/// # Errors
+/// That it is not, and which command builds it.
+pub fn need(feature: &str) -> Result<()> {
+    match PARTS.iter().find(|(name, ..)| *name == feature) {
+        Some((_, what, false)) => bail!(
+            "this chappe was built without {what} (feature `{feature}`): `cargo install --path crates/cli --features full` builds all in"
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_has_each_part_of_the_table() {
+        let manifest = include_str!("../Cargo.toml");
+        let full = manifest.lines().find_map(|line| line.strip_prefix("full = ")).unwrap();
+        let named: Vec<String> = PARTS.iter().map(|(feature, ..)| format!("{feature:?}")).collect();
+        assert_eq!(full, format!("[{}]", named.join(", ")));
+        for (feature, what, here) in PARTS {
+            let said = need(feature).err().map(|e| e.to_string());
+            assert_eq!(here, said.is_none());
+            assert!(said.is_none_or(|said| said.contains(what) && said.contains(&format!("`{feature}`"))));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `chappe top` on a terminal. [`state`] is what is shown and what a key does to it, without a terminal; [`draw`] puts it on one. A thread of
+//! its own takes the snapshots, so that the keys answer while an arena does not.
+
+mod draw;
+mod inside;
+mod state;
+
+use super::views::View;
+use super::{Looked, Looker};
+use crate::signals;
+use anyhow::{Result, anyhow, bail};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use state::{After, State};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How often the keyboard is looked at.
+const KEYS: Duration = Duration::from_millis(100);
+
+/// Looks until nobody wants it; whenever the other side asks.
+fn look_on(arena: Option<String>, wanted: &Receiver<View>, seen: &Sender<Result<Looked>>) {
+    let mut looker = Looker::new(arena);
+    while let Ok(view) = wanted.recv() {
+        if seen.send(looker.look(view)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Shows it until a key or a signal ends it.
+pub fn run(arena: Option<String>, interval: Duration, view: View) -> Result<()> {
+    let (want, wanted) = channel();
+    let (tell, seen) = channel();
+    // They are taken between two looks at the keyboard, so that the terminal is always put right. Blocked before any thread begins:
+    // the kernel would give them to one that does not block them.
+    let ends = signals::Set::of(&signals::heeded(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT]));
+    ends.block();
+    std::thread::spawn(move || look_on(arena, &wanted, &tell));
+    let mut terminal = ratatui::try_init().map_err(|e| anyhow!("cannot draw on this terminal: {e}"))?;
+    let ended = interact(&mut terminal, &want, &seen, State::new(interval, view), &ends);
+    ratatui::restore();
+    if let Some(signal) = ended? {
+        signals::die_by(signal);
+    }
+    Ok(())
+}
+
+/// Waits for keys, so long at most. Whether the terminal has gone instead: to look for keys there would not end.
+fn has_gone(most: Duration) -> bool {
+    let mut keys = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one descriptor, which is written to until the call ends.
+    unsafe { libc::poll(&raw mut keys, 1, most.as_millis() as libc::c_int) };
+    keys.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}
+
+/// Answers the signal that ended it, if one did.
+fn interact(
+    terminal: &mut ratatui::DefaultTerminal,
+    want: &Sender<View>,
+    seen: &Receiver<Result<Looked>>,
+    mut state: State,
+    ends: &signals::Set,
+) -> Result<Option<i32>> {
+    // It is drawn when something has changed: with no key and no look it stays as it is.
+    let (mut asked, mut due, mut changed) = (false, std::time::Instant::now(), true);
+    loop {
+        if !asked && !state.paused && std::time::Instant::now() >= due {
+            due = std::time::Instant::now() + state.interval;
+            asked = want.send(state.view).is_ok();
+        }
+        match seen.recv_timeout(Duration::ZERO) {
+            Ok(now) => {
+                (asked, changed) = (false, true);
+                state.update(now);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the thread that looks has ended")),
+        }
+        if std::mem::take(&mut changed) {
+            terminal.draw(|frame| draw::all(frame, &mut state))?;
+        }
+        if let Some(came) = ends.wait(Some(Duration::ZERO)) {
+            return Ok(Some(came.signal));
+        }
+        if has_gone(KEYS) {
+            bail!("the terminal has gone");
+        }
+        if !event::poll(Duration::ZERO)? {
+            continue;
+        }
+        let came = event::read()?;
+        // A key, or another size.
+        changed = true;
+        let Event::Key(key) = came else { continue };
+        if key.kind == KeyEventKind::Release {
+            continue;
+        }
+        match state.key(key) {
+            After::GoOn => {}
+            After::Look => due = std::time::Instant::now(),
+            After::Stop => {
+                ratatui::restore();
+                signals::stop_by(libc::SIGTSTP);
+                *terminal = ratatui::try_init()?;
+            }
+            After::End => return Ok(None),
+        }
+    }
+}
