@@ -20,7 +20,7 @@ pub use sequences::{Sequences, sequences};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What kind of thing it is, for programs: `dead-member`, `orphan-permit`; see `chappe doctor --help`.
+    /// What kind of thing it is, for programs: `dead-member`, `orphan-permit`; see `chappe help json`.
     pub kind: &'static str,
     /// What was found.
     pub what: String,

@@ -1,9 +1,10 @@
 //! Making, resizing and removing pools and arenas, removing objects of any kind, and taking permits away. Each answers what was done.
 
+use crate::lock;
 use crate::look::{self, Name, holder_text, who_text};
 use crate::share::{self, Share};
 use anyhow::{Result, anyhow, bail};
-use chappe::{Arena, ArenaOptions, Discipline, Pool, PoolError};
+use chappe::{Arena, ArenaOptions, Discipline, ObjectState, Pool, PoolError};
 use serde_json::{Value, json};
 
 /// Permits as the library counts them.
@@ -56,8 +57,42 @@ pub fn create_arena(name: &str, options: &ArenaOptions, share: Option<&Share>) -
 
 /// `chappe arena rm`.
 pub fn remove_arena(name: &str, force: bool) -> Result<Value> {
+    if !force && let Ok(arena) = Arena::open(name) {
+        let jobs = kept(arena);
+        if !jobs.is_empty() {
+            bail!(
+                "arena `{name}` is in use by jobs that go on: {}; wait for them, or remove it all the same with --force: nothing keeps \
+                 their permits and locks then",
+                jobs.join("; ")
+            );
+        }
+    }
     Arena::remove(name, force)?;
     Ok(json!({ "removed": name }))
+}
+
+/// What jobs keep in an arena without a member that holds it: their holders are gone. (A holder that lives is in the way itself.)
+fn kept(arena: Arena) -> Vec<String> {
+    let mut jobs = Vec::new();
+    for info in arena.objects() {
+        let name = if arena.name() == look::DEFAULT { info.name } else { format!("{}/{}", arena.name(), info.name) };
+        match info.state {
+            ObjectState::Pool(_) => {
+                let Ok(pool) = Pool::open(&name) else { continue };
+                look::recover(&pool);
+                let names = Name::of(&pool);
+                let orphans = pool.holders().into_iter().filter(|h| h.orphan);
+                jobs.extend(
+                    orphans.map(|h| format!("permit {} is held by {}", names.permit(h.index), holder_text(&h))),
+                );
+            }
+            ObjectState::RwLock { .. } => {
+                jobs.extend(lock::jobs(&name).iter().map(|job| format!("lock {name} is {}", lock::job_text(job))));
+            }
+            _ => {}
+        }
+    }
+    jobs
 }
 
 /// `chappe release`.

@@ -3,7 +3,7 @@
 use super::{ArenaHealth, Finding};
 use chappe_arena::{LifeState, Who};
 use chappe_plat::process;
-use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, Unseen};
+use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, Unseen, lock_jobs};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub fn examine(name: &str) -> ArenaHealth {
         Err(panic) => std::panic::resume_unwind(panic),
     }
     findings.extend(orphans(arena));
+    findings.extend(kept_locks(arena));
     findings.extend(mutexes(arena));
     findings.extend(kept(arena));
     findings.extend(stuck(arena));
@@ -201,6 +202,44 @@ fn orphans(arena: Arena) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Locks that jobs keep whose holders are gone.
+fn kept_locks(arena: Arena) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for object in arena.objects() {
+        let ObjectState::RwLock { writer, readers, .. } = &object.state else { continue };
+        let holders: Vec<u32> = writer.iter().chain(readers).map(|holder| holder.pid).collect();
+        let name = full_name(arena, &object.name);
+        // One that was removed meanwhile has none.
+        for job in lock_jobs(&name).unwrap_or_default() {
+            let (what, when) = match (&job.who, &job.unseen) {
+                (Some(process), _) if descends(process.pid, &holders) => continue,
+                (Some(process), _) => (who(process), "it is free when the job ends"),
+                (None, Some(unseen)) => (
+                    unseen_job(unseen),
+                    "it is free when the job has ended, and chappe is asked where that can be seen",
+                ),
+                (None, None) => ("that cannot be seen".into(), "it is free when the job ends"),
+            };
+            let how = if job.writes { "alone" } else { "shared" };
+            let what = format!("lock `{name}` is kept by a job whose holder is gone ({how}): {what}");
+            let advice = format!("{when}; to do without it: `chappe rm {name} --force`");
+            found.push(Finding::new("kept-lock", what).advice(advice));
+        }
+    }
+    found
+}
+
+/// Whether one of these is an ancestor of the process: a holder that lives is one of its job's.
+fn descends(mut pid: u32, from: &[u32]) -> bool {
+    while pid > 1 {
+        if from.contains(&pid) {
+            return true;
+        }
+        pid = process::parent(pid).unwrap_or(0);
+    }
+    false
 }
 
 fn unseen_job(job: &Unseen) -> String {

@@ -39,6 +39,8 @@ pub enum ArenaCommand {
     },
     /// Remove an arena that is not in use, and all that is in it
     ///
+    /// A job that keeps a permit or a lock of it uses it, too, also when the chappe that started it was killed.
+    ///
     /// JSON: {"removed": TEXT}
     Rm {
         /// The arena

@@ -55,7 +55,7 @@ doctor:
     or architecture; FINDING is
     {\"kind\": KIND, \"what\": TEXT, \"done\": TEXT or null, \"advice\": TEXT or null}
   and KIND in an arena is dead-member, lost-member, stuck-member, elsewhere,
-    orphan-permit, ended-job, nobodys, leaked-cells, leaked-data, leaked-object,
+    orphan-permit, kept-lock, ended-job, nobodys, leaked-cells, leaked-data, leaked-object,
     lost-name, condemned-mutex, torn-mutex, kept-slots, removed-in-use, damaged, full,
     changing or not-a-member; around them unlinked-arena, removed-arena, unnamed-arena,
     directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or no-proc

@@ -21,6 +21,19 @@ fn a_killed_supervisors_job_keeps_the_permit_until_it_ends() {
     assert!(here.ok(&["show", "p"]).contains("a job whose holder is gone"));
     assert!(here.fails(124, &["acquire", "--nonblock", "p", "--", "true"]).contains("a job whose holder is gone"));
     assert!(here.ok(&["doctor"]).contains("is kept by a job whose holder is gone"));
+    // No member lives in this one.
+    let (alone, left) = here.holder("left", &["--create", "lab/p"]);
+    alone.kill(libc::SIGKILL);
+    alone.status();
+    let refused = here.fails(1, &["arena", "rm", "lab"]);
+    assert!(
+        refused.contains(&format!(
+            "in use by jobs that go on: permit lab/p is held by a job whose holder is gone, pid {left}"
+        )),
+        "{refused}"
+    );
+    here.ok(&["arena", "rm", "lab", "--force"]);
+    here.go("left");
     assert!(!here.file("next").exists());
     here.wait_for_waiters("p", 1);
     here.go("a");

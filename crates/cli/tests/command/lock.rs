@@ -59,6 +59,17 @@ fn when_chappe_is_killed_its_job_keeps_the_lock_and_the_next_comes_after_it() {
         assert!(refused.contains("timed out after 20ms waiting for lock l; "), "{refused}");
         let refused = here.fails(1, &["rm", "l"]);
         assert!(refused.contains(&format!("in use: kept for a job: pid {job}")), "{refused}");
+        let refused = here.fails(1, &["arena", "rm", "default"]);
+        assert!(
+            refused.contains(&format!("in use by jobs that go on: lock l is kept for a job, pid {job}")),
+            "{refused}"
+        );
+        let kept = |here: &Place| {
+            let found = here.json(&["doctor"])["arenas"][0]["findings"].clone();
+            let kept = found.as_array().unwrap().iter().filter(|f| f["kind"] == "kept-lock");
+            kept.map(|f| f["what"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert!(matches!(kept(&here).as_slice(), [one] if one.contains(&format!("pid {job} "))), "{:?}", kept(&here));
         // Inside, and it waits; when it is killed there the next comes.
         let waits = lock(&here, next, "echo never >> order");
         let inside = |waits: &Running| {

@@ -130,6 +130,11 @@ pub fn state(pid: u32) -> Option<char> {
     stat(pid)?.chars().next()
 }
 
+/// The process that it is a child of.
+pub fn parent(pid: u32) -> Option<u32> {
+    stat(pid)?.split(' ').nth(1)?.parse().ok()
+}
+
 /// Whether a thread with this id is there, in this PID namespace.
 pub fn is_thread(tid: u32) -> bool {
     // SAFETY: signal 0 is none: the call only looks.
