@@ -1,5 +1,6 @@
 //! What can be written on the command line. Help, manual and completions are made from this.
 
+mod acquire;
 mod arena;
 mod graph;
 mod job;
@@ -17,8 +18,9 @@ use crate::eyes::threads;
 use crate::eyes::{metrics::Metrics, top, watch};
 use crate::format::{self, Format};
 use crate::time::{Grace, parse, parse_grace};
+pub use acquire::Acquire;
 pub use arena::ArenaCommand;
-use clap::{Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use graph::GraphCommand;
 pub use job::Job;
 pub use json::END as JSON;
@@ -37,7 +39,7 @@ pub use tube::{Ends, TubeCommand};
 /// `chappe acquire` runs a command under a permit of a pool, `chappe lock` under a lock: it comes back however the command ends. There is no daemon: all
 /// lives in a file in /dev/shm/chappe-UID. `gpu` is an object of arena `default`, `lab/gpu` of arena `lab`.
 #[derive(Parser, Debug)]
-#[command(name = "chappe", version, after_long_help = ROOT_END, max_term_width = 100)]
+#[command(name = "chappe", version, after_help = ROOT_SHORT, after_long_help = ROOT_END, max_term_width = 100)]
 pub struct Cli {
     /// Print JSON, and errors as JSON on stderr; `chappe help json` lists the fields
     #[arg(long, global = true)]
@@ -46,6 +48,49 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
+
+impl Cli {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// Help, and what is wrong with it.
+    pub fn read() -> Result<Cli, clap::Error> {
+        let mut command = command();
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+    }
+}
+
+/// The command line as it is read: `--help` is one screen of each command, `chappe help COMMAND` has all of it, as the manual page.
+fn command() -> clap::Command {
+    with_short_help(Cli::command(), "chappe help")
+}
+
+/// `more`: what prints all of its help.
+fn with_short_help(mut command: clap::Command, more: &str) -> clap::Command {
+    // What asks another program.
+    if command.is_disable_help_flag_set() {
+        return command;
+    }
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+    command = command.disable_help_flag(true).arg(help);
+    let long = command.get_long_about().is_some() || command.get_after_long_help().is_some();
+    if long || command.get_arguments().any(|a| a.get_long_help().is_some()) {
+        let short = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+        let long = command.get_after_long_help().cloned().unwrap_or_default();
+        command = command.after_help(format!("{short}All of it: `{more}`")).after_long_help(long);
+    }
+    command.mut_subcommands(|one| {
+        let more = format!("{more} {}", one.get_name());
+        with_short_help(one, &more)
+    })
+}
+
+const ROOT_SHORT: &str = "\
+Examples:
+  chappe acquire --create gpu0 gpu1 -- train
+  chappe lock --shared cpu -- make
+  chappe show gpu0";
 
 const ROOT_END: &str = "\
 Examples:
@@ -60,7 +105,7 @@ Environment:
 
 Exit status:
   0 done; 1 not done, stderr says why; 2 wrong usage. Commands that wait or
-  run a command have others: their --help lists them";
+  run a command have others: `chappe help COMMAND` lists them";
 
 /// A command.
 #[derive(Subcommand, Debug)]
@@ -72,34 +117,34 @@ pub enum Command {
     /// gives the permit back however the command or chappe itself ends. Two commands never run under one permit, even
     /// if chappe is killed with -9 while its command goes on: the permit is free only when the command, and what it
     /// left running, has ended, too.
-    #[command(after_long_help = ACQUIRE_END)]
+    #[command(after_help = acquire::SHORT, after_long_help = acquire::END)]
     Acquire(Acquire),
     /// Run a command under a lock: alone, or with --shared beside others that share it
     ///
     /// As flock(1), and first come, first served: a command that comes after one that waits to be alone waits behind it. The lock is made if it is not
     /// there. It is free when the command, and what it left running, has ended, also if chappe is killed with -9 while its command goes on.
-    #[command(after_long_help = lock::END)]
+    #[command(after_help = lock::SHORT, after_long_help = lock::END)]
     Lock(Lock),
     /// Run a build whose processes share job slots, by GNU make's fifo protocol
     ///
     /// Runs the command with MAKEFLAGS such that it and all that it starts, make, cargo, rustc, ninja, gcc -flto=jobserver,
     /// run as many jobs at once as there are slots, all together. A slot comes back when the client that had it is killed:
     /// a sub-make, a rustc. With --pool the slots are a pool's permits, shared with other builds and with `chappe
-    /// acquire`; a slot is taken when somebody here wants it, and only then.
-    #[command(after_long_help = JOBSERVER_END)]
+    /// acquire`; chappe takes a permit only when a process of this build wants a slot.
+    #[command(after_help = JOBSERVER_SHORT, after_long_help = JOBSERVER_END)]
     Jobserver(Jobserver),
     /// Run a program with its POSIX semaphores on chappe's
     ///
     /// The program need not be written or built for it. Its semaphores, sem_init's and sem_open's, are served in the order of arrival,
-    /// leave nobody stuck when somebody is killed, and are listed by `chappe ls`. What it starts has them, too.
-    #[command(after_long_help = run::END)]
+    /// leave no waiter stuck when a process is killed, and are listed by `chappe ls`. The processes that it starts use them, too.
+    #[command(after_help = run::SHORT, after_long_help = run::END)]
     Run(Run),
     /// Run a pipeline, and give each stage just the processor that keeps data flowing
     ///
     /// For programs that must keep up with a clock: sound, cameras, measurements. They need not be written for it, and
     /// nothing has to be tuned. On a machine where others compute, too, no stage has too little, and none takes more
     /// than it needs.
-    #[command(after_long_help = pipe::END)]
+    #[command(after_help = pipe::SHORT, after_long_help = pipe::END)]
     Pipe(Pipe),
     /// Take a permit away from its holder
     ///
@@ -114,7 +159,7 @@ pub enum Command {
         name: String,
         /// Which of the pool's permits, counted from 0; needed if it has several
         index: Option<u32>,
-        /// Take it away
+        /// Take the permit from a holder that lives
         #[arg(long)]
         force: bool,
     },
@@ -190,13 +235,13 @@ pub enum Command {
     /// Waits while the tube is full, and to a broadcast tube for the first receiver. Records that were sent stay for the receivers,
     /// also for those that come when this command has ended, or was killed; a record is sent whole or not at all. When the command ends, receivers learn that
     /// there is no sender any more.
-    #[command(after_long_help = SEND_END)]
+    #[command(after_help = SEND_SHORT, after_long_help = SEND_END)]
     Send(Send),
     /// Receive from whichever of some tubes has a record first
     ///
-    /// Writes records to stdout. Waits for the first one, and ends when the tubes are empty and nobody sends any more. A record is written before it is taken off: if this command is
+    /// Writes records to stdout. Waits for the first one, and ends when the tubes are empty and have no sender. A record is written before it is taken off: if this command is
     /// killed in between, another one gets it once more.
-    #[command(after_long_help = RECV_END, visible_alias = "receive")]
+    #[command(after_help = RECV_SHORT, after_long_help = RECV_END, visible_alias = "receive")]
     Recv(Recv),
     /// Show what waits, what is held and what flows, refreshed on the terminal
     ///
@@ -226,12 +271,12 @@ pub enum Command {
     /// `cargo install --path crates/lab --profile dist` builds: `chappe lab --help` asks it.
     #[command(disable_help_flag = true)]
     Lab {
-        /// What chappe-lab is told
+        /// The arguments of chappe-lab
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<std::ffi::OsString>,
     },
     /// Run a command when something holds: a pool starves, a tube fills up
-    #[command(after_long_help = watch::end())]
+    #[command(after_help = watch::SHORT, after_long_help = watch::end())]
     Watch(watch::Watch),
     /// Make, resize or remove a pool
     #[command(subcommand)]
@@ -242,8 +287,8 @@ pub enum Command {
     /// Look for what is wrong, and put right what can be
     ///
     /// In each arena: recovers members that have died, and names them with what they had;
-    /// frees what has no owner; names stopped processes that hold something, permits that
-    /// jobs keep, mutexes whose data no holder has made whole, objects that were removed and
+    /// frees what has no owner; names stopped processes that hold something, permits and
+    /// locks that jobs keep, mutexes whose data no holder has made whole, objects that were removed and
     /// are still in use, contents that make no sense, arenas that are nearly full. Around them:
     /// removes what killed job servers and jobs left, and names arenas that processes still use
     /// though their file is gone, locks that a stopped process holds, files that are not
@@ -258,7 +303,7 @@ pub enum Command {
     /// What commands print with --json
     ///
     /// One value, or one a line where a command goes on or has several names. TEXT is a string, N a number, BOOL true or false. Of the commands that are not
-    /// here `chappe COMMAND --help` has the fields.
+    /// here `chappe help COMMAND` has the fields.
     #[command(after_long_help = json::END)]
     Json,
     /// Print completions for a shell: of commands, options, and the names of what is there
@@ -309,105 +354,6 @@ impl Order {
     }
 }
 
-/// `chappe acquire`.
-#[derive(clap::Args, Debug)]
-pub struct Acquire {
-    /// The pools to choose from, all in one arena; with -n of several permits, only one
-    #[arg(required = true, value_name = "POOL")]
-    pub pools: Vec<String>,
-    /// Take so many permits of the pool at once
-    ///
-    /// All at one moment, or none: a waiter for several permits is not overtaken, and those behind it wait until it has
-    /// got them, or has given up.
-    #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub count: u32,
-    /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
-    #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
-    pub timeout: Option<Duration>,
-    /// Do not wait: exit with 124 if too few permits are free
-    #[arg(long)]
-    pub nonblock: bool,
-    /// Where waiters are served by priority: before all of a lower one (0 to 255)
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub priority: u8,
-    /// Make pools that are not there, with this many permits (as many as are taken at once)
-    ///
-    /// With a number, a pool that is there with another number of permits is an error.
-    #[arg(long, value_name = "PERMITS", num_args = 0..=1, require_equals = true)]
-    pub create: Option<Option<u64>>,
-    #[command(flatten)]
-    pub job: Job,
-    /// Replace STR, wherever it stands in the command's arguments, by the permit's name
-    #[arg(short = 'I', long = "replace", value_name = "STR", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    pub replace: Option<String>,
-    /// Acquire although the process runs under a permit of one of these pools already
-    ///
-    /// Without it that is refused: a process that waits for a permit that only its own end gives back waits for ever.
-    #[arg(long)]
-    pub nested: bool,
-    /// The command to run and its arguments
-    ///
-    /// They are handed on as they stand; with -I, STR in them becomes CHAPPE_PERMIT.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
-}
-
-const ACQUIRE_END: &str = "\
-Examples:
-  chappe acquire --create gpu0 gpu1 -- train
-  chappe acquire -I {} slot -- convert in.png /scratch/{}/out.png
-
-What the command gets in its environment:
-  CHAPPE_PERMIT          the permit: POOL, or POOL:NUMBER if its pool has
-                         several; no two running commands have the same.
-                         With -n, the first
-  CHAPPE_PERMITS         all of them, with a space between
-  CHAPPE_COUNT           how many there are
-  CHAPPE_INDEX           which of the pools it came from, from 0, in the
-                         order given
-  CHAPPE_PERMIT_INDEX    the (first) permit's number in its pool, from 0
-  CHAPPE_PERMIT_INDEXES  all the numbers, with a space between
-  CHAPPE_LEASE           the lease's mark. One open file is inherited,
-                         too: whoever has either keeps all permits taken
-
-Exit status, as env(1) and timeout(1) have it:
-  the command's own; if a signal killed it, chappe dies of the same one
-       (128+n in the shell)
-  124  timed out, or --nonblock and too few free
-  125  chappe failed
-  126  the command was found but cannot be run
-  127  the command was not found
-
-Signals:
-  While chappe waits, a signal ends it as usual. Stopped by Ctrl-Z it
-  keeps its place in the queue, and may be given the permit.
-
-  TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to the command. After
-  the first three it is killed when --grace is over. What the terminal
-  sends (Ctrl-C, Ctrl-Z) works as if chappe were not there, and no grace
-  begins.
-
-  The command has a process group of its own, and the terminal when
-  chappe has it. In a pipeline or script that has a terminal it stays in
-  chappe's group, so that Ctrl-C and Ctrl-Z reach all of it together; with
-  --foreground it always does, so that `kill -9 -GROUP` ends it, too.
-  A container's first process: chappe is an init beside the command.
-
-What stays running:
-  chappe ends when the command does. Descendants that the command left
-  behind keep the permit taken until they have ended. For one that closed
-  all files and cleared its environment, too, `chappe keep` stays in the
-  background; what such a one starts after chappe has ended is not seen.
-
-With --json:
-  chappe's own messages are JSON on stderr, one object a line:
-  {\"event\": \"acquired\", \"permit\": TEXT, \"permits\": [TEXT],
-    \"pool\": TEXT, \"index\": N, \"permit_index\": N, \"waited_ms\": N}
-  {\"event\": \"ended\", \"permit\": TEXT, \"permits\": [TEXT],
-    \"status\": N or null, \"signal\": N or null, \"held_ms\": N,
-    \"left_running\": N, \"taken_away\": BOOL, \"lost\": [TEXT]}
-  {\"error\": TEXT, \"status\": N or null}";
-
 /// `chappe jobserver`.
 #[derive(clap::Args, Debug)]
 pub struct Jobserver {
@@ -435,6 +381,13 @@ pub struct Jobserver {
     pub command: Vec<OsString>,
 }
 
+const JOBSERVER_SHORT: &str = "\
+Examples:
+  chappe jobserver --permits 8 -- make -j
+  chappe jobserver --pool cpu -- cargo build
+
+Exit status: as `chappe acquire`";
+
 const JOBSERVER_END: &str = "\
 Examples:
   chappe jobserver --permits 8 -- make -j
@@ -451,7 +404,7 @@ What the command gets in its environment:
   CARGO_MAKEFLAGS      the same, if it was there
   CHAPPE_LEASE         with --pool: the mark of the first slot's lease
 
-Who takes part:
+Programs that take part:
   GNU make 4.4 or later, cargo, rustc, gcc 13 or later with
   -flto=jobserver, ninja 1.13 or later (without -j; it begins with one job,
   and asks for slots when one ends), and whatever else knows `fifo:`.
@@ -468,15 +421,15 @@ When something is killed:
              opened the fifo in the same instant count as one. One that
              hands its slot on to another process and ends (`head -c1
              <$fifo`) counts as dead.
-  chappe     the build goes on. Nobody hands slots from one client to
-             another any more, so it may run fewer jobs at once. With
+  chappe     the build goes on. The slots of killed clients are not handed
+             on any more, so it may run fewer jobs at once. With
              --pool, the slots that were in use come back when the whole
              job has ended.
   make       ends the command, as ever; what it left running keeps its
              slots, with --pool and not --close, and is named.
 
 Exit status, signals, what stays running:
-  as `chappe acquire --help` says.
+  as `chappe help acquire` says.
 
 With --json:
   chappe's own messages are JSON on stderr, one object a line:
@@ -500,7 +453,7 @@ pub struct Send {
     /// Each record has all the bytes that the tube's can have; an error if the last one has fewer
     #[arg(long, short)]
     pub records: bool,
-    /// Go on when nobody receives any more: somebody may come. To a broadcast tube: do not wait for the first one either
+    /// Go on when there is no receiver: one may come. To a broadcast tube: do not wait for the first one either
     #[arg(long, short)]
     pub follow: bool,
     /// Wait at most this long for room for each record, and for the first receiver of a broadcast tube (500ms, 30s, 5m, 1h, or seconds), then exit with 124
@@ -510,6 +463,9 @@ pub struct Send {
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["lines", "records"])]
     pub format: Option<Format>,
 }
+
+const SEND_SHORT: &str = "\
+Exit status: 0 all of it was sent; 1 not all; 124 the same, for there was no room in time";
 
 const SEND_END: &str = "\
 Without --lines and --records stdin is a stream: it goes in records of the
@@ -538,7 +494,7 @@ pub struct Recv {
     /// Say before each record which tube it came from: its name and a tab
     #[arg(long, short = 'g')]
     pub tag: bool,
-    /// Go on when nobody sends any more: somebody may come
+    /// Go on when there is no sender: one may come
     #[arg(long, short)]
     pub follow: bool,
     /// End after so many records
@@ -564,6 +520,14 @@ pub struct Recv {
     pub slow: Option<chappe::tube::broadcast::Slow>,
 }
 
+const RECV_SHORT: &str = "\
+Examples:
+  chappe recv --lines --tag --follow jobs urgent
+  chappe recv trades --format csv --where 'price > 100.0' --select 'ts, price'
+
+Exit status: 0 the tubes are empty and have no sender, or --count was reached; 1 an error;
+3 a sender died before it was done; 124 no record came in time";
+
 const RECV_END: &str = "\
 Examples:
   chappe tube create t; tar c . | chappe send t &
@@ -572,10 +536,10 @@ Examples:
   chappe recv trades --format csv --where 'price > 100.0' --select 'ts, price'
 
 Exit status:
-  0    the tubes are empty and nobody sends any more, or --count was reached
+  0    the tubes are empty and have no sender, or --count was reached
   1    an error
-  3    the tubes are empty and nobody sends any more, and a sender died, or
-       stopped with an error, before it was done: what was written may be a part
+  3    the tubes are empty and have no sender, and a sender died, or ended
+       with an error, before it was done: what was written may be a part
   124  no record came in time
 
 Without --lines, --records, --tag and a format it is a stream, which has one
@@ -611,7 +575,7 @@ pub enum PoolCommand {
     Resize {
         /// The pool
         name: String,
-        /// How many permits it shall have
+        /// How many permits it is to have
         #[arg(value_name = "N")]
         permits: u64,
     },
@@ -631,11 +595,74 @@ pub enum PoolCommand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_holds_together() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    /// Each command that is listed, with what prints its help.
+    fn each(mut command: clap::Command, name: &str, look: &mut impl FnMut(&str, &str, &str)) {
+        let text = |text: clap::builder::StyledStr| text.to_string();
+        look(name, &text(command.render_help()), &text(command.render_long_help()));
+        let below = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
+        for one in below.cloned().collect::<Vec<_>>() {
+            each(one.clone(), &format!("{name} {}", one.get_name()), look);
+        }
+    }
+
+    fn of_each(look: &mut impl FnMut(&str, &str, &str)) {
+        let mut all = command().term_width(100);
+        all.build();
+        each(all, "chappe", look);
+    }
+
+    #[test]
+    fn the_help_of_each_command_fits_one_screen_and_says_where_the_rest_is() {
+        let (mut count, mut rests) = (0, 0);
+        of_each(&mut |name, short, long| {
+            count += 1;
+            // `chappe lab --help` asks another program.
+            if name == "chappe lab" {
+                return;
+            }
+            let (lines, widest) = (short.lines().count(), short.lines().map(|l| l.chars().count()).max().unwrap_or(0));
+            assert!(lines <= 45 && widest <= 100, "{name}: {lines} lines, {widest} columns:\n{short}");
+            let more = format!("\n\nAll of it: `{}`\n", name.replacen("chappe", "chappe help", 1));
+            rests += usize::from(short.ends_with(&more));
+            assert_eq!(short.contains("All of it"), short.ends_with(&more), "{name}:\n{short}");
+            assert!(!long.contains("All of it"), "{name}:\n{long}");
+        });
+        assert!(count > 50 && rests > 40, "{count}, {rests}");
+    }
+
+    #[test]
+    fn help_is_in_plain_words() {
+        const RIDDLES: [&str; 13] = [
+            "who",
+            "whom",
+            "whoever",
+            "somebody",
+            "anybody",
+            "nobody",
+            "everybody",
+            "shall",
+            "told",
+            "in vain",
+            "say it",
+            "do it",
+            "take it away",
+        ];
+        let mut found = Vec::new();
+        of_each(&mut |name, short, long| {
+            // A phrase does not go over the end of a sentence.
+            let text = format!("{short}\n{long}").to_lowercase().replace(['.', ',', ':', ';'], " end ");
+            let words: Vec<&str> = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).collect();
+            let plain = format!(" {} ", words.join(" "));
+            let riddles = RIDDLES.iter().filter(|riddle| plain.contains(&format!(" {riddle} ")));
+            found.extend(riddles.map(|riddle| format!("{name}: {riddle}")));
+        });
+        assert_eq!(found, Vec::<String>::new());
     }
 
     #[test]

@@ -49,7 +49,6 @@ mod within;
 
 use anyhow::Result;
 use args::{ArenaCommand, Cli, Command, PoolCommand};
-use clap::Parser;
 use serde_json::json;
 use std::io::Write;
 use std::process::ExitCode;
@@ -71,7 +70,7 @@ fn main() -> ExitCode {
     }
     // A file size limit is to be an error like any other.
     let file_size = signals::ignore(libc::SIGXFSZ);
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(e) => {
             let status = if e.use_stderr() { wrong_usage() } else { 0 };

@@ -23,7 +23,7 @@ pub enum GraphCommand {
         /// Say nothing when all is well
         #[arg(long, short)]
         quiet: bool,
-        /// A stage that nobody knows is an error only when data reaches it
+        /// A stage of an unknown kind is an error only when data reaches it
         #[arg(long)]
         lazy: bool,
         /// Exit with 3 if anything was late
@@ -48,7 +48,7 @@ pub enum GraphCommand {
     /// Run a graph, and change it whenever its file is saved
     ///
     /// Stages whose values or kinds have changed are replaced between two blocks, while data flows: all of them, or none if something is wrong with the
-    /// text, which is told on stderr. Stages that come or go need a new run.
+    /// text, which stderr says. Stages that come or go need a new run.
     Edit {
         /// The file
         file: PathBuf,

@@ -32,6 +32,13 @@ pub struct Lock {
     pub command: Vec<OsString>,
 }
 
+pub const SHORT: &str = "\
+Examples:
+  chappe lock deploy -- ./deploy.sh
+  chappe lock --nonblock cron-job -- ./job || echo 'it runs already'
+
+Exit status: as `chappe acquire`";
+
 pub const END: &str = "\
 Examples:
   chappe lock deploy -- ./deploy.sh
@@ -46,11 +53,11 @@ What the command gets in its environment:
                 has either keeps the lock
 
 Exit status, signals, what stays running:
-  as `chappe acquire --help` says.
+  as `chappe help acquire` says.
 
 Programs that use the lock of that name themselves (RwLock<()> in Rust)
 wait for chappe, and chappe for them. They do not wait for a job that
-goes on when chappe was killed: they are told that a holder died.
+goes on when chappe was killed: they get the error that a holder died.
 
 With --json:
   chappe's own messages are JSON on stderr, one object a line:

@@ -26,7 +26,7 @@ pub enum MapCommand {
         /// The most bytes that a value can have (256, 64K)
         #[arg(long, short, value_name = "BYTES", default_value = "256", value_parser = size::parse)]
         value_size: u64,
-        /// Keep the keys in order, byte by byte: `ls` tells them so. A look-up then goes past all smaller keys
+        /// Keep the keys in order, byte by byte: `ls` lists them so. A look-up then goes past all smaller keys
         #[arg(long)]
         ordered: bool,
     },
@@ -104,7 +104,7 @@ pub enum MapCommand {
         #[arg(long, short = 'n', value_name = "N")]
         count: Option<u64>,
     },
-    /// Remove maps that are empty and that nobody uses
+    /// Remove maps that are empty and not in use
     ///
     /// JSON, a line for each: {"removed": TEXT}
     Rm {

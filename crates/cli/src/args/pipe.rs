@@ -80,6 +80,14 @@ fn share(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("`{text}` is no fill: write a share from 0% to 90%, such as 25% or 0.25"))
 }
 
+/// The end of its short help.
+pub const SHORT: &str = "\
+Examples:
+  chappe pipe 'arecord -t raw | ./filter | aplay -t raw'
+  chappe pipe --attach $(pgrep -x filter)
+
+Exit status: as `set -o pipefail` has it; 125 chappe failed; 2 the pipeline is not sh's language";
+
 /// The end of its help.
 pub const END: &str = "\
 Examples:
@@ -95,7 +103,7 @@ What it does:
   gets that much, a margin, and more while data piles up before it.
 
 By which means, the best that is permitted:
-  deadline  so many microseconds in each 4 ms, whoever else computes:
+  deadline  so many microseconds in each 4 ms, whatever else runs:
             SCHED_DEADLINE. Needs CAP_SYS_NICE. At most 80 % of a
             processor a thread, and all together what the system admits
             (95 %, less what it keeps)
@@ -108,7 +116,7 @@ By which means, the best that is permitted:
   stderr says which it got, and when one is refused in mid-run which
   comes next. While a stage takes all it is given, and its input does
   not get emptier for it, the pipeline needs no help: it is left to the
-  scheduler as everybody, and looked at ten times a second, unless
+  scheduler as any program, and looked at ten times a second, unless
   --rate says that data comes at a pace.
 
 Exit status, as `set -o pipefail` has it:

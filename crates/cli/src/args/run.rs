@@ -17,6 +17,13 @@ pub struct Run {
     pub program: Vec<OsString>,
 }
 
+pub const SHORT: &str = "\
+Examples:
+  chappe run -- ./server
+  chappe run --owned -- python3 train.py
+
+Exit status: the program's; 125 chappe failed; 126 the program cannot be run; 127 there is none";
+
 pub const END: &str = "\
 Examples:
   chappe run -- ./server
@@ -66,5 +73,5 @@ Environment:
                    the same by --barging
 
 Exit status:
-  The program's: chappe becomes the program. 125 if chappe cannot do it,
+  The program's: chappe becomes the program. 125 if chappe failed,
   126 if the program cannot be run, 127 if there is none.";

@@ -64,7 +64,7 @@ pub enum SemCommand {
         /// The semaphore
         name: String,
     },
-    /// Remove semaphores that nobody waits on
+    /// Remove semaphores that have no waiter
     ///
     /// JSON, a line for each: {"removed": TEXT}
     Rm {

@@ -42,7 +42,7 @@ pub enum TubeCommand {
         /// The tube
         name: String,
     },
-    /// Remove tubes that nobody uses
+    /// Remove tubes that are not in use
     ///
     /// JSON, a line for each: {"removed": TEXT}
     Rm {

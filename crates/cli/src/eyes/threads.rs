@@ -67,7 +67,7 @@ with --warn {\"pid\": N, \"late\": [{\"number\": N, \"name\": TEXT or null,
     \"seconds\": N, \"call\": TEXT or null}]}; call: it sleeps in that system call
 
 With --core nothing runs, so there are no shares. What a thread waits for by name is
-shown as long as its arena is there and nobody has cleaned up after the process.
+shown as long as its arena is there and no process has recovered what the dead one had.
 The stacks of the first 16,383 threads are in a core file.
 
 --suspend and its like ask the process itself, which must not be stopped; it does

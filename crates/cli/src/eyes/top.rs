@@ -46,7 +46,7 @@ With --json, once:
   {\"arenas\": [{\"name\": TEXT, \"members_used\": N, \"members\": N,
     \"objects_used\": N, \"objects\": N}],
    \"objects\": [{\"name\": TEXT, \"arena\": TEXT, \"kind\": TEXT, and each figure
-    that `chappe watch --help` lists and the object has}],
+    that `chappe help watch` lists and the object has}],
    \"processes\": [{\"pid\": N, \"label\": TEXT, \"waiting\": N,
     \"waiting_light\": N, \"longest_wait_seconds\": N, \"wants\": TEXT}],
    \"refused\": [{\"arena\": TEXT, \"error\": TEXT}]}

@@ -38,6 +38,12 @@ pub struct Watch {
     pub command: Vec<OsString>,
 }
 
+/// The end of its short help.
+pub const SHORT: &str = "\
+Examples:
+  chappe watch 'gpu.longest_wait > 30s' -- notify-send 'the gpu pool starves'
+  chappe watch --once --timeout 1h 'jobs.messages == 0' -- echo drained";
+
 /// The end of its help.
 pub fn end() -> String {
     let mut text = String::from("Figures:\n");

@@ -67,7 +67,7 @@ fn where_a_number_is_wanted_the_error_says_of_what() {
     let here = Place::new();
     for (status, args, wanted) in [
         (2, &["pool", "create", "p", "--permits", "x"][..], "How many permits it has"),
-        (2, &["pool", "resize", "p", ""], "How many permits it shall have"),
+        (2, &["pool", "resize", "p", ""], "How many permits it is to have"),
         (2, &["pool", "create", "p", "-p", "99999999999999999999999"], "How many permits it has"),
         (125, &["acquire", "-n", "x", "p", "--", "true"], "permits of the pool at once"),
         (125, &["acquire", "--priority", "high", "p", "--", "true"], "(0 to 255)"),

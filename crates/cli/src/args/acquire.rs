@@ -1,0 +1,115 @@
+//! `chappe acquire`, as it is written.
+
+use super::Job;
+use crate::time::parse;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// `chappe acquire`.
+#[derive(clap::Args, Debug)]
+pub struct Acquire {
+    /// The pools to choose from, all in one arena; with -n of several permits, only one
+    #[arg(required = true, value_name = "POOL")]
+    pub pools: Vec<String>,
+    /// Take so many permits of the pool at once
+    ///
+    /// All at one moment, or none: a waiter for several permits is not overtaken, and those behind it wait until it has
+    /// got them, or has given up.
+    #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
+    #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
+    pub timeout: Option<Duration>,
+    /// Do not wait: exit with 124 if too few permits are free
+    #[arg(long)]
+    pub nonblock: bool,
+    /// Where waiters are served by priority: before all of a lower one (0 to 255)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub priority: u8,
+    /// Make pools that are not there, with this many permits (as many as are taken at once)
+    ///
+    /// With a number, a pool that is there with another number of permits is an error.
+    #[arg(long, value_name = "PERMITS", num_args = 0..=1, require_equals = true)]
+    pub create: Option<Option<u64>>,
+    #[command(flatten)]
+    pub job: Job,
+    /// Replace STR, wherever it stands in the command's arguments, by the permit's name
+    #[arg(short = 'I', long = "replace", value_name = "STR", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub replace: Option<String>,
+    /// Acquire although the process runs under a permit of one of these pools already
+    ///
+    /// Without it that is refused: a process that waits for a permit that only its own end gives back waits for ever.
+    #[arg(long)]
+    pub nested: bool,
+    /// The command to run and its arguments
+    ///
+    /// They are handed on as they stand; with -I, STR in them becomes CHAPPE_PERMIT.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// The end of its short help.
+pub const SHORT: &str = "\
+Examples:
+  chappe acquire --create gpu0 gpu1 -- train
+  chappe acquire -n 2 --timeout 5m licences -- make sign
+
+Exit status: the command's own; 124 timed out, or not free with --nonblock; 125 chappe failed;
+126 the command cannot be run; 127 it was not found";
+
+/// The end of all of its help.
+pub const END: &str = "\
+Examples:
+  chappe acquire --create gpu0 gpu1 -- train
+  chappe acquire -I {} slot -- convert in.png /scratch/{}/out.png
+
+What the command gets in its environment:
+  CHAPPE_PERMIT          the permit: POOL, or POOL:NUMBER if its pool has
+                         several; no two running commands have the same.
+                         With -n, the first
+  CHAPPE_PERMITS         all of them, with a space between
+  CHAPPE_COUNT           how many there are
+  CHAPPE_INDEX           which of the pools it came from, from 0, in the
+                         order given
+  CHAPPE_PERMIT_INDEX    the (first) permit's number in its pool, from 0
+  CHAPPE_PERMIT_INDEXES  all the numbers, with a space between
+  CHAPPE_LEASE           the lease's mark. One open file is inherited,
+                         too: a process with either keeps all permits taken
+
+Exit status, as env(1) and timeout(1) have it:
+  the command's own; if a signal killed it, chappe dies of the same one
+       (128+n in the shell)
+  124  timed out, or --nonblock and too few free
+  125  chappe failed
+  126  the command was found but cannot be run
+  127  the command was not found
+
+Signals:
+  While chappe waits, a signal ends it as usual. Stopped by Ctrl-Z it
+  keeps its place in the queue, and may be given the permit.
+
+  TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to the command. After
+  the first three it is killed when --grace is over. What the terminal
+  sends (Ctrl-C, Ctrl-Z) works as if chappe were not there, and no grace
+  begins.
+
+  The command has a process group of its own, and the terminal when
+  chappe has it. In a pipeline or script that has a terminal it stays in
+  chappe's group, so that Ctrl-C and Ctrl-Z reach all of it together; with
+  --foreground it always does, so that `kill -9 -GROUP` ends it, too.
+  A container's first process: chappe is an init beside the command.
+
+What stays running:
+  chappe ends when the command does. Descendants that the command left
+  behind keep the permit taken until they have ended. For one that closed
+  all files and cleared its environment, too, `chappe keep` stays in the
+  background; what such a one starts after chappe has ended is not seen.
+
+With --json:
+  chappe's own messages are JSON on stderr, one object a line:
+  {\"event\": \"acquired\", \"permit\": TEXT, \"permits\": [TEXT],
+    \"pool\": TEXT, \"index\": N, \"permit_index\": N, \"waited_ms\": N}
+  {\"event\": \"ended\", \"permit\": TEXT, \"permits\": [TEXT],
+    \"status\": N or null, \"signal\": N or null, \"held_ms\": N,
+    \"left_running\": N, \"taken_away\": BOOL, \"lost\": [TEXT]}
+  {\"error\": TEXT, \"status\": N or null}";
