@@ -62,20 +62,19 @@ enum Sub {
     },
 }
 
-fn selected(only: &[String]) -> Result<Vec<&'static dyn Row>> {
+fn selected(only: &[String]) -> Result<Vec<&'static Row>> {
     for name in only {
-        if !rows::ALL.iter().any(|row| row.about().id.starts_with(name.as_str())) {
+        if !rows::all().any(|row| row.id.starts_with(name.as_str())) {
             bail!("no row is called `{name}`: `chappe lab --list` names them");
         }
     }
-    let wanted = |row: &&dyn Row| only.is_empty() || only.iter().any(|name| row.about().id.starts_with(name.as_str()));
-    Ok(rows::ALL.iter().copied().filter(wanted).collect())
+    let wanted = |row: &&Row| only.is_empty() || only.iter().any(|name| row.id.starts_with(name.as_str()));
+    Ok(rows::all().filter(wanted).collect())
 }
 
-fn list(rows: &[&dyn Row]) {
+fn list(rows: &[&Row]) {
     for row in rows {
-        let about = row.about();
-        println!("{:<18}{}, {}: {}", about.id, about.paper.name(), about.part, about.title);
+        println!("{:<18}{}, {}: {}", row.id, row.paper.name(), row.part, row.title);
     }
 }
 
@@ -123,8 +122,8 @@ fn measure(options: &Measure) -> Result<()> {
     Ok(())
 }
 
-fn row(id: &str) -> Result<&'static dyn Row> {
-    rows::ALL.iter().copied().find(|row| row.about().id == id).with_context(|| format!("no row is called `{id}`"))
+fn row(id: &str) -> Result<&'static Row> {
+    rows::all().find(|row| row.id == id).with_context(|| format!("no row is called `{id}`"))
 }
 
 fn act(options: Options) -> Result<()> {

@@ -1,6 +1,6 @@
 //! `chappe lab`: the papers' measurements, run again on the reader's machine, with peers beside them.
 //!
-//! A *row* is one table or figure of a paper. Each row is a file of [`rows`], implements [`row::Row`], and runs in a process of its own: a row that
+//! A *row* is one table or figure of a paper. Each is an entry of [`rows`], and runs in a process of its own: a row that
 //! fails takes no other along. Its tables are those that the benchmarks of `chappe-bench` make while it runs; each table's cases take turns
 //! within the run, so a ratio compares what both had of the same moments.
 //!

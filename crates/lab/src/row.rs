@@ -53,24 +53,6 @@ impl Figures {
     }
 }
 
-/// What a row says of itself.
-#[derive(Clone, Copy, Debug)]
-pub struct About {
-    /// How it is named on the command line and in JSON.
-    pub id: &'static str,
-    /// Where it is from.
-    pub paper: Paper,
-    /// Which table or figure.
-    pub part: &'static str,
-    /// What is measured, in one line.
-    pub title: &'static str,
-    /// What differs from the paper's measurement, or how to read it.
-    pub note: &'static str,
-    /// How many seconds it may take in all, quick and whole; none if it is not measured. A row whose benchmark takes longer for one
-    /// pass has one pass.
-    pub seconds: (u32, u32),
-}
-
 /// What a row has to measure with.
 pub struct Lab {
     /// A directory of arenas for this row alone.
@@ -95,29 +77,43 @@ impl Absent {
 }
 
 /// A table or figure that can be measured.
-pub trait Row: Sync {
-    /// What it is.
-    fn about(&self) -> About;
-
-    /// The paper's own figures, where it prints numbers.
-    fn figures(&self) -> Option<Figures> {
-        None
-    }
-
-    /// Measures. All tables that `chappe-bench` makes meanwhile are the row's; what it prints stands beside them.
-    ///
-    /// # Errors
-    /// This machine cannot, and why.
-    fn measure(&self, lab: &Lab) -> Result<(), Absent>;
-
+pub struct Row {
+    /// How it is named on the command line and in JSON.
+    pub id: &'static str,
+    /// Where it is from.
+    pub paper: Paper,
+    /// Which table or figure.
+    pub part: &'static str,
+    /// What is measured, in one line.
+    pub title: &'static str,
+    /// What differs from the paper's measurement, or how to read it.
+    pub note: &'static str,
+    /// How many seconds it may take in all, quick and whole; none if it is not measured. A row whose benchmark takes longer for one
+    /// pass has one pass.
+    pub seconds: (u32, u32),
+    /// The paper's own figures, where it prints numbers: what they were measured on, and the lines (see [`Figures::new`]).
+    pub figures: Option<(&'static str, &'static [&'static str])>,
+    /// Measures. All tables that `chappe-bench` makes meanwhile are the row's; what it prints stands beside them. An error: this
+    /// machine cannot, and why.
+    pub measure: fn(&Lab) -> Result<(), Absent>,
     /// Whether it has peers in Go: then their program is built before.
-    fn wants_go(&self) -> bool {
-        false
-    }
-
+    pub wants_go: bool,
     /// Whether a table that was made belongs to this row; a benchmark may make more than one row shows.
-    fn shows(&self, title: &str) -> bool {
-        let _ = title;
-        true
-    }
+    pub shows: fn(&str) -> bool,
+}
+
+impl Row {
+    /// What most rows have in common.
+    pub const PLAIN: Row = Row {
+        id: "",
+        paper: Paper::Nix,
+        part: "",
+        title: "",
+        note: "",
+        seconds: (0, 0),
+        figures: None,
+        measure: |_| Ok(()),
+        wants_go: false,
+        shows: |_| true,
+    };
 }

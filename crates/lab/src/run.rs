@@ -7,7 +7,7 @@
 //!      |  stdout: what the benchmark prints; that of the first visit is kept as the row's text
 //!      |  FILE:   the tables, as JSON, written when the pass is done
 //! ```
-//! What bounds a run is time, not rounds: a row is visited again while its time ([`About::seconds`](crate::row::About)) is likely to last for another visit. So a
+//! What bounds a run is time, not rounds: a row is visited again while its time ([`Row::seconds`](crate::row::Row)) is likely to last for another visit. So a
 //! slow machine measures less, not longer, and each row is measured at several moments of the run.
 //!
 //! A row that panics, ends without a result or does not end within `LONGEST` becomes a row that says so; the run goes on. Ctrl-C ends the row and the
@@ -15,7 +15,7 @@
 
 use crate::machine::{Machine, load};
 use crate::report::{FORM, Outcome, Raw, Report, joined};
-use crate::row::{Absent, Lab, Row};
+use crate::row::{Absent, Figures, Lab, Row};
 use anyhow::{Context, Result, bail};
 use chappe_bench::house::House;
 use chappe_bench::table::recorded;
@@ -51,10 +51,10 @@ struct Left {
 ///
 /// # Errors
 /// The result cannot be written.
-pub fn one(row: &dyn Row, rounds: u32, result: &Path) -> Result<()> {
+pub fn one(row: &Row, rounds: u32, result: &Path) -> Result<()> {
     let program = std::env::current_exe().context("a program has a file")?;
     let go = std::env::var_os(GO).map(PathBuf::from);
-    let lab = Lab { house: House::new(&format!("lab-{}", row.about().id)), rounds, program, go };
+    let lab = Lab { house: House::new(&format!("lab-{}", row.id)), rounds, program, go };
     // Programs that need locks have threads: with none, the C library leaves out half of its work.
     std::thread::spawn(|| {
         loop {
@@ -62,8 +62,8 @@ pub fn one(row: &dyn Row, rounds: u32, result: &Path) -> Result<()> {
         }
     });
     let mut absent = None;
-    let tables = recorded(|| absent = row.measure(&lab).err());
-    let tables = tables.iter().filter(|t| !t.rows().is_empty() && row.shows(t.title())).map(Raw::new).collect();
+    let tables = recorded(|| absent = (row.measure)(&lab).err());
+    let tables = tables.iter().filter(|t| !t.rows().is_empty() && (row.shows)(t.title())).map(Raw::new).collect();
     let text = serde_json::to_string(&Left { absent: absent.map(|Absent(why)| why), tables })?;
     std::fs::write(result, text).with_context(|| format!("cannot write {}", result.display()))
 }
@@ -184,7 +184,7 @@ fn wait(command: &mut Command, mut meanwhile: impl FnMut(f64)) -> Result<Option<
 }
 
 fn visit(
-    row: &dyn Row,
+    row: &Row,
     rounds: u32,
     scratch: &Scratch,
     go: Option<&Path>,
@@ -194,7 +194,7 @@ fn visit(
     // What a visit before has left is none of this one's.
     let _ = std::fs::remove_file(&result);
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--one", row.about().id, "--rounds", &rounds.to_string(), "--result"]).arg(&result);
+    command.args(["--one", row.id, "--rounds", &rounds.to_string(), "--result"]).arg(&result);
     command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&err)?);
     if let Some(go) = go {
         command.env(GO, go);
@@ -253,15 +253,14 @@ fn build_go(scratch: &Scratch, meanwhile: impl FnMut(f64)) -> Result<PathBuf, St
     }
 }
 
-fn outcome(row: &dyn Row, course: Course) -> Outcome {
-    let about = row.about();
+fn outcome(row: &Row, course: Course) -> Outcome {
     Outcome {
-        id: about.id.into(),
-        paper: about.paper,
-        part: about.part.into(),
-        title: about.title.into(),
-        note: about.note.into(),
-        figures: row.figures(),
+        id: row.id.into(),
+        paper: row.paper,
+        part: row.part.into(),
+        title: row.title.into(),
+        note: row.note.into(),
+        figures: row.figures.map(|(on, lines)| Figures::new(on, lines)),
         tables: joined(&course.visits),
         visits: course.visits.len() as u32,
         absent: course.absent,
@@ -274,17 +273,17 @@ fn outcome(row: &dyn Row, course: Course) -> Outcome {
 ///
 /// # Errors
 /// There is no row, or no process can be started.
-pub fn all(rows: &[&dyn Row], quick: bool) -> Result<Report> {
+pub fn all(rows: &[&Row], quick: bool) -> Result<Report> {
     if rows.is_empty() {
         bail!("no row is selected: `chappe lab --list` names them");
     }
     tidy();
     let (mut machine, scratch, progress) = (Machine::look(), Scratch::new()?, Progress::new());
     let mut courses: Vec<Course> =
-        rows.iter().map(|row| Course::new(pick(quick, row.about().seconds), pick(quick, VISITS))).collect();
+        rows.iter().map(|row| Course::new(pick(quick, row.seconds), pick(quick, VISITS))).collect();
     let left = |courses: &[Course]| courses.iter().map(Course::left).sum::<f64>();
     let mut go = None;
-    if rows.iter().any(|row| row.wants_go()) {
+    if rows.iter().any(|row| row.wants_go) {
         let all = left(&courses);
         match build_go(&scratch, |_| progress.show(all, "builds the peers in Go")) {
             Ok(program) => go = Some(program),
@@ -300,12 +299,11 @@ pub fn all(rows: &[&dyn Row], quick: bool) -> Result<Report> {
                 continue;
             }
             visited = true;
-            let about = row.about();
-            let what = format!("{}: {}", about.id, about.title);
+            let what = format!("{}: {}", row.id, row.title);
             let all = left(&courses);
             let went = Instant::now();
             let shown = |gone: f64| progress.show((all - gone).max(0.0), &what);
-            let (came, text) = visit(*row, pick(quick, ROUNDS), &scratch, go.as_deref(), shown)?;
+            let (came, text) = visit(row, pick(quick, ROUNDS), &scratch, go.as_deref(), shown)?;
             let course = &mut courses[at];
             course.add(went.elapsed().as_secs_f64(), came);
             if sweep == 0 {
@@ -314,7 +312,7 @@ pub fn all(rows: &[&dyn Row], quick: bool) -> Result<Report> {
                     Some(why) => format!("not measured: {why}"),
                     None => format!("{} tables", course.visits.first().map_or(0, Vec::len)),
                 };
-                progress.say(&format!("{:<18}{:>6.1} s  {came}", about.id, course.used));
+                progress.say(&format!("{:<18}{:>6.1} s  {came}", row.id, course.used));
             }
         }
         if !visited {
@@ -325,7 +323,7 @@ pub fn all(rows: &[&dyn Row], quick: bool) -> Result<Report> {
     progress.bar.finish_and_clear();
     machine.load.1 = load();
     machine.seconds = progress.began.elapsed().as_secs_f64();
-    let outcomes = rows.iter().zip(courses).map(|(row, course)| outcome(*row, course)).collect();
+    let outcomes = rows.iter().zip(courses).map(|(row, course)| outcome(row, course)).collect();
     Ok(Report { form: FORM, version: env!("CARGO_PKG_VERSION").into(), quick, machine, rows: outcomes })
 }
 
