@@ -4,17 +4,12 @@ use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use chappe::Semaphore;
 
+use super::Operation;
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::semaphores;
-use super::world::{VICTIM, World, fault};
-use super::{Operation, Row};
-use crate::board::{Fault, Verdict};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![Box::new(UpInHandler), Box::new(Prepare)]
-}
+use super::world::{VICTIM, fault};
+use crate::board::Fault;
 
 const SIGNAL: i32 = libc::SIGUSR1;
 
@@ -30,92 +25,85 @@ extern "C" fn raise_both(_signal: i32) {
     }
 }
 
-/// The victim waits on `h`. The handler adds a unit to `s`, for which helpers wait, and then the one to `h`.
-struct UpInHandler;
-
-impl Operation for UpInHandler {
-    fn row(&self) -> Row {
-        Row {
-            is_interrupted: true,
-            ..Row::of("up in a handler, in down", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1)?;
-        w.make_semaphore("h", 0, false)?;
-        w.make_semaphore("s", 0, false)
-    }
-    fn perform(&self, w: &World) {
-        w.warm("p");
-        let [s, h] = ["s", "h"].map(|name| w.semaphore(name).expect("the keeper has made it"));
-        for (place, semaphore) in RAISED.iter().zip([s, h]) {
-            place.store(std::ptr::from_ref(semaphore).cast_mut(), SeqCst);
-        }
-        // SAFETY: a zeroed sigaction is valid; the handler adds units, which handlers may.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = raise_both as extern "C" fn(i32) as usize;
-            libc::sigaction(SIGNAL, &action, std::ptr::null_mut());
-        }
-        w.stage().begin();
-        let got = h.down();
-        w.stage().end(got.is_ok());
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        w.take_unit("s")
-    }
-    fn asleep(&self, w: &mut World) -> Verdict {
-        let victim = w.stage().word(VICTIM).load(SeqCst) as libc::pid_t;
-        // SAFETY: the director has not reaped its child, so the number is still its own.
-        unsafe { libc::kill(victim, SIGNAL) };
-        Ok(())
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        w.give_unit("s")?;
-        w.take_unit("s")
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        w.give_unit("s")?;
-        if w.scene() == StoppedWaiter {
-            return w.demand(|| w.done_helpers() > 0, "who waits does not get a unit past the stopped one:");
-        }
-        if w.try_unit("s")? { w.take_unit("s") } else { fault(Fault::Wedged, "a unit just given is not to be had") }
-    }
-    fn provide(&self, w: &World) {
-        w.provide_unit("s", 2);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let (h, s) = (w.difference("h")?, w.difference("s")?);
-        weigh("s", s, if w.was_done() { &[1] } else { &[0, 1] })?;
-        // Added after that, and then used up.
-        weigh("h", h, if w.was_done() || s == 0 { &[0] } else { &[0, 1] })?;
-        if h > s {
-            return fault(Fault::Torn, "the second up has happened, and the first has not");
-        }
-        w.in_order(&["h", "p", "s"])
-    }
-}
-
-struct Prepare;
-
-impl Operation for Prepare {
-    fn row(&self) -> Row {
-        Row::of("prepare_handlers", &[Alone, Stopped])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        semaphores::build(w, 1, false)
-    }
-    fn perform(&self, w: &World) {
-        let s = w.semaphore("s").expect("the keeper has made it");
-        w.stage().begin();
-        let done = s.prepare_handlers();
-        w.stage().end(done.is_ok());
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "the unit is not to be had past the stopped one") }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        w.balance("s", &[0])?;
-        w.in_order(&["p", "s"])
-    }
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    vec![
+        // The victim waits on `h`. The handler adds a unit to `s`, for which helpers wait, and then
+        // the one to `h`.
+        Operation::of("up in a handler, in down", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+            .victim_interrupted(true)
+            .build(|w| {
+                w.make("p", 1)?;
+                w.make_semaphore("h", 0, false)?;
+                w.make_semaphore("s", 0, false)
+            })
+            .perform(|w| {
+                w.warm("p");
+                let [s, h] = ["s", "h"].map(|name| w.semaphore(name).expect("the keeper has made it"));
+                for (place, semaphore) in RAISED.iter().zip([s, h]) {
+                    place.store(std::ptr::from_ref(semaphore).cast_mut(), SeqCst);
+                }
+                // SAFETY: a zeroed sigaction is valid; the handler adds units, which handlers may.
+                unsafe {
+                    let mut action: libc::sigaction = std::mem::zeroed();
+                    action.sa_sigaction = raise_both as extern "C" fn(i32) as usize;
+                    libc::sigaction(SIGNAL, &action, std::ptr::null_mut());
+                }
+                w.stage().begin();
+                let got = h.down();
+                w.stage().end(got.is_ok());
+            })
+            .wait(|w| w.take_unit("s"))
+            .asleep(|w| {
+                let victim = w.stage().word(VICTIM).load(SeqCst) as libc::pid_t;
+                // SAFETY: the director has not reaped its child, so the number is still its own.
+                unsafe { libc::kill(victim, SIGNAL) };
+                Ok(())
+            })
+            .meet(|w| {
+                w.give_unit("s")?;
+                w.take_unit("s")
+            })
+            .others(|w| {
+                w.give_unit("s")?;
+                if w.scene() == StoppedWaiter {
+                    return w.demand(|| w.done_helpers() > 0, "who waits does not get a unit past the stopped one:");
+                }
+                if w.try_unit("s")? {
+                    w.take_unit("s")
+                } else {
+                    fault(Fault::Wedged, "a unit just given is not to be had")
+                }
+            })
+            .provide(|w| w.provide_unit("s", 2))
+            .check(|w| {
+                let (h, s) = (w.difference("h")?, w.difference("s")?);
+                weigh("s", s, if w.was_done() { &[1] } else { &[0, 1] })?;
+                // Added after that, and then used up.
+                weigh("h", h, if w.was_done() || s == 0 { &[0] } else { &[0, 1] })?;
+                if h > s {
+                    return fault(Fault::Torn, "the second up has happened, and the first has not");
+                }
+                w.in_order(&["h", "p", "s"])
+            }),
+        Operation::of("prepare_handlers", &[Alone, Stopped])
+            .build(|w| semaphores::build(w, 1, false))
+            .perform(|w| {
+                let s = w.semaphore("s").expect("the keeper has made it");
+                w.stage().begin();
+                let done = s.prepare_handlers();
+                w.stage().end(done.is_ok());
+            })
+            .others(|w| {
+                if w.try_unit("s")? {
+                    Ok(())
+                } else {
+                    fault(Fault::Wedged, "the unit is not to be had past the stopped one")
+                }
+            })
+            .check(|w| {
+                w.balance("s", &[0])?;
+                w.in_order(&["p", "s"])
+            }),
+    ]
 }

@@ -49,13 +49,15 @@ impl World<'_> {
             // Sweeps the dead.
             chappe::doctor().map_or(u32::MAX, |_| handle.capacity().members_used)
         };
-        // The keeper, which with a tube is two of them, and no other: helpers may still be on their way out.
+        // The keeper, which with a tube is two of them, and no other: helpers may still be on their
+        // way out.
         let own = || handle.members().iter().filter(|m| m.pid == std::process::id()).count() as u32;
         if !self.stage().until(|| members() <= own().max(1)) {
             let who: Vec<_> = handle.members().iter().map(|m| (m.pid, m.tid, m.life)).collect();
             return fault(Fault::Leaked, format!("members of arena {arena} remain: {who:?}"));
         }
-        // A slot that a reaper has just claimed is no longer listed while it is being swept: what stays out of use is leaked.
+        // A slot that a reaper has just claimed is no longer listed while it is being swept: what
+        // stays out of use is leaked.
         let room = |what: &str, make: &dyn Fn() -> Result<(), String>| {
             let mut got = Ok(());
             self.stage().until(|| {
@@ -67,7 +69,8 @@ impl World<'_> {
         let pool = |name: &str, permits| Pool::create_in(handle, name, permits).map(drop).map_err(|e| e.to_string());
         let full = |object: &str| format!("{arena}/{object}");
         let capacity = handle.capacity();
-        // The slots that are free by now, before any removal makes a searching process look at them anew.
+        // The slots that are free by now, before any removal makes a searching process look at them
+        // anew.
         // A tube takes two, and so does an owned semaphore.
         let twofold = |state: &ObjectState| matches!(state, ObjectState::Tube(_) | ObjectState::Owned { .. });
         let more = all.iter().filter(|o| twofold(&o.state)).count();

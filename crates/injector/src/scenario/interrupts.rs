@@ -9,13 +9,8 @@ use chappe::{DownError, Interrupt, interruptible};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{VICTIM, World, fault};
-use super::{Operation, Row, owned, semaphores};
-use crate::board::{Fault, Verdict};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![Box::new(Signalled), Box::new(OwnedSignalled), Box::new(Interrupts)]
-}
+use super::{Operation, owned, semaphores};
+use crate::board::Fault;
 
 const SIGNAL: i32 = libc::SIGUSR2;
 
@@ -69,127 +64,100 @@ fn allowed(w: &World) -> &'static [i64] {
     }
 }
 
-/// The victim waits for a unit, and is interrupted. Where it is stopped a unit comes for it meanwhile.
-struct Signalled;
-
-impl Operation for Signalled {
-    fn row(&self) -> Row {
-        Row { is_interrupted: true, ..Row::of("down, interrupted", &[Alone, Waiters, Stopped, StoppedWaiter]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        semaphores::build(w, 0, false)
-    }
-    fn perform(&self, w: &World) {
-        let s = semaphores::warm(w);
-        handle();
-        w.stage().begin();
-        let got = interruptible(&BY, || s.down());
-        w.stage().end(note(w, &got) && (got.is_err() || w.scene() == Stopped));
-    }
-    fn asleep(&self, w: &mut World) -> Verdict {
-        send(w);
-        Ok(())
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        w.take_unit("s")
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        w.give_unit("s")?;
-        if w.scene() == StoppedWaiter {
-            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
-        }
-        // It is there, or the stopped one's.
-        Ok(())
-    }
-    fn provide(&self, w: &World) {
-        w.provide_unit("s", 2);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        // Only where the victim is stopped is there ever a unit that no waiter ahead of it takes.
-        weigh("s", w.difference("s")?, if w.scene() == Stopped { allowed(w) } else { &[0] })?;
-        w.in_order(&["p", "s"])
-    }
-}
-
-/// The same with an owned semaphore, in both lines of which it stands. What it has taken comes back.
-struct OwnedSignalled;
-
-impl Operation for OwnedSignalled {
-    fn row(&self) -> Row {
-        Row { is_interrupted: true, ..Row::of("owned wait, interrupted", &[Alone, Waiters, Stopped, StoppedWaiter]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        let it: RobustSemaphore = owned::build(w)?;
-        owned::hold(w, it)
-    }
-    fn perform(&self, w: &World) {
-        let it = owned::warm(w);
-        handle();
-        w.stage().begin();
-        let got = interruptible(&BY, || it.wait());
-        w.stage().end(note(w, &got) && (got.is_err() || matches!(w.scene(), Stopped | StoppedWaiter)));
-    }
-    fn asleep(&self, w: &mut World) -> Verdict {
-        send(w);
-        Ok(())
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        owned::pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        w.let_go();
-        if w.scene() == StoppedWaiter {
-            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
-        }
-        owned::take_or_victim_has(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        owned::check_lock(w)
-    }
-}
-
-/// A thread of the victim waits, and another, which is led, interrupts it. Helpers wait behind.
-struct Interrupts;
-
-impl Operation for Interrupts {
-    fn row(&self) -> Row {
-        Row { victim_holds: true, ..Row::of("interrupt a thread in down", &[Alone, Waiters, Met, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        semaphores::build(w, 0, false)
-    }
-    fn perform(&self, w: &World) {
-        let s = semaphores::warm(w);
-        let (stage, scene) = (*w.stage(), w.scene());
-        std::thread::spawn(move || {
-            let got = interruptible(&BY, || s.down());
-            note(&World::new(&stage, scene), &got);
-        });
-        assert!(w.stage().until(|| s.waiters().len() == 1), "the thread comes to wait");
-        w.holding_while(|| s.waiters().len() - 1);
-        w.stage().begin();
-        BY.interrupt();
-        w.stage().end(BY.is_asked());
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        w.take_unit("s")
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        w.give_unit("s")
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        w.give_unit("s")?;
-        let may_take = || w.stage().word(CAME_TO).load(SeqCst) == TAKEN || matches!(w.try_unit("s"), Ok(true));
-        w.demand(may_take, "the unit is neither free nor the waiting thread's:")
-    }
-    fn provide(&self, w: &World) {
-        w.provide_unit("s", 2);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        if w.stage().word(CAME_TO).load(SeqCst) == FAILED {
-            return fault(Fault::Torn, "the wait ended otherwise");
-        }
-        weigh("s", w.difference("s")?, if w.helpers() == 2 { &[0] } else { allowed(w) })?;
-        w.in_order(&["p", "s"])
-    }
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    vec![
+        // The victim waits for a unit, and is interrupted. Where it is stopped a unit comes for it
+        // meanwhile.
+        Operation::of("down, interrupted", &[Alone, Waiters, Stopped, StoppedWaiter])
+            .victim_interrupted(true)
+            .build(|w| semaphores::build(w, 0, false))
+            .perform(|w| {
+                let s = semaphores::warm(w);
+                handle();
+                w.stage().begin();
+                let got = interruptible(&BY, || s.down());
+                w.stage().end(note(w, &got) && (got.is_err() || w.scene() == Stopped));
+            })
+            .asleep(|w| {
+                send(w);
+                Ok(())
+            })
+            .wait(|w| w.take_unit("s"))
+            .others(|w| {
+                w.give_unit("s")?;
+                if w.scene() == StoppedWaiter {
+                    return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+                }
+                // It is there, or the stopped one's.
+                Ok(())
+            })
+            .provide(|w| w.provide_unit("s", 2))
+            .check(|w| {
+                // Only where the victim is stopped is there ever a unit that no waiter ahead of it takes.
+                weigh("s", w.difference("s")?, if w.scene() == Stopped { allowed(w) } else { &[0] })?;
+                w.in_order(&["p", "s"])
+            }),
+        // The same with an owned semaphore, in both lines of which it stands. What it has taken
+        // comes back.
+        Operation::of("owned wait, interrupted", &[Alone, Waiters, Stopped, StoppedWaiter])
+            .victim_interrupted(true)
+            .build(|w| {
+                let it: RobustSemaphore = owned::build(w)?;
+                owned::hold(w, it)
+            })
+            .perform(|w| {
+                let it = owned::warm(w);
+                handle();
+                w.stage().begin();
+                let got = interruptible(&BY, || it.wait());
+                w.stage().end(note(w, &got) && (got.is_err() || matches!(w.scene(), Stopped | StoppedWaiter)));
+            })
+            .asleep(|w| {
+                send(w);
+                Ok(())
+            })
+            .wait(owned::pass)
+            .others(|w| {
+                w.let_go();
+                if w.scene() == StoppedWaiter {
+                    return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+                }
+                owned::take_or_victim_has(w)
+            })
+            .check(owned::check_lock),
+        // A thread of the victim waits, and another, which is led, interrupts it. Helpers wait
+        // behind.
+        Operation::of("interrupt a thread in down", &[Alone, Waiters, Met, Stopped])
+            .victim_holds(true)
+            .build(|w| semaphores::build(w, 0, false))
+            .perform(|w| {
+                let s = semaphores::warm(w);
+                let (stage, scene) = (*w.stage(), w.scene());
+                std::thread::spawn(move || {
+                    let got = interruptible(&BY, || s.down());
+                    note(&World::new(&stage, scene), &got);
+                });
+                assert!(w.stage().until(|| s.waiters().len() == 1), "the thread comes to wait");
+                w.holding_while(|| s.waiters().len() - 1);
+                w.stage().begin();
+                BY.interrupt();
+                w.stage().end(BY.is_asked());
+            })
+            .wait(|w| w.take_unit("s"))
+            .meet(|w| w.give_unit("s"))
+            .others(|w| {
+                w.give_unit("s")?;
+                let may_take = || w.stage().word(CAME_TO).load(SeqCst) == TAKEN || matches!(w.try_unit("s"), Ok(true));
+                w.demand(may_take, "the unit is neither free nor the waiting thread's:")
+            })
+            .provide(|w| w.provide_unit("s", 2))
+            .check(|w| {
+                if w.stage().word(CAME_TO).load(SeqCst) == FAILED {
+                    return fault(Fault::Torn, "the wait ended otherwise");
+                }
+                weigh("s", w.difference("s")?, if w.helpers() == 2 { &[0] } else { allowed(w) })?;
+                w.in_order(&["p", "s"])
+            }),
+    ]
 }

@@ -53,7 +53,7 @@ impl World<'_> {
     }
 
     /// The keeper makes a semaphore of arena `default`, and will count its waiters.
-    pub fn make_semaphore(&mut self, name: &'static str, value: u32, barging: bool) -> Verdict {
+    pub fn make_semaphore(&self, name: &'static str, value: u32, barging: bool) -> Verdict {
         fine("making the arena", Arena::open_or_create("default", &OPTIONS))?;
         let made = if barging { Semaphore::create_barging(name, value) } else { Semaphore::create(name, value) };
         fine(&format!("making {name}"), made)?;
@@ -82,7 +82,7 @@ impl World<'_> {
     }
 
     /// The keeper adds a unit when it lets go.
-    pub fn owe_unit(&mut self, name: &'static str) -> Verdict {
+    pub fn owe_unit(&self, name: &'static str) -> Verdict {
         let (stage, scene, semaphore) = (*self.stage(), self.scene(), self.semaphore(name)?);
         self.owe(move || {
             World::new(&stage, scene).note_given(name, 1);

@@ -13,22 +13,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Scene::{Alone, Met, Stopped, Waiters};
 use super::world::{CHILD, VICTIM, World, fault, fine};
-use super::{Operation, Reason, Row};
+use super::{Operation, Reason};
 use crate::board::{Fault, NOTES, Verdict, within};
 use crate::step;
 use crate::trial::{KILLED, OVER};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![
-        Box::new(Fork),
-        Box::new(Exec { thread: false, killed: false }),
-        Box::new(Exec { thread: true, killed: false }),
-        Box::new(Exec { thread: true, killed: true }),
-        Box::new(ThreadEnd),
-        Box::new(JoinsAnother),
-    ]
-}
 
 /// The argument with which this program does nothing for a while: what a victim execs.
 pub const REST: &str = "rest";
@@ -46,48 +34,6 @@ fn elsewhere(w: &World, part: impl FnOnce(&World) + Send) {
     std::thread::scope(|s| {
         s.spawn(move || part(&World::new(&stage, scene)));
     });
-}
-
-struct Fork;
-
-impl Operation for Fork {
-    fn row(&self) -> Row {
-        Row { victim_holds: true, ..Row::of("fork, holding", &[Alone, Waiters, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1).map(|_| ())
-    }
-    fn perform(&self, w: &World) {
-        let (_, permit) = held(w);
-        let stage = w.stage();
-        let mut permit = Some(permit);
-        stage.begin();
-        let done = fork_away(w, || {
-            let permit = permit.take();
-            let verdict = if permit.as_ref().is_some_and(chappe::Permit::is_valid) {
-                fault(Fault::Doubled, "a forked child thinks that it has its parent's permit")
-            } else {
-                Ok(())
-            };
-            stage.judge(NOTES - 1, &verdict);
-            // In the child this gives nothing back: the parent, if it lives, still has it.
-            drop(permit);
-        });
-        stage.end(done);
-        forget(permit);
-    }
-}
-
-struct Exec {
-    thread: bool,
-    killed: bool,
-}
-
-impl Exec {
-    fn call(&self, w: &World) {
-        forget(held(w));
-        become_another(w);
-    }
 }
 
 /// The calling process becomes one that does nothing.
@@ -128,34 +74,33 @@ pub fn fork_away(w: &World, at_first: impl FnOnce()) -> bool {
     child > 0
 }
 
-impl Operation for Exec {
-    fn row(&self) -> Row {
-        Row {
-            victim_holds: true,
-            led: false,
-            ..Row::of(
-                match (self.thread, self.killed) {
-                    (false, _) => "exec, holding",
-                    (true, false) => "exec by 2nd thread",
-                    (true, true) => "exec by 2nd, killed",
-                },
-                &[Alone, Waiters],
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1).map(|_| ())
-    }
-    fn perform(&self, w: &World) {
-        if self.thread {
-            elsewhere(w, |w| self.call(w));
+/// `thread`: the second of two calls it. `killed`: meanwhile.
+fn exec(thread: bool, killed: bool) -> Operation {
+    let call = |w: &World| {
+        forget(held(w));
+        become_another(w);
+    };
+    Operation::of(
+        match (thread, killed) {
+            (false, _) => "exec, holding",
+            (true, false) => "exec by 2nd thread",
+            (true, true) => "exec by 2nd, killed",
+        },
+        &[Alone, Waiters],
+    )
+    .victim_holds(true)
+    .led(false)
+    .build(|w| w.make("p", 1).map(drop))
+    .perform(move |w| {
+        if thread {
+            elsewhere(w, |w| call(w));
         } else {
-            self.call(w);
+            call(w);
         }
-    }
-    fn others(&self, w: &mut World) -> Verdict {
+    })
+    .others(move |w| {
         let victim = w.stage().word(VICTIM).load(SeqCst);
-        if self.killed {
+        if killed {
             // The clock's low digits are as random as is needed.
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
             std::thread::sleep(Duration::from_micros(u64::from(now) % 500));
@@ -165,11 +110,11 @@ impl Operation for Exec {
             return Ok(());
         }
         has_become_another(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
+    })
+    .check(move |w| {
         w.in_order(&["p"])?;
-        alive(w, !self.killed)
-    }
+        alive(w, !killed)
+    })
 }
 
 /// The process is still there: it was not its end that gave back what it had.
@@ -179,61 +124,74 @@ pub fn alive(w: &World, wanted: bool) -> Verdict {
     if lives || !wanted { Ok(()) } else { fault(Fault::Torn, "the victim has ended, which was not intended") }
 }
 
-struct ThreadEnd;
-
-impl Operation for ThreadEnd {
-    fn row(&self) -> Row {
-        Row { victim_holds: true, led: false, ..Row::of("thread ends, holding", &[Alone, Waiters]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1).map(|_| ())
-    }
-    fn perform(&self, w: &World) {
-        elsewhere(w, |w| {
-            forget(held(w));
-            w.stage().arrive();
-        });
-    }
-    fn others(&self, _w: &mut World) -> Verdict {
-        Ok(())
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        w.in_order(&["p"])?;
-        alive(w, true)
-    }
-}
-
-struct JoinsAnother;
-
-impl Operation for JoinsAnother {
-    fn row(&self) -> Row {
-        Row {
-            victim_holds: true,
-            held_up_by: Some(Reason::Permit),
-            ..Row::of("2nd thread, 3rd arena", &[Alone, Waiters, Met])
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("c/p", 1)?;
-        w.make("b/p", 1)?;
-        w.make("p", 1).map(|_| ())
-    }
-    fn perform(&self, w: &World) {
-        elsewhere(w, |w| {
-            forget(w.open("b/p").and_then(|b| fine("taking it", b.acquire())));
-            forget(held(w));
-            let pool = w.open("c/p").expect("the keeper has made it");
-            w.stage().begin();
-            let permit = pool.acquire();
-            w.stage().end(permit.is_ok());
-            forget(permit);
-        });
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        for arena in ["b", "c"] {
-            w.audit(&format!("{arena}/p"), 1)?;
-            w.full_house(arena, &["p"])?;
-        }
-        w.in_order(&["p"])
-    }
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    vec![
+        Operation::of("fork, holding", &[Alone, Waiters, Stopped])
+            .victim_holds(true)
+            .build(|w| w.make("p", 1).map(drop))
+            .perform(|w| {
+                let (_, permit) = held(w);
+                let stage = w.stage();
+                let mut permit = Some(permit);
+                stage.begin();
+                let done = fork_away(w, || {
+                    let permit = permit.take();
+                    let verdict = if permit.as_ref().is_some_and(chappe::Permit::is_valid) {
+                        fault(Fault::Doubled, "a forked child thinks that it has its parent's permit")
+                    } else {
+                        Ok(())
+                    };
+                    stage.judge(NOTES - 1, &verdict);
+                    // In the child this gives nothing back: the parent, if it lives, still has it.
+                    drop(permit);
+                });
+                stage.end(done);
+                forget(permit);
+            }),
+        exec(false, false),
+        exec(true, false),
+        exec(true, true),
+        Operation::of("thread ends, holding", &[Alone, Waiters])
+            .victim_holds(true)
+            .led(false)
+            .build(|w| w.make("p", 1).map(drop))
+            .perform(|w| {
+                elsewhere(w, |w| {
+                    forget(held(w));
+                    w.stage().arrive();
+                });
+            })
+            .others(|_| Ok(()))
+            .check(|w| {
+                w.in_order(&["p"])?;
+                alive(w, true)
+            }),
+        Operation::of("2nd thread, 3rd arena", &[Alone, Waiters, Met])
+            .victim_holds(true)
+            .held_up_by(Reason::Permit)
+            .build(|w| {
+                w.make("c/p", 1)?;
+                w.make("b/p", 1)?;
+                w.make("p", 1).map(|_| ())
+            })
+            .perform(|w| {
+                elsewhere(w, |w| {
+                    forget(w.open("b/p").and_then(|b| fine("taking it", b.acquire())));
+                    forget(held(w));
+                    let pool = w.open("c/p").expect("the keeper has made it");
+                    w.stage().begin();
+                    let permit = pool.acquire();
+                    w.stage().end(permit.is_ok());
+                    forget(permit);
+                });
+            })
+            .check(|w| {
+                for arena in ["b", "c"] {
+                    w.audit(&format!("{arena}/p"), 1)?;
+                    w.full_house(arena, &["p"])?;
+                }
+                w.in_order(&["p"])
+            }),
+    ]
 }

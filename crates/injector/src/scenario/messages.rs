@@ -106,7 +106,7 @@ impl World<'_> {
     // ---- tubes ----
 
     /// The keeper makes a tube in arena `default`, and will count the waiters at tube `t`.
-    pub fn make_tube(&mut self, name: &'static str, kind: Kind, slots: u32) -> Verdict {
+    pub fn make_tube(&self, name: &'static str, kind: Kind, slots: u32) -> Verdict {
         fine("making the arena", Arena::open_or_create("default", &OPTIONS))?;
         let options = TubeOptions { slots, kind, ..TubeOptions::default() };
         fine(&format!("making {name}"), Tube::<Message>::create(name, &options))?;
@@ -378,7 +378,8 @@ impl World<'_> {
     pub fn sound(&self, tube: &str, slots: u32) -> Verdict {
         let recovered = || chappe::doctor().is_ok() && self.is_recovered();
         self.demand(recovered, "the dead victim is not recovered:")?;
-        // A process that has just begun to recover a dead member is no longer listed as one that does.
+        // A process that has just begun to recover a dead member is no longer listed as one that
+        // does.
         let (mut room, mut found) = (0, Ok(()));
         let whole = self.stage().until(|| {
             let tried = self.room(tube).map(|now| room = now);
@@ -399,7 +400,8 @@ impl World<'_> {
         self.send_to(tube)?;
         self.stop_receiving(tube);
         let end = self.desk.out[number(tube)].take().expect("just attached");
-        // A dead receiver is taken for a living one until it has been recovered: what is sent is for the next.
+        // A dead receiver is taken for a living one until it has been recovered: what is sent is
+        // for the next.
         let mut refused = Ok(());
         let told = self.stage().until(|| {
             refused = end.try_send(message(KEEPER, 0));

@@ -20,6 +20,7 @@ use std::time::Duration;
 use chappe::Mutex;
 use chappe::tube::named::Kind;
 
+use super::Operation;
 use super::Scene;
 use super::Scene::{Alone, Met, Waiters};
 use super::messages::{Found, KEEPER, Part};
@@ -29,7 +30,6 @@ use super::semaphores;
 use super::tubes::{SLOTS, receiver, sender};
 use super::words::lock;
 use super::world::{CHILD, World, fault};
-use super::{Operation, Row};
 use crate::board::{Fault, Verdict, within};
 use crate::cast::lives;
 use crate::trial::OVER;
@@ -46,210 +46,158 @@ pub enum Must {
 }
 
 /// All of them, where, and what must be found.
-pub fn all() -> Vec<(Box<dyn Operation>, Scene, Must)> {
-    let alone = |operation: Box<dyn Operation>, fault| (operation, Alone, Must::Faults(fault));
+pub fn all() -> Vec<(Operation, Scene, Must)> {
+    let alone = |operation: Operation, fault| (operation, Alone, Must::Faults(fault));
     vec![
-        alone(Box::new(Deathless { excused: false }), Fault::Wedged),
-        (Box::new(Deathless { excused: false }), Met, Must::Faults(Fault::Wedged)),
-        (Box::new(Deathless { excused: true }), Met, Must::Faults(Fault::Wedged)),
-        alone(Box::new(Borrow), Fault::Lost),
-        alone(Box::new(OneByOne), Fault::Torn),
-        alone(Box::new(TwoSections), Fault::Torn),
-        alone(Box::new(NumberedFirst), Fault::Wedged),
-        alone(Box::new(GivenBackFirst), Fault::Lost),
-        alone(Box::new(MarkIgnored), Fault::Doubled),
-        alone(Box::new(Ward), Fault::Leaked),
-        (Box::new(Unheard), Waiters, Must::Backstops),
+        alone(deathless(false), Fault::Wedged),
+        (deathless(false), Met, Must::Faults(Fault::Wedged)),
+        (deathless(true), Met, Must::Faults(Fault::Wedged)),
+        alone(borrow(), Fault::Lost),
+        alone(one_by_one(), Fault::Torn),
+        alone(two_sections(), Fault::Torn),
+        alone(numbered_first(), Fault::Wedged),
+        alone(given_back_first(), Fault::Lost),
+        alone(mark_ignored(), Fault::Doubled),
+        alone(ward(), Fault::Leaked),
+        (unheard(), Waiters, Must::Backstops),
     ]
 }
 
-struct Deathless {
-    /// A waiter is said to wait for a permit. It is free.
-    excused: bool,
-}
-
-impl Operation for Deathless {
-    fn row(&self) -> Row {
-        Row {
-            held_up_by: self.excused.then_some(Reason::Permit),
-            ..Row::of(
-                if self.excused { "plan9::Lock, excused by a permit" } else { "plan9::Lock, its holder dies" },
-                &[Alone, Met],
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        if self.excused { w.make("p", 1).map(drop) } else { Ok(()) }
-    }
-    fn perform(&self, w: &World) {
+/// `excused`: A waiter is said to wait for a permit. It is free.
+fn deathless(excused: bool) -> Operation {
+    Operation::of(
+        if excused { "plan9::Lock, excused by a permit" } else { "plan9::Lock, its holder dies" },
+        &[Alone, Met],
+    )
+    .held_up_by(excused.then_some(Reason::Permit))
+    .build(move |w| if excused { w.make("p", 1).map(drop) } else { Ok(()) })
+    .perform(|w| {
         w.stage().begin();
         lock(w.stage()).lock();
         lock(w.stage()).unlock();
         w.stage().end(true);
-    }
-    fn meet(&self, w: &World) -> Verdict {
+    })
+    .meet(|w| {
         lock(w.stage()).lock();
         lock(w.stage()).unlock();
         Ok(())
-    }
-    fn check(&self, w: &mut World) -> Verdict {
+    })
+    .check(|w| {
         if w.stage().until(|| lock(w.stage()).canlock()) {
             return Ok(());
         }
         fault(Fault::Wedged, "the lock does not come free")
-    }
+    })
 }
 
-struct Borrow;
-
-impl Operation for Borrow {
-    fn row(&self) -> Row {
-        Row::of("down, up, as if at once", &[Alone])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        semaphores::build(w, 1, false)
-    }
-    fn perform(&self, w: &World) {
-        let s = semaphores::warm(w);
-        w.stage().begin();
-        let done = s.down().is_ok() && s.up().is_ok();
-        w.stage().end(done);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        w.balance("s", &[0])
-    }
+fn borrow() -> Operation {
+    Operation::of("down, up, as if at once", &[Alone])
+        .build(|w| semaphores::build(w, 1, false))
+        .perform(|w| {
+            let s = semaphores::warm(w);
+            w.stage().begin();
+            let done = s.down().is_ok() && s.up().is_ok();
+            w.stage().end(done);
+        })
+        .check(|w| w.balance("s", &[0]))
 }
 
-struct OneByOne;
-
-impl Operation for OneByOne {
-    fn row(&self) -> Row {
-        Row::of("up, up, as if at once", &[Alone])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        semaphores::build(w, 0, false)
-    }
-    fn perform(&self, w: &World) {
-        let s = semaphores::warm(w);
-        w.stage().begin();
-        let done = s.up().is_ok() && s.up().is_ok();
-        w.stage().end(done);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        w.balance("s", &[0, 2])
-    }
+fn one_by_one() -> Operation {
+    Operation::of("up, up, as if at once", &[Alone])
+        .build(|w| semaphores::build(w, 0, false))
+        .perform(|w| {
+            let s = semaphores::warm(w);
+            w.stage().begin();
+            let done = s.up().is_ok() && s.up().is_ok();
+            w.stage().end(done);
+        })
+        .check(|w| w.balance("s", &[0, 2]))
 }
-
-struct TwoSections;
 
 fn section(mutex: &Mutex<Data>, which: usize) -> bool {
     mutex.lock().map(|mut data| data[which] += 1).is_ok()
 }
 
-impl Operation for TwoSections {
-    fn row(&self) -> Row {
-        Row::of("two sections as if one", &[Alone])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        mutexes::build(w)
-    }
-    fn perform(&self, w: &World) {
-        let mutex = mutexes::warm(w);
-        w.stage().begin();
-        let done = section(mutex, 0) && section(mutex, 1);
-        w.stage().end(done);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        mutexes::check(w, &[0, 1], &["m", "p"])
-    }
+fn two_sections() -> Operation {
+    Operation::of("two sections as if one", &[Alone])
+        .build(mutexes::build)
+        .perform(|w| {
+            let mutex = mutexes::warm(w);
+            w.stage().begin();
+            let done = section(mutex, 0) && section(mutex, 1);
+            w.stage().end(done);
+        })
+        .check(|w| mutexes::check(w, &[0, 1], &["m", "p"]))
 }
 
 /// The next number; so many messages have been, or will be.
 const NUMBERS: usize = 18;
 
-fn build_tube(w: &mut World) -> Verdict {
+fn build_tube(w: &World) -> Verdict {
     w.make("p", 1)?;
     w.make_tube("t", Kind::Mpmc, SLOTS)
 }
 
 /// As a ring whose senders claim their place by its index.
-struct NumberedFirst;
-
-impl Operation for NumberedFirst {
-    fn row(&self) -> Row {
-        Row::of("numbered, then sent", &[Alone])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_tube(w)
-    }
-    fn perform(&self, w: &World) {
-        let out = sender(w);
-        let it = w.try_write("t");
-        w.stage().begin();
-        w.stage().word(NUMBERS).fetch_add(1, SeqCst);
-        let done = out.try_send(it);
-        w.stage().end(done.is_ok());
-        std::mem::forget(out);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let (mut come, all) = (0, w.stage().word(NUMBERS).load(SeqCst));
-        w.receive_from("t")?;
-        if w.stage().until(|| {
-            come += u64::from(matches!(w.fetch("t"), Ok(Found::Message(_))));
-            come >= all
-        }) {
-            return Ok(());
-        }
-        fault(Fault::Wedged, format!("{all} messages have numbers, and {come} come"))
-    }
+fn numbered_first() -> Operation {
+    Operation::of("numbered, then sent", &[Alone])
+        .build(build_tube)
+        .perform(|w| {
+            let out = sender(w);
+            let it = w.try_write("t");
+            w.stage().begin();
+            w.stage().word(NUMBERS).fetch_add(1, SeqCst);
+            let done = out.try_send(it);
+            w.stage().end(done.is_ok());
+            std::mem::forget(out);
+        })
+        .check(|w| {
+            let (mut come, all) = (0, w.stage().word(NUMBERS).load(SeqCst));
+            w.receive_from("t")?;
+            if w.stage().until(|| {
+                come += u64::from(matches!(w.fetch("t"), Ok(Found::Message(_))));
+                come >= all
+            }) {
+                return Ok(());
+            }
+            fault(Fault::Wedged, format!("{all} messages have numbers, and {come} come"))
+        })
 }
 
 /// A loan that is released before any process has noticed what was in it.
-struct GivenBackFirst;
-
-impl Operation for GivenBackFirst {
-    fn row(&self) -> Row {
-        Row::of("release, then work", &[Alone])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_tube(w)?;
-        w.post_all("t", KEEPER, 1)
-    }
-    fn perform(&self, w: &World) {
-        let into = receiver(w);
-        w.stage().begin();
-        let done = into.borrow().is_ok_and(|loan| {
-            let it = *loan;
-            loan.release().is_ok() && w.keep_message("t", &it)
-        });
-        w.stage().end(done);
-        std::mem::forget(into);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        w.settle("t", SLOTS, Part::Receives(false, 1))
-    }
+fn given_back_first() -> Operation {
+    Operation::of("release, then work", &[Alone])
+        .build(|w| {
+            build_tube(w)?;
+            w.post_all("t", KEEPER, 1)
+        })
+        .perform(|w| {
+            let into = receiver(w);
+            w.stage().begin();
+            let done = into.borrow().is_ok_and(|loan| {
+                let it = *loan;
+                loan.release().is_ok() && w.keep_message("t", &it)
+            });
+            w.stage().end(done);
+            std::mem::forget(into);
+        })
+        .check(|w| w.settle("t", SLOTS, Part::Receives(false, 1)))
 }
 
-struct MarkIgnored;
-
-impl Operation for MarkIgnored {
-    fn row(&self) -> Row {
-        Row::of("work, then release, no mark", &[Alone])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_tube(w)?;
-        w.post_all("t", KEEPER, 1)
-    }
-    fn perform(&self, w: &World) {
-        let into = receiver(w);
-        w.stage().begin();
-        let done = into.borrow().is_ok_and(|loan| w.keep_message("t", &loan) && loan.release().is_ok());
-        w.stage().end(done);
-        std::mem::forget(into);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        w.settle("t", SLOTS, Part::Receives(true, 1))
-    }
+fn mark_ignored() -> Operation {
+    Operation::of("work, then release, no mark", &[Alone])
+        .build(|w| {
+            build_tube(w)?;
+            w.post_all("t", KEEPER, 1)
+        })
+        .perform(|w| {
+            let into = receiver(w);
+            w.stage().begin();
+            let done = into.borrow().is_ok_and(|loan| w.keep_message("t", &loan) && loan.release().is_ok());
+            w.stage().end(done);
+            std::mem::forget(into);
+        })
+        .check(|w| w.settle("t", SLOTS, Part::Receives(true, 1)))
 }
 
 /// The child's slot is reserved.
@@ -258,71 +206,60 @@ const RESERVED: usize = 19;
 const RELEASE: usize = 20;
 
 /// A child of the victim reserves a slot, and gives it up when it is told to.
-struct Ward;
-
-impl Operation for Ward {
-    fn row(&self) -> Row {
-        Row::of("a child's slot, given up by word", &[Alone])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_tube(w)
-    }
-    fn perform(&self, w: &World) {
-        let stage = w.stage();
-        // SAFETY: this process has one thread of its own, and has used nothing of the arena yet.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            let mut out = sender(w);
-            let slot = out.reserve();
-            stage.word(RESERVED).store(u64::from(slot.is_ok()), SeqCst);
-            within(stage.limit * 4, || stage.word(RELEASE).load(SeqCst) + stage.word(OVER).load(SeqCst) != 0);
-            drop(slot);
-            drop(out);
-            // SAFETY: ends this process at once.
-            unsafe { libc::_exit(0) };
-        }
-        stage.word(CHILD).store(child as u64, SeqCst);
-        w.warm("p");
-        assert!(stage.until(|| stage.word(RESERVED).load(SeqCst) != 0), "the child reserves a slot");
-        stage.begin();
-        stage.word(RELEASE).store(1, SeqCst);
-        stage.end(true);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        if w.stage().word(RELEASE).load(SeqCst) != 0 {
-            let child = w.stage().word(CHILD).load(SeqCst) as u32;
-            w.demand(|| !lives(child), "the child does not end")?;
-        }
-        w.settle("t", SLOTS, Part::Nothing)
-    }
+fn ward() -> Operation {
+    Operation::of("a child's slot, given up by word", &[Alone])
+        .build(build_tube)
+        .perform(|w| {
+            let stage = w.stage();
+            // SAFETY: this process has one thread of its own, and has used nothing of the arena yet.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let mut out = sender(w);
+                let slot = out.reserve();
+                stage.word(RESERVED).store(u64::from(slot.is_ok()), SeqCst);
+                within(stage.limit * 4, || stage.word(RELEASE).load(SeqCst) + stage.word(OVER).load(SeqCst) != 0);
+                drop(slot);
+                drop(out);
+                // SAFETY: ends this process at once.
+                unsafe { libc::_exit(0) };
+            }
+            stage.word(CHILD).store(child as u64, SeqCst);
+            w.warm("p");
+            assert!(stage.until(|| stage.word(RESERVED).load(SeqCst) != 0), "the child reserves a slot");
+            stage.begin();
+            stage.word(RELEASE).store(1, SeqCst);
+            stage.end(true);
+        })
+        .check(|w| {
+            if w.stage().word(RELEASE).load(SeqCst) != 0 {
+                let child = w.stage().word(CHILD).load(SeqCst) as u32;
+                w.demand(|| !lives(child), "the child does not end")?;
+            }
+            w.settle("t", SLOTS, Part::Nothing)
+        })
 }
 
 /// The victim dies with a permit. Nobody is woken by it: they look after a second.
-struct Unheard;
-
-impl Operation for Unheard {
-    fn row(&self) -> Row {
-        Row { victim_holds: true, ..Row::of("a life word without its waiters", &[Waiters]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1).map(drop)
-    }
-    fn perform(&self, w: &World) {
-        let pool = w.warm("p");
-        let permit = pool.acquire().expect("it is free");
-        w.holding(pool);
-        let watched = || words_of(std::process::id() | libc::FUTEX_WAITERS);
-        assert!(w.stage().until(|| !watched().is_empty()), "nobody wants to know of the victim's death");
-        // All sleepers on it have announced themselves by then, as a rule, and look again no sooner than after a second.
-        std::thread::sleep(Duration::from_millis(50));
-        let words = watched();
-        w.stage().begin();
-        for word in &words {
-            word.store(std::process::id(), SeqCst);
-        }
-        w.stage().end(!words.is_empty());
-        std::mem::forget(permit);
-    }
+fn unheard() -> Operation {
+    Operation::of("a life word without its waiters", &[Waiters])
+        .victim_holds(true)
+        .build(|w| w.make("p", 1).map(drop))
+        .perform(|w| {
+            let pool = w.warm("p");
+            let permit = pool.acquire().expect("it is free");
+            w.holding(pool);
+            let watched = || words_of(std::process::id() | libc::FUTEX_WAITERS);
+            assert!(w.stage().until(|| !watched().is_empty()), "nobody wants to know of the victim's death");
+            // All sleepers on it have announced themselves by then, as a rule, and look again no sooner than after a second.
+            std::thread::sleep(Duration::from_millis(50));
+            let words = watched();
+            w.stage().begin();
+            for word in &words {
+                word.store(std::process::id(), SeqCst);
+            }
+            w.stage().end(!words.is_empty());
+            std::mem::forget(permit);
+        })
 }
 
 /// The words of this value in all arenas that this process has attached.

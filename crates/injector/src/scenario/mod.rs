@@ -40,6 +40,7 @@ mod words;
 mod world;
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::board::{Cue, Fault, INSIDE, Stage, Verdict};
@@ -81,115 +82,146 @@ impl Scene {
     }
 }
 
-/// What an operation is called, where it is tried, and how its victim behaves.
-#[derive(Clone, Copy)]
-pub struct Row {
+/// What a process does about the victim's operation, and what it finds.
+type Act = Box<dyn Fn(&World) -> Verdict>;
+/// The same, told which helper it is.
+type Each = Box<dyn Fn(&World, usize) -> Verdict>;
+/// What a process does that judges nothing.
+type Deed = Box<dyn Fn(&World)>;
+
+/// One of chappe's operations: a row of a table, by default as most operations are.
+pub struct Operation {
     /// What the tables call it.
-    pub name: &'static str,
+    name: &'static str,
     /// The scenes in which it is tried.
-    pub scenes: &'static [Scene],
-    /// Whether the victim comes first: helpers come after it has the permit, or, where it sleeps, behind it.
-    pub victim_holds: bool,
-    /// Whether the victim sleeps in its operation where helpers wait: then the second comes after it.
-    pub victim_sleeps: bool,
-    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whether or not others wait.
-    pub is_interrupted: bool,
-    /// Why a helper that comes while the victim is stopped may have to wait until that goes on or dies. Nothing: it may not.
+    scenes: &'static [Scene],
+    victim_holds: bool,
+    victim_sleeps: bool,
+    victim_interrupted: bool,
     held_up_by: Option<Reason>,
-    /// Whether there is something to make up for: not where nothing returns with a death.
-    pub recovers: bool,
-    /// Whether the victim is led (see [`Scenario::led`]).
-    pub led: bool,
-    /// Whether it is too long for a share: tens of thousands of instructions, or more.
-    pub long: bool,
+    recovers: bool,
+    led: bool,
+    long: bool,
+    retold: Box<dyn Fn(Scene) -> bool>,
+    build: Act,
+    perform: Deed,
+    wait: Each,
+    meet: Option<Act>,
+    others: Act,
+    asleep: Act,
+    provide: Deed,
+    bereaved: Act,
+    check: Act,
 }
 
-impl Row {
-    /// The row of most operations.
-    fn of(name: &'static str, scenes: &'static [Scene]) -> Row {
-        Row {
+/// Writes the part of a row that each of these names.
+macro_rules! parts {
+    ($($(#[$about:meta])* $part:ident: $what:ty = $value:ident => $kept:expr;)*) => {
+        impl Operation {
+            $($(#[$about])* fn $part(mut self, $value: $what) -> Operation {
+                self.$part = $kept;
+                self
+            })*
+        }
+    };
+}
+
+parts! {
+    /// Whether the victim comes first: helpers come after it has the permit, or, where it sleeps, behind it.
+    victim_holds: bool = yes => yes;
+    /// Whether the victim sleeps in its operation where helpers wait: then the second comes after it.
+    victim_sleeps: bool = yes => yes;
+    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whether or not others wait.
+    victim_interrupted: bool = yes => yes;
+    /// Why a helper that comes while the victim is stopped may have to wait until that goes on or dies. Nothing: it may not.
+    held_up_by: impl Into<Option<Reason>> = why => why.into();
+    /// Whether there is something to make up for: not where nothing returns with a death.
+    recovers: bool = yes => yes;
+    /// Whether the victim is led (see [`Scenario::led`]).
+    led: bool = yes => yes;
+    /// Whether it is too long for a share: tens of thousands of instructions, or more.
+    long: bool = yes => yes;
+    /// Whether what happens in a scene happens in another operation too, but for a swap or two: a share leaves it out.
+    retold: impl Fn(Scene) -> bool + 'static = is => Box::new(is);
+    /// The keeper makes what is there, and takes what it holds until the victim sleeps or is dead.
+    build: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
+    /// The victim prepares, and runs the operation between [`Stage::begin`] and [`Stage::end`].
+    perform: impl Fn(&World) + 'static = act => Box::new(act);
+    /// A helper that comes while the victim is stopped: it does as one that waits, unless said otherwise.
+    meet: impl Fn(&World) -> Verdict + 'static = act => Some(Box::new(act));
+    /// The keeper, while the victim is stopped: do the others make progress all the same?
+    others: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
+    /// The keeper, when the victim sleeps, and all helpers of the scene have come to wait.
+    asleep: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
+    /// The keeper, again and again until all helpers are through: gives what the dead victim has used up, which nobody but
+    /// the survivors can replace.
+    provide: impl Fn(&World) + 'static = act => Box::new(act);
+    /// The keeper, right after the victim's death.
+    bereaved: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
+    /// The keeper, after the victim's death and all helpers' ends.
+    check: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
+}
+
+impl Operation {
+    /// One that does nothing yet, and for which helpers wait at pool `p`.
+    fn of(name: &'static str, scenes: &'static [Scene]) -> Operation {
+        Operation {
             name,
             scenes,
             victim_holds: false,
             victim_sleeps: false,
-            is_interrupted: false,
+            victim_interrupted: false,
             held_up_by: None,
             recovers: true,
             led: true,
             long: false,
+            retold: Box::new(|_| false),
+            build: Box::new(|_| Ok(())),
+            perform: Box::new(move |_| panic!("{name}: nothing to perform")),
+            wait: Box::new(|w, _| w.pass("p")),
+            meet: None,
+            others: Box::new(|w| {
+                if w.scene() == Scene::StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
+            }),
+            asleep: Box::new(|w| {
+                w.let_go();
+                Ok(())
+            }),
+            provide: Box::new(|_| ()),
+            bereaved: Box::new(|_| Ok(())),
+            check: Box::new(|w| w.in_order(&["p"])),
         }
+    }
+
+    /// A helper that waits.
+    fn wait(self, act: impl Fn(&World) -> Verdict + 'static) -> Operation {
+        self.wait_each(move |w, _| act(w))
+    }
+
+    /// The same, told which helper it is.
+    fn wait_each(mut self, act: impl Fn(&World, usize) -> Verdict + 'static) -> Operation {
+        self.wait = Box::new(act);
+        self
     }
 }
 
-/// One of chappe's operations.
-pub trait Operation {
-    /// Its row.
-    fn row(&self) -> Row;
-
-    /// The keeper makes what is there, and takes what it holds until the victim sleeps or is dead.
-    fn build(&self, w: &mut World) -> Verdict;
-
-    /// The victim prepares, and runs the operation between [`Stage::begin`] and [`Stage::end`].
-    fn perform(&self, w: &World);
-
-    /// A helper that waits.
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        w.pass("p")
+/// Makes up for the dead victim, between [`Stage::begin`] and [`Stage::end`], as a reaper does, and takes nothing for itself. Where no
+/// other process is it does so as a stranger to the arena (so does `doctor`), else as a member of it.
+fn make_up(w: &World) {
+    if w.scene() != Scene::Alone {
+        w.join();
     }
-
-    /// A helper that comes while the victim is stopped: it does as one that waits, unless said otherwise.
-    fn meet(&self, w: &World) -> Verdict {
-        self.wait(w, 0)
+    let arenas = w.attach_all();
+    w.stage().begin();
+    for arena in &arenas {
+        arena.map().recover_dead();
     }
-
-    /// The keeper, while the victim is stopped: do the others make progress all the same?
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == Scene::StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
-    }
-
-    /// The keeper, when the victim sleeps, and all helpers of the scene have come to wait.
-    fn asleep(&self, w: &mut World) -> Verdict {
-        w.let_go();
-        Ok(())
-    }
-
-    /// The keeper, again and again until all helpers are through: gives what the dead victim has used up, which nobody
-    /// but the survivors can replace.
-    fn provide(&self, _w: &World) {}
-
-    /// The keeper, right after the victim's death.
-    fn bereaved(&self, _w: &mut World) -> Verdict {
-        Ok(())
-    }
-
-    /// The keeper, after the victim's death and all helpers' ends.
-    fn check(&self, w: &mut World) -> Verdict {
-        w.in_order(&["p"])
-    }
-
-    /// Makes up for the dead victim, between [`Stage::begin`] and [`Stage::end`], as a reaper does, and takes nothing for
-    /// itself. Where no other process is it does so as a stranger to the arena (so does `doctor`), else as a member of it.
-    fn make_up(&self, w: &World) {
-        if w.scene() != Scene::Alone {
-            w.join();
-        }
-        let arenas = w.attach_all();
-        w.stage().begin();
-        for arena in &arenas {
-            arena.map().recover_dead();
-        }
-        w.stage().end(true);
-    }
-
-    /// Whether what happens in this scene happens in another operation too, but for a swap or two: a share leaves it out.
-    fn retold(&self, _scene: Scene) -> bool {
-        false
-    }
+    w.stage().end(true);
 }
 
 /// An operation in a scene.
 pub struct Case {
-    operation: Box<dyn Operation>,
+    operation: Rc<Operation>,
     scene: Scene,
     home: PathBuf,
 }
@@ -197,7 +229,7 @@ pub struct Case {
 impl Case {
     /// Whether a share leaves it out.
     pub fn is_left_out(&self) -> bool {
-        self.operation.row().long || self.operation.retold(self.scene)
+        self.operation.long || (self.operation.retold)(self.scene)
     }
 
     fn world<'a>(&self, stage: &'a Stage) -> World<'a> {
@@ -210,40 +242,24 @@ const ASLEEP: u32 = 30;
 
 /// Every operation in each of its scenes; their arenas lie in `home`.
 pub fn all(home: &Path) -> Vec<Case> {
-    let operations = || {
-        let pools = permits::all().into_iter().chain(several::all()).chain(objects::all()).chain(remedies::all());
-        let semaphores = semaphores::all().into_iter().chain(handlers::all()).chain(words::all());
-        let semaphores = semaphores.chain(owned::all()).chain(interrupts::all()).chain(nix::all());
-        let mutexes = mutexes::all().into_iter().chain(conditions::all());
-        let light = light::all(permits::all().into_iter().chain(semaphores::all()).chain(tubes::all()));
-        pools
-            .chain(lives::all())
-            .chain(semaphores)
-            .chain(mutexes)
-            .chain(tubes::all())
-            .chain(structures::all())
-            .chain(light)
-    };
-    let scenes: Vec<&'static [Scene]> = operations().map(|o| o.row().scenes).collect();
-    let mut cases = Vec::new();
-    for (at, list) in scenes.into_iter().enumerate() {
-        for scene in list {
-            let operation = operations().nth(at).expect("the list is the same each time");
-            cases.push(Case { operation, scene: *scene, home: home.to_owned() });
-        }
-    }
-    cases
+    let pools = [permits::all(), several::all(), objects::all(), remedies::all(), lives::all()];
+    let units = [semaphores::all(), handlers::all(), words::all(), owned::all(), interrupts::all(), nix::all()];
+    let others = [mutexes::all(), conditions::all(), tubes::all(), structures::all(), light::all()];
+    let operations = pools.into_iter().chain(units).chain(others).flatten().map(Rc::new);
+    let case =
+        |operation: &Rc<Operation>, scene| Case { operation: Rc::clone(operation), scene, home: home.to_owned() };
+    operations.flat_map(|it| it.scenes.iter().map(|scene| case(&it, *scene)).collect::<Vec<_>>()).collect()
 }
 
 /// Operations that are wrong on purpose, and what must be found in each; their arenas lie in `home`.
 pub fn mistakes(home: &Path) -> Vec<(Case, Must)> {
-    let case = |operation: Box<dyn Operation>, scene| Case { operation, scene, home: home.to_owned() };
+    let case = |operation, scene| Case { operation: Rc::new(operation), scene, home: home.to_owned() };
     mistakes::all().into_iter().map(|(operation, scene, must)| (case(operation, scene), must)).collect()
 }
 
 impl Scenario for Case {
     fn name(&self) -> String {
-        self.operation.row().name.to_owned()
+        self.operation.name.to_owned()
     }
 
     fn scene(&self) -> String {
@@ -270,19 +286,19 @@ impl Scenario for Case {
     }
 
     fn held_up_by(&self) -> Option<&'static str> {
-        self.operation.row().held_up_by.filter(|_| self.scene == Scene::Met).map(Reason::why)
+        self.operation.held_up_by.filter(|_| self.scene == Scene::Met).map(Reason::why)
     }
 
     fn led(&self) -> bool {
-        self.operation.row().led
+        self.operation.led
     }
 
     fn recovers(&self) -> bool {
-        self.operation.row().led && self.operation.row().recovers && self.pause() != Pause::Check
+        self.operation.led && self.operation.recovers && self.pause() != Pause::Check
     }
 
     fn recoverer(&self, stage: &Stage) {
-        self.operation.make_up(&self.world(stage));
+        make_up(&self.world(stage));
     }
 
     fn reset(&self) {
@@ -293,8 +309,7 @@ impl Scenario for Case {
     }
 
     fn keeper(&self, stage: &Stage) -> Verdict {
-        let mut w = self.world(stage);
-        let verdict = self.keep(&mut w);
+        let verdict = self.keep(&self.world(stage));
         stage.board().backstops.fetch_add(chappe::recoveries().backstops, SeqCst);
         verdict
     }
@@ -304,10 +319,10 @@ impl Scenario for Case {
         let verdict = if self.scene == Scene::Met {
             w.attend(MEET)?;
             stage.word(HERE).store(u64::from(std::process::id()), SeqCst);
-            self.operation.meet(&w)
+            self.operation.meet.as_ref().map_or_else(|| (self.operation.wait)(&w, 0), |meet| meet(&w))
         } else {
             w.attend(if which == 0 { world::FIRST } else { SECOND })?;
-            self.operation.wait(&w, which)
+            (self.operation.wait)(&w, which)
         };
         // What it has of tubes goes before it is said to be through.
         drop(w);
@@ -318,16 +333,16 @@ impl Scenario for Case {
 
     fn victim(&self, stage: &Stage) {
         stage.word(VICTIM).store(u64::from(std::process::id()), SeqCst);
-        self.operation.perform(&self.world(stage));
+        (self.operation.perform)(&self.world(stage));
     }
 }
 
 impl Case {
-    fn keep(&self, w: &mut World) -> Verdict {
+    fn keep(&self, w: &World) -> Verdict {
         let stage = w.stage();
-        self.operation.build(w)?;
-        if self.scene.waits() && !self.operation.row().victim_holds {
-            let first = if self.operation.row().victim_sleeps { 1 } else { self.scene.helpers() };
+        (self.operation.build)(w)?;
+        if self.scene.waits() && !self.operation.victim_holds {
+            let first = if self.operation.victim_sleeps { 1 } else { self.scene.helpers() };
             w.call(world::FIRST);
             if first == 2 {
                 w.call(SECOND);
@@ -336,36 +351,36 @@ impl Case {
                 return Err((Fault::Wedged, "helpers do not come to wait".to_owned()));
             }
         }
-        if !self.operation.row().led {
+        if !self.operation.led {
             // There are no cues: the victim says when it is where it should be.
             stage.board().ready.store(1, SeqCst);
             if !stage.until(|| stage.board().phase.load(SeqCst) == INSIDE) {
                 return Err((Fault::Wedged, "the victim does not come to hold the permit".to_owned()));
             }
-            self.operation.others(w)?;
+            (self.operation.others)(w)?;
         } else {
             let mut cue = stage.ready();
             while cue != Cue::Dead {
                 match cue {
-                    Cue::Asleep if self.operation.row().is_interrupted => self.operation.asleep(w)?,
-                    Cue::Asleep if self.operation.row().victim_sleeps => {
+                    Cue::Asleep if self.operation.victim_interrupted => (self.operation.asleep)(w)?,
+                    Cue::Asleep if self.operation.victim_sleeps => {
                         let all = if self.scene.waits() { self.scene.helpers() + 1 } else { 0 };
                         if self.scene.waits() {
                             w.call(world::FIRST);
                             w.call(SECOND);
                         }
                         if stage.until(|| w.waiting() >= all || stage.urged(cue)) && !stage.urged(cue) {
-                            self.operation.asleep(w)?;
+                            (self.operation.asleep)(w)?;
                         }
                     }
                     Cue::Stopped if self.scene == Scene::Met => self.have_it_met(w)?,
-                    Cue::Stopped => self.operation.others(w)?,
+                    Cue::Stopped => (self.operation.others)(w)?,
                     Cue::Asleep | Cue::Dead => {}
                 }
                 cue = stage.acted(cue);
             }
             stage.word(world::WOKEN).store(stage.word(world::LET_GO).load(SeqCst), SeqCst);
-            self.operation.bereaved(w)?;
+            (self.operation.bereaved)(w)?;
             w.let_go();
         }
         for word in [world::FIRST, SECOND, MEET] {
@@ -376,7 +391,7 @@ impl Case {
         let through = stage.until(|| {
             let through = done() == helpers;
             if !through {
-                self.operation.provide(w);
+                (self.operation.provide)(w);
             }
             through
         });
@@ -386,7 +401,7 @@ impl Case {
         if !through {
             return Err((Fault::Wedged, format!("{} of {helpers} helpers get on; {}", done(), w.describe())));
         }
-        let verdict = self.operation.check(w);
+        let verdict = (self.operation.check)(w);
         stage.settle();
         verdict
     }
@@ -398,7 +413,7 @@ impl Case {
         w.call(MEET);
         let through = || w.done_helpers() > 0;
         let text = "who comes waits for the stopped one:";
-        let Some(reason) = self.operation.row().held_up_by else { return w.demand(through, text) };
+        let Some(reason) = self.operation.held_up_by else { return w.demand(through, text) };
         let mut asleep = 0;
         stage.until(|| {
             let here = stage.word(HERE).load(SeqCst) as libc::pid_t;

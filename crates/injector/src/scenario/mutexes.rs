@@ -9,25 +9,8 @@ use chappe::{Arena, LockError, LockResult, Mutex, MutexGuard, ObjectState};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::world::{OPTIONS, VICTIM, World, fault, fine, waiters_of};
-use super::{Operation, Reason, Row};
+use super::{Operation, Reason};
 use crate::board::{Fault, Stage, Verdict};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![
-        Box::new(Lock),
-        Box::new(TryLock),
-        Box::new(TimedOut),
-        Box::new(Unlock),
-        Box::new(Section),
-        Box::new(Heal),
-        Box::new(Condemn),
-        Box::new(Create),
-        Box::new(Open),
-        Box::new(Remove),
-        Box::new(Orphan),
-    ]
-}
 
 /// Two counts that are equal whenever no thread is in the middle of a section.
 pub type Data = [u64; 2];
@@ -36,7 +19,7 @@ pub type Data = [u64; 2];
 const CONDEMNED: usize = 17;
 
 /// The keeper makes mutex `m`, and will count its waiters; beside it pool `p`, by which the victim joins the arena.
-pub fn build(w: &mut World) -> Verdict {
+pub fn build(w: &World) -> Verdict {
     w.make("p", 1)?;
     fine("making the mutex", Mutex::create("m", [0u64, 0]))?;
     w.count_waiters_of("m");
@@ -44,7 +27,7 @@ pub fn build(w: &mut World) -> Verdict {
 }
 
 /// The same; where helpers wait, the keeper has it locked.
-fn build_held(w: &mut World) -> Verdict {
+fn build_held(w: &World) -> Verdict {
     build(w)?;
     if w.scene().waits() { hold(w) } else { Ok(()) }
 }
@@ -91,7 +74,7 @@ fn pass(w: &World) -> Verdict {
 }
 
 /// The keeper has it locked until it lets go.
-fn hold(w: &mut World) -> Verdict {
+fn hold(w: &World) -> Verdict {
     let guard = enter(w.stage(), open()?.try_lock())?;
     w.owe(move || drop(guard));
     Ok(())
@@ -116,7 +99,7 @@ pub fn victim_has(w: &World) -> bool {
 }
 
 /// While the victim is stopped: the helper that waits gets the mutex, unless it is the victim's.
-fn waiter_gets_it(w: &mut World) -> Verdict {
+fn waiter_gets_it(w: &World) -> Verdict {
     w.let_go();
     // Any process that comes by finishes what the stopped one began.
     if let Ok(guard) = open()?.try_lock() {
@@ -138,395 +121,264 @@ pub fn check(w: &World, told: &[u64], houses: &[&str]) -> Verdict {
 
 const HOUSES: [&str; 2] = ["m", "p"];
 
-struct Lock;
-
-impl Operation for Lock {
-    fn row(&self) -> Row {
-        Row {
-            victim_sleeps: true,
-            held_up_by: Some(Reason::Mutex),
-            ..Row::of("lock", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_held(w)
-    }
-    fn perform(&self, w: &World) {
-        let mutex = warm(w);
-        w.stage().begin();
-        let got = mutex.lock();
-        w.stage().end(got.is_ok());
-        forget(got);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { lock_or_victim_has(w) }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let told: &[u64] = match (w.was_done(), w.scene().waits() && !w.was_woken()) {
-            (true, _) => &[1],
-            // The keeper had it when the victim died.
-            (false, true) => &[0],
-            (false, false) => &[0, 1],
-        };
-        check(w, told, &HOUSES)
-    }
-}
-
-struct TryLock;
-
-impl Operation for TryLock {
-    fn row(&self) -> Row {
-        Row { held_up_by: Some(Reason::Mutex), ..Row::of("try_lock", &[Alone, Waiters, Met, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_held(w)
-    }
-    fn perform(&self, w: &World) {
-        let mutex = warm(w);
-        w.stage().begin();
-        let got = mutex.try_lock();
-        w.stage().end(matches!((&got, w.scene()), (Err(LockError::WouldBlock), Waiters | Met) | (Ok(_), _)));
-        forget(got);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        lock_or_victim_has(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check(w, if w.scene().waits() { &[0] } else { &[0, 1] }, &HOUSES)
-    }
-}
-
-struct TimedOut;
-
-impl Operation for TimedOut {
-    fn row(&self) -> Row {
-        Row::of("lock, timed out", &[Alone, Waiters, Stopped])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w)?;
-        hold(w)
-    }
-    fn perform(&self, w: &World) {
-        let mutex = warm(w);
-        // Starts what a first wait starts.
-        drop(mutex.lock_timeout(Duration::from_micros(1)));
-        w.stage().begin();
-        let got = mutex.lock_timeout(Duration::from_millis(1));
-        // It comes free while the victim is stopped.
-        w.stage().end(matches!(got, Err(LockError::Timeout)) || got.is_ok() && w.scene() == Stopped);
-        forget(got);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        w.let_go();
-        lock_or_victim_has(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check(w, if w.scene() == Stopped { &[0, 1] } else { &[0] }, &HOUSES)
-    }
-}
-
-/// The counts are whole when it begins: the next holder is told of the death, or the lock was free.
-struct Unlock;
-
-impl Operation for Unlock {
-    fn row(&self) -> Row {
-        Row {
-            victim_holds: true,
-            held_up_by: Some(Reason::Mutex),
-            ..Row::of("unlock", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w)
-    }
-    fn perform(&self, w: &World) {
-        let mutex = warm(w);
-        let guard = mutex.lock();
-        w.holding_while(|| waiters_of("m"));
-        w.stage().begin();
-        let had = guard.is_ok();
-        drop(guard);
-        w.stage().end(had);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { lock_or_victim_has(w) }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check(w, if w.was_done() { &[0] } else { &[0, 1] }, &HOUSES)
-    }
-}
-
-/// `a += 1; b += 1` under the lock.
-struct Section;
-
-impl Operation for Section {
-    fn row(&self) -> Row {
-        Row {
-            victim_sleeps: true,
-            held_up_by: Some(Reason::Mutex),
-            ..Row::of("lock, a += 1, b += 1, unlock", &[Alone, Waiters, Met, Stopped])
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_held(w)
-    }
-    fn perform(&self, w: &World) {
-        let mutex = warm(w);
-        w.stage().begin();
-        let mut got = mutex.lock();
-        if let Ok(guard) = &mut got {
-            count(guard);
-        }
-        let had = got.is_ok();
-        drop(got);
-        w.stage().end(had);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        lock_or_victim_has(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check(w, if w.was_done() { &[0] } else { &[0, 1] }, &HOUSES)
-    }
-}
-
-/// An earlier holder has died between the two counts; the victim makes them equal, and says so.
-struct Heal;
-
-impl Operation for Heal {
-    fn row(&self) -> Row {
-        Row { held_up_by: Some(Reason::Mutex), ..Row::of("lock torn, make_consistent", &[Alone, Met, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w)?;
-        let tear = || {
-            let mut guard = enter(w.stage(), open().expect("it is there").try_lock()).expect("it is free");
-            guard[0] += 1;
-            forget(guard);
-        };
-        w.die_with(tear, "did not lock")
-    }
-    fn perform(&self, w: &World) {
-        let mutex = warm(w);
-        w.stage().begin();
-        let got = mutex.lock();
-        let was_told = matches!(got, Err(LockError::OwnerDied(_)));
-        if let Err(LockError::OwnerDied(mut guard)) = got {
-            guard[1] = guard[0];
-            MutexGuard::make_consistent(&mut guard);
-        }
-        // Met: the process that came meanwhile may have made it whole.
-        w.stage().end(was_told || w.scene() != Alone);
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        lock_or_victim_has(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let told: &[u64] = match (w.scene(), w.was_done()) {
-            (Alone, true) => &[0],
-            (Alone, false) => &[0, 1],
-            // The helper before the victim, and once more after its death.
-            _ => &[0, 1, 2],
-        };
-        check(w, told, &HOUSES)
-    }
-}
-
-struct Condemn;
-
-impl Operation for Condemn {
-    fn row(&self) -> Row {
-        Row { victim_holds: true, ..Row::of("condemn", &[Alone, Waiters, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w)
-    }
-    fn perform(&self, w: &World) {
-        let mutex = warm(w);
-        let guard = mutex.lock().expect("it is free");
-        w.holding_while(|| waiters_of("m"));
-        w.stage().begin();
-        MutexGuard::condemn(guard);
-        w.stage().end(true);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        match open()?.lock() {
-            Err(LockError::Condemned { .. }) => {
-                w.stage().word(CONDEMNED).fetch_add(1, SeqCst);
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    vec![
+        Operation::of("lock", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+            .victim_sleeps(true)
+            .held_up_by(Reason::Mutex)
+            .build(build_held)
+            .perform(|w| {
+                let mutex = warm(w);
+                w.stage().begin();
+                let got = mutex.lock();
+                w.stage().end(got.is_ok());
+                forget(got);
+            })
+            .wait(pass)
+            .others(|w| if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { lock_or_victim_has(w) })
+            .check(|w| {
+                let told: &[u64] = match (w.was_done(), w.scene().waits() && !w.was_woken()) {
+                    (true, _) => &[1],
+                    // The keeper had it when the victim died.
+                    (false, true) => &[0],
+                    (false, false) => &[0, 1],
+                };
+                check(w, told, &HOUSES)
+            }),
+        Operation::of("try_lock", &[Alone, Waiters, Met, Stopped])
+            .held_up_by(Reason::Mutex)
+            .build(build_held)
+            .perform(|w| {
+                let mutex = warm(w);
+                w.stage().begin();
+                let got = mutex.try_lock();
+                w.stage().end(matches!((&got, w.scene()), (Err(LockError::WouldBlock), Waiters | Met) | (Ok(_), _)));
+                forget(got);
+            })
+            .wait(pass)
+            .others(lock_or_victim_has)
+            .check(|w| check(w, if w.scene().waits() { &[0] } else { &[0, 1] }, &HOUSES)),
+        Operation::of("lock, timed out", &[Alone, Waiters, Stopped])
+            .build(|w| {
+                build(w)?;
+                hold(w)
+            })
+            .perform(|w| {
+                let mutex = warm(w);
+                // Starts what a first wait starts.
+                drop(mutex.lock_timeout(Duration::from_micros(1)));
+                w.stage().begin();
+                let got = mutex.lock_timeout(Duration::from_millis(1));
+                // It comes free while the victim is stopped.
+                w.stage().end(matches!(got, Err(LockError::Timeout)) || got.is_ok() && w.scene() == Stopped);
+                forget(got);
+            })
+            .wait(pass)
+            .others(|w| {
+                w.let_go();
+                lock_or_victim_has(w)
+            })
+            .check(|w| check(w, if w.scene() == Stopped { &[0, 1] } else { &[0] }, &HOUSES)),
+        // The counts are whole when it begins: the next holder is told of the death, or the lock
+        // was free.
+        Operation::of("unlock", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+            .victim_holds(true)
+            .held_up_by(Reason::Mutex)
+            .build(build)
+            .perform(|w| {
+                let mutex = warm(w);
+                let guard = mutex.lock();
+                w.holding_while(|| waiters_of("m"));
+                w.stage().begin();
+                let had = guard.is_ok();
+                drop(guard);
+                w.stage().end(had);
+            })
+            .wait(pass)
+            .others(|w| if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { lock_or_victim_has(w) })
+            .check(|w| check(w, if w.was_done() { &[0] } else { &[0, 1] }, &HOUSES)),
+        // `a += 1; b += 1` under the lock.
+        Operation::of("lock, a += 1, b += 1, unlock", &[Alone, Waiters, Met, Stopped])
+            .victim_sleeps(true)
+            .held_up_by(Reason::Mutex)
+            .build(build_held)
+            .perform(|w| {
+                let mutex = warm(w);
+                w.stage().begin();
+                let mut got = mutex.lock();
+                if let Ok(guard) = &mut got {
+                    count(guard);
+                }
+                let had = got.is_ok();
+                drop(got);
+                w.stage().end(had);
+            })
+            .wait(pass)
+            .others(lock_or_victim_has)
+            .check(|w| check(w, if w.was_done() { &[0] } else { &[0, 1] }, &HOUSES)),
+        // An earlier holder has died between the two counts; the victim makes them equal, and says
+        // so.
+        Operation::of("lock torn, make_consistent", &[Alone, Met, Stopped])
+            .held_up_by(Reason::Mutex)
+            .build(|w| {
+                build(w)?;
+                let tear = || {
+                    let mut guard = enter(w.stage(), open().expect("it is there").try_lock()).expect("it is free");
+                    guard[0] += 1;
+                    forget(guard);
+                };
+                w.die_with(tear, "did not lock")
+            })
+            .perform(|w| {
+                let mutex = warm(w);
+                w.stage().begin();
+                let got = mutex.lock();
+                let was_told = matches!(got, Err(LockError::OwnerDied(_)));
+                if let Err(LockError::OwnerDied(mut guard)) = got {
+                    guard[1] = guard[0];
+                    MutexGuard::make_consistent(&mut guard);
+                }
+                // Met: the process that came meanwhile may have made it whole.
+                w.stage().end(was_told || w.scene() != Alone);
+            })
+            .meet(pass)
+            .others(lock_or_victim_has)
+            .check(|w| {
+                let told: &[u64] = match (w.scene(), w.was_done()) {
+                    (Alone, true) => &[0],
+                    (Alone, false) => &[0, 1],
+                    // The helper before the victim, and once more after its death.
+                    _ => &[0, 1, 2],
+                };
+                check(w, told, &HOUSES)
+            }),
+        Operation::of("condemn", &[Alone, Waiters, Stopped])
+            .victim_holds(true)
+            .build(build)
+            .perform(|w| {
+                let mutex = warm(w);
+                let guard = mutex.lock().expect("it is free");
+                w.holding_while(|| waiters_of("m"));
+                w.stage().begin();
+                MutexGuard::condemn(guard);
+                w.stage().end(true);
+            })
+            .wait(|w| match open()?.lock() {
+                Err(LockError::Condemned { .. }) => {
+                    w.stage().word(CONDEMNED).fetch_add(1, SeqCst);
+                    Ok(())
+                }
+                other => enter(w.stage(), other).map(drop),
+            })
+            .others(|w| if open()?.is_condemned() { Ok(()) } else { lock_or_victim_has(w) })
+            .check(|w| {
+                let mutex = open()?;
+                // Sees to the victim, if it was alone.
+                let got = mutex.lock_timeout(w.stage().limit);
+                let condemned = match got {
+                    Err(LockError::Condemned { .. }) => true,
+                    other => {
+                        drop(enter(w.stage(), other)?);
+                        false
+                    }
+                };
+                let seen = w.stage().word(CONDEMNED).load(SeqCst) as usize;
+                let told = w.stage().board().told.load(SeqCst);
+                let wanted = if condemned { (w.done_helpers(), 0) } else { (0, 1) };
+                if (seen, told) != wanted || condemned != mutex.is_condemned() || w.was_done() && !condemned {
+                    let text = format!("condemned: {condemned}; {seen} saw that, {told} were told of the death");
+                    return fault(Fault::Torn, text);
+                }
+                w.in_order(&HOUSES)
+            }),
+        Operation::of("create mutex", &[Alone, Waiters, Met, Stopped])
+            .held_up_by(Reason::Arena)
+            .build(|w| w.make_held("p", 1))
+            .perform(|w| {
+                w.warm("p");
+                w.stage().begin();
+                let made = Mutex::create("m", [7u64, 7]);
+                w.stage().end(made.is_ok());
+            })
+            .meet(|w| {
+                let mutex = fine("making it too", Mutex::open_or_create("m", [7u64, 7]))?;
+                count(&mut *enter(w.stage(), mutex.lock())?);
                 Ok(())
-            }
-            other => enter(w.stage(), other).map(drop),
-        }
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if open()?.is_condemned() { Ok(()) } else { lock_or_victim_has(w) }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let mutex = open()?;
-        // Sees to the victim, if it was alone.
-        let got = mutex.lock_timeout(w.stage().limit);
-        let condemned = match got {
-            Err(LockError::Condemned { .. }) => true,
-            other => {
-                drop(enter(w.stage(), other)?);
-                false
-            }
-        };
-        let seen = w.stage().word(CONDEMNED).load(SeqCst) as usize;
-        let told = w.stage().board().told.load(SeqCst);
-        let wanted = if condemned { (w.done_helpers(), 0) } else { (0, 1) };
-        if (seen, told) != wanted || condemned != mutex.is_condemned() || w.was_done() && !condemned {
-            let text = format!("condemned: {condemned}; {seen} saw that, {told} were told of the death");
-            return fault(Fault::Torn, text);
-        }
-        w.in_order(&HOUSES)
-    }
-}
-
-struct Create;
-
-impl Operation for Create {
-    fn row(&self) -> Row {
-        Row { held_up_by: Some(Reason::Arena), ..Row::of("create mutex", &[Alone, Waiters, Met, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make_held("p", 1)
-    }
-    fn perform(&self, w: &World) {
-        w.warm("p");
-        w.stage().begin();
-        let made = Mutex::create("m", [7u64, 7]);
-        w.stage().end(made.is_ok());
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        let mutex = fine("making it too", Mutex::open_or_create("m", [7u64, 7]))?;
-        count(&mut *enter(w.stage(), mutex.lock())?);
-        Ok(())
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        if !w.has_made(Mutex::<Data>::open("m"))? {
-            fine("making it anew", Mutex::create("m", [7u64, 7]))?;
-        }
-        let data = *enter(w.stage(), open()?.try_lock())?;
-        let most = if w.scene() == Met { 8 } else { 7 };
-        if !(7..=most).contains(&data[0]) {
-            return fault(Fault::Torn, format!("a fresh mutex has {data:?}"));
-        }
-        check(w, &[0], &HOUSES)
-    }
-}
-
-struct Open;
-
-impl Operation for Open {
-    fn row(&self) -> Row {
-        Row::of("open mutex", &[Alone, Waiters, Stopped])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_held(w)
-    }
-    fn perform(&self, w: &World) {
-        w.stage().begin();
-        let opened = Mutex::<Data>::open("m");
-        w.stage().end(opened.is_ok());
-        forget(opened);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        lock_or_victim_has(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check(w, &[0], &HOUSES)
-    }
-}
-
-/// With waiters it is by force, and the keeper has it locked.
-struct Remove;
-
-impl Operation for Remove {
-    fn row(&self) -> Row {
-        Row { held_up_by: Some(Reason::Arena), ..Row::of("remove mutex", &[Alone, Waiters, Met, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_held(w)
-    }
-    fn perform(&self, w: &World) {
-        warm(w);
-        w.stage().begin();
-        let gone = Mutex::remove("m", w.scene() == Waiters);
-        // Met: the process that came meanwhile may hold it.
-        w.stage().end(gone.is_ok() || w.scene() == Met);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        match open()?.lock() {
-            Err(LockError::Dead { .. }) => Ok(()),
-            other => enter(w.stage(), other).map(drop),
-        }
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        loop {
-            let mutex = fine("making it again", Mutex::open_or_create("m", [0u64, 0]))?;
-            match mutex.lock() {
-                Err(LockError::Dead { .. }) => {}
-                other => return enter(w.stage(), other).map(drop),
-            }
-        }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        if w.has_removed(Mutex::<Data>::open("m"))? {
-            // Of whatever size the arena was made.
-            fine("opening the arena", Arena::open_or_create("default", &OPTIONS))?;
-            fine("making it anew", Mutex::create("m", [0u64, 0]))?;
-        }
-        // A process that removes it without force locks it first: killed then, it leaves a death to be told of.
-        check(w, &[0, 1], &HOUSES)
-    }
-}
-
-/// The mutex was removed by force under its holder, which unlocks it now: its slot and its data come back, not before.
-struct Orphan;
-
-impl Operation for Orphan {
-    fn row(&self) -> Row {
-        Row::of("unlock, removed", &[Alone, Stopped])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w)
-    }
-    fn perform(&self, w: &World) {
-        let mutex = warm(w);
-        let guard = mutex.lock().expect("it is free");
-        Mutex::remove("m", true).expect("by force");
-        w.stage().begin();
-        drop(guard);
-        w.stage().end(true);
-    }
-    fn others(&self, _w: &mut World) -> Verdict {
-        // Another of the same name, which is none of the stopped one's business.
-        let mutex = fine("making it again", Mutex::create("m", [0u64, 0]))?;
-        drop(fine("locking it", mutex.try_lock().map_err(|e| e.to_string()))?);
-        fine("removing it", Mutex::remove("m", false))
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        w.in_order(&["p"])
-    }
+            })
+            .check(|w| {
+                if !w.has_made(Mutex::<Data>::open("m"))? {
+                    fine("making it anew", Mutex::create("m", [7u64, 7]))?;
+                }
+                let data = *enter(w.stage(), open()?.try_lock())?;
+                let most = if w.scene() == Met { 8 } else { 7 };
+                if !(7..=most).contains(&data[0]) {
+                    return fault(Fault::Torn, format!("a fresh mutex has {data:?}"));
+                }
+                check(w, &[0], &HOUSES)
+            }),
+        Operation::of("open mutex", &[Alone, Waiters, Stopped])
+            .build(build_held)
+            .perform(|w| {
+                w.stage().begin();
+                let opened = Mutex::<Data>::open("m");
+                w.stage().end(opened.is_ok());
+                forget(opened);
+            })
+            .wait(pass)
+            .others(lock_or_victim_has)
+            .check(|w| check(w, &[0], &HOUSES)),
+        // With waiters it is by force, and the keeper has it locked.
+        Operation::of("remove mutex", &[Alone, Waiters, Met, Stopped])
+            .held_up_by(Reason::Arena)
+            .build(build_held)
+            .perform(|w| {
+                warm(w);
+                w.stage().begin();
+                let gone = Mutex::remove("m", w.scene() == Waiters);
+                // Met: the process that came meanwhile may hold it.
+                w.stage().end(gone.is_ok() || w.scene() == Met);
+            })
+            .wait(|w| match open()?.lock() {
+                Err(LockError::Dead { .. }) => Ok(()),
+                other => enter(w.stage(), other).map(drop),
+            })
+            .meet(|w| {
+                loop {
+                    let mutex = fine("making it again", Mutex::open_or_create("m", [0u64, 0]))?;
+                    match mutex.lock() {
+                        Err(LockError::Dead { .. }) => {}
+                        other => return enter(w.stage(), other).map(drop),
+                    }
+                }
+            })
+            .check(|w| {
+                if w.has_removed(Mutex::<Data>::open("m"))? {
+                    // Of whatever size the arena was made.
+                    fine("opening the arena", Arena::open_or_create("default", &OPTIONS))?;
+                    fine("making it anew", Mutex::create("m", [0u64, 0]))?;
+                }
+                // A process that removes it without force locks it first: killed then, it leaves a death to be told of.
+                check(w, &[0, 1], &HOUSES)
+            }),
+        // The mutex was removed by force under its holder, which unlocks it now: its slot and its
+        // data come back, not before.
+        Operation::of("unlock, removed", &[Alone, Stopped])
+            .build(build)
+            .perform(|w| {
+                let mutex = warm(w);
+                let guard = mutex.lock().expect("it is free");
+                Mutex::remove("m", true).expect("by force");
+                w.stage().begin();
+                drop(guard);
+                w.stage().end(true);
+            })
+            .others(|_| {
+                // Another of the same name, which is none of the stopped one's business.
+                let mutex = fine("making it again", Mutex::create("m", [0u64, 0]))?;
+                drop(fine("locking it", mutex.try_lock().map_err(|e| e.to_string()))?);
+                fine("removing it", Mutex::remove("m", false))
+            })
+            .check(|w| w.in_order(&["p"])),
+    ]
 }

@@ -11,23 +11,13 @@ use std::sync::atomic::Ordering::SeqCst;
 use chappe::{Arena, Mutex, ObjectId, Semaphore};
 use chappe_ffi as _;
 
+use super::Operation;
 use super::Scene::{Alone, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{CHILD, World, fault, fine};
-use super::{Operation, Row};
 use crate::board::{Fault, Verdict, within};
 use crate::cast::lives;
 use crate::trial::OVER;
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    let places = [Place::Arena, Place::Family];
-    let downs = places.map(|place| Box::new(Down { place }) as Box<dyn Operation>);
-    let ups = places.map(|place| Box::new(Up { place }) as Box<dyn Operation>);
-    let others: [Box<dyn Operation>; 3] = [Box::new(Alt), Box::new(Init), Box::new(Free)];
-    let tubes = [false, true].map(|receives| Box::new(Pass { receives }) as Box<dyn Operation>);
-    downs.into_iter().chain(ups).chain(others).chain(tubes).collect()
-}
 
 /// `Sem`.
 type Sem = [u64; 4];
@@ -86,7 +76,7 @@ impl Place {
     }
 
     /// The keeper makes the memory, and pool `p` by which others join arena `default`.
-    fn build(self, w: &mut World) -> Verdict {
+    fn build(self, w: &World) -> Verdict {
         w.make("p", 1)?;
         if self == Place::Arena {
             fine("making the memory", Mutex::<Memory>::create("m", [0; 8]))?;
@@ -94,7 +84,7 @@ impl Place {
         Ok(())
     }
 
-    fn build_sem(self, w: &mut World, which: usize, value: u32) -> Result<ObjectId, (Fault, String)> {
+    fn build_sem(self, w: &World, which: usize, value: u32) -> Result<ObjectId, (Fault, String)> {
         // SAFETY: memory for a `Sem` that all here share.
         unsafe { chappe_nix_initsem(self.sem(w, which), value as c_int) };
         w.note_given(NAMES[which], value);
@@ -115,7 +105,7 @@ fn semaphore(spot: ObjectId) -> Result<Semaphore, (Fault, String)> {
 }
 
 /// The keeper makes the first `Sem`, and counts its waiters.
-fn build(w: &mut World, place: Place, value: u32) -> Verdict {
+fn build(w: &World, place: Place, value: u32) -> Verdict {
     place.build(w)?;
     let spot = place.build_sem(w, 0, value)?;
     let it = semaphore(spot)?;
@@ -203,258 +193,92 @@ fn in_order(w: &World, place: Place, unnamed: usize) -> Verdict {
     }
 }
 
-struct Down {
-    place: Place,
-}
-
-impl Operation for Down {
-    fn row(&self) -> Row {
-        Row {
-            victim_sleeps: true,
-            recovers: self.place == Place::Arena,
-            long: self.place == Place::Family,
-            ..Row::of(
-                if self.place == Place::Arena { "nix downsem" } else { "nix downsem, the family's" },
-                if self.place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone] },
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
+fn down(place: Place) -> Operation {
+    Operation::of(
+        if place == Place::Arena { "nix downsem" } else { "nix downsem, the family's" },
+        if place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone] },
+    )
+    .victim_sleeps(true)
+    .recovers(place == Place::Arena)
+    .long(place == Place::Family)
+    .build(move |w| {
         let value = match w.scene() {
             Waiters | StoppedWaiter => 0,
             Stopped => 2,
             _ => 1,
         };
-        build(w, self.place, value)?;
-        let (stage, scene, place) = (*w.stage(), w.scene(), self.place);
+        build(w, place, value)?;
+        let (stage, scene, place) = (*w.stage(), w.scene(), place);
         if scene.waits() {
             w.owe(move || give(&World::new(&stage, scene), place, 0));
         }
         Ok(())
-    }
-    fn perform(&self, w: &World) {
-        let sem = self.place.sem(w, 0);
+    })
+    .perform(move |w| {
+        let sem = place.sem(w, 0);
         w.stage().begin();
         // SAFETY: the keeper has initialised it.
         let got = unsafe { chappe_nix_downsem(sem, 1) };
         w.stage().end(got == 1);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        take(w, self.place)?;
-        give(w, self.place, 0);
+    })
+    .wait(move |w| {
+        take(w, place)?;
+        give(w, place, 0);
         Ok(())
-    }
-    fn others(&self, w: &mut World) -> Verdict {
+    })
+    .others(move |w| {
         if w.scene() == StoppedWaiter {
             w.let_go();
             return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;");
         }
         // SAFETY: as above.
-        if unsafe { chappe_nix_downsem(self.place.sem(w, 0), 0) } != 1 {
+        if unsafe { chappe_nix_downsem(place.sem(w, 0), 0) } != 1 {
             return fault(Fault::Wedged, "of two units the stopped one keeps both away");
         }
         w.note_taken(NAMES[0]);
-        give(w, self.place, 0);
+        give(w, place, 0);
         Ok(())
-    }
-    fn provide(&self, w: &World) {
-        provide(w, self.place, 0, 1);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check(w, self.place, w.of_a_down())
-    }
+    })
+    .provide(move |w| provide(w, place, 0, 1))
+    .check(move |w| check(w, place, w.of_a_down()))
 }
 
-struct Up {
-    place: Place,
-}
-
-impl Operation for Up {
-    fn row(&self) -> Row {
-        Row {
-            recovers: self.place == Place::Arena,
-            long: self.place == Place::Family,
-            ..Row::of(
-                if self.place == Place::Arena { "nix upsem" } else { "nix upsem, the family's" },
-                if self.place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone, Waiters] },
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w, self.place, 0)
-    }
-    fn perform(&self, w: &World) {
-        let sem = self.place.sem(w, 0);
+fn up(place: Place) -> Operation {
+    Operation::of(
+        if place == Place::Arena { "nix upsem" } else { "nix upsem, the family's" },
+        if place == Place::Arena { &[Alone, Waiters, Stopped, StoppedWaiter] } else { &[Alone, Waiters] },
+    )
+    .recovers(place == Place::Arena)
+    .long(place == Place::Family)
+    .build(move |w| build(w, place, 0))
+    .perform(move |w| {
+        let sem = place.sem(w, 0);
         w.stage().begin();
         // SAFETY: the keeper has initialised it.
         unsafe { chappe_nix_upsem(sem) };
         w.stage().end(true);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        take(w, self.place)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        give(w, self.place, 0);
+    })
+    .wait(move |w| take(w, place))
+    .others(move |w| {
+        give(w, place, 0);
         if w.scene() == StoppedWaiter {
             return w.demand(|| w.done_helpers() > 0, "who waits gets no unit past the stopped one;");
         }
         Ok(())
-    }
-    fn provide(&self, w: &World) {
-        // A victim that died before it had told any process that it is a member is swept at the next look: it has nothing.
+    })
+    .provide(move |w| {
+        // A victim that died before it had told any process that it is a member is swept at the
+        // next look: it has nothing.
         let _ = chappe::doctor();
-        provide(w, self.place, 0, 2);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check(w, self.place, if w.was_done() { &[1] } else { &[0, 1] })
-    }
+        provide(w, place, 0, 2);
+    })
+    .check(move |w| check(w, place, if w.was_done() { &[1] } else { &[0, 1] }))
 }
-
-/// Two semaphores in one arena; exactly one is taken.
-struct Alt;
 
 fn alt(w: &World) -> c_int {
     let mut both = [0, 1].map(|which| Place::Arena.sem(w, which));
     // SAFETY: the keeper has initialised both.
     unsafe { chappe_nix_altsems(both.as_mut_ptr(), 2) }
-}
-
-impl Operation for Alt {
-    fn row(&self) -> Row {
-        Row { victim_sleeps: true, ..Row::of("nix altsems of 2", &[Alone, Waiters, StoppedWaiter]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        let value = u32::from(!w.scene().waits());
-        build(w, Place::Arena, value)?;
-        Place::Arena.build_sem(w, 1, value)?;
-        let (stage, scene) = (*w.stage(), w.scene());
-        if scene.waits() {
-            w.owe(move || give(&World::new(&stage, scene), Place::Arena, 1));
-        }
-        Ok(())
-    }
-    fn perform(&self, w: &World) {
-        let mut both = [0, 1].map(|which| Place::Arena.sem(w, which));
-        w.stage().begin();
-        // SAFETY: the keeper has initialised both.
-        let at = unsafe { chappe_nix_altsems(both.as_mut_ptr(), 2) };
-        w.stage().word(ARM).store((at + 1) as u64, SeqCst);
-        w.stage().end((0..2).contains(&at));
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        let at = alt(w);
-        if !(0..2).contains(&at) {
-            return fault(Fault::Torn, format!("altsems: {}", std::io::Error::last_os_error()));
-        }
-        w.note_taken(NAMES[at as usize]);
-        give(w, Place::Arena, at as usize);
-        Ok(())
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        w.let_go();
-        w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;")
-    }
-    fn provide(&self, w: &World) {
-        provide(w, Place::Arena, 1, 1);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let taken = w.stage().word(ARM).load(SeqCst);
-        let mut all = 0;
-        for which in [0, 1] {
-            let one = difference(w, Place::Arena, which)?;
-            all += one;
-            let its = taken == which as u64 + 1;
-            weigh(
-                NAMES[which],
-                one,
-                if taken == 0 {
-                    &[-1, 0]
-                } else if its {
-                    &[-1]
-                } else {
-                    &[0]
-                },
-            )?;
-        }
-        weigh("both", all, &[-1, 0])?;
-        in_order(w, Place::Arena, 2)
-    }
-}
-
-struct Init;
-
-impl Operation for Init {
-    fn row(&self) -> Row {
-        Row::of("nix initsem", &[Alone, Stopped])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        Place::Arena.build(w)
-    }
-    fn perform(&self, w: &World) {
-        let sem = Place::Arena.sem(w, 0);
-        w.stage().begin();
-        // SAFETY: memory for a `Sem` that all here share.
-        unsafe { chappe_nix_initsem(sem, 3) };
-        w.stage().end(Place::Arena.says(w, 0).is_ok());
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        fine("sweeping", chappe::doctor())?;
-        let made = Place::Arena.says(w, 0);
-        if let Ok(spot) = made {
-            let it = semaphore(spot)?;
-            if it.value() != 3 {
-                return fault(Fault::Torn, format!("made with 3, it is {}", it.value()));
-            }
-        } else if w.was_done() {
-            return fault(Fault::Lost, "initialised, it is none");
-        }
-        let arena = fine("the arena", Arena::open("default"))?;
-        let there = arena.objects().iter().filter(|o| o.name.starts_with("semaphore@")).count();
-        if there > 1 || made.is_ok() && there == 0 {
-            return fault(Fault::Torn, format!("{there} semaphores were made"));
-        }
-        in_order(w, Place::Arena, there)
-    }
-}
-
-/// By force, as it has always been in C: waiters are told.
-struct Free;
-
-impl Operation for Free {
-    fn row(&self) -> Row {
-        Row::of("nix freesem", &[Alone, Waiters, Stopped])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w, Place::Arena, 0)
-    }
-    fn perform(&self, w: &World) {
-        let sem = Place::Arena.sem(w, 0);
-        w.stage().begin();
-        // SAFETY: the keeper has initialised it.
-        unsafe { chappe_nix_freesem(sem) };
-        w.stage().end(Place::Arena.says(w, 0).is_err());
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        // SAFETY: as above.
-        match unsafe { chappe_nix_downsem(Place::Arena.sem(w, 0), 1) } {
-            0 => Ok(()),
-            got => fault(Fault::Doubled, format!("freed and never given, downsem answers {got}")),
-        }
-    }
-    fn bereaved(&self, w: &mut World) -> Verdict {
-        // Its seal may be off, and the semaphore still there.
-        let arena = fine("the arena", Arena::open("default"))?;
-        for object in arena.objects().iter().filter(|o| o.name.starts_with("semaphore@")) {
-            if w.was_done() {
-                return fault(Fault::Torn, "freed, it is still there");
-            }
-            fine("removing it all the same", Semaphore::remove(&object.name, true))?;
-        }
-        Ok(())
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        in_order(w, Place::Arena, 0)
-    }
 }
 
 /// How many messages a tube takes.
@@ -466,6 +290,7 @@ const FOUND: usize = 21;
 const UNUSABLE: u64 = 100;
 
 /// A child of the victim has the same tube. When the victim is dead, it receives what there is, and fills the tube.
+#[derive(Clone, Copy)]
 struct Pass {
     receives: bool,
 }
@@ -491,54 +316,176 @@ impl Pass {
         let received = (0..SLOTS + 1).take_while(|_| receive()).count() as u64;
         if (sent, received) == (SLOTS, SLOTS) { found + 1 } else { UNUSABLE + sent }
     }
+
+    fn operation(self) -> Operation {
+        Operation::of(if self.receives { "nix trecv" } else { "nix tsend" }, &[Alone])
+            .recovers(false)
+            .long(true)
+            .build(|w| w.make("p", 1).map(drop))
+            .perform(move |w| {
+                let stage = w.stage();
+                // SAFETY: no pointers.
+                let tube = unsafe { chappe_nix_newtube(8, SLOTS) };
+                assert!(!tube.is_null(), "newtube: {}", std::io::Error::last_os_error());
+                let mut message = 7u64;
+                let at = std::ptr::from_mut(&mut message).cast::<c_void>();
+                if self.receives {
+                    // SAFETY: the tube is new; messages have eight bytes.
+                    assert_eq!(unsafe { chappe_nix_tsend(tube, at, 1) }, 0);
+                }
+                // SAFETY: the library is ready for forks.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    stage.word(FOUND).store(Pass::partner(w, tube), SeqCst);
+                    // SAFETY: ends this process at once.
+                    unsafe { libc::_exit(0) };
+                }
+                // SeqCst: read after the victim's death.
+                stage.word(CHILD).store(child as u64, SeqCst);
+                stage.begin();
+                // SAFETY: as above.
+                let done = unsafe {
+                    if self.receives { chappe_nix_trecv(tube, at, 1) } else { chappe_nix_tsend(tube, at, 1) }
+                };
+                stage.end(done == 0 && message == 7);
+            })
+            .check(move |w| {
+                w.stage().word(TOLD).store(1, SeqCst);
+                let child = w.stage().word(CHILD).load(SeqCst) as u32;
+                w.demand(|| !lives(child), "the child does not end")?;
+                let found = w.stage().word(FOUND).load(SeqCst);
+                if found == 0 || found >= UNUSABLE {
+                    return fault(Fault::Wedged, format!("its child cannot use the tube: {found}"));
+                }
+                let there = found as i64 - 1;
+                match (self.receives, w.was_done()) {
+                    (false, true) => weigh("t", there, &[1]),
+                    (true, true) => weigh("t", there, &[0]),
+                    _ => weigh("t", there, &[0, 1]),
+                }?;
+                w.in_order(&["p"])
+            })
+    }
 }
 
-impl Operation for Pass {
-    fn row(&self) -> Row {
-        Row { recovers: false, long: true, ..Row::of(if self.receives { "nix trecv" } else { "nix tsend" }, &[Alone]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1).map(drop)
-    }
-    fn perform(&self, w: &World) {
-        let stage = w.stage();
-        // SAFETY: no pointers.
-        let tube = unsafe { chappe_nix_newtube(8, SLOTS) };
-        assert!(!tube.is_null(), "newtube: {}", std::io::Error::last_os_error());
-        let mut message = 7u64;
-        let at = std::ptr::from_mut(&mut message).cast::<c_void>();
-        if self.receives {
-            // SAFETY: the tube is new; messages have eight bytes.
-            assert_eq!(unsafe { chappe_nix_tsend(tube, at, 1) }, 0);
-        }
-        // SAFETY: the library is ready for forks.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            stage.word(FOUND).store(Pass::partner(w, tube), SeqCst);
-            // SAFETY: ends this process at once.
-            unsafe { libc::_exit(0) };
-        }
-        // SeqCst: read after the victim's death.
-        stage.word(CHILD).store(child as u64, SeqCst);
-        stage.begin();
-        // SAFETY: as above.
-        let done = unsafe { if self.receives { chappe_nix_trecv(tube, at, 1) } else { chappe_nix_tsend(tube, at, 1) } };
-        stage.end(done == 0 && message == 7);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        w.stage().word(TOLD).store(1, SeqCst);
-        let child = w.stage().word(CHILD).load(SeqCst) as u32;
-        w.demand(|| !lives(child), "the child does not end")?;
-        let found = w.stage().word(FOUND).load(SeqCst);
-        if found == 0 || found >= UNUSABLE {
-            return fault(Fault::Wedged, format!("its child cannot use the tube: {found}"));
-        }
-        let there = found as i64 - 1;
-        match (self.receives, w.was_done()) {
-            (false, true) => weigh("t", there, &[1]),
-            (true, true) => weigh("t", there, &[0]),
-            _ => weigh("t", there, &[0, 1]),
-        }?;
-        w.in_order(&["p"])
-    }
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    let places = [Place::Arena, Place::Family];
+    let others = [
+        // Two semaphores in one arena; exactly one is taken.
+        Operation::of("nix altsems of 2", &[Alone, Waiters, StoppedWaiter])
+            .victim_sleeps(true)
+            .build(|w| {
+                let value = u32::from(!w.scene().waits());
+                build(w, Place::Arena, value)?;
+                Place::Arena.build_sem(w, 1, value)?;
+                let (stage, scene) = (*w.stage(), w.scene());
+                if scene.waits() {
+                    w.owe(move || give(&World::new(&stage, scene), Place::Arena, 1));
+                }
+                Ok(())
+            })
+            .perform(|w| {
+                let mut both = [0, 1].map(|which| Place::Arena.sem(w, which));
+                w.stage().begin();
+                // SAFETY: the keeper has initialised both.
+                let at = unsafe { chappe_nix_altsems(both.as_mut_ptr(), 2) };
+                w.stage().word(ARM).store((at + 1) as u64, SeqCst);
+                w.stage().end((0..2).contains(&at));
+            })
+            .wait(|w| {
+                let at = alt(w);
+                if !(0..2).contains(&at) {
+                    return fault(Fault::Torn, format!("altsems: {}", std::io::Error::last_os_error()));
+                }
+                w.note_taken(NAMES[at as usize]);
+                give(w, Place::Arena, at as usize);
+                Ok(())
+            })
+            .others(|w| {
+                w.let_go();
+                w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;")
+            })
+            .provide(|w| provide(w, Place::Arena, 1, 1))
+            .check(|w| {
+                let taken = w.stage().word(ARM).load(SeqCst);
+                let mut all = 0;
+                for which in [0, 1] {
+                    let one = difference(w, Place::Arena, which)?;
+                    all += one;
+                    let its = taken == which as u64 + 1;
+                    weigh(
+                        NAMES[which],
+                        one,
+                        if taken == 0 {
+                            &[-1, 0]
+                        } else if its {
+                            &[-1]
+                        } else {
+                            &[0]
+                        },
+                    )?;
+                }
+                weigh("both", all, &[-1, 0])?;
+                in_order(w, Place::Arena, 2)
+            }),
+        Operation::of("nix initsem", &[Alone, Stopped])
+            .build(|w| Place::Arena.build(w))
+            .perform(|w| {
+                let sem = Place::Arena.sem(w, 0);
+                w.stage().begin();
+                // SAFETY: memory for a `Sem` that all here share.
+                unsafe { chappe_nix_initsem(sem, 3) };
+                w.stage().end(Place::Arena.says(w, 0).is_ok());
+            })
+            .check(|w| {
+                fine("sweeping", chappe::doctor())?;
+                let made = Place::Arena.says(w, 0);
+                if let Ok(spot) = made {
+                    let it = semaphore(spot)?;
+                    if it.value() != 3 {
+                        return fault(Fault::Torn, format!("made with 3, it is {}", it.value()));
+                    }
+                } else if w.was_done() {
+                    return fault(Fault::Lost, "initialised, it is none");
+                }
+                let arena = fine("the arena", Arena::open("default"))?;
+                let there = arena.objects().iter().filter(|o| o.name.starts_with("semaphore@")).count();
+                if there > 1 || made.is_ok() && there == 0 {
+                    return fault(Fault::Torn, format!("{there} semaphores were made"));
+                }
+                in_order(w, Place::Arena, there)
+            }),
+        // By force, as it has always been in C: waiters are told.
+        Operation::of("nix freesem", &[Alone, Waiters, Stopped])
+            .build(|w| build(w, Place::Arena, 0))
+            .perform(|w| {
+                let sem = Place::Arena.sem(w, 0);
+                w.stage().begin();
+                // SAFETY: the keeper has initialised it.
+                unsafe { chappe_nix_freesem(sem) };
+                w.stage().end(Place::Arena.says(w, 0).is_err());
+            })
+            .wait(|w| {
+                // SAFETY: as above.
+                match unsafe { chappe_nix_downsem(Place::Arena.sem(w, 0), 1) } {
+                    0 => Ok(()),
+                    got => fault(Fault::Doubled, format!("freed and never given, downsem answers {got}")),
+                }
+            })
+            .bereaved(|w| {
+                // Its seal may be off, and the semaphore still there.
+                let arena = fine("the arena", Arena::open("default"))?;
+                for object in arena.objects().iter().filter(|o| o.name.starts_with("semaphore@")) {
+                    if w.was_done() {
+                        return fault(Fault::Torn, "freed, it is still there");
+                    }
+                    fine("removing it all the same", Semaphore::remove(&object.name, true))?;
+                }
+                Ok(())
+            })
+            .check(|w| in_order(w, Place::Arena, 0)),
+    ];
+    let tubes = [false, true].map(|receives| Pass { receives }.operation());
+    places.map(down).into_iter().chain(places.map(up)).chain(others).chain(tubes).collect()
 }

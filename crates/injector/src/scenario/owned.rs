@@ -12,27 +12,8 @@ use chappe::{Arena, DownError, ObjectError, UpError};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{OPTIONS, VICTIM, World, fault, fine};
-use super::{Operation, Reason, Row, Scene};
+use super::{Operation, Reason};
 use crate::board::{Fault, Verdict};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    vec![
-        Box::new(Wait),
-        Box::new(TryWait),
-        Box::new(TimedOut),
-        Box::new(Post),
-        Box::new(PostForeign { plain: false }),
-        Box::new(PostForeign { plain: true }),
-        Box::new(Demote { at_end: false }),
-        Box::new(Demote { at_end: true }),
-        Box::new(TakeLate),
-        Box::new(Recover { ended: false }),
-        Box::new(Recover { ended: true }),
-        Box::new(Create),
-        Box::new(Remove),
-    ]
-}
 
 /// What the semaphore is called, and what the ledger calls it.
 const NAME: &str = "o";
@@ -105,7 +86,8 @@ pub fn take_or_victim_has(w: &World) -> Verdict {
     let it = find()?;
     match it.try_wait() {
         Err(DownError::WouldBlock) if victim_has(w, &it) => Ok(()),
-        // Set aside for the only process that has waited. Whether it ever comes back is asked after the victim's death.
+        // Set aside for the only process that has waited. Whether it ever comes back is asked after
+        // the victim's death.
         Err(DownError::WouldBlock) if it.holder().is_none() && w.scene() == Stopped => Ok(()),
         Err(DownError::WouldBlock) => {
             fault(Fault::Wedged, format!("it is neither free nor the stopped victim's: {:?}", it.holder()))
@@ -115,7 +97,7 @@ pub fn take_or_victim_has(w: &World) -> Verdict {
 }
 
 /// While the victim is stopped: the waiter makes progress, unless the victim has it.
-fn waiter_gets_it(w: &mut World) -> Verdict {
+fn waiter_gets_it(w: &World) -> Verdict {
     w.let_go();
     let it = find()?;
     // Any process that comes by finishes what the stopped one began.
@@ -126,7 +108,7 @@ fn waiter_gets_it(w: &mut World) -> Verdict {
 }
 
 /// Makes it, beside pool `p`.
-pub fn build(w: &mut World) -> Result<RobustSemaphore, (Fault, String)> {
+pub fn build(w: &World) -> Result<RobustSemaphore, (Fault, String)> {
     w.make("p", 1)?;
     let it = fine("making it", RobustSemaphore::create_in(&arena()?, Some(NAME)))?;
     w.note_given(NAME, 1);
@@ -135,12 +117,12 @@ pub fn build(w: &mut World) -> Result<RobustSemaphore, (Fault, String)> {
 }
 
 /// The keeper holds it until it lets go, where a waiter is there.
-fn build_held(w: &mut World) -> Verdict {
+fn build_held(w: &World) -> Verdict {
     let it = build(w)?;
     if w.scene().waits() { hold(w, it) } else { Ok(()) }
 }
 
-pub fn hold(w: &mut World, it: RobustSemaphore) -> Verdict {
+pub fn hold(w: &World, it: RobustSemaphore) -> Verdict {
     fine("taking a free one", it.try_wait())?;
     w.note_taken(NAME);
     let (stage, scene) = (*w.stage(), w.scene());
@@ -198,157 +180,29 @@ pub fn check_lock(w: &World) -> Verdict {
     w.in_order(&[NAME, "p"])
 }
 
-struct Wait;
-
-impl Operation for Wait {
-    fn row(&self) -> Row {
-        Row {
-            victim_sleeps: true,
-            held_up_by: Some(Reason::Owned),
-            ..Row::of("owned wait", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_held(w)
-    }
-    fn perform(&self, w: &World) {
-        let it = warm(w);
-        w.stage().begin();
-        let got = it.wait();
-        w.stage().end(got.is_ok());
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { take_or_victim_has(w) }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check_lock(w)
-    }
-}
-
-/// The first use by its process: it joins as one, too.
-struct TryWait;
-
-impl Operation for TryWait {
-    fn row(&self) -> Row {
-        Row { held_up_by: Some(Reason::Owned), ..Row::of("owned try_wait, first use", &[Alone, Waiters, Met, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_held(w)
-    }
-    fn perform(&self, w: &World) {
-        let it = find().expect("the keeper has made it");
-        w.stage().begin();
-        let got = it.try_wait();
-        w.stage().end(matches!((got, w.scene()), (Err(DownError::WouldBlock), Waiters) | (Ok(()), _)));
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        take_or_victim_has(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check_lock(w)
-    }
-}
-
-struct TimedOut;
-
-impl Operation for TimedOut {
-    fn row(&self) -> Row {
-        Row::of("owned wait, timed out", &[Alone, Waiters, Stopped])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        let it = build(w)?;
-        hold(w, it)
-    }
-    fn perform(&self, w: &World) {
-        let it = warm(w);
-        w.stage().begin();
-        let got = it.wait_timeout(Duration::from_millis(1));
-        // It comes free while the victim is stopped.
-        w.stage().end(matches!(got, Err(DownError::Timeout)) || got.is_ok() && w.scene() == Stopped);
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        w.let_go();
-        take_or_victim_has(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check_lock(w)
-    }
-}
-
-struct Post;
-
-impl Operation for Post {
-    fn row(&self) -> Row {
-        Row {
-            victim_holds: true,
-            held_up_by: Some(Reason::Owned),
-            ..Row::of("owned post, by its holder", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w).map(drop)
-    }
-    fn perform(&self, w: &World) {
-        let it = warm_holding(w);
-        w.stage().begin();
-        let done = it.post();
-        w.stage().end(done.is_ok());
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { take_or_victim_has(w) }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check_lock(w)
-    }
-}
-
 /// The keeper has it, and lives on. The victim, which has not, posts: it is demoted, and has one unit more; or neither, or demoted alone.
-struct PostForeign {
-    /// It was demoted before.
-    plain: bool,
-}
-
-impl Operation for PostForeign {
-    fn row(&self) -> Row {
-        Row::of(
-            if self.plain { "owned post, demoted before" } else { "owned post, by another" },
-            &[Alone, Waiters, Met, Stopped, StoppedWaiter],
-        )
-    }
-    fn retold(&self, _scene: Scene) -> bool {
-        self.plain
-    }
-    fn build(&self, w: &mut World) -> Verdict {
+/// `plain`: It was demoted before.
+fn post_foreign(plain: bool) -> Operation {
+    Operation::of(
+        if plain { "owned post, demoted before" } else { "owned post, by another" },
+        &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+    )
+    .retold(move |_| plain)
+    .build(move |w| {
         let it = build(w)?;
         fine("taking a free one", it.try_wait())?;
         w.note_taken(NAME);
-        if self.plain { fine("demoting it", it.demote()) } else { Ok(()) }
-    }
-    fn perform(&self, w: &World) {
+        if plain { fine("demoting it", it.demote()) } else { Ok(()) }
+    })
+    .perform(|w| {
         let it = warm(w);
         w.stage().begin();
         let done = it.post();
         w.stage().end(done.is_ok());
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        give(w, find()?)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
+    })
+    .wait(pass)
+    .meet(|w| give(w, find()?))
+    .others(|w| {
         // Its own, which it has.
         let it = find()?;
         give(w, it)?;
@@ -357,11 +211,9 @@ impl Operation for PostForeign {
         }
         let got = it.try_wait();
         pass_through(w, it, got)
-    }
-    fn provide(&self, w: &World) {
-        provide(w, 2);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
+    })
+    .provide(|w| provide(w, 2))
+    .check(|w| {
         let it = find()?;
         let added = difference(w)?;
         weigh(NAME, added, if w.was_done() { &[1] } else { &[0, 1] })?;
@@ -369,151 +221,86 @@ impl Operation for PostForeign {
             return fault(Fault::Torn, "who did not hold it has posted, and it is a lock still");
         }
         w.in_order(&[NAME, "p"])
-    }
+    })
 }
 
 /// The victim holds it, and says that it is no lock; or that its process ends. What it has then goes with it.
-struct Demote {
-    at_end: bool,
-}
-
-impl Operation for Demote {
-    fn row(&self) -> Row {
-        Row {
-            victim_holds: true,
-            held_up_by: Some(Reason::Owned),
-            ..Row::of(
-                if self.at_end { "owned, ending" } else { "owned demote" },
-                &[Alone, Waiters, Met, Stopped, StoppedWaiter],
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build(w).map(drop)
-    }
-    fn perform(&self, w: &World) {
-        let it = warm_holding(w);
-        w.stage().begin();
-        if self.at_end {
-            owned::ending();
-            w.stage().end(true);
-        } else {
-            let done = it.demote();
-            w.stage().end(done.is_ok());
-        }
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        let it = find()?;
-        match it.try_wait() {
-            Err(DownError::WouldBlock) if victim_has(w, &it) => Ok(()),
-            other => fault(Fault::Doubled, format!("the stopped victim has it, and trying it: {other:?}")),
-        }
-    }
-    fn provide(&self, w: &World) {
-        provide(w, 2);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let it = find()?;
-        let added = difference(w)?;
-        let (went, provided) = (added < 0, w.provided() > 0);
-        weigh(NAME, added, if w.was_done() { &[-1] } else { &[-1, 0] })?;
-        match (went, it.is_owned()) {
-            (true, true) => fault(Fault::Torn, "a unit went with who died, and it is a lock still"),
-            (false, false) if !provided => fault(Fault::Torn, "it is demoted, and what the dead one had came back"),
-            _ => w.in_order(&[NAME, "p"]),
-        }
-    }
-}
-
-/// The process has said that it ends, and a thread of it takes it all the same.
-struct TakeLate;
-
-impl Operation for TakeLate {
-    fn row(&self) -> Row {
-        Row { victim_sleeps: true, ..Row::of("owned wait, after ending", &[Alone, Waiters, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        build_held(w)
-    }
-    fn perform(&self, w: &World) {
-        let it = warm(w);
-        owned::ending();
-        w.stage().begin();
-        let got = it.wait();
-        w.stage().end(got.is_ok());
-    }
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        pass(w)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        take_or_victim_has(w)
-    }
-    fn provide(&self, w: &World) {
-        provide(w, 2);
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let it = find()?;
-        let added = difference(w)?;
-        // Between its swap and its look, a death is one like any other.
-        weigh(NAME, added, if w.was_done() { &[-1] } else { &[-1, 0] })?;
-        if added < 0 && it.is_owned() {
-            return fault(Fault::Torn, "a unit went with who died, and it is a lock still");
-        }
-        w.in_order(&[NAME, "p"])
-    }
+fn demote(at_end: bool) -> Operation {
+    Operation::of(if at_end { "owned, ending" } else { "owned demote" }, &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+        .victim_holds(true)
+        .held_up_by(Reason::Owned)
+        .build(|w| build(w).map(drop))
+        .perform(move |w| {
+            let it = warm_holding(w);
+            w.stage().begin();
+            if at_end {
+                owned::ending();
+                w.stage().end(true);
+            } else {
+                let done = it.demote();
+                w.stage().end(done.is_ok());
+            }
+        })
+        .wait(pass)
+        .others(|w| {
+            let it = find()?;
+            match it.try_wait() {
+                Err(DownError::WouldBlock) if victim_has(w, &it) => Ok(()),
+                other => fault(Fault::Doubled, format!("the stopped victim has it, and trying it: {other:?}")),
+            }
+        })
+        .provide(|w| provide(w, 2))
+        .check(|w| {
+            let it = find()?;
+            let added = difference(w)?;
+            let (went, provided) = (added < 0, w.provided() > 0);
+            weigh(NAME, added, if w.was_done() { &[-1] } else { &[-1, 0] })?;
+            match (went, it.is_owned()) {
+                (true, true) => fault(Fault::Torn, "a unit went with who died, and it is a lock still"),
+                (false, false) if !provided => fault(Fault::Torn, "it is demoted, and what the dead one had came back"),
+                _ => w.in_order(&[NAME, "p"]),
+            }
+        })
 }
 
 /// A process that recovers from the holder's death, by trying, is killed.
-struct Recover {
-    /// The holder had said that it ends in good order.
-    ended: bool,
-}
-
-impl Operation for Recover {
-    fn row(&self) -> Row {
-        Row {
-            held_up_by: Some(Reason::Owned),
-            ..Row::of(
-                if self.ended { "owned, recover who ended" } else { "owned, recover a dead holder" },
-                &[Alone, Met, Stopped],
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
+/// `ended`: The holder had said that it ends in good order.
+fn recover(ended: bool) -> Operation {
+    Operation::of(
+        if ended { "owned, recover who ended" } else { "owned, recover a dead holder" },
+        &[Alone, Met, Stopped],
+    )
+    .held_up_by(Reason::Owned)
+    .build(move |w| {
         build(w)?;
         let take = || {
             fine("taking it", find().expect("it is there").try_wait()).expect("it is free");
-            if self.ended {
+            if ended {
                 owned::ending();
             }
         };
-        if self.ended {
+        if ended {
             w.note_taken(NAME);
         }
         w.die_with(take, "did not get it")
-    }
-    fn perform(&self, w: &World) {
+    })
+    .perform(move |w| {
         let it = find().expect("the keeper has made it");
         w.stage().begin();
         let got = it.try_wait();
         let would_block = matches!(got, Err(DownError::WouldBlock));
         // Others may have recovered it, and had it, meanwhile.
-        w.stage().end(if self.ended { would_block } else { got.is_ok() || w.scene() != Alone && would_block });
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        if !self.ended {
+        w.stage().end(if ended { would_block } else { got.is_ok() || w.scene() != Alone && would_block });
+    })
+    .meet(move |w| {
+        if !ended {
             return pass(w);
         }
         none_comes_back(find()?)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if self.ended { none_comes_back(find()?) } else { take_or_victim_has(w) }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        if !self.ended {
+    })
+    .others(move |w| if ended { none_comes_back(find()?) } else { take_or_victim_has(w) })
+    .check(move |w| {
+        if !ended {
             return check_lock(w);
         }
         weigh(NAME, difference(w)?, &[0])?;
@@ -522,42 +309,13 @@ impl Operation for Recover {
             return fault(Fault::Torn, format!("who had it ended in good order, and it is {it:?}"));
         }
         w.in_order(&[NAME, "p"])
-    }
+    })
 }
 
 fn none_comes_back(it: RobustSemaphore) -> Verdict {
     match it.try_wait() {
         Err(DownError::WouldBlock) if !it.is_owned() => Ok(()),
         other => fault(Fault::Doubled, format!("who had it ended in good order, and {other:?} of {it:?}")),
-    }
-}
-
-struct Create;
-
-impl Operation for Create {
-    fn row(&self) -> Row {
-        Row { held_up_by: Some(Reason::Arena), ..Row::of("create owned semaphore", &[Alone, Met, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make_held("p", 1)
-    }
-    fn perform(&self, w: &World) {
-        w.warm("p");
-        let arena = Arena::open("default").expect("it is there");
-        w.stage().begin();
-        let made = RobustSemaphore::create_in(&arena, Some(NAME));
-        w.stage().end(made.is_ok());
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        make_if_need_be()?;
-        pass(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        if !w.has_made(RobustSemaphore::in_arena(&arena()?, NAME))? {
-            fine("making it anew", RobustSemaphore::create_in(&arena()?, Some(NAME)))?;
-        }
-        w.note_given(NAME, 1);
-        check_lock(w)
     }
 }
 
@@ -575,57 +333,163 @@ fn make_if_need_be() -> Result<RobustSemaphore, (Fault, String)> {
     }
 }
 
-/// With waiters it is by force.
-struct Remove;
-
-impl Operation for Remove {
-    fn row(&self) -> Row {
-        Row { held_up_by: Some(Reason::Arena), ..Row::of("remove owned semaphore", &[Alone, Waiters, Met, Stopped]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        // First, so that its slots are not the last that were taken.
-        let arena = fine("making the arena", Arena::open_or_create("default", &OPTIONS))?;
-        let it = fine("making it", RobustSemaphore::create_in(&arena, Some(NAME)))?;
-        w.make("p", 1)?;
-        w.count_waiters_of(NAME);
-        if w.scene().waits() { fine("taking it", it.try_wait()) } else { Ok(()) }
-    }
-    fn perform(&self, w: &World) {
-        let it = warm(w);
-        w.stage().begin();
-        let gone = it.remove(w.scene() == Waiters);
-        w.stage().end(gone.is_ok());
-    }
-    fn wait(&self, _w: &World, _which: usize) -> Verdict {
-        match find()?.wait() {
-            Err(DownError::Dead { .. }) => Ok(()),
-            other => fault(Fault::Torn, format!("waiting for what is removed and never given: {other:?}")),
-        }
-    }
-    fn meet(&self, _w: &World) -> Verdict {
-        loop {
-            match make_if_need_be()?.post() {
-                Err(UpError::Dead { .. }) => {}
-                posted => return fine("posting", posted),
-            }
-        }
-    }
-    fn bereaved(&self, w: &mut World) -> Verdict {
-        let found = RobustSemaphore::in_arena(&arena()?, NAME);
-        let there = found.as_ref().ok().copied();
-        if w.has_removed(found)? || w.scene() != Waiters {
-            return Ok(());
-        }
-        there.map_or(Ok(()), |it| fine("removing it all the same", it.remove(true)))
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let it = make_if_need_be()?;
-        let (value, most) = (it.value(), 1 + u32::from(w.scene() == Met));
-        if !(1..=most).contains(&value) || it.is_owned() != (value == 1) {
-            return fault(Fault::Torn, format!("made again, it is {it:?}"));
-        }
-        w.note_given(NAME, value);
-        weigh(NAME, difference(w)?, &[0])?;
-        w.in_order(&[NAME, "p"])
-    }
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    vec![
+        Operation::of("owned wait", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+            .victim_sleeps(true)
+            .held_up_by(Reason::Owned)
+            .build(build_held)
+            .perform(|w| {
+                let it = warm(w);
+                w.stage().begin();
+                let got = it.wait();
+                w.stage().end(got.is_ok());
+            })
+            .wait(pass)
+            .others(|w| if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { take_or_victim_has(w) })
+            .check(check_lock),
+        // The first use by its process: it joins as one, too.
+        Operation::of("owned try_wait, first use", &[Alone, Waiters, Met, Stopped])
+            .held_up_by(Reason::Owned)
+            .build(build_held)
+            .perform(|w| {
+                let it = find().expect("the keeper has made it");
+                w.stage().begin();
+                let got = it.try_wait();
+                w.stage().end(matches!((got, w.scene()), (Err(DownError::WouldBlock), Waiters) | (Ok(()), _)));
+            })
+            .wait(pass)
+            .others(take_or_victim_has)
+            .check(check_lock),
+        Operation::of("owned wait, timed out", &[Alone, Waiters, Stopped])
+            .build(|w| {
+                let it = build(w)?;
+                hold(w, it)
+            })
+            .perform(|w| {
+                let it = warm(w);
+                w.stage().begin();
+                let got = it.wait_timeout(Duration::from_millis(1));
+                // It comes free while the victim is stopped.
+                w.stage().end(matches!(got, Err(DownError::Timeout)) || got.is_ok() && w.scene() == Stopped);
+            })
+            .wait(pass)
+            .others(|w| {
+                w.let_go();
+                take_or_victim_has(w)
+            })
+            .check(check_lock),
+        Operation::of("owned post, by its holder", &[Alone, Waiters, Met, Stopped, StoppedWaiter])
+            .victim_holds(true)
+            .held_up_by(Reason::Owned)
+            .build(|w| build(w).map(drop))
+            .perform(|w| {
+                let it = warm_holding(w);
+                w.stage().begin();
+                let done = it.post();
+                w.stage().end(done.is_ok());
+            })
+            .wait(pass)
+            .others(|w| if w.scene() == StoppedWaiter { waiter_gets_it(w) } else { take_or_victim_has(w) })
+            .check(check_lock),
+        post_foreign(false),
+        post_foreign(true),
+        demote(false),
+        demote(true),
+        // The process has said that it ends, and a thread of it takes it all the same.
+        Operation::of("owned wait, after ending", &[Alone, Waiters, Stopped])
+            .victim_sleeps(true)
+            .build(build_held)
+            .perform(|w| {
+                let it = warm(w);
+                owned::ending();
+                w.stage().begin();
+                let got = it.wait();
+                w.stage().end(got.is_ok());
+            })
+            .wait(pass)
+            .others(take_or_victim_has)
+            .provide(|w| provide(w, 2))
+            .check(|w| {
+                let it = find()?;
+                let added = difference(w)?;
+                // Between its swap and its look, a death is one like any other.
+                weigh(NAME, added, if w.was_done() { &[-1] } else { &[-1, 0] })?;
+                if added < 0 && it.is_owned() {
+                    return fault(Fault::Torn, "a unit went with who died, and it is a lock still");
+                }
+                w.in_order(&[NAME, "p"])
+            }),
+        recover(false),
+        recover(true),
+        Operation::of("create owned semaphore", &[Alone, Met, Stopped])
+            .held_up_by(Reason::Arena)
+            .build(|w| w.make_held("p", 1))
+            .perform(|w| {
+                w.warm("p");
+                let arena = Arena::open("default").expect("it is there");
+                w.stage().begin();
+                let made = RobustSemaphore::create_in(&arena, Some(NAME));
+                w.stage().end(made.is_ok());
+            })
+            .meet(|w| {
+                make_if_need_be()?;
+                pass(w)
+            })
+            .check(|w| {
+                if !w.has_made(RobustSemaphore::in_arena(&arena()?, NAME))? {
+                    fine("making it anew", RobustSemaphore::create_in(&arena()?, Some(NAME)))?;
+                }
+                w.note_given(NAME, 1);
+                check_lock(w)
+            }),
+        // With waiters it is by force.
+        Operation::of("remove owned semaphore", &[Alone, Waiters, Met, Stopped])
+            .held_up_by(Reason::Arena)
+            .build(|w| {
+                // First, so that its slots are not the last that were taken.
+                let arena = fine("making the arena", Arena::open_or_create("default", &OPTIONS))?;
+                let it = fine("making it", RobustSemaphore::create_in(&arena, Some(NAME)))?;
+                w.make("p", 1)?;
+                w.count_waiters_of(NAME);
+                if w.scene().waits() { fine("taking it", it.try_wait()) } else { Ok(()) }
+            })
+            .perform(|w| {
+                let it = warm(w);
+                w.stage().begin();
+                let gone = it.remove(w.scene() == Waiters);
+                w.stage().end(gone.is_ok());
+            })
+            .wait(|_| match find()?.wait() {
+                Err(DownError::Dead { .. }) => Ok(()),
+                other => fault(Fault::Torn, format!("waiting for what is removed and never given: {other:?}")),
+            })
+            .meet(|_| {
+                loop {
+                    match make_if_need_be()?.post() {
+                        Err(UpError::Dead { .. }) => {}
+                        posted => return fine("posting", posted),
+                    }
+                }
+            })
+            .bereaved(|w| {
+                let found = RobustSemaphore::in_arena(&arena()?, NAME);
+                let there = found.as_ref().ok().copied();
+                if w.has_removed(found)? || w.scene() != Waiters {
+                    return Ok(());
+                }
+                there.map_or(Ok(()), |it| fine("removing it all the same", it.remove(true)))
+            })
+            .check(|w| {
+                let it = make_if_need_be()?;
+                let (value, most) = (it.value(), 1 + u32::from(w.scene() == Met));
+                if !(1..=most).contains(&value) || it.is_owned() != (value == 1) {
+                    return fault(Fault::Torn, format!("made again, it is {it:?}"));
+                }
+                w.note_given(NAME, value);
+                weigh(NAME, difference(w)?, &[0])?;
+                w.in_order(&[NAME, "p"])
+            }),
+    ]
 }

@@ -14,9 +14,9 @@ use chappe::{
     Serve, Service, Stack, WriteGuard, remove_service,
 };
 
+use super::Operation;
 use super::Scene::{Alone, Met, Stopped};
 use super::world::{World, fault, fine};
-use super::{Operation, Row};
 use crate::board::{Fault, Verdict};
 
 /// What the survivors have done.
@@ -61,15 +61,6 @@ enum What {
     Inside,
     WaitInside,
     Share,
-}
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    use What::{Call, Count, Help, Insert, Inside, Mcas, Pop, Push, Remove, Share, Update, WaitInside};
-    let (any, in_order) = (false, true);
-    let maps = [any, in_order].into_iter().flat_map(|ordered| [Insert { ordered }, Remove { ordered }]);
-    let others = [Push, Pop, Update, Count, Call, Mcas, Help, Inside, WaitInside, Share];
-    others.into_iter().chain(maps).map(|what| Box::new(what) as Box<dyn Operation>).collect()
 }
 
 /// An error of any structure, in words.
@@ -285,6 +276,14 @@ impl What {
         }
     }
 
+    /// A survivor does it too.
+    fn come(self, w: &World) -> Verdict {
+        let act = self.open()?;
+        act(own(w))?;
+        w.stage().word(NOTED).fetch_add(1, SeqCst);
+        Ok(())
+    }
+
     fn is_blocking(self) -> bool {
         matches!(self, What::Help | What::Inside | What::WaitInside | What::Share)
     }
@@ -332,82 +331,82 @@ fn entered(monitor: &Monitor<Two>) -> Result<chappe::Inside<'_, Two>, (Fault, St
     }
 }
 
-impl Operation for What {
-    fn row(&self) -> Row {
+impl What {
+    fn operation(self) -> Operation {
+        Operation::of(
+            match self {
+                What::Push => "stack: push",
+                What::Pop => "stack: pop",
+                What::Insert { ordered: false } => "map: insert",
+                What::Insert { ordered: true } => "ordered map: insert",
+                What::Update => "map: update",
+                What::Remove { ordered: false } => "map: remove",
+                What::Remove { ordered: true } => "ordered map: remove",
+                What::Count => "counter: add",
+                What::Call => "service: call",
+                What::Mcas => "words: mcas of 2",
+                What::Help => "helping lock: a += 1, b += 1",
+                What::Inside => "monitor: a += 1, b += 1, signal",
+                What::WaitInside => "monitor: wait, a += 1, b += 1",
+                What::Share => "readers-writer lock: read; write a += 1, b += 1; downgrade",
+            },
+            if self.is_blocking() { &[Alone] } else { &[Alone, Met, Stopped] },
+        )
         // A stopped holder of a lock holds up others: that is said.
-        Row {
-            victim_sleeps: *self == What::WaitInside,
-            ..Row::of(
-                match self {
-                    What::Push => "stack: push",
-                    What::Pop => "stack: pop",
-                    What::Insert { ordered: false } => "map: insert",
-                    What::Insert { ordered: true } => "ordered map: insert",
-                    What::Update => "map: update",
-                    What::Remove { ordered: false } => "map: remove",
-                    What::Remove { ordered: true } => "ordered map: remove",
-                    What::Count => "counter: add",
-                    What::Call => "service: call",
-                    What::Mcas => "words: mcas of 2",
-                    What::Help => "helping lock: a += 1, b += 1",
-                    What::Inside => "monitor: a += 1, b += 1, signal",
-                    What::WaitInside => "monitor: wait, a += 1, b += 1",
-                    What::Share => "readers-writer lock: read; write a += 1, b += 1; downgrade",
-                },
-                if self.is_blocking() { &[Alone] } else { &[Alone, Met, Stopped] },
-            )
-        }
+        .victim_sleeps(self == What::WaitInside)
+        .build(move |w| {
+            w.make("p", 1)?;
+            let options = ArenaOptions { members: Some(16), objects: Some(4), cells: Some(1), data: Some(1 << 16) };
+            fine("making the arena", Arena::open_or_create("s", &options))?;
+            self.make()
+        })
+        .perform(move |w| {
+            w.warm("p");
+            let act = self.open().expect("the keeper has made it");
+            let n = own(w);
+            w.stage().begin();
+            let done = act(n);
+            w.stage().end(done.is_ok());
+            // It stays open.
+            std::mem::forget(act);
+        })
+        .meet(move |w| self.come(w))
+        .others(move |w| self.come(w))
+        .check(move |w| {
+            let (happened, noted) = (self.happened()?, w.stage().word(NOTED).load(SeqCst));
+            let victims = if w.was_done() { 1..=1 } else { 0..=1 };
+            match happened.checked_sub(noted) {
+                Some(n) if victims.contains(&n) => {}
+                None => return fault(Fault::Lost, format!("{happened} of {noted} have happened")),
+                Some(n) => return fault(Fault::Doubled, format!("the victim's happened {n} times, of {victims:?}")),
+            }
+            // Of a structure that is made anew nothing may be out of use: first all dead members are swept, and the helper is gone.
+            let mut gone = Ok(());
+            let swept = w.stage().until(|| {
+                chappe::doctor().map(drop).unwrap_or_default();
+                gone = self.unmake();
+                gone.is_ok()
+            });
+            if !swept {
+                return fault(Fault::Leaked, format!("it stays in use: {gone:?}"));
+            }
+            let mut made = Ok(());
+            if !w.stage().until(|| {
+                made = self.make();
+                made.is_ok()
+            }) {
+                return fault(Fault::Leaked, format!("it cannot be made again: {made:?}"));
+            }
+            w.in_order(&["p"])
+        })
     }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1)?;
-        let options = ArenaOptions { members: Some(16), objects: Some(4), cells: Some(1), data: Some(1 << 16) };
-        fine("making the arena", Arena::open_or_create("s", &options))?;
-        self.make()
-    }
-    fn perform(&self, w: &World) {
-        w.warm("p");
-        let act = self.open().expect("the keeper has made it");
-        let n = own(w);
-        w.stage().begin();
-        let done = act(n);
-        w.stage().end(done.is_ok());
-        // It stays open.
-        std::mem::forget(act);
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        let act = self.open()?;
-        act(own(w))?;
-        w.stage().word(NOTED).fetch_add(1, SeqCst);
-        Ok(())
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        self.meet(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let (happened, noted) = (self.happened()?, w.stage().word(NOTED).load(SeqCst));
-        let victims = if w.was_done() { 1..=1 } else { 0..=1 };
-        match happened.checked_sub(noted) {
-            Some(n) if victims.contains(&n) => {}
-            None => return fault(Fault::Lost, format!("{happened} of {noted} have happened")),
-            Some(n) => return fault(Fault::Doubled, format!("the victim's happened {n} times, of {victims:?}")),
-        }
-        // Of a structure that is made anew nothing may be out of use: first all dead members are swept, and the helper is gone.
-        let mut gone = Ok(());
-        let swept = w.stage().until(|| {
-            chappe::doctor().map(drop).unwrap_or_default();
-            gone = self.unmake();
-            gone.is_ok()
-        });
-        if !swept {
-            return fault(Fault::Leaked, format!("it stays in use: {gone:?}"));
-        }
-        let mut made = Ok(());
-        if !w.stage().until(|| {
-            made = self.make();
-            made.is_ok()
-        }) {
-            return fault(Fault::Leaked, format!("it cannot be made again: {made:?}"));
-        }
-        w.in_order(&["p"])
-    }
+}
+
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    use What::{Call, Count, Help, Insert, Inside, Mcas, Pop, Push, Remove, Share, Update, WaitInside};
+    let (any, in_order) = (false, true);
+    let maps = [any, in_order].into_iter().flat_map(|ordered| [Insert { ordered }, Remove { ordered }]);
+    let others = [Push, Pop, Update, Count, Call, Mcas, Help, Inside, WaitInside, Share];
+    others.into_iter().chain(maps).map(What::operation).collect()
 }

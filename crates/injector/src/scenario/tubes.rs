@@ -23,48 +23,10 @@ use chappe::tube::named::{Kind, NotSent, Receiver, Sender};
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::messages::{ACTOR, Found, HELPER, KEEPER, Message, Part};
 use super::world::{FIRST, SECOND, World, fault};
-use super::{Operation, Reason, Row, Scene};
+use super::{Operation, Reason};
 use crate::board::{Fault, Verdict};
 use How::{Copied, GivenUp, InPlace, Tried};
 use Kind::{Mpmc, Mpsc, Spmc, Spsc};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    let send = |name, kind, how, full| Box::new(Send { name, kind, how, full }) as Box<dyn Operation>;
-    let receive = |name, kind, how, empty| Box::new(Receive { name, kind, how, empty }) as Box<dyn Operation>;
-    let own = vec![
-        send("tube send, spsc", Spsc, Copied, false),
-        send("tube send, mpsc", Mpsc, Copied, false),
-        send("tube send, spmc", Spmc, Copied, false),
-        send("tube send, mpmc", Mpmc, Copied, false),
-        send("tube try_send, mpmc", Mpmc, Tried, false),
-        send("tube reserve, commit, spsc", Spsc, InPlace, false),
-        send("tube reserve, commit, mpmc", Mpmc, InPlace, false),
-        send("tube reserve, drop, spsc", Spsc, GivenUp, false),
-        send("tube reserve, drop, mpmc", Mpmc, GivenUp, false),
-        send("tube send, full, spsc", Spsc, Copied, true),
-        send("tube send, full, mpsc", Mpsc, Copied, true),
-        send("tube send, full, spmc", Spmc, Copied, true),
-        send("tube send, full, mpmc", Mpmc, Copied, true),
-        send("tube reserve, full, mpmc", Mpmc, InPlace, true),
-        receive("tube recv, spsc", Spsc, Copied, false),
-        receive("tube recv, mpsc", Mpsc, Copied, false),
-        receive("tube recv, spmc", Spmc, Copied, false),
-        receive("tube recv, mpmc", Mpmc, Copied, false),
-        receive("tube try_recv, mpmc", Mpmc, Tried, false),
-        receive("tube borrow, release, spsc", Spsc, InPlace, false),
-        receive("tube borrow, release, mpmc", Mpmc, InPlace, false),
-        receive("tube borrow, drop, mpmc", Mpmc, GivenUp, false),
-        receive("tube recv, empty, spsc", Spsc, Copied, true),
-        receive("tube recv, empty, mpsc", Mpsc, Copied, true),
-        receive("tube recv, empty, spmc", Spmc, Copied, true),
-        receive("tube recv, empty, mpmc", Mpmc, Copied, true),
-        receive("tube borrow, empty, mpmc", Mpmc, InPlace, true),
-    ];
-    let ends = ends::all().into_iter().chain(watched::all()).chain(inherited::all());
-    let choices = choices::all().into_iter().chain(mixed::all());
-    own.into_iter().chain(timed::all()).chain(bytes::all()).chain(ends).chain(choices).collect()
-}
 
 /// In which way a message goes in or out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +81,7 @@ fn check(w: &World, slots: u32, part: Part) -> Verdict {
     w.in_order(&["p", "t"])
 }
 
+#[derive(Clone, Copy)]
 struct Send {
     name: &'static str,
     kind: Kind,
@@ -132,7 +95,7 @@ impl Send {
     }
 
     /// Makes room in the full tube, once.
-    fn make_room(&self, w: &mut World) -> Verdict {
+    fn make_room(&self, w: &World) -> Verdict {
         if !self.full || w.has_let_go() {
             return Ok(());
         }
@@ -162,99 +125,90 @@ fn without(why: NotSent<Message>) -> NotSent {
     }
 }
 
-impl Operation for Send {
-    fn row(&self) -> Row {
-        Row {
-            victim_holds: !self.full,
-            victim_sleeps: self.full,
-            held_up_by: (!many_senders(self.kind)).then_some(Reason::Message),
-            ..Row::of(
-                self.name,
-                match (self.full, many_senders(self.kind)) {
-                    (false, true) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
-                    (false, false) => &[Alone, Waiters, Met, Stopped],
-                    (true, true) => &[Alone, Waiters, StoppedWaiter],
-                    (true, false) => &[Alone],
-                },
-            )
-        }
-    }
-    fn retold(&self, scene: Scene) -> bool {
-        // The sleep is the same for all kinds, and what is sent in place for those with many receivers and with one.
-        if self.full { matches!(self.kind, Mpsc | Spmc) } else { self.how == InPlace && scene == Stopped }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1)?;
-        w.make_tube("t", self.kind, self.slots())?;
-        if !self.full {
-            return Ok(());
-        }
-        w.receive_from("t")?;
-        if many_senders(self.kind) { w.post_all("t", KEEPER, FEW) } else { Ok(()) }
-    }
-    fn perform(&self, w: &World) {
-        let mut out = sender(w);
-        if self.full && !many_senders(self.kind) {
-            (0..FEW).for_each(|_| out.try_send(w.write("t", ACTOR)).expect("there is room"));
-        }
-        if !self.full {
-            attended(w, many_receivers(self.kind));
-        }
-        let it = w.try_write("t");
-        w.stage().begin();
-        let done = match self.perform_in(&mut out, it) {
-            // The only receiver had its message while the victim was stopped.
-            Err(NotSent::Disconnected { .. }) if w.scene() == StoppedWaiter => {
-                w.not_sent("t");
-                true
+impl Send {
+    fn operation(self) -> Operation {
+        Operation::of(
+            self.name,
+            match (self.full, many_senders(self.kind)) {
+                (false, true) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+                (false, false) => &[Alone, Waiters, Met, Stopped],
+                (true, true) => &[Alone, Waiters, StoppedWaiter],
+                (true, false) => &[Alone],
+            },
+        )
+        .victim_holds(!self.full)
+        .victim_sleeps(self.full)
+        .held_up_by((!many_senders(self.kind)).then_some(Reason::Message))
+        .retold(move |scene| {
+            // The sleep is the same for all kinds, and what is sent in place for those with many receivers and with one.
+            if self.full { matches!(self.kind, Mpsc | Spmc) } else { self.how == InPlace && scene == Stopped }
+        })
+        .build(move |w| {
+            w.make("p", 1)?;
+            w.make_tube("t", self.kind, self.slots())?;
+            if !self.full {
+                return Ok(());
             }
-            other => other.is_ok(),
-        };
-        w.stage().end(done);
-        std::mem::forget(out);
-    }
-    fn wait(&self, w: &World, which: usize) -> Verdict {
-        if self.full {
-            return w.post_slowly("t", HELPER + which as u64);
-        }
-        if which > 0 && !many_receivers(self.kind) {
-            return Ok(());
-        }
-        w.fetch_slowly("t").map(drop)
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        if many_senders(self.kind) { w.post_slowly("t", HELPER) } else { w.fetch_slowly("t").map(drop) }
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter {
-            self.make_room(w)?;
-            if !self.full
-                && let Err((Fault::Wedged, text)) = w.post_all("t", KEEPER, 1)
-            {
-                return fault(Fault::Wedged, text);
+            w.receive_from("t")?;
+            if many_senders(self.kind) { w.post_all("t", KEEPER, FEW) } else { Ok(()) }
+        })
+        .perform(move |w| {
+            let mut out = sender(w);
+            if self.full && !many_senders(self.kind) {
+                (0..FEW).for_each(|_| out.try_send(w.write("t", ACTOR)).expect("there is room"));
             }
-            // It was refused if the only receiver has gone: with the message of the stopped one.
-            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
-        }
-        if many_senders(self.kind) {
-            return w.messages_pass("t", 4, 2);
-        }
-        match w.copy_out("t")? {
-            Found::Ended => fault(Fault::Torn, "the only sender is stopped, and is said to have gone"),
-            Found::Nothing | Found::Message(_) => Ok(()),
-        }
-    }
-    fn asleep(&self, w: &mut World) -> Verdict {
-        self.make_room(w)
-    }
-    fn bereaved(&self, w: &mut World) -> Verdict {
-        self.make_room(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        check(w, self.slots(), Part::Sends(self.how != GivenUp))
+            if !self.full {
+                attended(w, many_receivers(self.kind));
+            }
+            let it = w.try_write("t");
+            w.stage().begin();
+            let done = match self.perform_in(&mut out, it) {
+                // The only receiver had its message while the victim was stopped.
+                Err(NotSent::Disconnected { .. }) if w.scene() == StoppedWaiter => {
+                    w.not_sent("t");
+                    true
+                }
+                other => other.is_ok(),
+            };
+            w.stage().end(done);
+            std::mem::forget(out);
+        })
+        .wait_each(move |w, which| {
+            if self.full {
+                return w.post_slowly("t", HELPER + which as u64);
+            }
+            if which > 0 && !many_receivers(self.kind) {
+                return Ok(());
+            }
+            w.fetch_slowly("t").map(drop)
+        })
+        .meet(move |w| if many_senders(self.kind) { w.post_slowly("t", HELPER) } else { w.fetch_slowly("t").map(drop) })
+        .others(move |w| {
+            if w.scene() == StoppedWaiter {
+                self.make_room(w)?;
+                if !self.full
+                    && let Err((Fault::Wedged, text)) = w.post_all("t", KEEPER, 1)
+                {
+                    return fault(Fault::Wedged, text);
+                }
+                // It was refused if the only receiver has gone: with the message of the stopped one.
+                return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+            }
+            if many_senders(self.kind) {
+                return w.messages_pass("t", 4, 2);
+            }
+            match w.copy_out("t")? {
+                Found::Ended => fault(Fault::Torn, "the only sender is stopped, and is said to have gone"),
+                Found::Nothing | Found::Message(_) => Ok(()),
+            }
+        })
+        .asleep(move |w| self.make_room(w))
+        .bereaved(move |w| self.make_room(w))
+        .check(move |w| check(w, self.slots(), Part::Sends(self.how != GivenUp)))
     }
 }
 
+#[derive(Clone, Copy)]
 struct Receive {
     name: &'static str,
     kind: Kind,
@@ -269,7 +223,7 @@ impl Receive {
     }
 
     /// Sends as many messages as there are receivers, once.
-    fn deliver(&self, w: &mut World) -> Verdict {
+    fn deliver(&self, w: &World) -> Verdict {
         if !self.empty || w.has_let_go() {
             return Ok(());
         }
@@ -299,95 +253,125 @@ impl Receive {
             Copied => into.recv().is_ok_and(|it| w.keep_message("t", &it)),
         }
     }
-}
 
-impl Operation for Receive {
-    fn row(&self) -> Row {
-        Row {
-            victim_holds: !self.empty,
-            victim_sleeps: self.empty,
-            ..Row::of(
-                self.name,
-                match (self.empty, many_receivers(self.kind)) {
-                    (false, true) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
-                    (false, false) => &[Alone, Waiters, Met, Stopped],
-                    (true, true) => &[Alone, Waiters, StoppedWaiter],
-                    (true, false) => &[Alone],
-                },
-            )
-        }
-    }
-    fn retold(&self, _scene: Scene) -> bool {
-        // As for `Send`.
-        self.empty && matches!(self.kind, Mpsc | Spmc)
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1)?;
-        w.make_tube("t", self.kind, Receive::slots(w))?;
-        if self.empty {
-            // Receivers that have got their message go.
-            if many_receivers(self.kind) {
-                w.receive_from("t")?;
+    fn operation(self) -> Operation {
+        Operation::of(
+            self.name,
+            match (self.empty, many_receivers(self.kind)) {
+                (false, true) => &[Alone, Waiters, Met, Stopped, StoppedWaiter],
+                (false, false) => &[Alone, Waiters, Met, Stopped],
+                (true, true) => &[Alone, Waiters, StoppedWaiter],
+                (true, false) => &[Alone],
+            },
+        )
+        .victim_holds(!self.empty)
+        .victim_sleeps(self.empty)
+        .retold(move |_| {
+            // As for `Send`.
+            self.empty && matches!(self.kind, Mpsc | Spmc)
+        })
+        .build(move |w| {
+            w.make("p", 1)?;
+            w.make_tube("t", self.kind, Receive::slots(w))?;
+            if self.empty {
+                // Receivers that have got their message go.
+                if many_receivers(self.kind) {
+                    w.receive_from("t")?;
+                }
+                return w.send_to("t");
             }
-            return w.send_to("t");
-        }
-        if !w.scene().waits() {
-            w.post_all("t", KEEPER, 2)?;
-            if w.scene() == Met && self.kind == Spsc {
-                w.stop_sending("t");
-            }
-            return Ok(());
-        }
-        // An only sender, which waits, fills it itself.
-        if many_senders(self.kind) { w.post_all("t", KEEPER, FEW) } else { Ok(()) }
-    }
-    fn perform(&self, w: &World) {
-        let into = receiver(w);
-        if !self.empty {
-            attended(w, many_senders(self.kind));
-        }
-        w.stage().begin();
-        let done = self.perform_in(w, &into);
-        w.stage().end(done);
-        std::mem::forget(into);
-    }
-    fn wait(&self, w: &World, which: usize) -> Verdict {
-        if self.empty {
-            return w.fetch_slowly("t").map(drop);
-        }
-        let who = HELPER + which as u64;
-        if !many_senders(self.kind) {
-            if which > 0 {
+            if !w.scene().waits() {
+                w.post_all("t", KEEPER, 2)?;
+                if w.scene() == Met && self.kind == Spsc {
+                    w.stop_sending("t");
+                }
                 return Ok(());
             }
-            w.post_all("t", who, FEW)?;
-        }
-        w.post_slowly("t", who)
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        if many_receivers(self.kind) { w.fetch_slowly("t").map(drop) } else { w.post_slowly("t", HELPER) }
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter {
-            self.deliver(w)?;
+            // An only sender, which waits, fills it itself.
+            if many_senders(self.kind) { w.post_all("t", KEEPER, FEW) } else { Ok(()) }
+        })
+        .perform(move |w| {
+            let into = receiver(w);
             if !self.empty {
-                w.fetch_all("t", 1)?;
+                attended(w, many_senders(self.kind));
             }
-            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
-        }
-        // Two messages stay for the stopped one, of which it has one at most.
-        if many_receivers(self.kind) { w.messages_pass("t", 6, 1) } else { w.post_all("t", KEEPER, 2) }
+            w.stage().begin();
+            let done = self.perform_in(w, &into);
+            w.stage().end(done);
+            std::mem::forget(into);
+        })
+        .wait_each(move |w, which| {
+            if self.empty {
+                return w.fetch_slowly("t").map(drop);
+            }
+            let who = HELPER + which as u64;
+            if !many_senders(self.kind) {
+                if which > 0 {
+                    return Ok(());
+                }
+                w.post_all("t", who, FEW)?;
+            }
+            w.post_slowly("t", who)
+        })
+        .meet(
+            move |w| if many_receivers(self.kind) { w.fetch_slowly("t").map(drop) } else { w.post_slowly("t", HELPER) },
+        )
+        .others(move |w| {
+            if w.scene() == StoppedWaiter {
+                self.deliver(w)?;
+                if !self.empty {
+                    w.fetch_all("t", 1)?;
+                }
+                return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+            }
+            // Two messages stay for the stopped one, of which it has one at most.
+            if many_receivers(self.kind) { w.messages_pass("t", 6, 1) } else { w.post_all("t", KEEPER, 2) }
+        })
+        .asleep(move |w| self.deliver(w))
+        .bereaved(move |w| self.deliver(w))
+        .check(move |w| {
+            // A receiver that copies out what is there never has it in hand; one that sleeps, or looks in place, does.
+            let marks = u32::from(self.empty || matches!(self.how, InPlace | GivenUp));
+            let could = !self.empty || w.was_woken();
+            check(w, Receive::slots(w), Part::Receives(could, marks))
+        })
     }
-    fn asleep(&self, w: &mut World) -> Verdict {
-        self.deliver(w)
-    }
-    fn bereaved(&self, w: &mut World) -> Verdict {
-        self.deliver(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        // A receiver that copies out what is there never has it in hand; one that sleeps, or looks in place, does.
-        let marks = u32::from(self.empty || matches!(self.how, InPlace | GivenUp));
-        let could = !self.empty || w.was_woken();
-        check(w, Receive::slots(w), Part::Receives(could, marks))
-    }
+}
+
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    let send = |name, kind, how, full| Send { name, kind, how, full }.operation();
+    let receive = |name, kind, how, empty| Receive { name, kind, how, empty }.operation();
+    let own = vec![
+        send("tube send, spsc", Spsc, Copied, false),
+        send("tube send, mpsc", Mpsc, Copied, false),
+        send("tube send, spmc", Spmc, Copied, false),
+        send("tube send, mpmc", Mpmc, Copied, false),
+        send("tube try_send, mpmc", Mpmc, Tried, false),
+        send("tube reserve, commit, spsc", Spsc, InPlace, false),
+        send("tube reserve, commit, mpmc", Mpmc, InPlace, false),
+        send("tube reserve, drop, spsc", Spsc, GivenUp, false),
+        send("tube reserve, drop, mpmc", Mpmc, GivenUp, false),
+        send("tube send, full, spsc", Spsc, Copied, true),
+        send("tube send, full, mpsc", Mpsc, Copied, true),
+        send("tube send, full, spmc", Spmc, Copied, true),
+        send("tube send, full, mpmc", Mpmc, Copied, true),
+        send("tube reserve, full, mpmc", Mpmc, InPlace, true),
+        receive("tube recv, spsc", Spsc, Copied, false),
+        receive("tube recv, mpsc", Mpsc, Copied, false),
+        receive("tube recv, spmc", Spmc, Copied, false),
+        receive("tube recv, mpmc", Mpmc, Copied, false),
+        receive("tube try_recv, mpmc", Mpmc, Tried, false),
+        receive("tube borrow, release, spsc", Spsc, InPlace, false),
+        receive("tube borrow, release, mpmc", Mpmc, InPlace, false),
+        receive("tube borrow, drop, mpmc", Mpmc, GivenUp, false),
+        receive("tube recv, empty, spsc", Spsc, Copied, true),
+        receive("tube recv, empty, mpsc", Mpsc, Copied, true),
+        receive("tube recv, empty, spmc", Spmc, Copied, true),
+        receive("tube recv, empty, mpmc", Mpmc, Copied, true),
+        receive("tube borrow, empty, mpmc", Mpmc, InPlace, true),
+    ];
+    let ends = ends::all().into_iter().chain(watched::all()).chain(inherited::all());
+    let choices = choices::all().into_iter().chain(mixed::all());
+    own.into_iter().chain(timed::all()).chain(bytes::all()).chain(ends).chain(choices).collect()
 }

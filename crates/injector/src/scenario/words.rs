@@ -9,19 +9,11 @@ use std::time::Duration;
 
 use chappe::plan9::{Lock, Usem, semacquire, semrelease};
 
+use super::Operation;
 use super::Scene::{Alone, Stopped, Waiters};
 use super::ledger::weigh;
 use super::world::{SLEEPERS, World, fault, fine};
-use super::{Operation, Row};
 use crate::board::{Fault, Stage, Verdict};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    let downs = [Kind::Word, Kind::Usem].map(|kind| Box::new(Down { kind }) as Box<dyn Operation>);
-    let ups = [Kind::Word, Kind::Usem].map(|kind| Box::new(Up { kind }) as Box<dyn Operation>);
-    let tries = [Try::Word, Try::Usem, Try::Lock].map(|what| Box::new(what) as Box<dyn Operation>);
-    downs.into_iter().chain(ups).chain(tries).chain([Box::new(Locking) as Box<dyn Operation>]).collect()
-}
 
 /// The word of the board in which the structure lies.
 const WORD: usize = 18;
@@ -85,7 +77,7 @@ impl Kind {
         self.put(w.stage(), 1)
     }
 
-    fn build(self, w: &mut World, value: u32) -> Verdict {
+    fn build(self, w: &World, value: u32) -> Verdict {
         w.count_sleepers();
         w.note_given(NAME, value);
         self.put(w.stage(), value as i32)
@@ -125,194 +117,78 @@ fn is_stuck(w: &World, nothing: impl Fn() -> bool) -> bool {
     nothing() && w.done_helpers() == before && w.waiting() > 0
 }
 
-struct Down {
-    kind: Kind,
-}
-
-impl Operation for Down {
-    fn row(&self) -> Row {
-        Row {
-            victim_sleeps: true,
-            recovers: false,
-            ..Row::of(if self.kind == Kind::Word { "semacquire" } else { "Usem::acquire" }, &[Alone, Waiters, Stopped])
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        let value = match w.scene() {
-            Alone => 1,
-            Stopped => 2,
-            _ => 0,
-        };
-        self.kind.build(w, value)?;
-        // One for each; what the dead victim does not take is left over.
-        let (stage, scene, kind) = (*w.stage(), w.scene(), self.kind);
-        w.owe(move || {
-            for _ in 0..if scene == Waiters { 3 } else { 0 } {
-                // A refusal leaves them asleep, which is found.
-                let _ = kind.give(&World::new(&stage, scene));
-            }
-        });
-        Ok(())
-    }
-    fn perform(&self, w: &World) {
-        w.stage().begin();
-        let got = self.kind.take(w.stage());
-        w.stage().end(got == Ok(true));
-    }
-    fn wait(&self, w: &World, which: usize) -> Verdict {
-        self.kind.wait(w, which)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        self.kind.pass(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        self.kind.balance(w, w.of_a_down())
-    }
+fn down(kind: Kind) -> Operation {
+    Operation::of(if kind == Kind::Word { "semacquire" } else { "Usem::acquire" }, &[Alone, Waiters, Stopped])
+        .victim_sleeps(true)
+        .recovers(false)
+        .build(move |w| {
+            let value = match w.scene() {
+                Alone => 1,
+                Stopped => 2,
+                _ => 0,
+            };
+            kind.build(w, value)?;
+            // One for each; what the dead victim does not take is left over.
+            let (stage, scene, kind) = (*w.stage(), w.scene(), kind);
+            w.owe(move || {
+                for _ in 0..if scene == Waiters { 3 } else { 0 } {
+                    // A refusal leaves them asleep, which is found.
+                    let _ = kind.give(&World::new(&stage, scene));
+                }
+            });
+            Ok(())
+        })
+        .perform(move |w| {
+            w.stage().begin();
+            let got = kind.take(w.stage());
+            w.stage().end(got == Ok(true));
+        })
+        .wait_each(move |w, which| kind.wait(w, which))
+        .others(move |w| kind.pass(w))
+        .check(move |w| kind.balance(w, w.of_a_down()))
 }
 
 /// Two at once, or one of the `Usem`.
-struct Up {
-    kind: Kind,
-}
-
-impl Operation for Up {
-    fn row(&self) -> Row {
-        Row {
-            recovers: false,
-            ..Row::of(
-                if self.kind == Kind::Word { "semrelease(2)" } else { "Usem::release" },
-                if self.kind == Kind::Word { &[Alone, Waiters, Stopped] } else { &[Alone, Stopped] },
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        self.kind.build(w, u32::from(w.scene() == Stopped))
-    }
-    fn perform(&self, w: &World) {
-        let n = if self.kind == Kind::Word { 2 } else { 1 };
+fn up(kind: Kind) -> Operation {
+    Operation::of(
+        if kind == Kind::Word { "semrelease(2)" } else { "Usem::release" },
+        if kind == Kind::Word { &[Alone, Waiters, Stopped] } else { &[Alone, Stopped] },
+    )
+    .recovers(false)
+    .build(move |w| kind.build(w, u32::from(w.scene() == Stopped)))
+    .perform(move |w| {
+        let n = if kind == Kind::Word { 2 } else { 1 };
         w.stage().begin();
-        let done = self.kind.put(w.stage(), n);
+        let done = kind.put(w.stage(), n);
         w.stage().end(done.is_ok());
-    }
-    fn wait(&self, w: &World, which: usize) -> Verdict {
-        self.kind.wait(w, which)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        self.kind.pass(w)
-    }
-    fn provide(&self, w: &World) {
+    })
+    .wait_each(move |w, which| kind.wait(w, which))
+    .others(move |w| kind.pass(w))
+    .provide(move |w| {
         // Beside a positive value they wait for their second look, and nothing else is to be done.
         if is_stuck(w, || word(w.stage()).load(SeqCst) == 0) && w.may_provide(2) {
             // A refusal leaves them asleep, which is found.
-            let _ = self.kind.give(w);
+            let _ = kind.give(w);
         }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let all = if self.kind == Kind::Word { 2 } else { 1 };
-        self.kind.balance(w, &[if w.was_done() { all } else { 0 }, all])
-    }
+    })
+    .check(move |w| {
+        let all = if kind == Kind::Word { 2 } else { 1 };
+        kind.balance(w, &[if w.was_done() { all } else { 0 }, all])
+    })
 }
 
-/// No process waits, and none need: one of two is taken. Or the lock, which its dead holder keeps.
-enum Try {
-    Word,
-    Usem,
-    Lock,
-}
-
-impl Try {
-    fn kind(&self) -> Option<Kind> {
-        match self {
-            Try::Word => Some(Kind::Word),
-            Try::Usem => Some(Kind::Usem),
-            Try::Lock => None,
-        }
-    }
-}
-
-impl Operation for Try {
-    fn row(&self) -> Row {
-        Row {
-            recovers: false,
-            ..Row::of(
-                match self {
-                    Try::Word => "semacquire, not waiting",
-                    Try::Usem => "Usem::try_acquire",
-                    Try::Lock => "plan9::Lock::canlock, unlock",
-                },
-                if matches!(self, Try::Lock) { &[Alone] } else { &[Alone, Stopped] },
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        self.kind().map_or(Ok(()), |kind| kind.build(w, 2))
-    }
-    fn perform(&self, w: &World) {
-        w.stage().begin();
-        let got = match self.kind() {
-            Some(kind) => kind.try_take(w.stage()) == Ok(true),
-            None => {
-                lock(w.stage()).canlock() && {
-                    lock(w.stage()).unlock();
-                    true
-                }
-            }
-        };
-        w.stage().end(got);
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        self.kind().map_or(Ok(()), |kind| kind.pass(w))
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        if let Some(kind) = self.kind() {
-            return kind.balance(w, if w.was_done() { &[-1] } else { &[-1, 0] });
-        }
-        if is_held(w.stage()) {
-            lock(w.stage()).unlock();
-        }
-        pass(w)
-    }
-}
-
-/// The keeper has it; a death while waiting for it keeps it from no other process. If the victim dies with it, any process may unlock.
-struct Locking;
-
-impl Operation for Locking {
-    fn row(&self) -> Row {
-        Row { victim_sleeps: true, recovers: false, ..Row::of("plan9::Lock::lock", &[Waiters]) }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.count_sleepers();
-        lock(w.stage()).lock();
-        let lock = lock(w.stage());
-        w.owe(move || lock.unlock());
-        Ok(())
-    }
-    fn perform(&self, w: &World) {
-        w.stage().begin();
-        lock(w.stage()).lock();
-        w.stage().end(true);
-    }
-    fn wait(&self, w: &World, which: usize) -> Verdict {
-        come(w, which);
-        pass(w)
-    }
-    fn provide(&self, w: &World) {
-        if is_stuck(w, || is_held(w.stage())) && w.was_woken() && w.may_provide(1) {
-            lock(w.stage()).unlock();
-        }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let held = is_held(w.stage());
-        match (held, w.was_woken(), w.was_done() && w.provided() == 0) {
-            (true, false, _) => return fault(Fault::Wedged, "it is held, and the victim never had it"),
-            (false, _, true) => return fault(Fault::Lost, "the victim has it, and it is not held"),
-            (true, true, _) => lock(w.stage()).unlock(),
-            (false, _, false) => {}
-        }
-        // A waiter that died is still counted: `lock` gets it, `canlock` need not.
-        pass(w)
-    }
+/// No process waits, and none need: one of two is taken.
+fn try_down(kind: Kind) -> Operation {
+    Operation::of(if kind == Kind::Word { "semacquire, not waiting" } else { "Usem::try_acquire" }, &[Alone, Stopped])
+        .recovers(false)
+        .build(move |w| kind.build(w, 2))
+        .perform(move |w| {
+            w.stage().begin();
+            let got = kind.try_take(w.stage()) == Ok(true);
+            w.stage().end(got);
+        })
+        .others(move |w| kind.pass(w))
+        .check(move |w| kind.balance(w, if w.was_done() { &[-1] } else { &[-1, 0] }))
 }
 
 /// Nothing is on its semaphore, and a waiter is counted. The living ones wait or are through: the dead one has it.
@@ -326,4 +202,67 @@ fn pass(w: &World) -> Verdict {
     lock(w.stage()).lock();
     lock(w.stage()).unlock();
     Ok(())
+}
+
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    let kinds = [Kind::Word, Kind::Usem];
+    let others = [
+        Operation::of("plan9::Lock::canlock, unlock", &[Alone])
+            .recovers(false)
+            .perform(|w| {
+                w.stage().begin();
+                let got = lock(w.stage()).canlock();
+                if got {
+                    lock(w.stage()).unlock();
+                }
+                w.stage().end(got);
+            })
+            .check(|w| {
+                // Its dead holder keeps it.
+                if is_held(w.stage()) {
+                    lock(w.stage()).unlock();
+                }
+                pass(w)
+            }),
+        // The keeper has it; a death while waiting for it keeps it from no other process. If the
+        // victim dies with it, any process may unlock.
+        Operation::of("plan9::Lock::lock", &[Waiters])
+            .victim_sleeps(true)
+            .recovers(false)
+            .build(|w| {
+                w.count_sleepers();
+                lock(w.stage()).lock();
+                let lock = lock(w.stage());
+                w.owe(move || lock.unlock());
+                Ok(())
+            })
+            .perform(|w| {
+                w.stage().begin();
+                lock(w.stage()).lock();
+                w.stage().end(true);
+            })
+            .wait_each(|w, which| {
+                come(w, which);
+                pass(w)
+            })
+            .provide(|w| {
+                if is_stuck(w, || is_held(w.stage())) && w.was_woken() && w.may_provide(1) {
+                    lock(w.stage()).unlock();
+                }
+            })
+            .check(|w| {
+                let held = is_held(w.stage());
+                match (held, w.was_woken(), w.was_done() && w.provided() == 0) {
+                    (true, false, _) => return fault(Fault::Wedged, "it is held, and the victim never had it"),
+                    (false, _, true) => return fault(Fault::Lost, "the victim has it, and it is not held"),
+                    (true, true, _) => lock(w.stage()).unlock(),
+                    (false, _, false) => {}
+                }
+                // A waiter that died is still counted: `lock` gets it, `canlock` need not.
+                pass(w)
+            }),
+    ];
+    let of_both = kinds.map(down).into_iter().chain(kinds.map(up)).chain(kinds.map(try_down));
+    of_both.chain(others).collect()
 }

@@ -1,6 +1,6 @@
 //! What keeper and helpers do: hold, pass on, count, and look for what is out of use.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -57,7 +57,9 @@ pub fn fine<T, E: std::fmt::Display>(what: &str, result: Result<T, E>) -> Result
 }
 
 /// Whose waiters the keeper counts.
+#[derive(Default)]
 enum Queue {
+    #[default]
     Nobodys,
     Pool(&'static Pool),
     /// Any kind of object of arena `default`.
@@ -73,8 +75,8 @@ pub struct World<'a> {
     stage: &'a Stage,
     scene: Scene,
     /// What ends the keeper's hold on what others wait for.
-    owed: Vec<Box<dyn FnOnce()>>,
-    queue: Queue,
+    owed: RefCell<Vec<Box<dyn FnOnce()>>>,
+    queue: RefCell<Queue>,
     /// The ends of tubes that this process has.
     pub(super) desk: Desk,
     /// The victim's operation is to leave an end of a tube.
@@ -84,7 +86,14 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     /// With nothing in hand.
     pub fn new(stage: &'a Stage, scene: Scene) -> World<'a> {
-        World { stage, scene, owed: Vec::new(), queue: Queue::Nobodys, desk: Desk::default(), leaves: Cell::new(false) }
+        World {
+            stage,
+            scene,
+            owed: RefCell::default(),
+            queue: RefCell::default(),
+            desk: Desk::default(),
+            leaves: Cell::new(false),
+        }
     }
 
     /// The board.
@@ -245,24 +254,24 @@ impl<'a> World<'a> {
     }
 
     /// The keeper makes a pool in arena `default`, and the arena with the first.
-    pub fn make(&mut self, name: &str, permits: u32) -> Result<&'static Pool, (Fault, String)> {
+    pub fn make(&self, name: &str, permits: u32) -> Result<&'static Pool, (Fault, String)> {
         let (arena, object) = name.split_once('/').unwrap_or(("default", name));
         let arena = fine("making the arena", Arena::open_or_create(arena, &OPTIONS))?;
         let pool = fine(&format!("making {name}"), Pool::create_in(arena, object, permits))?;
         let pool: &'static Pool = Box::leak(Box::new(pool));
-        self.queue = Queue::Pool(pool);
+        self.queue.replace(Queue::Pool(pool));
         Ok(pool)
     }
 
     /// The same; where helpers wait, the keeper holds all its permits.
-    pub fn make_held(&mut self, name: &str, permits: u32) -> Verdict {
+    pub fn make_held(&self, name: &str, permits: u32) -> Verdict {
         let pool = self.make(name, permits)?;
         let held = if self.scene.waits() { permits } else { 0 };
         (0..held).try_for_each(|_| self.hold(pool))
     }
 
     /// The keeper holds one more permit.
-    pub fn hold(&mut self, pool: &'static Pool) -> Verdict {
+    pub fn hold(&self, pool: &'static Pool) -> Verdict {
         let permit = fine("taking a free permit", pool.try_acquire())?;
         claim(self.stage, &permit)?;
         let stage = *self.stage;
@@ -271,34 +280,34 @@ impl<'a> World<'a> {
     }
 
     /// The keeper does this when the victim sleeps or is dead: those that wait get on by it.
-    pub fn owe(&mut self, act: impl FnOnce() + 'static) {
-        self.owed.push(Box::new(act));
+    pub fn owe(&self, act: impl FnOnce() + 'static) {
+        self.owed.borrow_mut().push(Box::new(act));
     }
 
     /// The keeper gives back what it holds, and does what it owes.
-    pub fn let_go(&mut self) {
+    pub fn let_go(&self) {
         self.call(LET_GO);
-        self.owed.drain(..).for_each(|act| act());
+        self.owed.take().into_iter().for_each(|act| act());
     }
 
     /// The keeper counts the waiters of this object of arena `default`.
-    pub fn count_waiters_of(&mut self, name: &'static str) {
-        self.queue = Queue::Object(name);
+    pub fn count_waiters_of(&self, name: &'static str) {
+        self.queue.replace(Queue::Object(name));
     }
 
     /// The keeper counts the waiters by this function.
-    pub fn count_waiters(&mut self, count: impl Fn() -> usize + 'static) {
-        self.queue = Queue::By(Box::new(count));
+    pub fn count_waiters(&self, count: impl Fn() -> usize + 'static) {
+        self.queue.replace(Queue::By(Box::new(count)));
     }
 
     /// The keeper counts which helpers sleep.
-    pub fn count_sleepers(&mut self) {
-        self.queue = Queue::Sleepers;
+    pub fn count_sleepers(&self) {
+        self.queue.replace(Queue::Sleepers);
     }
 
     /// How many wait where the keeper looks.
     pub fn waiting(&self) -> usize {
-        match &self.queue {
+        match &*self.queue.borrow() {
             Queue::Nobodys => 0,
             Queue::Pool(pool) => pool.waiters().len(),
             Queue::Object(name) => waiters_of(name),
@@ -318,7 +327,7 @@ impl<'a> World<'a> {
     pub fn is_recovered(&self) -> bool {
         let victim = self.stage.word(VICTIM).load(SeqCst);
         let without = |arena: Arena| arena.members().iter().all(|m| u64::from(m.pid) != victim);
-        match &self.queue {
+        match &*self.queue.borrow() {
             Queue::By(_) => self.attach_all().into_iter().all(without),
             _ => Arena::open("default").is_ok_and(without),
         }
@@ -326,7 +335,7 @@ impl<'a> World<'a> {
 
     /// Holders and waiters, for findings.
     pub fn describe(&self) -> String {
-        let Queue::Pool(pool) = self.queue else {
+        let Queue::Pool(pool) = *self.queue.borrow() else {
             let all = Arena::open("default").map_or(Vec::new(), |arena| arena.objects());
             let states: Vec<_> = all.iter().map(|o| (&o.name, &o.state, o.waiting)).collect();
             return format!("{states:?}");
@@ -403,7 +412,7 @@ impl<'a> World<'a> {
     }
 
     /// While the victim is stopped: the helper that waits gets the permit, unless it is the victim's.
-    pub fn waiter_gets_it(&mut self, name: &str) -> Verdict {
+    pub fn waiter_gets_it(&self, name: &str) -> Verdict {
         self.let_go();
         // Any process that comes by finishes what the stopped one began.
         self.take_or_victim_has(name).or_else(

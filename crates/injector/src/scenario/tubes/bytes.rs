@@ -4,21 +4,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use chappe::tube::named::{NotReceived, NotSent, Receiver, Sender, Tube, TubeOptions};
 
+use super::super::Operation;
 use super::super::Scene::{Alone, Met, Stopped};
 use super::super::world::{World, fault, fine};
-use super::super::{Operation, Row};
 use crate::board::{Fault, Verdict};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    let scenario = |name, how| Box::new(Bytes { name, how }) as Box<dyn Operation>;
-    vec![
-        scenario("tube send, bytes", How::Send),
-        scenario("tube reserve, commit, bytes", How::Reserve),
-        scenario("tube recv, bytes", How::Receive),
-        scenario("tube recv_into, bytes", How::ReceiveInto),
-    ]
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
@@ -28,6 +17,7 @@ enum How {
     ReceiveInto,
 }
 
+#[derive(Clone, Copy)]
 struct Bytes {
     name: &'static str,
     how: How,
@@ -97,83 +87,90 @@ impl Bytes {
     fn sends(&self) -> bool {
         matches!(self.how, How::Send | How::Reserve)
     }
+
+    fn operation(self) -> Operation {
+        Operation::of(self.name, &[Alone, Met, Stopped])
+            .build(move |w| {
+                w.make("p", 1)?;
+                let options = TubeOptions { slots: SLOTS, size: MOST as u32, ..TubeOptions::default() };
+                fine("making the tube", Tube::<[u8]>::create("t", &options))?;
+                w.count_waiters_of("t");
+                if self.sends() { Ok(()) } else { fine("sending", sender()?.try_send(&record(VICTIMS))) }
+            })
+            .perform(move |w| {
+                w.warm("p");
+                if self.sends() {
+                    let mut out = sender().expect("there may be many");
+                    let it = record(VICTIMS);
+                    w.stage().begin();
+                    let done = match self.how {
+                        How::Send => out.send(&it).is_ok(),
+                        _ => out.reserve().is_ok_and(|mut slot| {
+                            slot[..VICTIMS].copy_from_slice(&it);
+                            slot.commit(VICTIMS).is_ok()
+                        }),
+                    };
+                    w.stage().end(done);
+                    std::mem::forget(out);
+                    return;
+                }
+                let into = receiver().expect("there may be many");
+                let mut buffer = [0; MOST];
+                w.stage().begin();
+                let whole = match self.how {
+                    How::Receive => into.recv().is_ok_and(|it| is_whole(&it)),
+                    _ => into.recv_into(&mut buffer).is_ok_and(|(length, _)| is_whole(&buffer[..length])),
+                };
+                w.stage().word(DONE).store(1, SeqCst);
+                w.stage().end(whole);
+                std::mem::forget(into);
+            })
+            // Another sends too.
+            .meet(|w| send_another(w, &sender()?))
+            .others(|w| {
+                // One slot is the stopped one's at most.
+                let out = sender()?;
+                (1..SLOTS).try_for_each(|_| send_another(w, &out))
+            })
+            .check(move |w| {
+                // Sees to the victim.
+                w.demand(|| chappe::doctor().is_ok() && w.is_recovered(), "the dead victim is not recovered:")?;
+                let lengths = drain(&receiver()?)?;
+                let its = lengths.iter().filter(|length| **length == VICTIMS).count();
+                let (others, sent) = (lengths.len() - its, w.stage().word(SENT).load(SeqCst) as usize);
+                let kept = w.stage().word(DONE).load(SeqCst) != 0;
+                if its > 1 || kept && its > 0 || others > sent {
+                    return fault(Fault::Doubled, format!("there are records of {lengths:?} bytes"));
+                }
+                if others < sent {
+                    return fault(Fault::Lost, format!("{sent} were sent by others, and {others} have come"));
+                }
+                if self.sends() && w.was_done() && its == 0 {
+                    return fault(Fault::Lost, "what the victim had sent has not come");
+                }
+                let (out, into) = (sender()?, receiver()?);
+                let room = || (0..=SLOTS).take_while(|_| out.try_send(&record(OTHERS)).is_ok()).count() as u32;
+                let mut had = 0;
+                let whole = w.stage().until(|| {
+                    had = room();
+                    drain(&into).is_ok() && had == SLOTS
+                });
+                if !whole {
+                    return fault(Fault::Leaked, format!("there is room for {had} records, not {SLOTS}"));
+                }
+                drop((out, into));
+                w.in_order(&["p", "t"])
+            })
+    }
 }
 
-impl Operation for Bytes {
-    fn row(&self) -> Row {
-        Row::of(self.name, &[Alone, Met, Stopped])
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1)?;
-        let options = TubeOptions { slots: SLOTS, size: MOST as u32, ..TubeOptions::default() };
-        fine("making the tube", Tube::<[u8]>::create("t", &options))?;
-        w.count_waiters_of("t");
-        if self.sends() { Ok(()) } else { fine("sending", sender()?.try_send(&record(VICTIMS))) }
-    }
-    fn perform(&self, w: &World) {
-        w.warm("p");
-        if self.sends() {
-            let mut out = sender().expect("there may be many");
-            let it = record(VICTIMS);
-            w.stage().begin();
-            let done = match self.how {
-                How::Send => out.send(&it).is_ok(),
-                _ => out.reserve().is_ok_and(|mut slot| {
-                    slot[..VICTIMS].copy_from_slice(&it);
-                    slot.commit(VICTIMS).is_ok()
-                }),
-            };
-            w.stage().end(done);
-            std::mem::forget(out);
-            return;
-        }
-        let into = receiver().expect("there may be many");
-        let mut buffer = [0; MOST];
-        w.stage().begin();
-        let whole = match self.how {
-            How::Receive => into.recv().is_ok_and(|it| is_whole(&it)),
-            _ => into.recv_into(&mut buffer).is_ok_and(|(length, _)| is_whole(&buffer[..length])),
-        };
-        w.stage().word(DONE).store(1, SeqCst);
-        w.stage().end(whole);
-        std::mem::forget(into);
-    }
-    /// Another sends too.
-    fn meet(&self, w: &World) -> Verdict {
-        send_another(w, &sender()?)
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        // One slot is the stopped one's at most.
-        let out = sender()?;
-        (1..SLOTS).try_for_each(|_| send_another(w, &out))
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        // Sees to the victim.
-        w.demand(|| chappe::doctor().is_ok() && w.is_recovered(), "the dead victim is not recovered:")?;
-        let lengths = drain(&receiver()?)?;
-        let its = lengths.iter().filter(|length| **length == VICTIMS).count();
-        let (others, sent) = (lengths.len() - its, w.stage().word(SENT).load(SeqCst) as usize);
-        let kept = w.stage().word(DONE).load(SeqCst) != 0;
-        if its > 1 || kept && its > 0 || others > sent {
-            return fault(Fault::Doubled, format!("there are records of {lengths:?} bytes"));
-        }
-        if others < sent {
-            return fault(Fault::Lost, format!("{sent} were sent by others, and {others} have come"));
-        }
-        if self.sends() && w.was_done() && its == 0 {
-            return fault(Fault::Lost, "what the victim had sent has not come");
-        }
-        let (out, into) = (sender()?, receiver()?);
-        let room = || (0..=SLOTS).take_while(|_| out.try_send(&record(OTHERS)).is_ok()).count() as u32;
-        let mut had = 0;
-        let whole = w.stage().until(|| {
-            had = room();
-            drain(&into).is_ok() && had == SLOTS
-        });
-        if !whole {
-            return fault(Fault::Leaked, format!("there is room for {had} records, not {SLOTS}"));
-        }
-        drop((out, into));
-        w.in_order(&["p", "t"])
-    }
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    let scenario = |name, how| Bytes { name, how }.operation();
+    vec![
+        scenario("tube send, bytes", How::Send),
+        scenario("tube reserve, commit, bytes", How::Reserve),
+        scenario("tube recv, bytes", How::Receive),
+        scenario("tube recv_into, bytes", How::ReceiveInto),
+    ]
 }

@@ -5,26 +5,13 @@ use std::sync::atomic::Ordering::SeqCst;
 use chappe::tube::named::{Kind, Receiver, Sender};
 use chappe::{Select, Semaphore};
 
+use super::super::Operation;
 use super::super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::super::messages::{HELPER, KEEPER, Message, Part};
 use super::super::world::{World, fault, fine};
-use super::super::{Operation, Row, Scene};
 use super::{FEW, SLOTS};
 use crate::board::{Fault, Verdict};
 use Arms::{ReceiveDown, SendReceive, TwoReceive};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    let choice = |name, arms, blocks| Box::new(Choice { name, arms, blocks }) as Box<dyn Operation>;
-    vec![
-        choice("choice: recv, recv", TwoReceive, false),
-        choice("choice: send, recv", SendReceive, false),
-        choice("choice: recv, down", ReceiveDown, false),
-        choice("choice: recv, recv, blocks", TwoReceive, true),
-        choice("choice: send, recv, blocks", SendReceive, true),
-        choice("choice: recv, down, blocks", ReceiveDown, true),
-    ]
-}
 
 /// The arms, on tubes `t` and `u` and semaphore `s`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +24,7 @@ enum Arms {
 /// The arm that the victim's choice took, counted from 1: its operation is complete.
 const ARM: usize = 16;
 
+#[derive(Clone, Copy)]
 struct Choice {
     name: &'static str,
     arms: Arms,
@@ -111,7 +99,7 @@ impl Choice {
     }
 
     /// Does what so many choices wait for, once.
-    fn give(&self, w: &mut World) -> Verdict {
+    fn give(&self, w: &World) -> Verdict {
         if !self.blocks || w.has_let_go() {
             return Ok(());
         }
@@ -123,124 +111,129 @@ impl Choice {
             ReceiveDown => (0..all).try_for_each(|_| w.give_unit("s")),
         }
     }
+
+    fn operation(self) -> Operation {
+        Operation::of(self.name, if self.blocks { &[Alone, Waiters, StoppedWaiter] } else { &[Alone, Met, Stopped] })
+            .victim_sleeps(self.blocks)
+            .retold(move |scene| {
+                // The sleep is the same, whatever the arms are.
+                self.blocks
+                    && match self.arms {
+                        TwoReceive => scene != Waiters,
+                        SendReceive => scene != StoppedWaiter,
+                        ReceiveDown => scene != Alone,
+                    }
+            })
+            .build(move |w| {
+                w.make("p", 1)?;
+                if self.arms == ReceiveDown {
+                    w.make_semaphore("s", if self.blocks { 0 } else { 2 }, false)?;
+                }
+                for tube in self.tubes() {
+                    w.make_tube(tube, Kind::Mpmc, self.slots())?;
+                    w.send_to(tube)?;
+                    w.receive_from(tube)?;
+                    let full = self.arms == SendReceive && *tube == "t";
+                    let there = match (self.blocks, full) {
+                        (true, true) => FEW,
+                        (true, false) => 0,
+                        (false, true) => 1,
+                        (false, false) => 2,
+                    };
+                    w.post_all(tube, KEEPER, there)?;
+                }
+                Ok(())
+            })
+            .perform(move |w| {
+                w.warm("p");
+                let hands = self.hands(w).expect("there may be many");
+                let it = if self.arms == SendReceive { w.try_write("t") } else { Message::default() };
+                w.stage().begin();
+                let done = self.choose(&hands, it, |arm, got| {
+                    let whole = got.is_none_or(|(tube, message)| w.keep_message(tube, &message));
+                    w.stage().word(ARM).store(arm as u64 + 1, SeqCst);
+                    if whole { Ok(()) } else { fault(Fault::Torn, "torn") }
+                });
+                w.stage().end(done.is_ok());
+                std::mem::forget(hands);
+            })
+            .wait_each(move |w, which| {
+                let hands = self.hands(w)?;
+                let writer = HELPER + which as u64;
+                let it = if self.arms == SendReceive { w.write("t", writer) } else { Message::default() };
+                self.choose(&hands, it, |arm, got| {
+                    if let Some((tube, message)) = got {
+                        if self.arms == SendReceive {
+                            w.tear_up("t", &it);
+                        }
+                        // A choice does not say whether what it has received was there before.
+                        return w.receive(tube, &message, None).map(drop);
+                    }
+                    if self.arms == ReceiveDown && arm == 1 {
+                        w.note_taken("s");
+                    }
+                    Ok(())
+                })
+            })
+            .others(move |w| {
+                if w.scene() == StoppedWaiter {
+                    self.give(w)?;
+                    return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+                }
+                for tube in self.tubes() {
+                    w.messages_pass(tube, 6, 1)?;
+                }
+                if self.arms == ReceiveDown && !w.try_unit("s")? {
+                    return fault(Fault::Wedged, "of two units the stopped one keeps both away");
+                }
+                Ok(())
+            })
+            .asleep(move |w| self.give(w))
+            .bereaved(move |w| self.give(w))
+            .check(move |w| {
+                let mut arms = 0;
+                for tube in self.tubes() {
+                    // Whatever was looked at may come again, if its choice was not completed.
+                    w.settle(tube, self.slots(), Part::Receives(true, 1))?;
+                    arms += w.missing(tube).len();
+                }
+                arms += usize::from(self.arms == SendReceive && w.came_through("t"));
+                let mut names = vec!["p", "t"];
+                match self.arms {
+                    ReceiveDown => {
+                        let units = w.difference("s")?;
+                        if !(-1..=0).contains(&units) {
+                            return fault(Fault::Lost, format!("s has {units:+} of the victim's"));
+                        }
+                        arms += usize::from(units < 0);
+                        names.insert(1, "s");
+                    }
+                    TwoReceive | SendReceive => names.push("u"),
+                }
+                let done = w.stage().word(ARM).load(SeqCst) != 0;
+                if arms > 1 {
+                    return fault(Fault::Doubled, format!("a choice took {arms} arms"));
+                }
+                if done && arms == 0 {
+                    return fault(Fault::Lost, "a choice that was completed took no arm");
+                }
+                if self.blocks && !w.was_woken() && arms > 0 {
+                    return fault(Fault::Lost, "nothing was there while it lived, and something is missing");
+                }
+                w.in_order(&names)
+            })
+    }
 }
 
-impl Operation for Choice {
-    fn row(&self) -> Row {
-        Row {
-            victim_sleeps: self.blocks,
-            ..Row::of(self.name, if self.blocks { &[Alone, Waiters, StoppedWaiter] } else { &[Alone, Met, Stopped] })
-        }
-    }
-    fn retold(&self, scene: Scene) -> bool {
-        // The sleep is the same, whatever the arms are.
-        self.blocks
-            && match self.arms {
-                TwoReceive => scene != Waiters,
-                SendReceive => scene != StoppedWaiter,
-                ReceiveDown => scene != Alone,
-            }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        w.make("p", 1)?;
-        if self.arms == ReceiveDown {
-            w.make_semaphore("s", if self.blocks { 0 } else { 2 }, false)?;
-        }
-        for tube in self.tubes() {
-            w.make_tube(tube, Kind::Mpmc, self.slots())?;
-            w.send_to(tube)?;
-            w.receive_from(tube)?;
-            let full = self.arms == SendReceive && *tube == "t";
-            let there = match (self.blocks, full) {
-                (true, true) => FEW,
-                (true, false) => 0,
-                (false, true) => 1,
-                (false, false) => 2,
-            };
-            w.post_all(tube, KEEPER, there)?;
-        }
-        Ok(())
-    }
-    fn perform(&self, w: &World) {
-        w.warm("p");
-        let hands = self.hands(w).expect("there may be many");
-        let it = if self.arms == SendReceive { w.try_write("t") } else { Message::default() };
-        w.stage().begin();
-        let done = self.choose(&hands, it, |arm, got| {
-            let whole = got.is_none_or(|(tube, message)| w.keep_message(tube, &message));
-            w.stage().word(ARM).store(arm as u64 + 1, SeqCst);
-            if whole { Ok(()) } else { fault(Fault::Torn, "torn") }
-        });
-        w.stage().end(done.is_ok());
-        std::mem::forget(hands);
-    }
-    fn wait(&self, w: &World, which: usize) -> Verdict {
-        let hands = self.hands(w)?;
-        let writer = HELPER + which as u64;
-        let it = if self.arms == SendReceive { w.write("t", writer) } else { Message::default() };
-        self.choose(&hands, it, |arm, got| {
-            if let Some((tube, message)) = got {
-                if self.arms == SendReceive {
-                    w.tear_up("t", &it);
-                }
-                // A choice does not say whether what it has received was there before.
-                return w.receive(tube, &message, None).map(drop);
-            }
-            if self.arms == ReceiveDown && arm == 1 {
-                w.note_taken("s");
-            }
-            Ok(())
-        })
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        if w.scene() == StoppedWaiter {
-            self.give(w)?;
-            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
-        }
-        for tube in self.tubes() {
-            w.messages_pass(tube, 6, 1)?;
-        }
-        if self.arms == ReceiveDown && !w.try_unit("s")? {
-            return fault(Fault::Wedged, "of two units the stopped one keeps both away");
-        }
-        Ok(())
-    }
-    fn asleep(&self, w: &mut World) -> Verdict {
-        self.give(w)
-    }
-    fn bereaved(&self, w: &mut World) -> Verdict {
-        self.give(w)
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let mut arms = 0;
-        for tube in self.tubes() {
-            // Whatever was looked at may come again, if its choice was not completed.
-            w.settle(tube, self.slots(), Part::Receives(true, 1))?;
-            arms += w.missing(tube).len();
-        }
-        arms += usize::from(self.arms == SendReceive && w.came_through("t"));
-        let mut names = vec!["p", "t"];
-        match self.arms {
-            ReceiveDown => {
-                let units = w.difference("s")?;
-                if !(-1..=0).contains(&units) {
-                    return fault(Fault::Lost, format!("s has {units:+} of the victim's"));
-                }
-                arms += usize::from(units < 0);
-                names.insert(1, "s");
-            }
-            TwoReceive | SendReceive => names.push("u"),
-        }
-        let done = w.stage().word(ARM).load(SeqCst) != 0;
-        if arms > 1 {
-            return fault(Fault::Doubled, format!("a choice took {arms} arms"));
-        }
-        if done && arms == 0 {
-            return fault(Fault::Lost, "a choice that was completed took no arm");
-        }
-        if self.blocks && !w.was_woken() && arms > 0 {
-            return fault(Fault::Lost, "nothing was there while it lived, and something is missing");
-        }
-        w.in_order(&names)
-    }
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    let choice = |name, arms, blocks| Choice { name, arms, blocks }.operation();
+    vec![
+        choice("choice: recv, recv", TwoReceive, false),
+        choice("choice: send, recv", SendReceive, false),
+        choice("choice: recv, down", ReceiveDown, false),
+        choice("choice: recv, recv, blocks", TwoReceive, true),
+        choice("choice: send, recv, blocks", SendReceive, true),
+        choice("choice: recv, down, blocks", ReceiveDown, true),
+    ]
 }

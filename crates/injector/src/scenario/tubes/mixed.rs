@@ -14,19 +14,13 @@ use std::time::Duration;
 use chappe::tube::named::{Kind, Receiver, Sender};
 use chappe::{Pool, Select, SelectError, Semaphore};
 
+use super::super::Operation;
 use super::super::Scene::{Alone, Met, Stopped, Waiters};
 use super::super::messages::{KEEPER, Message, Part};
 use super::super::world::{World, fault, fine};
-use super::super::{Operation, Row};
 use super::{FEW, SLOTS};
-use crate::board::{Fault, Verdict};
+use crate::board::Fault;
 use Way::{Borrow, Default, Looked, Ready, TimedOut};
-
-/// All of them.
-pub fn all() -> Vec<Box<dyn Operation>> {
-    let ways = [Ready, Borrow, Looked, Default, TimedOut];
-    ways.into_iter().map(|way| Box::new(Mixed { way }) as Box<dyn Operation>).collect()
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -44,6 +38,7 @@ const SENDS: usize = 0;
 const RECEIVES: usize = 1;
 const DOWNS: usize = 2;
 
+#[derive(Clone, Copy)]
 struct Mixed {
     way: Way,
 }
@@ -120,98 +115,96 @@ impl Mixed {
     fn units(&self) -> u32 {
         if self.is_ready() { 2 } else { 0 }
     }
+
+    fn operation(self) -> Operation {
+        Operation::of(
+            match self.way {
+                Ready => "choice of all kinds",
+                Borrow => "choice: borrow",
+                Looked => "choice of all kinds, looked at",
+                Default => "choice of all kinds, default",
+                TimedOut => "choice of all kinds, timed out",
+            },
+            match self.way {
+                Ready => &[Alone, Met, Stopped],
+                Borrow => &[Alone, Met, Stopped],
+                Looked => &[Alone, Met, Stopped],
+                Default | TimedOut => &[Alone, Waiters],
+            },
+        )
+        // Looks at everything again and again before it sleeps.
+        .long(self.way == TimedOut)
+        .build(move |w| {
+            let pool = w.make("p", 1)?;
+            if !self.is_ready() {
+                w.hold(pool)?;
+            }
+            w.make_semaphore("s", self.units(), false)?;
+            for (tube, messages) in
+                [("t", if self.is_ready() { 1 } else { FEW }), ("u", if self.is_ready() { 2 } else { 0 })]
+            {
+                w.make_tube(tube, Kind::Mpmc, self.slots())?;
+                w.send_to(tube)?;
+                w.receive_from(tube)?;
+                w.post_all(tube, KEEPER, messages)?;
+            }
+            w.count_waiters_of("u");
+            Ok(())
+        })
+        .perform(move |w| {
+            w.warm("p");
+            let hands = Hands::of(w).expect("there may be many");
+            let it = if self.way == Ready { w.try_write("t") } else { Message::default() };
+            if self.way == TimedOut {
+                // Starts what a first wait starts.
+                drop(hands.choice().wait_timeout(Duration::from_micros(1)));
+            }
+            w.stage().begin();
+            let done = self.choose(w, &hands, it);
+            w.stage().end(done);
+            std::mem::forget(hands);
+        })
+        // Waits for a message, as one arm of the victim's choice does.
+        .wait(|w| w.fetch_slowly("u").map(drop))
+        .meet(|w| {
+            w.fetch_slowly("u")?;
+            w.pass_unit("s")
+        })
+        .others(|w| {
+            for tube in ["t", "u"] {
+                w.messages_pass(tube, 4, 1)?;
+            }
+            if !w.try_unit("s")? {
+                return fault(Fault::Wedged, "of two units the stopped one keeps both away");
+            }
+            w.take_or_victim_has("p")
+        })
+        .bereaved(|w| if w.scene() == Waiters { w.post_all("u", KEEPER, 2) } else { Ok(()) })
+        .check(move |w| {
+            let arm = w.stage().word(ARM).load(SeqCst) as usize;
+            // Whatever was looked at may come again, if its choice was not completed.
+            let came_out = matches!(self.way, Ready | Borrow);
+            w.settle("t", self.slots(), if self.way == Ready { Part::Receives(false, 0) } else { Part::Nothing })?;
+            w.settle("u", self.slots(), Part::Receives(came_out, u32::from(came_out)))?;
+            let units = w.difference("s")?;
+            if !(-1..=0).contains(&units) || units < 0 && self.way != Ready {
+                return fault(Fault::Lost, format!("s has {units:+} of the victim's"));
+            }
+            let arms = [w.came_through("t"), !w.missing("u").is_empty(), units < 0];
+            let taken = arms.iter().filter(|taken| **taken).count();
+            if taken > 1 || arm > DOWNS + 1 && taken > 0 {
+                return fault(Fault::Doubled, format!("a choice took several arms: {arms:?}, and completed arm {arm}"));
+            }
+            if (1..=DOWNS + 1).contains(&arm) && !arms[arm - 1] {
+                return fault(Fault::Lost, format!("arm {arm} was completed, and happened were {arms:?}"));
+            }
+            w.in_order(&["p", "s", "t", "u"])
+        })
+    }
 }
 
-impl Operation for Mixed {
-    fn row(&self) -> Row {
-        // Looks at everything again and again before it sleeps.
-        Row {
-            long: self.way == TimedOut,
-            ..Row::of(
-                match self.way {
-                    Ready => "choice of all kinds",
-                    Borrow => "choice: borrow",
-                    Looked => "choice of all kinds, looked at",
-                    Default => "choice of all kinds, default",
-                    TimedOut => "choice of all kinds, timed out",
-                },
-                match self.way {
-                    Ready => &[Alone, Met, Stopped],
-                    Borrow => &[Alone, Met, Stopped],
-                    Looked => &[Alone, Met, Stopped],
-                    Default | TimedOut => &[Alone, Waiters],
-                },
-            )
-        }
-    }
-    fn build(&self, w: &mut World) -> Verdict {
-        let pool = w.make("p", 1)?;
-        if !self.is_ready() {
-            w.hold(pool)?;
-        }
-        w.make_semaphore("s", self.units(), false)?;
-        for (tube, messages) in
-            [("t", if self.is_ready() { 1 } else { FEW }), ("u", if self.is_ready() { 2 } else { 0 })]
-        {
-            w.make_tube(tube, Kind::Mpmc, self.slots())?;
-            w.send_to(tube)?;
-            w.receive_from(tube)?;
-            w.post_all(tube, KEEPER, messages)?;
-        }
-        w.count_waiters_of("u");
-        Ok(())
-    }
-    fn perform(&self, w: &World) {
-        w.warm("p");
-        let hands = Hands::of(w).expect("there may be many");
-        let it = if self.way == Ready { w.try_write("t") } else { Message::default() };
-        if self.way == TimedOut {
-            // Starts what a first wait starts.
-            drop(hands.choice().wait_timeout(Duration::from_micros(1)));
-        }
-        w.stage().begin();
-        let done = self.choose(w, &hands, it);
-        w.stage().end(done);
-        std::mem::forget(hands);
-    }
-    /// Waits for a message, as one arm of the victim's choice does.
-    fn wait(&self, w: &World, _which: usize) -> Verdict {
-        w.fetch_slowly("u").map(drop)
-    }
-    fn meet(&self, w: &World) -> Verdict {
-        w.fetch_slowly("u")?;
-        w.pass_unit("s")
-    }
-    fn others(&self, w: &mut World) -> Verdict {
-        for tube in ["t", "u"] {
-            w.messages_pass(tube, 4, 1)?;
-        }
-        if !w.try_unit("s")? {
-            return fault(Fault::Wedged, "of two units the stopped one keeps both away");
-        }
-        w.take_or_victim_has("p")
-    }
-    fn bereaved(&self, w: &mut World) -> Verdict {
-        if w.scene() == Waiters { w.post_all("u", KEEPER, 2) } else { Ok(()) }
-    }
-    fn check(&self, w: &mut World) -> Verdict {
-        let arm = w.stage().word(ARM).load(SeqCst) as usize;
-        // Whatever was looked at may come again, if its choice was not completed.
-        let came_out = matches!(self.way, Ready | Borrow);
-        w.settle("t", self.slots(), if self.way == Ready { Part::Receives(false, 0) } else { Part::Nothing })?;
-        w.settle("u", self.slots(), Part::Receives(came_out, u32::from(came_out)))?;
-        let units = w.difference("s")?;
-        if !(-1..=0).contains(&units) || units < 0 && self.way != Ready {
-            return fault(Fault::Lost, format!("s has {units:+} of the victim's"));
-        }
-        let arms = [w.came_through("t"), !w.missing("u").is_empty(), units < 0];
-        let taken = arms.iter().filter(|taken| **taken).count();
-        if taken > 1 || arm > DOWNS + 1 && taken > 0 {
-            return fault(Fault::Doubled, format!("a choice took several arms: {arms:?}, and completed arm {arm}"));
-        }
-        if (1..=DOWNS + 1).contains(&arm) && !arms[arm - 1] {
-            return fault(Fault::Lost, format!("arm {arm} was completed, and happened were {arms:?}"));
-        }
-        w.in_order(&["p", "s", "t", "u"])
-    }
+/// All of them.
+pub fn all() -> Vec<Operation> {
+    let ways = [Ready, Borrow, Looked, Default, TimedOut];
+    ways.into_iter().map(|way| Mixed { way }.operation()).collect()
 }
