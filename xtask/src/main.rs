@@ -37,7 +37,6 @@
 //!                                        without arguments everything, on all processors (an hour or more on two)
 //! cargo xtask soak [ARG...]              random SIGKILLs while jobs share pools
 //! cargo xtask soak --minutes N           random SIGKILLs and SIGSTOPs of processes that use everything: the chaos run
-//! cargo xtask soak tube [ARG...]         random SIGKILLs of senders and receivers while they share tubes
 //! cargo xtask soak structures [ARG...]   the same of workers that share a map, a stack, a monitor and helping locks
 //! cargo xtask soak churn [ARG...]        the same of workers that make and remove objects in one small arena, and are stopped
 //! cargo xtask soak ras [--seconds N]     storms over the per-CPU operations, with delays between the steps of their sections
@@ -127,7 +126,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["soak", "jobserver", kills] => soak_jobserver(kills),
         ["soak", "ras"] => soak_ras("60"),
         ["soak", "ras", "--seconds", seconds] => soak_ras(seconds),
-        ["soak", "tube" | "chaos" | "structures" | "churn", ..] => injector("soak", &args[1..]),
+        ["soak", "chaos" | "structures" | "churn", ..] => injector("soak", &args[1..]),
         ["soak", rest @ ..] if rest.contains(&"--minutes") => injector("soak", &[&["chaos"][..], rest].concat()),
         ["soak", rest @ ..] => {
             Cargo::new("build").args(DIST_ALL).args(["-p", "chappe-cli"]).run()?;

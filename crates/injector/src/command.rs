@@ -2,9 +2,11 @@
 
 mod sweep;
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chappe_injector::rivals::{self, Churn};
@@ -13,7 +15,6 @@ use chappe_injector::soak::chaos::{self, Visit};
 use chappe_injector::soak::churn::{self as slots, Slots};
 use chappe_injector::soak::spaces::{self, Crowd};
 use chappe_injector::soak::structures::{self, Mix};
-use chappe_injector::soak::tubes::{self, Storm};
 use chappe_injector::soak::{self, Soak};
 use chappe_injector::{cast, control, report, scenario, trial};
 
@@ -36,9 +37,6 @@ usage: chappe-injector control                    are known mistakes caught?
        chappe-injector soak [--kills N]           random kills while jobs share pools (1000)
                             [--chappe PATH]       the chappe command (the one beside this program)
                             [--seed N]            where the random choices begin
-       chappe-injector soak tube [--kills N] [--seed N]
-                                                  the same while senders and receivers share tubes
-                                 [--forgetful]    receivers that lose messages: it must be seen
        chappe-injector soak chaos [--minutes N | --kills N] [--seed N]
                                                   the same of a dozen processes that use everything, run out of
                                                   everything, fork, exec, are stopped and continued (1000 kills)
@@ -86,7 +84,6 @@ pub fn run() -> ExitCode {
         }
         ["control"] => try_controls(),
         ["sweep", rest @ ..] => sweep::run(rest),
-        ["soak", "tube", rest @ ..] => soak_tubes(rest),
         ["soak", "chaos", rest @ ..] => run_the_chaos(rest),
         ["soak", "churn", rest @ ..] => soak_slots(rest),
         ["soak", "spaces", rest @ ..] => soak_spaces(rest),
@@ -133,129 +130,103 @@ fn refused() -> usize {
     3
 }
 
-fn run_soak(args: &[&str]) -> Result<usize, String> {
-    let beside = std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("chappe");
-    let (mut kills, mut chappe, mut seed) = (1000, beside, None);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--kills" => kills = number(args.next())?,
-            "--chappe" => chappe = PathBuf::from(args.next().ok_or("--chappe needs a path")?),
-            "--seed" => seed = Some(number(args.next())?),
-            other => return Err(format!("`{other}` is not known here")),
+/// What a command was given, by name; nothing for what is only said.
+struct Options<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Options<'a> {
+    fn read(args: &[&'a str], valued: &[&str], said: &[&str]) -> Result<Options<'a>, String> {
+        let (mut all, mut args) = (HashMap::new(), args.iter());
+        while let Some(arg) = args.next() {
+            let value = if valued.contains(arg) {
+                args.next().ok_or_else(|| format!("{arg} needs a value"))?
+            } else if said.contains(arg) {
+                ""
+            } else {
+                return Err(format!("`{arg}` is not known here"));
+            };
+            all.insert(*arg, value);
         }
+        Ok(Options(all))
     }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    fn number<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T, String> {
+        self.0.get(name).map_or(Ok(otherwise), |value| number(Some(value)))
+    }
+
+    fn seconds(&self, name: &str, otherwise: u64) -> Result<Duration, String> {
+        Ok(Duration::from_secs(self.number(name, otherwise)?))
+    }
+}
+
+/// How long a process of a soak may make no progress.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn run_soak(args: &[&str]) -> Result<usize, String> {
+    let asked = Options::read(args, &["--kills", "--chappe", "--seed"], &[])?;
+    let beside = std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("chappe");
+    let chappe = asked.0.get("--chappe").map_or(beside, PathBuf::from);
+    let (kills, seed) = (asked.number("--kills", 1000)?, asked.number("--seed", now())?);
     if !chappe.is_file() {
         eprintln!("there is no chappe command at {}: build it (`cargo build -p chappe-cli`)", chappe.display());
         return Ok(3);
     }
-    let seed = seed.unwrap_or_else(now);
     let home = Home::make().map_err(|e| e.to_string())?;
-    let soak = Soak { kills, chappe, home: home.0.clone(), seed, limit: Duration::from_secs(30) };
+    let soak = Soak { kills, chappe, home: home.0.clone(), seed, limit: LIMIT };
     let outcome = soak::soak(&soak).map_err(|e| e.to_string())?;
     say(&outcome.summary(seed));
     Ok(usize::from(!outcome.clean()))
 }
 
-fn soak_tubes(args: &[&str]) -> Result<usize, String> {
-    let (mut kills, mut seed, mut forgetful) = (1000, None, false);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--kills" => kills = number(args.next())?,
-            "--seed" => seed = Some(number(args.next())?),
-            "--forgetful" => forgetful = true,
-            other => return Err(format!("`{other}` is not known here")),
-        }
-    }
-    let seed = seed.unwrap_or_else(now);
-    let _home = Home::enter()?;
-    let sum = tubes::soak(Storm { kills, seed, limit: Duration::from_secs(30), forgetful })?;
-    say(&sum.summary(seed));
-    Ok(usize::from(!sum.clean()))
-}
-
 fn soak_slots(args: &[&str]) -> Result<usize, String> {
-    let (mut uses, mut stop, mut seed, mut careless) = (1000, 60, None, false);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--uses" => uses = number(args.next())?,
-            "--stop" => stop = number(args.next())?,
-            "--seed" => seed = Some(number(args.next())?),
-            "--careless" => careless = true,
-            other => return Err(format!("`{other}` is not known here")),
-        }
-    }
+    let asked = Options::read(args, &["--uses", "--stop", "--seed"], &["--careless"])?;
+    let (uses, seed, careless) =
+        (asked.number("--uses", 1000)?, asked.number("--seed", now())?, asked.has("--careless"));
+    let stop = asked.seconds("--stop", 60)?;
     let _home = Home::enter()?;
-    let seed = seed.unwrap_or_else(now);
-    let stop = Duration::from_secs(stop);
-    let sum = slots::soak(Slots { uses, stop, seed, limit: Duration::from_secs(30), careless })?;
+    let sum = slots::soak(Slots { uses, stop, seed, limit: LIMIT, careless })?;
     say(&sum.summary(seed));
     Ok(usize::from(!sum.clean()))
 }
 
 fn soak_spaces(args: &[&str]) -> Result<usize, String> {
-    let (mut kills, mut spaces, mut seed) = (1000, 3u32, None);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--kills" => kills = number(args.next())?,
-            "--spaces" => spaces = number(args.next())?,
-            "--seed" => seed = Some(number(args.next())?),
-            other => return Err(format!("`{other}` is not known here")),
-        }
-    }
+    let asked = Options::read(args, &["--kills", "--spaces", "--seed"], &[])?;
+    let (kills, spaces, seed) =
+        (asked.number("--kills", 1000)?, asked.number("--spaces", 3)?, asked.number("--seed", now())?);
     if !(1..=1000).contains(&spaces) {
         return Err(format!("--spaces {spaces}: between 1 and 1000"));
     }
     let _home = Home::enter()?;
-    let (seed, spaces) = (seed.unwrap_or_else(now), spaces as usize);
-    let crowd = Crowd { kills, spaces, seed, limit: Duration::from_secs(30) };
+    let crowd = Crowd { kills, spaces, seed, limit: LIMIT };
     let sum = spaces::soak(crowd)?;
     say(&sum.summary(crowd));
     Ok(usize::from(!sum.clean()))
 }
 
 fn soak_structures(args: &[&str]) -> Result<usize, String> {
-    let (mut kills, mut seed, mut careless) = (1000, None, false);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--kills" => kills = number(args.next())?,
-            "--seed" => seed = Some(number(args.next())?),
-            "--careless" => careless = true,
-            other => return Err(format!("`{other}` is not known here")),
-        }
-    }
+    let asked = Options::read(args, &["--kills", "--seed"], &["--careless"])?;
+    let (kills, seed, careless) =
+        (asked.number("--kills", 1000)?, asked.number("--seed", now())?, asked.has("--careless"));
     let _home = Home::enter()?;
-    let seed = seed.unwrap_or_else(now);
-    let sum = structures::soak(Mix { kills, seed, limit: Duration::from_secs(30), careless })?;
+    let sum = structures::soak(Mix { kills, seed, limit: LIMIT, careless })?;
     say(&sum.summary(seed));
     Ok(usize::from(!sum.clean()))
 }
 
 fn run_the_chaos(args: &[&str]) -> Result<usize, String> {
-    const FOR_EVER: Duration = Duration::from_secs(1 << 32);
-    let (mut kills, mut time, mut seed, mut mistake) = (None, None, None, None);
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--kills" => kills = Some(number(args.next())?),
-            "--minutes" => time = Some(Duration::from_secs(60) * number(args.next())?),
-            "--seed" => seed = Some(number(args.next())?),
-            "--mistake" => {
-                let name = args.next().ok_or("--mistake needs a name")?;
-                mistake = Some(Mistake::named(name).ok_or(format!("no mistake is called `{name}`"))?);
-            }
-            other => return Err(format!("`{other}` is not known here")),
-        }
-    }
-    if kills.is_some() && time.is_some() {
+    const FOR_EVER: u32 = 1 << 26;
+    let asked = Options::read(args, &["--kills", "--minutes", "--seed", "--mistake"], &[])?;
+    let timed = asked.has("--minutes");
+    if timed && asked.has("--kills") {
         return Err("--minutes or --kills, not both".to_owned());
     }
-    let kills = kills.unwrap_or(if time.is_some() { u64::MAX / 4 } else { 1000 });
-    let (time, seed) = (time.unwrap_or(FOR_EVER), seed.unwrap_or_else(now));
+    let kills = asked.number("--kills", if timed { u64::MAX / 4 } else { 1000 })?;
+    let time = Duration::from_secs(60) * asked.number("--minutes", FOR_EVER)?;
+    let named = |name: &&str| Mistake::named(name).ok_or(format!("no mistake is called `{name}`"));
+    let (seed, mistake) = (asked.number("--seed", now())?, asked.0.get("--mistake").map(named).transpose()?);
     // A waiter for what a greedy one keeps need not wait for long.
     let limit = Duration::from_secs(if mistake.is_some() { 3 } else { 20 });
     let home = Home::make().map_err(|e| e.to_string())?;
@@ -265,20 +236,14 @@ fn run_the_chaos(args: &[&str]) -> Result<usize, String> {
 }
 
 fn churn(args: &[&str]) -> Result<usize, String> {
-    let (who, mut args) = match args {
-        [who @ ("chappe" | "iceoryx2" | "python" | "all" | "control"), rest @ ..] => (*who, rest.iter()),
-        rest => ("all", rest.iter()),
+    let (who, rest) = match args {
+        [who @ ("chappe" | "iceoryx2" | "python" | "all" | "control"), rest @ ..] => (*who, rest),
+        rest => ("all", rest),
     };
-    let mut plan = Churn { kills: 1000, rounds: 10, seed: now(), limit: Duration::from_secs(10) };
-    while let Some(arg) = args.next() {
-        match *arg {
-            "--kills" => plan.kills = number(args.next())?,
-            "--rounds" => plan.rounds = number(args.next())?,
-            "--seed" => plan.seed = number(args.next())?,
-            "--limit" => plan.limit = Duration::from_secs(number(args.next())?),
-            other => return Err(format!("`{other}` is not known here")),
-        }
-    }
+    let asked = Options::read(rest, &["--kills", "--rounds", "--seed", "--limit"], &[])?;
+    let (kills, rounds, seed) =
+        (asked.number("--kills", 1000)?, asked.number("--rounds", 10)?, asked.number("--seed", now())?);
+    let plan = Churn { kills, rounds, seed, limit: asked.seconds("--limit", 10)? };
     let home = Home::enter()?;
     rivals::churn(who, plan, &home.0, say).map(usize::from)
 }
@@ -288,7 +253,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64)
 }
 
-fn number<T: std::str::FromStr>(arg: Option<&&str>) -> Result<T, String> {
+fn number<T: FromStr>(arg: Option<&&str>) -> Result<T, String> {
     let arg = arg.ok_or("a number is missing")?;
     arg.parse().map_err(|_| format!("`{arg}` is not a number that fits here"))
 }

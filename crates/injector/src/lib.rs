@@ -20,9 +20,8 @@
 //! [`sweep()`] does that for every instruction. Where nothing that outlives the victim changes between two of them, one death tells of
 //! both: [`sight`] says why, and takes a look after each instruction of a first run. So a hundred trials stand for ten thousand
 //! instructions, and there is time for more: the recoverer of a death is killed too ([`double`]). Two directors ([`crew`]) use two
-//! processors. [`soak`] kills at random while jobs share pools under the real command, or senders and receivers share tubes
-//! ([`soak::tubes`]), or a storm of processes uses everything there is ([`soak::chaos`]). [`rivals`] exposes chappe and other libraries to the
-//! same kills.
+//! processors. [`soak`] kills at random while jobs share pools under the real command, or a storm of processes uses everything there is
+//! ([`soak::chaos`]). [`rivals`] exposes chappe and other libraries to the same kills.
 //!
 //! What the survivors may find is a [`Fault`]: *wedged* (a process makes no progress within the watchdog), *torn* (state contradicts
 //! itself), *lost* (a permit does not come back), *doubled* (one permit, two holders), *leaked* (a slot stays out of use after the sweep).

@@ -19,10 +19,8 @@
 pub mod chaos;
 pub mod churn;
 pub mod dice;
-pub mod messages;
 pub mod spaces;
 pub mod structures;
-pub mod tubes;
 
 use std::collections::HashMap;
 use std::fs::File;
