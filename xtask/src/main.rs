@@ -275,8 +275,8 @@ fn bench_stream(rest: &[&str]) -> Result<()> {
 /// iceoryx2 is built only if it is asked for, alone or with all.
 fn churn(rest: &[&str]) -> Result<()> {
     let without = matches!(rest.first(), Some(&("chappe" | "python" | "control")));
-    let features: &[&str] = if without { &[] } else { &["--features", "iceoryx2"] };
-    let call = Cargo::new("run").args(DIST).args(["-p", "chappe-injector"]).args(features);
+    let feature = if without { "rivals" } else { "iceoryx2" };
+    let call = Cargo::new("run").args(DIST).args(["-p", "chappe-injector", "--features", feature]);
     call.args(["--", "churn"]).args(rest).run()
 }
 

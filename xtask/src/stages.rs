@@ -249,7 +249,7 @@ fn rest(level: Level) -> Vec<Stage> {
             match level {
                 // Not for long, but optimised: without, there are ten times as many instructions to stop at.
                 Level::Gate => &["--profile explore -p chappe-injector --lib --test kills"],
-                Level::All => &["--profile dist -p chappe-injector"],
+                Level::All => &["--profile dist -p chappe-injector --features rivals"],
             },
             vec![],
             1,

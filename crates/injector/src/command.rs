@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+#[cfg(feature = "rivals")]
 use chappe_injector::rivals::{self, Churn};
 use chappe_injector::soak::chaos::worker::Mistake;
 use chappe_injector::soak::chaos::{self, Visit};
@@ -88,7 +89,10 @@ pub fn run() -> ExitCode {
         ["soak", "churn", rest @ ..] => soak_slots(rest),
         ["soak", "spaces", rest @ ..] => soak_spaces(rest),
         ["soak", "structures", rest @ ..] => soak_structures(rest),
+        #[cfg(feature = "rivals")]
         ["churn", rest @ ..] => churn(rest),
+        #[cfg(not(feature = "rivals"))]
+        ["churn", ..] => Err("this was built without the feature `rivals`: `cargo xtask churn` has it".to_owned()),
         ["soak", rest @ ..] => run_soak(rest),
         _ => Err(String::new()),
     };
@@ -235,6 +239,7 @@ fn run_the_chaos(args: &[&str]) -> Result<usize, String> {
     Ok(usize::from(!sum.clean()))
 }
 
+#[cfg(feature = "rivals")]
 fn churn(args: &[&str]) -> Result<usize, String> {
     let (who, rest) = match args {
         [who @ ("chappe" | "iceoryx2" | "python" | "all" | "control"), rest @ ..] => (*who, rest),

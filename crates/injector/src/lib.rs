@@ -21,7 +21,8 @@
 //! both: [`sight`] says why, and takes a look after each instruction of a first run. So a hundred trials stand for ten thousand
 //! instructions, and there is time for more: the recoverer of a death is killed too ([`double`]). Two directors ([`crew`]) use two
 //! processors. [`soak`] kills at random while jobs share pools under the real command, or a storm of processes uses everything there is
-//! ([`soak::chaos`]). [`rivals`] exposes chappe and other libraries to the same kills.
+//! ([`soak::chaos`]). The feature `rivals` exposes chappe and other libraries to
+//! the same kills (`churn`).
 //!
 //! What the survivors may find is a [`Fault`]: *wedged* (a process makes no progress within the watchdog), *torn* (state contradicts
 //! itself), *lost* (a permit does not come back), *doubled* (one permit, two holders), *leaked* (a slot stays out of use after the sweep).
@@ -49,6 +50,7 @@ pub mod crew;
 pub mod double;
 pub mod lead;
 pub mod report;
+#[cfg(feature = "rivals")]
 pub mod rivals;
 pub mod scenario;
 pub mod sight;

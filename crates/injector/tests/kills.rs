@@ -177,6 +177,7 @@ fn chaos_sees_each_mistake_that_is_made_in_it() {
     }
 }
 
+#[cfg(feature = "rivals")]
 #[test]
 #[ignore = "storm: kills at random"]
 fn objects_that_are_made_used_and_removed_while_processes_are_killed_can_always_be_used() {
@@ -185,6 +186,7 @@ fn objects_that_are_made_used_and_removed_while_processes_are_killed_can_always_
 }
 
 /// A semaphore's unit has no owner: as a lock it is wedged by the first death with it in hand.
+#[cfg(feature = "rivals")]
 #[test]
 #[ignore = "storm: kills at random"]
 fn a_lock_that_no_death_gives_back_is_found_wedged() {
