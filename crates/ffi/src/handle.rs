@@ -44,7 +44,9 @@ unsafe impl Sync for Slot {}
 
 static TABLE: [Slot; SLOTS] =
     [const { Slot { kind: AtomicU32::new(FREE), body: UnsafeCell::new(MaybeUninit::zeroed()) } }; SLOTS];
+// Ordering: Relaxed: a count.
 static OPEN: AtomicU32 = AtomicU32::new(0);
+// Ordering: Relaxed: a guess of how many there are; the swap decides.
 static IN_USE: AtomicU32 = AtomicU32::new(64);
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -67,11 +69,10 @@ impl<T> Fits<T> {
 
 fn claim() -> Option<&'static Slot> {
     loop {
-        // Relaxed, both: guesses of how many there are; the swap decides.
         let in_use = IN_USE.load(Ordering::Relaxed);
         let (open, all) = (OPEN.load(Ordering::Relaxed), SLOTS as u32);
         if open * 2 >= in_use && in_use < all {
-            IN_USE.fetch_max((in_use * 2).min(all), Ordering::Relaxed); // Relaxed: as above.
+            IN_USE.fetch_max((in_use * 2).min(all), Ordering::Relaxed);
             continue;
         }
         for _ in 0..in_use {
@@ -79,7 +80,7 @@ fn claim() -> Option<&'static Slot> {
             let slot = &TABLE[at as usize];
             // Acquire: E1, from the thread that emptied it. Relaxed on failure: nothing was taken.
             if slot.kind.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                OPEN.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+                OPEN.fetch_add(1, Ordering::Relaxed);
                 return Some(slot);
             }
         }
@@ -94,7 +95,7 @@ struct Claimed(&'static Slot);
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        OPEN.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
+        OPEN.fetch_sub(1, Ordering::Relaxed);
         self.0.kind.store(FREE, Ordering::Release); // Release: E1; nothing was put in.
     }
 }
@@ -158,7 +159,7 @@ pub fn close<T: Object>(handle: *mut T::Name) -> Answer<T> {
     slot.kind.compare_exchange(T::KIND, BUSY, Ordering::Acquire, Ordering::Relaxed).map_err(|_| refused::<T>())?;
     // SAFETY: I1, I3: the slot is BUSY, by us, and was of this kind.
     let object = unsafe { slot.body.get().cast::<T>().read() };
-    OPEN.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
+    OPEN.fetch_sub(1, Ordering::Relaxed);
     // Release: E1: taken out before another is put in.
     slot.kind.store(FREE, Ordering::Release);
     Ok(object)
@@ -221,13 +222,13 @@ mod tests {
     #[test]
     fn what_could_not_be_made_leaves_nothing() {
         let _turn = turn();
-        let before = OPEN.load(Ordering::Relaxed); // Relaxed: this thread's turn.
+        let before = OPEN.load(Ordering::Relaxed);
         let not_made = || open_as::<One>(|| Err(Failure::new(libc::ENOENT, c"no")));
         for _ in 0..SLOTS + 1 {
             assert_eq!(not_made().map_err(|e| e.errno()), Err(libc::ENOENT));
         }
         assert!(std::panic::catch_unwind(|| open_as::<One>(|| panic!("on purpose"))).is_err());
-        assert_eq!(OPEN.load(Ordering::Relaxed), before); // Relaxed: as above.
+        assert_eq!(OPEN.load(Ordering::Relaxed), before);
     }
 
     #[test]

@@ -56,8 +56,10 @@ pub struct Locked {
     /// The memory is ours.
     own: bool,
     /// The guard, while it was locked by this handle. Written by the holder, before it unlocks and after it has locked.
+    // Ordering: Relaxed: read again by its own thread alone; the caller sees to it that nobody else uses the handle.
     kept: AtomicU64,
     /// The thread that holds the guard. Only this thread reads `kept`.
+    // Ordering: Relaxed: another thread that reads it finds that it is not itself.
     thread: AtomicUsize,
 }
 
@@ -88,7 +90,6 @@ impl Locked {
 
     #[inline(always)]
     fn keep(&self, guard: MutexGuard<'_, ()>) {
-        // Relaxed, both: read again by this thread alone; another that reads them finds that it is not itself.
         self.kept.store(MutexGuard::into_number(guard), Ordering::Relaxed);
         self.thread.store(here(), Ordering::Relaxed);
     }
@@ -115,9 +116,9 @@ impl Locked {
         if self.thread.load(Ordering::Relaxed) != here() {
             return None;
         }
-        let number = self.kept.load(Ordering::Relaxed); // Relaxed: as above.
-        self.thread.store(0, Ordering::Relaxed); // Relaxed: as above.
-        self.kept.store(0, Ordering::Relaxed); // Relaxed: as above.
+        let number = self.kept.load(Ordering::Relaxed);
+        self.thread.store(0, Ordering::Relaxed);
+        self.kept.store(0, Ordering::Relaxed);
         // SAFETY: this thread's, or its parent's, and forgotten just now.
         unsafe { MutexGuard::of_number(&self.mutex, number) }
     }
@@ -249,7 +250,6 @@ pub extern "C" fn chappe_mutex_open_or_create(
 pub extern "C" fn chappe_mutex_close(mutex: *mut chappe_mutex) -> c_int {
     done(|| {
         let locked = handle::get::<Locked>(mutex)?;
-        // Relaxed: its own thread's, or one that has unlocked it: the caller sees to it that nobody else uses the handle.
         let number = locked.kept.load(Ordering::Relaxed);
         // SAFETY: only asked whose it is; the guard is forgotten at once.
         let ours = number != 0

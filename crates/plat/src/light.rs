@@ -149,6 +149,7 @@ pub struct Chime {
     /// The count that was answered. The proc's.
     seen: Cell<u32>,
     /// How many threads wait for it: if none does, the proc need not listen.
+    // Ordering: Relaxed: counted on the proc itself, before it looks; if it listens once too often, no harm is done.
     waiters: AtomicU32,
     answer: Answer,
 }
@@ -171,17 +172,17 @@ impl Chime {
 
     /// One more thread waits.
     pub fn comes(&self) {
-        self.waiters.fetch_add(1, Ordering::Relaxed); // Relaxed: on the proc itself, before it looks.
+        self.waiters.fetch_add(1, Ordering::Relaxed);
     }
 
     /// One fewer.
     pub fn goes(&self) {
-        self.waiters.fetch_sub(1, Ordering::Relaxed); // Relaxed: if the proc listens once too often, no harm is done.
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether any thread waits.
     pub fn is_awaited(&self) -> bool {
-        self.waiters.load(Ordering::Relaxed) != 0 // Relaxed: as above.
+        self.waiters.load(Ordering::Relaxed) != 0
     }
 
     /// The proc's: it is about to sleep. Answers the word to sleep on, and what it must say; `None`: it has been rung.
@@ -267,17 +268,16 @@ pub enum Turn {
     Last,
 }
 
+// Ordering: Release and Acquire: the table as it was made.
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Installs the scheduler's functions.
 pub fn install(hooks: &'static Hooks) {
-    // Release: the table as it was made.
     HOOKS.store(std::ptr::from_ref(hooks).cast_mut(), Ordering::Release);
 }
 
 #[inline(always)]
 fn hooks() -> &'static Hooks {
-    // Acquire: as it was made.
     let hooks = HOOKS.load(Ordering::Acquire);
     debug_assert!(!hooks.is_null(), "there are light threads only where there is a scheduler");
     // SAFETY: a record comes from a scheduler, which has installed its functions before, for ever.
@@ -370,7 +370,7 @@ pub fn shielded<R>(act: impl FnOnce() -> R) -> R {
     // Relaxed, both: the thread's own.
     let outer = current().filter(|me| me.control.load(Ordering::Relaxed) & asked::SHIELD == 0);
     if let Some(me) = outer {
-        me.control.fetch_or(asked::SHIELD, Ordering::Relaxed); // Relaxed: as above.
+        me.control.fetch_or(asked::SHIELD, Ordering::Relaxed);
     }
     let _back = Back(outer);
     act()
@@ -418,12 +418,12 @@ pub fn level() -> u8 {
     (hooks().level)()
 }
 
+// Ordering: Release and Acquire: read by a thread that has something to forget.
 static FORGET: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Keeps a value with a light thread until the thread ends; then the thread itself calls `forget` with it. All callers pass the same
 /// `forget`.
 pub fn keep_until_end(record: &Record, what: *mut (), forget: fn(*mut ())) {
-    // Release: read by a thread that has something to forget.
     FORGET.store(forget as *mut (), Ordering::Release);
     record.kept.set(what);
 }
@@ -432,7 +432,6 @@ pub fn keep_until_end(record: &Record, what: *mut (), forget: fn(*mut ())) {
 #[cold]
 pub fn forget_kept(record: &Record) {
     let what = record.kept.replace(std::ptr::null_mut());
-    // Acquire: as above.
     let forget = FORGET.load(Ordering::Acquire);
     if !what.is_null() && !forget.is_null() {
         // SAFETY: `keep_until_end` has stored it.

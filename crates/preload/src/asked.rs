@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub struct Asked {
     variable: &'static str,
     /// 0: not looked yet; 1: no; 2: yes.
+    // Ordering: Relaxed: each thread that looks finds the same.
     seen: AtomicU8,
 }
 
@@ -21,11 +22,10 @@ impl Asked {
 
     /// Whether it is on. The library looks when it is loaded, before the program can change its environment.
     pub fn is_on(&self) -> bool {
-        // Relaxed: each thread that looks finds the same.
         match self.seen.load(Ordering::Relaxed) {
             0 => {
                 let on = std::env::var_os(self.variable).is_some_and(|v| v == "1");
-                self.seen.store(1 + u8::from(on), Ordering::Relaxed); // Relaxed: as above.
+                self.seen.store(1 + u8::from(on), Ordering::Relaxed);
                 on
             }
             known => known == 2,

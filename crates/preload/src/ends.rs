@@ -18,17 +18,16 @@ use crate::{locals, real};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+// Ordering: Relaxed: for this thread's own end, or for that of a process whose threads know what they do.
 static CONCERNED: AtomicBool = AtomicBool::new(false);
 
 /// This process uses one: others may have made it.
 pub fn concern() {
-    // Relaxed: for this thread's own end, or for that of a process whose threads know what they do.
     CONCERNED.store(true, Ordering::Relaxed);
 }
 
 /// The process ends in good order.
 fn ending() {
-    // Relaxed: as above.
     if !CONCERNED.load(Ordering::Relaxed) {
         return;
     }

@@ -45,7 +45,7 @@ pub fn only_this_thread() {
     thread::only_this_thread();
     // Relaxed, both: no other thread runs.
     GONE.store(false, Ordering::Relaxed);
-    LOOKS.store(false, Ordering::Relaxed); // Relaxed: as above.
+    LOOKS.store(false, Ordering::Relaxed);
     locals::arm();
 }
 

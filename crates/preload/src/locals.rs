@@ -35,11 +35,11 @@ thread_local! {
 }
 
 /// The key, and 1; 0: there is none yet.
+// Ordering: Relaxed: a number.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Makes the key, if there is none. None: all keys are taken.
 pub fn key() -> Option<pthread_key_t> {
-    // Relaxed: a number.
     if let Some(key) = KEY.load(Ordering::Relaxed).checked_sub(1) {
         return Some(key);
     }
@@ -48,7 +48,6 @@ pub fn key() -> Option<pthread_key_t> {
     if unsafe { libc::pthread_key_create(&mut key, Some(round)) } != 0 {
         return None;
     }
-    // Relaxed, both: as above.
     match KEY.compare_exchange(0, key + 1, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => Some(key),
         Err(theirs) => {

@@ -330,7 +330,7 @@ mod tests {
             drop(given);
             // Relaxed: no other thread has them.
             one.node.link.0.store(other.node.link.address(), Ordering::Relaxed);
-            other.node.link.0.store(0, Ordering::Relaxed); // Relaxed: as above.
+            other.node.link.0.store(0, Ordering::Relaxed);
             let stolen = one.node.link.address();
             std::mem::forget((one, other));
             list.keep(stolen);

@@ -179,7 +179,6 @@ impl Seat {
         let most = f64::from_bits(self.latest.load(Ordering::Relaxed)).max(by);
         self.latest.store(most.to_bits(), Ordering::Relaxed);
         if let Some(shared) = &self.shared {
-            // Relaxed: as above.
             shared.late(self.node, self.late.load(Ordering::Relaxed), most.to_bits());
         }
         if let Some(call) = &mut *self.floor.late.lock().unwrap_or_else(PoisonError::into_inner) {

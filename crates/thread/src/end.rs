@@ -192,9 +192,9 @@ impl Builder {
         thread.tls.set(0);
         // Relaxed, all: published with the thread.
         thread.end.store(RUNS, Ordering::Relaxed);
-        thread.core.token.store(token::EMPTY, Ordering::Relaxed); // Relaxed: as above.
-        thread.off.store(1, Ordering::Relaxed); // Relaxed: as above.
-        thread.proc.store(std::ptr::from_ref(start.proc) as u64, Ordering::Relaxed); // Relaxed: as above.
+        thread.core.token.store(token::EMPTY, Ordering::Relaxed);
+        thread.off.store(1, Ordering::Relaxed);
+        thread.proc.store(std::ptr::from_ref(start.proc) as u64, Ordering::Relaxed);
         if own_modes {
             thread.modes.set(modes::now());
             thread.core.control.fetch_or(asked::MODES, Ordering::Relaxed); // Relaxed: as above.

@@ -45,6 +45,7 @@ pub struct File {
     inner: plain::File,
     regular: bool,
     /// Which calls can be tried at once: [`READS`], [`WRITES`].
+    // Ordering: Relaxed: a hint of the file's own.
     at_once: AtomicU32,
 }
 
@@ -217,13 +218,12 @@ impl File {
     /// # Safety
     /// As above.
     unsafe fn perform_lightly(&self, me: &'static Thread, call: Call, kind: u32) -> io::Result<usize> {
-        // Relaxed: a hint of the file's own.
         while self.at_once.load(Ordering::Relaxed) & kind != 0 {
             // SAFETY: the caller's promise.
             match unsafe { call.at_once() } {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::Unsupported => {
-                    self.at_once.fetch_and(!kind, Ordering::Relaxed); // Relaxed: as above.
+                    self.at_once.fetch_and(!kind, Ordering::Relaxed);
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 // Linux 5.9 and 5.10 say so also of what is not in memory. At its end a regular file waits for nothing.

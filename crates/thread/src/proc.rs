@@ -441,8 +441,8 @@ impl Proc {
         debug_assert!(std::ptr::eq(next.proc(), self), "whoever puts a thread into a queue has said whose it is");
         // Relaxed, both: only the owner writes `running`, and observers read a hint; the thread's `off` is the owner's
         // by I2.
-        self.running.store(from_ref(next) as u64, Ordering::Relaxed); // Relaxed: as above.
-        next.off.store(0, Ordering::Relaxed); // Relaxed: as above.
+        self.running.store(from_ref(next) as u64, Ordering::Relaxed);
+        next.off.store(0, Ordering::Relaxed);
     }
 
     #[inline(always)]

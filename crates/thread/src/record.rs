@@ -315,7 +315,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
     // Relaxed: a number of its own.
     let number = fresh().fetch_add(1, Ordering::Relaxed);
     if number as usize >= table.most {
-        fresh().fetch_sub(1, Ordering::Relaxed); // Relaxed: as above.
+        fresh().fetch_sub(1, Ordering::Relaxed);
         return Err(io::Error::new(
             io::ErrorKind::OutOfMemory,
             format!("there are {} light threads already, as many as the address space has room for", table.most - 1),

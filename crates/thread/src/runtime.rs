@@ -150,7 +150,7 @@ impl Shared {
             let kernel = unsafe { &*(spare as *const Kernel) };
             // Release: the proc as it was left.
             kernel.given.store(std::ptr::from_ref(proc) as u64, Ordering::Release);
-            kernel.bell.store(1, Ordering::Release); // Release: as above.
+            kernel.bell.store(1, Ordering::Release);
             futex::wake(&kernel.bell, 1, Scope::Private);
             return true;
         }
@@ -161,7 +161,7 @@ impl Shared {
     /// A kernel thread without a proc (a spare) waits for one. `None`: there will be none.
     pub fn wait_for_proc(&self, kernel: &Kernel) -> Option<&'static Proc> {
         kernel.bell.store(0, Ordering::Relaxed); // Relaxed: published by the lock.
-        kernel.given.store(0, Ordering::Relaxed); // Relaxed: as above.
+        kernel.given.store(0, Ordering::Relaxed);
         self.spares.lock().unwrap_or_else(PoisonError::into_inner).push(std::ptr::from_ref(kernel) as usize);
         // Acquire: the proc.
         while kernel.bell.load(Ordering::Acquire) == 0 {
@@ -224,8 +224,8 @@ impl Shared {
                 // Relaxed, all: hints, looked at again at the next tick.
                 let now = proc.dispatches.load(Ordering::Relaxed);
                 let stuck = now == std::mem::replace(&mut seen[proc.index], now);
-                let running = proc.running.load(Ordering::Relaxed); // Relaxed: as above.
-                let busy = running != 0 && proc.ready.load(Ordering::Relaxed) > 0; // Relaxed: as above.
+                let running = proc.running.load(Ordering::Relaxed);
+                let busy = running != 0 && proc.ready.load(Ordering::Relaxed) > 0;
                 wanted |= busy;
                 // SAFETY: 0, or a record, which never goes away.
                 let runs = unsafe { (running as *const record::Thread).as_ref() };

@@ -2,7 +2,8 @@
 //!
 //! Where a line names a memory ordering, a comment beside it must name it too, or the edge that it makes (`E2`): on
 //! the same line, or above it with at most three lines of code between, so that one comment can speak for the two or
-//! three accesses of one step. In the protocol layers this goes for `SeqCst` as well; elsewhere, and in
+//! three accesses of one step. Or the declaration of the atomic in the same file says it once for all accesses by its name, in an ordinary
+//! comment above it: `// Ordering: Relaxed: a count.` In the protocol layers this goes for `SeqCst` as well; elsewhere, and in
 //! what stands in for Linux under the explorer, that is taken as it is.
 
 use super::Finding;
@@ -17,6 +18,7 @@ pub fn check(house: &House) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, source) in house.rust() {
         let bare = source.lines.iter().any(|l| is_use(l) && l.code.contains("Ordering::"));
+        let declared = declared(&source.lines);
         let protocol = room(path).is_some_and(|r| PROTOCOLS.contains(&r)) && ships(path) && !path.contains("/sim/");
         for (at, line) in source.lines.iter().enumerate() {
             let orderings = named(&line.code, bare);
@@ -24,7 +26,10 @@ pub fn check(house: &House) -> Vec<Finding> {
             if is_use(line) || orderings.is_empty() || (!strict && orderings == ["SeqCst"]) {
                 continue;
             }
-            if !explained(&source.lines, at, &orderings) {
+            let said = |(name, reason): &(&str, String)| {
+                has_word(&line.code, name) && orderings.iter().all(|o| has_word(reason, o))
+            };
+            if !declared.iter().any(said) && !explained(&source.lines, at, &orderings) {
                 let text = format!(
                     "{} without a comment that names it or its edge (E1, ...), here or at most {REACH} lines above",
                     orderings.join(", ")
@@ -45,6 +50,28 @@ fn named(code: &str, bare: bool) -> Vec<&'static str> {
     let all = NAMES.into_iter();
     all.filter(|n| code.contains(&format!("Ordering::{n}")) || (bare && has_word(code, n) && !code.contains("::*")))
         .collect()
+}
+
+/// The atomics of a file whose declarations bear the reason, and what that says.
+fn declared(lines: &[Line]) -> Vec<(&str, String)> {
+    let reason = |at: usize| {
+        let above = lines[..at].iter().rev();
+        let about =
+            above.take_while(|l| !l.is_blank() && (l.code.trim().is_empty() || l.code.trim().starts_with("#[")));
+        let text =
+            about.map(|l| l.comment.as_str()).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join(" ");
+        text.split_once("Ordering:").map(|(_, reason)| reason.to_owned())
+    };
+    let all = lines.iter().enumerate().filter_map(|(at, line)| Some((atomic(&line.code)?, reason(at)?)));
+    all.collect()
+}
+
+/// The name of a field or a static that is declared here, if it is an atomic.
+fn atomic(code: &str) -> Option<&str> {
+    let (name, kind) = code.trim().split_once(": ")?;
+    let name = name.rsplit(' ').next()?;
+    let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (is_name && kind.split('=').next()?.contains("Atomic")).then_some(name)
 }
 
 fn explained(lines: &[Line], at: usize, orderings: &[&str]) -> bool {
@@ -122,6 +149,23 @@ mod tests {
             found(HERE, "// Relaxed, both: counts.\n    x.load(Ordering::Relaxed);\n    y.load(Ordering::Relaxed);"),
             0
         );
+    }
+
+    #[test]
+    fn a_declaration_speaks_for_all_accesses_by_its_name_with_the_orderings_that_it_names() {
+        let with = |access: &str| {
+            let text = "/// How many.\n// Ordering: Relaxed: a count.\nstatic SEEN: AtomicU32 = AtomicU32::new(0);\n\n";
+            found(HERE, &format!("{text}fn f() {{\n    {access};\n}}"))
+        };
+        assert_eq!(with("SEEN.load(Ordering::Relaxed)"), 0);
+        assert_eq!(with("SEEN.load(Ordering::Acquire)"), 1);
+        assert_eq!(with("SEEN.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)"), 1);
+        assert_eq!(with("OTHER.load(Ordering::Relaxed)"), 1);
+        let field = "struct S {\n    // Ordering: Release and Acquire: what is written before.\n    pub at: [AtomicU32; 2],\n}\n";
+        assert_eq!(found(HERE, &format!("{field}fn f() {{ s.at[0].store(1, Ordering::Release) }}")), 0);
+        let doc =
+            "/// Ordering: Relaxed: documentation is for others.\nstatic SEEN: AtomicU32 = AtomicU32::new(0);\n\n";
+        assert_eq!(found(HERE, &format!("{doc}fn f() {{\n    SEEN.load(Ordering::Relaxed);\n}}")), 1);
     }
 
     #[test]

@@ -137,30 +137,30 @@ fn count() {
 /// The state that the yielding threads share.
 #[derive(Default)]
 struct Yielders {
+    // Ordering: Release and Acquire: what was done comes before.
     came: AtomicUsize,
+    // Ordering: Release and Acquire: what was done comes before.
     done: AtomicUsize,
+    // Ordering: Release and Acquire: what was done comes before.
     start: AtomicBool,
 }
 
 impl Yielders {
     fn body(&self, each: usize, give_way: impl Fn()) {
-        self.came.fetch_add(1, Ordering::Release); // Release, here and below: what was done comes before.
-        // Acquire: as above, here and below.
+        self.came.fetch_add(1, Ordering::Release);
         while !self.start.load(Ordering::Acquire) {
             give_way();
         }
         (0..each).for_each(|_| give_way());
-        self.done.fetch_add(1, Ordering::Release); // Release: as above.
+        self.done.fetch_add(1, Ordering::Release);
     }
 
     fn measure(&self, threads: usize, each: usize, give_way: impl Fn()) -> f64 {
-        // Acquire: as above.
         while self.came.load(Ordering::Acquire) < threads {
             give_way();
         }
         let begun = Used::now();
-        self.start.store(true, Ordering::Release); // Release: as above.
-        // Acquire: as above.
+        self.start.store(true, Ordering::Release);
         while self.done.load(Ordering::Acquire) < threads {
             give_way();
         }
@@ -268,15 +268,15 @@ fn across() -> f64 {
 /// The same by two kernel threads and a futex.
 fn futex() -> f64 {
     const TRIPS: u32 = 20_000;
+    // Ordering: Release and Acquire: the other's turn is over.
     static TURN: AtomicU32 = AtomicU32::new(0);
     crate::process::pin(0);
     let side = |mine: u32, theirs: u32| {
         for _ in 0..TRIPS {
-            // Acquire: the other's turn is over.
             while TURN.load(Ordering::Acquire) != mine {
                 raw::wait(&TURN, theirs, Scope::Private);
             }
-            TURN.store(theirs, Ordering::Release); // Release: as above.
+            TURN.store(theirs, Ordering::Release);
             raw::wake(&TURN, Scope::Private);
         }
     };
@@ -400,23 +400,20 @@ mod tokios {
             let all = Arc::clone(&all);
             spawn(async move {
                 all.came.fetch_add(1, Ordering::Release); // Release: one kernel thread; as in `Yielders`.
-                // Acquire: as in `Yielders`, all.
                 while !all.start.load(Ordering::Acquire) {
                     yield_now().await;
                 }
                 for _ in 0..each {
                     yield_now().await;
                 }
-                all.done.fetch_add(1, Ordering::Release); // Release: as above.
+                all.done.fetch_add(1, Ordering::Release);
             });
         }
-        // Acquire: as above.
         while all.came.load(Ordering::Acquire) < threads {
             yield_now().await;
         }
         let begun = Used::now();
-        all.start.store(true, Ordering::Release); // Release: as above.
-        // Acquire: as above.
+        all.start.store(true, Ordering::Release);
         while all.done.load(Ordering::Acquire) < threads {
             yield_now().await;
         }

@@ -32,6 +32,7 @@ pub struct Proc {
     /// Its threads.
     live: AtomicUsize,
     /// Its kernel thread, once it runs.
+    // Ordering: Release and Acquire: the handler is there.
     tid: AtomicI32,
     /// The signals that its kernel thread does not take: its maker's.
     mask: libc::sigset_t,
@@ -69,6 +70,7 @@ pub struct Task {
     pub proc: Arc<Proc>,
     /// What ends its waits.
     pub interrupt: Interrupt,
+    // Ordering: Relaxed: it changes when its thread says so.
     group: AtomicI32,
     killed: AtomicBool,
     thread: OnceLock<Thread>,
@@ -245,7 +247,7 @@ fn takes_pokes() {
 impl Proc {
     /// Ends the system call that its kernel thread is in, if that can be ended.
     pub fn pokes(&self) {
-        let tid = self.tid.load(Ordering::Acquire); // Acquire: as it was said.
+        let tid = self.tid.load(Ordering::Acquire);
         if tid != 0 {
             // SAFETY: one of our own threads, or none.
             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, POKE) };
@@ -264,7 +266,7 @@ impl Proc {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, null_mut());
                 libc::gettid()
             };
-            self.tid.store(tid, Ordering::Release); // Release: the handler is there.
+            self.tid.store(tid, Ordering::Release);
         }
     }
 
@@ -340,7 +342,7 @@ fn begin(what: &str, proc: Arc<Proc>, function: Function, arg: *mut c_void, stac
     let task = Arc::new(Task {
         id: NEXT.fetch_add(1, Ordering::Relaxed), // Relaxed: a number.
         interrupt: Interrupt::new(),
-        group: AtomicI32::new(me.map_or(0, |me| me.group.load(Ordering::Relaxed))), // Relaxed: our own.
+        group: AtomicI32::new(me.map_or(0, |me| me.group.load(Ordering::Relaxed))),
         killed: AtomicBool::new(false),
         thread: OnceLock::new(),
         own: UnsafeCell::new(own),
@@ -409,7 +411,6 @@ fn find(id: c_int) -> Option<Arc<Task>> {
 
 /// Does something to all of a group: how many there were.
 fn of_group(group: c_int, then: impl Fn(&Task)) -> c_int {
-    // Relaxed: a group changes when its thread says so.
     let is_in = |task: &&Arc<Task>| task.group.load(Ordering::Relaxed) == group;
     let all: Vec<Arc<Task>> = lock(&ALL).values().filter(is_in).cloned().collect();
     all.iter().for_each(|task| then(task));
@@ -520,25 +521,24 @@ pub extern "C" fn chappe_threadid() -> c_int {
 /// `threadgrp`, `threadgetgrp`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_threadgetgrp() -> c_int {
-    caller("threadgetgrp").group.load(Ordering::Relaxed) // Relaxed: our own.
+    caller("threadgetgrp").group.load(Ordering::Relaxed)
 }
 
 /// `threadsetgrp`: what it was.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_threadsetgrp(group: c_int) -> c_int {
-    caller("threadsetgrp").group.swap(group, Ordering::Relaxed) // Relaxed: as above.
+    caller("threadsetgrp").group.swap(group, Ordering::Relaxed)
 }
 
 /// `threadpid`: the kernel thread of its proc; -1: there is no such thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_threadpid(id: c_int) -> c_int {
     let Some(task) = find(id) else { return -1 };
-    // Acquire: as it was said.
     while task.proc.tid.load(Ordering::Acquire) == 0 {
         // It was begun just now.
         std::thread::yield_now();
     }
-    task.proc.tid.load(Ordering::Acquire) // Acquire: as above.
+    task.proc.tid.load(Ordering::Acquire)
 }
 
 /// `threadint`: 0; -1: there is no such thread.

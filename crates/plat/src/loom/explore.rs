@@ -167,7 +167,7 @@ pub(super) fn low_half(at: usize) -> u32 {
     let word = SCENE.with_borrow(|s| s.live.as_ref().and_then(|l| l.words.get(&at).cloned()));
     match &*word.expect("whoever sleeps on a word has written it") {
         Word::Half(w) => w.load(Ordering::Relaxed), // Relaxed: the queue's lock orders what it must see.
-        Word::Whole(w) => w.load(Ordering::Relaxed) as u32, // Relaxed: as above.
+        Word::Whole(w) => w.load(Ordering::Relaxed) as u32,
     }
 }
 

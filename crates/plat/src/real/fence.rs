@@ -184,7 +184,7 @@ mod tests {
                 }
                 self.its.0.store(n, Ordering::Relaxed); // Relaxed: the fences are what is tried.
                 light();
-                seen.store(self.mine.0.load(Ordering::Relaxed) >= n, Ordering::Relaxed); // Relaxed: as above.
+                seen.store(self.mine.0.load(Ordering::Relaxed) >= n, Ordering::Relaxed);
             }
         }
 

@@ -104,7 +104,7 @@ fn kind_of_ours() -> u32 {
         lock.assume_init_ref()
     };
     let kind = made.kind().load(Ordering::Relaxed); // Relaxed: no other thread knows of it.
-    KIND.store(kind, Ordering::Relaxed); // Relaxed: as above.
+    KIND.store(kind, Ordering::Relaxed); // Relaxed: every thread finds the same.
     kind
 }
 

@@ -51,17 +51,17 @@ pub fn uid() -> u32 {
 pub fn namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
     /// The process that has looked, and what it found.
+    // Ordering: Release and Acquire on the first publish the second; Relaxed: all threads write the same there.
     static LOOKED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
     let me = incarnation();
-    // Acquire: pairs with the store below, so that the second word is the one that belongs to it.
     if LOOKED[0].load(Ordering::Acquire) == me {
-        return LOOKED[1].load(Ordering::Relaxed); // Relaxed: as above.
+        return LOOKED[1].load(Ordering::Relaxed);
     }
     // Not by the process's own entry, which is empty once its first thread has ended.
     let found = std::fs::metadata("/proc/thread-self/ns/pid").map_or(0, |m| m.ino());
     if found != 0 {
-        LOOKED[1].store(found, Ordering::Relaxed); // Relaxed: published by the next store; all threads write the same.
-        LOOKED[0].store(me, Ordering::Release); // Release: pairs with the load above.
+        LOOKED[1].store(found, Ordering::Relaxed);
+        LOOKED[0].store(me, Ordering::Release);
     }
     found
 }

@@ -63,6 +63,7 @@ pub enum Area {
 
 /// What was found: `offset:32 | error number:24 | kind:8`; 0: not yet looked. No lock: a fork may come while another thread
 /// looks, or a signal handler ask. The first that is found is kept.
+// Ordering: Relaxed: a word, which says all.
 static FOUND: AtomicU64 = AtomicU64::new(0);
 
 const LIBRARY: u64 = 1;
@@ -96,6 +97,7 @@ fn from_word(word: u64) -> (Area, isize) {
 }
 
 /// As in the word: what sequences read. From 0 to its value, and never again.
+// Ordering: Relaxed: all store the same, and each thread has been in `prepare` before it reads.
 static OFFSET: AtomicIsize = AtomicIsize::new(0);
 
 #[cfg(target_arch = "x86_64")]
@@ -233,7 +235,6 @@ fn call(area: usize, flags: libc::c_int) -> Result<(), i32> {
 /// Registers the calling thread's own area, until the thread ends. Allocates nothing and takes no lock: it may be called by a signal
 /// handler that has interrupted an allocation, or that has interrupted this function.
 fn register() -> Result<(), i32> {
-    // Relaxed: the key was made before any thread came here; see `KEY`.
     let key = KEY.load(Ordering::Relaxed).wrapping_sub(1);
     // It is given up at the thread's end at the latest: its stack may be unmapped before its last instruction.
     // SAFETY: a key of ours; the value is no pointer that anybody follows.
@@ -280,12 +281,10 @@ fn own_area() -> usize {
 /// Finds out what there is, once a process. Early is best: in a process of many threads the first time takes milliseconds.
 /// A forked child keeps what it has found; after exec it is another program.
 pub fn prepare() -> Area {
-    // Relaxed, all: a word, which says all.
     let mut word = FOUND.load(Ordering::Relaxed);
     if word == 0 {
         let (area, offset) = find();
         let found = to_word(area, offset);
-        // Relaxed, both: as above.
         let first = FOUND.compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed);
         word = first.map_or_else(|theirs| theirs, |_| found);
     }
@@ -300,7 +299,6 @@ pub fn prepare() -> Area {
 /// The distance of every thread's area from its thread pointer. Meaningless before [`prepare`].
 #[inline(always)]
 pub fn offset() -> isize {
-    // Relaxed: it was stored before the first return of `prepare`.
     OFFSET.load(Ordering::Relaxed)
 }
 
@@ -311,12 +309,12 @@ pub fn offset_place() -> *const isize {
 
 /// What has the C library call [`leave`] at the end of each thread that has entered: its key and one more. 0: none yet. From 0 to
 /// its value, and never again.
+// Ordering: Relaxed: a number, which says all; it was made before any thread enters.
 static KEY: AtomicU32 = AtomicU32::new(0);
 /// Below this the C library has room for each key in each thread. For others it allocates at a thread's first use.
 const KEYS: u32 = 32;
 
 fn make_key() -> Result<(), i32> {
-    // Relaxed, all: a number, which says all.
     if KEY.load(Ordering::Relaxed) != 0 {
         return Ok(());
     }
@@ -326,13 +324,11 @@ fn make_key() -> Result<(), i32> {
         0 => {}
         e => return Err(e),
     }
-    // Relaxed, both: as above.
     let kept = key < KEYS && KEY.compare_exchange(0, key + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
     if !kept {
         // SAFETY: ours, and nobody has heard of it.
         unsafe { libc::pthread_key_delete(key) };
     }
-    // Relaxed: as above.
     if KEY.load(Ordering::Relaxed) == 0 { Err(libc::EAGAIN) } else { Ok(()) }
 }
 
@@ -388,11 +384,11 @@ pub fn cpu() -> Option<u32> {
 }
 
 /// Two threads that ran at once were seen with one concurrency id. From false to true only.
+// Ordering: Relaxed: a hint that comes early, from the code that decides whether there are sequences at all.
 static DISTRUSTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on no concurrency ids are used: two threads that ran at once had the same.
 pub fn distrust_concurrency_ids() {
-    // Relaxed: a hint that comes early, from the code that decides whether there are sequences at all.
     DISTRUSTED.store(true, Ordering::Relaxed);
 }
 
@@ -405,7 +401,6 @@ pub fn has_concurrency_ids() -> bool {
     // SAFETY: reads what the kernel told at the program's start.
     let known = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) };
     let registered = if prepare() == Area::Library { library().map_or(0, |l| l.1) } else { LEN };
-    // Relaxed: see `distrust_concurrency_ids`.
     let trusted = !DISTRUSTED.load(Ordering::Relaxed) && are_told_apart(cfg!(target_arch = "x86_64"), &release());
     known >= 28 && registered >= 28 && trusted && matches!(prepare(), Area::Library | Area::Own)
 }

@@ -27,6 +27,7 @@ struct Calls {
     no_root: Option<Region>,
 }
 
+// Ordering: Relaxed: the thread that makes a stack has been here.
 static ON: AtomicBool = AtomicBool::new(false);
 
 fn named(name: &CStr) -> Option<*mut c_void> {
@@ -55,13 +56,13 @@ fn calls() -> Option<&'static Calls> {
 
 /// Looks whether there is one. Before the first stack is made.
 pub fn prepare() {
-    ON.store(!cfg!(miri) && calls().is_some(), Ordering::Relaxed); // Relaxed: the thread that makes a stack has been here.
+    ON.store(!cfg!(miri) && calls().is_some(), Ordering::Relaxed);
 }
 
 /// Whether there is one.
 #[inline(always)]
 pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed) // Relaxed: as above.
+    ON.load(Ordering::Relaxed)
 }
 
 /// The leak checker looks for pointers there, too.

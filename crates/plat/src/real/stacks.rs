@@ -18,15 +18,15 @@ const HANDLER_STACK: usize = 64 * 1024;
 
 /// The size of a page.
 pub fn page() -> usize {
+    // Ordering: Relaxed: every thread is told the same.
     static PAGE: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: every thread is told the same.
     let known = PAGE.load(Ordering::Relaxed);
     if known != 0 {
         return known;
     }
     // SAFETY: asks a number.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    PAGE.store(page, Ordering::Relaxed); // Relaxed: as above.
+    PAGE.store(page, Ordering::Relaxed);
     page
 }
 
@@ -85,18 +85,18 @@ pub unsafe fn give_back(at: *mut u8, len: usize) {
 /// # Safety
 /// The page was reserved, and nothing is there.
 pub unsafe fn guard(at: *mut u8, len: usize) -> io::Result<()> {
+    // Ordering: Relaxed: a hint.
     static OLD: AtomicU32 = AtomicU32::new(0);
     if cfg!(miri) {
         return Ok(());
     }
     // SAFETY: the caller's promise.
     unsafe {
-        // Relaxed: a hint.
         if OLD.load(Ordering::Relaxed) == 0 {
             if libc::madvise(at.cast(), len, GUARD_INSTALL) == 0 {
                 return Ok(());
             }
-            OLD.store(1, Ordering::Relaxed); // Relaxed: as above.
+            OLD.store(1, Ordering::Relaxed);
         }
         if libc::mprotect(at.cast(), len, libc::PROT_NONE) == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }

@@ -42,16 +42,16 @@ pub fn call_first(what: fn(&CStr)) {
 }
 
 /// Where the C library says how much of a stack it takes for itself. 0: not looked yet; 1: it does not say.
+// Ordering: Relaxed: every thread finds the same.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Looks up what this library's first thread would look up otherwise, with the dynamic linker's lock.
 pub fn prepare() {
-    // Relaxed: every thread finds the same.
     if TAKEN.load(Ordering::Relaxed) == 0 {
         // By name, and not by the linker: that would bind this file to a version of it that is the C library's own business.
         // SAFETY: a C string.
         let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__pthread_get_minstack".as_ptr()) };
-        TAKEN.store((at as usize).max(1), Ordering::Relaxed); // Relaxed: as above.
+        TAKEN.store((at as usize).max(1), Ordering::Relaxed);
     }
 }
 
@@ -59,7 +59,6 @@ pub fn prepare() {
 /// puts there, however much that is. 0 where the C library adds it by itself.
 fn taken(attributes: *const libc::pthread_attr_t) -> usize {
     prepare();
-    // Relaxed: as in `prepare`.
     match TAKEN.load(Ordering::Relaxed) {
         0 | 1 => 0,
         // SAFETY: glibc's function of that name; the attributes are made.

@@ -39,10 +39,12 @@ const LOOKS: u32 = 50;
 #[derive(Default)]
 struct Device {
     /// Periods that the server has called.
+    // Ordering: Relaxed: a count.
     periods: AtomicU64,
     /// Frames of silence that was played, or of sound that was not recorded.
     missed: AtomicU64,
     /// The ports are connected: what is played before is heard by nobody.
+    // Ordering: Relaxed: a flag that is looked at again.
     ready: AtomicU32,
     /// The graph has no more.
     ended: AtomicU32,
@@ -343,13 +345,11 @@ impl Wishes {
         // Relaxed: a count, and a flag that is looked at again.
         let connected = device.periods.load(Ordering::Relaxed) + 3;
         for _ in 0..1000 {
-            // Relaxed: as above.
             if device.periods.load(Ordering::Relaxed) >= connected {
                 break;
             }
             chappe_thread::sleep(Duration::from_millis(1));
         }
-        // Relaxed: as above.
         device.ready.store(1, Ordering::Relaxed);
         Ok(())
     }
@@ -577,7 +577,6 @@ mod tests {
         // Relaxed: of this thread; so below.
         signals.rate.store(48_000, Ordering::Relaxed);
         feeder.put(&ramp(0, 16)).unwrap();
-        // Relaxed: as above.
         signals.rate.store(44_100, Ordering::Relaxed);
         let lost = feeder.put(&ramp(0, 5)).unwrap_err();
         assert_eq!(lost, Lost::Rate(44_100));

@@ -76,7 +76,7 @@ pub(crate) fn park(token: &AtomicU32, how: u32) -> bool {
 pub(crate) fn heard(token: &AtomicU32) {
     // Acquire, both: the events, and what the notifier did before.
     if token.load(Ordering::Acquire) & TOLD != 0 {
-        token.fetch_and(!TOLD, Ordering::Acquire); // Acquire: as above.
+        token.fetch_and(!TOLD, Ordering::Acquire);
     }
 }
 
