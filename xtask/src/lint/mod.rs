@@ -5,6 +5,7 @@
 //! | ordering | every memory ordering is explained beside it | [`ordering`] |
 //! | unsafe | every `unsafe` says on what it stands | [`safety`] |
 //! | layers | arrows go down only; one room touches the outside | [`layers`] |
+//! | circles | no files of a crate import each other in a circle | [`circles`] |
 //! | shape | one idea a file, a head that tells it, at most 700 lines | [`shape`] |
 //! | cited | an invariant that a comment cites is written down | [`cited`] |
 //! | documents | what a document names is there | [`documents`] |
@@ -15,10 +16,13 @@
 //!
 //! A rule is a function from the [`House`] to findings; that of commits reads the history instead. Each has tests in which it catches what was planted.
 
+mod circles;
 mod cited;
 mod commits;
 mod documents;
+mod finding;
 mod house;
+mod imports;
 mod late;
 mod layers;
 mod ordering;
@@ -32,34 +36,17 @@ pub use layers::needs;
 pub use source::{Line, lines};
 
 use anyhow::{Result, bail, ensure};
+use finding::Finding;
 use house::House;
 use std::path::Path;
 
-/// A rule that a line breaks.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    /// The file, from the workspace's directory.
-    pub file: String,
-    /// The line, counted from 1; 0 for the file as a whole.
-    pub line: usize,
-    /// The rule's name.
-    pub rule: &'static str,
-    /// What is wrong and what is wanted.
-    pub text: String,
-}
-
-impl Finding {
-    fn new(file: &str, line: usize, rule: &'static str, text: impl Into<String>) -> Finding {
-        Finding { file: file.to_owned(), line, rule, text: text.into() }
-    }
-}
-
 type Rule = fn(&House) -> Vec<Finding>;
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     ordering::check,
     safety::check,
     layers::check,
+    circles::check,
     shape::check,
     cited::check,
     documents::check,
@@ -88,9 +75,9 @@ mod tests {
     #[test]
     fn a_planted_file_is_found_on_disk() {
         let dir = std::env::temp_dir().join(format!("xtask-lint-{}", std::process::id()));
-        std::fs::create_dir_all(dir.join("crates/arena/src")).unwrap();
-        std::fs::write(dir.join("crates/arena/src/lib.rs"), "//! A head.\n").unwrap();
-        std::fs::write(dir.join("crates/arena/src/new.rs"), "pub fn f() {}\n").unwrap();
+        std::fs::create_dir_all(dir.join("crates/new/src")).unwrap();
+        std::fs::write(dir.join("crates/new/src/lib.rs"), "//! A head.\n").unwrap();
+        std::fs::write(dir.join("crates/new/src/new.rs"), "pub fn f() {}\n").unwrap();
         let result = command(&dir);
         std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!(result.unwrap_err().to_string(), "1 finding(s)");

@@ -149,7 +149,7 @@ fn character(chars: &[char], at: usize) -> Option<usize> {
 fn mark_tests(lines: &mut [Line]) {
     let mut at = 0;
     while at < lines.len() {
-        if !lines[at].code.contains("#[cfg(test)]") {
+        if !lines[at].code.contains("#[cfg(test)]") && !lines[at].code.contains("#[cfg(all(test") {
             at += 1;
             continue;
         }
@@ -211,8 +211,10 @@ mod tests {
 
     #[test]
     fn lines_of_a_test_module_are_marked() {
-        let l = lines("fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}");
-        assert_eq!(l.iter().map(|l| l.test).collect::<Vec<_>>(), [false, true, true, true, true, false]);
+        for when in ["test", "all(test, not(feature = \"sim\"))"] {
+            let l = lines(&format!("fn a() {{}}\n#[cfg({when})]\nmod tests {{\n    fn b() {{}}\n}}\nfn c() {{}}"));
+            assert_eq!(l.iter().map(|l| l.test).collect::<Vec<_>>(), [false, true, true, true, true, false], "{when}");
+        }
     }
 
     #[test]
