@@ -10,7 +10,8 @@ the record comes twice, and the log has said that it was put for the dead. The o
 process ends, as a child that it forks closes its own: a process that can take that lock has found an orphan, and owns it from then on.
 A file that has grown long is followed by another.
 
-A file gets its name once it is locked, so that none is taken for an orphan before. In a full file system records stay in the process alone.
+A file gets its name once it is whole and locked: none is taken for an orphan before, and a process that is killed before leaves no file. In a full
+file system, and without /proc, records stay in the process alone.
 """
 
 import fcntl
@@ -48,10 +49,13 @@ def path_of(called):
 
 
 def _listed(folder):
-    """The stores of a queue."""
+    """The stores of a queue. Without one there is no directory: a process that is killed before it names its first file leaves an empty one."""
     try:
-        return [name for name in os.listdir(folder) if not name.startswith(".")]
-    except FileNotFoundError:
+        names = os.listdir(folder)
+        if not names:
+            os.rmdir(folder)
+        return names
+    except OSError:
         return []
 
 
@@ -134,30 +138,29 @@ class Store:
             self._map(os.fstat(handle).st_size)
             self.end = self._words[_END]
 
-    def _open(self, hidden):
+    def _make(self):
+        try:
+            with _handles:
+                self._handle = os.open(directory(), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._grow(_SIZE)
+            self._words[_FIRST] = self._words[_END] = _HEAD
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._name()
+        except OSError:
+            self.close()
+
+    def _name(self):
+        self._path = os.path.join(self._folder, _called())
         for last in (False, False, True):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             try:
-                return os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                # Only with a directory's number the call follows the link in /proc; a whole path needs no directory.
+                os.link(f"/proc/self/fd/{self._handle}", self._path, src_dir_fd=self._handle)
+                return
             except FileNotFoundError:
                 # The process that was done with the last of the other files has removed the directory.
                 if last:
                     raise
-
-    def _make(self):
-        name = _called()
-        hidden = os.path.join(self._folder, f".{name}")
-        try:
-            with _handles:
-                self._handle = self._open(hidden)
-                self._path = hidden
-            self._grow(_SIZE)
-            self._words[_FIRST] = self._words[_END] = _HEAD
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._path = os.path.join(self._folder, name)
-            os.rename(hidden, self._path)
-        except OSError:
-            self.close()
 
     def _grow(self, size):
         # The memory is there before it is written to: a write without it would be the process's end.

@@ -225,6 +225,29 @@ class Standing(Case):
         self.assertEqual(self.ended(ends[0]), 0)
         other.close()
 
+    def test_a_process_that_is_killed_while_it_makes_a_store_leaves_no_file(self):
+        folder = mp.Queue()._folder
+        steps = {"fcntl.flock": 2, "os.posix_fallocate": 2, "os.link": 1, "os.makedirs": 1}
+        for step, times in steps.items():
+            for after in range(times):
+                module, name = step.split(".")
+                real = getattr(getattr(_mp_stores, module), name)
+
+                def dies(*args, real=real, after=after, **named):
+                    if after:
+                        real(*args, **named)
+                    die()
+
+                def child():
+                    with unittest.mock.patch.object(getattr(_mp_stores, module), name, dies):
+                        _mp_stores.Store(folder)
+
+                self.assertEqual(self.ended(self.forked(child)), -signal.SIGKILL, step)
+                self.assertEqual(_mp_stores.adopted(folder), ([], False), step)
+                self.assertFalse(os.path.exists(folder), step)
+        _mp_stores.Store(folder).close()
+        self.assertFalse(os.path.exists(folder))
+
     def test_who_is_done_with_a_queue_leaves_no_store(self):
         line = mp.Queue()
         for n in range(3000):
