@@ -1,6 +1,6 @@
 //! What a build may leave out: features of this crate, in one table. A command whose part is not there says how to get it.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 /// Feature, what it is for, whether this build has it.
 const PARTS: [(&str, &str, bool); 4] = [
@@ -15,12 +15,12 @@ const PARTS: [(&str, &str, bool); 4] = [
 /// # Errors
 /// That it is not, and which command builds it.
 pub fn need(feature: &str) -> Result<()> {
-    match PARTS.iter().find(|(name, ..)| *name == feature) {
-        Some((_, what, false)) => bail!(
-            "this chappe was built without {what} (feature `{feature}`): `cargo install --path crates/cli --features full` builds all in"
-        ),
-        _ => Ok(()),
-    }
+    let (_, what, is_there) = PARTS.iter().find(|(name, ..)| *name == feature).expect("a feature of the table");
+    ensure!(
+        is_there,
+        "this chappe was built without {what} (feature `{feature}`): `cargo install --path crates/cli --features full` builds all in"
+    );
+    Ok(())
 }
 
 #[cfg(test)]

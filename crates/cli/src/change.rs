@@ -75,10 +75,10 @@ pub fn remove_arena(name: &str, force: bool) -> Result<Value> {
 fn kept(arena: Arena) -> Vec<String> {
     let mut jobs = Vec::new();
     for info in arena.objects() {
-        let name = if arena.name() == look::DEFAULT { info.name } else { format!("{}/{}", arena.name(), info.name) };
+        let name = look::called(arena, &info);
         match info.state {
             ObjectState::Pool(_) => {
-                let Ok(pool) = Pool::open(&name) else { continue };
+                let Ok(pool) = Pool::in_arena(arena, &info.name) else { continue };
                 look::recover(&pool);
                 let names = Name::of(&pool);
                 let orphans = pool.holders().into_iter().filter(|h| h.orphan);

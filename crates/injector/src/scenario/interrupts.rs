@@ -87,7 +87,7 @@ pub fn all() -> Vec<Operation> {
             .others(|w| {
                 w.give_unit("s")?;
                 if w.scene() == StoppedWaiter {
-                    return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+                    return w.first_through();
                 }
                 // It is there, or the stopped one's.
                 Ok(())
@@ -121,7 +121,7 @@ pub fn all() -> Vec<Operation> {
             .others(|w| {
                 w.let_go();
                 if w.scene() == StoppedWaiter {
-                    return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+                    return w.first_through();
                 }
                 owned::take_or_victim_has(w)
             })

@@ -412,7 +412,7 @@ impl Case {
         let stage = w.stage();
         w.call(MEET);
         let through = || w.done_helpers() > 0;
-        let text = "who comes waits for the stopped one:";
+        let text = "the helper waits for the stopped one:";
         let Some(reason) = self.operation.held_up_by else { return w.demand(through, text) };
         let mut asleep = 0;
         stage.until(|| {

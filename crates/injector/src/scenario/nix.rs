@@ -229,7 +229,7 @@ fn down(place: Place) -> Operation {
     .others(move |w| {
         if w.scene() == StoppedWaiter {
             w.let_go();
-            return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;");
+            return w.first_through();
         }
         // SAFETY: as above.
         if unsafe { chappe_nix_downsem(place.sem(w, 0), 0) } != 1 {
@@ -262,7 +262,7 @@ fn up(place: Place) -> Operation {
     .others(move |w| {
         give(w, place, 0);
         if w.scene() == StoppedWaiter {
-            return w.demand(|| w.done_helpers() > 0, "who waits gets no unit past the stopped one;");
+            return w.through("the waiter gets no unit past the stopped one:");
         }
         Ok(())
     })
@@ -404,7 +404,7 @@ pub fn all() -> Vec<Operation> {
             })
             .others(|w| {
                 w.let_go();
-                w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;")
+                w.first_through()
             })
             .provide(|w| provide(w, Place::Arena, 1, 1))
             .check(|w| {

@@ -207,7 +207,7 @@ fn post_foreign(plain: bool) -> Operation {
         let it = find()?;
         give(w, it)?;
         if w.scene() == StoppedWaiter {
-            return w.demand(|| w.done_helpers() > 0, "who waits gets no unit past the stopped one;");
+            return w.through("the waiter gets no unit past the stopped one:");
         }
         let got = it.try_wait();
         pass_through(w, it, got)
@@ -218,7 +218,7 @@ fn post_foreign(plain: bool) -> Operation {
         let added = difference(w)?;
         weigh(NAME, added, if w.was_done() { &[1] } else { &[0, 1] })?;
         if added > 0 && it.is_owned() {
-            return fault(Fault::Torn, "who did not hold it has posted, and it is a lock still");
+            return fault(Fault::Torn, "a process that did not hold it has posted, and it is a lock still");
         }
         w.in_order(&[NAME, "p"])
     })
@@ -256,7 +256,7 @@ fn demote(at_end: bool) -> Operation {
             let (went, provided) = (added < 0, w.provided() > 0);
             weigh(NAME, added, if w.was_done() { &[-1] } else { &[-1, 0] })?;
             match (went, it.is_owned()) {
-                (true, true) => fault(Fault::Torn, "a unit went with who died, and it is a lock still"),
+                (true, true) => fault(Fault::Torn, "a unit went with a dead holder, and it is a lock still"),
                 (false, false) if !provided => fault(Fault::Torn, "it is demoted, and what the dead one had came back"),
                 _ => w.in_order(&[NAME, "p"]),
             }
@@ -267,7 +267,7 @@ fn demote(at_end: bool) -> Operation {
 /// `ended`: The holder had said that it ends in good order.
 fn recover(ended: bool) -> Operation {
     Operation::of(
-        if ended { "owned, recover who ended" } else { "owned, recover a dead holder" },
+        if ended { "owned, recover an ended holder" } else { "owned, recover a dead holder" },
         &[Alone, Met, Stopped],
     )
     .held_up_by(Reason::Owned)
@@ -306,7 +306,7 @@ fn recover(ended: bool) -> Operation {
         weigh(NAME, difference(w)?, &[0])?;
         let it = find()?;
         if it.is_owned() || it.holder().is_some() {
-            return fault(Fault::Torn, format!("who had it ended in good order, and it is {it:?}"));
+            return fault(Fault::Torn, format!("its holder ended in good order, and it is {it:?}"));
         }
         w.in_order(&[NAME, "p"])
     })
@@ -315,7 +315,7 @@ fn recover(ended: bool) -> Operation {
 fn none_comes_back(it: RobustSemaphore) -> Verdict {
     match it.try_wait() {
         Err(DownError::WouldBlock) if !it.is_owned() => Ok(()),
-        other => fault(Fault::Doubled, format!("who had it ended in good order, and {other:?} of {it:?}")),
+        other => fault(Fault::Doubled, format!("its holder ended in good order, and {other:?} of {it:?}")),
     }
 }
 
@@ -417,7 +417,7 @@ pub fn all() -> Vec<Operation> {
                 // Between its swap and its look, a death is one like any other.
                 weigh(NAME, added, if w.was_done() { &[-1] } else { &[-1, 0] })?;
                 if added < 0 && it.is_owned() {
-                    return fault(Fault::Torn, "a unit went with who died, and it is a lock still");
+                    return fault(Fault::Torn, "a unit went with a dead holder, and it is a lock still");
                 }
                 w.in_order(&[NAME, "p"])
             }),

@@ -60,7 +60,7 @@ fn down(barging: bool) -> Operation {
         .others(|w| {
             if w.scene() == StoppedWaiter {
                 w.let_go();
-                return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;");
+                return w.first_through();
             }
             one_is_left(w)
         })
@@ -97,7 +97,7 @@ fn up(n: u32, barging: bool, joined: bool) -> Operation {
     .others(|w| {
         w.give_unit("s")?;
         if w.scene() == StoppedWaiter {
-            return w.demand(|| w.done_helpers() > 0, "who waits gets no unit past the stopped one;");
+            return w.through("the waiter gets no unit past the stopped one:");
         }
         if w.try_unit("s")? { Ok(()) } else { fault(Fault::Wedged, "what was just added is not to be had") }
     })
@@ -225,7 +225,7 @@ pub fn all() -> Vec<Operation> {
                 if w.scene() == StoppedWaiter {
                     // Two of its arms can happen then, and the stopped one takes one at most.
                     w.let_go();
-                    return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one;");
+                    return w.first_through();
                 }
                 let mut gone = 0;
                 for name in DOWNS {

@@ -32,7 +32,7 @@ fn pass_two(w: &World) -> Verdict {
 fn one_is_left(w: &World) -> Verdict {
     match w.open("p")?.try_acquire() {
         Err(AcquireError::WouldBlock) => {
-            fault(Fault::Wedged, format!("who wants two of three keeps all away: {}", w.describe()))
+            fault(Fault::Wedged, format!("the waiter for two of three keeps all away: {}", w.describe()))
         }
         got => w.pass_through(got),
     }
@@ -63,7 +63,7 @@ pub fn all() -> Vec<Operation> {
                     return one_is_left(w);
                 }
                 w.let_go();
-                w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:")
+                w.first_through()
             })
             .check(check),
         Operation::of("try_acquire_many(2) of 3", &[Alone, Waiters, Met, Stopped])
@@ -103,7 +103,7 @@ pub fn all() -> Vec<Operation> {
                 }
                 let held = || pool.holders().iter().filter(|h| u64::from(h.who.pid) == victim).count();
                 let through = || w.done_helpers() > 0 || held() == 2;
-                w.demand(through, "who waits for two does not get what the stopped one gave:")
+                w.demand(through, "the waiter for two does not get what the stopped one gave:")
             })
             .check(check),
         // The keeper has one of three, so the victim at the head never gets the three that it

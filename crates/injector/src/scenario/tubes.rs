@@ -192,7 +192,7 @@ impl Send {
                     return fault(Fault::Wedged, text);
                 }
                 // It was refused if the only receiver has gone: with the message of the stopped one.
-                return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+                return w.first_through();
             }
             if many_senders(self.kind) {
                 return w.messages_pass("t", 4, 2);
@@ -322,7 +322,7 @@ impl Receive {
                 if !self.empty {
                     w.fetch_all("t", 1)?;
                 }
-                return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+                return w.first_through();
             }
             // Two messages stay for the stopped one, of which it has one at most.
             if many_receivers(self.kind) { w.messages_pass("t", 6, 1) } else { w.post_all("t", KEEPER, 2) }

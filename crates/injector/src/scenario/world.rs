@@ -387,6 +387,16 @@ impl<'a> World<'a> {
         fault(Fault::Wedged, format!("{text} {}", self.describe()))
     }
 
+    /// While the victim is stopped, a helper gets through; `text` says what it is if it does not.
+    pub fn through(&self, text: &str) -> Verdict {
+        self.demand(|| self.done_helpers() > 0, text)
+    }
+
+    /// The same of the first waiter.
+    pub fn first_through(&self) -> Verdict {
+        self.through("the first waiter waits for the stopped one:")
+    }
+
     /// While the victim is stopped: the permit can be had at once, unless it is the victim's.
     pub fn take_or_victim_has(&self, name: &str) -> Verdict {
         let pool = self.open(name)?;

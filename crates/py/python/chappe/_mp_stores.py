@@ -11,7 +11,7 @@ process ends, as a child that it forks closes its own: a process that can take t
 A file that has grown long is followed by another.
 
 A file gets its name once it is whole and locked: none is taken for an orphan before, and a process that is killed before leaves no file. In a full
-file system, and without /proc, records stay in the process alone.
+file system, in one without nameless files (O_TMPFILE), and without /proc, records stay in the process alone.
 """
 
 import fcntl

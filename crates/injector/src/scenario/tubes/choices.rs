@@ -178,7 +178,7 @@ impl Choice {
             .others(move |w| {
                 if w.scene() == StoppedWaiter {
                     self.give(w)?;
-                    return w.demand(|| w.done_helpers() > 0, "who came first waits for the stopped one:");
+                    return w.first_through();
                 }
                 for tube in self.tubes() {
                     w.messages_pass(tube, 6, 1)?;

@@ -125,7 +125,7 @@ impl Close {
                 if !gone {
                     return Ok(());
                 }
-                return w.demand(|| w.done_helpers() > 0, "the last one has gone, and who waits is not told:");
+                return w.through("the last one has gone, and the waiter is not told:");
             }
             // The other end is looked at from outside: a waiter there would be told as well.
             let info = w.tube_info("t")?;
