@@ -1,6 +1,6 @@
 //! Known mistakes, planted one at a time in a copy of the protocols: each must be found.
 //!
-//! A mutant is a file in `crates/sync/mutants` or `crates/ras/mutants`: a sentence that says what is wrong, which checker must find it, and
+//! A mutant is a file in `crates/sync/mutants`, `crates/ras/mutants` or `crates/remote/mutants`: a sentence that says what is wrong, which checker must find it, and
 //! one or more changes: the source file, a piece of it as it is, and the same as it must not be.
 //!
 //! ```text
@@ -53,7 +53,7 @@ use std::path::Path;
 use switched::Switched;
 
 /// Where mutants are.
-const KEPT: [&str; 2] = ["crates/sync/mutants", "crates/ras/mutants"];
+const KEPT: [&str; 3] = ["crates/sync/mutants", "crates/ras/mutants", "crates/remote/mutants"];
 
 #[derive(Debug, PartialEq, Eq)]
 struct Mutant {

@@ -8,7 +8,7 @@
 //!   thread
 //!   ras                                                restartable sequences
 //!   sync                                               the protocols
-//!   arena      synth                                   shared memory; expressions and machine code: neither knows the other
+//!   arena      synth      remote                       shared memory; expressions and machine code; many machines: none knows another
 //!   plat                                               atomics, futex, clock, memory, files, processes
 //!   crashsim   macros   feedback                       what plat is when it is explored; `#[chappe::main]`; control loops, pure
 //! ```
@@ -20,13 +20,14 @@ use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 19] = [
+const LEVELS: [(&str, u32); 20] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
     ("plat", 1),
     ("arena", 2),
     ("synth", 2),
+    ("remote", 2),
     ("sync", 3),
     ("ras", 4),
     ("thread", 5),

@@ -1,0 +1,470 @@
+//! Getting permits: one of whichever pool has one first, or several of one pool.
+//!
+//! ```text
+//!            look ---------- free, nobody waits ---------> take ------> granted
+//!              |                                            |
+//!              |<------------- refused, --nonblock ---------|
+//!              |                                            | refused
+//!              |--- not free ---> enqueue <-----------------+
+//!                                   |
+//!                 +-----------> queued --- a permit is mine ----------> granted
+//!                 |                 |--- head, and free: give ----+
+//!                 |                 |--- head stopped: help ------+
+//!                 +-----------------------------------------------+
+//!
+//!   any of them --- no answer, or cancelled ---> settle ---> queued, granted, look anew, or the end
+//! ```
+//!
+//! | step of a client | dies there | stops there |
+//! |---|---|---|
+//! | look, take, enqueue under way | done or not: all goes with its lease | as long as its lease |
+//! | queued | its tickets go with its lease | the head's permit is given to it by a helper; its lease ends |
+//! | give, help under way | done or not: one transaction | the next helper does it |
+//! | holds | its permit goes with its lease, and the head takes it | loses the permit when its lease ends: see [`life`](crate::life) |
+//!
+//! - **I1** No permit has two holders whose deadlines have not passed: a grant compares that `held` is absent, or the giver's own.
+//! - **I2** The permits of a grant are all held, or none: one transaction.
+//! - **I3** Each grant of a permit has a larger token: the revision of its transaction.
+//! - **I4** Each queue is served in the order of `created`: `take` compares that it is empty, all else serves its head, and a head stays head
+//!   until it leaves, since later tickets have later revisions.
+//! - **I5** A choice has one place in all its queues and gets one permit: all its tickets go in the transaction of the grant.
+//! - **I6** A permit that is free while somebody waits is granted, if any client of the queue runs: the head takes it, or the client at
+//!   place k does it for the head after k times [`HELP_AFTER`].
+//!
+//! A queue is as long as its waiters: a client follows all changes of its pools.
+
+use crate::engine::{Change, EngineError, Entry, Reply, Revision, Txn, TxnReply};
+use crate::grant::{self, Attempt, MOST_AT_ONCE, MOST_POOLS, Permits, Waiter};
+use crate::keys::{self, FORMAT, Format, Space};
+use crate::view::View;
+use std::time::Duration;
+
+/// How long a permit may be free under a head that does not take it, before the next in line does that for it.
+pub const HELP_AFTER: Duration = Duration::from_millis(100);
+
+/// What is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Want {
+    /// One of these, in order of preference.
+    pub pools: Vec<String>,
+    /// So many permits of the only pool.
+    pub n: u32,
+    /// Whether to wait.
+    pub wait: bool,
+}
+
+impl Want {
+    /// Whether it can be.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        for pool in &self.pools {
+            keys::check("pool", pool)?;
+        }
+        if let Some(twice) = self.pools.iter().enumerate().find(|(at, pool)| self.pools[..*at].contains(pool)) {
+            return Err(format!("pool `{}` is named twice", twice.1));
+        }
+        match (self.pools.len(), self.n) {
+            (0, _) => Err("no pool is named".into()),
+            (some, _) if some > MOST_POOLS => {
+                Err(format!("{some} pools are named; a choice on an engine has at most {MOST_POOLS}"))
+            }
+            (_, 0) => Err("0 permits are none".into()),
+            (1, n) if n > MOST_AT_ONCE => Err(format!(
+                "{n} permits at once are more than a transaction of the engine holds: at most {MOST_AT_ONCE}"
+            )),
+            (some, n) if some > 1 && n > 1 => Err(format!("{n} permits come from one pool, and {some} are named")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Grant {
+    /// The attempt that got it.
+    pub id: String,
+    /// Which of the pools.
+    pub pool: usize,
+    /// Which permits, in ascending order.
+    pub indices: Vec<u32>,
+    /// The fencing token: larger with each grant of a permit.
+    pub token: Revision,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Granted.
+    Granted(Grant),
+    /// It could not be had without waiting.
+    WouldBlock,
+    /// It was cancelled, and has nothing.
+    Cancelled,
+    /// The place in the queue is gone: the lease has ended, or somebody deleted it.
+    Lost,
+    /// There is no such pool, by number.
+    NoPool(usize),
+    /// The pool was removed while it was waited for.
+    Removed(usize),
+    /// The only pool has so many permits.
+    TooMany(u32),
+    /// What stands there is of a newer format.
+    Newer(u32),
+    /// The engine refused.
+    Refused(String),
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Have the engine do this, and tell what came of it.
+    Call(Txn),
+    /// Wait for news from this revision on, of all keys of each pool; if `help` is there, for so long, and then say [`Acquire::patience_is_over`].
+    Wait {
+        /// The first revision that is news.
+        from: Revision,
+        /// How long.
+        help: Option<Duration>,
+    },
+    /// It is over.
+    Done(Outcome),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Look,
+    Take(Vec<Permits>),
+    Enqueue,
+    Queued(Queued),
+    /// `end`: why it leaves its place.
+    Settle {
+        end: Option<Outcome>,
+    },
+    Done(Outcome),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Queued {
+    since: Revision,
+    /// What is known may be old.
+    reread: bool,
+    /// The head has had its time.
+    help: bool,
+    /// What the engine was last asked.
+    asked: Asked,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Asked {
+    /// To read all.
+    Read,
+    /// To give these permits of a pool to its own ticket.
+    Own(usize, Vec<u32>),
+    /// To give permits of this pool to the head there.
+    Help(usize),
+}
+
+/// The machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Acquire {
+    space: Space,
+    by: Attempt,
+    base: String,
+    /// How many attempts ended without an answer.
+    tries: u32,
+    want: Want,
+    views: Vec<View>,
+    at: At,
+}
+
+impl Acquire {
+    /// A machine that begins. `want` has been checked.
+    pub fn new(space: Space, by: Attempt, want: Want) -> Acquire {
+        let (base, views) = (by.id.clone(), vec![View::default(); want.pools.len()]);
+        Acquire { space, by, base, tries: 0, want, views, at: At::Look }
+    }
+
+    /// What is known of each pool.
+    pub fn views(&self) -> &[View] {
+        &self.views
+    }
+
+    /// How many wait before it, where it is nearest to the head; `None`: it has no place yet.
+    pub fn place(&self) -> Option<usize> {
+        self.views.iter().filter_map(|view| view.place(&self.by.id)).min()
+    }
+
+    /// What to do next. The same, until the machine is told something.
+    pub fn step(&mut self) -> Step {
+        let (space, by, pools) = (&self.space, &self.by, &self.want.pools);
+        match &self.at {
+            At::Look => Step::Call(grant::look(space, pools)),
+            At::Take(choice) => Step::Call(grant::take(space, by, choice)),
+            At::Enqueue => {
+                let sizes: Vec<Revision> = self.views.iter().map(|view| view.size.map_or(0, |size| size.1)).collect();
+                Step::Call(grant::enqueue(space, by, pools, &sizes, self.want.n))
+            }
+            At::Settle { end } => Step::Call(grant::settle(space, by, pools, end.is_some())),
+            At::Queued(_) => self.queued(),
+            At::Done(outcome) => Step::Done(outcome.clone()),
+        }
+    }
+
+    /// The engine did what [`step`](Acquire::step) said, or did not say that it did.
+    pub fn answered(&mut self, answer: &Result<TxnReply, EngineError>) {
+        let helps = matches!(&self.at, At::Queued(Queued { asked: Asked::Help(_), .. }));
+        match answer {
+            Ok(reply) => self.done(reply),
+            Err(EngineError::Unknown(_)) => match &mut self.at {
+                // Nothing was to be changed, or what was to be can be repeated.
+                At::Look | At::Settle { .. } | At::Done(_) => {}
+                At::Take(_) | At::Enqueue => self.at = At::Settle { end: None },
+                At::Queued(queued) => queued.reread = true,
+            },
+            // The head that was to be helped is gone, and its ticket with it.
+            Err(EngineError::LeaseGone) if helps => {}
+            Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost),
+            Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
+        }
+    }
+
+    /// Changes came, of keys of this pool.
+    pub fn news(&mut self, pool: usize, changes: &[Change]) {
+        self.views[pool].follow(&self.space, &self.want.pools[pool], changes);
+    }
+
+    /// The watch ended: changes may have been missed.
+    pub fn missed_some(&mut self) {
+        if let At::Queued(queued) = &mut self.at {
+            queued.reread = true;
+        }
+    }
+
+    /// The time to help is there.
+    pub fn patience_is_over(&mut self) {
+        if let At::Queued(queued) = &mut self.at {
+            queued.help = true;
+        }
+    }
+
+    /// Gives up, unless it has been granted meanwhile.
+    pub fn cancel(&mut self) {
+        self.leave(Outcome::Cancelled);
+    }
+
+    fn leave(&mut self, end: Outcome) {
+        if !matches!(self.at, At::Done(_)) {
+            self.at = At::Settle { end: Some(end) };
+        }
+    }
+
+    fn done(&mut self, reply: &TxnReply) {
+        match &mut self.at {
+            At::Look => self.looked(reply),
+            At::Take(choice) => {
+                let taken = depth(&reply.replies).map(|at| choice[at].clone());
+                match taken {
+                    Some(permits) => {
+                        let pool = self.want.pools.iter().position(|pool| *pool == permits.pool).unwrap_or_default();
+                        self.granted(pool, permits.indices, reply.revision);
+                    }
+                    None if self.want.wait => self.at = At::Enqueue,
+                    None => self.at = At::Look,
+                }
+            }
+            At::Enqueue if reply.held => {
+                self.read(&reply.replies[self.want.pools.len()..], reply.revision);
+                self.at = At::Queued(Queued::since(reply.revision));
+            }
+            At::Enqueue => {
+                self.read(&reply.replies, reply.revision);
+                self.choose();
+            }
+            At::Queued(queued) => match queued.asked.clone() {
+                Asked::Own(pool, indices) if reply.held => self.granted(pool, indices, reply.revision),
+                Asked::Help(_) if reply.held => {}
+                Asked::Help(pool) => self.read_one(pool, &reply.replies, reply.revision),
+                Asked::Own(..) | Asked::Read => self.read(&reply.replies, reply.revision),
+            },
+            At::Settle { end } => {
+                let (end, from) = (end.clone(), reply.replies.len() - self.want.pools.len());
+                self.read(&reply.replies[from..], reply.revision);
+                self.settled(end);
+            }
+            At::Done(_) => {}
+        }
+    }
+
+    fn looked(&mut self, reply: &TxnReply) {
+        if let Some(Reply::Found(found)) = reply.replies.first()
+            && let Some(newer) = newer(found)
+        {
+            self.at = At::Done(Outcome::Newer(newer));
+            return;
+        }
+        self.read(&reply.replies[1..], reply.revision);
+        self.choose();
+    }
+
+    /// What to try, as the pools are known.
+    fn choose(&mut self) {
+        if let Some(at) = self.views.iter().position(|view| view.size.is_none()) {
+            self.at = At::Done(Outcome::NoPool(at));
+            return;
+        }
+        if let Some(permits) = self.too_few() {
+            self.at = At::Done(Outcome::TooMany(permits));
+            return;
+        }
+        let turn = self.by.id.bytes().fold(0u32, |turn, byte| turn.wrapping_mul(31).wrapping_add(byte.into()));
+        let free = |(pool, view): (&String, &View)| {
+            let indices = if view.queue.is_empty() { view.free(self.want.n, turn)? } else { return None };
+            Some(Permits { pool: pool.clone(), size: view.size?.1, indices })
+        };
+        let choice: Vec<Permits> = self.want.pools.iter().zip(&self.views).filter_map(free).collect();
+        self.at = match choice.is_empty() {
+            false => At::Take(choice),
+            true if self.want.wait => At::Enqueue,
+            true => At::Done(Outcome::WouldBlock),
+        };
+    }
+
+    /// The size of the only pool, if it is too small.
+    fn too_few(&self) -> Option<u32> {
+        let (permits, _) = self.views[0].size?;
+        (self.want.n > 1 && permits < self.want.n).then_some(permits)
+    }
+
+    fn read(&mut self, replies: &[Reply], revision: Revision) {
+        for (at, reply) in replies.iter().enumerate().take(self.views.len()) {
+            self.read_one(at, std::slice::from_ref(reply), revision);
+        }
+    }
+
+    fn read_one(&mut self, pool: usize, replies: &[Reply], revision: Revision) {
+        if let Some(Reply::Found(entries)) = replies.first()
+            && revision >= self.views[pool].revision
+        {
+            self.views[pool] = View::of(&self.space, &self.want.pools[pool], entries, revision);
+        }
+    }
+
+    fn granted(&mut self, pool: usize, indices: Vec<u32>, token: Revision) {
+        let id = self.by.id.clone();
+        self.at = At::Done(Outcome::Granted(Grant { id, pool, indices, token }));
+    }
+
+    /// What it holds, as far as is known.
+    fn held(&self) -> Option<Grant> {
+        self.views.iter().enumerate().find_map(|(pool, view)| {
+            let (indices, token) = view.held_by(&self.by.id)?;
+            Some(Grant { id: self.by.id.clone(), pool, indices, token })
+        })
+    }
+
+    fn settled(&mut self, end: Option<Outcome>) {
+        let since = |view: &View| view.queue.keys().find(|(_, id)| *id == self.by.id).map(|(since, _)| *since);
+        let tickets: Vec<Option<Revision>> = self.views.iter().map(since).collect();
+        self.at = match (self.held(), end, tickets[0]) {
+            (Some(grant), _, _) => At::Done(Outcome::Granted(grant)),
+            (None, Some(end), _) => At::Done(end),
+            (None, None, Some(since)) => At::Queued(Queued::since(since)),
+            (None, None, None) => {
+                // Nothing of that attempt can happen any more, and nothing of another under its name.
+                self.tries += 1;
+                self.by.id = format!("{}.{}", self.base, self.tries);
+                At::Look
+            }
+        };
+    }
+
+    /// Its ticket is the head of a queue, and there is enough: in which pool, and what.
+    fn own_turn(&self) -> Option<(usize, Vec<u32>)> {
+        self.views.iter().enumerate().find_map(|(pool, view)| {
+            let ((_, id), _) = view.head()?;
+            if *id == self.by.id { Some((pool, view.free(self.want.n, 0)?)) } else { None }
+        })
+    }
+
+    /// Another's ticket is the head of a queue, and there is enough.
+    fn others_turn(&self) -> Option<(usize, Waiter, Vec<u32>)> {
+        self.views.iter().enumerate().find_map(|(pool, view)| {
+            let ((since, id), waiting) = view.head()?;
+            let by = Attempt { id: id.clone(), lease: waiting.lease?, who: waiting.ticket.who.clone() };
+            let free = view.free(waiting.ticket.n, 0).filter(|_| *id != self.by.id)?;
+            Some((pool, Waiter { by, pools: waiting.ticket.pools.clone(), since: *since }, free))
+        })
+    }
+
+    fn permits(&self, pool: usize, indices: Vec<u32>) -> Permits {
+        let size = self.views[pool].size.map_or(0, |(_, revision)| revision);
+        Permits { pool: self.want.pools[pool].clone(), size, indices }
+    }
+
+    fn queued(&mut self) -> Step {
+        let At::Queued(Queued { since, reread, help, .. }) = self.at else { return self.step() };
+        if reread {
+            return self.ask(Asked::Read, Txn::of(grant::reads(&self.space, &self.want.pools)));
+        }
+        let there = self.views.iter().filter(|view| view.place(&self.by.id).is_some()).count();
+        let gone = || self.views.iter().position(|view| view.size.is_none()).map(Outcome::Removed);
+        if let Some(grant) = self.held() {
+            self.at = At::Done(Outcome::Granted(grant));
+            return self.step();
+        } else if there == 0 {
+            self.at = At::Done(Outcome::Lost);
+            return self.step();
+        } else if let Some(end) = gone().or_else(|| self.too_few().map(Outcome::TooMany)) {
+            self.leave(end);
+            return self.step();
+        }
+        // A ticket that is gone in one pool went in all: the news of the other pools are on their way.
+        let own = if there == self.views.len() { self.own_turn() } else { None };
+        if let Some((pool, indices)) = own {
+            let to = Waiter { by: self.by.clone(), pools: self.want.pools.clone(), since };
+            let txn = grant::give(&self.space, &to, &self.permits(pool, indices.clone()), &self.want.pools);
+            return self.ask(Asked::Own(pool, indices), txn);
+        }
+        let others = self.others_turn();
+        if help && let Some((pool, to, indices)) = others {
+            let read = [self.want.pools[pool].clone()];
+            let txn = grant::give(&self.space, &to, &self.permits(pool, indices), &read);
+            return self.ask(Asked::Help(pool), txn);
+        }
+        let place = |pool: usize| self.views[pool].place(&self.by.id).unwrap_or(1).max(1) as u32;
+        let help = others.map(|(pool, ..)| HELP_AFTER * place(pool));
+        let from = self.views.iter().map(|view| view.revision).min().unwrap_or_default() + 1;
+        Step::Wait { from, help }
+    }
+
+    fn ask(&mut self, asked: Asked, txn: Txn) -> Step {
+        if let At::Queued(queued) = &mut self.at {
+            *queued = Queued { reread: false, help: false, asked, ..*queued };
+        }
+        Step::Call(txn)
+    }
+}
+
+impl Queued {
+    fn since(since: Revision) -> Queued {
+        Queued { since, reread: false, help: false, asked: Asked::Read }
+    }
+}
+
+/// The format that stands in `format`, if it is newer than this version knows.
+pub fn newer(found: &[Entry]) -> Option<u32> {
+    let format =
+        found.first().map(|entry| keys::read(&entry.value).map_or(u32::MAX, |format: Format| format.format))?;
+    (format > FORMAT).then_some(format)
+}
+
+/// How deep the first transaction within stands whose conditions held.
+fn depth(replies: &[Reply]) -> Option<usize> {
+    match replies.first() {
+        Some(Reply::Txn(true, _)) => Some(0),
+        Some(Reply::Txn(false, within)) => depth(within).map(|at| at + 1),
+        _ => None,
+    }
+}

@@ -1,0 +1,189 @@
+//! What an engine can do: keys with revisions, leases, transactions and watches. etcd can, and so can a model of it.
+//!
+//! | | meaning |
+//! |---|---|
+//! | revision | the number of a change; one counter for all keys. All changes of one transaction have the same |
+//! | `created` | the revision since which the key is there. A write to a key that is there keeps it |
+//! | `modified` | the revision of the key's last write |
+//! | lease | time to live that its owner renews; when it ends the engine deletes all keys that were put with it, at one revision |
+//! | watch | all changes under some keys from a revision on, in order; those of one revision that one watch sees come together |
+
+/// The number of a change.
+pub type Revision = u64;
+
+/// A lease's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LeaseId(pub i64);
+
+/// One key, or all that begin so.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Keys {
+    /// This one.
+    One(String),
+    /// All that begin so.
+    Under(String),
+}
+
+impl Keys {
+    /// Whether a key is one of them.
+    pub fn have(&self, key: &str) -> bool {
+        match self {
+            Keys::One(one) => one == key,
+            Keys::Under(prefix) => key.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+/// What must be so of a key, or of each of some keys. A key that is not there has 0 for both numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// None of them is there.
+    Absent,
+    /// It has been there since this revision.
+    Created(Revision),
+    /// It was last written at this revision.
+    Modified(Revision),
+}
+
+/// A condition of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Compare {
+    /// Which keys.
+    pub keys: Keys,
+    /// What must be so.
+    pub is: Test,
+}
+
+/// A part of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Writes a key.
+    Put {
+        /// Which one.
+        key: String,
+        /// What to write.
+        value: String,
+        /// The lease with which it goes.
+        lease: Option<LeaseId>,
+    },
+    /// Deletes keys.
+    Delete(Keys),
+    /// Reads keys, in the order of their names.
+    Get(Keys),
+    /// Reads that one of some keys which was created first.
+    First(Keys),
+    /// A transaction within.
+    Txn(Txn),
+}
+
+/// If all conditions hold, one list is done, otherwise the other: at one revision, whole or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Txn {
+    /// The conditions.
+    pub when: Vec<Compare>,
+    /// What is done if they hold.
+    pub then: Vec<Op>,
+    /// What is done if one does not.
+    pub otherwise: Vec<Op>,
+}
+
+impl Txn {
+    /// A transaction without conditions.
+    pub fn of(then: Vec<Op>) -> Txn {
+        Txn { then, ..Txn::default() }
+    }
+
+    /// The operations that etcd counts against its limit ([`MOST_OPS`]): the longest list of each level, one level within the other.
+    pub fn ops(&self) -> usize {
+        let within = |ops: &[Op]| ops.iter().map(|op| if let Op::Txn(txn) = op { txn.ops() } else { 0 }).max();
+        let own = self.when.len().max(self.then.len()).max(self.otherwise.len());
+        own + within(&self.then).max(within(&self.otherwise)).unwrap_or(0)
+    }
+}
+
+/// What etcd allows in one transaction, unless its administrator changed it.
+pub const MOST_OPS: usize = 128;
+
+/// A key that is there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// What was written.
+    pub value: String,
+    /// Since when it is there.
+    pub created: Revision,
+    /// When it was last written.
+    pub modified: Revision,
+    /// The lease with which it goes.
+    pub lease: Option<LeaseId>,
+}
+
+/// What came of a part of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// It was put, or deleted.
+    Done,
+    /// It was read.
+    Found(Vec<Entry>),
+    /// The transaction within.
+    Txn(bool, Vec<Reply>),
+}
+
+/// What came of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TxnReply {
+    /// The engine's revision right after it.
+    pub revision: Revision,
+    /// Whether the conditions held.
+    pub held: bool,
+    /// One for each part of the list that was done.
+    pub replies: Vec<Reply>,
+}
+
+/// A change of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// It was written.
+    Put(Entry),
+    /// It was deleted.
+    Deleted {
+        /// Which one.
+        key: String,
+        /// When.
+        at: Revision,
+    },
+}
+
+impl Change {
+    /// Its revision.
+    pub fn revision(&self) -> Revision {
+        match self {
+            Change::Put(entry) => entry.modified,
+            Change::Deleted { at, .. } => *at,
+        }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> &str {
+        match self {
+            Change::Put(entry) => &entry.key,
+            Change::Deleted { key, .. } => key,
+        }
+    }
+}
+
+/// Why an engine did not say that it did something.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// It may have done it, may still do it, or not.
+    #[error("the engine's answer was lost: {0}")]
+    Unknown(String),
+    /// The lease has ended; nothing was done.
+    #[error("the lease has ended")]
+    LeaseGone,
+    /// It refused, and did nothing. To ask again is of no use.
+    #[error("{0}")]
+    Refused(String),
+}

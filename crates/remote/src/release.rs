@@ -1,0 +1,149 @@
+//! Giving permits back, each to the head of the queue if there is one.
+//!
+//! ```text
+//!   give back, if nobody waits --- done ------------------------------------> end
+//!       | somebody waits
+//!   head's ticket, n = 1 ------- hand over --- done, or given back ---------> next permit, or end
+//!       | none, or it wants several, or the permit is beyond the pool's size
+//!   give back ---------------------------------------------------------------> end
+//! ```
+//!
+//! A hand-over is one transaction: the permit is never free, so nobody overtakes the head. One that fails gives the permit back in the same
+//! transaction, and the head takes it, or is helped ([`acquire`](crate::acquire), I6). Each step compares that the permit's token is the
+//! giver's, so all can be repeated when an answer is lost, and a permit that another process holds by now is left alone.
+
+use crate::engine::{EngineError, Entry, Op, Reply, Revision, Txn, TxnReply};
+use crate::grant::{self, Attempt, Permits, Waiter};
+use crate::keys::{self, Part, Size, Space, Ticket};
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Have the engine do this, and tell what came of it.
+    Call(Txn),
+    /// It is over: these permits were another's by then, or the engine refused.
+    Done(Result<Vec<u32>, String>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Unwaited,
+    Head,
+    HandOver(Waiter, Permits),
+    GiveBack,
+    Done(Result<Vec<u32>, String>),
+}
+
+/// The machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Release {
+    space: Space,
+    pool: String,
+    /// What is still to be given back.
+    left: Vec<u32>,
+    token: Revision,
+    lost: Vec<u32>,
+    /// An answer was lost: what is not there any more may have been given back.
+    unsure: bool,
+    at: At,
+}
+
+impl Release {
+    /// A machine that begins. `waited_for`: it is likely that somebody waits.
+    pub fn new(space: Space, pool: String, indices: Vec<u32>, token: Revision, waited_for: bool) -> Release {
+        let at = if waited_for { At::Head } else { At::Unwaited };
+        Release { space, pool, left: indices, token, lost: vec![], unsure: false, at }
+    }
+
+    /// What to do next. The same, until the machine is told something.
+    pub fn step(&self) -> Step {
+        let (space, pool) = (&self.space, &self.pool);
+        match &self.at {
+            At::Unwaited => Step::Call(grant::give_back_unless_waited_for(space, pool, &self.left, self.token)),
+            At::Head => Step::Call(Txn::of(grant::head(space, pool))),
+            At::HandOver(to, permit) => Step::Call(grant::hand_over(space, to, permit, self.token)),
+            At::GiveBack => Step::Call(self.giving_back()),
+            At::Done(end) => Step::Done(end.clone()),
+        }
+    }
+
+    /// One by one, so that each that is lost is known, after all together.
+    fn giving_back(&self) -> Txn {
+        let one =
+            |index: &u32| Op::Txn(grant::give_back(&self.space, &self.pool, std::slice::from_ref(index), self.token));
+        Txn::of(self.left.iter().map(one).collect())
+    }
+
+    /// The engine did what [`step`](Release::step) said, or did not say that it did.
+    pub fn answered(&mut self, answer: &Result<TxnReply, EngineError>) {
+        match answer {
+            Ok(reply) => self.done(reply),
+            // Each step can be repeated.
+            Err(EngineError::Unknown(_)) => self.unsure = true,
+            // The head's lease: the next is head.
+            Err(EngineError::LeaseGone) => self.at = At::Head,
+            Err(EngineError::Refused(why)) => self.at = At::Done(Err(why.clone())),
+        }
+    }
+
+    fn done(&mut self, reply: &TxnReply) {
+        match &self.at {
+            At::Unwaited if reply.held => self.end(),
+            At::Unwaited | At::Head => self.at = self.next(&reply.replies),
+            At::HandOver(_, permit) => {
+                let index = permit.indices[0];
+                let given_back = matches!(reply.replies.first(), Some(Reply::Txn(true, _)));
+                if !reply.held && !given_back {
+                    self.gone(index);
+                }
+                self.left.retain(|left| *left != index);
+                self.at = At::Head;
+                if self.left.is_empty() {
+                    self.end();
+                }
+            }
+            At::GiveBack => {
+                let given = reply.replies.iter().map(|reply| matches!(reply, Reply::Txn(true, _)));
+                let gone: Vec<u32> = self.left.iter().zip(given).filter(|(_, given)| !given).map(|(i, _)| *i).collect();
+                gone.into_iter().for_each(|index| self.gone(index));
+                self.end();
+            }
+            At::Done(_) => {}
+        }
+    }
+
+    fn gone(&mut self, index: u32) {
+        if !self.unsure {
+            self.lost.push(index);
+        }
+    }
+
+    fn end(&mut self) {
+        self.left.clear();
+        self.at = At::Done(Ok(std::mem::take(&mut self.lost)));
+    }
+
+    /// Which way the next permit goes, as the head and the size are now.
+    fn next(&self, replies: &[Reply]) -> At {
+        let [Reply::Found(head), Reply::Found(size)] = replies else { return At::GiveBack };
+        let index = self.left[0];
+        let within = size.first().and_then(|entry| {
+            let size: Size = keys::read(&entry.value)?;
+            (index < size.permits).then_some(entry.modified)
+        });
+        match (head.first().and_then(|entry| waiter(&self.space, entry)), within) {
+            (Some((to, 1)), Some(size)) => {
+                At::HandOver(to, Permits { pool: self.pool.clone(), size, indices: vec![index] })
+            }
+            _ => At::GiveBack,
+        }
+    }
+}
+
+/// The waiter to which a ticket belongs, and how many permits it wants.
+fn waiter(space: &Space, entry: &Entry) -> Option<(Waiter, u32)> {
+    let (_, Part::Ticket(id)) = space.part(&entry.key)? else { return None };
+    let ticket: Ticket = keys::read(&entry.value)?;
+    let by = Attempt { id: id.to_owned(), lease: entry.lease?, who: ticket.who };
+    Some((Waiter { by, pools: ticket.pools, since: entry.created }, ticket.n))
+}

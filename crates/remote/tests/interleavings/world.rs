@@ -1,0 +1,541 @@
+//! Clients of one engine, of which each step can be another's turn, the client's end, or an answer that never comes.
+//!
+//! A call is one move: what happens between a client's asking and the engine's doing is what happens before, with news that have not come
+//! yet; what happens between the doing and the answer is what happens after. An answer can be lost, the call be done later, or never.
+
+use crate::model::Model;
+use chappe_remote::acquire::{Acquire, Grant, Outcome, Step, Want};
+use chappe_remote::engine::{Change, EngineError, LeaseId, Op, Revision, Txn};
+use chappe_remote::grant::Attempt;
+use chappe_remote::keys::{self, Size, Space, Who};
+use chappe_remote::release::{self, Release};
+use chappe_remote::view::View;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What may still go wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Faults {
+    /// A call is done, and the answer is lost.
+    pub lost: u8,
+    /// A call has no answer, and is done later, or never.
+    pub late: u8,
+    /// A client is killed.
+    pub kills: u8,
+    /// A client is stopped; its lease may end before it goes on.
+    pub stops: u8,
+    /// A lease ends although its client runs: it was cut off.
+    pub cuts: u8,
+    /// A watch breaks, and what has not come of it is lost.
+    pub breaks: u8,
+}
+
+/// What a client does, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// Gets permits and gives them back; may give up at any time while it waits, if so.
+    Hold(Want, bool),
+    /// Gives a pool another size.
+    Resize(String, u32),
+    /// Takes a permit away from whoever holds it.
+    Force(String, u32),
+    /// Deletes all of a pool.
+    Remove(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Doing {
+    Next,
+    Acquiring(Acquire),
+    Holding(Grant),
+    Releasing(Release),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Being {
+    Runs,
+    Stopped,
+    Killed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Client {
+    acts: VecDeque<Act>,
+    attempts: u32,
+    doing: Doing,
+    lease: LeaseId,
+    /// The deadline has not passed.
+    certain: bool,
+    being: Being,
+    /// News that have not come, of each pool.
+    watch: Option<Vec<VecDeque<Vec<Change>>>>,
+    /// Up to where the history was thrown away when its watch broke.
+    compacted: Revision,
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    pub engine: Model,
+    clients: Vec<Client>,
+    late: Vec<Txn>,
+    faults: Faults,
+    tokens: BTreeMap<(String, u32), Revision>,
+    /// Permits of which some were taken by force: their holders may find out late.
+    forced: bool,
+}
+
+/// One step of one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Its next step, which is done and answered.
+    Goes(usize),
+    /// The answer is lost.
+    GoesUnanswered(usize),
+    /// It is done later, or never.
+    GoesLate(usize),
+    /// What is late is done.
+    Late(usize),
+    /// News of a pool come.
+    News(usize, usize),
+    Helps(usize),
+    GivesUp(usize),
+    Breaks(usize),
+    Killed(usize),
+    Stopped(usize),
+    Continued(usize),
+    /// Its lease ends.
+    Ends(usize),
+}
+
+/// The namespace of all.
+pub fn space() -> Space {
+    Space::new("w").unwrap()
+}
+
+impl World {
+    /// Pools with their sizes, and what each client does.
+    pub fn new(pools: &[(&str, u32)], clients: &[&[Act]], faults: Faults) -> World {
+        let mut engine = Model::new();
+        for (pool, permits) in pools {
+            let value = keys::write(&Size { permits: *permits });
+            engine.txn(&Txn::of(vec![Op::Put { key: space().size(pool), value, lease: None }])).0.unwrap();
+        }
+        let client = |(at, acts): (usize, &&[Act])| Client {
+            acts: acts.iter().cloned().collect(),
+            attempts: 0,
+            doing: Doing::Next,
+            lease: LeaseId(at as i64 + 10),
+            certain: true,
+            being: Being::Runs,
+            watch: None,
+            compacted: 0,
+        };
+        let clients: Vec<Client> = clients.iter().enumerate().map(client).collect();
+        clients.iter().for_each(|client| engine.grant(client.lease));
+        World { engine, clients, late: vec![], faults, tokens: BTreeMap::new(), forced: false }
+    }
+
+    /// All that can happen next. What makes one client go on comes first.
+    pub fn moves(&self) -> Vec<Move> {
+        let mut all = Vec::new();
+        let faults = &self.faults;
+        for (c, client) in self.clients.iter().enumerate() {
+            if client.being == Being::Runs {
+                self.moves_of(c, client, &mut all);
+                if faults.stops > 0 && client.is_busy() {
+                    all.push(Move::Stopped(c));
+                }
+            }
+            if client.being == Being::Stopped {
+                all.push(Move::Continued(c));
+            }
+            let ends = client.being != Being::Runs || faults.cuts > 0 && client.is_busy();
+            if ends && self.engine.leases.contains(&client.lease) {
+                all.push(Move::Ends(c));
+            }
+            if faults.kills > 0 && client.being != Being::Killed && client.is_busy() {
+                all.push(Move::Killed(c));
+            }
+        }
+        all.extend((0..self.late.len()).map(Move::Late));
+        all
+    }
+
+    fn moves_of(&self, c: usize, client: &Client, all: &mut Vec<Move>) {
+        let (faults, mut client) = (&self.faults, client.clone());
+        let calls = match &mut client.doing {
+            Doing::Next => client.acts.front().is_some(),
+            Doing::Holding(_) => true,
+            Doing::Releasing(_) => true,
+            Doing::Acquiring(machine) => match machine.step() {
+                Step::Wait { .. } if client.watch.is_none() => true,
+                Step::Wait { help, .. } => {
+                    let news = client.watch.iter().flatten().enumerate();
+                    all.extend(news.filter(|(_, news)| !news.is_empty()).map(|(pool, _)| Move::News(c, pool)));
+                    if help.is_some() {
+                        all.push(Move::Helps(c));
+                    }
+                    if faults.breaks > 0 {
+                        all.push(Move::Breaks(c));
+                    }
+                    if matches!(client.acts.front(), Some(Act::Hold(_, true))) {
+                        all.push(Move::GivesUp(c));
+                    }
+                    false
+                }
+                _ => true,
+            },
+        };
+        if calls {
+            all.push(Move::Goes(c));
+            let asks = client.txn().is_some();
+            if asks && faults.lost > 0 {
+                all.push(Move::GoesUnanswered(c));
+            }
+            if asks && faults.late > 0 {
+                all.push(Move::GoesLate(c));
+            }
+        }
+    }
+
+    /// Makes a move.
+    ///
+    /// # Panics
+    /// If it breaks a promise.
+    pub fn make(&mut self, step: Move) {
+        match step {
+            Move::Goes(c) => self.goes(c, true),
+            Move::GoesUnanswered(c) => {
+                self.faults.lost -= 1;
+                self.goes(c, false);
+            }
+            Move::GoesLate(c) => {
+                self.faults.late -= 1;
+                let txn = self.clients[c].txn().expect("it asks");
+                self.late.push(txn);
+                self.clients[c].told(&Err(EngineError::Unknown("late".into())));
+            }
+            Move::Late(at) => {
+                let txn = self.late.remove(at);
+                let _ = self.does(&txn);
+            }
+            Move::News(c, pool) => {
+                let client = &mut self.clients[c];
+                let changes = client.watch.as_mut().and_then(|watch| watch[pool].pop_front()).expect("there are some");
+                if let Doing::Acquiring(machine) = &mut client.doing {
+                    machine.news(pool, &changes);
+                }
+            }
+            Move::Helps(c) => {
+                if let Doing::Acquiring(machine) = &mut self.clients[c].doing {
+                    machine.patience_is_over();
+                }
+            }
+            Move::GivesUp(c) => {
+                if let Doing::Acquiring(machine) = &mut self.clients[c].doing {
+                    machine.cancel();
+                }
+                if let Some(Act::Hold(_, gives_up)) = self.clients[c].acts.front_mut() {
+                    *gives_up = false;
+                }
+            }
+            Move::Breaks(c) => {
+                self.faults.breaks -= 1;
+                self.clients[c].watch = None;
+                self.clients[c].compacted = self.engine.revision;
+                if let Doing::Acquiring(machine) = &mut self.clients[c].doing {
+                    machine.missed_some();
+                }
+            }
+            Move::Killed(c) => {
+                self.faults.kills -= 1;
+                self.clients[c].being = Being::Killed;
+            }
+            Move::Stopped(c) => {
+                self.faults.stops -= 1;
+                self.clients[c].being = Being::Stopped;
+            }
+            Move::Continued(c) => self.clients[c].being = Being::Runs,
+            Move::Ends(c) => {
+                if self.clients[c].being == Being::Runs {
+                    self.faults.cuts -= 1;
+                }
+                self.clients[c].certain = false;
+                let changes = self.engine.revoke(self.clients[c].lease);
+                self.spread(&changes);
+            }
+        }
+        self.check();
+    }
+
+    fn goes(&mut self, c: usize, answered: bool) {
+        let Some(txn) = self.clients[c].txn() else { return self.goes_on(c) };
+        let mut answer = self.does(&txn);
+        if !answered {
+            answer = Err(EngineError::Unknown("lost".into()));
+        }
+        self.clients[c].told(&answer);
+        self.refused_rightly(c);
+    }
+
+    /// A step without a call: from one act to the next.
+    fn goes_on(&mut self, c: usize) {
+        let (space, client) = (space(), &mut self.clients[c]);
+        match (&mut client.doing, client.acts.front().cloned()) {
+            (Doing::Next, Some(Act::Hold(want, _))) => {
+                client.attempts += 1;
+                let id = keys::attempt(client.lease, client.attempts);
+                let by = Attempt { id, lease: client.lease, who: Who::default() };
+                client.watch = None;
+                client.doing = Doing::Acquiring(Acquire::new(space, by, want));
+            }
+            (Doing::Next, Some(Act::Force(pool, index))) => {
+                self.forced = true;
+                let held = self.engine.entries.get(&space.held(&pool, index));
+                match held.map(|entry| entry.modified) {
+                    Some(token) => {
+                        client.doing = Doing::Releasing(Release::new(space, pool, vec![index], token, true));
+                    }
+                    None => {
+                        client.acts.pop_front();
+                    }
+                }
+            }
+            (Doing::Next, Some(act)) => {
+                let op = match act {
+                    Act::Resize(pool, permits) => {
+                        Op::Put { key: space.size(&pool), value: keys::write(&Size { permits }), lease: None }
+                    }
+                    Act::Remove(pool) => Op::Delete(space.pool(&pool)),
+                    Act::Hold(..) | Act::Force(..) => return,
+                };
+                self.forced |= matches!(op, Op::Delete(_));
+                client.acts.pop_front();
+                self.does(&Txn::of(vec![op])).unwrap();
+            }
+            (Doing::Acquiring(machine), act) => match machine.step() {
+                Step::Wait { from, .. } => {
+                    let known = machine.views().iter().map(|view| view.revision).min();
+                    assert!(
+                        Some(from) > known,
+                        "client {c} watches from {from}, which it knows: such a watch is served late"
+                    );
+                    assert!(from > client.compacted, "client {c} watches from {from}, which is not kept any more");
+                    let pools = if let Some(Act::Hold(want, _)) = act { want.pools.len() } else { 0 };
+                    client.watch = Some(vec![VecDeque::new(); pools]);
+                    self.catch_up(c, from);
+                }
+                Step::Done(outcome) => self.ended(c, outcome),
+                Step::Call(_) => {}
+            },
+            (Doing::Holding(grant), Some(Act::Hold(want, _))) => {
+                let pool = want.pools[grant.pool].clone();
+                let release = Release::new(space, pool, grant.indices.clone(), grant.token, client.attempts % 2 == 0);
+                client.doing = Doing::Releasing(release);
+            }
+            (Doing::Releasing(release), _) => {
+                if let release::Step::Done(lost) = release.step() {
+                    let certain = client.certain && !self.forced;
+                    assert!(!certain || lost == Ok(vec![]), "client {c} lost {lost:?} within its deadline");
+                    client.next_act();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, c: usize, outcome: Outcome) {
+        let client = &mut self.clients[c];
+        let Some(Act::Hold(want, _)) = client.acts.front().cloned() else { return };
+        match outcome {
+            Outcome::Granted(grant) => {
+                assert_eq!(grant.indices.len(), want.n as usize, "client {c} has {grant:?}");
+                for index in grant.indices.iter().filter(|_| client.certain && !self.forced) {
+                    let last = self.tokens.insert((want.pools[grant.pool].clone(), *index), grant.token);
+                    assert!(last < Some(grant.token), "token {} of client {c} comes after {last:?}", grant.token);
+                }
+                client.doing = Doing::Holding(grant);
+            }
+            outcome => {
+                let lost = outcome == Outcome::Lost;
+                assert!(!lost || !client.certain || self.forced, "client {c} lost its place within its deadline");
+                client.next_act();
+            }
+        }
+    }
+
+    /// Nobody is told that nothing is free when something is.
+    fn refused_rightly(&mut self, c: usize) {
+        let client = &mut self.clients[c];
+        let Some(Act::Hold(want, _)) = client.acts.front() else { return };
+        let Doing::Acquiring(machine) = &mut client.doing else { return };
+        if machine.step() == Step::Done(Outcome::WouldBlock) {
+            for pool in &want.pools {
+                let view = view(&self.engine, pool);
+                assert!(!view.queue.is_empty() || view.free(want.n, 0).is_none(), "{pool} was free for client {c}");
+            }
+        }
+    }
+
+    fn does(&mut self, txn: &Txn) -> Result<chappe_remote::engine::TxnReply, EngineError> {
+        let before = self.engine.clone();
+        let (answer, changes) = self.engine.txn(txn);
+        if !changes.is_empty() {
+            in_order(&before, &changes);
+        }
+        self.spread(&changes);
+        answer
+    }
+
+    /// What a watch from this revision on has already missed.
+    fn catch_up(&mut self, c: usize, from: Revision) {
+        // The model keeps no history: a watch begins as the machine wants it, right after what it read.
+        let Some(Act::Hold(want, _)) = self.clients[c].acts.front().cloned() else { return };
+        for (at, pool) in want.pools.iter().enumerate() {
+            let of = |entry: &&chappe_remote::engine::Entry| entry.modified >= from;
+            let news: Vec<Change> =
+                self.engine.found(&space().pool(pool)).filter(of).cloned().map(Change::Put).collect();
+            let Doing::Acquiring(machine) = &self.clients[c].doing else { return };
+            let there = &machine.views()[at];
+            let gone = keys_of(there, pool).into_iter().filter(|key| !self.engine.entries.contains_key(key));
+            let gone: Vec<Change> = gone.map(|key| Change::Deleted { key, at: self.engine.revision }).collect();
+            let mut all = [gone, news].concat();
+            all.sort_by_key(Change::revision);
+            if let Some(watch) = &mut self.clients[c].watch
+                && !all.is_empty()
+            {
+                watch[at].push_back(all);
+            }
+        }
+    }
+
+    fn spread(&mut self, changes: &[Change]) {
+        for client in &mut self.clients {
+            let (Some(watch), Some(Act::Hold(want, _))) = (&mut client.watch, client.acts.front()) else { continue };
+            for (at, pool) in want.pools.iter().enumerate() {
+                let own = space().pool(pool);
+                let of: Vec<Change> = changes.iter().filter(|change| own.have(change.key())).cloned().collect();
+                if !of.is_empty() {
+                    watch[at].push_back(of);
+                }
+            }
+        }
+    }
+
+    /// What must hold in each state.
+    fn check(&self) {
+        let mut holders: BTreeMap<(&str, u32), usize> = BTreeMap::new();
+        for (c, client) in self.clients.iter().enumerate() {
+            let (Doing::Holding(grant), Some(Act::Hold(want, _)), true) =
+                (&client.doing, client.acts.front(), client.certain && client.being != Being::Killed)
+            else {
+                continue;
+            };
+            let pool = &want.pools[grant.pool];
+            for index in &grant.indices {
+                let other = holders.insert((pool, *index), c);
+                assert!(self.forced || other.is_none(), "{pool}:{index} has two holders, {other:?} and {c}");
+                let there = self.engine.entries.get(&space().held(pool, *index));
+                let own = there.is_some_and(|entry| entry.modified == grant.token && entry.lease == Some(client.lease));
+                assert!(self.forced || own, "client {c} holds {pool}:{index} no more, and does not know: {there:?}");
+            }
+        }
+    }
+
+    /// What must hold when nothing goes on by itself: `stuck` says that only ends of leases and continued clients are left.
+    pub fn at_rest(&self, stuck: bool) {
+        let runs = |lease| self.clients.iter().any(|c| c.lease == lease && c.being == Being::Runs);
+        let mut pools: Vec<String> = Vec::new();
+        pools.extend(self.engine.entries.keys().filter_map(|key| space().part(key).map(|(pool, _)| pool.to_owned())));
+        pools.dedup();
+        for pool in pools {
+            let view = view(&self.engine, &pool);
+            let (Some((_, head)), true) = (view.head(), view.size.is_some()) else { continue };
+            let helper = view.queue.values().any(|waiting| waiting.lease.is_some_and(runs));
+            let free = view.free(head.ticket.n, 0);
+            assert!(
+                !helper || free.is_none() || self.forced,
+                "{pool}:{free:?} is free, waited for, and nobody takes it"
+            );
+        }
+        if stuck {
+            return;
+        }
+        for (c, client) in self.clients.iter().enumerate() {
+            let over = client.being == Being::Killed || matches!(client.doing, Doing::Next) && client.acts.is_empty();
+            assert!(over, "client {c} waits for ever: {:?}", client.doing);
+        }
+        let left: Vec<&String> =
+            self.engine.entries.keys().filter(|k| !k.ends_with("/size") && !k.contains("/fence/")).collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+}
+
+impl Client {
+    fn is_busy(&self) -> bool {
+        !self.acts.is_empty() && (self.doing != Doing::Next || self.attempts > 0)
+    }
+
+    fn next_act(&mut self) {
+        self.acts.pop_front();
+        (self.doing, self.watch) = (Doing::Next, None);
+    }
+
+    /// The call that it makes next, if it makes one.
+    fn txn(&mut self) -> Option<Txn> {
+        match &mut self.doing {
+            Doing::Acquiring(machine) => match machine.step() {
+                Step::Call(txn) => Some(txn),
+                _ => None,
+            },
+            Doing::Releasing(release) => match release.step() {
+                release::Step::Call(txn) => Some(txn),
+                release::Step::Done(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn told(&mut self, answer: &Result<chappe_remote::engine::TxnReply, EngineError>) {
+        match &mut self.doing {
+            Doing::Acquiring(machine) => machine.answered(answer),
+            Doing::Releasing(release) => release.answered(answer),
+            _ => {}
+        }
+    }
+}
+
+fn view(engine: &Model, pool: &str) -> View {
+    let all: Vec<_> = engine.found(&space().pool(pool)).cloned().collect();
+    View::of(&space(), pool, &all, engine.revision)
+}
+
+/// All keys that a view knows of.
+fn keys_of(view: &View, pool: &str) -> Vec<String> {
+    let held = view.held.keys().map(|index| space().held(pool, *index));
+    let tickets = view.queue.keys().map(|(_, id)| space().ticket(pool, id));
+    held.chain(tickets).chain(view.size.map(|_| space().size(pool))).collect()
+}
+
+/// What is granted goes to the head of the queue, or nobody waits; and an attempt has permits of one pool, and no ticket with them.
+fn in_order(before: &Model, changes: &[Change]) {
+    for change in changes {
+        let Change::Put(entry) = change else { continue };
+        let Some((pool, keys::Part::Held(index))) = space().part(&entry.key) else { continue };
+        let pool = pool.to_owned();
+        let holder: keys::Holder = keys::read(&entry.value).expect("a holder");
+        let (view, id) = (view(before, &pool), holder.id);
+        match view.place(&id) {
+            Some(place) => assert_eq!(place, 0, "{id} overtook in the queue of {pool}"),
+            None => assert!(view.queue.is_empty(), "{id} passed by the queue of {pool}"),
+        }
+        assert!(view.size.is_some_and(|(permits, _)| index < permits), "{pool}:{index} is beyond the pool's size");
+        let quoted = format!("{id:?}");
+        let had = before.entries.values().any(|entry| entry.value.contains(&quoted));
+        assert!(!had, "{id} had permits before");
+        let is_ticket = |key: &str| matches!(space().part(key), Some((_, keys::Part::Ticket(of))) if of == id);
+        let gone = changes.iter().filter(|change| is_ticket(change.key())).count();
+        let tickets = before.entries.keys().filter(|key| is_ticket(key)).count();
+        assert_eq!(gone, tickets, "{id} has permits, and a ticket is left");
+    }
+}
