@@ -88,6 +88,9 @@ pub use chappe_plat::thread as kernel_thread;
 #[doc(hidden)]
 pub use chappe_plat::{dir, forks, memory, process, room};
 pub use chappe_ras as ras;
+/// Questions about CSV, JSON lines and lines by a pattern. Feature `rows`.
+#[cfg(feature = "rows")]
+pub use chappe_rows as rows;
 /// Streams: stages as a typed graph, joined by calls, queues and pumps. Feature `stream`.
 #[cfg(all(feature = "stream", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use chappe_stream as stream;

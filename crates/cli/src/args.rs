@@ -9,6 +9,7 @@ pub mod lateness;
 mod lock;
 mod map;
 mod pipe;
+mod query;
 mod run;
 mod sem;
 mod tube;
@@ -27,6 +28,7 @@ pub use json::END as JSON;
 pub use lock::Lock;
 pub use map::MapCommand;
 pub use pipe::Pipe;
+pub use query::{From, Query, To};
 pub use run::Run;
 pub use sem::SemCommand;
 use std::ffi::OsString;
@@ -89,8 +91,7 @@ fn with_short_help(mut command: clap::Command, more: &str) -> clap::Command {
 const ROOT_SHORT: &str = "\
 Examples:
   chappe acquire --create gpu0 gpu1 -- train
-  chappe lock --shared cpu -- make
-  chappe show gpu0";
+  chappe lock --shared cpu -- make";
 
 const ROOT_END: &str = "\
 Examples:
@@ -243,6 +244,11 @@ pub enum Command {
     /// killed in between, another one gets it once more.
     #[command(after_help = RECV_SHORT, after_long_help = RECV_END, visible_alias = "receive")]
     Recv(Recv),
+    /// Ask CSV, JSON or lines: filter, compute, add up by keys
+    ///
+    /// Reads files or stdin once, only the columns that are asked for, on all processors. The language is that of `chappe recv --where --select`.
+    #[command(after_help = query::SHORT, after_long_help = query::END)]
+    Query(Query),
     /// Show what waits, what is held and what flows, refreshed on the terminal
     ///
     /// Objects with their waiters, the longest wait, messages a second and state; the processes that wait; of one object its

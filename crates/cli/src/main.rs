@@ -34,6 +34,7 @@ mod names;
 mod pipe;
 mod preload;
 mod program;
+mod query;
 mod sem;
 mod share;
 mod signals;
@@ -167,6 +168,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         #[cfg(all(not(feature = "graph"), any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Graph(_) => built::need("graph").map_err(failed),
         Command::Send(a) => return stream::send(&a, json),
+        Command::Query(a) => return query::run(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),
         Command::Top(a) => {
             chappe::Arena::sweep_families();

@@ -99,9 +99,7 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
     let mut passed = Passed::new(json, length_of_stdin());
     let sent = Sink::to(a).and_then(|sink| {
         let sent = match (a.format, &sink.schema) {
-            (Some(format), Some(schema)) => {
-                encode(schema, format, BufReader::new(stdin().lock()), |record| sink.put(record, &mut passed))
-            }
+            (Some(format), Some(schema)) => encode(schema, format, stdin(), |record| sink.put(record, &mut passed)),
             (Some(_), None) => Err(no_schema(&a.name)),
             (None, _) if a.lines => sink.lines(&mut passed),
             // By the schema each has as many bytes.
@@ -443,10 +441,7 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
             // What was not read goes to another receiver, as when chappe is killed here.
             record.put_back();
             // The reader may have seen enough.
-            ensure!(
-                e.kind() == ErrorKind::BrokenPipe,
-                "cannot write to stdout: {e}; the record goes to the next receiver"
-            );
+            ensure!(e.kind() == ErrorKind::BrokenPipe, "{}; the record goes to the next receiver", unwritten(&e));
             return Ok(Ended::Done);
         } else {
             written?
@@ -567,13 +562,22 @@ fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
             Ok(is_written) if is_written => passed.add(len),
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(Ended::Done),
-            Err(e) => return Err(anyhow!("cannot write to stdout: {e}; the record is lost to this subscriber")),
+            Err(e) => bail!("{}; the record is lost to this subscriber", unwritten(&e)),
         }
         end = patience();
     };
     passed.lost = subscription.lost();
     out.finish()?;
     Ok(ended)
+}
+
+/// Why a record was not written, or not added up.
+fn unwritten(e: &std::io::Error) -> String {
+    match e.kind() {
+        // It was not made of the system's.
+        ErrorKind::InvalidData | ErrorKind::OutOfMemory => e.to_string(),
+        _ => format!("cannot write to stdout: {e}"),
+    }
 }
 
 /// The parameters of a condition: those of --select are not the filter's.

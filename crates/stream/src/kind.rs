@@ -459,8 +459,7 @@ impl Kinds {
 
     /// The one whose name is most like this.
     pub fn like(&self, name: &str) -> Option<&'static str> {
-        let best = self.kinds.keys().map(|k| (distance(k, name), *k)).min()?;
-        (best.0 <= 2 && best.0 < name.chars().count()).then_some(best.1)
+        chappe_synth::nearest(name, self.kinds.keys().copied())
     }
 
     /// Plans a stage, and sees to it that all its values were asked for.
@@ -500,20 +499,4 @@ impl Kinds {
         }
         Ok(plan)
     }
-}
-
-/// How many letters must change.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let cost = before + usize::from(x != *y);
-            before = row[j + 1];
-            row[j + 1] = cost.min(before + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }

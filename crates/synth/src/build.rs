@@ -8,8 +8,8 @@
 //! No rule here may change what a program means, to the bit; so there is none for doubles but the computing of constants.
 
 use crate::ir::{
-    Aggregate, Bin, Column, Id, MAX_OPS, Op, Pattern, Program, ProgramError, Source, Type, Un, Value, Verified, binary,
-    load_type, unary,
+    Aggregate, Bin, Column, Id, MAX_OPS, Op, Pattern, Program, ProgramError, Source, Type, Un, Value, Verified, With,
+    binary, load_type, unary,
 };
 use crate::schema::Scalar;
 use std::collections::HashMap;
@@ -279,18 +279,20 @@ fn copy(
     mut load: impl FnMut(&mut Builder, u32, Scalar) -> Id,
 ) -> Vec<Id> {
     let mut place: Vec<Id> = Vec::with_capacity(program.ops.len());
+    let text_of = |pattern: Pattern| match pattern {
+        Pattern::Literal(n) => program.texts[n as usize].as_slice(),
+        Pattern::Param(n) => match &params[n as usize] {
+            Value::Text(t) => t.as_slice(),
+            _ => &[0],
+        },
+    };
     for op in &program.ops {
         let id = match *op {
             Op::Param(n, t) => builder.of(t, params[n as usize].bits()),
-            Op::Match { at, width, prefix, pattern } => {
-                let text = match pattern {
-                    Pattern::Literal(n) => program.texts[n as usize].as_slice(),
-                    Pattern::Param(n) => match &params[n as usize] {
-                        Value::Text(t) => t.as_slice(),
-                        _ => &[0],
-                    },
-                };
-                builder.match_text(at, width, prefix, text)
+            Op::Match { at, width, prefix, pattern } => builder.match_text(at, width, prefix, text_of(pattern)),
+            Op::Text { test, of, with: With::Pattern(pattern) } => {
+                let pattern = Pattern::Literal(builder.text(text_of(pattern)));
+                builder.push(Op::Text { test, of: place[of as usize], with: With::Pattern(pattern) })
             }
             Op::Load { at, kind } => load(builder, at, kind),
             other => builder.push(other.over(|id| place[id as usize])),

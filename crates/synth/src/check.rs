@@ -1,8 +1,14 @@
 //! Types: from a tree to operations, or a complaint that points at what does not fit.
 //!
-//! Five types, as in CEL: int, uint, double, bool, string. Nothing converts by itself but a number that is written out, or a
-//! parameter: it takes the type of what it stands beside. `int(x)`, `uint(x)`, `double(x)` convert. A string is a field of
-//! the record, a text in quotes or a parameter, and is compared by `==`, `!=`, `in` and `startsWith` with what is no field.
+//! Five types, as in CEL: int, uint, double, bool, string. Beside a double an int or a uint is a double. Nothing else converts by itself
+//! but a number that is written out, or a parameter: it takes the type of what it stands beside. `int(x)`, `uint(x)`, `double(x)`
+//! convert. A string is a field of the record, a text in quotes or a parameter. A field of fixed length (`str[N]`) is compared by `==`,
+//! `!=`, `in` and `startsWith` with what is no field; one of any length (`str`) also by order, by `endsWith` and `contains`, and with
+//! another one.
+//!
+//! A field that may have no value (`i64?`, `str`) makes what is computed of it NULL, by SQL's rules of three values. Each node has, beside
+//! its value, the bool that says whether there is one; of a bool that is NULL the value is false. So `!(x > 1)` is NULL, and not true, where
+//! `x` is, and a filter takes what is true. `x == null` and `x != null` alone are never NULL.
 //!
 //! | function | of | answers |
 //! |---|---|---|
@@ -12,10 +18,12 @@
 //! | `math.isNaN(x)` | double | bool |
 //! | `math.bitAnd(a, b) bitOr bitXor bitNot(a) bitShiftLeft(a, n) bitShiftRight(a, n)` | int or uint | a shift right of an int keeps its sign |
 //! | `s.startsWith(t)` | a field and a text | bool |
+//! | `s.endsWith(t) s.contains(t)` | a field of any length and a text | bool |
 
 use crate::build::Builder;
 use crate::complaint::{Complaint, Span};
-use crate::ir::{Bin, Id, Kind, MAX_TEXT, Op, Pattern, Un, kind_type};
+use crate::ir::{Bin, Id, Kind, MAX_TEXT, Op, Pattern, TextTest, Type, Un, With, kind_type};
+use crate::nearest::suggestion;
 use crate::schema::{FieldType, Scalar, Schema};
 use crate::tree::{NodeId, Operator, Parser, What};
 
@@ -41,6 +49,10 @@ pub enum Low {
     Text(Vec<u8>),
     /// A parameter that is a text.
     TextParam(u32),
+    /// A text of any length of the record: its place and length.
+    TextValue(Id),
+    /// The word `null`.
+    Null,
     /// A text of the record.
     TextField {
         /// Its first byte.
@@ -61,19 +73,22 @@ pub struct Checker<'a> {
     /// The parameters met so far.
     pub params: Vec<Parameter>,
     low: Vec<Low>,
+    /// Of each node, the bool that says whether it has a value; none: always.
+    there: Vec<Option<Id>>,
 }
 
 impl<'a> Checker<'a> {
     /// For records of a schema.
     pub fn new(schema: &'a Schema) -> Checker<'a> {
         let builder = Builder::new(schema.size());
-        Checker { schema, text: "", builder, params: Vec::new(), low: Vec::new() }
+        Checker { schema, text: "", builder, params: Vec::new(), low: Vec::new(), there: Vec::new() }
     }
 
     /// Goes over to another text, keeping operations and parameters.
     pub fn begin(&mut self, text: &'a str) {
         self.text = text;
         self.low.clear();
+        self.there.clear();
     }
 
     fn complain<T>(&self, span: Span, message: impl Into<String>) -> Result<T, Complaint> {
@@ -88,7 +103,9 @@ impl<'a> Checker<'a> {
         for at in self.low.len()..=root {
             let node = &parser.nodes[at];
             let low = self.node(parser, &node.what, node.span)?;
+            let (low, there) = self.with_null(&node.what, low, parser);
             self.low.push(low);
+            self.there.push(there);
             if self.builder.program.ops.len() > crate::ir::MAX_OPS {
                 return self.complain(node.span, "this is too large: it comes to too many operations");
             }
@@ -119,13 +136,119 @@ impl<'a> Checker<'a> {
         Ok((self.to(root, parser, kind)?, kind))
     }
 
+    /// The bool that says whether a node has a value; none: always.
+    pub fn there(&self, node: NodeId) -> Option<Id> {
+        self.there[node]
+    }
+
+    /// All of these are there; none: always.
+    fn all_there(&mut self, of: impl IntoIterator<Item = NodeId>) -> Option<Id> {
+        let mut ids: Vec<Id> = of.into_iter().filter_map(|node| self.there[node]).collect();
+        ids.dedup();
+        (!ids.is_empty()).then(|| self.builder.all(&ids))
+    }
+
+    /// What a node came to, with the rules for NULL: a bool that is NULL is false.
+    fn with_null(&mut self, what: &What, low: Low, parser: &Parser<'_>) -> (Low, Option<Id>) {
+        let there = match what {
+            What::Name(_) => return self.field_with_null(low),
+            What::Int(_) | What::Uint(_) | What::Double(_) | What::Bool(_) | What::Null | What::Text(_) => None,
+            What::Param(_) => None,
+            What::Binary(Operator::Eq | Operator::Ne, x, y) if self.is_null(*x) || self.is_null(*y) => None,
+            What::Not(x) | What::Minus(x) => self.there[*x],
+            What::Binary(_, x, y) | What::Method(x, _, y) => self.all_there([*x, *y]),
+            What::Call(_, of) => self.all_there(of.iter().copied()),
+            What::In(x, of) => {
+                let listed = self.all_there(of.iter().copied());
+                match (self.there[*x], listed, &low) {
+                    (x, None, _) => x,
+                    // An equal one decides; else one that is NULL might be equal.
+                    (x, Some(listed), Low::Value(found, _)) => {
+                        let known = self.builder.any(&[*found, listed]);
+                        Some(x.map_or(known, |x| self.builder.all(&[x, known])))
+                    }
+                    (x, ..) => x,
+                }
+            }
+            What::All(of) | What::Any(of) => {
+                return self.chain_with_null(of, matches!(what, What::All(_)), low, parser);
+            }
+            What::If(c, x, y) => {
+                if self.there[*x].is_none() && self.there[*y].is_none() {
+                    None
+                } else {
+                    // It was a bool when the choice was made of it.
+                    let Ok(c) = self.to(*c, parser, Kind::Bool) else { return (low, None) };
+                    let yes = self.builder.of(Type::Bool, 1);
+                    let (x, y) = (self.there[*x].unwrap_or(yes), self.there[*y].unwrap_or(yes));
+                    Some(self.builder.push(Op::Select(c, x, y)))
+                }
+            }
+        };
+        match (there, low) {
+            (Some(there), Low::Value(id, Kind::Bool)) => {
+                let id = self.builder.all(&[there, id]);
+                (Low::Value(id, Kind::Bool), Some(there))
+            }
+            (there, low) => (low, there),
+        }
+    }
+
+    fn field_with_null(&mut self, low: Low) -> (Low, Option<Id>) {
+        let there = match low {
+            Low::TextValue(id) => {
+                let (shift, none) = (self.builder.of(Type::Word, 32), self.builder.of(Type::Word, u32::MAX.into()));
+                let len = self.builder.push(Op::Bin(Bin::ShrU, id, shift));
+                self.builder.push(Op::Bin(Bin::Ne, len, none))
+            }
+            Low::Value(id, kind) => match self.builder.program.ops[id as usize] {
+                Op::Load { at, kind: scalar } if self.may_be_null(at) => {
+                    let there = self.builder.push(Op::Load { at: at + scalar.width(), kind: Scalar::Bool });
+                    if kind == Kind::Bool {
+                        let id = self.builder.all(&[there, id]);
+                        return (Low::Value(id, kind), Some(there));
+                    }
+                    there
+                }
+                _ => return (low, None),
+            },
+            _ => return (low, None),
+        };
+        (low, Some(there))
+    }
+
+    fn may_be_null(&self, at: u32) -> bool {
+        self.schema.fields().iter().any(|f| f.at == at && matches!(f.kind, FieldType::Maybe(_)))
+    }
+
+    /// `a && b`: false if one is, else NULL if one is. `a || b`: true if one is, else NULL if one is.
+    fn chain_with_null(&mut self, of: &[NodeId], all: bool, low: Low, parser: &Parser<'_>) -> (Low, Option<Id>) {
+        let Low::Value(value, _) = low else { return (low, None) };
+        let Some(every) = self.all_there(of.iter().copied()) else { return (low, None) };
+        if !all {
+            return (low, Some(self.builder.any(&[value, every])));
+        }
+        let mut decides = vec![every];
+        for node in of {
+            let Ok(id) = self.to(*node, parser, Kind::Bool) else { continue };
+            let no = self.builder.push(Op::Un(Un::Not, id));
+            let no = self.there[*node].map_or(no, |there| self.builder.all(&[there, no]));
+            decides.push(no);
+        }
+        (low, Some(self.builder.any(&decides)))
+    }
+
+    fn is_null(&self, node: NodeId) -> bool {
+        matches!(self.low[node], Low::Null)
+    }
+
     /// The type of a node, if it has one already.
     fn kind(&self, node: NodeId) -> Option<Kind> {
         match &self.low[node] {
             Low::Value(_, kind) => Some(*kind),
-            Low::Text(_) | Low::TextParam(_) | Low::TextField { .. } => Some(Kind::Text),
+            Low::Text(_) | Low::TextParam(_) | Low::TextField { .. } | Low::TextValue(_) => Some(Kind::Text),
             Low::Loose(n) => self.params[*n as usize].kind,
-            Low::Number(_) | Low::Nothing => None,
+            Low::Number(_) | Low::Nothing | Low::Null => None,
         }
     }
 
@@ -134,6 +257,8 @@ impl<'a> Checker<'a> {
         let span = parser.nodes[node].span;
         match self.low[node].clone() {
             Low::Value(id, kind) if kind == wanted => Ok(id),
+            Low::Value(id, Kind::Int) if wanted == Kind::Double => Ok(self.builder.push(Op::Un(Un::IntToDouble, id))),
+            Low::Value(id, Kind::Uint) if wanted == Kind::Double => Ok(self.builder.push(Op::Un(Un::UintToDouble, id))),
             Low::Number(n) => match wanted {
                 Kind::Int => match i64::try_from(n) {
                     Ok(n) => Ok(self.builder.push(Op::Word(n as u64))),
@@ -160,6 +285,7 @@ impl<'a> Checker<'a> {
                     None => self.complain(span, "a string can only be compared with a field"),
                 }
             }
+            Low::Null => self.complain(span, "`null` can only be compared by `==` and `!=`: write `x == null`"),
             Low::Nothing => self.complain(span, "`math` is no value: it has functions, as `math.abs(x)`"),
             _ => {
                 let (is, shown) = (self.kind(node).unwrap_or(wanted), self.shown(span));
@@ -182,9 +308,13 @@ impl<'a> Checker<'a> {
         if text.len() <= 24 { text.to_owned() } else { "...".to_owned() }
     }
 
-    /// Gives two nodes one type. Where both have one, and not the same, the complaint is about the second.
+    /// Gives two nodes one type: beside a double a number is one. Where both have a type, and not the same, the complaint is about the second.
     fn alike(&mut self, x: NodeId, y: NodeId, parser: &Parser<'_>) -> Result<(Id, Id, Kind), Complaint> {
-        let kind = self.kind(x).or(self.kind(y)).unwrap_or(Kind::Int);
+        let (a, b) = (self.kind(x), self.kind(y));
+        let kind = match (a, b) {
+            (Some(Kind::Int | Kind::Uint), Some(Kind::Double)) => Kind::Double,
+            _ => a.or(b).unwrap_or(Kind::Int),
+        };
         Ok((self.to(x, parser, kind)?, self.to(y, parser, kind)?, kind))
     }
 
@@ -195,6 +325,7 @@ impl<'a> Checker<'a> {
             What::Uint(n) => Ok(Low::Value(self.builder.push(Op::Word(*n)), Kind::Uint)),
             What::Double(d) => Ok(Low::Value(self.builder.push(Op::Double(d.to_bits())), Kind::Double)),
             What::Bool(b) => boolean(self.builder.push(Op::Bool(*b))),
+            What::Null => Ok(Low::Null),
             What::Text(t) if t.len() > MAX_TEXT => {
                 self.complain(span, format!("a text of an expression has at most {MAX_TEXT} bytes"))
             }
@@ -228,9 +359,18 @@ impl<'a> Checker<'a> {
                 boolean(self.builder.any(&ids))
             }
             What::Call(name, of) => self.call(name, of, parser, span),
-            What::Method(x, name, y) if name == "startsWith" => boolean(self.text(*x, *y, true, parser)?),
-            What::Method(_, name, _) => {
-                self.complain(span, format!("there is no method `{name}`: there is `startsWith`"))
+            What::Method(x, name, y) => {
+                let test = match name.as_str() {
+                    "startsWith" => TextTest::Begins,
+                    "endsWith" => TextTest::Ends,
+                    "contains" => TextTest::Contains,
+                    _ => {
+                        let all = ["startsWith", "endsWith", "contains"];
+                        let message = format!("there is no method `{name}`{}", suggestion(name, all));
+                        return self.complain(span, message);
+                    }
+                };
+                boolean(self.text(*x, *y, test, parser)?)
             }
         }
     }
@@ -240,12 +380,13 @@ impl<'a> Checker<'a> {
             if name == "math" {
                 return Ok(Low::Nothing);
             }
-            let names: Vec<&str> = self.schema.fields().iter().take(12).map(|f| f.name.as_str()).collect();
-            return self.complain(span, format!("there is no field `{name}`; there are {}", names.join(", ")));
+            let names = self.schema.fields().iter().map(|f| f.name.as_str());
+            return self.complain(span, format!("there is no field `{name}`{}", suggestion(name, names)));
         };
         Ok(match field.kind {
             FieldType::Text(width) => Low::TextField { at: field.at, width },
-            FieldType::Scalar(kind) => {
+            FieldType::Str => Low::TextValue(self.builder.push(Op::Load { at: field.at, kind: Scalar::U64 })),
+            FieldType::Scalar(kind) | FieldType::Maybe(kind) => {
                 let id = self.builder.push(Op::Load { at: field.at, kind });
                 Low::Value(id, kind_of(kind))
             }
@@ -285,6 +426,31 @@ impl<'a> Checker<'a> {
             }
             _ => {}
         }
+        let test = match o {
+            Operator::Lt => Some(TextTest::Less),
+            Operator::Le => Some(TextTest::LessEqual),
+            Operator::Gt => Some(TextTest::Greater),
+            Operator::Ge => Some(TextTest::GreaterEqual),
+            _ => None,
+        };
+        if let Some(test) = test {
+            let is_text = |node: NodeId| matches!(self.low[node], Low::TextValue(_));
+            if is_text(x) {
+                return Ok(Low::Value(self.text(x, y, test, p)?, Kind::Bool));
+            }
+            if is_text(y) {
+                let turned = match test {
+                    TextTest::Less => TextTest::Greater,
+                    TextTest::LessEqual => TextTest::GreaterEqual,
+                    TextTest::Greater => TextTest::Less,
+                    _ => TextTest::LessEqual,
+                };
+                return Ok(Low::Value(self.text(y, x, turned, p)?, Kind::Bool));
+            }
+        }
+        if self.kind(x) == Some(Kind::Text) && self.kind(y) == Some(Kind::Text) {
+            return self.complain(p.nodes[x].span, FIXED);
+        }
         let (x, y, kind) = self.alike(x, y, p)?;
         let (bin, result, x, y) = match (o, kind) {
             (Operator::Lt, Kind::Int) => (Bin::LtS, Kind::Bool, x, y),
@@ -316,10 +482,19 @@ impl<'a> Checker<'a> {
     }
 
     fn equal(&mut self, x: NodeId, y: NodeId, parser: &Parser<'_>) -> Result<Id, Complaint> {
+        if self.is_null(x) || self.is_null(y) {
+            let of = if self.is_null(x) { y } else { x };
+            if matches!(self.low[of], Low::Nothing | Low::Null) {
+                return self.complain(parser.nodes[of].span, "a field is needed here: write `x == null`");
+            }
+            let yes = self.builder.of(Type::Bool, 1);
+            let there = self.there[of].unwrap_or(yes);
+            return Ok(self.builder.push(Op::Un(Un::Not, there)));
+        }
         if self.kind(x) == Some(Kind::Text) || self.kind(y) == Some(Kind::Text) {
-            let is_field = |node: NodeId| matches!(self.low[node], Low::TextField { .. });
+            let is_field = |node: NodeId| matches!(self.low[node], Low::TextField { .. } | Low::TextValue(_));
             let (field, other) = if is_field(y) && !is_field(x) { (y, x) } else { (x, y) };
-            return self.text(field, other, false, parser);
+            return self.text(field, other, TextTest::Is, parser);
         }
         let (x, y, kind) = self.alike(x, y, parser)?;
         Ok(match kind {
@@ -332,12 +507,19 @@ impl<'a> Checker<'a> {
         })
     }
 
-    fn text(&mut self, field: NodeId, other: NodeId, prefix: bool, parser: &Parser<'_>) -> Result<Id, Complaint> {
+    fn text(&mut self, field: NodeId, other: NodeId, test: TextTest, parser: &Parser<'_>) -> Result<Id, Complaint> {
         let span = parser.nodes[field].span;
-        let Low::TextField { at, width } = self.low[field] else {
-            return self
-                .complain(span, "a string field is needed here: strings are compared with a field of the record");
-        };
+        match (&self.low[field], &self.low[other]) {
+            (Low::TextValue(of), Low::TextValue(with)) => {
+                let (of, with) = (*of, With::Value(*with));
+                return Ok(self.builder.push(Op::Text { test, of, with }));
+            }
+            (Low::TextField { .. } | Low::TextValue(_), _) => {}
+            _ => {
+                let message = "a string field is needed here: strings are compared with a field of the record";
+                return self.complain(span, message);
+            }
+        }
         let other_span = parser.nodes[other].span;
         let pattern = match self.low[other].clone() {
             Low::Text(t) => Pattern::Literal(self.builder.text(&t)),
@@ -347,7 +529,7 @@ impl<'a> Checker<'a> {
                 Pattern::Param(n)
             }
             Low::Loose(n) if self.params[n as usize].kind == Some(Kind::Text) => Pattern::Param(n),
-            Low::TextField { .. } => {
+            Low::TextField { .. } | Low::TextValue(_) => {
                 return self.complain(
                     other_span,
                     "two fields that are strings cannot be compared; one is a text or a parameter",
@@ -358,7 +540,14 @@ impl<'a> Checker<'a> {
                 return self.complain(other_span, format!("a string is needed here, and this is {is}"));
             }
         };
-        Ok(self.builder.push(Op::Match { at, width, prefix, pattern }))
+        match (self.low[field].clone(), test) {
+            (Low::TextValue(of), test) => Ok(self.builder.push(Op::Text { test, of, with: With::Pattern(pattern) })),
+            (Low::TextField { at, width }, TextTest::Is | TextTest::Begins) => {
+                let prefix = test == TextTest::Begins;
+                Ok(self.builder.push(Op::Match { at, width, prefix, pattern }))
+            }
+            _ => self.complain(span, FIXED),
+        }
     }
 
     fn call(&mut self, name: &str, of: &[NodeId], p: &Parser<'_>, span: Span) -> Result<Low, Complaint> {
@@ -366,13 +555,14 @@ impl<'a> Checker<'a> {
             "int" | "uint" | "double" | "math.abs" | "math.isNaN" | "math.bitNot" => 1,
             "math.least" | "math.greatest" | "math.bitAnd" | "math.bitOr" | "math.bitXor" | "math.bitShiftLeft"
             | "math.bitShiftRight" => 2,
-            "count" | "sum" | "min" | "max" | "last" => {
+            _ if AGGREGATES.contains(&name) => {
                 return self
                     .complain(span, format!("`{name}` is over many records: it stands in a list of columns, alone"));
             }
+            "avg" | "average" => return self.complain(span, format!("there is no function `{name}`: write `mean`")),
+            "median" => return self.complain(span, "there is no function `median`: write `quantile(x, 0.5)`"),
             _ => {
-                let message =
-                    format!("there is no function `{name}`: there are int, uint, double, math.abs, math.least, ...");
+                let message = format!("there is no function `{name}`{}", suggestion(name, FUNCTIONS));
                 return self.complain(span, message);
             }
         };
@@ -464,6 +654,38 @@ impl<'a> Checker<'a> {
         Ok(Low::Value(self.builder.push(Op::Bin(bin, x, y)), kind))
     }
 }
+
+/// What a `str[N]` cannot.
+const FIXED: &str = "a string of fixed length is compared by `==`, `!=`, `in` and `startsWith` alone";
+
+/// What is made of a value of many records.
+pub const AGGREGATES: [&str; 9] = ["count", "sum", "mean", "min", "max", "first", "last", "distinct", "quantile"];
+
+/// All functions.
+const FUNCTIONS: [&str; 22] = [
+    "int",
+    "uint",
+    "double",
+    "math.abs",
+    "math.least",
+    "math.greatest",
+    "math.isNaN",
+    "math.bitAnd",
+    "math.bitOr",
+    "math.bitXor",
+    "math.bitNot",
+    "math.bitShiftLeft",
+    "math.bitShiftRight",
+    "count",
+    "sum",
+    "mean",
+    "min",
+    "max",
+    "first",
+    "last",
+    "distinct",
+    "quantile",
+];
 
 fn a(kind: Kind) -> String {
     let article = if kind == Kind::Int { "an" } else { "a" };

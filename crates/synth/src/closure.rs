@@ -43,7 +43,8 @@ pub struct Closures {
 impl Closures {
     /// Makes them, unless that would be too many or too deep. The program must have no parameters.
     pub fn new(program: &Verified) -> Option<Closures> {
-        if !program.params.is_empty() && program.ops.iter().any(|o| matches!(o, Op::Param(..))) {
+        // A closure sees a record, and no texts beside it.
+        if program.ops.iter().any(|o| matches!(o, Op::Param(..) | Op::Text { .. })) {
             return None;
         }
         let (mut sizes, mut depths): (Vec<u64>, Vec<u32>) = (Vec::new(), Vec::new());
@@ -302,7 +303,7 @@ impl Maker<'_> {
                 let (c, a, b) = (self.bools(c), self.bools(a), self.bools(b));
                 Box::new(move |r| if c(r) { a(r) } else { b(r) })
             }
-            Op::Un(..) | Op::Word(_) | Op::Double(_) | Op::Param(..) => {
+            Op::Un(..) | Op::Word(_) | Op::Double(_) | Op::Param(..) | Op::Text { .. } => {
                 let of = self.words(id);
                 Box::new(move |r| of(r) != 0)
             }

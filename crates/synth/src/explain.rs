@@ -4,7 +4,7 @@
 use crate::closure::Closures;
 use crate::engine::{Form, Machine, break_even, create_ns, machine_ns};
 use crate::interpret::Interpreter;
-use crate::ir::{Op, Pattern, Program, Source};
+use crate::ir::{Op, Pattern, Program, Source, With};
 use crate::query::Bound;
 use crate::records::Records;
 use crate::vector::{Scratch, Vectors};
@@ -38,6 +38,13 @@ pub fn explain(bound: &Bound, sample: Option<Records<'_>>) -> String {
 
 fn shown(program: &Program) -> String {
     let mut out = String::new();
+    let written = |pattern: &Pattern| match pattern {
+        Pattern::Literal(n) => {
+            let text = program.texts.get(*n as usize).map(|t| String::from_utf8_lossy(t).into_owned());
+            format!("{:?}", text.unwrap_or_default())
+        }
+        Pattern::Param(n) => format!("parameter {n}"),
+    };
     for (at, op) in program.ops.iter().enumerate() {
         let text = match op {
             Op::Word(n) => format!("word {}", *n as i64),
@@ -46,15 +53,11 @@ fn shown(program: &Program) -> String {
             Op::Param(n, t) => format!("parameter {n} {t:?}"),
             Op::Load { at, kind } => format!("load {} @ {at}", kind.name()),
             Op::Match { at, width, prefix, pattern } => {
-                let what = match pattern {
-                    Pattern::Literal(n) => {
-                        let text = program.texts.get(*n as usize).map(|t| String::from_utf8_lossy(t).into_owned());
-                        format!("{:?}", text.unwrap_or_default())
-                    }
-                    Pattern::Param(n) => format!("parameter {n}"),
-                };
-                format!("{} str[{width}] @ {at} {what}", if *prefix { "begins" } else { "is" })
+                let how = if *prefix { "begins" } else { "is" };
+                format!("{how} str[{width}] @ {at} {}", written(pattern))
             }
+            Op::Text { test, of, with: With::Pattern(pattern) } => format!("{test:?} v{of} {}", written(pattern)),
+            Op::Text { test, of, with: With::Value(with) } => format!("{test:?} v{of} v{with}"),
             Op::Un(op, a) => format!("{op:?} v{a}"),
             Op::Bin(op, a, b) => format!("{op:?} v{a} v{b}"),
             Op::Select(c, a, b) => format!("select v{c} v{a} v{b}"),

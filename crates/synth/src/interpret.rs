@@ -4,7 +4,10 @@
 //! It is the general function of the papers, of which the engines' are restrictions: it takes the program and the parameters
 //! at each call. It also serves where nothing better may be had: for programs whose shared values make closures too large.
 
-use crate::ir::{Op, Pattern, Program, Source, Type, Value, Verified, binary, load, matches, settled, unary};
+use crate::ir::{
+    Op, Pattern, Program, Source, Type, Value, Verified, With, binary, load, matches, settled, text_of, text_test,
+    unary,
+};
 
 /// Room for the values of a program.
 #[derive(Default)]
@@ -18,31 +21,50 @@ impl Interpreter {
     /// # Panics
     /// When the record is shorter than the program's, or the parameters are not the program's.
     pub fn run(&mut self, program: &Verified, params: &[Value], record: &[u8]) -> bool {
+        self.run_beside(program, params, record, &[])
+    }
+
+    /// The same of a record that has texts of any length beside it.
+    ///
+    /// # Panics
+    /// As [`Interpreter::run`].
+    pub fn run_beside(&mut self, program: &Verified, params: &[Value], record: &[u8], texts: &[u8]) -> bool {
         assert!(record.len() >= program.record as usize, "a record of {} bytes", record.len());
         self.values.clear();
         for op in &program.ops {
-            let value = self.value(program, params, record, op);
+            let value = self.value(program, params, record, texts, op);
             self.values.push(value);
         }
         program.filter.is_none_or(|f| self.values[f as usize] != 0)
     }
 
-    fn value(&self, program: &Program, params: &[Value], record: &[u8], op: &Op) -> u64 {
+    fn value(&self, program: &Program, params: &[Value], record: &[u8], texts: &[u8], op: &Op) -> u64 {
         let v = |id: u32| self.values[id as usize];
+        let written = |pattern: Pattern| match pattern {
+            Pattern::Literal(n) => Some(&program.texts[n as usize]),
+            Pattern::Param(n) => match &params[n as usize] {
+                Value::Text(t) => Some(t),
+                _ => None,
+            },
+        };
         match *op {
             Op::Word(n) | Op::Double(n) => n,
             Op::Bool(b) => u64::from(b),
             Op::Param(n, _) => params[n as usize].bits(),
             Op::Load { at, kind } => load(record, at, kind),
             Op::Match { at, width, prefix, pattern } => {
-                let pattern = match pattern {
-                    Pattern::Literal(n) => &program.texts[n as usize],
-                    Pattern::Param(n) => match &params[n as usize] {
-                        Value::Text(t) => t,
-                        _ => return 0,
-                    },
-                };
+                let Some(pattern) = written(pattern) else { return 0 };
                 u64::from(matches(&record[at as usize..(at + width) as usize], prefix, pattern))
+            }
+            Op::Text { test, of, with } => {
+                let with = match with {
+                    With::Value(id) => text_of(v(id), texts),
+                    With::Pattern(pattern) => {
+                        let Some(pattern) = written(pattern) else { return 0 };
+                        pattern
+                    }
+                };
+                u64::from(text_test(test, text_of(v(of), texts), with))
             }
             Op::Un(op, a) => unary(op, v(a)),
             Op::Bin(op, a, b) => binary(op, v(a), v(b)),

@@ -27,7 +27,7 @@
 //! value of a NaN's payload is no part of the meaning: what leaves a program is the one NaN that `f64::NAN` is, and a field
 //! that is merely copied is copied as it is.
 
-pub use crate::meaning::{binary, load, matches, settled, unary};
+pub use crate::meaning::{NO_TEXT, binary, load, matches, settled, text_of, text_test, unary};
 use crate::schema::Scalar;
 use std::fmt;
 
@@ -185,6 +185,29 @@ impl Bin {
     }
 }
 
+/// How two texts of any length are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "each is named as what it asks of the first")]
+pub enum TextTest {
+    Is,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Begins,
+    Ends,
+    Contains,
+}
+
+/// What a text of any length is compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum With {
+    /// A text that is written out, or a parameter.
+    Pattern(Pattern),
+    /// Another text of the record.
+    Value(Id),
+}
+
 /// What a text of the record is compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pattern {
@@ -223,6 +246,15 @@ pub enum Op {
         /// With what.
         pattern: Pattern,
     },
+    /// A test of a text of any length, whose place and length are a word.
+    Text {
+        /// Which.
+        test: TextTest,
+        /// Of what.
+        of: Id,
+        /// Against what.
+        with: With,
+    },
     /// One operand.
     Un(Un, Id),
     /// Two operands.
@@ -237,6 +269,8 @@ impl Op {
         let of = match *self {
             Op::Un(_, a) => [Some(a), None, None],
             Op::Bin(_, a, b) => [Some(a), Some(b), None],
+            Op::Text { of, with: With::Value(with), .. } => [Some(of), Some(with), None],
+            Op::Text { of, .. } => [Some(of), None, None],
             Op::Select(a, b, c) => [Some(a), Some(b), Some(c)],
             _ => [None; 3],
         };
@@ -249,6 +283,11 @@ impl Op {
             Op::Un(op, a) => Op::Un(op, map(a)),
             Op::Bin(op, a, b) => Op::Bin(op, map(a), map(b)),
             Op::Select(a, b, c) => Op::Select(map(a), map(b), map(c)),
+            Op::Text { test, of, with } => {
+                let of = map(of);
+                let with = if let With::Value(id) = with { With::Value(map(id)) } else { with };
+                Op::Text { test, of, with }
+            }
             other => other,
         }
     }
@@ -506,7 +545,7 @@ impl Program {
         match self.ops[id as usize] {
             Op::Word(_) => Type::Word,
             Op::Double(_) => Type::Double,
-            Op::Bool(_) | Op::Match { .. } => Type::Bool,
+            Op::Bool(_) | Op::Match { .. } | Op::Text { .. } => Type::Bool,
             Op::Param(_, t) => t,
             Op::Load { kind, .. } => load_type(kind),
             Op::Un(op, _) => op.types().1,
@@ -556,6 +595,10 @@ impl Program {
             return Err(ProgramError::Order(at));
         }
         let within = |from: u32, width: u32| from.checked_add(width).is_some_and(|end| end <= self.record);
+        let known = |pattern: Pattern| match pattern {
+            Pattern::Literal(n) => (n as usize) < self.texts.len(),
+            Pattern::Param(n) => self.params.get(n as usize) == Some(&Kind::Text),
+        };
         let expect = |id: Id, wanted: Type| {
             if types[id as usize] == wanted { Ok(()) } else { Err(ProgramError::Type(at)) }
         };
@@ -570,16 +613,17 @@ impl Program {
             },
             Op::Load { at: from, kind } if within(from, kind.width()) => Ok(load_type(kind)),
             Op::Load { .. } => Err(ProgramError::Outside(at)),
-            Op::Match { at: from, width, pattern, .. } => {
-                let known = match pattern {
-                    Pattern::Literal(n) => (n as usize) < self.texts.len(),
-                    Pattern::Param(n) => self.params.get(n as usize) == Some(&Kind::Text),
-                };
-                match known {
-                    false => Err(ProgramError::Unknown(at)),
-                    true if within(from, width) => Ok(Type::Bool),
-                    true => Err(ProgramError::Outside(at)),
+            Op::Match { pattern, .. } if !known(pattern) => Err(ProgramError::Unknown(at)),
+            Op::Match { at: from, width, .. } if within(from, width) => Ok(Type::Bool),
+            Op::Match { .. } => Err(ProgramError::Outside(at)),
+            Op::Text { of, with, .. } => {
+                expect(of, Type::Word)?;
+                match with {
+                    With::Value(id) => expect(id, Type::Word)?,
+                    With::Pattern(pattern) if !known(pattern) => return Err(ProgramError::Unknown(at)),
+                    With::Pattern(_) => {}
                 }
+                Ok(Type::Bool)
             }
             Op::Un(op, a) => expect(a, op.types().0).map(|()| op.types().1),
             Op::Bin(op, a, b) => {

@@ -7,6 +7,8 @@ use crate::complaint::{Complaint, Span};
 pub enum Kind {
     /// A name.
     Name(String),
+    /// A name between backticks: never a word of the language.
+    Quoted(String),
     /// `$name`.
     Param(String),
     /// Digits: a number without a sign.
@@ -86,6 +88,7 @@ impl<'a> Lexer<'a> {
             b'0'..=b'9' => self.number()?,
             b'.' if self.byte(start + 1).is_ascii_digit() => self.number()?,
             b'\'' | b'"' => self.quoted()?,
+            b'`' => self.backticks()?,
             b'$' => {
                 self.at += 1;
                 let name = self.name();
@@ -105,6 +108,29 @@ impl<'a> Lexer<'a> {
         let len = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
         self.at += len;
         rest[..len].to_owned()
+    }
+
+    /// A name between backticks, in which a doubled one stands for itself.
+    fn backticks(&mut self) -> Result<Kind, Complaint> {
+        let start = self.at;
+        let mut name = String::new();
+        let mut rest = &self.text[start + 1..];
+        while let Some(at) = rest.find('`') {
+            name += &rest[..at];
+            rest = &rest[at + 1..];
+            match rest.strip_prefix('`') {
+                Some(more) => {
+                    name.push('`');
+                    rest = more;
+                }
+                None if name.is_empty() => break,
+                None => {
+                    self.at = self.text.len() - rest.len();
+                    return Ok(Kind::Quoted(name));
+                }
+            }
+        }
+        self.complain(start, start + 1, "a name stands between two backticks: `unit price`")
     }
 
     fn sign(&mut self) -> Result<Kind, Complaint> {
@@ -250,6 +276,7 @@ mod tests {
             [Name("x".into()), Sign("."), Name("y".into()), Sign("("), Sign(")"), Sign("!"), Name("z".into())]
         );
         assert_eq!(kinds("18446744073709551615"), [Int(u64::MAX)]);
+        assert_eq!(kinds("`unit price` `a``b`"), [Kind::Quoted("unit price".into()), Kind::Quoted("a`b".into())]);
     }
 
     #[test]
@@ -267,6 +294,8 @@ mod tests {
             ("a == '\\x4'", 7),
             ("$ > 1", 1),
             ("a > é", 5),
+            ("a > `b", 5),
+            ("``", 1),
         ] {
             assert_eq!(wrong(text).0, column, "{text}: {}", wrong(text).1);
         }

@@ -7,7 +7,7 @@
 //! - [`Query`]: an expression over them, and what is to come out. A subset of CEL; see [`Query`] and the list below.
 //! - [`Live`] and [`Evaluator`]: a query in use. Three engines do the same: closures, loops over blocks of records, and machine
 //!   code (feature `jit`). Which one is chosen by what it costs to make and to use.
-//! - [`Summary`]: counts, sums, least, greatest and last values, by key, over windows.
+//! - [`Summary`]: counts, sums, means, least, greatest, first and last values, quantiles, by key, over windows. [`Ordered`]: rows in order.
 //! - [`Switchboard`]: all subscriptions of a stream as one: a record goes in, a bit for each that wants it comes out.
 //! - [`Period`]: the callback of a device, made anew as its sources come and go.
 //! - [`explain`]: what a query has become.
@@ -15,10 +15,12 @@
 //! # What of CEL there is
 //! Literals of int, uint (`1u`), double, bool, string (with `\n \t \r \\ \' \" \xHH`); fields by name; `! - * / % + < <= > >= == !=
 //! in && || ?:`; `int() uint() double()`; `math.abs least greatest isNaN bitAnd bitOr bitXor bitNot bitShiftLeft bitShiftRight`;
-//! `startsWith`. Beyond CEL: parameters `$name`. Not there: lists other than behind `in`, maps, messages, null, time, `has`,
-//! macros, regular expressions, `size`, `contains`, concatenation, strings compared with each other or by order. Other than
-//! in CEL nothing fails while it runs: see [`ir`] for what is answered instead (sums wrap, `a / 0` is 0).
+//! `startsWith endsWith contains`; `null` behind `==` and `!=`. Beyond CEL: parameters `$name`, names between backticks, NULL by SQL's rules,
+//! and a number beside a double is one. Not there: lists other than behind `in`, maps, messages, time, `has`, macros, regular
+//! expressions, `size`, concatenation. Other than in CEL nothing fails while it runs: see [`ir`] for what is answered instead
+//! (`a + b` wraps, `a / 0` is 0). The aggregate `sum` of integers is checked ([`SummaryError`]).
 
+mod adding;
 pub mod build;
 mod check;
 pub mod closure;
@@ -30,10 +32,13 @@ mod explain;
 pub mod interpret;
 pub mod ir;
 mod lex;
+mod list;
 mod live;
 #[cfg(feature = "jit")]
 pub mod machine;
 mod meaning;
+mod nearest;
+mod order;
 mod period;
 mod published;
 mod query;
@@ -41,6 +46,7 @@ mod records;
 mod schema;
 mod summary;
 mod switchboard;
+mod table;
 mod tree;
 pub mod vector;
 
@@ -48,10 +54,13 @@ pub use complaint::{Complaint, Span};
 pub use engine::Form;
 pub use explain::explain;
 pub use ir::{Kind, Value};
+pub use list::{Added, How, Keyed};
 pub use live::{Evaluator, FOREIGN_OPS, Live, LiveError, Trust};
+pub use nearest::{nearest, suggestion};
+pub use order::{Ordered, Rows};
 pub use period::{Callback, Feed, MAX_CHANNELS, MAX_DEPTH, MAX_FRAMES, MAX_SOURCES, Period, PeriodError, Tap};
-pub use query::{BindError, Bound, Keyed, Query};
+pub use query::{BindError, Bound, Mentions, Order, Query};
 pub use records::Records;
-pub use schema::{AsField, Field, FieldType, Fields, MAX_FIELDS, MAX_RECORD, Scalar, Schema, field_name};
-pub use summary::{MAX_GROUPS, Summary};
+pub use schema::{AsField, Field, FieldType, Fields, MAX_FIELDS, MAX_RECORD, Scalar, Schema, field_name, written};
+pub use summary::{Summary, SummaryError};
 pub use switchboard::{MAX_SUBSCRIPTIONS, Subscription, Switchboard, SwitchboardReader};

@@ -294,7 +294,8 @@ impl Evaluator {
             By::Vectors(v) => v.select(scratch, records, out),
             By::Closures(c) => c.select(records, out),
             By::Interpreter(i, p) => {
-                out.extend((0..records.len()).filter(|at| i.run(p, &[], records.get(*at))).map(|at| at as u32));
+                let passes = |at: &usize| i.run_beside(p, &[], records.get(*at), records.texts());
+                out.extend((0..records.len()).filter(passes).map(|at| at as u32));
             }
         });
     }
@@ -321,7 +322,7 @@ impl Evaluator {
             By::Interpreter(i, p) => {
                 let passing = (0..records.len()).filter(|at| {
                     let record = records.get(*at);
-                    let passes = i.run(p, &[], record);
+                    let passes = i.run_beside(p, &[], record, records.texts());
                     if passes {
                         i.row(p, record, out);
                     }
@@ -343,7 +344,7 @@ impl Evaluator {
             By::Closures(c) => c.fold(records, states),
             By::Interpreter(i, p) => {
                 let passing = (0..records.len()).filter(|at| {
-                    let passes = i.run(p, &[], records.get(*at));
+                    let passes = i.run_beside(p, &[], records.get(*at), records.texts());
                     if passes {
                         i.fold(p, states);
                     }

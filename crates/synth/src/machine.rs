@@ -279,7 +279,7 @@ fn compile(program: &Verified, form: Form, listing: bool) -> Result<(Vec<u8>, Te
     if program.ops.len() > MOST {
         return Err(MachineError::Unsupported("it has too many operations"));
     }
-    if program.ops.iter().any(|op| matches!(op, Op::Param(..) | Op::Match { .. })) {
+    if program.ops.iter().any(|op| matches!(op, Op::Param(..) | Op::Match { .. } | Op::Text { .. })) {
         return Err(MachineError::Unsupported("it compares long texts, or its parameters have no values yet"));
     }
     // What the compiler allocates is kept for the next function of the same thread.
@@ -592,7 +592,7 @@ impl<'a> Lower<'a> {
                 let (c, a, b) = (v(c), v(a), v(b));
                 ins.select(c, a, b)
             }
-            Op::Param(..) | Op::Match { .. } => unreachable!("refused before"),
+            Op::Param(..) | Op::Match { .. } | Op::Text { .. } => unreachable!("refused before"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What each operation means, as bits: the one place that says so, for the reference, the folding of constants, the closures and the
 //! loops over blocks. Machine code is held against it.
 
-use crate::ir::{Bin, Un};
+use crate::ir::{Bin, TextTest, Un};
 use crate::schema::Scalar;
 
 /// What leaves a program: the one NaN instead of any.
@@ -100,6 +100,31 @@ pub fn load(record: &[u8], at: u32, kind: Scalar) -> u64 {
         Scalar::U16 => u64::from(read!(u16)),
         Scalar::U32 => u64::from(read!(u32)),
         Scalar::F32 => f64::from(read!(f32)).to_bits(),
+    }
+}
+
+/// What stands for no text.
+pub const NO_TEXT: u64 = (u32::MAX as u64) << 32;
+
+/// A text of any length: its place is in the low 32 bits, its length in the high ones. One that lies outside, or is none, is empty.
+#[inline]
+pub fn text_of(word: u64, texts: &[u8]) -> &[u8] {
+    let (at, len) = (word as u32 as usize, (word >> 32) as usize);
+    at.checked_add(len).and_then(|end| texts.get(at..end)).unwrap_or(&[])
+}
+
+/// A test of two texts. By order, bytes are compared: that is the order of characters.
+#[inline]
+pub fn text_test(test: TextTest, a: &[u8], b: &[u8]) -> bool {
+    match test {
+        TextTest::Is => a == b,
+        TextTest::Less => a < b,
+        TextTest::LessEqual => a <= b,
+        TextTest::Greater => a > b,
+        TextTest::GreaterEqual => a >= b,
+        TextTest::Begins => a.starts_with(b),
+        TextTest::Ends => a.ends_with(b),
+        TextTest::Contains => b.is_empty() || a.windows(b.len()).any(|part| part == b),
     }
 }
 

@@ -6,28 +6,23 @@
 //! select   sym, price * double(qty) as value, qty         columns: each a field, or an expression with a name
 //! select   count(), sum(qty), max(price) as high          aggregates: one row of all records that pass
 //! select   sum(qty), last(price) by sym, side             the same by key: one row for each pair of sym and side
+//! select   sym, mean(price) as m by sym order m desc top 10      the ten greatest of these rows, the greatest first
 //! ```
+//!
+//! [`Query::parse`] takes all of it in one text: `where price > 10 select sym, sum(qty) by sym`.
 //!
 //! Rows are records themselves: [`Query::rows`] is their schema, laid out by the C rule, so that queries can be put behind each
 //! other ([`Bound::then`]). An int is an `i64` there, a uint a `u64`, a double an `f64`; a field that is only named keeps its
 //! type and its bytes.
 
 use crate::build::{fuse, specialise};
-use crate::check::{Checker, Low, Parameter};
+use crate::check::{Checker, Parameter};
 use crate::complaint::{Complaint, Span};
-use crate::ir::{Aggregate, Column, Fold, Kind, MAX_AGGREGATES, MAX_COLUMNS, Source, Type, Value, Verified};
-use crate::lex::Kind as Lexeme;
-use crate::schema::{Field, FieldType, Scalar, Schema};
-use crate::tree::{Node, NodeId, Parser, What};
-
-/// What is added up by key: the program writes rows of keys and values, and these say what becomes of them.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Keyed {
-    /// The first so many bytes of each row are its key.
-    pub width: u32,
-    /// For each aggregate where its value stands in the row; a count has none.
-    pub folds: Vec<(Fold, Option<u32>)>,
-}
+use crate::ir::{Column, Kind, Source, Type, Value, Verified};
+use crate::lex::{Kind as Lexeme, Lexer};
+use crate::list::{Items, Keyed};
+use crate::schema::Schema;
+use crate::tree::Parser;
 
 /// A checked query over records of one schema. Its parameters have no values yet: see [`Query::bind`].
 #[derive(Clone, Debug)]
@@ -38,6 +33,26 @@ pub struct Query {
     params: Vec<(String, Kind)>,
     rows: Option<Schema>,
     keyed: Option<Keyed>,
+    order: Vec<Order>,
+    top: Option<u64>,
+}
+
+/// By which field rows are ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// Its number among the fields of a row.
+    pub field: usize,
+    /// The greatest first.
+    pub descending: bool,
+}
+
+/// The names that stand in a query's text, of fields and others.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Mentions {
+    /// As they are written, once each.
+    pub names: Vec<String>,
+    /// It asks for all fields.
+    pub all: bool,
 }
 
 /// Why a query has no program for these parameters.
@@ -71,8 +86,8 @@ impl Query {
     /// use chappe_synth::{Query, Schema};
     /// let trade = Schema::parse("price: f64, qty: i32, sym: str[8]").unwrap();
     /// assert!(Query::filter(&trade, "price > $limit && sym == 'X'").is_ok());
-    /// let wrong = Query::filter(&trade, "price > qty").unwrap_err();
-    /// assert_eq!(wrong.to_string().lines().next(), Some("a double is needed here, and this is an int: write `double(qty)` (line 1, column 9)"));
+    /// let wrong = Query::filter(&trade, "prise > qty").unwrap_err();
+    /// assert_eq!(wrong.to_string().lines().next(), Some("there is no field `prise`: is it `price`? (line 1, column 1)"));
     /// ```
     pub fn filter(schema: &Schema, expression: &str) -> Result<Query, Complaint> {
         Query::new(schema, Some(expression), None)
@@ -87,35 +102,108 @@ impl Query {
         if let Some(text) = condition {
             let mut parser = Parser::new(text)?;
             checker.begin(text);
-            let root = parser.expression()?;
+            holds(&mut checker, &mut parser)?;
             parser.end()?;
-            let id = checker.predicate(&parser, root)?;
-            checker.builder.program.filter = Some(id);
         }
         let mut items = Items::default();
         if let Some(text) = list {
             checker.begin(text);
-            items = Items::read(schema, &mut checker, text)?;
+            let mut parser = Parser::new(text)?;
+            items = Items::read(schema, &mut checker, &mut parser)?;
+            parser.end()?;
         }
         let shown = match (condition, list) {
             (Some(c), Some(l)) => format!("where {c} select {l}"),
             (Some(c), None) => c.to_owned(),
             (None, l) => format!("select {}", l.unwrap_or("*")),
         };
-        let all = condition.or(list).unwrap_or_default();
+        Query::made(schema, checker, items, shown, condition.or(list).unwrap_or_default())
+    }
+
+    /// All of a query in one text: `where EXPRESSION`, `select LIST`, or both. Without a list: all fields.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where.
+    ///
+    /// ```
+    /// use chappe_synth::{Query, Schema};
+    /// let trade = Schema::parse("price: f64, qty: i32, sym: str[8]").unwrap();
+    /// let query = Query::parse(&trade, "where price > 10 select sym, sum(qty * price) as value by sym order value desc").unwrap();
+    /// assert_eq!(query.rows().unwrap().to_string(), "sym: str[8] @ 0, value: f64 @ 8; size 16");
+    /// ```
+    pub fn parse(schema: &Schema, text: &str) -> Result<Query, Complaint> {
+        let mut checker = Checker::new(schema);
+        let mut parser = Parser::new(text)?;
+        checker.begin(text);
+        let first = parser.peek().span;
+        let has_condition = parser.take_word("where")?;
+        if has_condition {
+            holds(&mut checker, &mut parser)?;
+        }
+        let items = if parser.take_word("select")? {
+            Items::read(schema, &mut checker, &mut parser)?
+        } else {
+            if !has_condition {
+                return parser.complain(
+                    first,
+                    "a query begins with `where` or `select`: `where price > 10 select sym, sum(qty) by sym`",
+                );
+            }
+            Items::all(schema, &parser)?
+        };
+        if matches!(&parser.peek().kind, Lexeme::Name(n) if n == "where") {
+            return parser.complain(parser.peek().span, "`where` stands before `select`");
+        }
+        parser.end()?;
+        Query::made(schema, checker, items, text.to_owned(), text)
+    }
+
+    /// Which names stand in a text, so that no other field need be read for it.
+    ///
+    /// # Errors
+    /// What is no token.
+    pub fn mentions(text: &str) -> Result<Mentions, Complaint> {
+        let (mut lexer, mut found) = (Lexer::new(text), Mentions { names: Vec::new(), all: true });
+        let mut before_column = false;
+        loop {
+            let kind = lexer.next()?.kind;
+            let begins = matches!(&kind, Lexeme::Sign(",")) || matches!(&kind, Lexeme::Name(n) if n == "select");
+            match kind {
+                Lexeme::End => return Ok(found),
+                Lexeme::Sign("*") if before_column => {
+                    found.all = true;
+                    // Whatever follows, all are asked for.
+                    return Ok(found);
+                }
+                Lexeme::Name(name) | Lexeme::Quoted(name) => {
+                    found.all &= name != "select";
+                    if !found.names.contains(&name) {
+                        found.names.push(name);
+                    }
+                }
+                _ => {}
+            }
+            before_column = begins;
+        }
+    }
+
+    fn made(
+        schema: &Schema,
+        checker: Checker<'_>,
+        items: Items,
+        shown: String,
+        text: &str,
+    ) -> Result<Query, Complaint> {
         let params: Vec<(String, Kind)> =
             checker.params.iter().map(|p: &Parameter| (p.name.clone(), p.kind.unwrap_or(Kind::Int))).collect();
         let mut builder = checker.builder;
         builder.program.params = params.iter().map(|(_, kind)| *kind).collect();
         builder.program.columns = items.columns;
-        builder.program.row = items.rows.as_ref().map_or(0, Schema::size);
-        let mut rows = items.rows;
-        if items.keyed.is_some() || !items.aggregates.is_empty() {
-            rows = Some(items.results);
-        }
+        builder.program.row = items.row;
         builder.program.aggregates = items.aggregates;
-        let program = builder.finish().map_err(|e| Complaint::new(all, Span::default(), e.to_string()))?;
-        Ok(Query { schema: schema.clone(), text: shown, program, params, rows, keyed: items.keyed })
+        let program = builder.finish().map_err(|e| Complaint::new(text, Span::default(), e.to_string()))?;
+        let Items { rows, keyed, order, top, .. } = items;
+        Ok(Query { schema: schema.clone(), text: shown, program, params, rows, keyed, order, top })
     }
 
     /// Of which records.
@@ -146,6 +234,21 @@ impl Query {
     /// What is added up by key.
     pub fn keyed(&self) -> Option<&Keyed> {
         self.keyed.as_ref()
+    }
+
+    /// By what its rows are ordered, the first one first.
+    pub fn order(&self) -> &[Order] {
+        &self.order
+    }
+
+    /// How many rows are wanted; none: all.
+    pub fn top(&self) -> Option<u64> {
+        self.top
+    }
+
+    /// Whether it adds up.
+    pub fn sums_up(&self) -> bool {
+        self.keyed.is_some() || !self.program.aggregates.is_empty()
     }
 
     /// The query for these values of its parameters: they become constants of its program. An int or a uint is taken where another
@@ -211,8 +314,8 @@ impl Bound {
         if *rows != second.query.schema {
             return Err(BindError::Chain("their layouts differ"));
         }
-        if self.query.keyed.is_some() || !self.program.aggregates.is_empty() {
-            return Err(BindError::Chain("the first adds up, and has no row for each record"));
+        if self.query.sums_up() || self.query.top.is_some() || !self.query.order.is_empty() {
+            return Err(BindError::Chain("the first adds up or orders, and has no row for each record"));
         }
         let mut first = self.program.clone();
         if self.query.rows.is_none() {
@@ -265,266 +368,10 @@ fn columns_of(program: &Verified, rows: &Verified) -> Result<Verified, BindError
     Ok(p.verify()?)
 }
 
-/// A list of columns or aggregates, read.
-struct Items {
-    columns: Vec<Column>,
-    aggregates: Vec<Aggregate>,
-    /// What the program writes.
-    rows: Option<Schema>,
-    /// What comes out, if that is something else.
-    results: Schema,
-    keyed: Option<Keyed>,
-}
-
-impl Default for Items {
-    fn default() -> Items {
-        let results = Schema::of(Vec::new(), 0);
-        Items { columns: Vec::new(), aggregates: Vec::new(), rows: None, results, keyed: None }
-    }
-}
-
-/// One of the list, before it has a place.
-struct Item {
-    name: String,
-    span: Span,
-    what: ItemKind,
-}
-
-enum ItemKind {
-    Column(FieldType, Source),
-    Aggregate(Fold, Option<(u32, Kind)>, FieldType),
-}
-
-/// Lays fields out by the C rule.
-fn layout(kinds: impl Iterator<Item = (String, FieldType)>) -> (Vec<Field>, u32) {
-    let (mut end, mut align, mut fields) = (0u32, 1, Vec::new());
-    for (name, kind) in kinds {
-        let own = match kind {
-            FieldType::Scalar(s) => s.width(),
-            FieldType::Text(_) => 1,
-        };
-        align = align.max(own);
-        let at = end.next_multiple_of(own);
-        end = at + kind.width();
-        fields.push(Field { name, kind, at });
-    }
-    (fields, end.next_multiple_of(align))
-}
-
-impl Items {
-    fn read(schema: &Schema, checker: &mut Checker<'_>, text: &str) -> Result<Items, Complaint> {
-        let mut parser = Parser::new(text)?;
-        let mut items: Vec<Item> = Vec::new();
-        loop {
-            if parser.take_sign("*")? {
-                for f in schema.fields() {
-                    let source = Source::Copy { from: f.at, width: f.kind.width() };
-                    let what = ItemKind::Column(f.kind, source);
-                    items.push(Item { name: f.name.clone(), span: Span::default(), what });
-                }
-            } else {
-                let item = item(schema, checker, &mut parser, items.len())?;
-                items.push(item);
-            }
-            if items.len() > MAX_COLUMNS {
-                return parser.complain(parser.peek().span, format!("a list has at most {MAX_COLUMNS} columns"));
-            }
-            if !parser.take_sign(",")? {
-                break;
-            }
-        }
-        let mut keys = Vec::new();
-        let by = parser.peek().span;
-        if parser.take_word("by")? {
-            loop {
-                let token = parser.take()?;
-                let Lexeme::Name(name) = token.kind else {
-                    return parser.complain(token.span, "a field is missing here: what is added up by");
-                };
-                let Some(field) = schema.field(&name) else {
-                    return parser.complain(token.span, format!("there is no field `{name}`"));
-                };
-                keys.push(field.clone());
-                if !parser.take_sign(",")? {
-                    break;
-                }
-            }
-        }
-        parser.end()?;
-        let folded = items.iter().filter(|i| matches!(i.what, ItemKind::Aggregate(..))).count();
-        if folded == 0 && !keys.is_empty() {
-            return parser.complain(by, "`by` is for aggregates: count(), sum(x), min(x), max(x), last(x)");
-        }
-        if folded > 0 && folded < items.len() {
-            let plain = items.iter().find(|i| matches!(i.what, ItemKind::Column(..))).map_or(by, |i| i.span);
-            let message = "columns and aggregates do not mix: write `last(...)`, or name the field behind `by`";
-            return parser.complain(plain, message);
-        }
-        if folded > MAX_AGGREGATES {
-            return parser.complain(by, format!("there are at most {MAX_AGGREGATES} aggregates"));
-        }
-        if folded == 0 { Items::plain(items, &parser) } else { Items::folded(items, &keys, &parser) }
-    }
-
-    fn plain(items: Vec<Item>, parser: &Parser<'_>) -> Result<Items, Complaint> {
-        unique(items.iter().map(|i| (&i.name, i.span)), parser)?;
-        let mut sources = Vec::new();
-        let mut kinds = Vec::new();
-        for item in items {
-            if let ItemKind::Column(kind, source) = item.what {
-                sources.push(source);
-                kinds.push((item.name, kind));
-            }
-        }
-        let (fields, size) = layout(kinds.into_iter());
-        let columns = fields.iter().zip(&sources).map(|(f, source)| Column { at: f.at, source: *source }).collect();
-        Ok(Items { columns, rows: Some(Schema::of(fields, size)), ..Items::default() })
-    }
-
-    fn folded(items: Vec<Item>, keys: &[Field], parser: &Parser<'_>) -> Result<Items, Complaint> {
-        let names = keys.iter().map(|k| (&k.name, Span::default()));
-        unique(names.chain(items.iter().map(|i| (&i.name, i.span))), parser)?;
-        let mut aggregates = Vec::new();
-        let mut results: Vec<(String, FieldType)> = keys.iter().map(|k| (k.name.clone(), k.kind)).collect();
-        for item in items {
-            if let ItemKind::Aggregate(fold, value, kind) = item.what {
-                results.push((item.name, kind));
-                aggregates.push((fold, value));
-            }
-        }
-        let (fields, size) = layout(results.into_iter());
-        let results = Schema::of(fields, size);
-        if keys.is_empty() {
-            let aggregates =
-                aggregates.iter().map(|(fold, v)| Aggregate { fold: *fold, value: v.map(|(id, _)| id) }).collect();
-            return Ok(Items { aggregates, results, ..Items::default() });
-        }
-        // A row for the table: the keys one behind the other, then the values. No gaps: each byte of a key is written.
-        let (mut columns, mut end) = (Vec::new(), 0);
-        for k in keys {
-            columns.push(Column { at: end, source: Source::Copy { from: k.at, width: k.kind.width() } });
-            end += k.kind.width();
-        }
-        let (width, mut folds) = (end, Vec::new());
-        for (fold, value) in aggregates {
-            folds.push((fold, value.map(|_| end)));
-            if let Some((id, kind)) = value {
-                columns.push(Column { at: end, source: Source::Value(id) });
-                end += if kind == Kind::Bool { 1 } else { 8 };
-            }
-        }
-        let rows = Some(Schema::of(Vec::new(), end));
-        Ok(Items { columns, rows, results, keyed: Some(Keyed { width, folds }), ..Items::default() })
-    }
-}
-
-fn unique<'a>(names: impl Iterator<Item = (&'a String, Span)>, parser: &Parser<'_>) -> Result<(), Complaint> {
-    let mut seen: Vec<&String> = Vec::new();
-    for (name, span) in names {
-        if seen.contains(&name) {
-            return parser.complain(span, format!("there are two columns `{name}`: write `as` and another name"));
-        }
-        seen.push(name);
-    }
-    Ok(())
-}
-
-fn item(schema: &Schema, checker: &mut Checker<'_>, parser: &mut Parser<'_>, at: usize) -> Result<Item, Complaint> {
-    let first = parser.nodes.len();
+/// The condition is the program's filter.
+fn holds(checker: &mut Checker<'_>, parser: &mut Parser<'_>) -> Result<(), Complaint> {
     let root = parser.expression()?;
-    let span = parser.nodes[root].span;
-    let fold = match &parser.nodes[root].what {
-        What::Call(name, of) if matches!(name.as_str(), "count" | "sum" | "min" | "max" | "last") => {
-            Some((name.clone(), of.clone()))
-        }
-        _ => None,
-    };
-    let (default, what) = match fold {
-        Some((name, of)) => {
-            // The call is no expression: what is checked ends before it.
-            let Node { what, .. } = &mut parser.nodes[root];
-            *what = What::Bool(true);
-            aggregate(checker, parser, &name, &of, span)?
-        }
-        None => column(schema, checker, parser, root, at)?,
-    };
-    debug_assert!(first <= root, "nodes are added behind each other");
-    let mut name = default;
-    if parser.take_word("as")? {
-        let token = parser.take()?;
-        let Lexeme::Name(given) = token.kind else {
-            return parser.complain(token.span, "a name is missing behind `as`");
-        };
-        name = given;
-    }
-    Ok(Item { name, span, what })
-}
-
-fn column(
-    schema: &Schema,
-    checker: &mut Checker<'_>,
-    parser: &Parser<'_>,
-    root: NodeId,
-    at: usize,
-) -> Result<(String, ItemKind), Complaint> {
-    if let What::Name(name) = &parser.nodes[root].what
-        && let Some(field) = schema.field(name)
-    {
-        checker.check(parser, root)?;
-        let source = Source::Copy { from: field.at, width: field.kind.width() };
-        return Ok((name.clone(), ItemKind::Column(field.kind, source)));
-    }
-    let (id, kind) = checker.value(parser, root)?;
-    Ok((format!("column{}", at + 1), ItemKind::Column(FieldType::Scalar(stored(kind)), Source::Value(id))))
-}
-
-/// What a value of expressions is in a row.
-fn stored(kind: Kind) -> Scalar {
-    match kind {
-        Kind::Int | Kind::Text => Scalar::I64,
-        Kind::Uint => Scalar::U64,
-        Kind::Double => Scalar::F64,
-        Kind::Bool => Scalar::Bool,
-    }
-}
-
-fn aggregate(
-    checker: &mut Checker<'_>,
-    parser: &Parser<'_>,
-    name: &str,
-    of: &[NodeId],
-    span: Span,
-) -> Result<(String, ItemKind), Complaint> {
-    if name == "count" {
-        if !of.is_empty() {
-            return parser.complain(span, "`count` takes no argument: it counts the records that pass");
-        }
-        let kind = FieldType::Scalar(Scalar::U64);
-        return Ok((name.to_owned(), ItemKind::Aggregate(Fold::Count, None, kind)));
-    }
-    let &[of] = of else {
-        return parser.complain(span, format!("`{name}` takes one argument here"));
-    };
-    let low = checker.check(parser, of)?;
-    if let Low::TextField { .. } = low {
-        return parser.complain(parser.nodes[of].span, format!("`{name}` is not for strings"));
-    }
-    let (id, kind) = checker.value(parser, of)?;
-    let fold = match (name, kind) {
-        ("last", _) => Fold::Last,
-        ("sum", Kind::Int | Kind::Uint) => Fold::Sum,
-        ("sum", Kind::Double) => Fold::SumDouble,
-        ("min", Kind::Int) => Fold::MinS,
-        ("min", Kind::Uint) => Fold::MinU,
-        ("min", Kind::Double) => Fold::MinDouble,
-        ("max", Kind::Int) => Fold::MaxS,
-        ("max", Kind::Uint) => Fold::MaxU,
-        ("max", Kind::Double) => Fold::MaxDouble,
-        _ => return parser.complain(span, format!("`{name}` is not for {kind}s")),
-    };
-    let suffix = match &parser.nodes[of].what {
-        What::Name(field) => format!("{name}_{field}"),
-        _ => name.to_owned(),
-    };
-    Ok((suffix, ItemKind::Aggregate(fold, Some((id, kind)), FieldType::Scalar(stored(kind)))))
+    let id = checker.predicate(parser, root)?;
+    checker.builder.program.filter = Some(id);
+    Ok(())
 }

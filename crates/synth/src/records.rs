@@ -7,6 +7,7 @@ pub struct Records<'a> {
     size: usize,
     stride: usize,
     len: usize,
+    texts: &'a [u8],
 }
 
 impl<'a> Records<'a> {
@@ -18,7 +19,18 @@ impl<'a> Records<'a> {
     pub fn new(bytes: &'a [u8], size: usize, stride: usize) -> Records<'a> {
         assert!(size > 0 && stride >= size, "records of {size} bytes every {stride}");
         let len = if bytes.len() < size { 0 } else { (bytes.len() - size) / stride + 1 };
-        Records { bytes, size, stride, len }
+        Records { bytes, size, stride, len, texts: &[] }
+    }
+
+    /// With the bytes in which the texts of any length lie.
+    #[must_use]
+    pub fn with_texts(self, texts: &'a [u8]) -> Records<'a> {
+        Records { texts, ..self }
+    }
+
+    /// The bytes in which the texts of any length lie.
+    pub fn texts(&self) -> &'a [u8] {
+        self.texts
     }
 
     /// Bytes of each.
@@ -58,6 +70,6 @@ impl<'a> Records<'a> {
     pub fn part(&self, from: usize, len: usize) -> Records<'a> {
         assert!(from + len <= self.len, "{len} records from {from} on, of {}", self.len);
         let bytes = if len == 0 { &[] } else { &self.bytes[from * self.stride..] };
-        Records { bytes, size: self.size, stride: self.stride, len }
+        Records { bytes, size: self.size, stride: self.stride, len, texts: self.texts }
     }
 }

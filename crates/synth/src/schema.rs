@@ -18,6 +18,11 @@
 //! | `u8 u16 u32 u64` | `uint8_t ...` | 1 2 4 8 | uint |
 //! | `f32 f64` | `float double` | 4 8 | double |
 //! | `str[N]` | `char[N]` | N; ends at its first zero byte | string |
+//! | `i64?` and so on | a struct of the number and a `bool` | one more: whether there is a value | as without `?`, or NULL |
+//!
+//! What is read from text has one more type, `str`: a text of any length, or NULL. Its 8 bytes say where it lies in the texts beside the
+//! records ([`Records::with_texts`](crate::Records::with_texts)), so no tube has it. A name that expressions could not name stands between
+//! backticks.
 //!
 //! All numbers are little-endian, as the machines that chappe runs on are.
 //!
@@ -101,6 +106,11 @@ pub enum FieldType {
     Scalar(Scalar),
     /// Text of at most so many bytes; it ends at its first zero byte.
     Text(u32),
+    /// A number or a bool, and behind it a byte: 0 if there is no value.
+    Maybe(Scalar),
+    /// Where a text of any length lies among the texts beside the records, and how long it is: two words of 32 bits. A length of
+    /// `u32::MAX` says that there is none.
+    Str,
 }
 
 impl FieldType {
@@ -108,14 +118,17 @@ impl FieldType {
     pub fn width(self) -> u32 {
         match self {
             FieldType::Scalar(s) => s.width(),
+            FieldType::Maybe(s) => s.width() + 1,
             FieldType::Text(n) => n,
+            FieldType::Str => 8,
         }
     }
 
     fn align(self) -> u32 {
         match self {
-            FieldType::Scalar(s) => s.width(),
+            FieldType::Scalar(s) | FieldType::Maybe(s) => s.width(),
             FieldType::Text(_) => 1,
+            FieldType::Str => 4,
         }
     }
 }
@@ -124,7 +137,9 @@ impl fmt::Display for FieldType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FieldType::Scalar(s) => f.write_str(s.name()),
+            FieldType::Maybe(s) => write!(f, "{}?", s.name()),
             FieldType::Text(n) => write!(f, "str[{n}]"),
+            FieldType::Str => f.write_str("str"),
         }
     }
 }
@@ -213,13 +228,37 @@ impl Schema {
     /// assert_eq!(trade.to_string(), "price: f64 @ 0, qty: i32 @ 8, sym: str[8] @ 12; size 24");
     /// ```
     pub fn parse(text: &str) -> Result<Schema, Complaint> {
-        Reader { text, lexer: Lexer::new(text), fields: Vec::new(), end: 0, align: 1 }.schema()
+        Reader { text, lexer: Lexer::new(text), fields: Vec::new(), end: 0, align: 1, any_length: false }.schema()
     }
 
-    /// A schema from fields that lie where they say.
-    pub(crate) fn of(mut fields: Vec<Field>, size: u32) -> Schema {
-        fields.sort_by_key(|f| f.at);
-        Schema { fields, size }
+    /// Reads the text form of what is read from text: `str` may stand without a length.
+    ///
+    /// # Errors
+    /// As [`Schema::parse`].
+    pub fn parse_columns(text: &str) -> Result<Schema, Complaint> {
+        Reader { text, lexer: Lexer::new(text), fields: Vec::new(), end: 0, align: 1, any_length: true }.schema()
+    }
+
+    /// Fields one behind the other, by the C rule. Of none, a record has one byte.
+    ///
+    /// # Errors
+    /// Too many fields, or too large ones.
+    pub fn laid_out(kinds: impl IntoIterator<Item = (String, FieldType)>) -> Result<Schema, String> {
+        let (mut end, mut align, mut fields) = (0u32, 1, Vec::new());
+        for (name, kind) in kinds {
+            let own = kind.align();
+            align = align.max(own);
+            let at = end.next_multiple_of(own);
+            end = at.saturating_add(kind.width());
+            if end > MAX_RECORD {
+                return Err(format!("`{name}` ends at {end}; a record has at most {MAX_RECORD} bytes"));
+            }
+            if fields.len() == MAX_FIELDS {
+                return Err(format!("a record has at most {MAX_FIELDS} fields"));
+            }
+            fields.push(Field { name, kind, at });
+        }
+        Ok(Schema { fields, size: end.next_multiple_of(align).max(1) })
     }
 
     /// What `#[derive(chappe::Fields)]` calls: fields where the compiler put them.
@@ -261,13 +300,23 @@ impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, field) in self.fields.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}{}: {} @ {}", field.name, field.kind, field.at)?;
+            write!(f, "{comma}{}: {} @ {}", written(&field.name), field.kind, field.at)?;
         }
         write!(f, "; size {}", self.size)
     }
 }
 
+/// A field's name as expressions have it: between backticks, if they would not read it as a name.
+pub fn written(name: &str) -> std::borrow::Cow<'_, str> {
+    let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if letters && !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty() && !RESERVED.contains(&name) {
+        return name.into();
+    }
+    format!("`{}`", name.replace('`', "``")).into()
+}
+
 struct Reader<'a> {
+    any_length: bool,
     text: &'a str,
     lexer: Lexer<'a>,
     fields: Vec<(Field, Span)>,
@@ -308,7 +357,11 @@ impl Reader<'_> {
                     size = Some(self.number("the size of a record", MAX_RECORD)?);
                     self.lexer.next()?
                 }
-                Kind::Name(ref name) => self.field(name.clone(), token.span)?,
+                Kind::Name(ref name) if RESERVED.contains(&name.as_str()) => {
+                    let message = format!("`{name}` is a word of expressions: a field has another name");
+                    return self.complain(token.span, message);
+                }
+                Kind::Name(ref name) | Kind::Quoted(ref name) => self.field(name.clone(), token.span)?,
                 _ => return self.complain(token.span, "a field is missing here: write `name: type`"),
             };
             match after.kind {
@@ -343,9 +396,6 @@ impl Reader<'_> {
 
     /// A field behind its name; answers what follows it.
     fn field(&mut self, name: String, span: Span) -> Result<Token, Complaint> {
-        if RESERVED.contains(&name.as_str()) {
-            return self.complain(span, format!("`{name}` is a word of expressions: a field has another name"));
-        }
         if self.fields.iter().any(|(f, _)| f.name == name) {
             return self.complain(span, format!("`{name}` is there already"));
         }
@@ -354,9 +404,17 @@ impl Reader<'_> {
         }
         self.sign(":")?;
         let token = self.lexer.next()?;
+        let mut next = None;
         let kind = match &token.kind {
-            Kind::Name(n) if n == "str" => {
-                self.sign("[")?;
+            Kind::Name(n) if n == "str" => 'text: {
+                let bracket = self.lexer.next()?;
+                if self.any_length && bracket.kind != Kind::Sign("[") {
+                    next = Some(bracket);
+                    break 'text FieldType::Str;
+                }
+                if bracket.kind != Kind::Sign("[") {
+                    return self.complain(bracket.span, "`[` is missing here: write `name: str[8]`, a text of 8 bytes");
+                }
                 let (n, span) = self.number("the length of a text", MAX_RECORD)?;
                 if n == 0 {
                     return self.complain(span, "a text has at least one byte");
@@ -376,7 +434,15 @@ impl Reader<'_> {
                     .complain(token.span, "a type is missing here: bool, i8 to i64, u8 to u64, f32, f64, str[N]");
             }
         };
-        let mut after = self.lexer.next()?;
+        let mut after = match next {
+            Some(token) => token,
+            None => self.lexer.next()?,
+        };
+        let mut kind = kind;
+        if let (FieldType::Scalar(scalar), Kind::Sign("?")) = (kind, &after.kind) {
+            kind = FieldType::Maybe(scalar);
+            after = self.lexer.next()?;
+        }
         let at = if after.kind == Kind::Sign("@") {
             let (at, _) = self.number("the place of a field", MAX_RECORD)?;
             after = self.lexer.next()?;
@@ -431,6 +497,9 @@ mod tests {
 
     #[test]
     fn the_canonical_text_reads_back_as_itself() {
+        let columns = Schema::parse_columns("`unit price`: f64?, `by`: str, c: bool?").unwrap();
+        assert_eq!(columns.to_string(), "`unit price`: f64? @ 0, `by`: str @ 12, c: bool? @ 20; size 24");
+        assert_eq!(Schema::parse_columns(&columns.to_string()).unwrap(), columns);
         for text in ["x: i8", "a: f32 @ 3, b: u8 @ 1", "p: f64\n; q: str[5]; size 100", "a: u8 @ 9, b: u64"] {
             let s = Schema::parse(text).unwrap();
             let again = Schema::parse(&s.to_string()).unwrap();
@@ -454,6 +523,8 @@ mod tests {
             ("a: i64 @ 1048575", 1, "ends at"),
             ("a: i64 @ 99999999999999", 10, "at most"),
             ("in: i32", 1, "word of expressions"),
+            ("a: str", 7, "str[8]"),
+            ("a: str[3]?", 10, "comma"),
             ("a i32", 3, "`:`"),
             ("a: i32 b: i32", 8, "comma"),
             ("a: i32; size 8; 4", 17, "field is missing"),

@@ -1,178 +1,334 @@
 //! Aggregates over windows: rows of counts, sums, least, greatest and last values, by key or of all.
 //!
-//! A window is so many records that were looked at, or as long as the caller likes ([`Summary::finish`]). By key, what the query's
-//! program writes are rows of a key and values (filter and values in one loop), which are added to a table here; without
-//! keys the program adds up by itself.
+//! A window is so many records that were looked at, or as long as the caller likes ([`Summary::finish`]). What the query's program
+//! writes are rows of a key and values (filter and values in one loop), which are added to a table here; without keys, and where nothing can
+//! overflow or be NULL, the program adds up by itself.
 //!
-//! There are at most [`MAX_GROUPS`] keys in a window; records of further ones are counted ([`Summary::left_out`]), not added up.
+//! Groups, sets and the values of quantiles have [`Summary::MEMORY`] bytes together, or what [`Summary::limit`] says: what would go beyond is an error.
+//!
+//! Several threads add up parts of a stream each with a summary of its own ([`Summary::begin_at`] says which part), and [`Summary::merge`] makes one of two.
 
-use crate::ir::{Fold, settled};
+use crate::adding::{Outcome, Overflow, States};
+use crate::ir::{Fold, NO_TEXT, settled};
+use crate::list::Keyed;
 use crate::live::Evaluator;
-use crate::query::{Keyed, Query};
+use crate::order::{Ordered, Rows};
+use crate::query::Query;
 use crate::records::Records;
 use crate::schema::{FieldType, Scalar, Schema};
-use std::collections::HashMap;
+use crate::table::Table;
 
-/// The most keys of a window.
-pub const MAX_GROUPS: usize = 1 << 16;
+/// Why records cannot be added up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SummaryError {
+    /// Groups, sets and values need more memory than they may have.
+    #[error("{groups} groups and their values need more than the {limit} bytes that they may have")]
+    Memory {
+        /// How many groups there are.
+        groups: usize,
+        /// How many bytes there may be.
+        limit: usize,
+    },
+    /// An integer sum does not fit 64 bits.
+    #[error("`{column}` does not fit 64 bits: sum doubles, as in sum(double(x))")]
+    Overflow {
+        /// The column of the result.
+        column: String,
+        /// The number of the record that was too much, among those that were added by this call.
+        record: Option<usize>,
+    },
+}
 
 /// What has been added up in a window so far.
 pub struct Summary {
+    query: Query,
     results: Schema,
-    folds: Vec<Fold>,
-    keyed: Option<Keyed>,
     row: usize,
     every: Option<u64>,
+    limit: usize,
     looked: u64,
     passed: u64,
-    left_out: u64,
-    /// One after the other: the states of each group; without keys there is one.
-    states: Vec<u64>,
-    groups: HashMap<Vec<u8>, usize>,
-    order: Vec<Vec<u8>>,
+    /// The number of the next record, for what comes first and last.
+    order: u64,
+    /// The number at which the last batch began of which a record has passed, counted from 1.
+    passed_at: u64,
+    /// What the program adds up by itself.
+    folds: Vec<Fold>,
+    folded: Vec<u64>,
+    keys: Table,
+    states: States,
+    /// Of each group the number of its first record.
+    first: Vec<u64>,
     rows: Vec<u8>,
+    key: Vec<u8>,
 }
 
 impl Summary {
+    /// How many bytes groups and their values may have, unless another number is said.
+    pub const MEMORY: usize = 1 << 30;
+
     /// For a query that has aggregates; a window ends after every so many records that were looked at, or never by itself. None: the query
     /// has none.
     pub fn new(query: &Query, every: Option<u64>) -> Option<Summary> {
-        let results = query.rows()?.clone();
-        let folds: Vec<Fold> = match query.keyed() {
-            Some(keyed) => keyed.folds.iter().map(|(fold, _)| *fold).collect(),
-            None => query.program().aggregates.iter().map(|a| a.fold).collect(),
-        };
-        if folds.is_empty() {
+        if !query.sums_up() {
             return None;
         }
+        let added = query.keyed().map_or(&[][..], |keyed| &keyed.added);
         let mut summary = Summary {
-            results,
-            folds,
-            keyed: query.keyed().cloned(),
+            query: query.clone(),
+            results: query.rows()?.clone(),
             row: query.program().row as usize,
             every: every.map(|n| n.max(1)),
+            limit: Summary::MEMORY,
             looked: 0,
             passed: 0,
-            left_out: 0,
-            states: Vec::new(),
-            groups: HashMap::new(),
-            order: Vec::new(),
+            order: 0,
+            passed_at: 0,
+            folds: query.program().aggregates.iter().map(|a| a.fold).collect(),
+            folded: Vec::new(),
+            keys: Table::default(),
+            states: States::new(added),
+            first: Vec::new(),
             rows: Vec::new(),
+            key: Vec::new(),
         };
         summary.begin();
         Some(summary)
     }
 
-    fn begin(&mut self) {
-        (self.looked, self.passed, self.left_out) = (0, 0, 0);
-        self.groups.clear();
-        self.order.clear();
-        self.states.clear();
-        if self.keyed.is_none() {
-            self.states.extend(self.folds.iter().map(|f| f.start()));
-        }
+    /// So many bytes for groups and their values.
+    #[must_use]
+    pub fn limit(self, bytes: usize) -> Summary {
+        Summary { limit: bytes, ..self }
     }
 
-    /// Records that passed in this window and were not added up, since there were too many keys.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
+    fn begin(&mut self) {
+        (self.looked, self.passed, self.passed_at) = (0, 0, 0);
+        self.keys.clear();
+        self.states.clear();
+        self.first.clear();
+        self.folded.clear();
+        self.folded.extend(self.folds.iter().map(|f| f.start()));
+    }
+
+    /// The next record is the one of this number of the stream.
+    pub fn begin_at(&mut self, order: u64) {
+        self.order = order;
+    }
+
+    /// Bytes of memory.
+    pub fn size(&self) -> usize {
+        self.keys.size() + self.states.size() + 8 * self.first.len()
     }
 
     /// Adds records; hands out the rows of each window that ends with one of them.
-    pub fn add(&mut self, evaluator: &mut Evaluator, mut records: Records<'_>, mut ended: impl FnMut(&[u8])) {
+    ///
+    /// # Errors
+    /// What does not fit. Then the window is incomplete, and is given up by [`Summary::finish`].
+    pub fn add(
+        &mut self,
+        evaluator: &mut Evaluator,
+        records: Records<'_>,
+        mut ended: impl FnMut(&Rows),
+    ) -> Result<(), SummaryError> {
+        let mut from = 0;
         loop {
-            let room = self.every.map_or(u64::MAX, |n| n - self.looked).min(records.len() as u64) as usize;
-            self.add_some(evaluator, records.part(0, room));
+            let left = records.len() - from;
+            let room = self.every.map_or(u64::MAX, |n| n - self.looked).min(left as u64) as usize;
+            self.add_some(evaluator, records.part(from, room)).map_err(|e| match e {
+                SummaryError::Overflow { column, record } => {
+                    SummaryError::Overflow { column, record: record.map(|at| at + from) }
+                }
+                other => other,
+            })?;
             self.looked += room as u64;
             if self.every == Some(self.looked) {
                 ended(&self.finish());
             }
-            if room == records.len() {
-                return;
+            from += room;
+            if from == records.len() {
+                return Ok(());
             }
-            records = records.part(room, records.len() - room);
         }
     }
 
-    fn add_some(&mut self, evaluator: &mut Evaluator, records: Records<'_>) {
-        let Some(keyed) = &self.keyed else {
-            self.passed += evaluator.fold(records, &mut self.states) as u64;
-            return;
+    fn add_some(&mut self, evaluator: &mut Evaluator, records: Records<'_>) -> Result<(), SummaryError> {
+        let begin = self.order;
+        self.order += records.len() as u64;
+        let Some(keyed) = self.query.keyed() else {
+            let passed = evaluator.fold(records, &mut self.folded) as u64;
+            self.passed += passed;
+            if passed > 0 {
+                self.passed_at = begin + 1;
+            }
+            return Ok(());
         };
         self.rows.clear();
         let count = evaluator.project(records, &mut self.rows);
         self.passed += count as u64;
-        let (width, folds) = (keyed.width as usize, &keyed.folds);
-        let keys = &self.results.fields()[..self.results.fields().len() - folds.len()];
-        for row in self.rows.chunks_exact_mut(self.row).take(count) {
-            settle_texts(&mut row[..width], keys.iter().map(|k| k.kind));
-            let group = match self.groups.get(&row[..width]) {
-                Some(group) => *group,
-                None if self.order.len() == MAX_GROUPS => {
-                    self.left_out += 1;
-                    continue;
-                }
-                None => {
-                    let key = row[..width].to_owned();
-                    self.groups.insert(key.clone(), self.order.len());
-                    self.order.push(key);
-                    self.states.extend(folds.iter().map(|(f, _)| f.start()));
-                    self.order.len() - 1
-                }
+        let texts = records.texts();
+        for (at, row) in self.rows.chunks_exact(self.row.max(1)).take(count).enumerate() {
+            let key = key_of(&mut self.key, keyed, row, texts);
+            let group = self.keys.add(key);
+            let order = begin + at as u64;
+            if group == self.first.len() {
+                self.first.push(order);
+                self.states.group();
+            }
+            if let Err(Overflow(aggregate)) = self.states.add(group, row, texts, order) {
+                let column = self.results.fields()[keyed.added[aggregate].field].name.clone();
+                let mut passing = Vec::new();
+                evaluator.select(records, &mut passing);
+                let record = passing.get(at).map(|record| *record as usize);
+                return Err(SummaryError::Overflow { column, record });
+            }
+        }
+        self.within()
+    }
+
+    fn within(&self) -> Result<(), SummaryError> {
+        if self.size() > self.limit {
+            return Err(SummaryError::Memory { groups: self.keys.len(), limit: self.limit });
+        }
+        Ok(())
+    }
+
+    /// Adds what another summary of the same query has added up. Which of two records came first is told by the number at which each summary
+    /// [began](Summary::begin_at).
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn merge(&mut self, other: &Summary) -> Result<(), SummaryError> {
+        self.passed += other.passed;
+        for ((state, fold), more) in self.folded.iter_mut().zip(&self.folds).zip(&other.folded) {
+            *state = match fold {
+                Fold::Count => *state + more,
+                Fold::Last if other.passed_at < self.passed_at || other.passed == 0 => *state,
+                fold => fold.step(*state, *more),
             };
-            let states = &mut self.states[group * folds.len()..][..folds.len()];
-            for ((state, (fold, at)), field) in states.iter_mut().zip(folds).zip(&self.results.fields()[keys.len()..]) {
-                let value = at.map_or(0, |at| match field.kind {
-                    FieldType::Scalar(Scalar::Bool) => u64::from(row[at as usize]),
-                    _ => u64::from_le_bytes(row[at as usize..at as usize + 8].try_into().expect("8 bytes")),
-                });
-                *state = fold.step(*state, value);
+        }
+        self.passed_at = self.passed_at.max(other.passed_at);
+        let Some(keyed) = self.query.keyed() else { return Ok(()) };
+        for (of, key) in other.keys.iter().enumerate() {
+            let group = self.keys.add(key);
+            if group == self.first.len() {
+                self.first.push(other.first[of]);
+                self.states.group();
+            }
+            self.first[group] = self.first[group].min(other.first[of]);
+            if let Err(Overflow(aggregate)) = self.states.merge(group, &other.states, of) {
+                let column = self.results.fields()[keyed.added[aggregate].field].name.clone();
+                return Err(SummaryError::Overflow { column, record: None });
+            }
+        }
+        self.within()
+    }
+
+    /// Ends the window: its rows, of the query's [`rows`](Query::rows), in the order in which their keys came first or in that of the query. Without
+    /// keys: one row, or none if no record has passed.
+    pub fn finish(&mut self) -> Rows {
+        let mut rows = Rows::default();
+        if self.passed > 0 {
+            self.collect(&mut rows);
+        }
+        self.begin();
+        match Ordered::new(&self.query) {
+            None => rows,
+            Some(mut ordered) => {
+                ordered.add(&rows.bytes, &rows.texts);
+                ordered.finish()
             }
         }
     }
 
-    /// Ends the window: its rows, in the order in which their keys came first, of the query's [`rows`](Query::rows). Without keys: one
-    /// row, or none if no record has passed.
-    pub fn finish(&mut self) -> Vec<u8> {
+    fn collect(&mut self, out: &mut Rows) {
         let size = self.results.size() as usize;
-        let fields = self.results.fields();
-        let keys = fields.len() - self.folds.len();
-        let groups = if self.keyed.is_some() { self.order.len() } else { usize::from(self.passed > 0) };
-        let mut out = vec![0; groups * size];
-        for (group, row) in out.chunks_exact_mut(size.max(1)).enumerate() {
-            let mut from = 0;
-            for field in &fields[..keys] {
-                let width = field.kind.width() as usize;
-                row[field.at as usize..][..width].copy_from_slice(&self.order[group][from..from + width]);
-                from += width;
+        let Some(keyed) = self.query.keyed() else {
+            out.bytes.resize(size, 0);
+            for (state, field) in self.folded.iter().zip(self.results.fields()) {
+                put(&mut out.bytes[field.at as usize..], field.kind, Outcome::Word(*state), 0);
             }
-            for (i, field) in fields[keys..].iter().enumerate() {
-                let state = self.states[group * self.folds.len() + i];
-                match field.kind {
-                    FieldType::Scalar(Scalar::Bool) => row[field.at as usize] = state as u8,
-                    FieldType::Scalar(Scalar::F64) => {
-                        row[field.at as usize..][..8].copy_from_slice(&settled(state).to_le_bytes());
-                    }
-                    _ => row[field.at as usize..][..8].copy_from_slice(&state.to_le_bytes()),
+            return;
+        };
+        let mut groups: Vec<usize> = (0..self.first.len()).collect();
+        groups.sort_by_key(|group| self.first[*group]);
+        for group in groups {
+            let start = out.bytes.len();
+            out.bytes.resize(start + size, 0);
+            let mut key = self.keys.get(group);
+            for (kind, field) in &keyed.keys {
+                let at = start + self.results.fields()[*field].at as usize;
+                if *kind == FieldType::Str {
+                    let (word, rest) = key.split_at(4);
+                    let len = u32::from_le_bytes(word.try_into().expect("4 bytes"));
+                    let (text, rest) = rest.split_at(if len == u32::MAX { 0 } else { len as usize });
+                    let word = if len == u32::MAX { NO_TEXT } else { out.text(text) };
+                    out.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+                    key = rest;
+                } else {
+                    let (value, rest) = key.split_at(kind.width() as usize);
+                    out.bytes[at..at + value.len()].copy_from_slice(value);
+                    key = rest;
                 }
             }
+            for (number, added) in keyed.added.iter().enumerate() {
+                let field = &self.results.fields()[added.field];
+                let outcome = self.states.outcome(group, number);
+                let word = if let Outcome::Text(text) = outcome { out.text(text) } else { NO_TEXT };
+                put(&mut out.bytes[start + field.at as usize..], field.kind, outcome, word);
+            }
         }
-        self.begin();
-        out
     }
 }
 
-/// What lies behind the end of a text is no part of it: two keys that read the same are the same.
-fn settle_texts(key: &mut [u8], kinds: impl Iterator<Item = FieldType>) {
-    let mut at = 0;
-    for kind in kinds {
-        let width = kind.width() as usize;
-        if let FieldType::Text(_) = kind {
-            let text = &mut key[at..at + width];
-            if let Some(end) = text.iter().position(|b| *b == 0) {
-                text[end..].fill(0);
+/// Writes a result into its field; `text` names it, if it is one.
+fn put(place: &mut [u8], kind: FieldType, outcome: Outcome<'_>, text: u64) {
+    match (kind, outcome) {
+        (FieldType::Str, _) => place[..8].copy_from_slice(&text.to_le_bytes()),
+        (FieldType::Scalar(scalar) | FieldType::Maybe(scalar), Outcome::Word(word)) => {
+            let word = if scalar == Scalar::F64 { settled(word) } else { word };
+            let width = scalar.width() as usize;
+            place[..width].copy_from_slice(&word.to_le_bytes()[..width]);
+            if let FieldType::Maybe(_) = kind {
+                place[width] = 1;
             }
         }
-        at += width;
+        // The row was zeroed: it says that there is no value.
+        _ => {}
     }
+}
+
+/// The key of a row: its fields' bytes, of a text of any length first how many there are. What lies behind the end of a text of fixed length is no
+/// part of it, nor is what lies where there is no value: two keys that read the same are the same.
+#[inline]
+fn key_of<'k>(key: &'k mut Vec<u8>, keyed: &Keyed, row: &'k [u8], texts: &[u8]) -> &'k [u8] {
+    key.clear();
+    let mut at = 0;
+    for (kind, _) in &keyed.keys {
+        let width = kind.width() as usize;
+        let value = &row[at..at + width];
+        at += width;
+        match kind {
+            FieldType::Scalar(_) => key.extend_from_slice(value),
+            FieldType::Text(_) => {
+                let end = value.iter().position(|b| *b == 0).unwrap_or(width);
+                key.extend_from_slice(&value[..end]);
+                key.resize(key.len() + width - end, 0);
+            }
+            FieldType::Maybe(_) if value[width - 1] == 0 => key.resize(key.len() + width, 0),
+            FieldType::Maybe(_) => {
+                key.extend_from_slice(&value[..width - 1]);
+                key.push(1);
+            }
+            FieldType::Str => {
+                let word = u64::from_le_bytes(value.try_into().expect("8 bytes"));
+                key.extend_from_slice(&((word >> 32) as u32).to_le_bytes());
+                if word >> 32 != NO_TEXT >> 32 {
+                    key.extend_from_slice(crate::ir::text_of(word, texts));
+                }
+            }
+        }
+    }
+    key
 }

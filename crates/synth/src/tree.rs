@@ -53,6 +53,7 @@ pub enum What {
     Uint(u64),
     Double(f64),
     Bool(bool),
+    Null,
     Text(Vec<u8>),
     Name(String),
     Param(String),
@@ -197,9 +198,13 @@ impl<'a> Parser<'a> {
     pub fn end(&self) -> Result<(), Complaint> {
         match &self.token.kind {
             Kind::End => Ok(()),
-            Kind::Name(_) | Kind::Param(_) | Kind::Int(_) | Kind::Uint(_) | Kind::Double(_) | Kind::Text(_) => {
-                self.complain(self.token.span, "an operator is missing before this")
-            }
+            Kind::Name(_)
+            | Kind::Quoted(_)
+            | Kind::Param(_)
+            | Kind::Int(_)
+            | Kind::Uint(_)
+            | Kind::Double(_)
+            | Kind::Text(_) => self.complain(self.token.span, "an operator is missing before this"),
             Kind::Sign(")" | "]") => self.complain(self.token.span, "this closes nothing"),
             Kind::Sign(_) => self.complain(self.token.span, "the expression has ended before this"),
         }
@@ -360,13 +365,16 @@ impl<'a> Parser<'a> {
             Kind::Text(t) => What::Text(t),
             Kind::Param(name) => What::Param(name),
             Kind::Name(name) if name == "true" || name == "false" => What::Bool(name == "true"),
-            Kind::Name(name) if name == "null" => {
-                return self.complain(span, "there is no null: every field of a record is there");
-            }
+            Kind::Name(name) if name == "null" => What::Null,
+            Kind::Quoted(name) => return self.add(What::Name(name), span),
             Kind::Name(name) if name == "in" => return self.complain(span, "a value is missing before `in`"),
             Kind::Name(name) => {
                 if !self.take_sign("(")? {
                     return self.add(What::Name(name), span);
+                }
+                // As SQL writes it.
+                if name == "count" {
+                    self.take_sign("*")?;
                 }
                 let (of, end) = self.arguments(level)?;
                 return self.add(What::Call(name, of), span.to(end));
@@ -398,6 +406,7 @@ mod tests {
             What::Uint(n) => format!("{n}u"),
             What::Double(n) => format!("{n:?}"),
             What::Bool(b) => b.to_string(),
+            What::Null => "null".into(),
             What::Text(t) => format!("'{}'", String::from_utf8_lossy(t)),
             What::Name(n) => n.clone(),
             What::Param(n) => format!("${n}"),
@@ -463,7 +472,6 @@ mod tests {
             ("[1]", 1, "behind `in`"),
             ("f(a", 4, "`)`"),
             ("a.b > 1", 5, "`(`"),
-            ("a == null", 6, "no null"),
             ("* a", 1, "value is missing"),
         ] {
             let e = wrong(text);

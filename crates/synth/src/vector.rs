@@ -7,7 +7,10 @@
 //! Two passes: the filter over all records of the block, which gives the numbers of those that pass; then what is computed for
 //! these, over them alone.
 
-use crate::ir::{Bin, Fold, Id, Op, Pattern, Source, Type, Un, Verified, binary, load, matches, settled, unary};
+use crate::ir::{
+    Bin, Fold, Id, Op, Pattern, Source, TextTest, Type, Un, Verified, With, binary, load, matches, settled, text_of,
+    text_test, unary,
+};
 use crate::records::Records;
 use crate::schema::Scalar;
 
@@ -28,6 +31,8 @@ enum Step {
     CompareLoad { op: Bin, at: u32, kind: Scalar, with: u64, first: bool, to: usize },
     MaskedEqual { at: u32, mask: u64, with: u64, to: usize },
     Match { at: u32, width: u32, prefix: bool, text: Vec<u8>, to: usize },
+    TextIs { test: TextTest, of: From, text: Vec<u8>, to: usize },
+    Texts { test: TextTest, of: From, with: From, to: usize },
     Constant { bits: u64, to: usize, bools: bool },
     Un { op: Un, of: From, to: usize },
     Bin { op: Bin, a: From, b: From, to: usize },
@@ -178,6 +183,14 @@ impl Planner<'_> {
         None
     }
 
+    fn text(&self, pattern: Pattern) -> Vec<u8> {
+        match pattern {
+            Pattern::Literal(n) => self.program.texts[n as usize].clone(),
+            // A specialised program has none.
+            Pattern::Param(_) => vec![0],
+        }
+    }
+
     fn from(&self, id: Id) -> From {
         match self.constant(id) {
             Some(bits) => From::Constant(bits),
@@ -199,11 +212,13 @@ impl Planner<'_> {
             (_, Op::Load { at, .. }) if bools => Step::LoadBool { at, to: place },
             (_, Op::Load { at, kind }) => Step::Load { at, kind, to: place },
             (_, Op::Match { at, width, prefix, pattern }) => {
-                let text = match pattern {
-                    Pattern::Literal(n) => self.program.texts[n as usize].clone(),
-                    Pattern::Param(_) => vec![0],
-                };
-                Step::Match { at, width, prefix, text, to: place }
+                Step::Match { at, width, prefix, text: self.text(pattern), to: place }
+            }
+            (_, Op::Text { test, of, with: With::Pattern(pattern) }) => {
+                Step::TextIs { test, of: self.from(of), text: self.text(pattern), to: place }
+            }
+            (_, Op::Text { test, of, with: With::Value(with) }) => {
+                Step::Texts { test, of: self.from(of), with: self.from(with), to: place }
             }
             (_, Op::Un(op, a)) => Step::Un { op, of: self.from(a), to: place },
             (_, Op::Bin(op, a, b)) => Step::Bin { op, a: self.from(a), b: self.from(b), to: place },
@@ -371,6 +386,24 @@ impl Step {
             }),
             Step::Match { at, width, prefix, ref text, to } => s.write_bools(to, n, |_, out| {
                 each(out, records, chosen, at, |r| u8::from(matches(&r[..width as usize], prefix, text)));
+            }),
+            Step::TextIs { test: TextTest::Is, of, ref text, to } => s.write_bools(to, n, |s, out| {
+                let (of, texts) = (s.words(of, n), records.texts());
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = u8::from(text_of(of.get(i), texts) == text.as_slice());
+                }
+            }),
+            Step::TextIs { test, of, ref text, to } => s.write_bools(to, n, |s, out| {
+                let (of, texts) = (s.words(of, n), records.texts());
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = u8::from(text_test(test, text_of(of.get(i), texts), text));
+                }
+            }),
+            Step::Texts { test, of, with, to } => s.write_bools(to, n, |s, out| {
+                let (of, with, texts) = (s.words(of, n), s.words(with, n), records.texts());
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = u8::from(text_test(test, text_of(of.get(i), texts), text_of(with.get(i), texts)));
+                }
             }),
             Step::Constant { bits, to, bools: true } => s.write_bools(to, n, |_, out| out.fill(bits as u8)),
             Step::Constant { bits, to, .. } => s.write_words(to, n, |_, out| out.fill(bits)),

@@ -7,7 +7,7 @@
 //!   stream
 //!   thread
 //!   ras                                                restartable sequences
-//!   sync                                               the protocols
+//!   sync       rows                                    the protocols; text as records: neither knows the other
 //!   arena      synth      remote                       shared memory; expressions and machine code; many machines: none knows another
 //!   plat                                               atomics, futex, clock, memory, files, processes
 //!   crashsim   macros   feedback                       what plat is when it is explored; `#[chappe::main]`; control loops, pure
@@ -20,7 +20,7 @@ use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 20] = [
+const LEVELS: [(&str, u32); 21] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
@@ -28,6 +28,7 @@ const LEVELS: [(&str, u32); 20] = [
     ("arena", 2),
     ("synth", 2),
     ("remote", 2),
+    ("rows", 3),
     ("sync", 3),
     ("ras", 4),
     ("thread", 5),

@@ -31,6 +31,7 @@ mod namespaces;
 mod objects;
 mod pipe;
 mod place;
+mod query;
 mod room;
 mod run;
 mod schema;

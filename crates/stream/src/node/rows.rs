@@ -5,7 +5,8 @@ use super::stage;
 use crate::kind::{Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Stage};
 use crate::types::{Block, Element, Type};
-use chappe_synth::{Bound, Evaluator, Field, FieldType, Live, LiveError, Query, Records, Scalar, Schema, Trust};
+use chappe_rows::{Style, Writer};
+use chappe_synth::{Bound, Evaluator, FieldType, Live, LiveError, Query, Records, Scalar, Schema, Trust};
 use std::sync::Arc;
 
 fn schema(call: &Call<'_>) -> Result<Arc<Schema>, Wrong> {
@@ -51,10 +52,13 @@ fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
     let (filter, list) = if condition { (Some(text), None) } else { (None, Some(text)) };
     let wrong = |what: &str| Wrong::at(span, what.to_owned());
     let query = Query::new(&schema, filter, list).map_err(|e| wrong(e.message()))?;
-    if query.keyed().is_some() || !query.program().aggregates.is_empty() {
+    if query.sums_up() {
         return Err(wrong(
             "a stream has no end to sum up to: let it end in `tube \"NAME\"`; `chappe recv NAME --select` sums up what it receives",
         ));
+    }
+    if query.top().is_some() || !query.order().is_empty() {
+        return Err(wrong("a stream has no end, so it has no order and no first rows: leave `order` and `top` out"));
     }
     let gives =
         query.rows().map_or(Element::Record(Arc::clone(&schema)), |rows| Element::Record(Arc::new(rows.clone())));
@@ -64,85 +68,16 @@ fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
     Ok(Plan::filter(Type { rate, ..Type::of(gives) }, move || Ok(Body::Stage(run))).asks(asked))
 }
 
-/// A field's value as text.
-fn shown(field: &Field, record: &[u8], quoted: bool) -> String {
-    let at = field.at as usize;
-    macro_rules! number {
-        ($t:ty) => {
-            <$t>::from_le_bytes(record[at..at + size_of::<$t>()].try_into().expect("a field lies in its record"))
-                .to_string()
-        };
-    }
-    match field.kind {
-        FieldType::Scalar(scalar) => match scalar {
-            Scalar::Bool => (record[at] != 0).to_string(),
-            Scalar::I8 => number!(i8),
-            Scalar::I16 => number!(i16),
-            Scalar::I32 => number!(i32),
-            Scalar::I64 => number!(i64),
-            Scalar::U8 => number!(u8),
-            Scalar::U16 => number!(u16),
-            Scalar::U32 => number!(u32),
-            Scalar::U64 => number!(u64),
-            Scalar::F32 => finite(number!(f32), quoted),
-            Scalar::F64 => finite(number!(f64), quoted),
-        },
-        FieldType::Text(width) => {
-            let bytes = &record[at..at + width as usize];
-            let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-            let text = String::from_utf8_lossy(&bytes[..end]);
-            if quoted { json_text(&text) } else { csv_text(&text) }
-        }
-    }
-}
-
-/// JSON knows no infinity.
-fn finite(number: String, json: bool) -> String {
-    if json && !number.ends_with(|c: char| c.is_ascii_digit()) { "null".into() } else { number }
-}
-
-fn csv_text(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
-}
-
-fn json_text(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
 /// Records to lines.
 struct ToLines {
-    schema: Arc<Schema>,
-    json: bool,
-    head: bool,
+    writer: Writer,
 }
 
 impl Stage for ToLines {
     fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
-        let mut text = String::new();
-        let fields = self.schema.fields();
-        if std::mem::take(&mut self.head) {
-            text += &fields.iter().map(|f| csv_text(&f.name)).collect::<Vec<_>>().join(",");
-            text.push('\n');
-        }
-        for record in block.octets().chunks_exact(self.schema.size() as usize) {
-            let values = fields.iter().map(|f| {
-                let value = shown(f, record, self.json);
-                if self.json { format!("{}:{value}", json_text(&f.name)) } else { value }
-            });
-            let row = values.collect::<Vec<_>>().join(",");
-            text += &if self.json { format!("{{{row}}}\n") } else { row + "\n" };
-        }
-        out.put(Block { data: crate::types::Data::Bytes(text.into_bytes()), again: block.again })
+        let mut text = Vec::new();
+        self.writer.rows(block.octets(), &[], &mut text);
+        out.put(Block { data: crate::types::Data::Bytes(text), again: block.again })
     }
 }
 
@@ -199,7 +134,8 @@ pub fn kinds() -> Vec<Kind> {
     let to_lines = |json: bool| {
         move |call: &Call<'_>| {
             let schema = schema(call)?;
-            Ok(Plan::filter(Type::of(Element::Line), move || stage(ToLines { schema, json, head: !json })))
+            let writer = Writer::new(if json { Style::Json } else { Style::Csv }, &schema);
+            Ok(Plan::filter(Type::of(Element::Line), move || stage(ToLines { writer })))
         }
     };
     vec![

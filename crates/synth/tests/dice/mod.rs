@@ -87,6 +87,7 @@ pub fn records(dice: &mut Dice, schema: &Schema, count: usize) -> Vec<u8> {
                     u64::from((f64::from_bits(dice.bits()) as f32).to_bits())
                 }
                 chappe_synth::FieldType::Scalar(_) => dice.bits(),
+                other => unreachable!("no schema of this test has {other}"),
             };
             bytes[at..at + width].copy_from_slice(&bits.to_le_bytes()[..width]);
         }

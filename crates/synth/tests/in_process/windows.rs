@@ -101,11 +101,12 @@ fn by_query(rows: &[Row], every: usize, keyed: bool, compiled: bool, dice: &mut 
     let mut rest = &bytes[..];
     while !rest.is_empty() {
         let (part, behind) = rest.split_at((1 + dice.below(700)).min(rest.len() / size) * size);
-        summary.add(&mut evaluator, Records::new(part, size, size), |rows| found.push(rows.to_vec()));
+        let part = Records::new(part, size, size);
+        summary.add(&mut evaluator, part, |rows| found.push(rows.bytes.clone())).unwrap();
         rest = behind;
     }
     if !rows.len().is_multiple_of(every) {
-        found.push(summary.finish());
+        found.push(summary.finish().bytes);
     }
     let (out, expected) = (query.rows().unwrap(), windows(rows, every, keyed));
     assert_eq!(found.len(), expected.len(), "windows of {every}");

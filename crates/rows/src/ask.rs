@@ -1,0 +1,171 @@
+//! What is asked of a text: the columns, what they are, and the query over them.
+
+use crate::format::{Format, Reader};
+use crate::text::Part;
+use chappe_synth::{Complaint, FieldType, Query, Schema, Value, suggestion};
+use std::collections::HashSet;
+
+/// What becomes of a record with something wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnBad {
+    /// All ends there.
+    #[default]
+    Stop,
+    /// It is left out and counted.
+    Skip,
+    /// It is kept with NULL for what is wrong, and counted; left out if it is no record at all.
+    Keep,
+}
+
+/// A question about texts.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What the texts are.
+    pub format: Format,
+    /// The query: `where px > 10 select sym, sum(qty) by sym`.
+    pub query: String,
+    /// Values of its parameters.
+    pub params: Vec<(String, Value)>,
+    /// What columns are, where that is not to be guessed: `zip: str, price: f64`.
+    pub schema: Option<String>,
+    /// What becomes of a record with something wrong.
+    pub on_bad: OnBad,
+    /// So many bytes for groups and rows that are kept.
+    pub memory: usize,
+    /// So many threads at most.
+    pub threads: usize,
+}
+
+/// Why a question cannot be answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The query, or the schema, makes no sense.
+    #[error(transparent)]
+    Text(#[from] Complaint),
+    /// Its parameters.
+    #[error(transparent)]
+    Bind(#[from] chappe_synth::BindError),
+    /// The program is too large.
+    #[error(transparent)]
+    Live(#[from] chappe_synth::LiveError),
+    /// The first line of a file is none of names, or lacks one.
+    #[error("{0}: {1}")]
+    Head(String, String),
+    /// The texts have nothing in them.
+    #[error("there is nothing to read in {0}")]
+    Nothing(String),
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] crate::text::ReadError),
+    /// A record with something wrong.
+    #[error("{file}:{line}: {what}; --on-bad skip leaves such lines out, keep takes NULL for what is wrong")]
+    Bad {
+        /// The file.
+        file: String,
+        /// The line.
+        line: u64,
+        /// What.
+        what: String,
+    },
+    /// A sum does not fit.
+    #[error("{file}:{line}: {what}")]
+    Overflow {
+        /// The file.
+        file: String,
+        /// The line that was too much.
+        line: u64,
+        /// What.
+        what: String,
+    },
+    /// There is not so much memory.
+    #[error("{0}; --memory allows more")]
+    Memory(String),
+    /// The answer cannot be written.
+    #[error("{0}")]
+    Write(#[source] std::io::Error),
+}
+
+/// A question whose columns are known.
+pub struct Asked {
+    /// With its parameters.
+    pub bound: chappe_synth::Bound,
+    /// What is read.
+    pub schema: Schema,
+}
+
+impl Asked {
+    /// By the begin of the first text: the columns' names, and where its records begin.
+    ///
+    /// # Errors
+    /// What makes no sense.
+    pub fn new(ask: &Ask, name: &str, part: &mut Part) -> Result<(Asked, Reader, usize), AskError> {
+        let (columns, from) = head(ask, name, part)?;
+        let given = ask.schema.as_deref().map(Schema::parse_columns).transpose()?;
+        let mentions = Query::mentions(&ask.query)?;
+        // Whoever asks for a member that no object of the first ones has gives it a type.
+        let more =
+            given.iter().flat_map(Schema::fields).filter(|f| ask.format == Format::Json && !columns.contains(&f.name));
+        let columns: Vec<String> = columns.iter().cloned().chain(more.map(|f| f.name.clone())).collect();
+        if let Some(field) = given.iter().flat_map(Schema::fields).find(|f| !columns.contains(&f.name)) {
+            let near = suggestion(&field.name, columns.iter().map(String::as_str));
+            return Err(AskError::Head(
+                name.into(),
+                format!("the schema has `{}`, and no column is named so{near}", field.name),
+            ));
+        }
+        let mentioned: HashSet<&String> = mentions.names.iter().collect();
+        let wanted: Vec<String> =
+            columns.iter().filter(|c| !c.is_empty() && (mentions.all || mentioned.contains(c))).cloned().collect();
+        let wrong = |why| AskError::Head(name.into(), format!("{why}: name those that are wanted behind `select`"));
+        let mut kinds = ask.format.guess(&part.text, part.len, from, &columns, &wanted).map_err(wrong)?;
+        for (kind, name) in kinds.iter_mut().zip(&wanted) {
+            if let Some(field) = given.as_ref().and_then(|s| s.field(name)) {
+                *kind = match field.kind {
+                    // Any field may be empty.
+                    FieldType::Scalar(scalar) => FieldType::Maybe(scalar),
+                    other => other,
+                };
+            }
+        }
+        let schema = Schema::laid_out(wanted.iter().cloned().zip(kinds)).map_err(wrong)?;
+        let query = Query::parse(&schema, &ask.query).map_err(|e| with_all(&ask.query, &schema, &columns, e))?;
+        let params: Vec<(&str, Value)> = ask.params.iter().map(|(name, v)| (name.as_str(), v.clone())).collect();
+        let bound = query.bind(&params)?;
+        let reader = reader(ask, name, &schema, &columns)?;
+        Ok((Asked { bound, schema }, reader, from))
+    }
+
+    /// What reads another file, by its own first line.
+    ///
+    /// # Errors
+    /// It lacks a column.
+    pub fn reader_of(&self, ask: &Ask, name: &str, part: &mut Part) -> Result<(Reader, usize), AskError> {
+        let (columns, from) = head(ask, name, part)?;
+        Ok((reader(ask, name, &self.schema, &columns)?, from))
+    }
+}
+
+fn head(ask: &Ask, name: &str, part: &mut Part) -> Result<(Vec<String>, usize), AskError> {
+    let len = part.len;
+    ask.format
+        .names(&mut part.text, len)
+        .map_err(|e| AskError::Head(name.into(), format!("the first line: {}", e.told(&[], &[]))))
+}
+
+fn reader(ask: &Ask, name: &str, schema: &Schema, columns: &[String]) -> Result<Reader, AskError> {
+    ask.format.reader(schema, columns).map_err(|lacks| {
+        let near = suggestion(&lacks, columns.iter().map(String::as_str));
+        AskError::Head(name.into(), format!("there is no column `{lacks}`{near}"))
+    })
+}
+
+/// The complaint, as it is where all columns are known: it may have a better name than the few that the query mentions.
+fn with_all(query: &str, schema: &Schema, columns: &[String], e: Complaint) -> Complaint {
+    let known = schema.fields().iter().map(|f| (f.name.clone(), f.kind));
+    let others =
+        columns.iter().filter(|c| !c.is_empty() && schema.field(c).is_none()).map(|c| (c.clone(), FieldType::Str));
+    let room = chappe_synth::MAX_FIELDS;
+    let all = Schema::laid_out(known.chain(others).take(room)).ok();
+    all.and_then(|all| Query::parse(&all, query).err()).unwrap_or(e)
+}

@@ -1,0 +1,196 @@
+//! JSON, an object a line.
+//!
+//! Of an object's members only those that are asked for are looked at, as they are written; all else is skipped. An absent member and
+//! `null` are NULL. An object or a list in a text column is its JSON.
+
+use crate::batch::{Batch, Trouble, shown};
+use crate::place::Slot;
+use memchr::memchr;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Reads the members of some slots.
+#[derive(Clone, Debug)]
+pub struct Json {
+    /// What is read.
+    pub slots: Vec<Slot>,
+    /// Where each lies in the text.
+    pub spans: Vec<Option<(usize, usize)>>,
+    /// Each member must be asked for, and each that is must be there.
+    pub strict: bool,
+}
+
+/// A name: the slot for it.
+struct Key<'a>(&'a [Slot], bool);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Option<usize>, D::Error> {
+        d.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Option<usize>, E> {
+        match self.0.iter().position(|s| s.name == name) {
+            None if self.1 => {
+                let known: Vec<&str> = self.0.iter().map(|s| s.name.as_str()).collect();
+                Err(E::custom(format!("it has a field `{name}`, which the schema has not: {}", known.join(", "))))
+            }
+            slot => Ok(slot),
+        }
+    }
+}
+
+/// An object.
+struct Object<'a> {
+    slots: &'a [Slot],
+    spans: &'a mut [Option<(usize, usize)>],
+    /// The address of the text's first byte.
+    base: usize,
+    strict: bool,
+}
+
+impl<'de> Visitor<'de> for Object<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object on one line")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(slot) = map.next_key_seed(Key(self.slots, self.strict))? {
+            match slot {
+                None => _ = map.next_value::<IgnoredAny>()?,
+                Some(slot) => {
+                    let raw: &'de RawValue = map.next_value()?;
+                    let from = raw.get().as_ptr() as usize - self.base;
+                    self.spans[slot] = Some((from, from + raw.get().len()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All names of the first objects of a text, in the order in which they come.
+pub fn names(text: &[u8], most: usize) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for line in text.split(|b| *b == b'\n').take(most) {
+        let Ok(object) = serde_json::from_slice::<Names>(line) else { continue };
+        for name in object.0 {
+            if seen.insert(name.clone()) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+struct Names(Vec<String>);
+
+impl<'de> serde::Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Names, D::Error> {
+        struct All;
+        impl<'de> Visitor<'de> for All {
+            type Value = Names;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
+                    names.push(name);
+                }
+                Ok(Names(names))
+            }
+        }
+        d.deserialize_map(All)
+    }
+}
+
+impl Json {
+    /// Each member must be asked for, and each that is must be there.
+    #[must_use]
+    pub fn strict(self) -> Json {
+        Json { strict: true, ..self }
+    }
+
+    /// As [`Csv::fill`](crate::csv::Csv::fill).
+    pub fn fill(
+        &mut self,
+        text: &mut [u8],
+        len: usize,
+        from: &mut usize,
+        batch: &mut Batch,
+        keep: bool,
+        bad: &mut dyn FnMut(&[u8], usize, &Trouble),
+    ) {
+        while !batch.is_full() && *from < len {
+            let start = *from;
+            let end = memchr(b'\n', &text[start..len]).map_or(len, |at| start + at);
+            *from = end + 1;
+            if text[start..end].trim_ascii().is_empty() {
+                continue;
+            }
+            self.spans.fill(None);
+            let mut parser = serde_json::Deserializer::from_slice(&text[start..end]);
+            let (base, strict) = (text.as_ptr() as usize, self.strict);
+            let object = Object { slots: &self.slots, spans: &mut self.spans, base, strict };
+            if let Err(e) = parser.deserialize_map(object).and_then(|()| parser.end()) {
+                let what = e.to_string();
+                let what = what.split(" at line ").next().unwrap_or_default();
+                let what = format!("column {}: {what}: `{}`", e.column(), shown(&text[start..end]));
+                bad(text, start, &Trouble::Other(what));
+                continue;
+            }
+            let record = batch.begin(start);
+            let mut trouble = None;
+            for (at, slot) in self.slots.iter().enumerate() {
+                let fits = match self.spans[at] {
+                    None if self.strict => {
+                        trouble.get_or_insert_with(|| Trouble::Other(format!("it has no `{}`", slot.name)));
+                        continue;
+                    }
+                    None => slot.none(record),
+                    Some((from, to)) => put(slot, text, from, to, record),
+                };
+                if !fits && trouble.is_none() {
+                    let (from, to) = self.spans[at].unwrap_or((start, start));
+                    trouble = Some(Trouble::Field(at, from, to));
+                }
+            }
+            if let Some(trouble) = trouble {
+                bad(text, start, &trouble);
+                if !keep || self.slots.iter().any(|s| matches!(s.kind, chappe_synth::FieldType::Scalar(_))) {
+                    batch.undo();
+                }
+            }
+        }
+        *from = (*from).min(len);
+    }
+}
+
+/// A value, as it is written.
+fn put(slot: &Slot, text: &mut [u8], from: usize, to: usize, record: &mut [u8]) -> bool {
+    if text[from] != b'"' {
+        return if &text[from..to] == b"null" { slot.none(record) } else { slot.put(text, from, to, record) };
+    }
+    let (from, mut to) = (from + 1, to - 1);
+    if memchr(b'\\', &text[from..to]).is_some() {
+        // It is shorter without its escapes, so it has room where it lies.
+        let Ok(plain) = serde_json::from_slice::<String>(&text[from - 1..=to]) else { return false };
+        to = from + plain.len();
+        text[from..to].copy_from_slice(plain.as_bytes());
+    }
+    slot.put(text, from, to, record)
+}

@@ -1,0 +1,151 @@
+//! Lines by a pattern: `{ip} {user} [{time}] "{request}" {status} {bytes}`.
+//!
+//! What is between braces names a column, `{}` one that is left out; all else stands in the line as it stands in the pattern. A column goes to the
+//! first place where what follows it in the pattern stands. An empty column, and a lone `-` as logs have it, is NULL. `{{` is a brace.
+
+use crate::batch::{Batch, Trouble, shown};
+use crate::place::Slot;
+use memchr::{memchr, memmem};
+
+/// A pattern.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pattern {
+    first: Vec<u8>,
+    /// The columns, and what stands behind each.
+    columns: Vec<(String, Vec<u8>)>,
+}
+
+impl Pattern {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What is no pattern.
+    pub fn parse(text: &str) -> Result<Pattern, String> {
+        let mut pattern = Pattern { first: Vec::new(), columns: Vec::new() };
+        let mut rest = text;
+        loop {
+            let open = rest.find('{').unwrap_or(rest.len());
+            let literal = match pattern.columns.last_mut() {
+                Some((_, literal)) => literal,
+                None => &mut pattern.first,
+            };
+            literal.extend_from_slice(&rest.as_bytes()[..open]);
+            if open == rest.len() {
+                break;
+            }
+            rest = &rest[open + 1..];
+            if let Some(more) = rest.strip_prefix('{') {
+                literal.push(b'{');
+                rest = more;
+                continue;
+            }
+            let close = rest
+                .find('}')
+                .ok_or_else(|| format!("`{{{rest}` is not closed: write {{name}}, or {{{{ for a brace"))?;
+            let name = &rest[..close];
+            if let Some((before, _)) = pattern.columns.last().filter(|(_, literal)| literal.is_empty()) {
+                return Err(format!("nothing stands between {{{before}}} and {{{name}}}: where does the one end?"));
+            }
+            if !name.is_empty() && pattern.columns.iter().any(|(n, _)| n == name) {
+                return Err(format!("{{{name}}} stands there twice"));
+            }
+            pattern.columns.push((name.to_owned(), Vec::new()));
+            rest = &rest[close + 1..];
+        }
+        if pattern.columns.is_empty() {
+            return Err("a pattern has columns: {ip} {user} [{time}]".into());
+        }
+        Ok(pattern)
+    }
+
+    /// The names of the columns; of one that is left out it is empty.
+    pub fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// Reads the columns of some slots.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// What a line looks like.
+    pub pattern: Pattern,
+    /// What is read, by column.
+    pub slots: Vec<Slot>,
+}
+
+impl Lines {
+    /// As [`Csv::fill`](crate::csv::Csv::fill).
+    pub fn fill(
+        &mut self,
+        text: &mut [u8],
+        len: usize,
+        from: &mut usize,
+        batch: &mut Batch,
+        keep: bool,
+        bad: &mut dyn FnMut(&[u8], usize, &Trouble),
+    ) {
+        while !batch.is_full() && *from < len {
+            let start = *from;
+            let mut end = memchr(b'\n', &text[start..len]).map_or(len, |at| start + at);
+            *from = end + 1;
+            end -= usize::from(end > start && text[end - 1] == b'\r');
+            if start == end {
+                continue;
+            }
+            let record = batch.begin(start);
+            if let Err(trouble) = self.line(text, start, end, record) {
+                bad(text, start, &trouble);
+                let can = matches!(trouble, Trouble::Field(..))
+                    && self.slots.iter().all(|s| !matches!(s.kind, chappe_synth::FieldType::Scalar(_)));
+                if !(keep && can) {
+                    batch.undo();
+                }
+            }
+        }
+        *from = (*from).min(len);
+    }
+
+    fn line(&self, text: &[u8], start: usize, end: usize, record: &mut [u8]) -> Result<(), Trouble> {
+        let Pattern { first, columns } = &self.pattern;
+        let no = || Trouble::Other(format!("the pattern does not fit `{}`", shown(&text[start..end])));
+        if !text[start..end].starts_with(first) {
+            return Err(no());
+        }
+        let (mut at, mut next, mut trouble) = (start + first.len(), 0, None);
+        for (column, (_, behind)) in columns.iter().enumerate() {
+            let rest = &text[at..end];
+            let last = column + 1 == columns.len();
+            let len = match behind.as_slice() {
+                [] => rest.len(),
+                // The last one goes as far as can be.
+                behind if last => rest.strip_suffix(behind).ok_or_else(no)?.len(),
+                [byte] => memchr(*byte, rest).ok_or_else(no)?,
+                more => memmem::find(rest, more).ok_or_else(no)?,
+            };
+            if let Some(slot) = self.slots.get(next).filter(|s| s.column == column) {
+                let empty = len == 0 || &rest[..len] == b"-";
+                let fits = if empty { slot.none(record) } else { slot.put(text, at, at + len, record) };
+                if !fits && trouble.is_none() {
+                    trouble = Some(Trouble::Field(next, at, at + len));
+                }
+                next += 1;
+            }
+            at += len + behind.len();
+        }
+        trouble.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_says_what_is_wrong_with_it() {
+        let wrong = |text: &str| Pattern::parse(text).unwrap_err();
+        assert!(wrong("{a").contains("not closed") && wrong("{a}{b}").contains("nothing stands between"));
+        assert!(wrong("{a} {a}").contains("twice") && wrong("plain").contains("has columns"));
+        assert_eq!(Pattern::parse("{{x} {a}").unwrap().first, b"{x} ");
+        assert_eq!(Pattern::parse("[{a}] {} {b}").unwrap().names(), ["a", "", "b"]);
+    }
+}

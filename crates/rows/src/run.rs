@@ -1,0 +1,396 @@
+//! Answers a question: the text goes in parts to as many threads as there are processors, each reads its parts, and either adds them up or
+//! writes what is asked for, which goes out in the order of the parts.
+//!
+//! Parts go round: the answer is the same whichever thread is faster, also where it is a sum of doubles.
+
+use crate::ask::{Ask, AskError, Asked, OnBad};
+use crate::batch::Batch;
+use crate::format::Reader;
+use crate::text::{Input, Part, Text};
+use crate::write::{Style, Writer};
+use chappe_synth::{Bound, Evaluator, Live, Ordered, Records, Rows, Summary, SummaryError, Trust, written};
+use memchr::memchr_iter;
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// So many messages about bad records are kept.
+pub const SHOWN: usize = 10;
+
+/// What a run has come to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Records that were read.
+    pub records: u64,
+    /// Records with something wrong.
+    pub bad: u64,
+    /// What was wrong with the first ones, with their places.
+    pub shown: Vec<String>,
+}
+
+/// A part that is read.
+struct Task {
+    part: Part,
+    reader: Arc<Reader>,
+    from: usize,
+}
+
+/// What has become of it.
+#[derive(Default)]
+struct Done {
+    input: usize,
+    room: Vec<u8>,
+    lines: u64,
+    records: u64,
+    bad: u64,
+    /// The first bad ones, by the line within the part.
+    shown: Vec<(u64, String)>,
+    out: Vec<u8>,
+    rows: Rows,
+    failed: Option<(u64, SummaryError)>,
+}
+
+/// What a thread has.
+struct Worker {
+    evaluator: Evaluator,
+    summary: Option<Summary>,
+    /// Rows go out as text, unless they are ordered or shown as a table.
+    writer: Option<Writer>,
+    batch: Batch,
+    on_bad: OnBad,
+    projected: Vec<u8>,
+    bound: Bound,
+}
+
+impl Worker {
+    fn new(ask: &Ask, asked: &Asked, style: Style, share: usize) -> Result<Worker, AskError> {
+        let query = asked.bound.query();
+        let summary = Summary::new(query, None).map(|s| s.limit(ask.memory / share));
+        let kept = summary.is_some() || style == Style::Table || Ordered::new(query).is_some();
+        let rows = query.rows().unwrap_or(query.schema());
+        Ok(Worker {
+            evaluator: Live::of(asked.bound.clone(), Trust::Own)?.evaluator(),
+            summary,
+            writer: (!kept).then(|| Writer::new(style, rows)),
+            batch: Batch::new(asked.schema.size() as usize),
+            on_bad: ask.on_bad,
+            projected: Vec::new(),
+            bound: asked.bound.clone(),
+        })
+    }
+
+    fn work(&mut self, task: Task) -> Done {
+        let Task { part, reader, from } = task;
+        let Part { input, mut text, len, number, .. } = part;
+        let mut reader = (*reader).clone();
+        let slots = reader.slots().to_vec();
+        let mut done = Done { input, ..Done::default() };
+        let mut place = from;
+        if let Some(summary) = &mut self.summary {
+            summary.begin_at(number << 32);
+        }
+        let size = self.bound.program().record as usize;
+        // Lines are counted where one must be named, and only on from there.
+        let mut counted = (0, 0u64);
+        while place < len && done.failed.is_none() {
+            self.batch.clear();
+            let (bad, shown) = (&mut done.bad, &mut done.shown);
+            let mut wrong = |text: &[u8], at: usize, what: &crate::batch::Trouble| {
+                *bad += 1;
+                if shown.len() < SHOWN {
+                    counted = (at, counted.1 + memchr_iter(b'\n', &text[counted.0..at]).count() as u64);
+                    shown.push((counted.1 + 1, what.told(text, &slots)));
+                }
+            };
+            reader.fill(&mut text, len, &mut place, &mut self.batch, self.on_bad == OnBad::Keep, &mut wrong);
+            done.records += self.batch.places.len() as u64;
+            if self.on_bad == OnBad::Stop && done.bad > 0 {
+                break;
+            }
+            if self.batch.places.is_empty() {
+                continue;
+            }
+            let records = Records::new(&self.batch.records, size, size).with_texts(&text);
+            if let Some(summary) = &mut self.summary {
+                if let Err(e) = summary.add(&mut self.evaluator, records, |_| ()) {
+                    let record = if let SummaryError::Overflow { record, .. } = &e { *record } else { None };
+                    let at = record.map_or(0, |record| self.batch.places[record] as usize);
+                    done.failed = Some((memchr_iter(b'\n', &text[..at]).count() as u64 + 1, e));
+                }
+                continue;
+            }
+            self.projected.clear();
+            self.evaluator.project(records, &mut self.projected);
+            match &self.writer {
+                // The names come first, once for all threads.
+                Some(writer) => {
+                    let rows = self.projected.chunks_exact(self.bound.program().row.max(1) as usize);
+                    rows.for_each(|row| writer.row(row, &text, &mut done.out));
+                }
+                None => {
+                    let query = self.bound.query();
+                    let schema = query.rows().unwrap_or(query.schema());
+                    for row in self.projected.chunks_exact(schema.size() as usize) {
+                        done.rows.push(schema, row, &text);
+                    }
+                }
+            }
+        }
+        done.lines = memchr_iter(b'\n', &text[..len]).count() as u64;
+        done.room = text;
+        done
+    }
+}
+
+/// Where what threads have done comes together, in the order of the parts.
+struct Sink<'a> {
+    ask: &'a Ask,
+    names: Vec<String>,
+    out: &'a mut dyn Write,
+    /// Lines of the input before this part.
+    lines: u64,
+    input: usize,
+    report: Report,
+    ordered: Option<Ordered>,
+    sums: bool,
+    writer: Writer,
+    text: Vec<u8>,
+}
+
+impl Sink<'_> {
+    /// Takes the next part's. Whether more is wanted; and its room.
+    fn take(&mut self, done: Done) -> Result<(bool, Vec<u8>), AskError> {
+        if self.input != done.input {
+            (self.input, self.lines) = (done.input, 0);
+        }
+        let file = &self.names[done.input];
+        self.report.records += done.records;
+        self.report.bad += done.bad;
+        if let (OnBad::Stop, Some((line, what))) = (self.ask.on_bad, done.shown.first()) {
+            return Err(AskError::Bad { file: file.clone(), line: self.lines + line, what: what.clone() });
+        }
+        for (line, what) in done.shown {
+            if self.report.shown.len() < SHOWN {
+                self.report.shown.push(format!("{file}:{}: {what}", self.lines + line));
+            }
+        }
+        if let Some((line, e)) = done.failed {
+            return Err(failed(e, file, self.lines + line));
+        }
+        self.lines += done.lines;
+        if let Some(ordered) = &mut self.ordered {
+            ordered.add(&done.rows.bytes, &done.rows.texts);
+            if ordered.size() > self.ask.memory {
+                let what = format!("the rows that are kept to be ordered need more than {} bytes", self.ask.memory);
+                return Err(AskError::Memory(what));
+            }
+            return Ok((!ordered.is_full(), done.room));
+        }
+        self.text.clear();
+        let mut text = std::mem::take(&mut self.text);
+        if !done.rows.bytes.is_empty() {
+            self.writer.rows(&done.rows.bytes, &done.rows.texts, &mut text);
+        } else if !done.out.is_empty() {
+            self.writer.head(None, &mut text);
+        }
+        self.put(&text)?;
+        self.put(&done.out)?;
+        self.text = text;
+        Ok((true, done.room))
+    }
+
+    fn put(&mut self, text: &[u8]) -> Result<(), AskError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.out.write_all(text).and_then(|()| self.out.flush()).map_err(AskError::Write)
+    }
+
+    fn finish(mut self, summary: Option<Summary>) -> Result<Report, AskError> {
+        let rows = summary.map(|mut s| s.finish()).or(self.ordered.take().map(Ordered::finish)).unwrap_or_default();
+        let mut text = Vec::new();
+        // Of nothing that was added up there is no line, not even of names.
+        if !rows.bytes.is_empty() || !self.sums {
+            self.writer.rows(&rows.bytes, &rows.texts, &mut text);
+        }
+        self.put(&text)?;
+        Ok(self.report)
+    }
+}
+
+fn failed(e: SummaryError, file: &str, line: u64) -> AskError {
+    match e {
+        SummaryError::Memory { .. } => AskError::Memory(e.to_string()),
+        e => AskError::Overflow { file: file.to_owned(), line, what: e.to_string() },
+    }
+}
+
+/// Answers a question about inputs, one behind the other. `progress` is called with how many bytes each part had. For an answer in [`Style::Table`] rows that
+/// are not added up are written part by part.
+///
+/// Memory: groups, rows that are ordered and the values of quantiles have [`Ask::memory`]; beside that each thread has some MiB, and a record
+/// has at most [`MAX_RECORD_TEXT`](crate::MAX_RECORD_TEXT).
+///
+/// # Errors
+/// What makes no sense, cannot be read or written, or has no room.
+pub fn run(
+    ask: &Ask,
+    inputs: Vec<Input>,
+    style: Style,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Report, AskError> {
+    let names: Vec<String> = inputs.iter().map(|i| i.name.clone()).collect();
+    let mut text = Text::new(&ask.format, inputs);
+    let Some(mut part) = text.next()? else { return Err(AskError::Nothing(names.join(", "))) };
+    let (asked, reader, from) = Asked::new(ask, &names[part.input], &mut part)?;
+    let query = asked.bound.query();
+    let sums = query.sums_up();
+    let mut sink = Sink {
+        ask,
+        names,
+        out,
+        lines: 0,
+        input: 0,
+        report: Report::default(),
+        ordered: if sums { None } else { Ordered::new(query) },
+        sums,
+        writer: Writer::new(style, query.rows().unwrap_or(query.schema())),
+        text: Vec::new(),
+    };
+    let mut source = Source { ask, asked: &asked, reader: Arc::new(reader), text };
+    // What comes slowly, or is small, is one thread's.
+    let alone = source.text.is_over() || part.short;
+    let first = Task { part, reader: Arc::clone(&source.reader), from };
+    let threads = if alone { 1 } else { ask.threads.max(1) };
+    let mut workers = Vec::new();
+    for _ in 0..threads {
+        workers.push(Worker::new(ask, &asked, style, threads)?);
+    }
+    if threads == 1 {
+        let mut worker = workers.remove(0);
+        let mut next = Some(first);
+        while let Some(task) = next {
+            progress(task.part.len);
+            let (more, room) = sink.take(worker.work(task))?;
+            source.text.give_back(room);
+            next = if more { source.next()? } else { None };
+        }
+        return sink.finish(worker.summary);
+    }
+    let summary = std::thread::scope(|scope| -> Result<Option<Summary>, AskError> {
+        let crew: Vec<Hand<'_>> = workers
+            .into_iter()
+            .map(|mut worker| {
+                let (tasks, come) = sync_channel::<Task>(2);
+                let (give, done) = sync_channel(3);
+                let thread = scope.spawn(move || {
+                    for task in come {
+                        if give.send(worker.work(task)).is_err() {
+                            break;
+                        }
+                    }
+                    worker.summary
+                });
+                Hand { tasks, done, thread }
+            })
+            .collect();
+        round(&crew, first, &mut source, &mut sink, progress)?;
+        let mut all: Option<Summary> = None;
+        for Hand { tasks, done, thread } in crew {
+            drop((tasks, done));
+            let summary = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            match (&mut all, summary) {
+                (Some(all), Some(more)) => all.merge(&more).map_err(|e| failed(e, "all files", 1))?,
+                (all, more) => *all = more,
+            }
+        }
+        Ok(all.map(|s| s.limit(ask.memory)))
+    })?;
+    sink.finish(summary)
+}
+
+/// What the columns that a question names are: as [`Ask::schema`] takes it.
+///
+/// # Errors
+/// As [`run`], as far as the begin of the first text shows it.
+pub fn columns(ask: &Ask, inputs: Vec<Input>) -> Result<String, AskError> {
+    let names: Vec<String> = inputs.iter().map(|i| i.name.clone()).collect();
+    let mut text = Text::new(&ask.format, inputs);
+    let Some(mut part) = text.next()? else { return Err(AskError::Nothing(names.join(", "))) };
+    let (asked, ..) = Asked::new(ask, &names[part.input], &mut part)?;
+    let fields = asked.schema.fields().iter();
+    let shown = fields.map(|f| format!("{}: {}", written(&f.name), f.kind.to_string().trim_end_matches('?')));
+    Ok(shown.collect::<Vec<_>>().join(", "))
+}
+
+/// A thread: where its tasks go, and where what it has done comes from.
+struct Hand<'s> {
+    tasks: SyncSender<Task>,
+    done: Receiver<Done>,
+    thread: std::thread::ScopedJoinHandle<'s, Option<Summary>>,
+}
+
+/// Parts in, what was done out, each thread in its turn.
+fn round(
+    crew: &[Hand<'_>],
+    first: Task,
+    source: &mut Source<'_>,
+    sink: &mut Sink<'_>,
+    progress: &mut dyn FnMut(usize),
+) -> Result<(), AskError> {
+    let mut under_way: VecDeque<usize> = VecDeque::new();
+    let (mut next, mut turn) = (Some(first), 0);
+    let mut take = |hand: usize, source: &mut Source<'_>| -> Result<bool, AskError> {
+        // A thread that panicked has said so: joining it goes on with that.
+        let Ok(done) = crew[hand].done.recv() else { return Ok(false) };
+        let (more, room) = sink.take(done)?;
+        source.text.give_back(room);
+        Ok(more)
+    };
+    while let Some(task) = next {
+        progress(task.part.len);
+        let short = task.part.short;
+        if crew[turn].tasks.send(task).is_err() {
+            return Ok(());
+        }
+        under_way.push_back(turn);
+        turn = (turn + 1) % crew.len();
+        // What a slow writer has written is answered before it is waited for.
+        while under_way.len() > if short { 0 } else { 2 * crew.len() - 1 } {
+            let Some(hand) = under_way.pop_front() else { break };
+            if !take(hand, source)? {
+                return Ok(());
+            }
+        }
+        next = source.next()?;
+    }
+    for hand in under_way {
+        if !take(hand, source)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Where tasks come from.
+struct Source<'a> {
+    ask: &'a Ask,
+    asked: &'a Asked,
+    reader: Arc<Reader>,
+    text: Text,
+}
+
+impl Source<'_> {
+    fn next(&mut self) -> Result<Option<Task>, AskError> {
+        let Some(mut part) = self.text.next()? else { return Ok(None) };
+        let mut from = 0;
+        if part.first {
+            let name = self.text.name(part.input).to_owned();
+            let (reader, begin) = self.asked.reader_of(self.ask, &name, &mut part)?;
+            (self.reader, from) = (Arc::new(reader), begin);
+        }
+        Ok(Some(Task { part, reader: Arc::clone(&self.reader), from }))
+    }
+}

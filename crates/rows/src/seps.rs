@@ -1,0 +1,98 @@
+//! Where fields and lines end: 64 bytes at a time, as a word with a bit for each separator.
+
+/// Bytes behind the text that a look may read: a block begins at any byte of it.
+pub const PAD: usize = 64;
+
+/// The separators of a text, from some place on.
+pub struct Seps {
+    delimiter: u8,
+    /// Where the block begins whose separators are in `mask`.
+    base: usize,
+    mask: u64,
+}
+
+impl Seps {
+    /// From a place on. The text has [`PAD`] bytes more behind it.
+    #[inline]
+    pub fn new(delimiter: u8, text: &[u8], from: usize) -> Seps {
+        Seps { delimiter, base: from, mask: mask(text, from, delimiter) }
+    }
+
+    /// The place of the next separator. There must be one: a text ends with a line end.
+    #[inline]
+    pub fn next(&mut self, text: &[u8]) -> usize {
+        while self.mask == 0 {
+            self.base += 64;
+            self.mask = mask(text, self.base, self.delimiter);
+        }
+        let at = self.base + self.mask.trailing_zeros() as usize;
+        self.mask &= self.mask - 1;
+        at
+    }
+
+    /// Goes on at a later place.
+    #[inline]
+    pub fn skip_to(&mut self, text: &[u8], place: usize) {
+        let ahead = place - self.base;
+        if ahead < 64 {
+            self.mask &= u64::MAX << ahead;
+        } else {
+            *self = Seps::new(self.delimiter, text, place);
+        }
+    }
+}
+
+/// Which of the 64 bytes from a place on are the delimiter or a line end.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn mask(text: &[u8], from: usize, delimiter: u8) -> u64 {
+    use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8};
+    let block: &[u8; 64] = text[from..from + 64].try_into().expect("64 bytes");
+    let mut mask = 0;
+    for (part, bytes) in block.as_chunks::<16>().0.iter().enumerate() {
+        // SAFETY: every x86-64 processor has SSE2. 16 bytes are there, and the load takes any alignment.
+        let found = unsafe {
+            let (a, b) = (_mm_set1_epi8(delimiter.cast_signed()), _mm_set1_epi8(b'\n'.cast_signed()));
+            let bytes = _mm_loadu_si128(bytes.as_ptr().cast::<__m128i>());
+            _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, a), _mm_cmpeq_epi8(bytes, b)))
+        };
+        mask |= u64::from(found as u16) << (16 * part);
+    }
+    mask
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn mask(text: &[u8], from: usize, delimiter: u8) -> u64 {
+    plain_mask(text, from, delimiter)
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn plain_mask(text: &[u8], from: usize, delimiter: u8) -> u64 {
+    let block = &text[from..from + 64];
+    block.iter().rev().fold(0, |mask, b| mask << 1 | u64::from(*b == delimiter || *b == b'\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_separator_is_found_once_from_any_place_on() {
+        let mut text: Vec<u8> = (0..500u32).map(|n| b",\n;ab\"\xff\0"[(n * n / 3) as usize % 8]).collect();
+        text.push(b'\n');
+        let len = text.len();
+        text.resize(len + PAD, 0);
+        for from in 0..len {
+            assert_eq!(mask(&text, from, b','), plain_mask(&text, from, b','));
+            let plain: Vec<usize> = (from..len).filter(|at| matches!(text[*at], b',' | b'\n')).collect();
+            let mut seps = Seps::new(b',', &text, from);
+            let found: Vec<usize> = plain.iter().map(|_| seps.next(&text)).collect();
+            assert_eq!(found, plain);
+            let mut seps = Seps::new(b',', &text, from);
+            let later = from + (len - from) / 2;
+            seps.skip_to(&text, later);
+            assert_eq!(Some(&seps.next(&text)), plain.iter().find(|at| **at >= later));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A text in parts: as many bytes at once as there is room for, each part made of whole records.
+
+use crate::format::Format;
+use crate::seps::PAD;
+use memchr::memchr_iter;
+use std::io::Read;
+
+/// How many bytes a part has. Few where tests are to see many parts.
+const PART: usize = if cfg!(debug_assertions) { 1 << 16 } else { 1 << 20 };
+/// The most bytes of a record.
+pub const MAX_RECORD_TEXT: usize = 1 << 26;
+
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What is read: its name, for messages, and its bytes.
+pub struct Input {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Box<dyn Read + Send>,
+}
+
+/// Some whole records.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// The number of the input.
+    pub input: usize,
+    /// The text, and behind it room for a look too far.
+    pub text: Vec<u8>,
+    /// How many bytes are text.
+    pub len: usize,
+    /// It is the first of its input.
+    pub first: bool,
+    /// The number among all parts.
+    pub number: u64,
+    /// What reads the input gives no more at once: it is a pipe with a slow writer, or at its end.
+    pub short: bool,
+}
+
+/// Why reading has stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The system's reason.
+    #[error("cannot read {0}: {1}")]
+    Read(String, #[source] std::io::Error),
+    /// A record is too long.
+    #[error(
+        "{0}:{1}: this record has more than {MAX_RECORD_TEXT} bytes: is a quote not closed, or is it no text of lines?"
+    )]
+    Long(String, u64),
+}
+
+/// All inputs, one behind the other.
+pub struct Text {
+    format: Format,
+    inputs: Vec<Input>,
+    at: usize,
+    /// What was read and is no whole record yet.
+    rest: Vec<u8>,
+    begins: bool,
+    number: u64,
+    /// Lines of this input before `rest`.
+    lines: u64,
+    spare: Vec<Vec<u8>>,
+    over: bool,
+}
+
+impl Text {
+    /// Of these.
+    pub fn new(format: &Format, inputs: Vec<Input>) -> Text {
+        let over = inputs.is_empty();
+        Text {
+            format: format.clone(),
+            inputs,
+            at: 0,
+            rest: Vec::new(),
+            begins: true,
+            number: 0,
+            lines: 0,
+            spare: Vec::new(),
+            over,
+        }
+    }
+
+    /// The name of an input.
+    pub fn name(&self, input: usize) -> &str {
+        &self.inputs[input].name
+    }
+
+    /// Whether all has been read.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Room that is no longer used.
+    pub fn give_back(&mut self, room: Vec<u8>) {
+        self.spare.push(room);
+    }
+
+    /// The next part; none: there is no more.
+    ///
+    /// # Errors
+    /// It cannot be read, or a record is too long.
+    pub fn next(&mut self) -> Result<Option<Part>, ReadError> {
+        while !self.over {
+            let mut text = self.spare.pop().unwrap_or_default();
+            text.clear();
+            text.append(&mut self.rest);
+            let mut len = text.len();
+            let mut want = PART.max(2 * len);
+            let part = loop {
+                text.resize(want + PAD, 0);
+                let (ended, short) = self.fill(&mut text, &mut len, want)?;
+                if self.begins && text.starts_with(MARK) {
+                    // A mark of the byte order is no part of the first name.
+                    text.copy_within(MARK.len()..len, 0);
+                    len -= MARK.len();
+                    text[len..].fill(0);
+                }
+                let mut whole = self.format.whole(&text, len);
+                if ended {
+                    if len > 0 && text[len - 1] != b'\n' {
+                        text[len] = b'\n';
+                        len += 1;
+                        text.resize(len.max(want) + PAD, 0);
+                    }
+                    whole = Some(len);
+                }
+                let Some(whole) = whole else {
+                    if len >= MAX_RECORD_TEXT {
+                        return Err(ReadError::Long(self.inputs[self.at].name.clone(), self.lines + 1));
+                    }
+                    want = if len < want { want } else { 2 * want };
+                    continue;
+                };
+                self.rest.extend_from_slice(&text[whole..len]);
+                let first = std::mem::take(&mut self.begins);
+                self.lines += memchr_iter(b'\n', &text[..whole]).count() as u64;
+                let part = Part { input: self.at, text, len: whole, first, number: self.number, short };
+                if ended {
+                    self.at += 1;
+                    (self.begins, self.lines) = (true, 0);
+                    self.over = self.at == self.inputs.len();
+                }
+                break part;
+            };
+            // An input of nothing has no part.
+            if part.len > 0 {
+                self.number += 1;
+                return Ok(Some(part));
+            }
+            self.spare.push(part.text);
+        }
+        Ok(None)
+    }
+
+    /// Reads until there is as much as is wanted, the input gives less than it was asked for, or ends. Whether it has ended, and whether it gave less.
+    fn fill(&mut self, text: &mut [u8], len: &mut usize, want: usize) -> Result<(bool, bool), ReadError> {
+        let input = &mut self.inputs[self.at];
+        while *len < want {
+            match input.bytes.read(&mut text[*len..want]) {
+                Ok(0) => return Ok((true, true)),
+                Ok(n) => {
+                    *len += n;
+                    if *len < want && n < PART / 32 {
+                        return Ok((false, true));
+                    }
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(ReadError::Read(input.name.clone(), e)),
+            }
+        }
+        Ok((false, false))
+    }
+}

@@ -1,0 +1,285 @@
+//! Records as text: CSV, JSON lines, and a table for people.
+//!
+//! A double has as many digits as tell it from every other one, and always a point or an exponent; so it is read back as one. NULL is an empty
+//! field of CSV (an empty text is `""`), `null` in JSON, and nothing in a table. JSON knows neither NaN nor infinity: they are texts there.
+
+use chappe_synth::ir::{NO_TEXT, load, text_of};
+use chappe_synth::{Field, FieldType, Scalar, Schema};
+use std::io::Write;
+
+/// How records are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Style {
+    /// Comma-separated values, with a line of names first.
+    Csv,
+    /// A line with an object for each record.
+    Json,
+    /// Columns, one below the other.
+    Table,
+}
+
+/// Writes records of one schema.
+#[derive(Debug)]
+pub struct Writer {
+    style: Style,
+    schema: Schema,
+    /// Each name as the style writes it in front of a value.
+    names: Vec<Vec<u8>>,
+    widths: Vec<usize>,
+    began: bool,
+}
+
+/// A table's columns are as wide as its first rows need.
+const LOOKED_AT: usize = 1000;
+
+impl Writer {
+    /// In a style.
+    pub fn new(style: Style, schema: &Schema) -> Writer {
+        let name = |(at, field): (usize, &Field)| {
+            let mut name = Vec::new();
+            match style {
+                Style::Json => {
+                    name.push(if at == 0 { b'{' } else { b',' });
+                    json_text(field.name.as_bytes(), &mut name);
+                    name.push(b':');
+                }
+                Style::Csv => csv_text(field.name.as_bytes(), &mut name),
+                Style::Table => name.extend_from_slice(field.name.as_bytes()),
+            }
+            name
+        };
+        let names = schema.fields().iter().enumerate().map(name).collect();
+        Writer { style, schema: schema.clone(), names, widths: Vec::new(), began: false }
+    }
+
+    /// The names, if the style has a line for them and they were not written yet. `first`: the name of a column before the others.
+    pub fn head(&mut self, first: Option<&str>, out: &mut Vec<u8>) {
+        if self.style != Style::Csv || std::mem::replace(&mut self.began, true) {
+            return;
+        }
+        for name in first.map(str::as_bytes).into_iter().chain(self.names.iter().map(Vec::as_slice)) {
+            out.extend_from_slice(name);
+            out.push(b',');
+        }
+        out.pop();
+        out.push(b'\n');
+    }
+
+    /// Writes records, and the texts that they name. Of a table all that are to be seen together.
+    pub fn rows(&mut self, rows: &[u8], texts: &[u8], out: &mut Vec<u8>) {
+        if self.style == Style::Table {
+            return self.table(rows, texts, out);
+        }
+        self.head(None, out);
+        for row in rows.chunks_exact(self.schema.size() as usize) {
+            self.row(row, texts, out);
+        }
+    }
+
+    /// Writes one record as CSV or JSON.
+    pub fn row(&self, row: &[u8], texts: &[u8], out: &mut Vec<u8>) {
+        let json = self.style == Style::Json;
+        for (field, name) in self.schema.fields().iter().zip(&self.names) {
+            if json {
+                out.extend_from_slice(name);
+                if !value(field, row, texts, true, out) {
+                    out.extend_from_slice(b"null");
+                }
+            } else {
+                value(field, row, texts, false, out);
+                out.push(b',');
+            }
+        }
+        if json {
+            out.extend_from_slice(b"}\n");
+        } else {
+            out.pop();
+            out.push(b'\n');
+        }
+    }
+
+    fn table(&mut self, rows: &[u8], texts: &[u8], out: &mut Vec<u8>) {
+        let fields = self.schema.fields();
+        let cell = |field: &Field, row: &[u8]| {
+            let mut text = Vec::new();
+            if let FieldType::Str | FieldType::Text(_) = field.kind {
+                let bytes = bytes_of(field, row, texts).unwrap_or_default();
+                let lossy = String::from_utf8_lossy(bytes);
+                return lossy.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+            }
+            value(field, row, texts, false, &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        let size = self.schema.size() as usize;
+        if rows.is_empty() {
+            return;
+        }
+        if !std::mem::replace(&mut self.began, true) {
+            let wide = |(field, name): (&Field, &Vec<u8>)| {
+                let cells = rows.chunks_exact(size).take(LOOKED_AT).map(|row| cell(field, row).chars().count());
+                cells.max().unwrap_or(0).max(String::from_utf8_lossy(name).chars().count())
+            };
+            self.widths = fields.iter().zip(&self.names).map(wide).collect();
+            let names = self.names.iter().map(|n| String::from_utf8_lossy(n).into_owned());
+            line(fields, &self.widths, names, out);
+            let rules = self.widths.iter().map(|w| "-".repeat(*w));
+            line(fields, &self.widths, rules, out);
+        }
+        for row in rows.chunks_exact(size) {
+            line(fields, &self.widths, fields.iter().map(|f| cell(f, row)), out);
+        }
+    }
+}
+
+/// Numbers stand to the right, texts to the left.
+fn line(fields: &[Field], widths: &[usize], cells: impl Iterator<Item = String>, out: &mut Vec<u8>) {
+    let start = out.len();
+    for ((field, width), cell) in fields.iter().zip(widths).zip(cells) {
+        let blanks = width.saturating_sub(cell.chars().count());
+        let left = matches!(field.kind, FieldType::Str | FieldType::Text(_));
+        let (before, behind) = if left { (0, blanks) } else { (blanks, 0) };
+        out.resize(out.len() + before, b' ');
+        out.extend_from_slice(cell.as_bytes());
+        out.resize(out.len() + behind + 2, b' ');
+    }
+    while out.len() > start && out.last() == Some(&b' ') {
+        out.pop();
+    }
+    out.push(b'\n');
+}
+
+/// A text of a record; none: NULL.
+fn bytes_of<'a>(field: &Field, row: &'a [u8], texts: &'a [u8]) -> Option<&'a [u8]> {
+    let at = field.at as usize;
+    if let FieldType::Text(width) = field.kind {
+        let bytes = &row[at..at + width as usize];
+        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+        return Some(&bytes[..end]);
+    }
+    let word = load(row, field.at, Scalar::U64);
+    (word >> 32 != NO_TEXT >> 32).then(|| text_of(word, texts))
+}
+
+/// Writes a field's value. False: it is NULL, and nothing was written.
+fn value(field: &Field, row: &[u8], texts: &[u8], json: bool, out: &mut Vec<u8>) -> bool {
+    let scalar = match field.kind {
+        FieldType::Text(_) | FieldType::Str => {
+            let Some(text) = bytes_of(field, row, texts) else { return false };
+            match json {
+                true => json_text(text, out),
+                // A text of fixed length cannot be NULL.
+                false if text.is_empty() && field.kind == FieldType::Str => out.extend_from_slice(b"\"\""),
+                false => csv_text(text, out),
+            }
+            return true;
+        }
+        FieldType::Maybe(scalar) if row[(field.at + scalar.width()) as usize] == 0 => return false,
+        FieldType::Maybe(scalar) | FieldType::Scalar(scalar) => scalar,
+    };
+    let word = load(row, field.at, scalar);
+    match scalar {
+        Scalar::Bool => out.extend_from_slice(if word == 0 { b"false" } else { b"true" }),
+        Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
+            let number = word.cast_signed();
+            if number < 0 {
+                out.push(b'-');
+            }
+            digits(number.unsigned_abs(), out);
+        }
+        Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => digits(word, out),
+        Scalar::F32 | Scalar::F64 => {
+            let number = f64::from_bits(word);
+            let quoted = json && !number.is_finite();
+            if quoted {
+                out.push(b'"');
+            }
+            // As short as it can be: 0.1, not 0.10000000149011612.
+            let written =
+                if scalar == Scalar::F32 { write!(out, "{:?}", number as f32) } else { write!(out, "{number:?}") };
+            written.expect("a vector takes all");
+            if quoted {
+                out.push(b'"');
+            }
+        }
+    }
+    true
+}
+
+fn digits(mut number: u64, out: &mut Vec<u8>) {
+    let mut room = [0; 20];
+    let mut at = room.len();
+    loop {
+        at -= 1;
+        room[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&room[at..]);
+}
+
+fn csv_text(text: &[u8], out: &mut Vec<u8>) {
+    if !text.iter().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) {
+        return out.extend_from_slice(text);
+    }
+    out.push(b'"');
+    for byte in text {
+        if *byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(*byte);
+    }
+    out.push(b'"');
+}
+
+/// What is no UTF-8 has U+FFFD in its place.
+fn json_text(text: &[u8], out: &mut Vec<u8>) {
+    let lossy = String::from_utf8_lossy(text);
+    if serde_json::to_writer(&mut *out, &*lossy).is_err() {
+        out.extend_from_slice(b"null");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_so_that_they_can_be_read_back() {
+        let schema = Schema::parse_columns("a: i8, b: f64?, c: str, d: f32, e: bool?, f: u64").unwrap();
+        let at = |name: &str| schema.field(name).unwrap().at as usize;
+        let texts = b"x,\"y";
+        let mut row = vec![0; schema.size() as usize];
+        row[at("a")] = (-7i8).cast_unsigned();
+        row[at("b")..at("b") + 8].copy_from_slice(&1e16f64.to_le_bytes());
+        row[at("b") + 8] = 1;
+        row[at("c")..at("c") + 8].copy_from_slice(&(4u64 << 32).to_le_bytes());
+        row[at("d")..at("d") + 4].copy_from_slice(&0.1f32.to_le_bytes());
+        row[at("f")..at("f") + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        let mut nulls = vec![0; schema.size() as usize];
+        nulls[at("c")..at("c") + 8].copy_from_slice(&NO_TEXT.to_le_bytes());
+        nulls[at("d")..at("d") + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+        let rows = [row, nulls].concat();
+        let written = |style| {
+            let mut out = Vec::new();
+            Writer::new(style, &schema).rows(&rows, texts, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let csv = "a,b,c,d,e,f\n-7,1e16,\"x,\"\"y\",0.1,,18446744073709551615\n0,,,NaN,,0\n";
+        assert_eq!(written(Style::Csv), csv);
+        let json = "{\"a\":-7,\"b\":1e16,\"c\":\"x,\\\"y\",\"d\":0.1,\"e\":null,\"f\":18446744073709551615}\n\
+                    {\"a\":0,\"b\":null,\"c\":null,\"d\":\"NaN\",\"e\":null,\"f\":0}\n";
+        assert_eq!(written(Style::Json), json);
+        let table = written(Style::Table);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                " a     b  c       d  e                     f",
+                "--  ----  ----  ---  -  --------------------",
+                "-7  1e16  x,\"y  0.1     18446744073709551615"
+            ]
+        );
+    }
+}
