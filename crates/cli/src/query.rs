@@ -1,24 +1,23 @@
 //! `chappe query`: questions about CSV, JSON and lines.
 
 use crate::args::{From, Query, To};
-use crate::{Failure, failed, tell};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use chappe::rows::{Ask, AskError, Format, Input, Pattern, SHOWN, Style};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, stderr, stdin, stdout};
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::path::Path;
 use std::time::Instant;
 
 /// Runs the command.
 ///
 /// # Errors
-/// With the status that says which kind of failure it is.
-pub fn run(a: &Query, json: bool) -> Result<u8, Failure> {
+/// What makes no sense, or cannot be read or written.
+pub fn run(a: &Query, json: bool) -> Result<()> {
     let began = Instant::now();
-    let (inputs, bytes) = inputs(a).map_err(failed)?;
-    let (format, inputs) = form(a, inputs).map_err(failed)?;
+    let (inputs, bytes) = inputs(a)?;
+    let (format, inputs) = form(a, inputs)?;
     let ask = Ask {
         format,
         query: a.query.clone(),
@@ -29,8 +28,8 @@ pub fn run(a: &Query, json: bool) -> Result<u8, Failure> {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     if a.print_schema {
-        let schema = chappe::rows::columns(&ask, inputs).map_err(|e| failed(e.into()))?;
-        return crate::write(format!("{schema}\n").as_bytes()).map(|()| 0);
+        let schema = chappe::rows::columns(&ask, inputs)?;
+        return writeln!(stdout(), "{schema}").context("cannot write to stdout");
     }
     let style = match a.format {
         Some(To::Csv) => Style::Csv,
@@ -50,22 +49,28 @@ pub fn run(a: &Query, json: bool) -> Result<u8, Failure> {
     let report = match ran {
         Ok(report) => report,
         // The reader may have seen enough.
-        Err(AskError::Write(e)) if e.kind() == ErrorKind::BrokenPipe => return Ok(0),
-        Err(AskError::Write(e)) => return Err(crate::unwritten(&e)),
-        Err(e) => return Err(failed(e.into())),
+        Err(AskError::Write(e)) if e.kind() == ErrorKind::BrokenPipe => return Ok(()),
+        Err(AskError::Write(e)) => bail!("cannot write to stdout: {e}"),
+        Err(e) => return Err(e.into()),
     };
     if json {
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        tell(json!({ "records": report.records, "bad": report.bad, "ms": ms }));
+        say(&json!({ "records": report.records, "bad": report.bad, "ms": ms }).to_string());
     } else if report.bad > 0 {
         let lines = if report.bad == 1 { "1 line" } else { &format!("{} lines", report.bad) };
-        tell(format_args!("chappe: {lines} had something wrong:"));
-        report.shown.iter().for_each(|line| tell(format_args!("  {}", crate::look::plain(line))));
+        say(&format!("chappe: {lines} had something wrong:"));
+        report.shown.iter().for_each(|line| say(&format!("  {line}")));
         if report.bad > SHOWN as u64 {
-            tell("  ...");
+            say("  ...");
         }
     }
-    Ok(0)
+    Ok(())
+}
+
+/// Says something on stderr. If there is no reader, that is no reason to fail; a terminal gets no commands from a file's name.
+fn say(text: &str) {
+    let plain = text.replace(char::is_control, "?");
+    let _ = writeln!(stderr(), "{plain}");
 }
 
 fn bar(bytes: Option<u64>) -> ProgressBar {
@@ -77,7 +82,7 @@ fn bar(bytes: Option<u64>) -> ProgressBar {
 }
 
 /// The files, opened, and how many bytes they have, if that is known.
-fn inputs(a: &Query) -> anyhow::Result<(Vec<Input>, Option<u64>)> {
+fn inputs(a: &Query) -> Result<(Vec<Input>, Option<u64>)> {
     let stdin_alone = [Path::new("-").to_owned()];
     let files = if a.files.is_empty() { &stdin_alone[..] } else { &a.files };
     let (mut inputs, mut bytes) = (Vec::new(), Some(0));
@@ -100,7 +105,7 @@ fn inputs(a: &Query) -> anyhow::Result<(Vec<Input>, Option<u64>)> {
 }
 
 /// What the text is: as it is said, by the name, or by its first character.
-fn form(a: &Query, mut inputs: Vec<Input>) -> anyhow::Result<(Format, Vec<Input>)> {
+fn form(a: &Query, mut inputs: Vec<Input>) -> Result<(Format, Vec<Input>)> {
     if let Some(pattern) = &a.lines {
         let pattern = Pattern::parse(pattern).map_err(|why| anyhow!("--lines: {why}"))?;
         return Ok((Format::Lines(pattern), inputs));

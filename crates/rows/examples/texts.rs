@@ -28,8 +28,7 @@ impl Dice {
 }
 
 const VENUES: [&str; 5] = ["XETR", "XPAR", "XLON", "XNAS", "XNYS"];
-const PATHS: [&str; 6] =
-    ["/", "/login", "/api/v1/orders", "/api/v1/trades?limit=100", "/static/app.js", "/favicon.ico"];
+const PATHS: [&str; 6] = ["/", "/login", "/orders", "/trades?limit=100", "/app.js", "/favicon.ico"];
 
 fn line(form: &str, row: u64, dice: &mut Dice) -> String {
     let ts = 1_700_000_000_000 + row * 37 + dice.below(37);

@@ -26,6 +26,7 @@ use crate::ir::{Bin, Id, Kind, MAX_TEXT, Op, Pattern, TextTest, Type, Un, With, 
 use crate::nearest::suggestion;
 use crate::schema::{FieldType, Scalar, Schema};
 use crate::tree::{NodeId, Operator, Parser, What};
+use crate::words::{AGGREGATES, FUNCTIONS};
 
 /// A parameter of a query.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -657,35 +658,6 @@ impl<'a> Checker<'a> {
 
 /// What a `str[N]` cannot.
 const FIXED: &str = "a string of fixed length is compared by `==`, `!=`, `in` and `startsWith` alone";
-
-/// What is made of a value of many records.
-pub const AGGREGATES: [&str; 9] = ["count", "sum", "mean", "min", "max", "first", "last", "distinct", "quantile"];
-
-/// All functions.
-const FUNCTIONS: [&str; 22] = [
-    "int",
-    "uint",
-    "double",
-    "math.abs",
-    "math.least",
-    "math.greatest",
-    "math.isNaN",
-    "math.bitAnd",
-    "math.bitOr",
-    "math.bitXor",
-    "math.bitNot",
-    "math.bitShiftLeft",
-    "math.bitShiftRight",
-    "count",
-    "sum",
-    "mean",
-    "min",
-    "max",
-    "first",
-    "last",
-    "distinct",
-    "quantile",
-];
 
 fn a(kind: Kind) -> String {
     let article = if kind == Kind::Int { "an" } else { "a" };

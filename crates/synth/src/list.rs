@@ -1,13 +1,22 @@
 //! The list of a query: columns or aggregates, what they are added up by, how their rows are ordered, and how many are wanted.
 
-use crate::check::{AGGREGATES, Checker, Low};
+use crate::check::{Checker, Low};
 use crate::complaint::{Complaint, Span};
 use crate::ir::{Aggregate, Column, Fold, Id, Kind, MAX_AGGREGATES, MAX_COLUMNS, Source};
 use crate::lex::Kind as Lexeme;
 use crate::nearest::suggestion;
-use crate::query::Order;
 use crate::schema::{Field, FieldType, Scalar, Schema};
 use crate::tree::{NodeId, Parser, What};
+use crate::words::AGGREGATES;
+
+/// By which field rows are ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// Its number among the fields of a row.
+    pub field: usize,
+    /// The greatest first.
+    pub descending: bool,
+}
 
 /// What is made of a value of many records. NULL counts for none of them.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -4,7 +4,8 @@
 //! is the first.
 
 use crate::ir::{NO_TEXT, load, text_of};
-use crate::query::{Order, Query};
+use crate::list::Order;
+use crate::query::Query;
 use crate::schema::{FieldType, Scalar, Schema};
 use std::cmp::Ordering;
 

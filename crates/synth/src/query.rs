@@ -20,7 +20,7 @@ use crate::check::{Checker, Parameter};
 use crate::complaint::{Complaint, Span};
 use crate::ir::{Column, Kind, Source, Type, Value, Verified};
 use crate::lex::{Kind as Lexeme, Lexer};
-use crate::list::{Items, Keyed};
+use crate::list::{Items, Keyed, Order};
 use crate::schema::Schema;
 use crate::tree::Parser;
 
@@ -35,15 +35,6 @@ pub struct Query {
     keyed: Option<Keyed>,
     order: Vec<Order>,
     top: Option<u64>,
-}
-
-/// By which field rows are ordered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Order {
-    /// Its number among the fields of a row.
-    pub field: usize,
-    /// The greatest first.
-    pub descending: bool,
 }
 
 /// The names that stand in a query's text, of fields and others.
