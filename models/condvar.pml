@@ -154,7 +154,7 @@ enlisted:
 	atomic { mortal(); assert(holder == me); holder = NOBODY };
 #endif
 
-	/* -- wait.rs `rest` -- */
+	/* -- wait/rest.rs `rest` -- */
 	atomic { mortal(); slept[me] = WAIT(state[me]);
 		if
 		:: PHASE(state[me]) == WAITING -> state[me] = STATE(ASLEEP, WAIT(state[me]))
@@ -188,9 +188,9 @@ put:	atomic { CAN_LOCK -> mortal(); heard = 0;
 		:: role == NOTIFIES -> there++; times--; goto notify
 		fi };
 
-	/* -- condvar.rs `notify`; wait.rs `next` -- */
+	/* -- condvar.rs `notify`; wait/queue.rs `next` -- */
 notify:	atomic { mortal(); look = bits; first = NOBODY; looked() };
-	/* wait.rs `tell`, `decide`: from the state that was seen, or from ASLEEP in the same wait */
+	/* wait/word.rs `tell`, `decide`: from the state that was seen, or from ASLEEP in the same wait */
 tell:	atomic { mortal();
 		if
 		:: state[first] == best || (PHASE(best) == WAITING && state[first] == STATE(ASLEEP, WAIT(best))) ->
@@ -227,7 +227,7 @@ notify_all:
 drain:	atomic { mortal(); before = since };
 	atomic { mortal(); look = bits; looked() };
 
-	/* -- wait.rs `each`: of the members in `look` -- */
+	/* -- wait/line.rs `each`: of the members in `look` -- */
 each:	atomic { mortal(); at = ((look & 1) -> 0 : 1); look = look & ~(1 << at); its = state[at];
 		if
 		:: PHASE(its) == IDLE -> looked()
@@ -263,7 +263,7 @@ tell_this:
 		:: IS_GRANTED(its) && !(its & WOKEN)
 		:: else -> looked()
 		fi };
-	/* wait.rs `wake_told`, `woken` */
+	/* wait/word.rs `wake_told`, `woken` */
 wake:	atomic { mortal(); in_futex[at] = 0 };
 	atomic { mortal();
 		if
@@ -318,7 +318,7 @@ drain_it:
 #endif
 		};
 recovered:
-	/* wait.rs `wake_granted` */
+	/* wait/word.rs `wake_granted` */
 	atomic { mortal();
 		if
 		:: dead != 0 && IS_GRANTED(state[0]) && slept[0] == WAIT(state[0]) -> in_futex[0] = 0

@@ -233,7 +233,7 @@ again:	atomic { mortal(); state[me] = STATE(WAITING, WAIT(state[me]) + 1) };
 	drains = 1; goto drain;
 #endif
 
-	/* -- wait.rs `rest` -- */
+	/* -- wait/rest.rs `rest` -- */
 rest:	atomic { mortal(); slept[me] = WAIT(state[me]);
 		if
 		:: PHASE(state[me]) == WAITING -> state[me] = STATE(ASLEEP, WAIT(state[me]))
@@ -305,7 +305,7 @@ tell:	atomic {
 		:: first != NOBODY && !trying
 		fi;
 		seen = 0 };
-	/* wait.rs `tell`, `decide` */
+	/* wait/word.rs `tell`, `decide` */
 	atomic { mortal();
 		if
 		:: state[first] == best || (PHASE(best) == WAITING && state[first] == STATE(ASLEEP, WAIT(best))) ->

@@ -259,7 +259,7 @@ again:	atomic { mortal(); need[me] = wants; state[me] = STATE(WAITING, WAIT(stat
 #endif
 		drains = 1; goto drain };
 
-	/* -- wait.rs `rest` -- */
+	/* -- wait/rest.rs `rest` -- */
 rest:	atomic { mortal(); slept[me] = WAIT(state[me]); enlisted[me] = 1;
 		if
 		:: PHASE(state[me]) == WAITING -> state[me] = STATE(ASLEEP, WAIT(state[me]))
@@ -420,7 +420,7 @@ not_granted:
 #endif
 			goto undo
 		fi };
-	/* wait.rs `wake_granted` */
+	/* wait/word.rs `wake_granted` */
 	atomic { mortal();
 #ifndef MISTAKE_NOT_WOKEN
 		if

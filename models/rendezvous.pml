@@ -99,7 +99,7 @@ inline found() {
 	fi
 }
 
-/* wait.rs `tell`, `decide`: from the state that was seen, or from ASLEEP in the same wait. A sleeper is woken in the next step. */
+/* wait/word.rs `tell`, `decide`: from the state that was seen, or from ASLEEP in the same wait. A sleeper is woken in the next step. */
 #define STILL(m, seen) (state[m] == seen || (PHASE(seen) == WAITING && state[m] == STATE(ASLEEP, WAIT(seen))))
 
 inline decides(m, what) {
@@ -244,7 +244,7 @@ stir:	atomic { at_end = 0;
 		:: else
 		fi };
 
-	/* -- wait.rs `rest` -- */
+	/* -- wait/rest.rs `rest` -- */
 rest:	atomic {
 		if
 		:: PHASE(state[me]) == WAITING -> state[me] = STATE(ASLEEP, WAIT(state[me]))
@@ -375,7 +375,7 @@ pair:	atomic {
 		fi };
 	atomic { in_futex[first] = in_futex[first] && !wakes; goto out };
 
-	/* -- wait.rs `each`: of the members in `look`, at the end `end` -- */
+	/* -- wait/line.rs `each`: of the members in `look`, at the end `end` -- */
 each:	atomic { at = ((look & 1) -> 0 : ((look & 2) -> 1 : ((look & 4) -> 2 : 3))); look = look & ~(1 << at); its = state[at];
 		if
 		:: IS_WAITING(its)

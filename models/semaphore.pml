@@ -227,7 +227,7 @@ mark:	atomic { mortal();
 #endif
 		};
 
-	/* -- wait.rs `rest`: it sleeps, unless it was granted by then -- */
+	/* -- wait/rest.rs `rest`: it sleeps, unless it was granted by then -- */
 rest:	atomic { mortal(); slept[me] = WAIT(state[me]);
 		if
 		:: PHASE(state[me]) == WAITING -> state[me] = STATE(ASLEEP, WAIT(state[me]))
@@ -399,7 +399,7 @@ for_this_wait:
 	atomic { mortal(); in_futex[TO_WHOM(seen)] = 0 };
 decide:	atomic { mortal(); its = state[TO_WHOM(seen)]; decided() };
 made_up:
-	/* wait.rs `wake_granted` */
+	/* wait/word.rs `wake_granted` */
 	atomic { mortal();
 		if
 #ifndef MISTAKE_NOT_WOKEN

@@ -213,7 +213,7 @@ signal:	atomic {
 		:: else -> goto each
 		fi };
 	readable = 1;
-	/* wait.rs `each` */
+	/* wait/line.rs `each` */
 each:	atomic {
 		if
 		:: me == RECOVERY || waiting[to]
@@ -236,7 +236,7 @@ each:	atomic {
 		:: stands[to] && !IS_WAITING(its) && (its & WOKEN) -> told()
 		:: !stands[to] -> told()
 		fi };
-	/* wait.rs `tell`, `decide`: from the word that was seen, or from ASLEEP in the same wait */
+	/* wait/word.rs `tell`, `decide`: from the word that was seen, or from ASLEEP in the same wait */
 	atomic { LOCKED ->
 		if
 		:: word[to] == its || (PHASE(its) == WAITING && word[to] == STATE(ASLEEP, WAIT(its))) ->
@@ -264,7 +264,7 @@ each:	atomic {
 		fi };
 count_off:
 	atomic { LOCKED -> assert(waiting[to] > 0); waiting[to]--; told() };
-	/* wait.rs `wake_told` */
+	/* wait/word.rs `wake_told` */
 wake:	in_futex[to] = 0;
 	atomic { LOCKED ->
 		if
@@ -344,7 +344,7 @@ unready:
 	goto count;
 #endif
 
-	/* -- wait.rs `rest` -- */
+	/* -- wait/rest.rs `rest` -- */
 rest:	atomic { LOCKED ->
 		if
 		:: PHASE(word[me]) == WAITING -> word[me] = STATE(ASLEEP, WAIT(word[me]))

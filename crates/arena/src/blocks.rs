@@ -150,8 +150,8 @@ impl Map {
 #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
 mod tests {
     use super::*;
+    use crate::hooks::{Hooks, Kinds};
     use crate::layout::{Geometry, Kind};
-    use crate::map::Hooks;
     use crate::object::Place;
     use std::collections::BTreeMap;
 
@@ -162,6 +162,7 @@ mod tests {
         notify_dead: |_, _, _| {},
         used: |_, _| false,
         leases: |_| {},
+        kinds: &Kinds::NONE,
     };
 
     /// An arena, and what its blocks are.

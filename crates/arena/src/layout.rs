@@ -392,6 +392,17 @@ impl Geometry {
     }
 }
 
+/// What a member slot stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberKind {
+    /// A thread.
+    Thread = 0,
+    /// A process, represented by a background thread of this library in it.
+    Process = 1,
+    /// A reaper: owns nothing, does not keep an arena from being removed, is not listed.
+    Reaper = 2,
+}
+
 /// What an object has besides its slot, counted by [`Object::permits`] from [`Object::more`] on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -406,7 +417,7 @@ pub enum Extent {
 }
 
 /// The table of kinds: what each is called, and what it has besides its slot. What is done for each is in the other half of the
-/// table, `chappe_sync`'s `kinds`.
+/// table, [`Kinds`](crate::Kinds), which the layer above fills.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $extent:ident;)*) => {
         /// What an object slot holds.
@@ -416,6 +427,9 @@ macro_rules! kinds {
         }
 
         impl Kind {
+            /// How many there are, and one more: numbers begin at 1.
+            pub const NUMBERS: usize = [$($number as usize),*].len() + 1;
+
             /// What it has besides its slot.
             pub fn extent(self) -> Extent {
                 match self {

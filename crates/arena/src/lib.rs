@@ -6,6 +6,7 @@
 mod blocks;
 mod error;
 mod gate;
+mod hooks;
 mod kept;
 pub mod layout;
 mod map;
@@ -20,8 +21,10 @@ mod visit;
 
 pub use blocks::Sort;
 pub use error::ArenaError;
-pub use map::{Batch, Hooks, Map, Standing, io_at};
-pub use member::{Joined, LifeState, MemberKind, Who, next_generation};
+pub use hooks::{Dead, Hooks, Kinds, Protocol};
+pub use layout::MemberKind;
+pub use map::{Batch, Map, Standing, io_at};
+pub use member::{Joined, LifeState, Who, next_generation};
 pub use object::{Admin, Place, check_name, hash};
 pub use reaper::{Watch, watch};
 #[cfg(not(feature = "sim"))]

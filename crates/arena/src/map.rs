@@ -25,11 +25,11 @@ pub use batch::Batch;
 use batch::Batches;
 
 use crate::error::ArenaError;
+use crate::hooks::Hooks;
 use crate::layout::{
-    ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, Object, REMOVED, REMOVING, SERVING, VERSION,
+    ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, MemberKind, Object, REMOVED, REMOVING, SERVING,
+    VERSION,
 };
-use crate::member::MemberKind;
-use crate::visit::Visitor;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
 use chappe_plat::futex::Scope;
@@ -38,23 +38,6 @@ use chappe_plat::{dir, process, room, step};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The functions of the layer above that an arena calls.
-#[derive(Clone, Copy)]
-pub struct Hooks {
-    /// Gives back all that a member's dead generation held: `(map, member, generation)`, and the visitor that gives it back. Idempotent.
-    pub recover: fn(&'static Map, u32, u32, &mut Visitor<'_>),
-    /// Makes the threads look again that the dead member may have been about to notify. Idempotent.
-    pub wake_after_death: fn(&'static Map),
-    /// Clears what only the owner of a member's life word may clear: `(map, member)`, and that owner. After `recover`.
-    pub clear: fn(&Map, u32, &mut Visitor<'_>),
-    /// Wakes all waiters of an object that is dead. Idempotent.
-    pub notify_dead: fn(&'static Map, u32, &mut Visitor<'_>),
-    /// Whether the contents of a removed object's slot are still in use.
-    pub used: fn(&Map, u32) -> bool,
-    /// Checks permits whose holder is gone and whose job may go on; called by each reaper's round.
-    pub leases: fn(&'static Map),
-}
 
 /// How long a thread waits for the remover of an arena to decide.
 const UNDECIDED: Duration = Duration::from_secs(1);

@@ -69,7 +69,7 @@
 
 use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
-use crate::layout::{INLINE_MEMBERS, REMOVED};
+use crate::layout::{INLINE_MEMBERS, MemberKind, REMOVED};
 use crate::map::{Map, Standing};
 use crate::tgid_word;
 use crate::visit::Visitor;
@@ -77,17 +77,6 @@ use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
 use chappe_plat::{Life, probe, process, step};
-
-/// What a member slot stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberKind {
-    /// A thread.
-    Thread = 0,
-    /// A process, represented by a background thread of this library in it.
-    Process = 1,
-    /// A reaper: owns nothing, does not keep an arena from being removed, is not listed.
-    Reaper = 2,
-}
 
 /// A member slot that this thread owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! Acquiring one permit of any of several pools: of the first pool that has one.
 
+use crate::attachment::here;
 use crate::choice::{How, choose};
-use crate::claim::Mode;
 use crate::error::{AcquireError, SelectError};
 use crate::guard::Permit;
+use crate::operation::Mode;
 use crate::patience::Until;
-use crate::pool::{Pool, here};
+use crate::pool::Pool;
 
 /// Takes one permit of the first pool that has one free; answers which pool, counted from 0. Waits until then, in each pool in the order of
 /// arrival.

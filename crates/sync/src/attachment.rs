@@ -8,16 +8,13 @@
 use crate::bias::{self, EVERY, Holds};
 use crate::body::Body;
 use crate::error::ObjectError;
-use crate::kinds::Dead;
+use crate::label::label;
 use crate::lent;
-use crate::lock;
-use crate::mutex::kept;
+use crate::lock::{self, kept};
 use crate::object_id::meet;
-use crate::pool::party;
-use crate::registry::Arena;
-use crate::tube::Looks;
 use crate::wait::Party;
-use chappe_arena::{ArenaError, Joined, Map, MemberKind, Place, Watch};
+use crate::{private, tube::Looks};
+use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind, Place, Watch};
 use chappe_plat::{ROBUST, light, process, thread, tls};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,19 +24,8 @@ use std::thread::AccessError;
 /// A process member: of which process, in which mapping.
 type ProcessMember = (u64, usize, Joined);
 
-pub(crate) static LABEL: Mutex<Option<String>> = Mutex::new(None);
 pub(crate) static WATCH: Watch = Watch::new();
 pub(crate) static PROCESS_MEMBERS: Mutex<Vec<ProcessMember>> = Mutex::new(Vec::new());
-
-/// What this process calls itself in listings from now on; its first 63 bytes are kept.
-pub fn set_label(text: &str) {
-    *LABEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_owned());
-}
-
-pub(crate) fn label() -> String {
-    let set = LABEL.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    set.or_else(|| process::name(process::pid())).unwrap_or_default()
-}
 
 /// One thread's membership of one arena.
 pub struct ThreadAttachment {
@@ -106,6 +92,22 @@ impl ThreadAttachment {
                 self.map.leave(self.joined);
             }
         }
+    }
+}
+
+/// What distinguishes this process from its ancestors.
+#[inline(always)]
+pub(crate) fn here() -> u32 {
+    process::incarnation() as u32
+}
+
+#[inline(always)]
+pub(crate) fn party(attachment: &ThreadAttachment) -> Party {
+    Party {
+        map: attachment.map,
+        member: attachment.joined.index,
+        generation: attachment.joined.generation,
+        holds: attachment.holds,
     }
 }
 
@@ -375,7 +377,7 @@ fn attachment_slow(map: &'static Map) -> Result<*const ThreadAttachment, ArenaEr
     let now = process::incarnation();
     if map.directory().is_none() {
         // Purges the copy after a fork.
-        Arena::private();
+        private::usable();
     }
     let ended = || ArenaError::Io {
         what: "cannot join an arena while the thread ends".into(),
@@ -483,7 +485,7 @@ pub fn watched(attachment: &ThreadAttachment) -> std::io::Result<()> {
     #[cfg(not(any(feature = "loom", feature = "sim")))]
     crate::inside::may_sleep();
     // A thread that has its own core never sleeps and makes no system call, so it does not make this one either.
-    if !attachment.lent && !crate::patience::has_own_core() && attachment.tid != process::tid() {
+    if !attachment.lent && !crate::role::has_own_core() && attachment.tid != process::tid() {
         let why = "this is a child made by clone or vfork in its parent's memory: it cannot wait in the place of its parent's thread; \
                    call exec first, or use fork";
         return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, why));

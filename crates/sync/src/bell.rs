@@ -13,7 +13,7 @@
 //! The bell's slot is an attachment that the process keeps and lends to no thread. Where the kernel cannot sleep on two words (before Linux 5.16), or
 //! no attachment is left for a bell, the waiting thread keeps a kernel thread instead.
 
-use crate::lent;
+use crate::lent::{holders, take};
 use chappe_arena::Map;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::light::{self, Chime, Record};
@@ -47,9 +47,9 @@ pub(crate) fn here(map: &'static Map) -> Option<&'static Bell> {
     if let Some((.., bell)) = bells.iter().find(|(of, m, p, _)| (*of, *m, *p) == (now, at, proc)) {
         return *bell;
     }
-    let bell = lent::take(map).ok().map(|joined| {
+    let bell = take(map).ok().map(|joined| {
         let chime = Chime::new(&map.member(joined.index).bell, answer);
-        let (waiting, holders) = ([const { AtomicU64::new(0) }; WORDS], lent::holders(map));
+        let (waiting, holders) = ([const { AtomicU64::new(0) }; WORDS], holders::holders(map));
         let bell: &'static Bell = Box::leak(Box::new(Bell { chime, member: joined.index, waiting, map, holders }));
         light::listen(&bell.chime);
         bell
@@ -90,7 +90,7 @@ fn answer(chime: &'static Chime, up: &mut dyn FnMut(&'static Record)) {
             let member = i as u32 * 64 + bits.trailing_zeros();
             bits &= bits - 1;
             if !crate::wait::still_waits(bell.map, member)
-                && let Some(who) = lent::held_by(bell.holders, member)
+                && let Some(who) = holders::held_by(bell.holders, member)
             {
                 up(who);
             }

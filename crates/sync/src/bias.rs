@@ -66,11 +66,17 @@
 //!
 //! Explored: `tests/crash_bias.rs`, `tests/loom_bias.rs`.
 
+mod holds;
+
+pub(crate) use holds::Holds;
+pub use holds::biases;
+
 use crate::cell::Word;
 use chappe_arena::Map;
 use chappe_arena::layout::Object;
-use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
-use chappe_plat::{clock, dir, fence, step};
+use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::{clock, fence, step};
+use holds::Hold;
 
 const TAG: u64 = 7;
 const KEPT: u64 = 0x01ff_ffff << 3;
@@ -103,31 +109,6 @@ pub enum Bias {
     Off,
 }
 
-/// Whether the environment allows biased locks: `CHAPPE_BIAS=off` forbids them. Read once, without a lock: a
-/// signal handler may ask, or a forked child.
-#[cfg(not(any(feature = "sim", feature = "loom")))]
-pub fn biases() -> bool {
-    const ON: u32 = 1;
-    const OFF: u32 = 2;
-    static SWITCH: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: every reader finds the same.
-    match SWITCH.load(Ordering::Relaxed) {
-        ON => true,
-        OFF => false,
-        _ => {
-            let on = std::env::var_os("CHAPPE_BIAS").is_none_or(|v| v != "off");
-            SWITCH.store(if on { ON } else { OFF }, Ordering::Relaxed); // Relaxed: as above.
-            on
-        }
-    }
-}
-
-/// The explorer has no environment.
-#[cfg(any(feature = "sim", feature = "loom"))]
-pub fn biases() -> bool {
-    true
-}
-
 /// What is beside the word of a private object, in the place of its name, which is empty.
 struct Record<'a>(&'a Object);
 
@@ -153,70 +134,6 @@ impl Record<'_> {
         let at = self.hold().load(Ordering::Relaxed) as *const Hold;
         // SAFETY: the caller's promise.
         unsafe { at.as_ref() }
-    }
-}
-
-/// What a thread says of one lock. Only that thread writes it.
-#[repr(C)]
-struct Hold {
-    /// INSIDE or OUTSIDE.
-    inside: AtomicU32,
-    /// How many times the owner has entered by this bias.
-    entered: AtomicU32,
-    /// `the epoch:32 | the owner's generation:32`, of its last bias.
-    owner: AtomicU64,
-}
-
-/// A thread's holds in one private arena: the address of the first of as many as there can be objects. Null: the thread gets no bias.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Holds(*const Hold);
-
-// SAFETY: an address of atomic words that are never unmapped; only their thread is told to use them.
-unsafe impl Send for Holds {}
-// SAFETY: as above.
-unsafe impl Sync for Holds {}
-
-impl Holds {
-    pub const NONE: Holds = Holds(std::ptr::null());
-
-    /// Whether there are none.
-    pub fn is_none(self) -> bool {
-        self.0.is_null()
-    }
-
-    /// The holds of a member that is the calling thread. They stay with its slot, for the next occupant.
-    pub fn of(map: &Map, member: u32) -> Holds {
-        // Without the fence, or with the bias switched off, no holds are needed.
-        fence::prepare();
-        if !map.is_private() || !biases() || !fence::is_asymmetric() {
-            return Holds::NONE;
-        }
-        let its = &map.member(member).holds;
-        // Relaxed, both: the occupant's own.
-        let known = its.load(Ordering::Relaxed);
-        if known != 0 {
-            return Holds(known as *const Hold);
-        }
-        let Ok(base) = dir::map_private(map.geometry().objects as usize * size_of::<Hold>()) else {
-            return Holds::NONE;
-        };
-        its.store(base as u64, Ordering::Relaxed); // Relaxed: as above.
-        Holds(base.cast::<Hold>().cast_const())
-    }
-
-    /// The holds of a member that has been granted a bias.
-    #[inline(always)]
-    fn known(map: &Map, member: u32) -> Holds {
-        // Relaxed: written before the first grant.
-        Holds(map.member(member).holds.load(Ordering::Relaxed) as *const Hold)
-    }
-
-    /// # Safety
-    /// The holds are the calling thread's, in the arena of `object`, and not null.
-    #[inline(always)]
-    unsafe fn at(&self, object: u32) -> &Hold {
-        // SAFETY: mapped for so many, and never unmapped; zeros are valid words.
-        unsafe { &*self.0.add(object as usize) }
     }
 }
 
@@ -585,4 +502,10 @@ pub(crate) unsafe fn grant(map: &Map, o: &Object, object: u32, word: u64, holds:
             settled(map, o);
         }
     }
+}
+
+/// Whether an object with one holder is biased to another member: then only that one can hold it.
+pub(crate) fn is_anothers(map: &Map, object: u32, member: u32) -> bool {
+    let o = map.object(object);
+    owner_of(map, o).is_some_and(|owner| owner != member)
 }

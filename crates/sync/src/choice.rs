@@ -24,20 +24,21 @@
 //! Named tests hold what Nix's text promises and its source gets wrong (evidence, faults 1, 2 and 4): every arm
 //! counts, a choice that was made has taken something, and its number is the caller's.
 
+use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, attachment, watched};
 use crate::bias::Holds;
-use crate::claim::{Mode, Operation, Refused, Taken, TryFast, WaitSpec, wait_for};
+use crate::claim::wait_for;
 use crate::error::SelectError;
 use crate::handle::shown;
 use crate::lull::{self, lull};
+use crate::operation::{Mode, Operation, Refused, Taken, TryFast, WaitSpec};
 use crate::order::{Order, one_of};
 use crate::patience::{Until, patience};
-use crate::pool::party;
 #[cfg(not(feature = "sim"))]
 use crate::tube::body::met_by;
 #[cfg(not(feature = "sim"))]
 use crate::tube::lights::straight::{Ended, fits, wait as wait_straight};
-use crate::tube::lights::{Hope, can_wait, wait_for as wait_for_lightly};
+use crate::tube::lights::waits::{Hope, can_wait, wait_for as wait_for_lightly};
 use crate::tube::{packet, put_packet, spin};
 use crate::wait::{Parties, Party, Patience};
 use chappe_arena::Map;

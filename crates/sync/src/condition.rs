@@ -1,5 +1,6 @@
 //! Condition variables as users know them.
 
+use crate::attachment::party;
 use crate::attachment::{at_hand, attachment, watched};
 use crate::condvar::{self, Heard};
 use crate::error::{LockError, ObjectError};
@@ -7,7 +8,6 @@ use crate::handle::Handle;
 use crate::interrupt::uninterrupted;
 use crate::mutex::{LockResult, MutexGuard};
 use crate::patience::{Until, patience};
-use crate::pool::party;
 use crate::wait::{Arm, Parties, in_line};
 use chappe_arena::layout::Kind;
 use chappe_arena::{Map, Place};

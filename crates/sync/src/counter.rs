@@ -10,6 +10,8 @@
 
 use crate::body::Body;
 use chappe_plat::atomic::AtomicU64;
+#[cfg(not(feature = "sim"))]
+use chappe_plat::atomic::Ordering;
 use std::mem::{align_of, size_of};
 
 /// The number in a body.
@@ -17,6 +19,12 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<&'m AtomicU64> {
     let fits = body.room >= size_of::<AtomicU64>() && body.at.addr().get().is_multiple_of(align_of::<AtomicU64>());
     // SAFETY: within the body, and aligned; it is touched as an atomic word only.
     fits.then(|| unsafe { body.at.cast::<AtomicU64>().as_ref() })
+}
+
+/// Of which size it is, and what is in it: see [`Figures`](crate::named::Figures).
+#[cfg(not(feature = "sim"))]
+pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
+    Some((in_body(body)?.load(Ordering::Relaxed) as i64, 0, 8)) // Relaxed: for show.
 }
 
 #[cfg(not(feature = "sim"))]
@@ -120,7 +128,7 @@ mod made {
         /// # Errors
         /// `Object`: there is none, it is in use, or something else.
         pub fn unmake(name: &str, force: bool) -> Result<(), SharedError> {
-            unmake(Kind::Counter, name, force, |_| None)
+            unmake(Kind::Counter, name, force, super::figures, |_| None)
         }
 
         /// Its name; empty for a private one.

@@ -18,7 +18,9 @@
 //! watch a descriptor, its waiters look once a millisecond.
 
 use crate::cell::Word;
-use crate::claim::{Collected, Mark, Operation, Refused, Taken, TryFast};
+use crate::fork::{DESCRIPTORS, prepare};
+use crate::mark::Mark;
+use crate::operation::{Collected, Operation, Refused, Taken, TryFast};
 use crate::registry::Arena;
 use crate::tube::End;
 use crate::tube::lights::{Lights, Side, Standing};
@@ -30,7 +32,7 @@ use chappe_plat::{clock, process, quiet, thread};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How often a waiter looks at a descriptor that cannot be watched.
 const POLL_NS: u64 = 1_000_000;
@@ -48,7 +50,7 @@ pub(crate) struct Descriptor {
 
 /// All descriptors that this process ever waited for. Entries are never removed, since descriptors are small numbers that come again.
 #[derive(Default)]
-pub(crate) struct Registry {
+struct Registry {
     all: Option<HashMap<(RawFd, bool), &'static Descriptor>>,
     /// The watcher, and the incarnation of the process that started it.
     watcher: Option<(u64, Arc<Watcher>)>,
@@ -56,10 +58,8 @@ pub(crate) struct Registry {
     calls: Vec<(RawFd, fn())>,
 }
 
-pub(crate) static REGISTRY: Mutex<Registry> = Mutex::new(Registry { all: None, watcher: None, calls: Vec::new() });
-
 fn with<R>(then: impl FnOnce(&mut Registry) -> R) -> R {
-    then(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
+    then(&mut DESCRIPTORS.lock())
 }
 
 /// What represents that a descriptor is readable, or writable, in choices.
@@ -81,7 +81,7 @@ pub(crate) fn descriptor(fd: RawFd, out: bool) -> &'static Descriptor {
 /// The system's.
 #[doc(hidden)]
 pub fn whenever(event: RawFd, call: fn()) -> io::Result<()> {
-    crate::fork::prepare();
+    prepare();
     with(|registry| {
         let watcher = registry.watcher()?;
         // Before the first signal is told: the lock is ours until both are done.

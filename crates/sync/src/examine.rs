@@ -3,13 +3,11 @@
 //! The examiner leaves alone what the protocols repair themselves. It lists what dead members had before recovery returns it. It gives back what
 //! belongs to a generation of a member that is over: the protocols never leave such a thing behind, but a word that was
 //! overwritten can. It reports each word that makes no sense.
-//!
-//! - I1: a generation of a member slot is over once the slot has another generation, or was swept of it. What is then found in its name,
-//!   in a word that was read before, belongs to nobody.
 
 use crate::attachment::attachment;
 use crate::handle::{called, full_name, what_is};
-use crate::kinds;
+use crate::inspect::row::Had;
+use crate::inspect::{rows, unreadable};
 use crate::owned;
 use crate::record::NOBODY;
 use crate::registry::Arena;
@@ -31,37 +29,6 @@ pub struct Belonging {
     pub object: String,
     /// What of it.
     pub what: Had,
-}
-
-/// What a member can have of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Had {
-    /// Permits of a pool, by their numbers.
-    Permits(Vec<u32>),
-    /// Permits that jobs have leases on.
-    Leased(Vec<u32>),
-    /// An owned semaphore, or, if it is demoted, its first unit.
-    Owned {
-        /// It does not come back.
-        demoted: bool,
-    },
-    /// A mutex, locked.
-    Lock,
-    /// A readers-writer lock, locked to read.
-    Reads,
-    /// The same, to write.
-    Writes,
-    /// Messages of a tube that it was just writing: so many.
-    Writing(u32),
-    /// Messages that it was just looking at, or was given to take.
-    Looking(u32),
-    /// The senders' end of a tube.
-    Sends,
-    /// The receivers' end.
-    Receives,
-    /// A place in the line.
-    Waits,
 }
 
 impl fmt::Display for Belonging {
@@ -139,9 +106,9 @@ impl Arena {
             let place = place(map, index);
             let mut has = |what| all.push(Belonging { object: name(map, place), what });
             if let Some(kind) = place.head.kind().filter(|_| place.head.stands()) {
-                kinds::of(kind).had(map, place, who.member, generation).into_iter().for_each(&mut has);
+                rows::of(kind).had(map, place, who.member, generation).into_iter().for_each(&mut has);
             }
-            let is_queue = place.head.kind().is_none_or(|kind| kinds::of(kind).is_queue());
+            let is_queue = place.head.kind().is_none_or(|kind| map.protocol(kind).is_queue());
             if place.head.in_service() && is_queue && waits_here(map, index, who.member) {
                 all.push(Belonging { object: waited_for(map, place), what: Had::Waits });
             }
@@ -236,7 +203,7 @@ fn shown(map: &Map, place: Place) -> String {
 
 /// The object that a member waits for: if it waits at a part, the whole.
 fn waited_for(map: &Map, at: Place) -> String {
-    match at.head.kind().and_then(|kind| kinds::of(kind).whole(map, at)) {
+    match at.head.kind().and_then(|kind| rows::of(kind).whole(map, at)) {
         Some((index, what)) => format!("{}{what}", name(map, place(map, index))),
         None => name(map, at),
     }
@@ -248,15 +215,10 @@ fn waits_here(map: &Map, object: u32, member: u32) -> bool {
     !state.is_idle() && waits_on(map, object, member)
 }
 
-/// I1: whether this generation of a member is over.
-pub(crate) fn is_over(map: &Map, member: u32, generation: u32) -> bool {
-    map.occupant(member) != Some(generation)
-}
-
 /// Gives back what is in nobody's name.
 fn free(map: &'static Map, place: Place, freed: &mut Vec<Belonging>) {
     if let Some(kind) = place.head.kind().filter(|_| place.head.stands()) {
-        let all = kinds::of(kind).free(map, place).into_iter();
+        let all = rows::of(kind).free(map, place).into_iter();
         freed.extend(all.map(|what| Belonging { object: name(map, place), what }));
     }
 }
@@ -275,14 +237,14 @@ fn under_admin(map: &'static Map, admin: &Admin, righted: &mut Righted) {
 
 /// Whether it is a part of another object, and has no name.
 fn is_part(map: &Map, place: Place) -> bool {
-    place.head.kind().is_some_and(|kind| kinds::of(kind).is_part(map, place))
+    place.head.kind().is_some_and(|kind| rows::of(kind).is_part(map, place))
 }
 
 /// The members that still have a removed object. `None`: no member has it, and its slot is free for the next.
 fn left(map: &Map, place: Place) -> Option<Removed> {
     let index = place.index;
     let mut members: Vec<u32> = (0..map.members_used()).filter(|m| waits_on(map, index, *m)).collect();
-    members.extend(kinds::of(place.head.kind()?).users(map, place)?);
+    members.extend(rows::of(place.head.kind()?).users(map, place)?);
     members.sort_unstable();
     members.dedup();
     let by: Vec<Who> = members.into_iter().map(|m| map.who(m)).filter(|who| who.life == LifeState::Alive).collect();
@@ -290,18 +252,12 @@ fn left(map: &Map, place: Place) -> Option<Removed> {
     (!by.is_empty()).then_some(Removed { name, kind, by })
 }
 
-/// Why the state of an object in service cannot be told.
-pub(crate) fn unreadable(map: &'static Map, place: Place) -> Option<&'static str> {
-    let Some(kind) = place.head.kind() else { return Some("it is of a kind that there is not") };
-    kinds::of(kind).unreadable(map, place)
-}
-
 /// What makes no sense in an object in service.
 fn nonsense(map: &'static Map, place: Place) -> Option<String> {
     if let Some(what) = unreadable(map, place) {
         return Some(what.to_owned());
     }
-    if let Some(what) = place.head.kind().and_then(|kind| kinds::of(kind).nonsense(map, place)) {
+    if let Some(what) = place.head.kind().and_then(|kind| rows::of(kind).nonsense(map, place)) {
         return Some(what);
     }
     let is_named = check_name(&map.name_of(map.object(place.index)), "object").is_ok();

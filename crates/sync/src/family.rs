@@ -15,23 +15,14 @@
 
 use crate::directory::open_directory;
 use crate::fork;
-use crate::registry::{Arena, ArenaOptions};
+use crate::known::FAMILY;
+use crate::registry::{Arena, ArenaOptions, PREFIX, is_familys};
 use chappe_arena::{ArenaError, Map, Standing};
-use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::dir::Dir;
 use chappe_plat::{clock, process};
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
-
-/// The prefix of the names.
-const PREFIX: &str = "family-";
-
-/// Those of this process, and of those that forked it. The first is [`Arena::family`].
-pub(crate) static FAMILY: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
-
-/// 1: the arena is to exist before the next fork.
-static WANTED: AtomicU32 = AtomicU32::new(0);
+use std::sync::PoisonError;
 
 impl Arena {
     /// The arena that this process has in common with those that it forks from now on, and with the process that forked it, if that
@@ -105,18 +96,8 @@ impl Arena {
     /// Makes [`Arena::family`] before this process forks, if it does not exist by then: so that what children make there is in one
     /// arena.
     pub fn family_at_fork() {
-        fork::prepare();
-        // Relaxed: nothing comes with it.
-        WANTED.store(1, Ordering::Relaxed);
-    }
-}
-
-/// Called when the process is about to fork, and holds no lock of ours.
-pub(crate) fn before_fork() {
-    // Relaxed: as above.
-    if WANTED.load(Ordering::Relaxed) != 0 {
         // If there is no room, the child asks again, and gets the error.
-        let _ = Arena::family();
+        fork::prepare_with(|| drop(Arena::family()));
     }
 }
 
@@ -124,12 +105,6 @@ pub(crate) fn before_fork() {
 fn serves(map: &Map) -> bool {
     let is_there = |dir: &Path| !matches!(Dir::open(dir), Err(e) if e.kind() == io::ErrorKind::NotFound);
     map.mark() != Standing::Removed && map.directory().is_some_and(is_there) && !map.is_unlinked()
-}
-
-/// Whether a name is that of a family's arena.
-pub(crate) fn is_familys(name: &str) -> bool {
-    let is_digit = |c: char| c.is_ascii_hexdigit() && !c.is_ascii_uppercase();
-    name.strip_prefix(PREFIX).is_some_and(|number| number.len() == 16 && number.chars().all(is_digit))
 }
 
 /// Removes those that no process has mapped any more. What cannot be removed stays: it may be another user's.

@@ -15,19 +15,63 @@
 //!
 //! The locks in shared memory need none either: they belong to the parent's thread, which the child does not have.
 
-use crate::attachment::{LABEL, PROCESS_MEMBERS, WATCH};
-use crate::descriptor::REGISTRY;
-use crate::family::{self, FAMILY};
+use crate::attachment::{PROCESS_MEMBERS, WATCH};
+use crate::known::{FAMILY, KNOWN};
+use crate::label::LABEL;
 use crate::lease::WATCHED;
-use crate::registry::{KNOWN, PRIVATE};
-use crate::tube::named::{ATTACHED, LIST};
+use crate::private::PRIVATE;
 use chappe_plat::forks::{Around, Nest};
 use chappe_plat::{dir, process};
+use std::any::Any;
 use std::cell::UnsafeCell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What is done before this process forks, while it holds no lock of ours.
+static FIRST: OnceLock<fn()> = OnceLock::new();
+
+/// What a module that stands above this one keeps of the process, behind a mutex that a fork takes. That module alone knows its type.
+pub(crate) struct Kept(Mutex<Option<Box<dyn Any + Send>>>);
+
+/// The ends of named tubes that this process has.
+pub(crate) static ATTACHED: Kept = Kept::new();
+/// Those with descriptors.
+pub(crate) static ENDS: Kept = Kept::new();
+/// The descriptors that were ever waited for.
+pub(crate) static DESCRIPTORS: Kept = Kept::new();
+
+impl Kept {
+    const fn new() -> Kept {
+        Kept(Mutex::new(None))
+    }
+
+    /// Takes the mutex. `T` is the same in every call.
+    pub fn lock<T: Any + Send + Default>(&'static self) -> KeptGuard<T> {
+        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.get_or_insert_with(|| Box::new(T::default()));
+        KeptGuard(guard, PhantomData)
+    }
+}
+
+/// [`Kept`], locked.
+pub(crate) struct KeptGuard<T>(MutexGuard<'static, Option<Box<dyn Any + Send>>>, PhantomData<T>);
+
+impl<T: Any> Deref for KeptGuard<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_ref().and_then(|kept| kept.downcast_ref()).expect("one type each")
+    }
+}
+
+impl<T: Any> DerefMut for KeptGuard<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().and_then(|kept| kept.downcast_mut()).expect("one type each")
+    }
+}
 
 /// All the guards, outermost first; none while no thread forks.
-struct Held(UnsafeCell<Vec<Box<dyn std::any::Any>>>);
+struct Held(UnsafeCell<Vec<Box<dyn Any>>>);
 
 // SAFETY: touched only by the thread that forks, between `before` and `after`; another thread that forks meanwhile sleeps on the
 // first mutex.
@@ -46,19 +90,21 @@ extern "C" fn before() {
     if NEST.is_inner() {
         return;
     }
-    family::before_fork();
-    let attached = of(&ATTACHED);
+    if let Some(first) = FIRST.get() {
+        first();
+    }
+    let attached = of(&ATTACHED.0);
     NEST.begin();
     // SAFETY: this thread has the first mutex, so no other thread is between its `before` and its `after`.
     let held = unsafe { &mut *HELD.0.get() };
     held.push(attached);
-    held.push(of(&LIST));
+    held.push(of(&ENDS.0));
     held.push(of(&FAMILY));
     held.push(of(&PROCESS_MEMBERS));
     held.push(of(&PRIVATE));
     held.push(of(&KNOWN));
     held.push(of(&LABEL));
-    held.push(of(&REGISTRY));
+    held.push(of(&DESCRIPTORS.0));
     held.push(Box::new(dir::quiet()));
     held.push(of(&WATCHED));
     held.push(Box::new(WATCH.quiet()));
@@ -74,7 +120,7 @@ extern "C" fn after() {
     let held = std::mem::take(unsafe { &mut *HELD.0.get() });
     // Innermost first; the first mutex last, since it guards the list.
     held.into_iter().rev().for_each(drop);
-    crate::registry::forget_parents_presence();
+    crate::known::forget_parents_presence();
 }
 
 /// Makes forks safe from now on. Called before the first of the mutexes is used for long; and before other fork handlers are set
@@ -83,4 +129,10 @@ pub fn prepare() {
     // As in `after`.
     process::incarnation();
     FORKS.ensure();
+}
+
+/// The same, and calls `first` before each fork.
+pub(crate) fn prepare_with(first: fn()) {
+    prepare();
+    FIRST.get_or_init(|| first);
 }

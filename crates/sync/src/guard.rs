@@ -1,13 +1,13 @@
 //! The guards of permits: permits of a thread, and permits of a process.
 
 use crate::attachment::process_attachment;
-use crate::claim::Taken;
 use crate::drain::cell_of;
 use crate::error::{AcquireError, LeaseError};
+use crate::hold::Hold;
 use crate::lease::{self, Lease};
 use crate::many::Many;
+use crate::operation::Taken;
 use crate::pool::Pool;
-use crate::raw::Hold;
 use chappe_plat::process;
 use std::marker::PhantomData;
 

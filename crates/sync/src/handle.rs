@@ -2,8 +2,8 @@
 
 use crate::attachment::{attachment, tidy};
 use crate::error::ObjectError;
-use crate::owned;
 use crate::registry::{Arena, ArenaOptions};
+use crate::{owned, private};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, check_name};
 use chappe_plat::atomic::{Ordering, fence};
@@ -33,7 +33,7 @@ impl Own {
 impl Drop for Own {
     fn drop(&mut self) {
         // In a forked child, this makes the copy of the private arena usable first.
-        Arena::private();
+        private::usable();
         let admin = self.map.admin();
         self.map.unmake(&admin, self.place);
     }

@@ -36,6 +36,7 @@ pub(crate) use entry::{Entry, Inherited, this_process};
 pub use error::HelpError;
 
 use crate::attachment::{enter_within, leave_within};
+use crate::body::Body;
 use crate::inside;
 use crate::named::unmake;
 use crate::tries::{self, Loop};
@@ -52,6 +53,11 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::Arc;
+
+/// Of which size it is: see [`Figures`](crate::named::Figures).
+pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
+    Some((0, 0, body.form.numbers[0]))
+}
 
 enum Form<T> {
     /// Of one word, and of two: one instruction changes them, without a record.
@@ -176,7 +182,7 @@ impl HelpLock<()> {
     /// # Errors
     /// `Shared`: there is none, it is in use, or something else.
     pub fn unmake(name: &str, force: bool) -> Result<(), HelpError> {
-        Ok(unmake(Kind::HelpLock, name, force, |_| None)?)
+        Ok(unmake(Kind::HelpLock, name, force, figures, |_| None)?)
     }
 }
 

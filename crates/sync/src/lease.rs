@@ -24,24 +24,23 @@
 //! (systemd's RemoveIPC) removes the file too. If only the file is removed, the mark remains. A process that closes the file *and*
 //! was started with a cleaned environment is not seen.
 
+pub(crate) mod leftover;
 pub(crate) mod locks;
 mod origin;
 
-use crate::attachment::label;
 use crate::cell::{Tag, Word};
-use crate::claim::Taken;
-use crate::directory::directory;
 use crate::drain::{CellRef, cell_of};
 use crate::error::LeaseError;
 use crate::kinds::drain;
-use crate::registry::Arena;
+use crate::label::label;
+use crate::operation::Taken;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place, Who, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
 use chappe_plat::marks::{self, Blind, Marked};
 use chappe_plat::{clock, lease as lock, process, quiet, thread};
-use origin::Leaser;
+use origin::{Leaser, TABLE, VERSION_BITS};
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -57,12 +56,6 @@ const BLIND: Duration = Duration::from_secs(5);
 
 /// The prefix of lease files' names; the arena's name and id follow.
 const PREFIX: &str = ".lease-";
-
-/// The number of the table's first cell, in the numbering of all cells; the lower numbers are the objects' own cells.
-const TABLE: u64 = 1 << 20;
-
-/// How many bits of a byte's number hold the cell's version.
-const VERSION_BITS: u32 = 25;
 
 /// The environment variable that marks a job.
 pub const VARIABLE: &str = "CHAPPE_LEASE";
@@ -111,43 +104,6 @@ pub(crate) fn forget(map: &Map) {
     }
 }
 
-/// A file of leases whose arena is gone.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct LeaseFile {
-    /// Its path.
-    pub path: PathBuf,
-    /// The arena's name.
-    pub arena: String,
-    /// Whether a job still has it open.
-    pub in_use: bool,
-    /// Why it could not be removed.
-    pub error: Option<std::io::Error>,
-}
-
-/// Removes the files of leases whose arenas are gone, unless a job still has them. Returns those that it found.
-pub fn leftover_leases() -> Vec<LeaseFile> {
-    let Ok(home) = directory() else { return Vec::new() };
-    let Ok(dir) = Dir::open(&home) else { return Vec::new() };
-    let names = dir.dotted_names().unwrap_or_default();
-    names.iter().filter_map(|name| leftover(&dir, name)).collect()
-}
-
-fn leftover(dir: &Dir, name: &str) -> Option<LeaseFile> {
-    let (arena, id) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
-    let id = u64::from_str_radix(id, 16).ok()?;
-    match Arena::open(arena) {
-        Err(ArenaError::NotFound { .. }) => {}
-        Ok(other) if other.map().id() != id => {}
-        // The arena exists, or that cannot be told.
-        _ => return None,
-    }
-    let path = dir.path().join(name);
-    let in_use = dir.open_file(name).is_ok_and(|file| lock::is_any_locked(&file, 0, 0).unwrap_or(true));
-    let error = if in_use { None } else { dir.unlink(name).err() };
-    Some(LeaseFile { path, arena: arena.into(), in_use, error })
-}
-
 /// I2: every cell, and every use of it, has a byte of its own.
 fn byte(map: &Map, object: u32, position: u32, word: Word) -> u64 {
     let mut left = position;
@@ -163,10 +119,6 @@ fn byte(map: &Map, object: u32, position: u32, word: Word) -> u64 {
         }
     }
     cell << VERSION_BITS | word.version()
-}
-
-fn cell_of_byte(byte: u64) -> u64 {
-    byte >> VERSION_BITS
 }
 
 fn mark(map: &Map, byte: u64) -> String {

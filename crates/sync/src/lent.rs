@@ -9,46 +9,22 @@
 //! So in each arena as many light threads of a process can hold or wait for something at once as there are attachments left: some 4,000 in
 //! the private arena, some 1,000 in a named one, less those in use. The next one is refused ([`ArenaError::MembersFull`]).
 //!
-//! A granter in the same process wakes the light thread itself: [`holder`] tells which it is. Another process rings a bell: see `bell`.
+//! A granter in the same process wakes the light thread itself: [`holders`] tells which it is. Another process rings a bell: see `bell`.
 
-use crate::kinds::{self, Dead};
+pub(crate) mod holders;
+
+use crate::kinds;
 use crate::recover::{owns, recover};
-use chappe_arena::{ArenaError, Joined, Map, MemberKind};
-use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind};
+use chappe_plat::atomic::Ordering;
 use chappe_plat::light::Record;
 use chappe_plat::{process, thread};
+use holders::{key, slot};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
 /// The most attachments that one kernel thread holds: when a thread dies, the kernel walks at most 2,048 of its robust words.
 const HELD: u32 = 1_000;
-
-/// A member's number has 12 bits.
-const MEMBERS: usize = 1 << 12;
-
-/// The light threads that have the attachments of an arena, by member.
-type Holders = [AtomicU64; MEMBERS];
-
-/// Those of the private arena.
-static LENT: Holders = [const { AtomicU64::new(0) }; MEMBERS];
-/// Those of the named arenas, by arena: never freed.
-static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
-/// The process they belong to: in a forked child they are void.
-static OF: AtomicU64 = AtomicU64::new(0);
-
-/// The light threads that have the attachments of an arena.
-pub(crate) fn holders(map: &Map) -> &'static Holders {
-    if map.is_private() {
-        return &LENT;
-    }
-    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, holders)) = named.iter().find(|(of, _)| *of == key(map)) {
-        return holders;
-    }
-    let holders: &'static Holders = Box::leak(Box::new([const { AtomicU64::new(0) }; MEMBERS]));
-    named.push((key(map), holders));
-    holders
-}
 
 type Request = (&'static Map, Sender<Result<Joined, ArenaError>>);
 
@@ -63,34 +39,11 @@ struct Attachments {
 static ATTACHMENTS: Mutex<Attachments> =
     Mutex::new(Attachments { incarnation: 0, free: Vec::new(), holder: None, held: 0 });
 
-fn key(map: &Map) -> usize {
-    std::ptr::from_ref(map) as usize
-}
-
-/// The light thread that has this attachment.
-#[cfg(not(feature = "loom"))]
-pub(crate) fn holder(map: &Map, member: u32) -> Option<&'static Record> {
-    held_by(holders(map), member)
-}
-
-/// The same, if the arena's holders are known.
-#[cfg(not(feature = "loom"))]
-pub(crate) fn held_by(holders: &Holders, member: u32) -> Option<&'static Record> {
-    // Acquire: a record, which is never freed; set before its thread could wait.
-    let record = holders[member as usize % MEMBERS].load(Ordering::Acquire) as *const Record;
-    // Relaxed: set before any of them.
-    if record.is_null() || !process::is_incarnation(OF.load(Ordering::Relaxed) as u32) {
-        return None;
-    }
-    // SAFETY: as above.
-    unsafe { record.as_ref() }
-}
-
 /// An attachment for the calling light thread.
 pub(crate) fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, ArenaError> {
     let joined = take(map)?;
     // Release: before the thread waits.
-    holders(map)[joined.index as usize % MEMBERS].store(std::ptr::from_ref(me) as u64, Ordering::Release);
+    slot(map, joined.index).store(std::ptr::from_ref(me) as u64, Ordering::Release);
     Ok(joined)
 }
 
@@ -99,10 +52,7 @@ pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
     let mut attachments = ATTACHMENTS.lock().unwrap_or_else(PoisonError::into_inner);
     let now = process::incarnation();
     if attachments.incarnation != now {
-        let clear = |holders: &Holders| holders.iter().for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: the parent's.
-        clear(&LENT);
-        NAMED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|(_, holders)| clear(holders));
-        OF.store(now, Ordering::Release); // Release: before the first attachment is lent.
+        holders::begin_anew(now);
         *attachments = Attachments { incarnation: now, free: Vec::new(), holder: None, held: 0 };
     }
     if let Some((_, free)) = attachments.free.iter_mut().find(|(of, _)| *of == key(map))
@@ -114,7 +64,7 @@ pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
         let (requests, come) = channel::<Request>();
         let hold = move || {
             for (map, answer) in come {
-                let _ = answer.send(map.join(MemberKind::Thread, &crate::attachment::label()));
+                let _ = answer.send(map.join(MemberKind::Thread, &crate::label::label()));
             }
             // Its attachments are lent for as long as the process lives.
             loop {
@@ -144,7 +94,7 @@ pub(crate) fn give_back(map: &'static Map, joined: Joined) {
     if owns(map, member, generation) {
         recover(map, member, generation, &mut me);
     }
-    holders(map)[joined.index as usize % MEMBERS].store(0, Ordering::Release); // Release: it no longer waits.
+    slot(map, joined.index).store(0, Ordering::Release); // Release: it no longer waits.
     let mut attachments = ATTACHMENTS.lock().unwrap_or_else(PoisonError::into_inner);
     if attachments.incarnation != process::incarnation() {
         return;

@@ -2,7 +2,7 @@
 //!
 //! `wait` is the wait queue: the waiters, their order, and grants. What each kind of object has, and how a waiter gets it, is in `cell`,
 //! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `rwlock`, `condvar`; `kinds` dispatches to
-//! them. `owned` composes a pool and a semaphore. `claim` waits until an operation succeeds, `choice` chooses, `recover` does what a
+//! them. `owned` composes a pool and a semaphore. `operation` is what can be waited for, `claim` waits until one succeeds, `choice` chooses, `recover` does what a
 //! dead member no longer can, `lease` keeps a permit for a job. The public API is in `pool`, `guard`, `semaphore`, `mutex`, `condition`
 //! and `select`; what a process must remember of arenas and its threads is in `home` and `attachment`. `plan9` stands apart: semaphores on plain
 //! words, which need no arena and record no holder.
@@ -25,10 +25,14 @@ mod lull;
 mod many;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod map;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
+mod mark;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod mcas;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod monitor;
+#[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
+mod operation;
 mod order;
 #[doc(hidden)]
 pub mod owned;
@@ -56,8 +60,6 @@ mod turns;
 mod wait;
 
 pub use bias::{Bias, biases};
-use chappe_arena::layout::Head;
-use chappe_plat::atomic::Ordering;
 #[cfg(not(feature = "sim"))]
 #[doc(hidden)]
 pub use descriptor::whenever;
@@ -67,33 +69,10 @@ pub use interrupt::interruptible;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 #[doc(hidden)]
 pub use interrupt::park as park_interruptibly;
-pub use recover::recover;
+pub use kinds::tubes::wake_after_death;
+pub use kinds::{clear, used};
+pub use recover::{notify_dead, recover};
 pub use wait::Discipline;
-
-/// Wakes all waiters of a dead object.
-pub fn notify_dead(map: &'static chappe_arena::Map, object: u32, me: &mut chappe_arena::Visitor<'_>) {
-    // Acquire: the object as its remover left it.
-    let head = Head(map.object(object).head.load(Ordering::Acquire));
-    if head.is_dead() {
-        map.through(chappe_arena::Place { index: object, head });
-        wait::notify_dead(map, object, head, me);
-    }
-}
-
-/// A thread died: makes all waiters at ends of tubes look again.
-pub fn wake_after_death(map: &'static chappe_arena::Map) {
-    kinds::wake_after_death(map);
-}
-
-/// Removes a dead member from the ends of tubes and from the changers of bodies. The caller owns the member's life word.
-pub fn clear(map: &chappe_arena::Map, member: u32, me: &mut chappe_arena::Visitor<'_>) {
-    kinds::clear(map, member, me);
-}
-
-/// Whether the contents of a removed object's slot are still in use.
-pub fn used(map: &chappe_arena::Map, object: u32) -> bool {
-    kinds::used(map, object)
-}
 
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub mod model;
@@ -104,6 +83,8 @@ mod acquire_any;
 mod attachment;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 mod bell;
+#[cfg(not(feature = "sim"))]
+mod called;
 #[cfg(not(feature = "sim"))]
 mod choice;
 #[cfg(not(feature = "sim"))]
@@ -125,7 +106,15 @@ mod guard;
 #[cfg(not(feature = "sim"))]
 mod handle;
 #[cfg(not(feature = "sim"))]
+mod hold;
+#[cfg(not(feature = "sim"))]
+mod holders;
+#[cfg(not(feature = "sim"))]
 mod inspect;
+#[cfg(not(feature = "sim"))]
+mod known;
+#[cfg(not(feature = "sim"))]
+mod label;
 #[cfg(not(feature = "sim"))]
 mod lease;
 #[cfg(not(feature = "sim"))]
@@ -133,6 +122,8 @@ mod lent;
 #[cfg(not(feature = "sim"))]
 #[doc(hidden)]
 pub mod macros;
+#[cfg(not(feature = "sim"))]
+mod membership;
 #[cfg(not(feature = "sim"))]
 mod mutex;
 #[cfg(not(feature = "sim"))]
@@ -146,14 +137,20 @@ mod pool;
 #[cfg(not(feature = "sim"))]
 mod priority;
 #[cfg(not(feature = "sim"))]
+mod private;
+#[cfg(not(feature = "sim"))]
 #[doc(hidden)]
 pub mod raw;
 #[cfg(not(feature = "sim"))]
 mod registry;
 #[cfg(not(feature = "sim"))]
+mod role;
+#[cfg(not(feature = "sim"))]
 mod select;
 #[cfg(not(feature = "sim"))]
 mod semaphore;
+#[cfg(not(feature = "sim"))]
+mod waiters;
 
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod helplock;
@@ -166,28 +163,32 @@ pub mod words;
 #[cfg(not(feature = "sim"))]
 pub use self::{
     acquire_any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
-    attachment::{reaped, set_label},
+    attachment::reaped,
     condition::Condvar,
     counter::Counter,
     directory::{directory, keep_environment},
     error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
-    examine::{Belonging, Damage, Had, Removed, Righted},
+    examine::{Belonging, Damage, Removed, Righted},
     fork::prepare as prepare_forks,
     guard::{OwnedPermit, Permit, Permits},
-    inspect::{Holder, ObjectInfo, ObjectState, PoolInfo, Waiter},
+    holders::{Holder, PoolInfo},
+    inspect::row::{Had, ObjectInfo, ObjectState},
+    label::set_label,
+    lease::leftover::{LeaseFile, leftover_leases},
     lease::locks::{LockJob, LockLease},
-    lease::{Lease, LeaseFile, Unseen, VARIABLE as LEASE_VARIABLE, keeps_descendants, leftover_leases},
+    lease::{Lease, Unseen, VARIABLE as LEASE_VARIABLE, keeps_descendants},
     mutex::{LockResult, Mutex, MutexGuard},
     named::{SharedError, SharedInfo},
     object_id::ObjectId,
-    patience::{Role, set_role},
     pool::Pool,
     priority::{Priority, set_priority},
     registry::{Arena, ArenaOptions, Capacity},
+    role::{Role, set_role},
     rwlock::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult, lock_jobs},
     select::{ReceivingEnd, Select, SelectedOperation, SendingEnd},
     semaphore::Semaphore,
     server::{Serve, Server, Service, remove_service},
+    waiters::Waiter,
 };
 
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -598,3 +598,14 @@ pub(crate) fn in_words(word: u64) -> String {
     let flag = |bit, what| if word & bit != 0 { what } else { "" };
     format!("{who}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
 }
+
+/// As many of the bits of a process's incarnation as a guard has: so many successive forks.
+#[cfg(not(feature = "sim"))]
+pub(crate) const INCARNATION: u32 = 0xff_ffff;
+
+/// What a guard keeps of a held word: with the process's incarnation in the place of the word's flags and number.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+pub(crate) fn kept(word: u64, incarnation: u32) -> u64 {
+    word | u64::from(incarnation & INCARNATION) << 3
+}

@@ -39,7 +39,9 @@
 //!
 //! Explored: `tests/crash_lull.rs`.
 
-use crate::claim::{Mark, Mode, Operation, Refused, Taken, WaitSpec, granted};
+use crate::claim::granted;
+use crate::mark::Mark;
+use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
 use crate::order::Order;
 use crate::wait::{Begun, Ended, Parties, Patience, Terms, arrive, begin, end};
 use chappe_plat::step;

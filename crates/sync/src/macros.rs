@@ -1,13 +1,14 @@
 //! [`select!`](crate::select!) and [`select_biased!`](crate::select_biased!): a choice that is made once, written arm by arm as a
 //! `match`. The arms are in an array, so a choice allocates nothing.
 
+use crate::attachment::here;
 use crate::choice::{How, glance};
-use crate::claim::{Mode, Taken};
 use crate::descriptor::outcome;
 use crate::error::{AcquireError, DownError};
 use crate::guard::Permit;
+use crate::operation::{Mode, Taken};
 use crate::patience::Until;
-use crate::pool::{Pool, here};
+use crate::pool::Pool;
 use crate::select::{Armed, chosen, operations};
 use crate::semaphore::Semaphore;
 use std::io;

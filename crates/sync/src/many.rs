@@ -10,10 +10,10 @@
 //! Explored: `tests/crash_many.rs`.
 
 use crate::cell::Tag;
-use crate::claim::{Refused, Taken};
 use crate::drain::{CellRef, cells, permits};
 use crate::interrupt::Interrupt;
 use crate::kinds::drain;
+use crate::operation::{Refused, Taken};
 use crate::permit::{give, seize_reserved};
 use crate::wait::{Arm, Ended, Parties, Party, Patience, Terms, arrive, finish, next, wait};
 use chappe_arena::{Map, Place};

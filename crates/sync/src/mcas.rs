@@ -58,16 +58,13 @@
 
 mod place;
 
-pub use place::{Field, MOST_PARTIES, MOST_WORDS, Shape};
+pub use place::{Field, MOST, MOST_PARTIES, MOST_WORDS, Shape};
 
 use crate::tries::{self, Loop};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::pair::Pair;
 use chappe_plat::step;
 use place::{DONE, FAILED, HELPED, Slot, Stamp, UNDECIDED, is_undecided, state_of, status_of, turn_of};
-
-/// The most words that can change at once.
-pub const MOST: usize = 8;
 
 /// One word of an operation: its index, the value it must have, and the value it gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

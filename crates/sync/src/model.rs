@@ -46,16 +46,14 @@ pub use ways::{Share, Way};
 pub use words::{cell_in_words, is_waiting, lock_in_words, state_in_words, units_in_words};
 
 use crate::bias::Holds;
-use crate::claim::{Operation, Refused, Taken, WaitSpec, wait_for};
-use crate::contend::contend;
 use crate::drain::{cell_at, cells, permits};
 use crate::interrupt::Interrupt;
 use crate::kinds::{arrived, drain};
 use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
-use crate::permit;
-use crate::semaphore_word;
-use crate::wait::{Arm, Discipline, Parties, Party, Patience};
+use crate::operation::{Operation, Refused, Taken, WaitSpec};
+use crate::wait::{self, Arm, Discipline, Parties, Party, Patience};
+use crate::{claim::wait_for, contend::contend, permit, semaphore_word};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, MemberKind, Place};
 use chappe_plat::dir::Dir;
@@ -63,12 +61,13 @@ use std::cell::Cell;
 
 /// The arena's callbacks. Leases are locks of the system and not explored.
 pub const HOOKS: Hooks = Hooks {
-    recover: crate::recover,
-    clear: crate::clear,
-    notify_dead: crate::notify_dead,
-    used: crate::used,
-    wake_after_death: crate::wake_after_death,
+    recover: crate::recover::recover,
+    clear: crate::kinds::clear,
+    notify_dead: crate::recover::notify_dead,
+    used: crate::kinds::used,
+    wake_after_death: crate::kinds::tubes::wake_after_death,
     leases: |_| {},
+    kinds: &crate::kinds::table::TABLE,
 };
 
 /// A mutex in an arena.
@@ -496,7 +495,7 @@ impl SemaphoreAt {
     /// # Errors
     /// As [`Map::make`].
     pub fn make(map: &'static Map, name: &str, value: u32, barging: bool) -> Result<SemaphoreAt, ArenaError> {
-        SemaphoreAt::make_as(map, name, value, if barging { semaphore_word::BARGING } else { semaphore_word::STRONG })
+        SemaphoreAt::make_as(map, name, value, if barging { wait::BARGING } else { semaphore_word::STRONG })
     }
 
     fn make_as(map: &'static Map, name: &str, value: u32, how: u32) -> Result<SemaphoreAt, ArenaError> {
@@ -542,7 +541,7 @@ impl SemaphoreAt {
     /// Whether waiters may be overtaken.
     #[cfg(feature = "sim")]
     pub fn may_be_overtaken(self) -> bool {
-        semaphore_word::barging(self.map.object(self.place.index))
+        wait::is_barging(self.map.object(self.place.index))
     }
 
     /// Removes the semaphore.

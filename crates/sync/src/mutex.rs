@@ -1,14 +1,13 @@
 //! Mutexes, the public API: robust locks around data.
 
-use crate::attachment::{ThreadAttachment, attachment, last_attachment, party_at_hand, watched};
+use crate::attachment::{ThreadAttachment, attachment, last_attachment, party, party_at_hand, watched};
 use crate::bias::{self, Bias};
+use crate::called::{Called, Had, hash, hash_of};
 use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
 use crate::handle::{Handle, shown};
-use crate::lock::{self, Try};
+use crate::lock::{self, INCARNATION, Try, kept};
 use crate::patience::{Until, patience};
-use crate::pool::party;
-use crate::raw::{Called, Had};
 use crate::wait::{Arm, Parties, Party, in_line};
 use bytemuck::Pod;
 use chappe_arena::layout::{BLOCK, Kind};
@@ -82,27 +81,6 @@ impl<T> Arm for Mutex<T> {
 
 /// The result of locking.
 pub type LockResult<'a, T> = Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>>;
-
-/// A type's name without its modules.
-pub(crate) fn plain_name<T: ?Sized>() -> String {
-    let name = std::any::type_name::<T>();
-    let mut plain = String::with_capacity(name.len());
-    for part in name.split("::") {
-        let kept = plain.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
-        plain.truncate(kept);
-        plain.push_str(part);
-    }
-    plain
-}
-
-/// What is recorded of the data's type, to compare when it is attached: size, alignment, and the type's name without its modules.
-pub(crate) fn hash_of<T>() -> u32 {
-    hash(Called { name: &plain_name::<T>(), size: size_of::<T>(), align: align_of::<T>() })
-}
-
-pub(crate) fn hash(of: Called<'_>) -> u32 {
-    chappe_arena::hash(&format!("{} {} {}", of.name, of.size, of.align)) as u32
-}
 
 /// Attaches or makes a named mutex whose type is given by its description. Also returns where its data is.
 pub(crate) fn named_bytes(
@@ -450,14 +428,7 @@ pub struct MutexGuard<'a, T> {
 #[derive(Clone, Copy)]
 struct Kept(u64);
 
-/// The word combined with the process's incarnation.
-#[inline(always)]
-pub(crate) fn kept(word: u64, incarnation: u32) -> u64 {
-    word | u64::from(incarnation & Kept::INCARNATION) << 3
-}
-
 impl Kept {
-    const INCARNATION: u32 = 0xff_ffff;
     const PANICKING: u64 = 1 << 27;
 
     #[inline(always)]
@@ -470,11 +441,11 @@ impl Kept {
     }
     #[inline(always)]
     fn word(self) -> u64 {
-        self.0 & !(u64::from(Kept::INCARNATION) << 3 | Kept::PANICKING)
+        self.0 & !(u64::from(INCARNATION) << 3 | Kept::PANICKING)
     }
     #[inline(always)]
     fn is_ours(self) -> bool {
-        process::is_incarnation_in((self.0 >> 3) as u32, Kept::INCARNATION)
+        process::is_incarnation_in((self.0 >> 3) as u32, INCARNATION)
     }
 }
 

@@ -2,12 +2,11 @@
 
 use crate::attachment::{enter, party_at_hand, tidy};
 use crate::body::{self, Body, Form, blocks_wanted};
+use crate::called::plain_name;
 use crate::error::ObjectError;
 use crate::handle::{Handle, called, shown};
-use crate::inspect::bytes;
-use crate::kinds;
-use crate::mutex::plain_name;
 use crate::registry::{ArenaOptions, USUAL_MEMBERS};
+use crate::waiters::bytes;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::ROBUST;
@@ -110,10 +109,13 @@ pub struct SharedInfo {
     pub bytes: u64,
 }
 
+/// What a kind says of a body: its value or count, its capacity, and the bytes of each element. `None`: its shape is impossible.
+pub(crate) type Figures = fn(&Body<'static>) -> Option<(i64, u32, u32)>;
+
 /// The state of an object; `None` if its shape is impossible.
-pub(crate) fn look(map: &'static Map, place: Place) -> Option<SharedInfo> {
+pub(crate) fn look(map: &'static Map, place: Place, figures: Figures) -> Option<SharedInfo> {
     let (body, kind) = (Body::of(map, place)?, place.head.kind()?);
-    let (value, capacity, size) = kinds::of(kind).figures(&body)?;
+    let (value, capacity, size) = figures(&body)?;
     let users = body.users().filter(|m| map.dead(*m).is_none()).map(|m| map.who(m)).collect();
     Some(SharedInfo { kind: kind.name(), value, capacity, size, users, bytes: bytes(map, place) })
 }
@@ -240,11 +242,12 @@ pub(crate) fn unmake(
     kind: Kind,
     name: &str,
     force: bool,
+    figures: Figures,
     what: impl Fn(&SharedInfo) -> Option<String>,
 ) -> Result<(), SharedError> {
     let Some((handle, admin)) = Handle::to_remove(kind, name)? else { return Ok(()) };
     let (map, place) = (handle.map, handle.place);
-    if !force && let Some(info) = look(map, place) {
+    if !force && let Some(info) = look(map, place, figures) {
         let other = info.users.iter().find(|who| !who.is_of_this_process());
         let by = other.map(|who| format!("pid {} `{}` changes it", who.pid, who.label));
         let all: Vec<String> = what(&info).into_iter().chain(by).collect();

@@ -1,58 +1,11 @@
-//! How long a caller waits, and how it spends the time: deadlines and roles.
+//! How long a caller waits, and how it spends the time, by its role.
 
 use crate::attachment::{ThreadAttachment, priority};
 use crate::interrupt;
+use crate::role::{ROLE, Role};
 use crate::wait::Patience;
 use chappe_plat::{clock, light};
-use std::cell::Cell;
 use std::time::{Duration, Instant};
-
-/// How a thread spends its time before it sleeps (nix-semaphores-tubes, 2.2 and 4: roles of cores).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
-    /// Spins for as long as spinning has paid lately, at most a few microseconds, then sleeps.
-    #[default]
-    TimeSharing,
-    /// Has a core of its own: spins and never sleeps. Waiting makes no system call.
-    Spin,
-    /// Sleeps at once.
-    Sleeper,
-}
-
-impl Role {
-    /// Runs a function in this role.
-    ///
-    /// ```
-    /// # use chappe_sync::{Role, Semaphore};
-    /// # let ready = Semaphore::private(1)?;
-    /// Role::Spin.during(|| ready.down())?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn during<R>(self, act: impl FnOnce() -> R) -> R {
-        struct Back(Role);
-        impl Drop for Back {
-            fn drop(&mut self) {
-                ROLE.set(self.0);
-            }
-        }
-        let _back = Back(ROLE.replace(self));
-        act()
-    }
-}
-
-thread_local! {
-    static ROLE: Cell<Role> = const { Cell::new(Role::TimeSharing) };
-}
-
-/// Sets the calling thread's role.
-pub fn set_role(role: Role) {
-    ROLE.set(role);
-}
-
-/// Whether the calling thread never sleeps.
-pub(crate) fn has_own_core() -> bool {
-    ROLE.get() == Role::Spin
-}
 
 pub(crate) fn patience(attachment: &ThreadAttachment) -> Patience<'_> {
     if light::current().is_some() {

@@ -21,9 +21,9 @@
 
 use crate::bias::{self, Holds};
 use crate::cell::{Tag, Word};
-use crate::claim::{Collected, Refused, Taken};
 use crate::drain::{CellRef, cell_at, cell_of, cells, permits, resolve};
 use crate::kinds::drain;
+use crate::operation::{Collected, Refused, Taken};
 use crate::wait::{Discipline, Grant, Party, next};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};

@@ -3,44 +3,30 @@
 mod several;
 
 use crate::attachment::{
-    ThreadAttachment, at_hand, attachment, attachment_at_hand, party_at_hand, process_member, watched,
+    ThreadAttachment, at_hand, attachment, attachment_at_hand, here, party, party_at_hand, process_member, watched,
 };
 use crate::bias::{self, Bias};
 use crate::cell::{Tag, Word};
-use crate::claim::{Collected, Operation, Refused, Taken, WaitSpec, wait_for};
+use crate::claim::wait_for;
 use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
 use crate::guard::{OwnedPermit, Permit};
 use crate::handle::{Own, called, full_name, its_slot, seen, shown, split, what_is};
-use crate::inspect::{self, Holder, PoolInfo, Waiter};
+use crate::hold::Hold;
+use crate::holders::{self, Holder, PoolInfo};
 use crate::lease;
+use crate::operation::{Collected, Operation, Refused, Taken, WaitSpec};
 use crate::owned;
 use crate::patience::{Until, patience};
 use crate::permit::{self, take};
-use crate::raw::Hold;
 use crate::registry::{Arena, ArenaOptions};
 use crate::wait::{Arm, Discipline, Grant, Parties, Party, queue};
+use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
-use chappe_plat::{ROBUST, process};
+use chappe_plat::ROBUST;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What distinguishes this process from its ancestors.
-#[inline(always)]
-pub(crate) fn here() -> u32 {
-    process::incarnation() as u32
-}
-
-#[inline(always)]
-pub(crate) fn party(attachment: &ThreadAttachment) -> Party {
-    Party {
-        map: attachment.map,
-        member: attachment.joined.index,
-        generation: attachment.joined.generation,
-        holds: attachment.holds,
-    }
-}
 
 /// N permits. Each belongs to its holder, and returns when the holder dies.
 ///
@@ -312,7 +298,7 @@ impl Pool {
 
     /// The pools of an arena, by name.
     pub fn list(arena: Arena) -> Vec<PoolInfo> {
-        inspect::list(arena.map())
+        holders::list(arena.map())
     }
 
     /// The pool's name: `gpu0`, or `lab/gpu0` in another arena than `default`; empty for a private pool.
@@ -632,11 +618,11 @@ impl Pool {
 
     /// The holder of each permit that is not free, and since when.
     pub fn holders(&self) -> Vec<Holder> {
-        inspect::holders(self.map, self.place)
+        holders::holders(self.map, self.place)
     }
 
     /// The waiters, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
-        inspect::waiters(self.map, self.place)
+        waiters(self.map, self.place)
     }
 }

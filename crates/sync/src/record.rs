@@ -108,12 +108,12 @@ mod recovery;
 #[cfg(all(test, not(feature = "sim")))]
 mod tests;
 
+#[cfg(not(feature = "sim"))]
+pub(crate) use place::NOBODY;
 pub(crate) use place::bytes_wanted;
 #[cfg(any(test, feature = "sim"))]
 pub use place::in_words;
 pub use place::{Head, MOST_SLOTS, Ring, Shape, bytes_needed};
-#[cfg(not(feature = "sim"))]
-pub(crate) use recovery::NOBODY;
 
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::{ROBUST, step};

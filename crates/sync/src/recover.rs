@@ -15,10 +15,10 @@
 //! meanwhile. Step 1 checks, after reading the wait word, that the slot still is the dead generation's: a later occupant writes `ident` before it
 //! ever touches the word.
 
-use crate::kinds::{self, Dead};
-use crate::wait::{State, change_granted, notify_dead, wake_granted};
+use crate::kinds;
+use crate::wait::{self, State, change_granted, wake_granted};
 use chappe_arena::layout::Head;
-use chappe_arena::{Map, Place, Visitor};
+use chappe_arena::{Dead, Map, Place, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
@@ -54,7 +54,7 @@ pub fn recover(map: &'static Map, member: u32, generation: u32, me: &mut Visitor
         let head = Head(map.object(object).head.load(Ordering::Acquire));
         if head.is_dead() {
             map.through(Place { index: object, head });
-            notify_dead(map, object, head, me);
+            wait::notify_dead(map, object, head, me);
         } else {
             kinds::drain(map, object);
         }
@@ -67,6 +67,16 @@ pub fn recover(map: &'static Map, member: u32, generation: u32, me: &mut Visitor
     if lease {
         // Every reaper has a new thing to watch.
         map.call_reapers();
+    }
+}
+
+/// Wakes all waiters of a dead object.
+pub fn notify_dead(map: &'static Map, object: u32, me: &mut Visitor<'_>) {
+    // Acquire: the object as its remover left it.
+    let head = Head(map.object(object).head.load(Ordering::Acquire));
+    if head.is_dead() {
+        map.through(Place { index: object, head });
+        wait::notify_dead(map, object, head, me);
     }
 }
 

@@ -4,37 +4,37 @@
 //! for the same file. A forked child has its parent's mappings. Before it first uses its copy of the private arena, it removes all members
 //! and waits of the parent's threads from it.
 
-use crate::attachment::leave;
 use crate::directory::{directory, open_directory, shared_by_choice};
-use crate::error::ObjectError;
-use crate::family::is_familys;
-use crate::handle::full_name;
-use crate::inspect::{self, ObjectInfo, Waiter};
-use crate::wait::State;
+use crate::kinds;
+use crate::known::KNOWN;
+use crate::private;
+use crate::waiters::bytes;
 use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
-use chappe_arena::{ArenaError, Hooks, Map, Place, Standing, Who, check_name, io_at};
-use chappe_plat::atomic::Ordering;
+use chappe_arena::{ArenaError, Hooks, Map, Standing, Who, check_name, io_at};
 use chappe_plat::dir::{Dir, can_back};
-use chappe_plat::{Made, process};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// What the arenas of this process call when a member died, or an object is removed.
-const HOOKS: Hooks = Hooks {
-    recover: crate::recover,
-    clear: crate::clear,
-    notify_dead: crate::notify_dead,
-    used: crate::used,
-    wake_after_death: crate::wake_after_death,
+pub(crate) const HOOKS: Hooks = Hooks {
+    recover: crate::recover::recover,
+    clear: kinds::clear,
+    notify_dead: crate::recover::notify_dead,
+    used: kinds::used,
+    wake_after_death: kinds::tubes::wake_after_death,
     leases: crate::lease::look_after,
+    kinds: &kinds::table::TABLE,
 };
 
-pub(crate) static KNOWN: Mutex<Vec<&'static Map>> = Mutex::new(Vec::new());
-/// What [`PRIVATE`] said first, and in which incarnation of the process: readable without its lock. A forked child takes the lock.
-static FIRST: Made<(u64, &'static Map)> = Made::new();
+/// The prefix of the names of a family's arenas: see `family`.
+pub(crate) const PREFIX: &str = "family-";
 
-pub(crate) static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None);
+/// Whether a name is that of a family's arena.
+pub(crate) fn is_familys(name: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_hexdigit() && !c.is_ascii_uppercase();
+    name.strip_prefix(PREFIX).is_some_and(|number| number.len() == 16 && number.chars().all(is_digit))
+}
 
 /// Capacities of a new arena; a `None` gets the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -248,38 +248,6 @@ impl Arena {
         }
     }
 
-    /// Removes the named arena. An attachment of this process, without anything held or awaited there, does not count as a use. An arena in
-    /// use is refused unless `force`, which makes everything in it dead: its waiters get an error, and permits held there end with their guards.
-    ///
-    /// # Errors
-    /// `NotFound`, `InUse`, or what is wrong with the file.
-    pub fn remove(name: &str, force: bool) -> Result<(), ArenaError> {
-        crate::fork::prepare();
-        check_name(name, "arena")?;
-        let dir = open_directory(false)?;
-        let arena = Arena::open(name).ok();
-        if !force && let Some(arena) = arena {
-            arena.leave_if_idle();
-        }
-        let is_idle = |map: &'static Map, member, generation| {
-            // Acquire: what it holds by then is seen below.
-            let state = State(map.member(member).state.load(Ordering::Acquire));
-            state.is_idle() && !crate::recover::owns(map, member, generation)
-        };
-        Map::remove(&dir, name, force, is_idle, HOOKS)?;
-        if let Some(arena) = arena {
-            crate::lease::forget(arena.map());
-        }
-        Ok(())
-    }
-
-    /// Gives up the thread's slot if it owns nothing there: its mere attachment should not keep the arena.
-    fn leave_if_idle(&self) {
-        leave(self.0, |attachment| {
-            !crate::recover::owns(self.0, attachment.joined.index, attachment.joined.generation)
-        });
-    }
-
     /// The names in the directory, sorted; none if the directory does not exist yet.
     ///
     /// # Errors
@@ -320,37 +288,12 @@ impl Arena {
     /// The system's, if there is no address space for it.
     #[doc(hidden)]
     pub fn try_private() -> Result<Arena, ArenaError> {
-        if let Some((incarnation, map)) = FIRST.get()
-            && *incarnation == process::incarnation()
-        {
+        if let Some(map) = private::first() {
             return Ok(Arena(map));
         }
-        let arena = Arena::find_private()?;
-        FIRST.get_or(|| (process::incarnation(), arena.0));
-        Ok(arena)
-    }
-
-    fn find_private() -> Result<Arena, ArenaError> {
         crate::fork::prepare();
-        let mut slot = PRIVATE.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = process::incarnation();
-        match &mut *slot {
-            Some((incarnation, map)) if *incarnation == now => Ok(Arena(map)),
-            Some((incarnation, map)) => {
-                purge(map);
-                map.cover(now);
-                *incarnation = now;
-                Ok(Arena(map))
-            }
-            None => {
-                let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 << 20 };
-                let map = Map::private(g, HOOKS)?;
-                // No member outlives the process here, so nobody need notice its death.
-                map.cover(now);
-                *slot = Some((now, map));
-                Ok(Arena(map))
-            }
-        }
+        let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 << 20 };
+        private::found(|| Map::private(g, HOOKS)).map(Arena)
     }
 
     /// The named arena that this process has mapped and whose memory contains an address.
@@ -384,57 +327,10 @@ impl Arena {
         self.0.members()
     }
 
-    /// The objects in it, by name.
-    pub fn objects(&self) -> Vec<ObjectInfo> {
-        inspect::objects(self.0)
-    }
-
-    /// One of the objects in it, by its name there.
-    ///
-    /// # Errors
-    /// `Unknown`, which lists the objects that are there; `Arena` if it is not a valid name.
-    pub fn object(&self, name: &str) -> Result<ObjectInfo, ObjectError> {
-        inspect::look(self.0, self.find(name)?).ok_or_else(|| self.unknown(name))
-    }
-
     /// Whether there is an object of this name.
     #[doc(hidden)]
     pub fn has(&self, name: &str) -> bool {
         self.0.find(name).is_some()
-    }
-
-    /// Removes one of the objects in it, of whatever kind, as the removal of that kind does.
-    ///
-    /// # Errors
-    /// As [`Arena::object`]; or those of the kind's removal: it is in use, unless `force`.
-    #[cfg(not(feature = "loom"))]
-    pub fn remove_object(&self, name: &str, force: bool) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        let place = self.find(name)?;
-        let Some(kind) = place.head.kind() else {
-            return Err(
-                format!("`{name}` is of a kind that this chappe does not know: it cannot be removed alone").into()
-            );
-        };
-        crate::kinds::of(kind).remove(self.0, place, &full_name(self.0.name(), name), force)
-    }
-
-    /// The waiters of one of the objects, in the order in which they will be served.
-    ///
-    /// # Errors
-    /// As [`Arena::object`].
-    pub fn waiters(&self, name: &str) -> Result<Vec<Waiter>, ObjectError> {
-        Ok(inspect::waiters(self.0, self.find(name)?))
-    }
-
-    fn find(&self, name: &str) -> Result<Place, ObjectError> {
-        check_name(name, "object")?;
-        self.0.find(name).ok_or_else(|| self.unknown(name))
-    }
-
-    fn unknown(&self, name: &str) -> ObjectError {
-        let full = |name: &str| full_name(self.0.name(), name);
-        let existing = self.objects().iter().map(|o| full(&o.name)).collect();
-        ObjectError::Unknown { kind: "object", name: full(name), arena: self.name(), existing }
     }
 
     /// How much of it is in use.
@@ -454,91 +350,8 @@ impl Arena {
                 // Chains that were overwritten may have the same cells.
                 .fold(0, |sum: u32, (_, len)| sum.saturating_add(len)),
             data: u64::from(g.blocks) * BLOCK as u64,
-            data_used: objects.iter().map(|p| inspect::bytes(self.0, *p).next_multiple_of(BLOCK as u64)).sum(),
+            data_used: objects.iter().map(|p| bytes(self.0, *p).next_multiple_of(BLOCK as u64)).sum(),
             bytes: g.len() as u64,
-        }
-    }
-
-    /// Keeps what of the arena is in use now in memory: the members, the objects and their data, except for a private object's data that lies on
-    /// the heap. No operation on them is a page fault from then on, until the process ends or calls exec: for threads with deadlines, which also
-    /// keep their own stacks and code there (`mlockall`). What is made later may lie elsewhere: call this again. The calling thread becomes a
-    /// member first. Answers how many bytes are kept.
-    ///
-    /// A forked child has nothing kept in memory.
-    ///
-    /// Paper: nonblocking-real-time, 6 (memory pinning).
-    ///
-    /// # Errors
-    /// `Unpinned` if the process may not lock so much memory; others if the thread cannot become a member.
-    pub fn pin(&self) -> Result<u64, ArenaError> {
-        crate::attachment::attachment(self.0, |_| ())?;
-        let ranges = self.0.ranges_in_use();
-        let bytes = ranges.iter().map(|(_, len)| *len as u64).sum();
-        let refused = |source| ArenaError::Unpinned {
-            name: self.0.name().into(),
-            bytes,
-            limit: chappe_plat::memory::most_pinned(),
-            source,
-        };
-        for (address, len) in ranges {
-            chappe_plat::memory::pin(address, len).map_err(refused)?;
-        }
-        Ok(bytes)
-    }
-
-    /// Gives up the calling thread's member slot. Permits that it still has there go back, and a mutex that it still has
-    /// locked is condemned. The thread joins again when it next needs to. Inside of a section of a named helping lock or monitor this does nothing.
-    pub fn leave(&self) {
-        leave(self.0, |_| true);
-    }
-}
-
-/// After a fork, in the child: no arena takes the child for its parent, and no batch is one that a thread of the parent builds.
-pub(crate) fn forget_parents_presence() {
-    if let Ok(known) = KNOWN.try_lock() {
-        known.iter().for_each(|map| {
-            map.forget_parents_presence();
-            map.forget_parents_batches();
-        });
-    }
-}
-
-/// In a forked child: removes all members from its copy of the private arena; they are threads of another process.
-fn purge(map: &'static Map) {
-    // The child has one thread at its first use of the arena: the one that forked.
-    map.reset_locks();
-    // No wait goes on here. This comes first, or a permit that goes back would be granted to one of the parent's threads:
-    // the word of a mixed choice lies in memory that the parent shares.
-    let idle = |i: u32, state: State| {
-        let m = map.member(i);
-        let number = state.number(|| m.era.load(Ordering::Relaxed)); // Relaxed: nobody else runs here.
-        m.state.store(State::idle(number).0, Ordering::Relaxed); // Relaxed: as above.
-    };
-    let states = |of: fn(State) -> bool| {
-        let load = move |i: u32| (i, State(map.member(i).state.load(Ordering::Relaxed))); // Relaxed: as above.
-        (0..map.members_used()).map(load).filter(move |(_, state)| of(*state))
-    };
-    map.forget_parents_batches();
-    for i in 0..map.members_used() {
-        map.member(i).alias.store(0, Ordering::Relaxed); // Relaxed: as above.
-    }
-    states(State::is_waiting).for_each(|(i, state)| idle(i, state));
-    for object in 0..map.objects_used() {
-        for word in 0..map.waiting_words() {
-            map.waiting(object, word).store(0, Ordering::Relaxed); // Relaxed: as above.
-        }
-    }
-    // What a thread was granted and had not taken goes back.
-    states(State::is_granted).for_each(|(i, state)| {
-        crate::kinds::take_back(map, i, state, None);
-        idle(i, state);
-    });
-    for i in 0..map.members_used() {
-        let m = map.member(i);
-        // Relaxed, both: nobody else runs here.
-        let generation = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
-        if generation != 0 && m.swept.load(Ordering::Relaxed) != generation {
-            map.sweep(i, generation);
         }
     }
 }

@@ -77,6 +77,7 @@ mod slots;
 mod spsc;
 #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
 mod tests;
+mod word;
 
 pub use segmented::Segmented;
 pub use slots::{Fixed, Slots};
@@ -87,35 +88,11 @@ use chappe_plat::{fence, step};
 use slots::{End, Off, Slot};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use word::{EMPTY, FULL, READING, STATE, WRITING, check, is_later, lap_of, word};
 
-const EMPTY: u64 = 0;
-const WRITING: u64 = 1;
-const FULL: u64 = 2;
-const READING: u64 = 3;
-const STATE: u64 = 3;
 const PENDING: u64 = 1;
 /// How many times a thread looks whether a writer or reader of a slot is done, before it passes over the slot.
 const PATIENCE: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 0 } else { 64 };
-
-/// Laps stand inverted in a word, so that zeroed memory is of a lap later than any: a thread that comes there goes on. (loom's words begin
-/// as zeroes, and it has no zeroed memory.)
-const FLIP: u64 = if cfg!(feature = "loom") { 0 } else { u64::MAX };
-
-#[inline(always)]
-fn word(lap: u64, state: u64) -> u64 {
-    (lap ^ FLIP) << 2 | state
-}
-
-#[inline(always)]
-fn lap_of(word: u64) -> u64 {
-    (word ^ FLIP) >> 2
-}
-
-/// Whether it is of a later lap than this.
-#[inline(always)]
-fn is_later(seen: u64, lap: u64) -> bool {
-    if FLIP == 0 { lap_of(seen) > lap } else { seen < word(lap, EMPTY) }
-}
 
 /// The first step of passing over (I3), from what was seen.
 fn mark<T>(slot: &Slot<T>, seen: u64, lap: u64) -> Option<u64> {
@@ -186,12 +163,6 @@ impl<'r, T> Claim<'r, T> {
         // SAFETY: by the caller's promise; a slot does not move.
         Claim { slot: unsafe { &*(slot as *const Slot<T>) }, lap }
     }
-}
-
-/// Refuses a capacity whose memory is beyond what can be addressed.
-fn check<S>(capacity: usize) {
-    let bytes = capacity.checked_mul(size_of::<S>().max(1)).filter(|bytes| *bytes <= isize::MAX as usize);
-    assert!(bytes.is_some(), "bounded channel capacity is too large: {capacity} messages");
 }
 
 /// A ring of slots for messages.

@@ -7,12 +7,12 @@ pub use ends::{ReceivingEnd, SendingEnd};
 use crate::choice::{How, choose, glance, rest};
 #[cfg(not(feature = "sim"))]
 use crate::choice::{Straight, straight};
-use crate::claim::{Mode, Operation, Taken};
 use crate::descriptor::descriptor;
 use crate::error::{AcquireError, DownError, SelectError};
 use crate::guard::Permit;
 use crate::interrupt::uninterrupted;
 use crate::macros::{Took, descriptor_of, down_of, permit_of};
+use crate::operation::{Mode, Operation, Taken};
 use crate::order::Order;
 use crate::patience::Until;
 use crate::pool::Pool;

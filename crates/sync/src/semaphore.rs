@@ -1,16 +1,17 @@
 //! The public interface of semaphores.
 
+use crate::attachment::party;
 use crate::attachment::{GUESSED, ThreadAttachment, WORD, attachment, is_attached, leave, process_attachment, watched};
-use crate::claim::{Collected, Operation, Refused, Taken, TryFast, WaitSpec, wait_for};
+use crate::claim::wait_for;
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
-use crate::inspect::{self, Waiter};
 use crate::object_id::{self, ObjectId};
+use crate::operation::{Collected, Operation, Refused, Taken, TryFast, WaitSpec};
 use crate::patience::{Until, patience};
-use crate::pool::party;
 use crate::registry::Arena;
 use crate::semaphore_word::{self, Units, Unwanted};
-use crate::wait::{Arm, Discipline, Grant, Parties, Party, in_line};
+use crate::wait::{self, Arm, Discipline, Grant, Parties, Party, in_line};
+use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::{process, tls};
@@ -83,7 +84,7 @@ impl Operation for Semaphore {
         semaphore_word::mark_in_queue(self.0.map, self.0.place)
     }
     fn is_barging(&self) -> bool {
-        semaphore_word::barging(self.0.object)
+        wait::is_barging(self.0.object)
     }
     fn hand_back(&self, me: &Party) -> bool {
         semaphore_word::hand_back(self.0.map, self.0.place.index, me.member)
@@ -135,7 +136,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::private`].
     pub fn private_barging(value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::private_as(value, semaphore_word::BARGING)
+        Semaphore::private_as(value, wait::BARGING)
     }
 
     /// As [`Semaphore::private`]; waiters are served as `discipline` says.
@@ -188,7 +189,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::create`].
     pub fn create_barging(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, semaphore_word::BARGING, false)
+        Semaphore::make(name, value, wait::BARGING, false)
     }
 
     /// Attaches a semaphore by name, or makes it with this value.
@@ -221,7 +222,7 @@ impl Semaphore {
         barging: bool,
     ) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let how = discipline.code() | if barging { semaphore_word::BARGING } else { semaphore_word::STRONG };
+        let how = discipline.code() | if barging { wait::BARGING } else { semaphore_word::STRONG };
         let make = &mut |map, admin: &_, name: &str| semaphore_word::make(map, admin, name, value, how);
         Ok(Semaphore(Handle::unnamed(arena, Kind::Semaphore, make)?))
     }
@@ -248,7 +249,7 @@ impl Semaphore {
         barging: bool,
     ) -> Result<Semaphore, ObjectError> {
         check(value)?;
-        let how = discipline.code() | if barging { semaphore_word::BARGING } else { semaphore_word::STRONG };
+        let how = discipline.code() | if barging { wait::BARGING } else { semaphore_word::STRONG };
         let make = &mut |map, admin: &_, name: &str| semaphore_word::make(map, admin, name, value, how);
         Ok(Semaphore(Handle::create_in(arena, Kind::Semaphore, name, make)?))
     }
@@ -547,7 +548,7 @@ impl Semaphore {
 
     /// The waiters, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
-        inspect::waiters(self.0.map, self.0.place)
+        waiters(self.0.map, self.0.place)
     }
 
     fn shown(&self) -> String {

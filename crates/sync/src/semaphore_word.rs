@@ -82,10 +82,10 @@
 //! Explored: `tests/crash_semaphore.rs`, with a seq of one bit.
 
 use crate::cell::NOBODY;
-use crate::claim::{Collected, Refused, Taken};
 use crate::lock::store_words;
+use crate::operation::{Collected, Refused, Taken};
 use crate::wait::{
-    Candidate, Grant, NUMBER, RETRY, State, change_granted_of, grant, next, notify_dead, tell, ticket_of,
+    Candidate, Grant, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of,
     tried_and_next, waits_on, wake_elsewhere, wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, Object};
@@ -230,12 +230,6 @@ fn change(o: &Object, from: Seen, to: Units) -> Option<Seen> {
     })
 }
 
-/// Whether waiters may be overtaken.
-pub(crate) fn barging(o: &Object) -> bool {
-    // Relaxed: written before the object was in service, never changed.
-    o.permits.load(Ordering::Relaxed) & NUMBER == BARGING
-}
-
 /// How many units there are, without the one under way.
 pub(crate) fn value(o: &Object) -> u32 {
     load(o).count()
@@ -245,12 +239,6 @@ pub(crate) fn value(o: &Object) -> u32 {
 #[cfg(not(feature = "sim"))]
 pub(crate) fn is_broken(map: &Map, o: &Object) -> bool {
     !load(o).is_whole(map)
-}
-
-/// Whether the semaphore's waiters may be overtaken.
-#[cfg(not(feature = "sim"))]
-pub(crate) fn is_barging(o: &Object) -> bool {
-    barging(o)
 }
 
 /// Takes a unit if the word is as it was seen or guessed, a unit is there and no member waits: the commonest case. Answers the
@@ -296,7 +284,7 @@ pub(crate) fn is_there(map: &Map, place: Place) -> Result<bool, Refused> {
 /// For a waiter in the queue that was not granted anything: a mark that changes with each unit that was added and not granted to it.
 pub(crate) fn mark_in_queue(map: &Map, place: Place) -> Option<u64> {
     let o = map.object(place.index);
-    if !barging(o) {
+    if !is_barging(o) {
         return Some(0);
     }
     let Seen { units, stamp } = look(o);
@@ -327,7 +315,7 @@ fn find(map: &Map, place: Place) -> Result<(Seen, bool), Refused> {
             continue;
         }
         let waits = map.waits_on(place.index, o);
-        if units.count() == 0 || (!barging(o) && waits && next(map, place).is_some()) {
+        if units.count() == 0 || (!is_barging(o) && waits && next(map, place).is_some()) {
             return Err(Refused::NoneFree);
         }
         return Ok((seen, waits));
@@ -382,7 +370,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
             continue;
         }
         // The commonest hand-off: one unit, a waiter, and nothing else to do. The swap that adds the unit also sends it.
-        let is_alone = n == 1 && seen.count() == 0 && !seen.under_way() && !barging(o);
+        let is_alone = n == 1 && seen.count() == 0 && !seen.under_way() && !is_barging(o);
         if let Some(next) = if is_alone { next(map, place) } else { None } {
             let Some(sent) = change(o, both, seen.more(1).to(next.member)) else { continue };
             if !deliver(map, place.index, o, next, sent) {
@@ -435,7 +423,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
         if seen.count() == 0 {
             return;
         }
-        if barging(o) {
+        if is_barging(o) {
             return nudge(map, object, head, o);
         }
         let Some(next) = next(map, Place { index: object, head }) else {
@@ -629,8 +617,6 @@ fn break_off(map: &Map, object: u32) {
 
 /// How waiters are served: in the order of arrival, ...
 pub(crate) const STRONG: u32 = 0;
-/// ... or they may be overtaken; or as [`Discipline::code`] says.
-pub(crate) const BARGING: u32 = 1;
 
 /// Makes a semaphore; `how`: [`STRONG`], [`BARGING`] or a discipline's code. The caller holds `admin` and has seen that the name is free.
 pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, value: u32, how: u32) -> Result<Place, ArenaError> {

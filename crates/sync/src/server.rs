@@ -5,31 +5,9 @@
 
 pub mod combine;
 pub mod desk;
+pub(crate) mod form;
 #[cfg(not(feature = "sim"))]
 mod made;
 
 #[cfg(not(feature = "sim"))]
 pub use made::{Serve, Server, Service, remove_service};
-
-use crate::body::Body;
-use crate::kinds::Dead;
-use chappe_arena::Visit;
-use desk::{Desk, Sizes};
-
-/// The desk in a body; none if its sizes cannot be.
-pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Desk<'m>> {
-    let [state, request, answer, spare] = body.form.numbers;
-    let sizes = Sizes { state, request, answer, spare };
-    if !sizes.is_possible() || sizes.bytes() > body.room {
-        return None;
-    }
-    // SAFETY: within the body, as was just seen; it was zeroed when the server was made, and is touched by atomic words only.
-    Some(unsafe { Desk::new(body.at, sizes) })
-}
-
-/// Recovers what a dead member has left in a server.
-pub(crate) fn recover(body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
-    if let Some(desk) = in_body(body) {
-        desk.recover(visit, dead.member as u16, || dead.is_unswept(body.map()));
-    }
-}

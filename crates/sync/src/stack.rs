@@ -1,5 +1,6 @@
 //! Stacks: the element that was pushed last is popped first.
 
+pub(crate) mod form;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod linked;
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -8,40 +9,3 @@ pub mod pile;
 
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use made::{PushError, Stack};
-
-use crate::body::{Body, Form};
-use crate::kinds::Dead;
-use chappe_arena::Visit;
-use pile::{Pile, Shape};
-
-/// What a stack of an arena is made for, as its form says.
-pub(crate) fn shape_of(form: Form) -> Shape {
-    let [capacity, size, spare, _] = form.numbers;
-    Shape { capacity, size, spare }
-}
-
-/// The stack in a body; none if its shape cannot be.
-pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Pile<'m>> {
-    let shape = shape_of(body.form);
-    if !shape.is_possible() || shape.bytes() > body.room {
-        return None;
-    }
-    // SAFETY: within the body, as was just seen; it was zeroed when the stack was made, and is touched by atomic words only.
-    Some(unsafe { Pile::new(body.at, shape) })
-}
-
-/// What a stack of an arena is made for.
-#[cfg_attr(
-    any(feature = "loom", feature = "sim"),
-    allow(dead_code, reason = "what needs an attachment is not explored")
-)]
-pub(crate) fn form_of(shape: Shape, elements: u64) -> Form {
-    Form { numbers: [shape.capacity, shape.size, shape.spare, 0], types: [elements, 0] }
-}
-
-/// What a dead member's death leaves of a stack.
-pub(crate) fn recover(body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
-    if let Some(pile) = in_body(body) {
-        pile.recover(visit, dead.member as u16, || dead.is_unswept(body.map()));
-    }
-}

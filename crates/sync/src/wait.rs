@@ -89,406 +89,44 @@
 //! either it is granted, since the member waits there, or it goes back, and then the member, which looks at the cell before it takes, waits
 //! again. In the explorer the low bits are one.
 
+mod arm;
 mod batch;
 mod discipline;
+mod line;
+mod parties;
 mod queue;
+mod removed;
 mod rest;
 mod state;
+mod terms;
+mod word;
 
+pub(crate) use arm::Arm;
 pub use discipline::Discipline;
-pub(crate) use discipline::{Arrival, NUMBER, arrive};
+pub(crate) use discipline::{BARGING, NUMBER, arrive, is_barging};
+pub(crate) use line::{Candidate, candidate, each, is_no_others, is_still, waits_at, waits_on};
+pub(crate) use parties::Patience;
+pub use parties::{Parties, Party};
 #[cfg(not(feature = "sim"))]
 pub(crate) use queue::in_line;
-pub(crate) use queue::{
-    Candidate, candidate, each, is_no_others, is_still, next, queue, tried_and_next, waits_at, waits_on, wake_elsewhere,
-};
+pub(crate) use queue::{next, queue, tried_and_next, wake_elsewhere};
+pub(crate) use removed::notify_dead;
 pub(crate) use rest::rest;
 pub(crate) use state::{AFTER_DEATH, Grant, MET, RETRY, State, TOO_MANY};
-
-use crate::bias::Holds;
-use crate::interrupt::Interrupt;
-use crate::kinds;
-use crate::tube::rendezvous;
-use chappe_arena::layout::{Head, Member};
-use chappe_arena::{Map, Place, Visitor};
-use chappe_plat::atomic::{AtomicU64, Ordering, low_half, pause};
-use chappe_plat::futex::{self, Scope, Wait};
-#[cfg(any(feature = "sim", feature = "loom"))]
-use chappe_plat::light::Chime;
-use chappe_plat::light::{self, Record, Waits};
-use chappe_plat::{clock, fence, probe, step};
-use state::{ASLEEP, PHASE, WAIT_MASK, WAITING, WOKEN, era, short};
-use std::cell::Cell;
-
-/// The wait word that counts for a member, and the scope of its futex: see [`record_of`].
-pub(crate) fn word_of(map: &Map, member: u32) -> (&AtomicU64, Scope) {
-    let (m, scope) = record_of(map, member);
-    (&m.state, scope)
-}
-
-/// The record whose wait word counts for a member: its own, or, for a mixed choice, that of the same thread in the named
-/// arena.
-fn record_of(map: &Map, member: u32) -> (&Member, Scope) {
-    let m = map.member(member);
-    if map.scope() == Scope::Private {
-        // Acquire: E2; read after the bit was seen, so it is the one of the wait that set the bit, or later.
-        let alias = m.alias.load(Ordering::Acquire);
-        if alias != 0 {
-            // SAFETY: a private arena's members are threads of this process, which wrote the address of a record
-            // in a mapping that is never undone.
-            return (unsafe { &*(alias as usize as *const Member) }, Scope::Shared);
-        }
-    }
-    (m, map.scope())
-}
-
-/// Wakes a member that sleeps: its kernel thread, the light thread that has the attachment, or, from another process, that thread's proc.
-fn wake(map: &Map, member: u32) {
-    probe::wake(&map.header().name, member);
-    let (m, scope) = record_of(map, member);
-    // SeqCst: I10, after the word that said ASLEEP.
-    let of = if scope == Scope::Shared { m.bell_of.load(Ordering::SeqCst) } else { 0 };
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    if map.is_private()
-        && let Some(who) = crate::lent::holder(map, member)
-    {
-        light::unpark(who);
-        if scope == Scope::Private || of != 0 {
-            return;
-        }
-        // A mixed choice that blocks its kernel thread.
-    }
-    if of != 0 && !map.is_private() {
-        // Any process may have written it.
-        return light::ring(&map.member((of - 1) % map.geometry().members).bell);
-    }
-    futex::wake(low_half(&m.state), 1, scope);
-}
-
-/// Swaps a member's word from the wait that was seen to the grant, and wakes it if it sleeps.
-pub(crate) fn grant(map: &Map, member: u32, seen: State, object: u32, permit: u32, dead: bool) -> bool {
-    decide(map, member, seen, |_| Grant { private: is_private(map), dead, returned: false, object, permit }).is_some()
-}
-
-/// The ticket beside a member's wait word.
-pub(crate) fn ticket_of(map: &Map, member: u32) -> u64 {
-    // SeqCst: before, or after, the word, as the caller has it.
-    record_of(map, member).0.ticket.load(Ordering::SeqCst)
-}
-
-/// Changes a member's word together with its ticket: a word that says GRANTED, which may say so again in another wait.
-pub(crate) fn change_granted(m: &Member, ticket: u64, from: State, to: State) -> bool {
-    // A swap of both is a full fence, as the others are SeqCst.
-    #[cfg(not(all(feature = "loom", not(feature = "sim"))))]
-    return m.wait().compare_exchange([from.0, ticket], [to.0, ticket]).is_ok();
-    // loom has no such swap, and its searches are too short for a number to come again.
-    #[cfg(all(feature = "loom", not(feature = "sim")))]
-    {
-        let _ = ticket;
-        // SeqCst: as above.
-        m.state.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-    }
-}
-
-/// As [`change_granted`], of the word that counts for a member.
-pub(crate) fn change_granted_of(map: &Map, member: u32, ticket: u64, from: State, to: State) -> bool {
-    change_granted(record_of(map, member).0, ticket, from, to)
-}
-
-/// As [`grant`], for what no object's word records: a nudge, a notification. False: the member no longer waits as was seen; if it was
-/// granted something meanwhile, the wake that it may need was repeated (I9).
-pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) -> bool {
-    let said = |asleep: bool| Grant {
-        private: is_private(map),
-        dead: false,
-        returned: false,
-        object,
-        permit: what | if asleep { 0 } else { WOKEN },
-    };
-    // Before the swap, and after the caller has seen the member wait: if the swap succeeds, the ticket is this wait's.
-    let ticket = ticket_of(map, member);
-    match decide(map, member, seen, said) {
-        Some(told) => {
-            woken(map, member, told, ticket);
-            true
-        }
-        None => {
-            make_up_now(map, member);
-            false
-        }
-    }
-}
-
-/// Repeats the wake of a member that was told something, since the teller may have been stopped before it. `seen`: the member's word.
-pub(crate) fn wake_told(map: &Map, member: u32, seen: State) {
-    if seen.grant().is_some_and(|g| g.permit & WOKEN == 0) {
-        // Before the wake: what the member is told in a later wait is not meant.
-        let ticket = ticket_of(map, member);
-        wake(map, member);
-        woken(map, member, seen, ticket);
-    }
-}
-
-/// Notes in the member's word that it needs no wake any more, unless the word says so, or the member has gone on.
-fn woken(map: &Map, member: u32, told: State, ticket: u64) {
-    if let Some(g) = told.grant().filter(|g| g.permit & WOKEN == 0) {
-        let awake = told.granted(Grant { permit: g.permit | WOKEN, ..g });
-        // After the wake. A failure: the member has gone on, or another thread has noted it.
-        change_granted_of(map, member, ticket, told, awake);
-    }
-}
-
-fn is_private(map: &Map) -> bool {
-    map.scope() == Scope::Private
-}
-
-/// Swaps the word of a member in the wait that was seen; `to` says what to grant, given whether it is asleep. Wakes the member if
-/// it sleeps, and answers what its word says now.
-fn decide(map: &Map, member: u32, seen: State, to: impl Fn(bool) -> Grant) -> Option<State> {
-    let (word, _) = word_of(map, member);
-    let mut seen = seen;
-    loop {
-        let asleep = seen.0 & PHASE == ASLEEP;
-        let granted = seen.granted(to(asleep));
-        // SeqCst: I3; E3, before the wake.
-        match word.compare_exchange(seen.0, granted.0, Ordering::SeqCst, Ordering::SeqCst) {
-            Ok(_) => {
-                step!("granted, not yet woken");
-                if let Some(g) = granted.grant() {
-                    let at = g.object.min(map.geometry().objects - 1);
-                    probe::grant(&map.header().name, &map.object(at).name, g.object, member, g.permit);
-                }
-                if asleep {
-                    wake(map, member);
-                    note(|lately| lately.woke = true);
-                }
-                return Some(granted);
-            }
-            // It fell asleep, or was about to, in the same wait: try once more.
-            Err(now) if State(now).is_waiting() && State(now).0 & !PHASE == seen.0 & !PHASE => seen = State(now),
-            Err(_) => return None,
-        }
-    }
-}
-
-/// What a thread has done since it last asked.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Lately {
-    /// It has woken a member.
-    pub woke: bool,
-    /// It has slept.
-    pub slept: bool,
-}
-
-thread_local! {
-    static LATELY: Cell<Lately> = const { Cell::new(Lately { woke: false, slept: false }) };
-}
-
-fn note(what: impl FnOnce(&mut Lately)) {
-    // The explorers' threads are not threads.
-    if cfg!(not(any(feature = "sim", feature = "loom"))) {
-        let mut lately = LATELY.get();
-        what(&mut lately);
-        LATELY.set(lately);
-    }
-}
-
-/// What this thread has done since it last asked.
-#[cfg(not(feature = "sim"))]
-pub(crate) fn lately() -> Lately {
-    LATELY.take()
-}
-
-/// Wakes a member that was seen granted, by any object, if its granter may have been stopped before the wake.
-pub(crate) fn make_up(map: &Map, member: u32, seen: State) {
-    match seen.grant() {
-        Some(g) if [RETRY, AFTER_DEATH, MET].into_iter().any(|told| g.says(told)) => wake_told(map, member, seen),
-        _ => wake_granted(map, member),
-    }
-}
-
-/// As [`make_up`], for a member found not to wait as was seen: by what its word says now.
-pub(crate) fn make_up_now(map: &Map, member: u32) {
-    // SeqCst: after what failed: what was decided.
-    make_up(map, member, State(word_of(map, member).0.load(Ordering::SeqCst)));
-}
-
-/// Wakes a granted member whose granter may have died before the wake, if the member may be asleep (I8).
-pub(crate) fn wake_granted(map: &Map, member: u32) {
-    let (m, _) = record_of(map, member);
-    // SeqCst: after the grant that was seen.
-    let state = State(m.state.load(Ordering::SeqCst));
-    // Acquire: I8, after the word, which was ASLEEP before if it is to be woken.
-    if state.is_granted() && m.slept.load(Ordering::Acquire) == state.wait() {
-        wake(map, member);
-    }
-}
-
-/// Whether a member's wait is still undecided.
+pub(crate) use terms::{Begun, Ended, Terms};
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-pub(crate) fn still_waits(map: &Map, member: u32) -> bool {
-    // SeqCst: after the ring (plat, light: C1).
-    State(map.member(member).state.load(Ordering::SeqCst)).is_waiting()
-}
+pub(crate) use word::still_waits;
+#[cfg(not(feature = "sim"))]
+pub(crate) use word::{Lately, lately};
+pub(crate) use word::{
+    change_granted, change_granted_of, grant, make_up, make_up_now, tell, ticket_of, wake_granted, wake_told, word_of,
+};
 
-/// Tells all waiters of a dead object that it is dead, as long as its head is this. Idempotent.
-pub(crate) fn notify_dead(map: &Map, object: u32, head: Head, me: &mut Visitor<'_>) {
-    if !kinds::notify_dead(map, object, head, me) {
-        return;
-    }
-    each(map, Place { index: object, head }, |c| {
-        if !c.state.is_waiting() || !grant(map, c.member, c.state, object, 0, true) {
-            // I9. Also for this object's own grants: after the removal no drainer repeats their wakes.
-            make_up_now(map, c.member);
-        }
-    });
-}
-
-/// An object, clock or descriptor that a choice waits for.
-pub(crate) trait Arm {
-    fn map(&self) -> &'static Map;
-    fn place(&self) -> Place;
-    /// Whether a member waits for it in a queue. A clock has none; every other arm has an object, at the latest when a wait on it
-    /// begins.
-    fn is_queued(&self) -> bool {
-        true
-    }
-    /// The descriptor, if it waits for one: an event from outside the process, though no named object is involved.
-    fn outside(&self) -> Option<std::os::fd::RawFd> {
-        None
-    }
-    /// Before a member publishes a wait on it.
-    fn before(&self) {
-        kinds::before(self.map(), self.place().index);
-    }
-    /// A member's bit is about to be set.
-    fn enlists(&self) {}
-    /// A member's bit was set: the member looks at the object afterwards.
-    fn enlisted(&self, _me: &Party) {
-        kinds::enlisted(self.map(), self.place().index);
-    }
-    /// Whether the member looks only when all bits are set, and after a fence for all threads.
-    fn is_fenced(&self) -> bool {
-        self.is_fenced_between_processes()
-    }
-    /// Whether that fence is to be for those of other processes too.
-    fn is_fenced_between_processes(&self) -> bool {
-        false
-    }
-    /// Whether this thread's own fence is enough for that, since every thread that could miss the bit executes one as well.
-    fn is_fenced_alone(&self) -> bool {
-        false
-    }
-    /// A fence for all threads is about to be made for it. True: [`Arm::turn`] follows, and later waits need none (a tube's end, I5).
-    fn turns(&self) -> bool {
-        false
-    }
-    /// That fence was made, or could not be.
-    fn turn(&self, _is_fenced: bool) {}
-    /// That look. True: this member need not wait.
-    fn look(&self, _me: &Party) -> bool {
-        false
-    }
-    /// A member's wait is over; its bit still stands, and its word says how it ended. `grant`: if it was this arm.
-    fn left(&self, member: u32, _grant: Option<Grant>) {
-        kinds::left(self.map(), self.place().index, member);
-    }
-}
-
-/// A thread's membership in one arena of a choice.
-#[derive(Clone, Copy)]
-pub struct Party {
-    /// The arena.
-    pub map: &'static Map,
-    /// The thread's slot in it.
-    pub member: u32,
-    /// Which use of the slot.
-    pub generation: u32,
-    /// Where it says that it is inside what is biased to it.
-    pub(crate) holds: Holds,
-}
-
-/// The waiter: a thread, with its attachment (its slot in an arena) where its wait word is, and, for a mixed choice, its private attachment.
-#[derive(Clone, Copy)]
-pub struct Parties {
-    /// Where the wait word is: the named arena if there is one.
-    pub main: Party,
-    /// The private arena of a mixed choice.
-    pub private: Option<Party>,
-}
-
-impl Parties {
-    /// The attachment that counts in an arm's arena.
-    pub(crate) fn party(&self, map: &Map) -> &Party {
-        match &self.private {
-            Some(p) if std::ptr::eq(p.map, map) => p,
-            _ => &self.main,
-        }
-    }
-}
-
-/// How a wait ended.
-pub(crate) enum Ended {
-    /// Granted: what, in which wait.
-    Granted(Grant, u32),
-    /// The time was up first.
-    TimedOut,
-    /// This arm's object is not, or no longer, in service.
-    Dead(usize),
-    /// This arm's object has not so much as was asked for.
-    TooMany,
-}
-
-/// How a waiter spends its time before it sleeps.
-pub(crate) struct Patience<'a> {
-    /// Turns to spin; adapts to whether spinning has paid.
-    pub budget: &'a Cell<u32>,
-    /// Never sleep.
-    pub forever: bool,
-    /// Never spin.
-    pub none: bool,
-    /// What ends the wait early.
-    pub interrupt: Option<&'a Interrupt>,
-    /// The waiter's priority: see the discipline.
-    pub priority: u8,
-    /// The member at whose bell it sleeps, I10. The explorer's: light threads find theirs when they need it.
-    #[cfg_attr(not(any(feature = "sim", feature = "loom")), expect(dead_code, reason = "read by the explorer alone"))]
-    pub bell: Option<u32>,
-}
-
-impl Patience<'_> {
-    /// Whether the wait is to end early.
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupt.is_some_and(Interrupt::has_come) || light::is_destroyed()
-    }
-}
-
-/// What a wait is for.
-#[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
-    /// The arm that is looked at first.
-    pub first: usize,
-    /// The caller's, so that a waiter that must wait again keeps its place.
-    pub arrival: Arrival,
-    /// How much of the object is needed; see the drainers. 0 on a tube: the waiter only looks.
-    pub need: u32,
-    /// Where the other end of a tube without slots finds the message to be handed over; 0 for none.
-    pub packet: u64,
-    /// When to give up.
-    pub deadline: Option<u64>,
-    /// What to do until then.
-    pub patience: &'a Patience<'a>,
-}
-
-/// A wait whose bits are set.
-pub(crate) struct Begun {
-    number: u64,
-    first: usize,
-    enlisted: usize,
-    dead: Option<usize>,
-    /// The member looked without the fence that it should have had: it is to look again soon.
-    is_blind: bool,
-}
+use crate::kinds;
+use chappe_arena::layout::Member;
+use chappe_plat::atomic::{self, Ordering};
+use chappe_plat::{fence, light, probe, step};
+use state::{WAIT_MASK, WAITING, era, short};
 
 /// Waits on all arms until granted, until the deadline, or until one of them is found dead.
 ///
@@ -569,7 +207,7 @@ fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
         }
     }
     if alone {
-        rendezvous::fence();
+        fence_alone();
     }
     let threads_are_fenced = !private || fence::try_heavy();
     turns.into_iter().for_each(|arm| arm.turn(threads_are_fenced));
@@ -583,6 +221,13 @@ fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
         }
     }
     is_fenced
+}
+
+/// I2 of the meetings (tube, `rendezvous`): between the waiter's own bit and count, and its look at the other end.
+pub(crate) fn fence_alone() {
+    // SeqCst: pairs with the fence of a waiter that comes at the other end; and with the swap by which the last handle
+    // there goes (end, I4).
+    atomic::fence(Ordering::SeqCst);
 }
 
 /// The last part of a wait: decides how it ended. If it ended without a grant, everything is cleared up.

@@ -143,6 +143,11 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Field<'m>> {
     Some(unsafe { Field::new(body.at, shape) })
 }
 
+/// Of which size it is, and what is in it: see [`Figures`](crate::named::Figures).
+pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
+    in_body(body).map(|words| (words.shape().words.into(), 0, 8))
+}
+
 impl std::fmt::Debug for Words {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Words({})", self.len())
@@ -234,7 +239,7 @@ impl Words {
     /// # Errors
     /// `Shared`: there are none, they are in use, or it is something else.
     pub fn unmake(name: &str, force: bool) -> Result<(), WordsError> {
-        Ok(unmake(Kind::Words, name, force, |_| None)?)
+        Ok(unmake(Kind::Words, name, force, figures, |_| None)?)
     }
 
     /// Their name; empty for private ones.

@@ -6,7 +6,7 @@
 
 use crate::crash::{directory, late};
 use chappe_arena::layout::{Geometry, Head, Kind};
-use chappe_arena::{Hooks, Map, MemberKind, Place, Visitor};
+use chappe_arena::{Hooks, Kinds, Map, MemberKind, Place, Visitor};
 use chappe_crashsim::{Process, Search, World, process, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
 use chappe_plat::step;
@@ -18,6 +18,7 @@ const HOOKS: Hooks = Hooks {
     used: |map, index| (1..=8).contains(&map.object(index).slot.word.load(SeqCst)),
     wake_after_death: |_| (),
     leases: |_| (),
+    kinds: &Kinds::NONE,
 };
 
 /// What the words of the next object in the slot are, from its making on.

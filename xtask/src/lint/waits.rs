@@ -1,6 +1,6 @@
 //! Rule `waits`: one place parks, one place wakes.
 //!
-//! A thread that waits for somebody else passes its time in `sync/src/wait/rest.rs`, and is woken by `wake` of `sync/src/wait.rs`: there the
+//! A thread that waits for somebody else passes its time in `sync/src/wait/rest.rs`, and is woken by `wake` of `sync/src/wait/word.rs`: there the
 //! roles, light threads, bells, interrupts, and the deaths of wakers are taken care of. Whatever sleeps, wakes or yields elsewhere below the
 //! surface does without all that. [`PLACES`] says which files do so, and why each; no other may. A place that no longer does is
 //! to be struck off. The room `plat` has what the others call; what is above the facade may sleep as it likes.
@@ -30,7 +30,7 @@ const ROOMS: [&str; 5] = ["arena", "sync", "ras", "thread", "stream"];
 /// Where that may stand, and why.
 const PLACES: [(&str, &str); 41] = [
     ("crates/sync/src/wait/rest.rs", "the one place to park"),
-    ("crates/sync/src/wait.rs", "the one place to wake"),
+    ("crates/sync/src/wait/word.rs", "the one place to wake"),
     ("crates/sync/src/patience.rs", "lets time pass, for nobody: a light thread gives its processor up meanwhile"),
     ("crates/sync/src/interrupt.rs", "wakes a sleeper from outside again and again, until it has left its sleep"),
     ("crates/sync/src/contend.rs", "looks at a mutex for a while before it sleeps: adaptive"),
@@ -98,7 +98,7 @@ pub fn check(house: &House) -> Vec<Finding> {
                 continue;
             }
             let text = format!(
-                "`{way}`: only the wait queue parks and wakes (sync/src/wait/rest.rs, wait.rs); wait by it, or say in the lint's table why not"
+                "`{way}`: only the wait queue parks and wakes (sync/src/wait/rest.rs, word.rs); wait by it, or say in the lint's table why not"
             );
             findings.push(Finding::new(path, at + 1, "waits", text));
         }

@@ -4,8 +4,8 @@
 
 use super::{BACKSTOP_NS, ENOUGH, Watch, patience, soon};
 use crate::layout::Member;
+use crate::layout::MemberKind;
 use crate::map::{Map, Standing};
-use crate::member::MemberKind;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::life::PassOn;

@@ -1,22 +1,16 @@
 //! In the table of kinds: objects whose whole state is a body of the arena (see `body`): maps, which have waiters, and the kinds without
 //! waiters.
 
-use super::{Dead, Protocol};
 use crate::body::{self, Body};
 use crate::map::atlas;
-use crate::{monitor, server};
+use crate::monitor::form as monitor;
+use crate::server::form as server;
 use chappe_arena::layout::Head;
-use chappe_arena::{Map, Place, Visit, Visitor};
-
-#[cfg(not(any(feature = "sim", feature = "loom")))]
-use super::Failure;
-#[cfg(not(feature = "sim"))]
-use crate::{counter, inspect::ObjectState, map::atlas::Atlas, named as shared};
-#[cfg(not(feature = "sim"))]
-use chappe_plat::atomic::Ordering;
+use chappe_arena::{Dead, Map, Place, Protocol, Visit, Visitor};
+use std::panic::RefUnwindSafe;
 
 /// What is particular to a kind without waiters.
-pub(super) trait Bare: Sync {
+pub(super) trait Bare: Sync + RefUnwindSafe {
     /// Whether threads wait in it, in its own way.
     const IS_AWAITED: bool = false;
 
@@ -30,13 +24,6 @@ pub(super) trait Bare: Sync {
     fn is_held(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
         false
     }
-
-    /// See [`Protocol::figures`].
-    #[cfg(not(feature = "sim"))]
-    fn figures(&self, body: &Body<'static>) -> Option<(i64, u32, u32)>;
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, name: &str, force: bool) -> Result<(), Failure>;
 }
 
 /// An object that is a body and nothing else.
@@ -71,48 +58,6 @@ impl<B: Bare> Protocol for Bodied<B> {
     fn is_held(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
         head.in_service() && self.0.is_held(map, object, head, member, generation)
     }
-
-    #[cfg(not(feature = "sim"))]
-    fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
-        Some(ObjectState::Shared(shared::look(map, place)?))
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn figures(&self, body: &Body<'static>) -> Option<(i64, u32, u32)> {
-        self.0.figures(body)
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
-        shared::look(map, place).is_none().then_some("its shape cannot be")
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn users(&self, map: &Map, place: Place) -> Option<Vec<u32>> {
-        Some(Body::of(map, place)?.users().collect())
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), Failure> {
-        self.0.remove(name, force)
-    }
-}
-
-/// The error for a kind that this machine, or this build, does not support.
-#[cfg(not(any(feature = "sim", feature = "loom", target_arch = "x86_64", target_arch = "aarch64")))]
-fn no_such(name: &str) -> Result<(), Failure> {
-    Err(format!("`{name}` is of a kind that there is not on this machine").into())
-}
-
-/// Calls `$remove` where the kind is supported.
-#[cfg(not(any(feature = "sim", feature = "loom")))]
-macro_rules! where_there_is {
-    ($name:ident, $remove:expr) => {{
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        return Ok($remove?);
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        return no_such($name);
-    }};
 }
 
 pub(super) struct Stacks;
@@ -120,83 +65,20 @@ pub(super) struct Stacks;
 impl Bare for Stacks {
     #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn recover(&self, body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
-        crate::stack::recover(body, visit, dead);
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn figures(&self, body: &Body<'static>) -> Option<(i64, u32, u32)> {
-        #[cfg(all(not(feature = "loom"), any(target_arch = "x86_64", target_arch = "aarch64")))]
-        return crate::stack::in_body(body).map(|s| (s.len().into(), s.shape().capacity, s.shape().size));
-        #[cfg(not(all(not(feature = "loom"), any(target_arch = "x86_64", target_arch = "aarch64"))))]
-        return Some(body).and(None);
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
-        where_there_is!(name, crate::Stack::unmake(name, force))
+        crate::stack::form::recover(body, visit, dead);
     }
 }
 
-pub(super) struct Counters;
+/// Of which no death leaves anything in the middle of a change.
+pub(super) struct Still;
 
-impl Bare for Counters {
-    #[cfg(not(feature = "sim"))]
-    fn figures(&self, body: &Body<'static>) -> Option<(i64, u32, u32)> {
-        Some((counter::in_body(body)?.load(Ordering::Relaxed) as i64, 0, 8)) // Relaxed: for show.
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
-        Ok(crate::Counter::unmake(name, force)?)
-    }
-}
-
-pub(super) struct WordSets;
-
-impl Bare for WordSets {
-    #[cfg(not(feature = "sim"))]
-    fn figures(&self, body: &Body<'static>) -> Option<(i64, u32, u32)> {
-        #[cfg(all(not(feature = "loom"), any(target_arch = "x86_64", target_arch = "aarch64")))]
-        return crate::words::in_body(body).map(|words| (words.shape().words.into(), 0, 8));
-        #[cfg(not(all(not(feature = "loom"), any(target_arch = "x86_64", target_arch = "aarch64"))))]
-        return Some(body).and(None);
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
-        where_there_is!(name, crate::words::Words::unmake(name, force))
-    }
-}
+impl Bare for Still {}
 
 pub(super) struct Servers;
 
 impl Bare for Servers {
     fn recover(&self, body: &Body<'_>, visit: &Visit<'_>, dead: Dead) {
         server::recover(body, visit, dead);
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn figures(&self, body: &Body<'static>) -> Option<(i64, u32, u32)> {
-        Some((0, 0, server::in_body(body)?.sizes().state))
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
-        Ok(crate::remove_service(name, force)?)
-    }
-}
-
-pub(super) struct HelpLocks;
-
-impl Bare for HelpLocks {
-    #[cfg(not(feature = "sim"))]
-    fn figures(&self, body: &Body<'static>) -> Option<(i64, u32, u32)> {
-        Some((0, 0, body.form.numbers[0]))
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
-        where_there_is!(name, crate::HelpLock::<()>::unmake(name, force))
     }
 }
 
@@ -216,16 +98,6 @@ impl Bare for Monitors {
     #[cfg(not(feature = "sim"))]
     fn is_held(&self, map: &Map, object: u32, head: Head, member: u32, generation: u32) -> bool {
         monitor::is_held(map, object, head, member, generation)
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn figures(&self, body: &Body<'static>) -> Option<(i64, u32, u32)> {
-        Some((0, 0, monitor::in_body(body)?.shape().bytes))
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
-        where_there_is!(name, crate::Monitor::<()>::unmake(name, force))
     }
 }
 
@@ -249,25 +121,5 @@ impl Protocol for Maps {
 
     fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {
         body::is_used(map, object, head)
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
-        Some(ObjectState::Map(crate::map::info(map, place)?))
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
-        Atlas::of(map, place).is_none().then_some("its shape cannot be")
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn users(&self, map: &Map, place: Place) -> Option<Vec<u32>> {
-        Some(Body::of(map, place)?.users().collect())
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), Failure> {
-        Ok(crate::map::Map::<[u8], [u8]>::unmake(name, force)?)
     }
 }

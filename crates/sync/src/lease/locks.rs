@@ -15,10 +15,10 @@
 //! A death at each step: byte locked, no record yet, or no job yet: the byte goes with the process; the next look clears the record. If the file is
 //! removed, running jobs keep nothing any more.
 
-use super::origin::{self, LEN, Leaser};
+use super::origin::{self, LEN, LOCKS, Leaser, SLOTS};
 use super::{BLIND, Lease, PATIENT_NS, Unseen, VARIABLE, mark, open, runs_still};
-use crate::attachment::label;
 use crate::error::LeaseError;
+use crate::label::label;
 use chappe_arena::{Map, Place, Who};
 use chappe_plat::marks::{Blind, Marked};
 use chappe_plat::{clock, lease as lock, process, quiet, thread};
@@ -27,12 +27,6 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-
-/// How many jobs can keep a lock at a time, the writer's included.
-const SLOTS: u64 = 4096;
-
-/// Above all bytes of permits.
-const LOCKS: u64 = 1 << 60;
 
 /// The bytes of a lock's jobs.
 fn bytes(lock: Place) -> Range<u64> {
@@ -44,11 +38,6 @@ fn bytes(lock: Place) -> Range<u64> {
 fn in_the_way(lock: Place, writes: bool) -> Range<u64> {
     let all = bytes(lock);
     if writes { all } else { all.start..all.start + 1 }
-}
-
-/// The number of a byte's record, behind those of the permits.
-pub(super) fn record(byte: u64) -> Option<u64> {
-    (byte >= LOCKS).then_some((byte & !LOCKS) >> 37 << 12 | byte & (SLOTS - 1))
 }
 
 /// A job that keeps a lock.
@@ -252,8 +241,8 @@ mod tests {
         let lock = |index, generation| Place { index, head: Head::live(generation, Kind::RwLock) };
         let (one, next, other) = (bytes(lock(7, 1)), bytes(lock(7, 2)), bytes(lock(8, 1)));
         assert!(one.end <= next.start && next.end < other.start && other.end < i64::MAX as u64);
-        assert_eq!((record(one.start), record(next.start + 3)), (Some(7 << 12), Some(7 << 12 | 3)));
-        assert_eq!(record(super::super::TABLE << super::super::VERSION_BITS), None);
+        assert_eq!((origin::record(one.start), origin::record(next.start + 3)), (Some(7 << 12), Some(7 << 12 | 3)));
+        assert_eq!(origin::record(origin::TABLE << origin::VERSION_BITS), None);
         assert_eq!(in_the_way(lock(7, 1), false), one.start..one.start + 1);
     }
 }

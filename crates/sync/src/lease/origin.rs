@@ -24,6 +24,18 @@ use std::os::fd::OwnedFd;
 pub(super) const LEN: usize = 128;
 const LABEL: usize = 48;
 
+/// The number of the table's first cell, in the numbering of all cells; the lower numbers are the objects' own cells.
+pub(super) const TABLE: u64 = 1 << 20;
+
+/// How many bits of a byte's number hold the cell's version.
+pub(super) const VERSION_BITS: u32 = 25;
+
+/// How many jobs can keep a lock at a time, the writer's included.
+pub(super) const SLOTS: u64 = 4096;
+
+/// Above all bytes of permits.
+pub(super) const LOCKS: u64 = 1 << 60;
+
 /// The holder that turned a permit into a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Leaser {
@@ -83,12 +95,21 @@ impl Leaser {
 /// The offset of a cell's record: the objects' own cells come first, then those of the table, then the jobs of locks.
 pub(super) fn place(map: &Map, byte: u64) -> u64 {
     let objects = u64::from(map.geometry().objects);
-    let cell = super::cell_of_byte(byte);
-    let nth = match super::locks::record(byte) {
+    let cell = cell_of_byte(byte);
+    let nth = match record(byte) {
         Some(nth) => objects + u64::from(map.geometry().cells) + nth,
-        None => cell.checked_sub(super::TABLE).map_or(cell, |nth| objects + nth),
+        None => cell.checked_sub(TABLE).map_or(cell, |nth| objects + nth),
     };
     nth * LEN as u64
+}
+
+pub(super) fn cell_of_byte(byte: u64) -> u64 {
+    byte >> VERSION_BITS
+}
+
+/// The number of a byte's record, behind those of the permits.
+pub(super) fn record(byte: u64) -> Option<u64> {
+    (byte >= LOCKS).then_some((byte & !LOCKS) >> 37 << 12 | byte & (SLOTS - 1))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@
 
 use crate::body::{self, Body, Form};
 use crate::condvar;
-use crate::kinds::Dead;
 use crate::table::{Shape, Table};
+use chappe_arena::Dead;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place, Visit};
 use chappe_plat::{clock, process};

@@ -1,6 +1,6 @@
 //! The types that keys and values can have.
 
-use crate::mutex::plain_name;
+use crate::called::plain_name;
 use bytemuck::Pod;
 
 mod sealed {

@@ -8,10 +8,10 @@ use crate::attachment::{Within, enter, party_at_hand, tidy};
 use crate::body::blocks_wanted;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
-use crate::inspect::waiters;
 use crate::registry::{ArenaOptions, USUAL_MEMBERS};
 use crate::table::{Change, Decide, Full, MOST_BYTES, MOST_ENTRIES, Shape, Table, Walk};
 use crate::wait::Arm;
+use crate::waiters::{bytes, waiters};
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, Map as Arena, Place, Who};
 use chappe_plat::{ROBUST, clock};
@@ -70,7 +70,7 @@ pub(crate) fn info(map: &'static Arena, place: Place) -> Option<MapInfo> {
     let Shape { entries, key, value, .. } = atlas.table.shape();
     let users = atlas.body.users().filter(|m| map.dead(*m).is_none()).map(|m| map.who(m)).collect();
     let waiting = waiters(map, place).len() as u32;
-    let bytes = crate::inspect::bytes(map, place);
+    let bytes = bytes(map, place);
     Some(MapInfo { used: atlas.table.entries(), entries, key, value, users, waiting, bytes })
 }
 

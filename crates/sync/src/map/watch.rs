@@ -3,10 +3,10 @@
 use super::datum::Datum;
 use super::error::MapError;
 use super::made::Map;
+use crate::attachment::party;
 use crate::attachment::{attachment, watched};
 use crate::condvar::{self, Heard};
 use crate::patience::{Until, patience};
-use crate::pool::party;
 use crate::wait::Parties;
 use std::collections::BTreeMap;
 use std::time::Duration;

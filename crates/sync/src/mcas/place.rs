@@ -6,12 +6,14 @@
 //!
 //! A stamp is `turn:44 | entry:3 | slot:3 | party:13 | led:1`; a record's state is `turn:44 | .. | helped:1 | state:2`.
 
-use super::MOST;
 use chappe_plat::atomic::AtomicU64;
 use chappe_plat::pair::Pair;
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::NonNull;
+
+/// The most words that can change at once.
+pub const MOST: usize = 8;
 
 /// The operation is in progress.
 pub(super) const UNDECIDED: u64 = 1;

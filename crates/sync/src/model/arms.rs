@@ -1,9 +1,9 @@
 //! Pools and semaphores as arms of a choice.
 
-use crate::claim::{Collected, Operation, Refused, Taken};
+use crate::operation::{Collected, Operation, Refused, Taken};
 use crate::permit;
 use crate::semaphore_word;
-use crate::wait::{Arm, Grant, Party};
+use crate::wait::{self, Arm, Grant, Party};
 use chappe_arena::{Map, Place};
 
 /// A pool in an arena.
@@ -71,7 +71,7 @@ impl Operation for SemaphoreAt {
         semaphore_word::is_there(self.map, self.place)
     }
     fn is_barging(&self) -> bool {
-        semaphore_word::barging(self.map.object(self.place.index))
+        wait::is_barging(self.map.object(self.place.index))
     }
     fn mark_in_queue(&self) -> Option<u64> {
         semaphore_word::mark_in_queue(self.map, self.place)

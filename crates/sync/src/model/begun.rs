@@ -2,7 +2,8 @@
 //! before anything came.
 
 use super::{Actor, MutexAt, SemaphoreAt};
-use crate::claim::{Mode, Operation, WaitSpec, wait_for};
+use crate::claim::wait_for;
+use crate::operation::{Mode, Operation, WaitSpec};
 use crate::wait::{Arm, Begun, Terms, arrive, begin, end};
 use std::cell::Cell;
 

@@ -2,7 +2,7 @@
 
 use super::{Actor, Held, MutexAt, PoolAt};
 use crate::bias::{self, Holds};
-use crate::claim::Taken;
+use crate::operation::Taken;
 use crate::wait::{Discipline, Party};
 use crate::{lock, permit};
 use chappe_arena::{ArenaError, Map};

@@ -2,11 +2,12 @@
 
 use super::{Actor, MapAt, MonitorAt, StackAt};
 use crate::body::{self, Body, Form};
+use crate::counter;
 use crate::map::atlas::Atlas;
 use crate::mcas::{self, Field, Step};
 use crate::server::desk::{Desk, Sizes};
+use crate::server::form as server;
 use crate::table::{Change, Decide};
-use crate::{counter, server};
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -118,7 +119,7 @@ impl Actor {
     /// Pushes onto a stack and pops from it, if it may.
     pub fn changes_stack(&self, of: StackAt) {
         let Some(body) = self.its_body(of.map, of.place) else { return };
-        if let Some(pile) = crate::stack::in_body(&body) {
+        if let Some(pile) = crate::stack::form::in_body(&body) {
             // A stack that is full refuses.
             let _ = pile.push(self.who.main.member as u16, &[7; 16]);
             pile.pop(&mut [0; 16]);

@@ -2,8 +2,9 @@
 
 use super::named::Came;
 use super::{Actor, SemaphoreAt};
-use crate::claim::{Mode, Operation, WaitSpec, wait_for};
+use crate::claim::wait_for;
 use crate::lull::look;
+use crate::operation::{Mode, Operation, WaitSpec};
 use crate::order::Order;
 use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by};
 use crate::tube::broadcast::heard::{Heard, Test};
@@ -273,7 +274,7 @@ impl Actor {
             let ear = Ear { cast: tube.0, who };
             if let Err(why) = wait_for(&self.only(), &[&ear], WaitSpec::to_take(deadline, &sleeper(&budget))) {
                 return match why {
-                    crate::claim::Refused::Dead(_) => Came::Dead,
+                    crate::operation::Refused::Dead(_) => Came::Dead,
                     _ => Came::Nothing,
                 };
             }

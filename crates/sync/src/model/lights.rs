@@ -4,12 +4,13 @@
 
 use super::tubes::{Got, TubeAt, got, received};
 use crate::bias::Holds;
-use crate::claim::{Mode, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
+use crate::operation::{Mode, Operation, Refused, Taken};
 use crate::tube::body::{In, Not, Out, met_by};
 use crate::tube::direct;
 use crate::tube::lights::straight::{self, Ended, fits};
-use crate::tube::lights::{Comes, Hope, Node, Side, wait_for};
+use crate::tube::lights::waits::{Hope, wait_for};
+use crate::tube::lights::{Comes, Node, Side};
 use crate::tube::rendezvous::{Handoff, Outcome};
 use crate::wait::Party;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -228,7 +229,7 @@ impl TubeAt {
     pub fn come_attached(&self) {
         let tube = self.tube();
         tube.senders.enlists();
-        crate::tube::rendezvous::fence();
+        crate::wait::fence_alone();
         if tube.receivers.has_lights() {
             tube.lights.tell_one(Side::Recv);
         }

@@ -1,7 +1,8 @@
 //! Tubes between processes, for the explorer: the operations of a thread at their ends, without handles. The thread stands for its process.
 
 use super::{Actor, SemaphoreAt};
-use crate::claim::{Operation, WaitSpec, wait_for};
+use crate::claim::wait_for;
+use crate::operation::{Operation, WaitSpec};
 use crate::record::{Borrowed, Shape, Slot};
 use crate::tube::named::arms::{
     In, Mapped, Not, Out, borrow_attached, borrowed, commit_attached, give_up, recv_attached,

@@ -3,7 +3,7 @@
 use super::{Actor, Refusal};
 use crate::Interrupt;
 use crate::cell::{Tag, Word};
-use crate::owned::{Ending, Pair, make, sweep};
+use crate::owned::pair::{Ending, Pair, make, sweep};
 use crate::semaphore_word;
 use chappe_arena::layout::Object;
 use chappe_arena::{ArenaError, Map};

@@ -1,7 +1,8 @@
 //! Readers-writer locks, as members use them under the explorer.
 
 use super::{Actor, Refusal};
-use crate::claim::{Operation, WaitSpec, wait_for};
+use crate::claim::wait_for;
+use crate::operation::{Operation, WaitSpec};
 use crate::rwlock::row;
 use crate::rwlock::word::{self, Entry, Reading, Slots, Writing, held_by};
 use crate::wait::{Parties, Patience};
@@ -51,7 +52,7 @@ impl RwLockAt {
         let who = Parties { private: None, ..me.who };
         let found = match arm.attempt(&who.main) {
             Ok(taken) => Ok(taken),
-            Err(crate::claim::Refused::NoneFree) => {
+            Err(crate::operation::Refused::NoneFree) => {
                 let budget = Cell::new(0);
                 let patience =
                     Patience { budget: &budget, forever: false, none: true, interrupt: None, priority: 0, bell: None };

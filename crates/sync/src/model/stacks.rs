@@ -5,9 +5,9 @@ use crate::body::{self, Body};
 use crate::lock;
 use crate::map::atlas;
 use crate::monitor::room::{Announced, Member, Room};
-use crate::monitor::{self, room};
+use crate::monitor::{form as monitor, room};
+use crate::stack::form::{form_of, in_body};
 use crate::stack::pile::{Pile, Shape};
-use crate::stack::{form_of, in_body};
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map, Place};
 

@@ -1,7 +1,8 @@
 //! Tubes of threads, for the explorer: the operations of a thread at their ends, without its attachment.
 
 use super::{Actor, SemaphoreAt};
-use crate::claim::{Mode, Operation, Refused, Taken, WaitSpec, wait_for};
+use crate::claim::wait_for;
+use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
 use crate::ring::{Ring, Spsc};
 #[cfg(feature = "loom")]
 use crate::tube::body::Ends;
@@ -181,7 +182,7 @@ impl TubeAt {
     pub fn begin_to_wait_turned(&self) -> bool {
         self.0.receivers.enlists();
         assert!(self.0.receivers.is_turned());
-        crate::tube::rendezvous::fence();
+        crate::wait::fence_alone();
         self.0.may_recv_now()
     }
 
@@ -196,7 +197,7 @@ impl TubeAt {
     #[cfg(feature = "loom")]
     pub fn begin_to_meet(&self) -> bool {
         self.0.senders.enlists();
-        crate::tube::rendezvous::fence();
+        crate::wait::fence_alone();
         self.0.receivers.has_lights()
     }
 

@@ -1,8 +1,10 @@
 //! Operations on objects of every kind, for the explorer: given, taken, and chosen among, with a default.
 
 use super::{Actor, HeardAt, NamedAt, PoolAt, SemaphoreAt, TubeAt};
-use crate::claim::{Collected, Mark, Mode, Operation, Refused, Taken, WaitSpec, wait_for};
+use crate::claim::wait_for;
 use crate::lull::{look, lull};
+use crate::mark::Mark;
+use crate::operation::{Collected, Mode, Operation, Refused, Taken, WaitSpec};
 use crate::order::Order;
 use crate::permit;
 use crate::tube::body::{In, Out};

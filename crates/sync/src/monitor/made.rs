@@ -16,7 +16,7 @@
 //! Blocking. Deaths: as with the lock; in a named one also as `room` says. The semaphores are explored in `tests/crash_semaphore.rs`, the room in
 //! `tests/crash_monitor.rs`; the lock is the C library's and the kernel's.
 
-use super::in_body;
+use super::form::{figures, form_of, in_body, shape_of};
 use super::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
 use crate::attachment::{attachment, enter_within, leave_within, watched};
 use crate::body::Form;
@@ -298,10 +298,10 @@ impl<T: Pod> Monitor<T> {
         }
         let of = |members: u32| {
             let shape = Shape { members, conditions: count, bytes: size };
-            (bytes::<T>(shape), super::form_of(shape, type_hash::<T>()))
+            (bytes::<T>(shape), form_of(shape, type_hash::<T>()))
         };
         let fill = |at: NonNull<u8>, form: Form| {
-            let shape = super::shape_of(form);
+            let shape = shape_of(form);
             // SAFETY: so many zeroed bytes from a multiple of 64, not published yet.
             unsafe {
                 for (i, name) in conditions.iter().enumerate() {
@@ -356,7 +356,7 @@ impl Monitor<()> {
     /// # Errors
     /// `Shared`: it does not exist, is in use, or is of another kind.
     pub fn unmake(name: &str, force: bool) -> Result<(), MonitorError> {
-        Ok(unmake(Kind::Monitor, name, force, |_| None)?)
+        Ok(unmake(Kind::Monitor, name, force, figures, |_| None)?)
     }
 }
 

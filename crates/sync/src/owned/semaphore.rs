@@ -1,24 +1,24 @@
 //! The owned semaphores that the shim for POSIX programs uses.
 
-use super::{Ending, Pair, is_part, make, sweep};
+use super::flags::KIND;
+use super::pair::{Ending, Pair, make, sweep};
+use crate::attachment::party;
 use crate::attachment::{attachment, is_attached, leave, process_attachment, process_member, watched};
-use crate::claim::{Operation, Refused, WaitSpec, wait_for};
+use crate::claim::wait_for;
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, seen, shown, what_is};
-use crate::inspect::{self, Waiter};
+use crate::holders::holder;
 use crate::object_id::{ObjectId, all_met, met};
+use crate::operation::{Operation, Refused, WaitSpec};
 use crate::patience::{Until, patience};
-use crate::pool::party;
 use crate::registry::Arena;
 use crate::semaphore_word::{self, Unwanted};
 use crate::wait::{Parties, Party, in_line};
+use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place, Standing, Who, check_name};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::process;
-
-/// The name of this kind in messages and listings.
-const KIND: &str = "owned semaphore";
 
 /// A semaphore that starts at 1 and gets its unit back when the process that holds it dies, until it proves to be no lock.
 ///
@@ -377,7 +377,7 @@ impl RobustSemaphore {
 
     /// Its holder or, if it was demoted, the process that took its first unit. None if it was removed.
     pub fn holder(&self) -> Option<Who> {
-        self.seen(inspect::holder(self.0.map, self.0.word())).flatten()
+        self.seen(holder(self.0.map, self.0.word())).flatten()
     }
 
     /// What was read of it, unless it was removed.
@@ -387,7 +387,7 @@ impl RobustSemaphore {
 
     /// The waiters, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
-        inspect::waiters(self.0.map, self.0.permit)
+        waiters(self.0.map, self.0.permit)
     }
 
     /// Removes it. Refused if it has waiters, or waiters that have not woken up yet, unless `force`: then they get
@@ -454,10 +454,4 @@ impl RobustSemaphore {
 fn gone(map: &Map, spot: ObjectId) -> ObjectError {
     let name = format!("number {}", spot.object);
     ObjectError::Unknown { kind: KIND, name, arena: map.name().into(), existing: Vec::new() }
-}
-
-/// The kind's name of an object in service, if it is a part of an owned semaphore.
-pub(crate) fn name_of(map: &Map, place: Place) -> Option<&'static str> {
-    let may_be = matches!(place.head.kind(), Some(Kind::Pool | Kind::Semaphore));
-    (may_be && is_part(map, map.object(place.index))).then_some(KIND)
 }

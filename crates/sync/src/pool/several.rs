@@ -1,13 +1,14 @@
 //! The public interface of taking several permits of a pool at once. The protocol: `many`.
 
-use super::{Pool, here, party};
+use super::Pool;
 use crate::attachment::{ThreadAttachment, attachment, watched};
+use crate::attachment::{here, party};
 use crate::cell::Tag;
-use crate::claim::Refused;
 use crate::error::AcquireError;
 use crate::guard::Permits;
 use crate::lease;
 use crate::many::{Many, give_all, take_many, wait_many};
+use crate::operation::Refused;
 use crate::patience::{Until, patience};
 use crate::wait::Parties;
 

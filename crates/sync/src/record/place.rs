@@ -17,6 +17,9 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
+/// A number that no member has.
+pub(crate) const NOBODY: u16 = u16::MAX;
+
 pub(super) const EMPTY: u64 = 0;
 pub(super) const WRITING: u64 = 1;
 pub(super) const FULL: u64 = 2;

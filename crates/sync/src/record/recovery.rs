@@ -20,13 +20,10 @@
 //!   something to do, it visits the tube first (arena, visit.rs), and the memory stays the ring's until it is through.
 
 use super::Found;
-use super::place::{AGAIN, READING, REREADING, Ring, freed, is_held_by, owner, state, word};
+use super::place::{AGAIN, NOBODY, READING, REREADING, Ring, freed, is_held_by, owner, state, word};
 use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::step;
-
-/// A number that no member has.
-pub(crate) const NOBODY: u16 = u16::MAX;
 
 const MEMBER: u64 = 0xffff << 19;
 const ONE: u64 = 1 << 35;

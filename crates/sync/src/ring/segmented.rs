@@ -35,7 +35,7 @@
 //! Explored: `tests/crash_ring.rs`, with runs of two, and rows of two and more given back at once.
 
 use super::slots::{End, Off, Slot, Slots};
-use super::{EMPTY, STATE, lap_of, word};
+use super::word::{EMPTY, STATE, lap_of, word};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::{Pages, Row, clock, step};
 use std::mem::MaybeUninit;

@@ -1,6 +1,6 @@
 //! Where the positions of a ring lie: in a fixed number of slots, lap after lap.
 
-use super::{EMPTY, word};
+use super::word::{EMPTY, word};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -68,7 +68,7 @@ impl<T> Spsc<T> {
     /// # Panics
     /// If the memory for so many is beyond what can be addressed.
     pub fn new(capacity: usize) -> Spsc<T> {
-        super::check::<T>(capacity);
+        super::word::check::<T>(capacity);
         // SAFETY: places of messages may be anything.
         let slots = unsafe { Box::<[UnsafeCell<MaybeUninit<T>>]>::new_uninit_slice(capacity).assume_init() };
         Spsc { slots, head: Index::default(), tail: Index::default() }

@@ -1,7 +1,8 @@
 //! Rings whose positions go past what 31 and 32 bits hold (evidence, fault 5: Nix's cursors were signed and taken modulo), on
 //! every kind of track; and what lies across a slot or is dropped with the ring.
 
-use super::{EMPTY, Fixed, Ring, Segmented, Spsc, word};
+use super::word::{EMPTY, word};
+use super::{Fixed, Ring, Segmented, Spsc};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use std::cell::Cell;
 

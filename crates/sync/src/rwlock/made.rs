@@ -2,16 +2,17 @@
 
 use super::row;
 use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
+use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, attachment, party_at_hand, watched};
-use crate::claim::{Operation, Refused, Taken, WaitSpec, wait_for};
+use crate::called::{Called, Had, hash, hash_of};
+use crate::claim::wait_for;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::lease::locks;
 use crate::macros::Took;
-use crate::mutex::{data_of, hash, hash_of};
+use crate::mutex::data_of;
+use crate::operation::{Operation, Refused, Taken, WaitSpec};
 use crate::patience::{Until, patience};
-use crate::pool::party;
-use crate::raw::{Called, Had};
 use crate::registry::Arena;
 use crate::select::{Armed, Select, SelectedOperation};
 use crate::wait::Parties;

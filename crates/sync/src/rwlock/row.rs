@@ -3,22 +3,18 @@
 
 #[cfg(not(feature = "sim"))]
 use super::word::KEPT;
-use super::word::{ABANDONED, FREE, HELD, NUMBER, Parts, TORN, held_by, is_condemned, load, member_of};
+use super::word::{ABANDONED, FREE, HELD, NUMBER, Parts, TORN, held_by, is_condemned, load};
 #[cfg(any(feature = "sim", feature = "loom"))]
-use super::word::{RESERVED, WAITERS};
-use crate::kinds::{self, Dead, Protocol};
+use super::word::{RESERVED, WAITERS, member_of};
+use crate::kinds;
 use crate::part::{MAKING, head_of, is_being_made, whole, whole_in_service};
 use crate::wait::{notify_dead, waits_on};
 use chappe_arena::layout::{BLOCK, Head, Kind};
-use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visitor};
+use chappe_arena::{Admin, ArenaError, Dead, Map, Place, Protocol, Sort, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 
-#[cfg(not(feature = "sim"))]
-use crate::cell::NOBODY;
 use crate::lock::{store_words, unheld};
-#[cfg(not(feature = "sim"))]
-use crate::wait::queue;
 
 /// Makes a lock with `bytes` of data. The caller holds `admin` and has seen that the name is free; `fill` writes the data.
 pub(crate) fn make(
@@ -169,81 +165,13 @@ impl Protocol for RwLocks {
     }
 
     #[cfg(not(feature = "sim"))]
-    fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<crate::ObjectState> {
-        let (o, parts) = (map.object(place.index), Parts::of(map, place)?);
-        let seen = load(o);
-        let writes = seen & 7 == HELD && member_of(seen) < map.geometry().members;
-        Some(crate::ObjectState::RwLock {
-            writer: writes.then(|| map.who(member_of(seen))),
-            readers: parts.readers().map(|member| map.who(member)).collect(),
-            torn: seen & TORN != 0 && !is_condemned(seen),
-            condemned: is_condemned(seen),
-            bytes: crate::inspect::bytes(map, place) as u32,
-        })
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn line(&self, map: &'static Map, place: Place) -> Vec<(u32, u32)> {
+    fn line(&self, map: &'static Map, place: Place) -> Option<Vec<(u32, u32)>> {
         let mut all = Vec::new();
         for at in [Some(place.index), Parts::of(map, place).map(|parts| parts.line.index)].into_iter().flatten() {
             all.extend(kinds::arrived(map, at).into_iter().map(|member| (at, member)));
         }
         all.sort_by_key(|(_, member)| crate::wait::ticket_of(map, *member));
-        all
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
-        if Parts::of(map, place).is_none() {
-            return Some("its parts do not belong together");
-        }
-        (load(map.object(place.index)) & 7 < FREE).then_some("its word is none of a readers-writer lock")
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn had(&self, map: &Map, place: Place, member: u32, generation: u32) -> Vec<crate::Had> {
-        let writes = load(map.object(place.index)) & !KEPT == held_by(member, generation);
-        let reads = Parts::of(map, place).is_some_and(|parts| parts.reads(member));
-        let some = |is: bool, had| is.then_some(had);
-        [some(writes, crate::Had::Writes), some(reads, crate::Had::Reads)].into_iter().flatten().collect()
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn free(&self, map: &'static Map, place: Place) -> Vec<crate::Had> {
-        use crate::examine::is_over;
-        let Some(parts) = Parts::of(map, place) else { return Vec::new() };
-        let mut had = Vec::new();
-        let seen = load(parts.object());
-        let (member, generation) = (member_of(seen), (seen >> 40) as u32);
-        let names = seen & 7 == HELD && member != NOBODY && is_over(map, member, generation);
-        if names && parts.free(held_by(member, generation), FREE | TORN) {
-            had.push(crate::Had::Writes);
-        }
-        for member in parts.readers() {
-            if map.occupant(member).is_none()
-                && let Some(_vacant) = map.vacant(member)
-            {
-                parts.out(member);
-                had.push(crate::Had::Reads);
-            }
-        }
-        kinds::drain(map, place.index);
-        had
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn users(&self, map: &Map, place: Place) -> Option<Vec<u32>> {
-        let lock = Place { index: place.index, head: Head::live(place.head.generation(), Kind::RwLock) };
-        let (seen, parts) = (load(map.object(place.index)), Parts::of(map, lock)?);
-        let writer = (seen & 7 == HELD && !is_condemned(seen)).then(|| member_of(seen));
-        // The line may be removed as well.
-        let line = Place { head: head_of(map, parts.line.index), ..parts.line };
-        Some(parts.readers().chain(queue(map, line)).chain(writer).collect())
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), kinds::Failure> {
-        Ok(crate::RwLock::<()>::remove(name, force)?)
+        Some(all)
     }
 }
 
@@ -286,26 +214,6 @@ impl Protocol for LockParts {
 
     fn is_used(&self, map: &Map, object: u32, _head: Head) -> bool {
         is_part_used(map, object)
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn is_part(&self, _map: &Map, _place: Place) -> bool {
-        true
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn whole(&self, map: &Map, place: Place) -> Option<(u32, &'static str)> {
-        whole(map, place.index).map(|(lock, _)| (lock, " (to read)"))
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn look(&self, _map: &'static Map, _place: Place, _name: &str) -> Option<crate::ObjectState> {
-        None
-    }
-
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    fn remove(&self, _map: &'static Map, _place: Place, _name: &str, _force: bool) -> Result<(), kinds::Failure> {
-        Err("a part of a readers-writer lock goes with its lock".into())
     }
 }
 

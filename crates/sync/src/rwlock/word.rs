@@ -56,8 +56,8 @@
 //! Explored: `tests/crash_rwlock.rs`.
 
 use crate::cell::{NOBODY, Word};
-use crate::claim::{Collected, Operation, Refused, Taken};
 use crate::kinds;
+use crate::operation::{Collected, Operation, Refused, Taken};
 use crate::part::{head_of, whole};
 use crate::wait::{
     Arm, Candidate, Grant, Party, RETRY, State, grant, is_still, next, notify_dead, queue, tell, tried_and_next,
@@ -68,17 +68,17 @@ use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::{Life, step};
 
-pub(super) const FREE: u64 = 5;
-pub(super) const HELD: u64 = 6;
-pub(super) const RESERVED: u64 = 7;
-pub(super) const WAITERS: u64 = 1 << 3;
-pub(super) const TORN: u64 = 1 << 4;
-pub(super) const NUMBER: u64 = 0x3f_ffff << 6;
+pub(crate) const FREE: u64 = 5;
+pub(crate) const HELD: u64 = 6;
+pub(crate) const RESERVED: u64 = 7;
+pub(crate) const WAITERS: u64 = 1 << 3;
+pub(crate) const TORN: u64 = 1 << 4;
+pub(crate) const NUMBER: u64 = 0x3f_ffff << 6;
 /// The bits that stay when the lock goes from one member to another.
-pub(super) const KEPT: u64 = WAITERS | TORN | NUMBER;
+pub(crate) const KEPT: u64 = WAITERS | TORN | NUMBER;
 const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
 /// Condemned, and what was borrowed of the data may still be in use.
-pub(super) const ABANDONED: u64 = 1 << 40;
+pub(crate) const ABANDONED: u64 = 1 << 40;
 /// How many times a writer looks at readers that may be about to back out.
 const LOOKS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 64 };
 
@@ -95,11 +95,11 @@ pub(crate) fn member_of(word: u64) -> u32 {
     (word >> 28) as u32 & 0xfff
 }
 
-pub(super) fn is_condemned(word: u64) -> bool {
+pub(crate) fn is_condemned(word: u64) -> bool {
     word & !(WAITERS | ABANDONED | NUMBER) == CONDEMNED
 }
 
-pub(super) fn load(o: &Object) -> u64 {
+pub(crate) fn load(o: &Object) -> u64 {
     o.slot.word.load(Ordering::SeqCst) // SeqCst: E1.
 }
 
@@ -155,11 +155,11 @@ pub(crate) struct Slots {
 
 /// As [`Slots`], for a caller that has the arena for a moment only.
 #[derive(Clone, Copy)]
-pub(super) struct Parts<'m> {
+pub(crate) struct Parts<'m> {
     map: &'m Map,
     lock: Place,
-    pub(super) line: Place,
-    pub(super) inside: u32,
+    pub(crate) line: Place,
+    pub(crate) inside: u32,
 }
 
 /// A part of a lock in service or removed and not yet cleared, if it is its own.
@@ -176,7 +176,7 @@ fn part(map: &Map, index: u32, kind: Kind, lock: Place) -> Option<Place> {
 
 impl<'m> Parts<'m> {
     /// The parts of a lock; none if the slot has gone meanwhile, or its words are invalid.
-    pub(super) fn of(map: &'m Map, lock: Place) -> Option<Parts<'m>> {
+    pub(crate) fn of(map: &'m Map, lock: Place) -> Option<Parts<'m>> {
         map.through(lock);
         // Acquire: written before the lock was in service.
         let both = map.object(lock.index).slot.since.load(Ordering::Acquire);
@@ -186,12 +186,12 @@ impl<'m> Parts<'m> {
         Some(Parts { map, lock, line, inside })
     }
 
-    pub(super) fn object(&self) -> &'m Object {
+    pub(crate) fn object(&self) -> &'m Object {
         self.map.object(self.lock.index)
     }
 
     /// I5: the members that read. A member that is just checking whether it may is among them for a moment.
-    pub(super) fn readers(self) -> impl Iterator<Item = u32> + 'm {
+    pub(crate) fn readers(self) -> impl Iterator<Item = u32> + 'm {
         let Parts { map, inside, .. } = self;
         let words = (0..map.waiting_words()).map(move |i| (i as u32, map.waiting(inside, i)));
         let all = words.flat_map(move |(i, word)| {
@@ -205,7 +205,7 @@ impl<'m> Parts<'m> {
         self.readers().next().is_some()
     }
 
-    pub(super) fn reads(self, member: u32) -> bool {
+    pub(crate) fn reads(self, member: u32) -> bool {
         waits_on(self.map, self.inside, member)
     }
 
@@ -213,13 +213,13 @@ impl<'m> Parts<'m> {
         is_still(self.map, self.lock.index, self.lock.head)
     }
 
-    pub(super) fn out(self, member: u32) {
+    pub(crate) fn out(self, member: u32) {
         // SeqCst: E1, before the look at the word.
         self.map.waiting(self.inside, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::SeqCst);
     }
 
     /// A bit inside was cleared, by a reader that leaves or backs out: I4.
-    pub(super) fn drain_after(self) {
+    pub(crate) fn drain_after(self) {
         step!("not inside any more, not yet looked who waits");
         if load(self.object()) & (7 | WAITERS) != FREE {
             kinds::drain(self.map, self.lock.index);
@@ -332,7 +332,7 @@ impl<'m> Parts<'m> {
     }
 
     /// I2: a bit was set in a line.
-    pub(super) fn mark(self) {
+    pub(crate) fn mark(self) {
         let o = self.object();
         loop {
             let seen = load(o);
@@ -355,7 +355,7 @@ impl<'m> Parts<'m> {
         (trying > 0, first)
     }
 
-    pub(super) fn drain(self) {
+    pub(crate) fn drain(self) {
         let o = self.object();
         loop {
             let seen = load(o);
@@ -438,7 +438,7 @@ impl<'m> Parts<'m> {
     }
 
     /// Changes the word, except the flags, from one value to another; flags that were set meanwhile stay.
-    pub(super) fn free(self, from: u64, to: u64) -> bool {
+    pub(crate) fn free(self, from: u64, to: u64) -> bool {
         let o = self.object();
         loop {
             let seen = load(o);
@@ -453,7 +453,7 @@ impl<'m> Parts<'m> {
 
     /// For a member that has leaked a guard: no other member may get the lock, nor the slot.
     #[cfg(not(feature = "sim"))]
-    pub(super) fn abandon(self, member: u32, mine: u64) {
+    pub(crate) fn abandon(self, member: u32, mine: u64) {
         let o = self.object();
         loop {
             let seen = load(o);
@@ -547,7 +547,7 @@ impl Slots {
     #[cfg(not(feature = "sim"))]
     pub fn in_use(&self) -> String {
         let (map, seen) = (self.map, load(self.parts().object()));
-        let waiting = kinds::of(Kind::RwLock).line(map, self.lock).len();
+        let waiting = kinds::line(map, self.lock).len();
         let writer = (seen & 7 == HELD && !is_condemned(seen)).then(|| member_of(seen));
         let has = |member: u32, what: &str| {
             let who = map.who(member);

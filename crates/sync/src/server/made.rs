@@ -2,7 +2,7 @@
 
 use super::combine::Combined;
 use super::desk::{Desk, MOST_BYTES, Sizes};
-use super::in_body;
+use super::form::{figures, in_body};
 use crate::attachment::Within;
 use crate::body::Form;
 use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
@@ -141,7 +141,7 @@ impl<S: Serve> std::fmt::Debug for Service<S> {
 /// # Errors
 /// `Object`: there is none, it is in use, or something else.
 pub fn remove_service(name: &str, force: bool) -> Result<(), SharedError> {
-    unmake(Kind::Server, name, force, |_| None)
+    unmake(Kind::Server, name, force, figures, |_| None)
 }
 
 fn sizes_of<S: Serve>(members: u32) -> Result<Sizes, SharedError> {

@@ -1,8 +1,8 @@
 //! The public interface of stacks.
 
+use super::form::{figures, form_of, in_body};
 use super::linked::{Linked, MOST_NODES};
 use super::pile::{Full, MOST_BYTES, MOST_ELEMENTS, Pile, Shape};
-use super::{form_of, in_body};
 use crate::body::Form;
 use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
 use bytemuck::Pod;
@@ -269,6 +269,8 @@ impl Stack<()> {
     /// # Errors
     /// `Object`: there is none, it is in use, or something else.
     pub fn unmake(name: &str, force: bool) -> Result<(), SharedError> {
-        unmake(Kind::Stack, name, force, |info| (info.value > 0).then(|| format!("{} elements in it", info.value)))
+        unmake(Kind::Stack, name, force, figures, |info| {
+            (info.value > 0).then(|| format!("{} elements in it", info.value))
+        })
     }
 }

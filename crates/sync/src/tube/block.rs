@@ -2,16 +2,16 @@
 
 use super::body::{Body, In, MET_BY, Not, Out, Tube};
 use super::direct;
-use super::ends::send_error;
 use super::error::{RecvError, SendError};
 use super::lights::Side;
+use super::refused::send_error;
 use super::rendezvous::Handoff;
 use super::spin::spin;
 use super::wait::{Waiter, recv_attached, send_attached};
+use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, attachment};
-use crate::claim::{Operation, Taken};
+use crate::operation::{Operation, Taken};
 use crate::patience::{Until, patience};
-use crate::pool::party;
 use crate::wait::{Parties, Patience};
 use chappe_plat::light::Record;
 use chappe_plat::{clock, light};

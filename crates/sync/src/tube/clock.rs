@@ -4,7 +4,7 @@
 //! The word is when the next message is due, in monotonic nanoseconds; the message is that moment. A receiver moves the word on by a
 //! compare-and-swap: of several receivers one gets the message. A tick that is late comes once, and the next is a period after that.
 
-use crate::claim::Mark;
+use crate::mark::Mark;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::{Made, clock};
 use std::time::{Duration, Instant};

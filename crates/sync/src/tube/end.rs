@@ -54,8 +54,8 @@
 //!
 //! Explored: `tests/crash_tube.rs`.
 
-use crate::claim::Mark;
 use crate::lock::unheld;
+use crate::mark::Mark;
 use crate::wait::{AFTER_DEATH, Candidate, MET, RETRY, each, make_up, tell};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -458,7 +458,7 @@ impl End {
         {
             #[cfg(not(any(feature = "sim", feature = "loom")))]
             // In a forked child, the parent's waiters do not count.
-            crate::registry::Arena::private();
+            crate::private::usable();
             each(self.map, *place, see);
         }
     }
@@ -526,7 +526,7 @@ impl End {
         if let Some(place) = self.made_place() {
             #[cfg(not(feature = "sim"))]
             // In a forked child, this makes the copy of the private arena usable first.
-            crate::registry::Arena::private();
+            crate::private::usable();
             let admin = self.map.admin();
             self.map.unmake(&admin, *place);
         }

@@ -4,44 +4,13 @@ use super::block;
 use super::body::{Body, In, Not, Out, Tube};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::lights::Side;
+use super::refused::{recv_timeout_error, send_error, send_timeout_error, try_recv_error, try_send_error};
 use crate::ring::Ring;
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-
-pub(super) fn send_error<T>(e: (Not, T)) -> SendError<T> {
-    SendError(e.1)
-}
-
-pub(super) fn try_send_error<T>((not, message): (Not, T)) -> TrySendError<T> {
-    match not {
-        Not::Now => TrySendError::Full(message),
-        Not::Ever => TrySendError::Disconnected(message),
-    }
-}
-
-pub(super) fn send_timeout_error<T>((not, message): (Not, T)) -> SendTimeoutError<T> {
-    match not {
-        Not::Now => SendTimeoutError::Timeout(message),
-        Not::Ever => SendTimeoutError::Disconnected(message),
-    }
-}
-
-pub(super) fn try_recv_error(not: Not) -> TryRecvError {
-    match not {
-        Not::Now => TryRecvError::Empty,
-        Not::Ever => TryRecvError::Disconnected,
-    }
-}
-
-pub(super) fn recv_timeout_error(not: Not) -> RecvTimeoutError {
-    match not {
-        Not::Now => RecvTimeoutError::Timeout,
-        Not::Ever => RecvTimeoutError::Disconnected,
-    }
-}
 
 /// The end of a tube where messages go in. Any number of threads may have clones of it, or references to it.
 ///

@@ -47,15 +47,12 @@
 
 #[cfg(not(feature = "sim"))]
 pub(crate) mod straight;
-mod waits;
-
-#[cfg_attr(feature = "sim", allow(unused_imports, reason = "no light thread is explored"))]
-pub(crate) use waits::{Hope, can_wait, note_one, owner, wait_for, wait_with};
+pub(crate) mod waits;
 
 use super::end::End;
 use super::rendezvous::Handoff;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
-use chappe_plat::light::{self, Record};
+use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::step;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::null;
@@ -145,6 +142,13 @@ pub(crate) struct Standing<'t> {
     pub other: &'t End,
     /// It has no slots.
     pub meets: bool,
+}
+
+/// Notes the one end that `me` waits at.
+#[inline(always)]
+pub(crate) fn note_one(me: &Record, side: Side, lights: &Lights) {
+    me.waits.set(if side == Side::Send { Waits::Send } else { Waits::Recv });
+    me.at.set(std::ptr::from_ref(lights) as u64);
 }
 
 struct Locked<'l>(&'l Lights);

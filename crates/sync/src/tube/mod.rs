@@ -32,6 +32,8 @@ pub(crate) mod left;
 pub(crate) mod lights;
 pub mod named;
 mod notice;
+#[cfg(not(feature = "sim"))]
+mod refused;
 pub(crate) mod rendezvous;
 pub(crate) mod wait;
 

@@ -3,7 +3,7 @@
 
 use super::body::{Body, Tube};
 use super::lights::Side;
-use crate::claim::Mark;
+use crate::mark::Mark;
 use crate::wait::Party;
 use chappe_plat::atomic::{Ordering, fence};
 

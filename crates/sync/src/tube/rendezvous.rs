@@ -46,13 +46,13 @@ use super::end::End;
 use super::lights::{Lights, Side};
 use crate::wait::{Candidate, MET, Party, RETRY};
 use chappe_arena::Map;
-use chappe_plat::atomic::{self, AtomicU32, AtomicU64, Ordering, give_way, pause};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Record};
 use chappe_plat::step;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 const OPEN: u32 = 0;
 /// The owner sleeps until another state is stored.
@@ -100,7 +100,7 @@ unsafe impl Sync for Handoff {}
 impl Handoff {
     /// A packet whose message is at `place`, or is to go there; null: the owner will name the place later.
     pub fn new(place: *mut ()) -> Handoff {
-        let owner = Cell::new(super::lights::owner());
+        let owner = Cell::new(owner());
         let (state, place) = (AtomicU32::new(OPEN), AtomicU64::new(place as u64));
         Handoff { state, place, other: AtomicU64::new(0), room: UnsafeCell::new(MaybeUninit::uninit()), owner }
     }
@@ -169,7 +169,7 @@ impl Handoff {
         // Relaxed, both: published with the wait.
         self.state.store(OPEN, Ordering::Relaxed);
         self.place.store(0, Ordering::Relaxed); // Relaxed: as above.
-        self.owner.set(super::lights::owner());
+        self.owner.set(owner());
     }
 
     /// Stores a state, and wakes the owner if it waits for it.
@@ -302,13 +302,6 @@ pub(crate) fn is_awaited_by_light(other: &End) -> bool {
     other.first_but(NOBODY).is_some()
 }
 
-/// I2: between the waiter's own bit and count, and its look at the other end.
-pub(crate) fn fence() {
-    // SeqCst: pairs with the fence of a waiter that comes at the other end; and with the swap by which the last handle
-    // there goes (end, I4).
-    atomic::fence(Ordering::SeqCst);
-}
-
 /// The look of a thread that begins to wait, after the fence. True: that thread is to try again.
 pub(crate) fn look(other: Opposite<'_>, me: &Party) -> bool {
     let Opposite { end: other, lights, side } = other;
@@ -423,4 +416,10 @@ pub(crate) unsafe fn answer<T>(packet: &Handoff, place: *mut T, way: Way) {
     unsafe { to.copy_from_nonoverlapping(from, 1) };
     step!("answered, not yet said");
     other.say(DONE);
+}
+
+/// The light thread that a packet made now belongs to; null: a kernel thread. See `meet`.
+#[inline(always)]
+fn owner() -> *const Record {
+    light::current().map_or(null(), std::ptr::from_ref)
 }

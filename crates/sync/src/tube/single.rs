@@ -3,9 +3,10 @@
 
 use super::block;
 use super::body::{In, Not, Out, Tube};
-use super::ends::{is_full, recv_timeout_error, send_error, send_timeout_error, try_recv_error, try_send_error};
+use super::ends::is_full;
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::lights::Side;
+use super::refused::{recv_timeout_error, send_error, send_timeout_error, try_recv_error, try_send_error};
 use crate::patience::Until;
 use std::fmt;
 use std::io;

@@ -1,9 +1,10 @@
 //! Waiting at an end of a tube: a kernel thread in the wait queue, by its attachment; a light thread in the end's list.
 
 use super::body::{In, Not, Out, Tube};
-use super::lights::{self, Hope};
+use super::lights::waits::{Hope, wait_with};
 use super::rendezvous::{Handoff, await_done};
-use crate::claim::{Mode, Operation, Refused, Taken, WaitSpec, wait_for};
+use crate::claim::wait_for;
+use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
 use crate::wait::{Parties, Patience};
 use chappe_plat::light::{self, Record};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -92,7 +93,7 @@ fn wait<A: Operation>(
         Waiter::Light(me) => {
             // The errors are crossbeam's: the wait cannot be interrupted.
             let hope = Hope { aim: Mode::Take, first: 0, deadline, packet, by: None, front: false };
-            lights::wait_with(me, &[arm], hope, &mut [MaybeUninit::uninit()]).map(|(_, taken)| taken)
+            wait_with(me, &[arm], hope, &mut [MaybeUninit::uninit()]).map(|(_, taken)| taken)
         }
     }
 }

@@ -55,9 +55,11 @@
 //!
 //! Explored: `tests/crash_batch.rs`.
 
-use super::discipline::Discipline;
-use super::queue::Candidate;
-use super::{Parties, State, word_of};
+use super::discipline::{Discipline, is_barging};
+use super::line::{Candidate, each, waits_at};
+use super::parties::Parties;
+use super::state::State;
+use super::word::word_of;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Batch, Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -88,7 +90,7 @@ fn has_batches(map: &Map, object: u32) -> bool {
     let kind = Head(o.head.load(Ordering::Relaxed)).kind();
     let is_strict = match kind {
         Some(Kind::Pool) => true,
-        Some(Kind::Semaphore) => !crate::semaphore_word::barging(o),
+        Some(Kind::Semaphore) => !is_barging(o),
         _ => false,
     };
     is_strict && Discipline::of(o) == Discipline::Fifo
@@ -136,7 +138,7 @@ fn waiting(map: &Map, at: Place, member: u32, ticket: u64) -> Option<Candidate> 
     let state = State(word_of(map, member).0.load(Ordering::SeqCst));
     // Acquire, both: E2 of the wait queue.
     let (its, need) = (m.ticket.load(Ordering::Acquire), m.need.load(Ordering::Acquire));
-    let waits = state.is_waiting() && its == ticket && super::queue::waits_at(map, at, member);
+    let waits = state.is_waiting() && its == ticket && waits_at(map, at, member);
     (waits && m.life.probe() != Life::Dead).then_some(Candidate { member, state, rank: 0, ticket, need })
 }
 
@@ -170,7 +172,7 @@ pub(super) fn build(map: &Map, whose: Place) {
         }
     }
     let mut count = 0;
-    super::queue::each(map, whose, |c| {
+    each(map, whose, |c| {
         if c.state.is_waiting() && c.ticket < before && count < batch.entries.len() {
             // Release: B3, after the claim.
             batch.entries[count].store(c.ticket << LOW | u64::from(c.member), Ordering::Release);

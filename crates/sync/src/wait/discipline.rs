@@ -35,7 +35,7 @@
 //!
 //! Explored: `tests/crash_priority.rs`.
 
-use super::{Parties, Party, Patience};
+use super::parties::{Parties, Party, Patience};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Kind, Member, Object};
 use chappe_plat::atomic::Ordering;
@@ -47,6 +47,15 @@ const SHIFT: u32 = 17;
 const _: () = assert!(chappe_arena::layout::MAX_PERMITS < 1 << SHIFT);
 /// The part of [`Object::permits`] that is a number.
 pub(crate) const NUMBER: u32 = (1 << SHIFT) - 1;
+
+/// [`Object::permits`] of a semaphore whose waiters may be overtaken.
+pub(crate) const BARGING: u32 = 1;
+
+/// Whether a semaphore's waiters may be overtaken.
+pub(crate) fn is_barging(o: &Object) -> bool {
+    // Relaxed: written before the object was in service, never changed.
+    o.permits.load(Ordering::Relaxed) & NUMBER == BARGING
+}
 
 const STRICT: u32 = 1;
 const MANTISSA: u32 = (1 << 10) - 1;

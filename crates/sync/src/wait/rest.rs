@@ -1,7 +1,17 @@
 //! How a waiter passes the time of its wait: it spins, then sleeps on the member's own word, or, as a light thread, at its proc's bell.
 //! Invariants and edges: the wait queue's.
 
-use super::*;
+use super::parties::Parties;
+use super::state::{ASLEEP, State, WAITING, short};
+use super::terms::{Begun, Terms};
+use super::word::note;
+use crate::interrupt::Interrupt;
+use chappe_plat::atomic::{Ordering, low_half, pause};
+use chappe_plat::clock;
+use chappe_plat::futex::{self, Scope, Wait};
+#[cfg(any(feature = "sim", feature = "loom"))]
+use chappe_plat::light::Chime;
+use chappe_plat::light::{self, Record, Waits};
 
 const SPIN_MOST: u32 = 500;
 /// How long a waiter sleeps that could not execute its fence, before it looks again: a millisecond.

@@ -16,7 +16,7 @@ pub const EXEMPT: [Exempt; 8] = [
         why: "a hint, which a pool believes only after a look at the cell; other kinds have another value there, or do not read it",
     },
     Exempt {
-        file: "crates/sync/src/owned.rs",
+        file: "crates/sync/src/owned/flags.rs",
         code: "let set = || flags.compare_exchange(seen, seen | PLAIN, Ordering::SeqCst, Ordering::SeqCst).is_ok();",
         why: "the flags have ten bits of the permit's generation (I9); other kinds do not read them",
     },

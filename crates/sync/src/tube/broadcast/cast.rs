@@ -42,10 +42,10 @@
 
 use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use super::ring::NoRoom;
-use crate::claim::{Collected, Operation, Refused, Taken};
-use crate::kinds::Dead;
 use crate::lock::unheld;
+use crate::operation::{Collected, Operation, Refused, Taken};
 use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
+use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};

@@ -20,7 +20,8 @@
 //! Explored: `tests/crash_broadcast.rs` (H1, H2, deaths), `tests/crash_lull.rs` (H3).
 
 use super::cast::{Ear, Not};
-use crate::claim::{Collected, Mark, Operation, Refused, Taken};
+use crate::mark::Mark;
+use crate::operation::{Collected, Operation, Refused, Taken};
 #[cfg(not(feature = "sim"))]
 use crate::tube::named::{Outlet, Watched};
 use crate::wait::{Arm, Grant, Party};

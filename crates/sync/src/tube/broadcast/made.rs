@@ -6,10 +6,10 @@ use super::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape, Terms};
 use crate::attachment::{attachment, process_attachment};
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
-use crate::inspect::{Waiter, waiters};
 use crate::registry::ArenaOptions;
 use crate::tube::named::{Record, TubeError};
 use crate::tube::schema::Parsed;
+use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
@@ -195,7 +195,7 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<BroadcastInfo> {
         publishers: cast.publishers().map(|member| map.who(member)).collect(),
         subscribers: cast.subscriptions().map(one).collect(),
         waiting: waiters(map, place),
-        bytes: crate::inspect::bytes(map, place),
+        bytes: bytes(map, place),
     })
 }
 
@@ -223,7 +223,7 @@ impl<T: ?Sized> std::fmt::Debug for Broadcast<T> {
 }
 
 fn hash_of<T: ?Sized>() -> u64 {
-    chappe_arena::hash(&crate::mutex::plain_name::<T>())
+    chappe_arena::hash(&crate::called::plain_name::<T>())
 }
 
 /// What is to be made: its shape, and its schema with that one's hash.

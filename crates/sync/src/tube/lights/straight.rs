@@ -12,7 +12,7 @@
 
 use super::waits::{after, begin_word};
 use super::{ARM, ARMS, IDLE, MET, Node, PHASE};
-use crate::claim::Operation;
+use crate::operation::Operation;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::step;

@@ -1,17 +1,16 @@
 //! How a light thread waits at one or several tubes: it puts its nodes into their lists, looks, and parks. The invariants are in the
 //! parent's head.
 
-use super::{ARM, ARMS, IDLE, Lights, MET, Node, PHASE, Side, Standing, WAIT, WAITING};
+use super::{ARM, ARMS, IDLE, MET, Node, PHASE, Standing, WAIT, WAITING, note_one};
 use crate::bias::Holds;
-use crate::claim::{Mode, Operation, Refused, Taken};
 use crate::interrupt::Interrupt;
+use crate::operation::{Mode, Operation, Refused, Taken};
 use crate::tube::{body, rendezvous};
 use crate::wait::Party;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{clock, step};
 use std::mem::MaybeUninit;
-use std::ptr::null;
 
 /// Whether a light thread can wait for all of these by nodes.
 pub(crate) fn can_wait<A: Operation + ?Sized>(arms: &[&A]) -> bool {
@@ -203,13 +202,6 @@ fn begin<'a, A: Operation + ?Sized>(
     begun
 }
 
-/// Notes the one end that `me` waits at.
-#[inline(always)]
-pub(crate) fn note_one(me: &Record, side: Side, lights: &Lights) {
-    me.waits.set(if side == Side::Send { Waits::Send } else { Waits::Recv });
-    me.at.set(std::ptr::from_ref(lights) as u64);
-}
-
 /// Notes what `me` waits for, for threads that inspect it from elsewhere.
 #[inline(always)]
 fn note<A: Operation + ?Sized>(me: &Record, arms: &[&A]) {
@@ -223,10 +215,4 @@ fn note<A: Operation + ?Sized>(me: &Record, arms: &[&A]) {
     };
     me.waits.set(what.0);
     me.at.set(what.1);
-}
-
-/// The light thread that a packet made now belongs to; null: a kernel thread. See `meet`.
-#[inline(always)]
-pub(crate) fn owner() -> *const Record {
-    light::current().map_or(null(), std::ptr::from_ref)
 }

@@ -6,7 +6,9 @@
 
 use super::pipe::{Pipe, Side, TO_COMMIT};
 use crate::cell::Word;
-use crate::claim::{Collected, Mark, Operation, Refused, Taken, WaitSpec, wait_for};
+use crate::claim::wait_for;
+use crate::mark::Mark;
+use crate::operation::{Collected, Operation, Refused, Taken, WaitSpec};
 use crate::record::{Borrowed, Received, Slot, Unsent};
 use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, RETRY, State, Terms};
 use crate::wait::{arrive, finish, tell, wait, word_of};

@@ -9,15 +9,16 @@ use super::arms::{Mapped, Not};
 use super::error::TubeError;
 use super::pipe::{Pipe, Side, Unattached};
 use crate::attachment::{attachment, process_attachment};
-use crate::claim::{Collected, Mark, Operation, Refused, Taken};
+use crate::fork::{ATTACHED, KeptGuard};
 use crate::handle::shown;
-use crate::patience::has_own_core;
+use crate::mark::Mark;
+use crate::operation::{Collected, Operation, Refused, Taken};
+use crate::role::has_own_core;
 use crate::wait::{Arm, Grant, Party};
 use chappe_arena::{ArenaError, Joined, Map, Place, Who};
 use chappe_plat::process;
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An end of a tube that this process has.
 struct Entry {
@@ -35,21 +36,20 @@ struct Entry {
 }
 
 /// All ends of one process, and which process that is.
-pub(crate) struct Table {
+#[derive(Default)]
+struct Table {
     incarnation: u64,
     entries: Vec<Entry>,
     next: u64,
 }
 
-pub(crate) static ATTACHED: Mutex<Table> = Mutex::new(Table { incarnation: 0, entries: Vec::new(), next: 0 });
-
 impl Table {
-    fn lock() -> MutexGuard<'static, Table> {
-        ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock() -> KeptGuard<Table> {
+        ATTACHED.lock()
     }
 
     /// The table, of this very process.
-    fn ours() -> MutexGuard<'static, Table> {
+    fn ours() -> KeptGuard<Table> {
         let mut table = Table::lock();
         let now = process::incarnation();
         if table.incarnation != now {

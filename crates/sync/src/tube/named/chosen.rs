@@ -6,9 +6,9 @@ use super::error::{NotReceived, NotSent};
 use super::name_of;
 use super::place::Loan;
 use crate::attachment::attachment;
-use crate::claim::Taken;
+use crate::attachment::party;
+use crate::operation::Taken;
 use crate::patience::Until;
-use crate::pool::party;
 
 impl<T: Record + ?Sized> Sender<T> {
     /// Sends the message by what a choice has taken.

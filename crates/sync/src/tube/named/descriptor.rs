@@ -35,10 +35,12 @@ use super::pipe::Side;
 use super::{Receiver, Sender};
 use crate::attachment::{attachment, watched};
 use crate::choice::{How, choose};
-use crate::claim::{Collected, Mode, Operation, Refused, Taken};
 use crate::error::SelectError;
-use crate::patience::{Role, Until, set_role};
+use crate::fork::ENDS;
+use crate::operation::{Collected, Mode, Operation, Refused, Taken};
+use crate::patience::Until;
 use crate::registry::Arena;
+use crate::role::{Role, set_role};
 use crate::tube;
 use crate::tube::broadcast::cast::Ear;
 use crate::wait::{Arm, Grant, Party};
@@ -49,8 +51,8 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the thread looks if it cannot wait.
@@ -153,19 +155,17 @@ struct Watcher {
 }
 
 /// All ends and watchers of one process, and which process that is.
-pub(crate) struct List {
+#[derive(Default)]
+struct List {
     incarnation: u64,
     next: u64,
     ends: BTreeMap<u64, Listed>,
     watchers: Vec<Watcher>,
 }
 
-pub(crate) static LIST: Mutex<List> =
-    Mutex::new(List { incarnation: 0, next: 0, ends: BTreeMap::new(), watchers: Vec::new() });
-
 /// Runs `then` with the list of this very process.
 fn with<R>(then: impl FnOnce(&mut List) -> R) -> R {
-    let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut list = ENDS.lock::<List>();
     let now = process::incarnation();
     if list.incarnation != now {
         // I5. Dropping a bell would ring it: its other end is in the parent alone.

@@ -5,13 +5,13 @@ use super::ends::{Receiver, Record, Sender};
 use super::error::TubeError;
 use super::pipe::{self, Pipe, Side};
 use crate::attachment::attachment;
+use crate::called::{Called, Had};
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
-use crate::inspect::{Waiter, waiters};
-use crate::raw::{Called, Had};
 use crate::record::{MOST_SLOTS, Shape};
 use crate::registry::{Arena, ArenaOptions, USUAL_MEMBERS};
 use crate::tube::schema::Parsed;
+use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, Map, Place, Who};
 use std::marker::PhantomData;
@@ -153,7 +153,7 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
         dropped: pipe.ring.dropped(),
         drops,
         sealed: pipe.is_sealed(),
-        bytes: crate::inspect::bytes(map, place),
+        bytes: bytes(map, place),
         schema: pipe.schema(),
         schema_hash: Some(pipe.schema_hash()).filter(|hash| *hash != 0),
     };
@@ -201,7 +201,7 @@ impl<T: ?Sized> std::fmt::Debug for Tube<T> {
 
 /// The name of the messages' type: without the modules it is in.
 fn plain_name<T: ?Sized>() -> String {
-    crate::mutex::plain_name::<T>()
+    crate::called::plain_name::<T>()
 }
 
 fn hash_of<T: ?Sized>() -> u64 {

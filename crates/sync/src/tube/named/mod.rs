@@ -52,8 +52,7 @@ pub(crate) use senders::{drain_end, is_named};
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use self::{
-    attach::ATTACHED,
-    descriptor::{LIST, Outlet, Watched, not_ours},
+    descriptor::{Outlet, Watched, not_ours},
     made::{info, name_of},
     pipe::{is_used_by, keep_from_all},
 };

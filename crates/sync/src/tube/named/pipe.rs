@@ -70,10 +70,10 @@ pub(crate) use self::made::make_of;
 pub(crate) use self::made::{make, unmake};
 
 use self::endings::{PER_WORD, bit, members_in, words};
-use crate::claim::Mark;
-use crate::kinds::Dead;
+use crate::mark::Mark;
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
 use crate::wait::{Candidate, RETRY, each, make_up, tell};
+use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};

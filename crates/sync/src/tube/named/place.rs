@@ -4,8 +4,8 @@ use super::arms::{Mapped, Not, commit, commit_attached, give_up, put_back, relea
 use super::ends::{Fault, Record, not_sent};
 use super::error::{NotReceived, NotSent};
 use crate::attachment::{attachment, watched};
+use crate::attachment::{here, party};
 use crate::patience::Until;
-use crate::pool::{here, party};
 use crate::record::{self, Borrowed, Unsent};
 use crate::tube::block::{alone, deaf_rest};
 use bytemuck::Pod;

@@ -1,0 +1,103 @@
+//! What observers see of readers-writer locks, and of their parts. Invariants: those of `word`.
+
+use super::row::{Had, Inspected, ObjectState, is_over};
+use crate::cell::NOBODY;
+use crate::kinds;
+use crate::part::{head_of, whole};
+use crate::rwlock::word::{FREE, HELD, KEPT, Parts, TORN, held_by, is_condemned, load, member_of};
+use crate::wait::queue;
+use crate::waiters::bytes;
+use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{Map, Place};
+
+#[cfg(not(feature = "loom"))]
+use super::row::Failure;
+
+/// Locks.
+pub(super) struct RwLocks;
+
+impl Inspected for RwLocks {
+    fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
+        let (o, parts) = (map.object(place.index), Parts::of(map, place)?);
+        let seen = load(o);
+        let writes = seen & 7 == HELD && member_of(seen) < map.geometry().members;
+        Some(ObjectState::RwLock {
+            writer: writes.then(|| map.who(member_of(seen))),
+            readers: parts.readers().map(|member| map.who(member)).collect(),
+            torn: seen & TORN != 0 && !is_condemned(seen),
+            condemned: is_condemned(seen),
+            bytes: bytes(map, place) as u32,
+        })
+    }
+
+    fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
+        if Parts::of(map, place).is_none() {
+            return Some("its parts do not belong together");
+        }
+        (load(map.object(place.index)) & 7 < FREE).then_some("its word is none of a readers-writer lock")
+    }
+
+    fn had(&self, map: &Map, place: Place, member: u32, generation: u32) -> Vec<Had> {
+        let writes = load(map.object(place.index)) & !KEPT == held_by(member, generation);
+        let reads = Parts::of(map, place).is_some_and(|parts| parts.reads(member));
+        let some = |is: bool, had| is.then_some(had);
+        [some(writes, Had::Writes), some(reads, Had::Reads)].into_iter().flatten().collect()
+    }
+
+    fn free(&self, map: &'static Map, place: Place) -> Vec<Had> {
+        let Some(parts) = Parts::of(map, place) else { return Vec::new() };
+        let mut had = Vec::new();
+        let seen = load(parts.object());
+        let (member, generation) = (member_of(seen), (seen >> 40) as u32);
+        let names = seen & 7 == HELD && member != NOBODY && is_over(map, member, generation);
+        if names && parts.free(held_by(member, generation), FREE | TORN) {
+            had.push(Had::Writes);
+        }
+        for member in parts.readers() {
+            if map.occupant(member).is_none()
+                && let Some(_vacant) = map.vacant(member)
+            {
+                parts.out(member);
+                had.push(Had::Reads);
+            }
+        }
+        kinds::drain(map, place.index);
+        had
+    }
+
+    fn users(&self, map: &Map, place: Place) -> Option<Vec<u32>> {
+        let lock = Place { index: place.index, head: Head::live(place.head.generation(), Kind::RwLock) };
+        let (seen, parts) = (load(map.object(place.index)), Parts::of(map, lock)?);
+        let writer = (seen & 7 == HELD && !is_condemned(seen)).then(|| member_of(seen));
+        // The line may be removed as well.
+        let line = Place { head: head_of(map, parts.line.index), ..parts.line };
+        Some(parts.readers().chain(queue(map, line)).chain(writer).collect())
+    }
+
+    #[cfg(not(feature = "loom"))]
+    fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), Failure> {
+        Ok(crate::RwLock::<()>::remove(name, force)?)
+    }
+}
+
+/// The parts of locks.
+pub(super) struct LockParts;
+
+impl Inspected for LockParts {
+    fn is_part(&self, _map: &Map, _place: Place) -> bool {
+        true
+    }
+
+    fn whole(&self, map: &Map, place: Place) -> Option<(u32, &'static str)> {
+        whole(map, place.index).map(|(lock, _)| (lock, " (to read)"))
+    }
+
+    fn look(&self, _map: &'static Map, _place: Place, _name: &str) -> Option<ObjectState> {
+        None
+    }
+
+    #[cfg(not(feature = "loom"))]
+    fn remove(&self, _map: &'static Map, _place: Place, _name: &str, _force: bool) -> Result<(), Failure> {
+        Err("a part of a readers-writer lock goes with its lock".into())
+    }
+}

@@ -1,0 +1,72 @@
+//! Which light threads have the attachments that this process lends.
+
+use chappe_arena::Map;
+use chappe_plat::atomic::{AtomicU64, Ordering};
+#[cfg(not(feature = "loom"))]
+use chappe_plat::light::Record;
+#[cfg(not(feature = "loom"))]
+use chappe_plat::process;
+use std::sync::{Mutex, PoisonError};
+
+/// A member's number has 12 bits.
+const MEMBERS: usize = 1 << 12;
+
+/// The light threads that have the attachments of an arena, by member.
+type Holders = [AtomicU64; MEMBERS];
+
+/// Those of the private arena.
+static LENT: Holders = [const { AtomicU64::new(0) }; MEMBERS];
+/// Those of the named arenas, by arena: never freed.
+static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
+/// The process they belong to: in a forked child they are void.
+static OF: AtomicU64 = AtomicU64::new(0);
+
+/// The light threads that have the attachments of an arena.
+pub(crate) fn holders(map: &Map) -> &'static Holders {
+    if map.is_private() {
+        return &LENT;
+    }
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, holders)) = named.iter().find(|(of, _)| *of == key(map)) {
+        return holders;
+    }
+    let holders: &'static Holders = Box::leak(Box::new([const { AtomicU64::new(0) }; MEMBERS]));
+    named.push((key(map), holders));
+    holders
+}
+
+/// Where an attachment's light thread is noted.
+pub(super) fn slot(map: &Map, member: u32) -> &'static AtomicU64 {
+    &holders(map)[member as usize % MEMBERS]
+}
+
+/// In another incarnation of the process than before, none of whose light threads has an attachment.
+pub(super) fn begin_anew(now: u64) {
+    let clear = |holders: &Holders| holders.iter().for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: the parent's.
+    clear(&LENT);
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|(_, holders)| clear(holders));
+    OF.store(now, Ordering::Release); // Release: before the first attachment is lent.
+}
+
+pub(super) fn key(map: &Map) -> usize {
+    std::ptr::from_ref(map) as usize
+}
+
+/// The light thread that has this attachment.
+#[cfg(not(feature = "loom"))]
+pub(crate) fn holder(map: &Map, member: u32) -> Option<&'static Record> {
+    held_by(holders(map), member)
+}
+
+/// The same, if the arena's holders are known.
+#[cfg(not(feature = "loom"))]
+pub(crate) fn held_by(holders: &Holders, member: u32) -> Option<&'static Record> {
+    // Acquire: a record, which is never freed; set before its thread could wait.
+    let record = holders[member as usize % MEMBERS].load(Ordering::Acquire) as *const Record;
+    // Relaxed: set before any of them.
+    if record.is_null() || !process::is_incarnation(OF.load(Ordering::Relaxed) as u32) {
+        return None;
+    }
+    // SAFETY: as above.
+    unsafe { record.as_ref() }
+}
