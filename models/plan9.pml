@@ -1,7 +1,7 @@
 /*
  * Plan 9's semaphores on a plain word.
  *
- * Source: crates/sync/src/plan9.rs. Its head names the invariants and races below.
+ * Source: crates/sync/src/plan9/word.rs; the head of plan9.rs names the invariants and races below.
  *
  * The word is the value and nothing else. Only the kernel knows the waiters: it keeps a queue of sleepers beside the
  * word; here one bit a process. What the kernel does in one step (compare and queue, take out and wake) is one step.

@@ -47,41 +47,32 @@
 //! times a second for deaths of single threads.
 
 mod group;
+mod pace;
+mod tally;
 
 use crate::gate;
 use crate::layout::REMOVED;
 use crate::map::{Map, Standing};
-use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::atomic::Ordering;
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::life::{Claim, PassOn};
 use chappe_plat::{Life, clock, process, quiet, step, thread};
-use group::{Group, POLL_NS};
+use group::Group;
+use pace::{BACKSTOP_NS, CONFIRM_NS, ENOUGH, POLL_NS, patience, soon};
 use std::io;
 use std::sync::{Mutex, PoisonError};
+use tally::Tally;
 
-/// The longest sleep of a watching thread.
-pub const BACKSTOP_NS: u64 = 1_000_000_000;
-/// After this time a reaper looks again whether a process is gone, or whether the watcher has found a death that the reaper has seen.
-const CONFIRM_NS: u64 = 5_000_000;
-/// After so many looks in vain the interval doubles.
-const OFTEN: u32 = 64;
 /// After this time a reaper tries again to become the watcher.
 const AGAIN_NS: u64 = 1_000_000;
 /// In one of so many looks a reaper that stands by does what the watcher does in each.
 const SELDOM: u32 = 8;
-/// After so many looks at a removed arena the reaper ends.
-const ENOUGH: u32 = 3;
-/// What each member adds to the time between two checks of the watcher by a reaper that stands by: all of them together look 125 times a
-/// second.
-const PATIENCE_NS: u64 = 8_000_000;
-
 /// The reapers of a process, and their counts.
 pub struct Watch {
     /// The arenas that have a reaper, and in which incarnation of the process: a forked child has its parent's list, but not its parent's
     /// threads.
     maps: Mutex<Vec<(u64, &'static Map)>>,
-    sweeps: AtomicU64,
-    backstops: AtomicU64,
+    tally: Tally,
 }
 
 impl Default for Watch {
@@ -93,7 +84,7 @@ impl Default for Watch {
 impl Watch {
     /// Watches nothing yet.
     pub const fn new() -> Watch {
-        Watch { maps: Mutex::new(Vec::new()), sweeps: AtomicU64::new(0), backstops: AtomicU64::new(0) }
+        Watch { maps: Mutex::new(Vec::new()), tally: Tally::new() }
     }
 
     /// Makes sure that this process has a reaper for the arena.
@@ -123,24 +114,12 @@ impl Watch {
 
     /// How many dead members were found.
     pub fn sweeps(&self) -> u64 {
-        // Relaxed: a count.
-        self.sweeps.load(Ordering::Relaxed)
+        self.tally.sweeps()
     }
 
     /// How many times only the backstop found something.
     pub fn backstops(&self) -> u64 {
-        // Relaxed: a count.
-        self.backstops.load(Ordering::Relaxed)
-    }
-
-    fn found(&self, count: usize) {
-        // Relaxed: a count.
-        self.sweeps.fetch_add(count as u64, Ordering::Relaxed);
-    }
-
-    fn missed(&self) {
-        // Relaxed: a count.
-        self.backstops.fetch_add(1, Ordering::Relaxed);
+        self.tally.backstops()
     }
 }
 
@@ -148,7 +127,7 @@ impl Watch {
 pub fn watch(w: &'static Watch, map: &'static Map) {
     let private = map.scope() == Scope::Private;
     let mut me = Reaper {
-        w,
+        w: &w.tally,
         map,
         role: if private { Role::Watcher } else { Role::StandingBy },
         pass_on: PassOn::of_this_thread(),
@@ -186,7 +165,7 @@ enum Role {
 }
 
 struct Reaper {
-    w: &'static Watch,
+    w: &'static Tally,
     map: &'static Map,
     role: Role,
     pass_on: PassOn,
@@ -381,15 +360,4 @@ impl Reaper {
             self.groups += 1;
         }
     }
-}
-
-/// The time to the next look after so many looks in vain. A process is mostly gone as soon as the kernel has taken it down; about one that
-/// cannot be inspected nothing may be known for long.
-fn soon(looks: u32) -> u64 {
-    (CONFIRM_NS << (looks / OFTEN).min(8)).min(BACKSTOP_NS)
-}
-
-/// The longest sleep of a reaper that stands by.
-fn patience(map: &Map) -> u64 {
-    BACKSTOP_NS.max(PATIENCE_NS * u64::from(map.members_used()))
 }

@@ -243,3 +243,21 @@ impl Drop for Permits<'_> {
         }
     }
 }
+
+impl Hold {
+    /// Of a thread.
+    #[inline(always)]
+    pub fn of(permit: Permit<'_>) -> Hold {
+        permit.into_hold()
+    }
+
+    /// Of the process.
+    pub fn of_owned(permit: OwnedPermit) -> Hold {
+        permit.into_hold()
+    }
+
+    /// Several of a thread, in ascending order.
+    pub fn of_many(permits: Permits<'_>, each: impl FnMut(Hold)) {
+        permits.into_holds().for_each(each);
+    }
+}

@@ -4,7 +4,6 @@ use crate::attachment::process_attachment;
 use crate::cell::{Tag, Word};
 use crate::drain::cell_of;
 use crate::error::{AcquireError, LeaseError};
-use crate::guard::{OwnedPermit, Permit, Permits};
 use crate::lease::{self, Lease};
 use crate::operation::Taken;
 use crate::permit::give;
@@ -47,22 +46,6 @@ impl Hold {
         Hold::new(pool, Taken { position: 0, word: Word(bits) }, incarnation as u32)
     }
 
-    /// Of a thread.
-    #[inline(always)]
-    pub fn of(permit: Permit<'_>) -> Hold {
-        permit.into_hold()
-    }
-
-    /// Of the process.
-    pub fn of_owned(permit: OwnedPermit) -> Hold {
-        permit.into_hold()
-    }
-
-    /// Several of a thread, in ascending order.
-    pub fn of_many(permits: Permits<'_>, each: impl FnMut(Hold)) {
-        permits.into_holds().for_each(each);
-    }
-
     /// Makes a thread's permit of a named pool the process's: any thread may give it back, and it returns when the process dies, not when the
     /// thread does. Inner error: the thread's permit, which could not be converted.
     ///
@@ -91,7 +74,7 @@ impl Hold {
         process::is_incarnation(self.incarnation)
     }
 
-    /// As [`Permit::is_valid`].
+    /// As [`Permit::is_valid`](crate::Permit::is_valid).
     ///
     /// # Safety
     /// A thread's permit is looked at by that thread.
@@ -151,10 +134,10 @@ impl Hold {
         std::ptr::eq(self.map, other.map) && self.place == other.place
     }
 
-    /// As [`Permits::lease`]: one lease for all of them.
+    /// As [`Permits::lease`](crate::Permits::lease): one lease for all of them.
     ///
     /// # Errors
-    /// As [`Permits::lease`]; some may have become leases by then, as [`Hold::take_back_lease`] undoes it.
+    /// As [`Permits::lease`](crate::Permits::lease); some may have become leases by then, as [`Hold::take_back_lease`] undoes it.
     ///
     /// # Safety
     /// As for [`Hold::release`], of each; and they are of one pool.

@@ -1,11 +1,11 @@
 //! Pools, choice, and the wait queue they share: the protocols.
 //!
 //! `wait` is the wait queue: the waiters, their order, and grants. What each kind of object has, and how a waiter gets it, is in `cell`,
-//! `permit`, `drain` and `many` (pools), `units` (semaphores), `lock` and `contend` (mutexes), `rwlock`, `condvar`; `kinds` dispatches to
-//! them. `owned` composes a pool and a semaphore. `operation` is what can be waited for, `claim` waits until one succeeds, `choice` chooses, `recover` does what a
-//! dead member no longer can, `lease` keeps a permit for a job. The public API is in `pool`, `guard`, `semaphore`, `mutex`, `condition`
-//! and `select`; what a process must remember of arenas and its threads is in `home` and `attachment`. `plan9` stands apart: semaphores on plain
-//! words, which need no arena and record no holder.
+//! `permit`, `drain` and `many` (pools), `semaphore_word` (semaphores), `lock` and `contend` (mutexes), `rwlock`, `condvar`; `kinds` dispatches to
+//! them. `owned` composes a pool and a semaphore. `operation` is what can be waited for, `claim` waits until one
+//! succeeds, `choice` chooses, `recover` does what a dead member no longer can, `lease` keeps a permit for a job. The public API is in
+//! `pool`, `guard`, `semaphore`, `mutex`, `condition` and `select`; what a process must remember of arenas and its threads is in `known`,
+//! `private` and `attachment`. `plan9` stands apart: semaphores on plain words, which need no arena and record no holder.
 
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod bias;
@@ -80,6 +80,8 @@ pub mod model;
 #[cfg(not(feature = "sim"))]
 mod acquire_any;
 #[cfg(not(feature = "sim"))]
+mod armed;
+#[cfg(not(feature = "sim"))]
 mod attachment;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 mod bell;
@@ -149,6 +151,8 @@ mod role;
 mod select;
 #[cfg(not(feature = "sim"))]
 mod semaphore;
+#[cfg(not(feature = "sim"))]
+mod took;
 #[cfg(not(feature = "sim"))]
 mod waiters;
 

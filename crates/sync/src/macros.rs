@@ -1,17 +1,14 @@
 //! [`select!`](crate::select!) and [`select_biased!`](crate::select_biased!): a choice that is made once, written arm by arm as a
 //! `match`. The arms are in an array, so a choice allocates nothing.
 
-use crate::attachment::here;
+use crate::armed::{Armed, operations};
 use crate::choice::{How, glance};
-use crate::descriptor::outcome;
-use crate::error::{AcquireError, DownError};
-use crate::guard::Permit;
 use crate::operation::{Mode, Taken};
 use crate::patience::Until;
 use crate::pool::Pool;
-use crate::select::{Armed, chosen, operations};
+use crate::select::chosen;
 use crate::semaphore::Semaphore;
-use std::io;
+pub use crate::took::{Took, descriptor_of, down_of, permit_of};
 use std::mem::ManuallyDrop;
 use std::ops::RangeFrom;
 use std::os::fd::AsFd;
@@ -46,10 +43,6 @@ pub fn readable<F: AsFd>(descriptor: &F) -> Armed<'_> {
 pub fn writable<F: AsFd>(descriptor: &F) -> Armed<'_> {
     Armed::writable(descriptor)
 }
-
-/// What a choice took from the arm that it chose; nothing from a dead arm.
-#[derive(Clone, Copy)]
-pub struct Took(pub(crate) Option<Taken>);
 
 /// Makes a choice once: which arm, and what was taken; `None` from a dead arm.
 #[track_caller]
@@ -119,34 +112,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         panic!("dropped `SelectedOperation` without completing the operation");
     }
-}
-
-/// The result of a `down` arm.
-///
-/// # Errors
-/// `Dead` if the semaphore was removed.
-#[inline]
-pub fn down_of(semaphore: &Semaphore, took: Took) -> Result<(), DownError> {
-    took.0.map(|_| ()).ok_or_else(|| semaphore.dead())
-}
-
-/// The permit of an `acquire` arm.
-///
-/// # Errors
-/// `Dead` if the pool was removed.
-#[inline]
-#[track_caller]
-pub fn permit_of(pool: &Pool, took: Took) -> Result<Permit<'_>, AcquireError> {
-    let taken = took.0.ok_or_else(|| pool.dead())?;
-    Ok(pool.permit(taken, here()))
-}
-
-/// The result of a `readable` or `writable` arm.
-///
-/// # Errors
-/// The system's, if the descriptor could not be checked.
-pub fn descriptor_of(took: Took) -> io::Result<()> {
-    took.0.map_or(Ok(()), outcome)
 }
 
 /// Whether the next arm is the chosen one.

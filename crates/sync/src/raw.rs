@@ -10,6 +10,7 @@
 //! | [`tube_of`] | `Tube<T>`, in the same way |
 //! | [`choose`], [`choose_ready`], [`glance`] | `select!` with arms in a slice, and its errors |
 
+use crate::armed::operations;
 use crate::choice::{How, choose as chosen, glance as glanced, rest};
 use crate::descriptor::descriptor;
 use crate::error::{ObjectError, SelectError};
@@ -20,7 +21,7 @@ use crate::patience::Until;
 use crate::pool::Pool;
 use crate::registry::Arena;
 use crate::rwlock::{self, RwLock};
-use crate::select::{SelectedOperation, operations};
+use crate::select::SelectedOperation;
 use crate::semaphore::Semaphore;
 use crate::tube::broadcast::Subscription;
 use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
@@ -29,10 +30,10 @@ use chappe_plat::process;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
+pub use crate::armed::Armed;
 pub use crate::called::{Called, Had};
 pub use crate::hold::Hold;
 pub use crate::macros::{Time, acquire, down};
-pub use crate::select::Armed;
 
 /// What distinguishes this process from its ancestors and descendants; never 0.
 #[inline]

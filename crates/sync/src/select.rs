@@ -4,19 +4,19 @@ mod ends;
 
 pub use ends::{ReceivingEnd, SendingEnd};
 
+use crate::armed::{Armed, operations};
 use crate::choice::{How, choose, glance, rest};
 #[cfg(not(feature = "sim"))]
 use crate::choice::{Straight, straight};
-use crate::descriptor::descriptor;
 use crate::error::{AcquireError, DownError, SelectError};
 use crate::guard::Permit;
 use crate::interrupt::uninterrupted;
-use crate::macros::{Took, descriptor_of, down_of, permit_of};
-use crate::operation::{Mode, Operation, Taken};
+use crate::operation::{Mode, Taken};
 use crate::order::Order;
 use crate::patience::Until;
 use crate::pool::Pool;
 use crate::semaphore::Semaphore;
+use crate::took::{Took, descriptor_of, down_of, permit_of};
 use crate::tube::named::{self, Record};
 use crate::tube::{
     ReadyTimeoutError, Receiver, RecvError, SelectTimeoutError, SendError, Sender, TryReadyError, TrySelectError,
@@ -24,37 +24,9 @@ use crate::tube::{
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::thread::ThreadId;
-
-/// An arm of a choice: an operation that it may choose.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct Armed<'a>(&'a dyn Operation);
-
-#[inline(always)]
-pub(crate) fn operations<'s, 'a>(arms: &'s [Armed<'a>]) -> &'s [&'a dyn Operation] {
-    // SAFETY: an arm is nothing but its operation.
-    unsafe { &*(std::ptr::from_ref(arms) as *const [&'a dyn Operation]) }
-}
-
-impl<'a> Armed<'a> {
-    pub(crate) fn new(operation: &'a dyn Operation) -> Armed<'a> {
-        Armed(operation)
-    }
-    pub(crate) fn readable<F: AsFd>(fd: &'a F) -> Armed<'a> {
-        Armed(descriptor(fd.as_fd().as_raw_fd(), false))
-    }
-
-    pub(crate) fn writable<F: AsFd>(fd: &'a F) -> Armed<'a> {
-        Armed(descriptor(fd.as_fd().as_raw_fd(), true))
-    }
-
-    fn address(self) -> *const () {
-        std::ptr::from_ref(self.0).cast()
-    }
-}
 
 /// A choice that is made many times: the arms are listed once, and making the choice allocates nothing.
 ///

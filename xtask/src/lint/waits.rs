@@ -38,7 +38,7 @@ const PLACES: [(&str, &str); 41] = [
     ("crates/sync/src/tube/end.rs", "looks again at one that is just coming or going, for some turns"),
     ("crates/sync/src/tube/lights.rs", "a lock of some instructions, held by a thread of this process"),
     (
-        "crates/sync/src/tube/rendezvous.rs",
+        "crates/sync/src/tube/handoff.rs",
         "the side that moves the message is at it: some instructions, and no death can end them",
     ),
     (
@@ -46,7 +46,7 @@ const PLACES: [(&str, &str); 41] = [
         "a request's own word: the combiner answers it, and no other wait is like it",
     ),
     ("crates/sync/src/monitor/room.rs", "a monitor's conditions have their own slots: the caller holds the lock"),
-    ("crates/sync/src/plan9.rs", "words that lie anywhere: no arena, no member, no queue but the kernel's"),
+    ("crates/sync/src/plan9/word.rs", "words that lie anywhere: no arena, no member, no queue but the kernel's"),
     ("crates/sync/src/attachment.rs", "a thread that holds the process's life words, and does nothing else"),
     ("crates/sync/src/lent.rs", "a thread that holds light threads' life words, and does nothing else"),
     ("crates/sync/src/lease.rs", "looks whether a job's processes run on: they tell nobody"),

@@ -2,7 +2,8 @@
 //!
 //! `I1` to `I3` are those of the reaper's head.
 
-use super::{BACKSTOP_NS, ENOUGH, Watch, patience, soon};
+use super::pace::{BACKSTOP_NS, ENOUGH, POLL_NS, patience, soon};
+use super::tally::Tally;
 use crate::layout::Member;
 use crate::layout::MemberKind;
 use crate::map::{Map, Standing};
@@ -10,8 +11,6 @@ use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::life::PassOn;
 use chappe_plat::{clock, process, quiet};
-
-pub(super) const POLL_NS: u64 = 50_000_000;
 
 /// A death: slot, generation.
 type Death = (u32, u32);
@@ -48,7 +47,7 @@ pub(super) struct Group {
 }
 
 /// The body of a thread that watches a group. It ends some time after the arena was removed.
-pub(super) fn watch(w: &'static Watch, map: &'static Map, index: u32) {
+pub(super) fn watch(w: &'static Tally, map: &'static Map, index: u32) {
     let _serves = quiet::serves_others();
     let mut group = Group::new(map, index);
     let mut removed = 0;
@@ -92,7 +91,7 @@ impl Group {
     /// dies in that sleep, the kernel wakes one sleeper on `baton`.
     pub fn round(
         &mut self,
-        w: &Watch,
+        w: &Tally,
         roster: u32,
         others: &[(&AtomicU32, u32)],
         baton: Option<(&PassOn, &AtomicU32)>,

@@ -89,7 +89,7 @@ impl NamedAt {
         let shape = Shape { one_sender, one_receiver, drops, ..Shape::many(slots, 8, 8) };
         let place = match map.find(name) {
             Some(place) => place,
-            None => pipe::make(map, &admin, name, shape, 0)?,
+            None => pipe::made::make(map, &admin, name, shape, 0)?,
         };
         Ok(NamedAt(Pipe::of(map, place).expect("a tube")))
     }
@@ -116,7 +116,7 @@ impl NamedAt {
     /// Removes it.
     pub fn remove(&self) {
         let admin = self.0.map.admin();
-        pipe::unmake(self.0.map, &admin, &self.0);
+        pipe::made::unmake(self.0.map, &admin, &self.0);
     }
 
     /// Seals the tube: no sender comes any more.

@@ -6,11 +6,12 @@ use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
 use crate::ring::{Ring, Spsc};
 #[cfg(feature = "loom")]
 use crate::tube::body::Ends;
-use crate::tube::body::{Body, In, MET_BY, Not, Out, Tube};
+use crate::tube::body::arms::{In, Out};
+use crate::tube::body::{Body, MET_BY, Not, Tube};
+use crate::tube::handoff::Handoff;
 use crate::tube::left::Left;
 #[cfg(feature = "sim")]
 use crate::tube::lights::Side;
-use crate::tube::rendezvous::Handoff;
 use crate::tube::wait::{Waiter, recv_attached, send_attached};
 use crate::wait::Parties;
 #[cfg(feature = "loom")]

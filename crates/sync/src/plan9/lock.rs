@@ -38,7 +38,7 @@
 //!
 //! Explored: `tests/crash_plan9.rs`; left out: what the words' own head names.
 
-use super::{Plan9Error, semacquire_uninterrupted, semrelease};
+use super::word::{Plan9Error, semacquire_uninterrupted, semrelease};
 use chappe_plat::atomic::{AtomicI32, Ordering};
 use chappe_plat::step;
 

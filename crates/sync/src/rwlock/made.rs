@@ -2,6 +2,7 @@
 
 use super::row;
 use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
+use crate::armed::Armed;
 use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, attachment, party_at_hand, watched};
 use crate::called::{Called, Had, hash, hash_of};
@@ -9,12 +10,12 @@ use crate::claim::wait_for;
 use crate::error::ObjectError;
 use crate::handle::{Handle, shown};
 use crate::lease::locks;
-use crate::macros::Took;
 use crate::mutex::data_of;
 use crate::operation::{Operation, Refused, Taken, WaitSpec};
 use crate::patience::{Until, patience};
 use crate::registry::Arena;
-use crate::select::{Armed, Select, SelectedOperation};
+use crate::select::{Select, SelectedOperation};
+use crate::took::Took;
 use crate::wait::Parties;
 use bytemuck::Pod;
 use chappe_arena::layout::{BLOCK, Kind};

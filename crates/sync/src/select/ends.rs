@@ -1,7 +1,7 @@
 //! Ends of tubes of any kind as arms of a choice.
 
-use super::Armed;
-use crate::macros::Took;
+use crate::armed::Armed;
+use crate::took::Took;
 use crate::tube::broadcast::Subscription;
 use crate::tube::named::{self, Record};
 use crate::tube::{Receiver, RecvError, SendError, Sender, SingleReceiver, SingleSender};

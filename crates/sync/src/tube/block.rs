@@ -1,11 +1,12 @@
 //! Waiting at an end of a tube: look for a while, then sleep in the wait queue.
 
-use super::body::{Body, In, MET_BY, Not, Out, Tube};
+use super::body::arms::{In, Out};
+use super::body::{Body, MET_BY, Not, Tube};
 use super::direct;
 use super::error::{RecvError, SendError};
+use super::handoff::Handoff;
 use super::lights::Side;
 use super::refused::send_error;
-use super::rendezvous::Handoff;
 use super::spin::spin;
 use super::wait::{Waiter, recv_attached, send_attached};
 use crate::attachment::party;

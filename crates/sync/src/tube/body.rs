@@ -15,15 +15,14 @@
 //! What a choice takes of a tube is a claim (see the ring) or a thread met; [`Taken::position`] says which, and its word which slot or
 //! packet:
 
-mod arms;
-
-pub(crate) use arms::{In, Out};
+pub(crate) mod arms;
 
 use super::clock::Clock;
 use super::end::End;
+use super::handoff::Handoff;
 use super::left::Left;
 use super::lights::{Lights, Side, Standing};
-use super::rendezvous::{self, Handoff, Opposite, Way};
+use super::rendezvous::{self, Opposite, Way};
 use crate::bias::Holds;
 use crate::cell::Word;
 use crate::mark::Mark;

@@ -23,8 +23,9 @@
 
 use super::body::{Ends, Not, Tube};
 use super::end::End;
+use super::handoff::{Handoff, Outcome};
 use super::lights::{Comes, Lights, Node, Side, note_one};
-use super::rendezvous::{self, Handoff, Outcome, Way};
+use super::rendezvous::{self, Way};
 use crate::interrupt::Interrupt;
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{back_by_jump, clock};

@@ -1,7 +1,8 @@
 //! The two ends of a tube as users have them: many senders, many receivers.
 
 use super::block;
-use super::body::{Body, In, Not, Out, Tube};
+use super::body::arms::{In, Out};
+use super::body::{Body, Not, Tube};
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::lights::Side;
 use super::refused::{recv_timeout_error, send_error, send_timeout_error, try_recv_error, try_send_error};

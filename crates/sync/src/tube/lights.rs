@@ -50,7 +50,7 @@ pub(crate) mod straight;
 pub(crate) mod waits;
 
 use super::end::End;
-use super::rendezvous::Handoff;
+use super::handoff::Handoff;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::step;
@@ -532,7 +532,7 @@ impl Locked<'_> {
         if told {
             if let Some(packet) = packet {
                 // SAFETY: the packet's owner waits until this is stored.
-                unsafe { super::rendezvous::tell(packet) };
+                unsafe { super::handoff::tell(packet) };
             }
             light::unpark(who);
         }

@@ -1,6 +1,7 @@
 //! Making tubes.
 
-use super::body::{Body, In, Out, Strokes, Tube};
+use super::body::arms::{In, Out};
+use super::body::{Body, Strokes, Tube};
 use super::clock::Clock;
 use super::ends::{Receiver, Sender};
 use super::left::Left;

@@ -28,6 +28,7 @@ pub mod broadcast;
 pub(crate) mod clock;
 pub(crate) mod direct;
 pub(crate) mod end;
+pub(crate) mod handoff;
 pub(crate) mod left;
 pub(crate) mod lights;
 pub mod named;

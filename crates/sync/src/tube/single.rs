@@ -2,7 +2,8 @@
 //! tube with slots needs no locked operation; a single receiver needs none if the sender is single as well.
 
 use super::block;
-use super::body::{In, Not, Out, Tube};
+use super::body::arms::{In, Out};
+use super::body::{Not, Tube};
 use super::ends::is_full;
 use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use super::lights::Side;

@@ -1,8 +1,10 @@
 //! Waiting at an end of a tube: a kernel thread in the wait queue, by its attachment; a light thread in the end's list.
 
-use super::body::{In, Not, Out, Tube};
+use super::body::arms::{In, Out};
+use super::body::{Not, Tube};
+use super::handoff::Handoff;
 use super::lights::waits::{Hope, wait_with};
-use super::rendezvous::{Handoff, await_done};
+use super::rendezvous::await_done;
 use crate::claim::wait_for;
 use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
 use crate::wait::{Parties, Patience};

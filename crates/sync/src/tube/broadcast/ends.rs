@@ -2,13 +2,12 @@
 
 use super::cast::{Ear, Mapped, Not};
 use super::heard::Heard;
-use super::made::name_of;
 use super::place::Mask;
 use super::room::publish_attached;
 use super::route::{Own, Router};
 use crate::attachment::{attachment, watched};
 use crate::claim::wait_for;
-use crate::handle::Handle;
+use crate::handle::{Handle, shown};
 use crate::operation::{Refused, Taken, WaitSpec};
 use crate::patience::{Until, patience};
 use crate::tube::block::{alone, deadline, is_late, rest};
@@ -540,4 +539,9 @@ impl Subscription<[u8]> {
             self.get(buffer, until())
         }
     }
+}
+
+/// What it is called in messages.
+fn name_of(cast: &Mapped) -> String {
+    shown(cast.map, cast.place)
 }

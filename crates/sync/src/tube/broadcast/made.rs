@@ -2,10 +2,11 @@
 
 use super::cast::{self, Cast, Mapped, Unattached, by};
 use super::ends::{Publisher, Subscription};
-use super::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape, Terms};
+use super::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape};
+use super::subscribe::{Slow, Subscribe};
 use crate::attachment::{attachment, process_attachment};
 use crate::error::ObjectError;
-use crate::handle::{Handle, shown};
+use crate::handle::Handle;
 use crate::registry::ArenaOptions;
 use crate::tube::named::{Record, TubeError};
 use crate::tube::schema::Parsed;
@@ -34,93 +35,6 @@ pub struct BroadcastOptions {
 impl Default for BroadcastOptions {
     fn default() -> BroadcastOptions {
         BroadcastOptions { slots: 64, size: 256, align: 8, subscribers: 16, schema: None }
-    }
-}
-
-/// What becomes of messages for which a subscriber is too slow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Slow {
-    /// Publishers wait for it.
-    #[default]
-    Block,
-    /// It loses the oldest that it has not received.
-    DropOldest,
-    /// It keeps at most so many that it has not received, and loses later ones. All subscriptions of this kind together may keep half of
-    /// the tube's slots.
-    DropNewest(u32),
-}
-
-impl Slow {
-    fn terms(self) -> Terms {
-        match self {
-            Slow::Block => Terms::Block,
-            Slow::DropOldest => Terms::Oldest,
-            Slow::DropNewest(most) => Terms::Newest(most.max(1)),
-        }
-    }
-    fn of(terms: Terms) -> Slow {
-        match terms {
-            Terms::Block => Slow::Block,
-            Terms::Oldest => Slow::DropOldest,
-            Terms::Newest(most) => Slow::DropNewest(most),
-        }
-    }
-}
-
-impl std::fmt::Display for Slow {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Slow::Block => f.write_str("block"),
-            Slow::DropOldest => f.write_str("drop-oldest"),
-            Slow::DropNewest(most) => write!(f, "drop-newest {most}"),
-        }
-    }
-}
-
-/// What a subscription is to be: which messages, and what becomes of those that it is too slow for.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Subscribe {
-    pub(super) filter: Option<String>,
-    #[cfg(feature = "synth")]
-    pub(super) params: Vec<(String, chappe_synth::Value)>,
-    pub(super) slow: Slow,
-}
-
-impl Subscribe {
-    /// All messages; publishers wait.
-    pub fn to_all() -> Subscribe {
-        Subscribe::default()
-    }
-
-    /// What becomes of messages for which it is too slow.
-    #[must_use]
-    pub fn slow(mut self, slow: Slow) -> Subscribe {
-        self.slow = slow;
-        self
-    }
-
-    /// Only messages for which an expression over the tube's schema holds: a subset of CEL, see `chappe::synth`.
-    #[cfg(feature = "synth")]
-    #[must_use]
-    pub fn filter(mut self, expression: impl Into<String>) -> Subscribe {
-        self.filter = Some(expression.into());
-        self
-    }
-
-    /// The value of a parameter `$name` of the filter. It can be changed later: [`Subscription::set`].
-    #[cfg(feature = "synth")]
-    #[must_use]
-    pub fn param(mut self, name: impl Into<String>, value: chappe_synth::Value) -> Subscribe {
-        self.params.push((name.into(), value));
-        self
-    }
-}
-
-/// A filter of one's own words.
-#[cfg(feature = "synth")]
-impl From<&str> for Subscribe {
-    fn from(expression: &str) -> Subscribe {
-        Subscribe::to_all().filter(expression)
     }
 }
 
@@ -489,9 +403,4 @@ fn in_use(map: &'static Map, place: Place) -> Option<String> {
     let first = all.into_iter().next()?;
     let (publish, subscribe) = (info.publishers.len(), info.subscribers.len());
     Some(format!("{publish} publish, {subscribe} subscribe, first pid {} `{}`", first.pid, first.label))
-}
-
-/// What it is called in messages.
-pub(super) fn name_of(cast: &Mapped) -> String {
-    shown(cast.map, cast.place)
 }

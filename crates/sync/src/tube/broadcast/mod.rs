@@ -45,11 +45,14 @@ mod ends;
 mod made;
 #[cfg(not(feature = "sim"))]
 mod route;
+#[cfg(not(feature = "sim"))]
+mod subscribe;
 
 #[cfg(not(feature = "sim"))]
 pub use self::{
     ends::{Publisher, Subscription},
-    made::{Broadcast, BroadcastInfo, BroadcastOptions, BroadcastSubscriber, Slow, Subscribe},
+    made::{Broadcast, BroadcastInfo, BroadcastOptions, BroadcastSubscriber},
+    subscribe::{Slow, Subscribe},
 };
 #[cfg(not(feature = "sim"))]
 pub(crate) use cast::is_used_by;

@@ -11,8 +11,8 @@
 
 use super::cast::Mapped;
 use super::heard::Test;
-use super::made::Subscribe;
 use super::place::{MOST_TEXT, Mask};
+use super::subscribe::Subscribe;
 use crate::tube::named::TubeError;
 
 #[cfg(feature = "synth")]
@@ -206,7 +206,7 @@ mod with {
     impl Own {
         pub fn new(cast: &Mapped, how: &Subscribe) -> Result<Own, TubeError> {
             let Some(expression) = &how.filter else { return Ok(Own { text: Vec::new(), filter: None }) };
-            let name = super::super::made::name_of(cast);
+            let name = crate::handle::shown(cast.map, cast.place);
             let none =
                 || TubeError::Schema { what: format!("tube `{name}` has no schema that a filter could be over") };
             let schema =

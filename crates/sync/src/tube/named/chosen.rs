@@ -1,9 +1,10 @@
 //! What a choice has taken at an end of a named tube, and how it is completed: sent, received, or read in place.
 
 use super::arms::{Not, borrowed, give_up, recv_taken, reserved, send_taken};
-use super::ends::{Fault, Receiver, Record, Sender, as_unwritten, not_received, not_sent, number};
+use super::ends::{Receiver, Sender, as_unwritten, number};
 use super::error::{NotReceived, NotSent};
-use super::name_of;
+use super::fault::{Fault, name_of, not_received, not_sent};
+use super::message::Record;
 use super::place::Loan;
 use crate::attachment::attachment;
 use crate::attachment::party;

@@ -1,13 +1,11 @@
 //! The public ends of a named tube: senders and receivers.
 
-use super::arms::{
-    In, Mapped, Not, Out, borrow_attached, borrowed, recv_attached, reserve_attached, reserved, send_attached,
-};
+use super::arms::{In, Not, Out, borrow_attached, borrowed, recv_attached, reserve_attached, reserved, send_attached};
 use super::arms::{try_recv, try_send, try_send_ahead};
 use super::attach::{Attachment, Own};
 use super::descriptor::Watched;
 use super::error::{NotReceived, NotSent, TubeError};
-use super::name_of;
+use super::fault::{Fault, name_of, not_received, not_sent};
 use super::pipe::Side;
 use super::place::{Loan, Slot};
 use crate::attachment::party;
@@ -18,125 +16,11 @@ use crate::tube::block::{alone, deadline, is_late, rest};
 use crate::tube::spin;
 use crate::wait::{Parties, Party, Patience};
 use bytemuck::Pod;
-use chappe_arena::{ArenaError, Map, Place};
+use chappe_arena::{Map, Place};
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::time::Duration;
-
-mod sealed {
-    pub trait Sealed {}
-    impl<T: bytemuck::Pod> Sealed for T {}
-    impl Sealed for [u8] {}
-}
-
-/// What a named tube can carry: plain data ([`Pod`]), or bytes of any number up to the tube's [`size`](super::TubeOptions::size).
-pub trait Record: sealed::Sealed {
-    /// A message as a choice sends and receives it: plain data itself, or a vector of bytes.
-    type Owned;
-    /// Size and alignment, if the type is plain data.
-    #[doc(hidden)]
-    fn __plain() -> Option<(usize, usize)>;
-    #[doc(hidden)]
-    fn __bytes(owned: &Self::Owned) -> &[u8];
-    /// A message of `size` bytes that `fill` writes; `fill` returns how many bytes it wrote.
-    #[doc(hidden)]
-    fn __owned(size: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self::Owned>;
-    /// `len` bytes at `place`, as this type.
-    #[doc(hidden)]
-    fn __at(place: *mut u8, len: usize) -> *mut Self;
-    /// How many bytes a record has: plain data all of them, whatever `len` is.
-    #[doc(hidden)]
-    fn __whole(all: usize, len: usize) -> usize;
-}
-
-impl<T: Pod> Record for T {
-    type Owned = T;
-    fn __plain() -> Option<(usize, usize)> {
-        Some((size_of::<T>(), align_of::<T>()))
-    }
-    fn __bytes(owned: &T) -> &[u8] {
-        bytemuck::bytes_of(owned)
-    }
-    fn __owned(_size: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<T> {
-        let mut message = T::zeroed();
-        fill(bytemuck::bytes_of_mut(&mut message))?;
-        Some(message)
-    }
-    fn __at(place: *mut u8, _len: usize) -> *mut T {
-        place.cast()
-    }
-    fn __whole(all: usize, _len: usize) -> usize {
-        all
-    }
-}
-
-impl Record for [u8] {
-    type Owned = Vec<u8>;
-    fn __plain() -> Option<(usize, usize)> {
-        None
-    }
-    fn __bytes(owned: &Vec<u8>) -> &[u8] {
-        owned
-    }
-    fn __owned(size: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Vec<u8>> {
-        let mut record = vec![0; size];
-        let len = fill(&mut record)?;
-        record.truncate(len);
-        Some(record)
-    }
-    fn __at(place: *mut u8, len: usize) -> *mut [u8] {
-        std::ptr::slice_from_raw_parts_mut(place, len)
-    }
-    fn __whole(_all: usize, len: usize) -> usize {
-        len
-    }
-}
-
-/// Why nothing was done.
-pub(super) enum Fault {
-    Not(Not),
-    Arena(ArenaError),
-    System(io::Error),
-}
-
-impl From<Not> for Fault {
-    fn from(why: Not) -> Fault {
-        Fault::Not(why)
-    }
-}
-
-pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M) -> NotSent<M> {
-    let tube = || name_of(pipe);
-    match fault {
-        Fault::Not(Not::Now) if matches!(until, Until::Now) => NotSent::Full(message),
-        Fault::Not(Not::Now) => NotSent::Timeout(message),
-        Fault::Not(Not::Interrupted) => NotSent::Interrupted(message),
-        Fault::Not(Not::Ever) => NotSent::Disconnected { tube: tube(), message },
-        Fault::Not(Not::Dead) => NotSent::Dead { tube: tube(), message },
-        Fault::Not(Not::Lost) => NotSent::Lost { tube: tube(), message },
-        Fault::Not(Not::Inherited) => NotSent::Inherited { tube: tube(), message },
-        Fault::Arena(source) => NotSent::Arena { source, message },
-        Fault::System(source) => NotSent::System { source, message },
-    }
-}
-
-pub(super) fn not_received(at: &Attachment, fault: Fault, until: Until) -> NotReceived {
-    let tube = name_of(&at.pipe);
-    match fault {
-        Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
-        Fault::Not(Not::Now) => NotReceived::Timeout,
-        Fault::Not(Not::Interrupted) => NotReceived::Interrupted,
-        Fault::Not(Not::Ever) if at.learns_of_death() => NotReceived::SenderDied { tube },
-        Fault::Not(Not::Ever) => NotReceived::Disconnected { tube },
-        Fault::Not(Not::Dead) => NotReceived::Dead { tube },
-        Fault::Not(Not::Lost) => NotReceived::Lost { tube },
-        Fault::Not(Not::Inherited) => NotReceived::Inherited { tube },
-        Fault::Arena(e) => NotReceived::Arena(e),
-        Fault::System(e) => NotReceived::System(e),
-    }
-}
 
 pub(super) fn number(me: &Party) -> u16 {
     me.member as u16

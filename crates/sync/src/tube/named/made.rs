@@ -1,13 +1,14 @@
 //! Named tubes themselves: making, opening, inspecting and removing them.
 
 use super::arms::Mapped;
-use super::ends::{Receiver, Record, Sender};
+use super::ends::{Receiver, Sender};
 use super::error::TubeError;
+use super::message::Record;
 use super::pipe::{self, Pipe, Side};
 use crate::attachment::attachment;
 use crate::called::{Called, Had};
 use crate::error::ObjectError;
-use crate::handle::{Handle, shown};
+use crate::handle::Handle;
 use crate::record::{MOST_SLOTS, Shape};
 use crate::registry::{Arena, ArenaOptions, USUAL_MEMBERS};
 use crate::tube::schema::Parsed;
@@ -161,11 +162,6 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
     pipe.has_blocks().then_some(info)
 }
 
-/// The tube's name, as users write it.
-pub(crate) fn name_of(pipe: &Mapped) -> String {
-    shown(pipe.map, pipe.place)
-}
-
 /// A named tube; to send or to receive, attach an end of it.
 ///
 /// `T` is plain data, or `[u8]`: then each message has as many bytes as were sent, up to [`TubeOptions::size`].
@@ -232,7 +228,7 @@ fn arena_for(shape: Shape) -> ArenaOptions {
 
 fn made(name: &str, or_open: bool, shape: Shape, hash: u64) -> Result<Handle, TubeError> {
     check(shape)?;
-    let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make(map, admin, name, shape, hash);
+    let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::made::make(map, admin, name, shape, hash);
     Ok(Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, or_open, make)?)
 }
 
@@ -428,8 +424,9 @@ impl<T: Record + ?Sized> Tube<T> {
         }
         check(shape)?;
         let (hash, text) = (hash_of::<T>(), (schema.hash, schema.text.as_str()));
-        let make =
-            &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make_of(map, admin, name, shape, hash, text);
+        let make = &mut |map: &'static Map, admin: &Admin, name: &str| {
+            pipe::made::make_of(map, admin, name, shape, hash, text)
+        };
         let handle = Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, or_open, make)?;
         let tube = Tube::checked(handle, or_open.then_some(shape), plain::<T>()?)?;
         schema.check(tube.name(), tube.schema()?)?;
@@ -454,7 +451,7 @@ impl Tube<[u8]> {
     pub fn unnamed(arena: &Arena, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
         let (shape, hash) = (options.shape(), hash_of::<[u8]>());
         check(shape)?;
-        let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::make(map, admin, name, shape, hash);
+        let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::made::make(map, admin, name, shape, hash);
         Tube::checked(Handle::unnamed(arena, ObjectKind::Tube, make)?, None, None)
     }
 
@@ -466,7 +463,7 @@ impl Tube<[u8]> {
         let admin = map.admin();
         let pipe = Pipe::of(map, place).filter(Mapped::is_live);
         if let Some(pipe) = &pipe {
-            pipe::unmake(map, &admin, pipe);
+            pipe::made::unmake(map, &admin, pipe);
         }
         pipe.is_some()
     }
@@ -502,7 +499,7 @@ impl Tube<[u8]> {
         if !force && let Some(how) = in_use(map, place) {
             return Err(ObjectError::InUse { kind: ObjectKind::Tube.name(), name: handle.name(), how }.into());
         }
-        pipe::unmake(map, &admin, &pipe);
+        pipe::made::unmake(map, &admin, &pipe);
         Ok(())
     }
 }

@@ -43,9 +43,15 @@ mod ends;
 #[cfg(not(feature = "sim"))]
 mod error;
 #[cfg(not(feature = "sim"))]
+mod fault;
+#[cfg(not(feature = "sim"))]
 mod made;
 #[cfg(not(feature = "sim"))]
+mod message;
+#[cfg(not(feature = "sim"))]
 mod place;
+#[cfg(not(feature = "sim"))]
+mod polled;
 
 pub(crate) use pipe::{clear, drain, is_attached, recover};
 pub(crate) use senders::{drain_end, is_named};
@@ -53,13 +59,14 @@ pub(crate) use senders::{drain_end, is_named};
 #[cfg(not(feature = "sim"))]
 pub(crate) use self::{
     descriptor::{Outlet, Watched, not_ours},
-    made::{info, name_of},
+    made::info,
     pipe::{is_used_by, keep_from_all},
 };
 #[cfg(not(feature = "sim"))]
 pub use self::{
-    ends::{Receiver, Record, Sender},
+    ends::{Receiver, Sender},
     error::{NotReceived, NotSent, TubeError},
     made::{Kind, Tube, TubeInfo, TubeOptions},
+    message::Record,
     place::{Loan, Slot},
 };

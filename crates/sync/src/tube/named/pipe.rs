@@ -60,16 +60,13 @@
 //!
 //! Explored: `tests/crash_named.rs`. Left out there: weak memory.
 
+mod bits;
 mod endings;
-mod made;
+pub(crate) mod made;
 #[cfg(not(feature = "sim"))]
 mod schema;
 
-#[cfg(not(feature = "sim"))]
-pub(crate) use self::made::make_of;
-pub(crate) use self::made::{make, unmake};
-
-use self::endings::{PER_WORD, bit, members_in, words};
+use self::bits::{PER_WORD, bit, members_in, words};
 use crate::mark::Mark;
 use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
 use crate::wait::{Candidate, RETRY, each, make_up, tell};

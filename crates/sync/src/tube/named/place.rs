@@ -1,8 +1,9 @@
 //! Messages in place: a slot to be written, and a record that is read where it lies.
 
 use super::arms::{Mapped, Not, commit, commit_attached, give_up, put_back, release};
-use super::ends::{Fault, Record, not_sent};
 use super::error::{NotReceived, NotSent};
+use super::fault::{Fault, name_of, not_sent};
+use super::message::Record;
 use crate::attachment::{attachment, watched};
 use crate::attachment::{here, party};
 use crate::patience::Until;
@@ -133,7 +134,7 @@ impl Slot<'_, [u8]> {
     pub fn commit(self, len: usize) -> Result<(), NotSent> {
         let most = self.len();
         if len > most {
-            return Err(NotSent::TooLong { tube: super::name_of(self.pipe), len, most, message: () });
+            return Err(NotSent::TooLong { tube: name_of(self.pipe), len, most, message: () });
         }
         self.send(len as u32)
     }
@@ -189,7 +190,7 @@ impl<'a, T: ?Sized> Loan<'a, T> {
     #[inline]
     pub fn release(mut self) -> Result<(), NotReceived> {
         match self.end() {
-            Some(false) => Err(NotReceived::Lost { tube: super::name_of(self.pipe) }),
+            Some(false) => Err(NotReceived::Lost { tube: name_of(self.pipe) }),
             _ => Ok(()),
         }
     }

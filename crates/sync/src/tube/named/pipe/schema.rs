@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use crate::handle::Handle;
     use crate::record::Shape;
-    use crate::tube::named::pipe::make_of;
+    use crate::tube::named::pipe::made::make_of;
 
     /// The next object's maker writes zeros first.
     #[test]

@@ -1,0 +1,33 @@
+//! An arm of a choice.
+
+use crate::descriptor::descriptor;
+use crate::operation::Operation;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// An arm of a choice: an operation that it may choose.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Armed<'a>(pub(crate) &'a dyn Operation);
+
+#[inline(always)]
+pub(crate) fn operations<'s, 'a>(arms: &'s [Armed<'a>]) -> &'s [&'a dyn Operation] {
+    // SAFETY: an arm is nothing but its operation.
+    unsafe { &*(std::ptr::from_ref(arms) as *const [&'a dyn Operation]) }
+}
+
+impl<'a> Armed<'a> {
+    pub(crate) fn new(operation: &'a dyn Operation) -> Armed<'a> {
+        Armed(operation)
+    }
+    pub(crate) fn readable<F: AsFd>(fd: &'a F) -> Armed<'a> {
+        Armed(descriptor(fd.as_fd().as_raw_fd(), false))
+    }
+
+    pub(crate) fn writable<F: AsFd>(fd: &'a F) -> Armed<'a> {
+        Armed(descriptor(fd.as_fd().as_raw_fd(), true))
+    }
+
+    pub(crate) fn address(self) -> *const () {
+        std::ptr::from_ref(self.0).cast()
+    }
+}
