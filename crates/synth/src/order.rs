@@ -37,7 +37,7 @@ impl Rows {
     pub fn text(&mut self, text: &[u8]) -> u64 {
         let Ok(at) = u32::try_from(self.texts.len() + text.len()) else { return NO_TEXT };
         self.texts.extend_from_slice(text);
-        (text.len() as u64) << 32 | u64::from(at) - text.len() as u64
+        ((text.len() as u64) << 32) | (u64::from(at) - text.len() as u64)
     }
 }
 
