@@ -42,7 +42,7 @@ fn who_uses_it_alone_gets_it_and_another_takes_it_away() {
     std::thread::scope(|s| {
         s.spawn(|| {
             let guard = m.lock().unwrap();
-            assert_eq!(*guard, MANY.into());
+            assert_eq!(*guard, u64::from(MANY));
             assert!(!m.is_biased());
         });
     });

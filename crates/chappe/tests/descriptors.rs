@@ -263,7 +263,7 @@ fn no_message_is_missed_by_who_watches_the_descriptor() {
         s.spawn(move || (COUNT..2 * COUNT).for_each(|n| tx.send(n).unwrap()));
         all.into_iter().map(|t| t.join().unwrap()).sum()
     });
-    assert_eq!(sums, (0..2 * COUNT).sum());
+    assert_eq!(sums, (0..2 * COUNT).sum::<u64>());
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn pace(mut send: impl FnMut(u32) + Send, mut recv: impl FnMut(u32) + Send) -> f
 fn row<C: Channel>() -> Case<'static> {
     Case::new(C::NAME, || {
         let (mut to, mut from) = C::make::<u64>(16);
-        pace(|n| C::send(&mut to, n.into()), |n| assert_eq!(C::recv(&mut from), n.into()))
+        pace(|n| C::send(&mut to, n.into()), |n| assert_eq!(C::recv(&mut from), u64::from(n)))
     })
 }
 

@@ -21,7 +21,7 @@ fn stream<C: Channel, T: Message>() -> f64 {
         |start| {
             start();
             let sum: u64 = (0..MANY).map(|_| C::recv(&mut from).number()).sum();
-            assert_eq!(sum, (0..u64::from(MANY)).sum(), "a message was lost");
+            assert_eq!(sum, (0..u64::from(MANY)).sum::<u64>(), "a message was lost");
         },
         |start| {
             start();
