@@ -6,18 +6,21 @@
 //! chappe-V-A-linux-gnu.tar.gz        what `cargo xtask install` installs, with licences: tar -C /usr/local --strip-components=1 -xzf
 //! chappe-V-A-linux-gnu-debug.tar.gz  the debugging information of its programs and libraries, unpacked over it
 //! chappe_V-1_A.deb, libchappe0_V-1_A.deb, libchappe-dev_V-1_A.deb
+//! chappe-V-1.A.rpm, libchappe0-V-1.A.rpm, libchappe-devel-V-1.A.rpm
 //! chappe-V-A.cdx.json                the crates that are linked in: a bill of materials (CycloneDX)
 //! SHA256SUMS
 //! ```
 //!
 //! All is built by the profile `dist` with all features, in a target directory of its own, with the places of the source, of cargo's
 //! and of the target taken out of what is built. Files have the time of the commit, or of `SOURCE_DATE_EPOCH`. What also matters is
-//! the system: the C library and the linker, and for the packages dpkg's tools.
+//! the system: the C library and the linker, and for the packages dpkg's tools and rpmbuild.
 //!
 //! `--built DIR` packs what was built before, as `cargo xtask install --built` does.
 
+mod contents;
 mod crates;
 mod deb;
+mod rpm;
 
 use crate::install;
 use crate::run::{Cargo, DIST, DIST_ALL, root, target};
@@ -132,6 +135,11 @@ fn part(base: &Path, debug: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Puts a compressed file in the place of one.
+fn compress(file: &Path) -> Result<()> {
+    tool(Command::new("gzip").args(["-9", "-n", "-f"]).arg(file)).map(drop)
+}
+
 /// The licences of what is linked in, into a directory.
 fn notices(linked: &BTreeSet<crates::Crate>, to: &Path) -> Result<()> {
     fs::write(to.join("third-party.txt"), crates::licences(linked)?)?;
@@ -194,6 +202,7 @@ pub fn command(args: &[&str]) -> Result<()> {
     }
     archives(&built, &work, &packages, &version, &epoch)?;
     deb::packages(&built, &work, &packages, &version, &epoch)?;
+    rpm::packages(&built, &work, &packages, &version, &epoch)?;
     fs::remove_dir_all(&work)?;
     let files = all(&packages)?;
     let names = files.iter().filter_map(|file| file.file_name());

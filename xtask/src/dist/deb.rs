@@ -3,64 +3,13 @@
 //! What each depends on is found as Debian finds it, by dpkg-shlibdeps: so they are for the system on which they are built, and later ones.
 //! The maintainer is that of `DEBFULLNAME` and `DEBEMAIL`, or the author of the commit.
 
-use super::{all, crates, is_debug, notices, set_rights, stage, tool};
+use super::contents::{self, Package};
+use super::{all, compress, crates, notices, set_rights, stage, tool};
 use crate::run::root;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// One package.
-struct Package {
-    name: &'static str,
-    section: &'static str,
-    /// Beside what its programs and libraries link with; `=` stands for this very version.
-    depends: &'static [&'static str],
-    about: &'static str,
-    /// What is linked into it, as cargo names it.
-    linked: &'static [&'static str],
-    /// Whether a file below /usr belongs to it, by its path there.
-    has: fn(&str) -> bool,
-}
-
-const PACKAGES: [Package; 3] = [
-    Package {
-        name: "libchappe-dev",
-        section: "libdevel",
-        depends: &["libchappe0 (=)"],
-        about: "development files of libchappe\n\
-                Headers, the static library and the manual pages of libchappe: pools of\n\
-                permits, semaphores, locks and channels for threads and processes.",
-        linked: crates::LIBRARY,
-        has: |path| {
-            let library = path.starts_with("lib/") && (path.ends_with(".so") || path.ends_with(".a"));
-            let described = path.contains("/pkgconfig/") || path.starts_with("share/man/man3/");
-            path.starts_with("include/") || described || library && !path.starts_with("lib/chappe/")
-        },
-    },
-    Package {
-        name: "libchappe0",
-        section: "libs",
-        depends: &[],
-        about: "semaphores, pools, locks and channels that survive kill -9\n\
-                A library for the threads and processes of one machine: pools of permits,\n\
-                semaphores, mutexes, channels and a choice among them. When a process is\n\
-                killed at any instruction, nothing is lost.",
-        linked: crates::LIBRARY,
-        has: |path| path.contains("/libchappe.so."),
-    },
-    Package {
-        name: "chappe",
-        section: "utils",
-        depends: &[],
-        about: "pools of permits, semaphores, channels and a job server for the shell\n\
-                Runs commands under permits of pools that all processes of a machine share:\n\
-                GPUs, licences, slots of a build. Waiters are served in the order of arrival.\n\
-                When a process is killed at any instruction, nothing is lost.",
-        linked: crates::COMMAND,
-        has: |_| true,
-    },
-];
 
 /// Debian's name of the processor, and that of its directory of libraries.
 fn architecture() -> Result<(String, String)> {
@@ -99,14 +48,8 @@ pub fn packages(built: &Path, work: &Path, packages: &Path, version: &str, epoch
     fs::rename(whole.join("share/zsh/site-functions"), whole.join("share/zsh/vendor-completions"))?;
     let build =
         Build { work, packages, version: format!("{version}-1"), architecture, maintainer: maintainer()?, epoch };
-    let files = all(&whole)?.into_iter().filter(|path| path.is_symlink() || !path.is_dir() && !is_debug(path));
-    let mut left: Vec<PathBuf> = files.collect();
-    for package in &PACKAGES {
-        let own = |path: &PathBuf| path.strip_prefix(&whole).is_ok_and(|p| (package.has)(&p.display().to_string()));
-        let (own, rest): (Vec<PathBuf>, Vec<PathBuf>) = left.into_iter().partition(own);
-        ensure!(!own.is_empty(), "nothing is installed that belongs to {}", package.name);
-        left = rest;
-        build.package(package, &whole, &own)?;
+    for (package, files) in contents::shares(&whole)? {
+        build.package(package, &whole, &files)?;
     }
     Ok(())
 }
@@ -119,17 +62,17 @@ impl Build<'_> {
             fs::create_dir_all(to.parent().context("a file lies in a directory")?)?;
             fs::rename(file, &to)?;
             if to.components().any(|part| part.as_os_str() == "man") {
-                self.compress(&to)?;
+                compress(&to)?;
             }
         }
         let documents = tree.join("usr/share/doc").join(package.name);
         fs::create_dir_all(&documents)?;
         fs::write(documents.join("copyright"), copyright()?)?;
         notices(&crates::linked(package.linked)?, &documents)?;
-        self.compress(&documents.join("third-party.txt"))?;
+        compress(&documents.join("third-party.txt"))?;
         let changes = documents.join("changelog.Debian");
         fs::write(&changes, self.changes()?)?;
-        self.compress(&changes)?;
+        compress(&changes)?;
 
         let overrides = tree.join("usr/share/lintian/overrides");
         fs::create_dir_all(&overrides)?;
@@ -159,11 +102,6 @@ impl Build<'_> {
         deb.args(["--root-owner-group", "--build"]).arg(&tree).arg(self.packages.join(name));
         // How many threads compress is seen in what comes out.
         tool(deb.env("SOURCE_DATE_EPOCH", self.epoch).env("DPKG_DEB_THREADS_MAX", "1")).map(drop)
-    }
-
-    /// Puts a compressed file in the place of one.
-    fn compress(&self, file: &Path) -> Result<()> {
-        tool(Command::new("gzip").args(["-9", "-n", "-f"]).arg(file)).map(drop)
     }
 
     /// What the package's programs and libraries link with, and what stands in the table.
@@ -230,20 +168,4 @@ fn copyright() -> Result<String> {
          License 2.0 is in\n /usr/share/common-licenses/Apache-2.0.\n",
         text(mit.split_once("\n\n").map_or("", |(_, rest)| rest.split_once("\n\n").map_or(rest, |(_, rest)| rest)))
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_file_goes_to_the_package_that_needs_it() {
-        let of = |path: &str| PACKAGES.iter().find(|package| (package.has)(path)).map(|package| package.name);
-        let dev = ["lib/x/libchappe.so", "lib/x/libchappe.a", "lib/x/pkgconfig/chappe.pc", "include/chappe.h"];
-        assert!(dev.iter().chain(&["share/man/man3/chappe.3"]).all(|path| of(path) == Some("libchappe-dev")));
-        let library = ["lib/x/libchappe.so.0", "lib/x/libchappe.so.0.1.0"];
-        assert!(library.iter().all(|path| of(path) == Some("libchappe0")));
-        let command = ["bin/chappe", "lib/chappe/libchappe_preload.so", "share/man/man1/chappe.1"];
-        assert!(command.iter().all(|path| of(path) == Some("chappe")));
-    }
 }
