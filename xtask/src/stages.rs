@@ -9,7 +9,7 @@
 //! | kill sweep | a tenth of the operations | a tenth of the kill points of each operation, others each time |
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
-//! | models, release build | no | yes, with the models' mistakes |
+//! | models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
 //! The tenth is another one each day, and the same for the same commit: [`turn()`]. Tests that do less of the same in the gate
 //! read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
@@ -69,7 +69,7 @@ tenth is another one each day, and the same for the same commit.
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
 kill at random, measure, or take long), all schedules of the explorer's random searches, every operation of the kill
-injector, the release build, every mutant, and the models with their mistakes.
+injector, the release build, the crates as they would be published, every mutant, and the models with their mistakes.
 
 --changed is for daily work, and no gate: format, lint, the tests of each package that has changed and of those that depend on it
 (of a test that has changed, that one alone; of the guide or an example, of those that read it), the mutants of each file that has
@@ -267,6 +267,9 @@ fn rest(level: Level) -> Vec<Stage> {
         ));
         let build = Cargo::new("build").args(["--release"]);
         stages.push(stage("release build", build, "the command itself does not build"));
+        // In the order of what they depend on, each built from its package alone.
+        let publish = Cargo::new("publish").args(["--workspace", "--dry-run", "--allow-dirty"]);
+        stages.push(stage("packages", publish, "a crate could not be published: what it needs is not in its package"));
     }
     stages
 }
