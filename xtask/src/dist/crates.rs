@@ -42,7 +42,7 @@ pub fn linked(packages: &[&str]) -> Result<BTreeSet<Crate>> {
 
 /// Where the source of each crate lies, by cargo's own account.
 fn sources() -> Result<Vec<PathBuf>> {
-    let out = Cargo::new("metadata").args(["--format-version", "1", "--locked"]).output()?;
+    let out = Cargo::new("metadata").args(["--format-version", "1", "--locked", "--all-features"]).output()?;
     let text = String::from_utf8_lossy(&out).into_owned();
     let each = text.split("\"manifest_path\":\"").skip(1).filter_map(|rest| rest.split_once("/Cargo.toml\""));
     Ok(each.map(|(directory, _)| PathBuf::from(directory)).collect())
