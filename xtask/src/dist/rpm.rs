@@ -40,7 +40,7 @@ pub fn packages(built: &Path, work: &Path, packages: &Path, version: &str, epoch
     for (name, value) in [
         ("_topdir", top.display().to_string()),
         ("_rpmdir", packages.display().to_string()),
-        ("_rpmfilename", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm".into()),
+        ("_rpmfilename", "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm".into()),
     ] {
         build.arg("--define").arg(format!("{name} {value}"));
     }
