@@ -20,26 +20,20 @@
 mod contents;
 mod crates;
 mod deb;
+mod files;
 mod rpm;
 
+use self::files::{all, is_debug, set_rights, stage, tool};
 use crate::install;
 use crate::run::{Cargo, DIST, DIST_ALL, root, target};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The stripped command has at most so many bytes.
 const BUDGET: u64 = 14_000_000;
-
-/// Runs a program; what it wrote to stdout, without the line's end.
-fn tool(command: &mut Command) -> Result<String> {
-    let out = command.output().with_context(|| format!("cannot start {command:?}: is it installed?"))?;
-    ensure!(out.status.success(), "{command:?} ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
-    Ok(String::from_utf8_lossy(&out.stdout).trim_end().to_owned())
-}
 
 /// The time that everything has: seconds since 1970.
 fn epoch() -> Result<String> {
@@ -69,53 +63,6 @@ fn build(epoch: &str) -> Result<PathBuf> {
     Ok(own.join("dist"))
 }
 
-/// Installs what was built as it is to lie below `prefix`, into an empty directory.
-fn stage(built: &Path, to: &Path, prefix: &str, libdir: &str) -> Result<PathBuf> {
-    if to.exists() {
-        fs::remove_dir_all(to)?;
-    }
-    let (built, destdir) = (built.display().to_string(), to.display().to_string());
-    let places = ["--built", &built, "--destdir", &destdir, "--prefix", prefix, "--libdir", libdir];
-    install::command(&[&places[..], &["--debug"]].concat())?;
-    let base = to.join(prefix.trim_start_matches('/'));
-    tool(
-        Command::new("strip")
-            .args(["--strip-debug", "--enable-deterministic-archives"])
-            .arg(base.join(libdir).join("libchappe.a")),
-    )?;
-    Ok(base)
-}
-
-/// All files and links below a directory, and the directories; in order.
-fn all(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
-        let path = entry?.path();
-        if path.is_dir() && !path.is_symlink() {
-            found.extend(all(&path)?);
-        }
-        found.push(path);
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// Gives each file the rights that it is to have, whatever this process's umask is: programs may be run, all may be read.
-fn set_rights(base: &Path) -> Result<()> {
-    for path in all(base)?.into_iter().chain([base.to_owned()]) {
-        if path.is_symlink() {
-            continue;
-        }
-        let program = path.is_dir() || path.parent().is_some_and(|p| p.ends_with("bin")) && !is_debug(&path);
-        fs::set_permissions(&path, fs::Permissions::from_mode(if program { 0o755 } else { 0o644 }))?;
-    }
-    Ok(())
-}
-
-fn is_debug(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e == "debug")
-}
-
 /// Packs a directory, whose name begins each path, as a tar.
 fn pack(directory: &Path, to: &Path, epoch: &str) -> Result<()> {
     let (parent, name) = directory.parent().zip(directory.file_name()).context("a directory has a name")?;
@@ -135,18 +82,6 @@ fn part(base: &Path, debug: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts a compressed file in the place of one.
-fn compress(file: &Path) -> Result<()> {
-    tool(Command::new("gzip").args(["-9", "-n", "-f"]).arg(file)).map(drop)
-}
-
-/// The licences of what is linked in, into a directory.
-fn notices(linked: &BTreeSet<crates::Crate>, to: &Path) -> Result<()> {
-    fs::write(to.join("third-party.txt"), crates::licences(linked)?)?;
-    fs::copy(crates::of_the_standard_library()?, to.join("rust-library.html"))?;
-    Ok(())
-}
-
 /// The archives, for every system with this C library or a later one.
 fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &str) -> Result<()> {
     let name = format!("chappe-{version}-{}-linux-gnu", std::env::consts::ARCH);
@@ -158,7 +93,7 @@ fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &s
     }
     let linked: BTreeSet<_> =
         crates::linked(crates::COMMAND)?.into_iter().chain(crates::linked(crates::LIBRARY)?).collect();
-    notices(&linked, &licences)?;
+    crates::notices(&linked, &licences)?;
     let bill = crates::bill(&linked, version, epoch)?;
     fs::write(packages.join(format!("chappe-{version}-{}.cdx.json", std::env::consts::ARCH)), bill)?;
     let (tree, debug) = (work.join(&name), work.join("debug").join(&name));

@@ -1,6 +1,7 @@
 //! What each package has, whatever its format: the command, the library, and what is needed to build against it.
 
-use super::{all, crates, is_debug};
+use super::crates;
+use super::files::{all, is_debug};
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 

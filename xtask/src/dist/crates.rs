@@ -1,6 +1,6 @@
 //! The crates that are linked into what is packaged: their licences, and a bill of materials (CycloneDX).
 
-use super::tool;
+use super::files::tool;
 use crate::run::{Cargo, root};
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,6 +93,13 @@ pub fn of_the_standard_library() -> Result<PathBuf> {
     let notices = Path::new(&sysroot).join("share/doc/rust/COPYRIGHT-library.html");
     ensure!(notices.is_file(), "the toolchain lacks {}: what is packaged must have it", notices.display());
     Ok(notices)
+}
+
+/// The licences of what is linked in, into a directory.
+pub fn notices(linked: &BTreeSet<Crate>, to: &Path) -> Result<()> {
+    fs::write(to.join("third-party.txt"), licences(linked)?)?;
+    fs::copy(of_the_standard_library()?, to.join("rust-library.html"))?;
+    Ok(())
 }
 
 /// The bill of materials as JSON.

@@ -4,7 +4,8 @@
 //! The maintainer is that of `DEBFULLNAME` and `DEBEMAIL`, or the author of the commit.
 
 use super::contents::{self, Package};
-use super::{all, compress, crates, notices, set_rights, stage, tool};
+use super::crates::{self, notices};
+use super::files::{all, compress, set_rights, stage, tool};
 use crate::run::root;
 use anyhow::{Context, Result};
 use std::fs;

@@ -4,7 +4,8 @@
 //! Two builds are equal to the byte: every time is that of the commit, and the name of the machine is taken out.
 
 use super::contents::{self, Package};
-use super::{all, compress, crates, notices, set_rights, stage, tool};
+use super::crates::{self, notices};
+use super::files::{all, compress, set_rights, stage, tool};
 use crate::run::root;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;

@@ -27,7 +27,7 @@ const TIED: [(&str, &[usize]); 17] = [
     ("stream", &[34, 2, 2]),
     ("synth", &[4, 2, 2]),
     ("thread", &[23]),
-    ("xtask", &[3, 3]),
+    ("xtask", &[3]),
 ];
 
 pub fn check(house: &House) -> Vec<Finding> {

@@ -1,0 +1,67 @@
+//! Files on their way into a package: where they lie, what rights they have, and the programs that are called for them.
+
+use crate::install;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Runs a program; what it wrote to stdout, without the line's end.
+pub fn tool(command: &mut Command) -> Result<String> {
+    let out = command.output().with_context(|| format!("cannot start {command:?}: is it installed?"))?;
+    ensure!(out.status.success(), "{command:?} ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+    Ok(String::from_utf8_lossy(&out.stdout).trim_end().to_owned())
+}
+
+/// Installs what was built as it is to lie below `prefix`, into an empty directory.
+pub fn stage(built: &Path, to: &Path, prefix: &str, libdir: &str) -> Result<PathBuf> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    let (built, destdir) = (built.display().to_string(), to.display().to_string());
+    let places = ["--built", &built, "--destdir", &destdir, "--prefix", prefix, "--libdir", libdir];
+    install::command(&[&places[..], &["--debug"]].concat())?;
+    let base = to.join(prefix.trim_start_matches('/'));
+    tool(
+        Command::new("strip")
+            .args(["--strip-debug", "--enable-deterministic-archives"])
+            .arg(base.join(libdir).join("libchappe.a")),
+    )?;
+    Ok(base)
+}
+
+/// All files and links below a directory, and the directories; in order.
+pub fn all(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(all(&path)?);
+        }
+        found.push(path);
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Gives each file the rights that it is to have, whatever this process's umask is: programs may be run, all may be read.
+pub fn set_rights(base: &Path) -> Result<()> {
+    for path in all(base)?.into_iter().chain([base.to_owned()]) {
+        if path.is_symlink() {
+            continue;
+        }
+        let program = path.is_dir() || path.parent().is_some_and(|p| p.ends_with("bin")) && !is_debug(&path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(if program { 0o755 } else { 0o644 }))?;
+    }
+    Ok(())
+}
+
+pub fn is_debug(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "debug")
+}
+
+/// Puts a compressed file in the place of one.
+pub fn compress(file: &Path) -> Result<()> {
+    tool(Command::new("gzip").args(["-9", "-n", "-f"]).arg(file)).map(drop)
+}
