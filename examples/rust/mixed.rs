@@ -55,12 +55,15 @@ struct Done {
 }
 
 /// All but so many are in.
-fn missing(done: &Mutex<Done>, jobs: u64) -> u64 {
-    jobs - done.lock().unwrap().jobs.len() as u64
+fn missing(done: &Mutex<Done>, jobs: u64, marked: u64) -> u64 {
+    let done = done.lock().unwrap();
+    let again: u32 = done.jobs.values().map(|(_, marked)| marked).sum();
+    jobs - done.jobs.len() as u64 + marked.saturating_sub(again.into())
 }
 
-/// Gives out jobs, and takes in results; `meanwhile` begins the workers, and ends them when it is told that all is in.
-fn run(jobs: u64, meanwhile: impl FnOnce(&Mutex<Done>, &AtomicBool)) -> (Done, u64) {
+/// Gives out jobs, and takes in results; `meanwhile` begins the workers, and ends them when it is told that all is in: each job's result,
+/// and so many that are marked.
+fn run(jobs: u64, marked: u64, meanwhile: impl FnOnce(&Mutex<Done>, &AtomicBool)) -> (Done, u64) {
     let options = TubeOptions { slots: 16, ..TubeOptions::default() };
     let (out, back) =
         (Tube::<u64>::create("jobs", &options).unwrap(), Tube::<[u64; 3]>::create("results", &options).unwrap());
@@ -92,7 +95,7 @@ fn run(jobs: u64, meanwhile: impl FnOnce(&Mutex<Done>, &AtomicBool)) -> (Done, u
                         Err(
                             NotReceived::Timeout | NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. },
                         ) => {
-                            let left = missing(&done, jobs);
+                            let left = missing(&done, jobs, marked);
                             all.fetch_or(
                                 left == 0 || tube.info().is_ok_and(|info| info.messages == 0 && info.dropped >= left),
                                 SeqCst,
@@ -134,7 +137,7 @@ fn dice(seed: &mut u64) -> u64 {
 /// Kills the workers so often, at random.
 fn storm(jobs: u64, kills: u32, args: &[&str]) -> (Done, u64) {
     let mut seed = u64::from(std::process::id()) << 20 | 1;
-    run(jobs, |_, all| {
+    run(jobs, 0, |_, all| {
         for _ in 0..kills {
             let child = worker(args, "");
             let so_long = Duration::from_micros(dice(&mut seed) % 50_000);
@@ -221,7 +224,7 @@ fn what_was_under_way_at_a_kill_is_done_once_more_and_marked() {
     let _turn = TURN.lock().unwrap();
     let own = directory();
     const JOBS: u64 = 200;
-    let (done, dropped) = run(JOBS, |done, all| {
+    let (done, dropped) = run(JOBS, 1, |done, all| {
         // One of its threads stays with job 77, whose result it has sent.
         let first = worker(&AGAIN, "77");
         while !done.lock().unwrap().jobs.contains_key(&77) {

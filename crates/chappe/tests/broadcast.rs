@@ -261,7 +261,7 @@ fn what_is_wrong_is_pointed_at() {
     let _house = House::new("broadcast-wrong");
     let tube = Broadcast::<[u8]>::create("trades", &trades(4)).unwrap();
     let refused = |how: Subscribe| tube.subscribe(how).unwrap_err().to_string();
-    assert!(refused("price > qty".into()).contains("column 9"), "{}", refused("price > qty".into()));
+    assert!(refused("price > sym".into()).contains("column 9"), "{}", refused("price > sym".into()));
     assert!(refused("volume > 1".into()).contains("column 1"));
     assert!(refused("price > $limit".into()).contains("$limit"));
     let long = format!("qty in [{}]", (0..200).map(|n| n.to_string()).collect::<Vec<_>>().join(", "));

@@ -39,5 +39,5 @@ fn the_examples_run_and_do_what_they_say() {
     let numbers: Vec<_> = ticks.lines().skip(1).filter_map(|l| l.split(',').next()?.parse::<u64>().ok()).collect();
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>(), "{ticks}");
     assert!((20..=25).contains(&numbers.len()), "{ticks}");
-    assert_eq!(std::fs::read_to_string(at("x.csv")).unwrap().lines().nth(1), Some("102,102,X"));
+    assert_eq!(std::fs::read_to_string(at("x.csv")).unwrap().lines().nth(1), Some("102.0,102,X"));
 }

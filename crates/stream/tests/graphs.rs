@@ -492,10 +492,10 @@ fn records_are_chosen_and_shown() {
         at("j")
     ))
     .unwrap();
-    assert_eq!(std::fs::read_to_string(at("c")).unwrap(), "price,n,sym\n10,10,\"a\"\"b\"\n11,11,\"a\"\"b\"\n");
+    assert_eq!(std::fs::read_to_string(at("c")).unwrap(), "price,n,sym\n10.0,10,\"a\"\"b\"\n11.0,11,\"a\"\"b\"\n");
     assert_eq!(
         std::fs::read_to_string(at("j")).unwrap().lines().next(),
-        Some("{\"price\":10,\"n\":10,\"sym\":\"a\\\"b\"}")
+        Some("{\"price\":10.0,\"n\":10,\"sym\":\"a\\\"b\"}")
     );
     let twice = result(&format!("{from} | select \"price * 2.0 as twice\" | field twice | keep"));
     assert!(twice.len() == 1000 && twice[7] == 14.0);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 /// How each command is made to wait, with a tube `t`, a semaphore `s`, a held pool `p`, a held lock `l` and a map `m` there.
-const WAITS: [(&str, &[&str]); 16] = [
+const WAITS: [(&str, &[&str]); 17] = [
     ("acquire", &["acquire", "p", "--", "true"]),
     ("lock", &["lock", "l", "--", "true"]),
     ("jobserver", &["jobserver", "--pool", "p", "--", "true"]),
@@ -14,6 +14,7 @@ const WAITS: [(&str, &[&str]); 16] = [
     ("sem-down", &["sem", "down", "s"]),
     ("send", &["send", "t"]),
     ("recv", &["recv", "t"]),
+    ("query", &["query", "select *"]),
     ("top", &["top", "--web=127.0.0.1:0"]),
     ("metrics", &["metrics", "--listen", "127.0.0.1:0"]),
     ("watch", &["watch", "p.waiting > 100", "--", "true"]),
