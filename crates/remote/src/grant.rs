@@ -150,7 +150,7 @@ fn own<'a>(space: &'a Space, permits: &'a Permits, token: Revision) -> impl Iter
     permits.indices.iter().map(move |index| is(space.held(&permits.pool, *index), Test::Modified(token)))
 }
 
-/// Gives permits back, whoever waits, if they are the giver's.
+/// Gives permits back if they are the giver's, whether a waiter is there or not.
 pub fn give_back(space: &Space, pool: &str, indices: &[u32], token: Revision) -> Txn {
     let when = indices.iter().map(|index| is(space.held(pool, *index), Test::Modified(token))).collect();
     let then = indices.iter().map(|index| Op::Delete(Keys::One(space.held(pool, *index)))).collect();

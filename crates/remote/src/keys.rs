@@ -3,7 +3,7 @@
 //! | key below `chappe/1/NAMESPACE/` | value | lease | meaning |
 //! |---|---|---|---|
 //! | `format` | [`Format`] | none | what wrote here; a newer one is refused. 1 stands in the path as well |
-//! | `pool/NAME/size` | [`Size`] | none | the pool is there. Each grant compares its revision: whoever grants knows the size |
+//! | `pool/NAME/size` | [`Size`] | none | the pool is there. Each grant compares its revision: the granter knows the size |
 //! | `pool/NAME/held/00003` | [`Holder`] | the holder's | permit 3 is held. Its `modified` is the fencing token |
 //! | `pool/NAME/wait/ID` | [`Ticket`] | the waiter's | a place in the queue; its `created` is the order, the same in each pool of a choice |
 //! | `fence/ID` | empty | the waiter's | an attempt that ended without an answer: nothing of it can happen any more |

@@ -103,7 +103,7 @@ impl Asked {
         let (columns, from) = head(ask, name, part)?;
         let given = ask.schema.as_deref().map(Schema::parse_columns).transpose()?;
         let mentions = Query::mentions(&ask.query)?;
-        // Whoever asks for a member that no object of the first ones has gives it a type.
+        // A question about a member that no object of the first ones has gives it a type.
         let more =
             given.iter().flat_map(Schema::fields).filter(|f| ask.format == Format::Json && !columns.contains(&f.name));
         let columns: Vec<String> = columns.iter().cloned().chain(more.map(|f| f.name.clone())).collect();

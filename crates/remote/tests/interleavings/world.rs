@@ -36,7 +36,7 @@ pub enum Act {
     Hold(Want, bool),
     /// Gives a pool another size.
     Resize(String, u32),
-    /// Takes a permit away from whoever holds it.
+    /// Takes a permit away from its holder.
     Force(String, u32),
     /// Deletes all of a pool.
     Remove(String),

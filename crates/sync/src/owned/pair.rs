@@ -155,7 +155,7 @@ impl Pair {
     /// in the count's line. That line is looked at second, since waiters enter it second.
     pub fn arrived(&self) -> Vec<u32> {
         let mut all = kinds::arrived(self.map, self.permit.index);
-        step!("sees who stands in the permit's line");
+        step!("sees the waiters in the permit's line");
         let there = kinds::arrived(self.map, self.count.index);
         all.retain(|member| there.contains(member));
         all
@@ -215,7 +215,7 @@ impl Pair {
                 if !self.demote() {
                     return Err(Refused::Dead(0));
                 }
-                step!("demoted by who is no member, not yet taken");
+                step!("demoted by a process that is no member, not yet taken");
                 if self.cell().swap(seen, seen.retired()) {
                     return Ok(());
                 }
