@@ -38,6 +38,14 @@ fn refused(format: &Format, text: impl AsRef<[u8]>, query: &str) -> String {
 const TRADES: &str = "sym,px,qty,note\nA,10.5,2,x\nB,9,1,\nA,12.25,,\"\"\n,20,4,y\nC,11,5,x\n";
 
 #[test]
+fn a_sum_over_text_is_refused_at_the_text() {
+    for query in ["select sum(note * px)", "select px * note", "select note - 1"] {
+        let text = refused(&CSV, TRADES, query);
+        assert!(text.contains("a number is needed here, and this is a string"), "{query}: {text}");
+    }
+}
+
+#[test]
 fn rows_are_filtered_computed_and_added_up() {
     let t = |query| of(&CSV, TRADES, query);
     assert_eq!(t("where px > 10 select sym, sum(qty * px) as v by sym"), "sym,v\nA,21.0\n,80.0\nC,55.0\n");

@@ -452,6 +452,9 @@ impl<'a> Checker<'a> {
         if self.kind(x) == Some(Kind::Text) && self.kind(y) == Some(Kind::Text) {
             return self.complain(p.nodes[x].span, FIXED);
         }
+        if let Some(text) = [x, y].into_iter().find(|node| self.kind(*node) == Some(Kind::Text)) {
+            return self.complain(p.nodes[text].span, "a number is needed here, and this is a string");
+        }
         let (x, y, kind) = self.alike(x, y, p)?;
         let (bin, result, x, y) = match (o, kind) {
             (Operator::Lt, Kind::Int) => (Bin::LtS, Kind::Bool, x, y),
