@@ -1,9 +1,10 @@
 //! Records as people and programs read them: fields by a tube's schema, as lines of JSON or as CSV; and which of them, and what of each.
 
 use anyhow::Result;
-use chappe::rows::{self, Input, Style, Writer};
-use chappe::synth::{Live, Ordered, Query, Records, Schema, Summary, SummaryError, Trust, Value};
+use chappe::rows::{self, Input, Style, Writer, clock};
+use chappe::synth::{Live, Ordered, Query, Records, Schema, Summary, SummaryError, Trust, Value, Windows};
 use std::io::{Error, ErrorKind, Read, Write};
+use std::time::Duration;
 
 /// How records are written and read.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub struct Output<W: Write> {
     row: usize,
     size: usize,
     query: Option<chappe::synth::Evaluator>,
-    summary: Option<Summary>,
+    windows: Option<Windows>,
     ordered: Option<Ordered>,
     selects: bool,
     rows: Vec<u8>,
@@ -81,15 +82,15 @@ impl<W: Write> Output<W> {
         params: &[(String, Value)],
         format: Option<Format>,
     ) -> Result<Output<W>> {
-        let (mut query, mut summary, mut ordered, mut rows) = (None, None, None, schema.clone());
+        let (mut query, mut windows, mut ordered, mut rows) = (None, None, None, schema.clone());
         if condition.is_some() || list.is_some() {
             let asked = Query::new(schema, condition, list)?;
             let params: Vec<(&str, Value)> = params.iter().map(|(name, v)| (name.as_str(), v.clone())).collect();
             if let (Some(_), Some(of)) = (list, asked.rows()) {
                 rows = of.clone();
             }
-            summary = Summary::new(&asked, None);
-            ordered = if summary.is_some() { None } else { Ordered::new(&asked) };
+            windows = Windows::new(&asked);
+            ordered = if windows.is_some() { None } else { Ordered::new(&asked) };
             query = Some(Live::new(&asked, &params, Trust::Own)?.evaluator());
         }
         let format = if list.is_some() { format.or(Some(Format::Json)) } else { format };
@@ -101,7 +102,7 @@ impl<W: Write> Output<W> {
             row: rows.size() as usize,
             size: schema.size() as usize,
             query,
-            summary,
+            windows,
             ordered,
             selects: list.is_some(),
             rows: Vec::new(),
@@ -119,13 +120,18 @@ impl<W: Write> Output<W> {
             return Err(Error::new(ErrorKind::InvalidData, what));
         }
         let one = Records::new(record, self.size, self.size);
-        match (&mut self.query, &mut self.summary) {
+        match (&mut self.query, &mut self.windows) {
             (None, _) => self.write(tag, record, line)?,
-            (Some(query), Some(summary)) => {
-                summary.add(query, one, |_| ()).map_err(|e| match e {
+            (Some(query), Some(windows)) => {
+                let mut ended = Vec::new();
+                windows.add(query, one, clock, |rows| ended.extend_from_slice(&rows.bytes)).map_err(|e| match e {
                     SummaryError::Memory { .. } => Error::new(ErrorKind::OutOfMemory, e),
                     e => Error::new(ErrorKind::InvalidData, e),
                 })?;
+                self.all(&ended)?;
+                if !ended.is_empty() {
+                    self.out.flush()?;
+                }
                 return Ok(false);
             }
             (Some(query), None) if self.selects => {
@@ -156,16 +162,51 @@ impl<W: Write> Output<W> {
         Ok(true)
     }
 
+    /// How long it is until a window ends by the clock, if one is open.
+    pub fn ends_in(&self) -> Option<Duration> {
+        self.windows.as_ref()?.ends_in(clock()).map(Duration::from_nanos)
+    }
+
+    /// Nothing has come for a while: windows may have ended.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn time_goes_by(&mut self) -> std::io::Result<()> {
+        let (mut ended, size) = (Vec::new(), self.size);
+        if let (Some(query), Some(windows)) = (&mut self.query, &mut self.windows) {
+            let none = Records::new(&[], size, size);
+            windows.add(query, none, clock, |rows| ended.extend_from_slice(&rows.bytes)).map_err(Error::other)?;
+        }
+        self.all(&ended)?;
+        self.out.flush()
+    }
+
+    /// No sender is left, though others may come: what was added up so far is written, and what comes is added up anew.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn pause(&mut self) -> std::io::Result<()> {
+        let mut rows = Vec::new();
+        if let Some(windows) = &mut self.windows {
+            windows.finish(|ended| rows.extend_from_slice(&ended.bytes));
+        }
+        self.all(&rows)?;
+        self.out.flush()
+    }
+
     /// There are no more: what was counted is written.
     ///
     /// # Errors
     /// The system's.
     pub fn finish(&mut self) -> std::io::Result<()> {
-        let rows = self.summary.take().map(|mut s| s.finish()).or(self.ordered.take().map(Ordered::finish));
-        for row in rows.unwrap_or_default().bytes.chunks_exact(self.row.max(1)) {
-            self.write(None, row, true)?;
+        if let Some(ordered) = self.ordered.take() {
+            self.all(&ordered.finish().bytes)?;
         }
-        self.out.flush()
+        self.pause()
+    }
+
+    fn all(&mut self, rows: &[u8]) -> std::io::Result<()> {
+        rows.chunks_exact(self.row.max(1)).try_for_each(|row| self.write(None, row, true))
     }
 
     fn write(&mut self, tag: Option<&str>, record: &[u8], line: bool) -> std::io::Result<()> {

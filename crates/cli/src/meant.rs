@@ -12,6 +12,14 @@ use std::num::{IntErrorKind, ParseIntError};
 /// A line to say under the error, if one helps. `words`: what stands behind `chappe`.
 pub fn by(e: &Error, words: &[String]) -> Option<String> {
     let unknown = e.kind() == ErrorKind::UnknownArgument && !words.iter().any(|word| word == "--");
+    let has = |option: &str| words.iter().any(|word| word.split('=').next() == Some(option));
+    if e.kind() == ErrorKind::ArgumentConflict && has("--size") && has("--schema") {
+        return Some(
+            "--size is the most bytes of a record, and --schema says how many each has: leave --size out; --slots N is how many \
+             records there is room for"
+                .into(),
+        );
+    }
     // An option that is missing is what clap says.
     let is_option = |argument: &String| argument.starts_with("--") && !argument.starts_with("-- ");
     let missing = match e.get(ContextKind::InvalidArg) {
@@ -113,6 +121,8 @@ mod tests {
         says("jobserver --permits 4 make test", "jobserver --permits 4 -- make test");
         says("jobserver make", "jobserver -- make");
         assert_eq!((meant("show"), meant("jobserver -- make")), (None, None));
+        let both = meant("tube create t --size=4096 --schema a:u64").unwrap();
+        assert!(both.contains("leave --size out; --slots N is how many records"), "{both}");
         assert_eq!(meant("acquire gpu --no-such-option -- true"), None);
         assert_eq!(meant("lock l --no-such-option"), None);
     }

@@ -55,8 +55,17 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
     };
     if json {
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        say(&json!({ "records": report.records, "bad": report.bad, "ms": ms }).to_string());
-    } else if report.bad > 0 {
+        let told = json!({ "records": report.records, "bad": report.bad, "late": report.late, "ms": ms });
+        say(&told.to_string());
+        return Ok(());
+    }
+    if report.late > 0 {
+        say(&format!(
+            "chappe: {} records came when their window had ended, or had no time: `late` waits for them",
+            report.late
+        ));
+    }
+    if report.bad > 0 {
         let lines = if report.bad == 1 { "1 line" } else { &format!("{} lines", report.bad) };
         say(&format!("chappe: {lines} had something wrong:"));
         report.shown.iter().for_each(|line| say(&format!("  {line}")));

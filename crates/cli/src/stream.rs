@@ -4,7 +4,7 @@ use crate::acquire::TIMED_OUT;
 use crate::args::{Recv, Send};
 use crate::format::{Output, encode};
 use crate::tube;
-use crate::{Failure, failed, look, tell, write};
+use crate::{Failure, failed, look, tell, time, write};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::Select;
 use chappe::synth::Schema;
@@ -410,7 +410,7 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
     let mut end = patience();
     while a.count.is_none_or(|count| passed.records < count) {
         let mut died = None;
-        let found = next(&receivers, end, &mut died)?;
+        let found = next(&receivers, time::sooner(end, out.ends_in()), &mut died)?;
         if let Some(which) = died {
             passed.sender_died(&a.names[which], a);
         }
@@ -418,17 +418,22 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
             Next::Record(which, record) => (which, record),
             // Before the first record a sender may come yet.
             Next::End if (a.follow || (!passed.some && passed.died.is_none())) && may_come(&tubes)? => {
+                out.with_fields(Output::pause)?;
                 std::thread::sleep(FOLLOW);
                 continue;
             }
             Next::End => {
-                out.finish()?;
+                out.with_fields(Output::finish)?;
                 for (course, tube) in courses.iter().zip(&tubes) {
                     course.as_ref().map_or(Ok(()), |course| course.end(tube, passed))?;
                 }
                 return Ok(if passed.died.is_some() { Ended::Died } else { Ended::Done });
             }
-            Next::TimedOut => return out.finish().map(|()| Ended::TimedOut),
+            Next::TimedOut if end.is_none_or(|end| Instant::now() < end) => {
+                out.with_fields(Output::time_goes_by)?;
+                continue;
+            }
+            Next::TimedOut => return out.with_fields(Output::finish).map(|()| Ended::TimedOut),
         };
         if let Some(course) = &mut courses[which]
             && let Err(gap) = course.step(record.position(), &tubes[which], passed)
@@ -454,7 +459,7 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
         record.release()?;
         end = patience();
     }
-    out.finish()?;
+    out.with_fields(Output::finish)?;
     Ok(Ended::Done)
 }
 
@@ -510,10 +515,15 @@ impl Writer {
         }
     }
 
-    fn finish(&mut self) -> Result<()> {
+    /// How long it is until it has to write something though nothing comes.
+    fn ends_in(&self) -> Option<Duration> {
+        if let Writer::Fields(output) = self { output.ends_in() } else { None }
+    }
+
+    fn with_fields(&mut self, act: impl FnOnce(&mut Output<StdoutLock<'static>>) -> std::io::Result<()>) -> Result<()> {
         match self {
             Writer::Plain(_) => Ok(()),
-            Writer::Fields(output) => output.finish().context("cannot write to stdout"),
+            Writer::Fields(output) => act(output).context("cannot write to stdout"),
         }
     }
 }
@@ -538,8 +548,12 @@ fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
         if a.count.is_some_and(|count| passed.records >= count) {
             break Ended::Done;
         }
-        let len = match next_heard(&subscription, &mut buffer, end) {
+        let len = match next_heard(&subscription, &mut buffer, time::sooner(end, out.ends_in())) {
             Ok(len) => len,
+            Err(NotReceived::Timeout) if end.is_none_or(|end| Instant::now() < end) => {
+                out.with_fields(Output::time_goes_by)?;
+                continue;
+            }
             Err(NotReceived::Timeout) => break Ended::TimedOut,
             Err(NotReceived::SenderDied { .. }) => {
                 passed.sender_died(name, a);
@@ -550,6 +564,7 @@ fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
                 if end.is_some_and(|end| Instant::now() >= end) {
                     break Ended::TimedOut;
                 }
+                out.with_fields(Output::pause)?;
                 std::thread::sleep(FOLLOW);
                 continue;
             }
@@ -567,7 +582,7 @@ fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
         end = patience();
     };
     passed.lost = subscription.lost();
-    out.finish()?;
+    out.with_fields(Output::finish)?;
     Ok(ended)
 }
 

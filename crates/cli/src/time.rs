@@ -1,6 +1,6 @@
 //! Durations as people write and read them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Reads `500ms`, `30s`, `5m`, `1h`, `2d`, or plain seconds (`30`, `0.5`).
 ///
@@ -63,6 +63,12 @@ pub fn at(ago: Duration) -> String {
         return clock;
     }
     format!("{}-{:02}-{:02} {clock}", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday)
+}
+
+/// What comes first: this time, or the end of what still lasts so long.
+pub fn sooner(end: Option<Instant>, lasts: Option<Duration>) -> Option<Instant> {
+    let lasts = lasts.map(|left| Instant::now() + left + Duration::from_millis(1));
+    [end, lasts].into_iter().flatten().min()
 }
 
 #[cfg(test)]

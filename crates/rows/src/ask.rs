@@ -1,8 +1,11 @@
 //! What is asked of a text: the columns, what they are, and the query over them.
 
+use crate::batch::shown;
+use crate::cut::nullable;
 use crate::format::{Format, Reader};
+use crate::infer::Column;
 use crate::text::Part;
-use chappe_synth::{Complaint, FieldType, Query, Schema, Value, suggestion};
+use chappe_synth::{Complaint, FieldType, Query, Schema, Value, suggestion, written};
 use std::collections::HashSet;
 
 /// What becomes of a record with something wrong.
@@ -43,6 +46,20 @@ pub enum AskError {
     /// The query, or the schema, makes no sense.
     #[error(transparent)]
     Text(#[from] Complaint),
+    /// The query would make sense if a column were numbers, and all but a few of its first values are.
+    #[error(
+        "{complaint}\n`{column}` is text, as `{value}` stands in it: --schema '{column}: {kind}' --on-bad skip leaves such lines out"
+    )]
+    Spoilt {
+        /// What the query says of it.
+        complaint: Complaint,
+        /// Its name, as it is written.
+        column: String,
+        /// The first value that is no number.
+        value: String,
+        /// What the others are.
+        kind: &'static str,
+    },
     /// Its parameters.
     #[error(transparent)]
     Bind(#[from] chappe_synth::BindError),
@@ -69,13 +86,11 @@ pub enum AskError {
         what: String,
     },
     /// A sum does not fit.
-    #[error("{file}:{line}: {what}")]
+    #[error("{place}: {what}")]
     Overflow {
-        /// The file.
-        file: String,
-        /// The line that was too much.
-        line: u64,
-        /// What.
+        /// The file and the line that was too much; of what several threads have added up that it is all together.
+        place: String,
+        /// What: the column, and the keys of its row.
         what: String,
     },
     /// There is not so much memory.
@@ -118,18 +133,21 @@ impl Asked {
         let wanted: Vec<String> =
             columns.iter().filter(|c| !c.is_empty() && (mentions.all || mentioned.contains(c))).cloned().collect();
         let wrong = |why| AskError::Head(name.into(), format!("{why}: name those that are wanted behind `select`"));
-        let mut kinds = ask.format.guess(&part.text, part.len, from, &columns, &wanted).map_err(wrong)?;
+        let guesses = ask.format.guess(&part.text, part.len, from, &columns, &wanted).map_err(wrong)?;
+        let mut kinds: Vec<FieldType> = guesses.iter().map(Column::field).collect();
         for (kind, name) in kinds.iter_mut().zip(&wanted) {
             if let Some(field) = given.as_ref().and_then(|s| s.field(name)) {
-                *kind = match field.kind {
-                    // Any field may be empty.
-                    FieldType::Scalar(scalar) => FieldType::Maybe(scalar),
-                    other => other,
-                };
+                *kind = nullable(field.kind);
             }
         }
         let schema = Schema::laid_out(wanted.iter().cloned().zip(kinds)).map_err(wrong)?;
-        let query = Query::parse(&schema, &ask.query).map_err(|e| with_all(&ask.query, &schema, &columns, e))?;
+        let query = Query::parse(&schema, &ask.query).map_err(|e| {
+            // Said types stand.
+            let guessed = |name: &String| given.as_ref().is_none_or(|s| s.field(name).is_none());
+            let spoilt = wanted.iter().zip(&guesses).filter(|(name, _)| guessed(name));
+            let complaint = with_all(&ask.query, &schema, &columns, e);
+            spoilt_by_few(&ask.query, &schema, spoilt, &complaint).unwrap_or(AskError::Text(complaint))
+        })?;
         let params: Vec<(&str, Value)> = ask.params.iter().map(|(name, v)| (name.as_str(), v.clone())).collect();
         let bound = query.bind(&params)?;
         let reader = reader(ask, name, &schema, &columns)?;
@@ -158,6 +176,25 @@ fn reader(ask: &Ask, name: &str, schema: &Schema, columns: &[String]) -> Result<
         let near = suggestion(&lacks, columns.iter().map(String::as_str));
         AskError::Head(name.into(), format!("there is no column `{lacks}`{near}"))
     })
+}
+
+/// The complaint with a way out, if the query makes sense when a column that has a few other values is one of numbers.
+fn spoilt_by_few<'a>(
+    query: &str,
+    schema: &Schema,
+    columns: impl Iterator<Item = (&'a String, &'a Column)>,
+    complaint: &Complaint,
+) -> Option<AskError> {
+    for (name, column) in columns {
+        let Some((kind, value)) = column.spoilt() else { continue };
+        let other = |f: &chappe_synth::Field| if f.name == *name { FieldType::Maybe(kind) } else { f.kind };
+        let schema = Schema::laid_out(schema.fields().iter().map(|f| (f.name.clone(), other(f)))).ok()?;
+        if Query::parse(&schema, query).is_ok() {
+            let (column, value) = (written(name).into_owned(), shown(value).into_owned());
+            return Some(AskError::Spoilt { complaint: complaint.clone(), column, value, kind: kind.name() });
+        }
+    }
+    None
 }
 
 /// The complaint, as it is where all columns are known: it may have a better name than the few that the query mentions.

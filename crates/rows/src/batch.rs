@@ -4,33 +4,42 @@ use crate::place::Slot;
 use std::borrow::Cow;
 
 /// How many records are handed on at once: they stay in the nearest caches.
-pub const BATCH: usize = 1024;
+const BATCH: usize = 1024;
 
 /// Records, one behind the other, and where each begins in the text.
 #[derive(Debug, Default)]
 pub struct Batch {
     size: usize,
+    most: usize,
     /// The records.
     pub records: Vec<u8>,
     /// The place of each in the text.
     pub places: Vec<u32>,
+    /// How many have something wrong, and are not among them.
+    pub left_out: u64,
 }
 
 impl Batch {
     /// For records of so many bytes.
     pub fn new(size: usize) -> Batch {
-        Batch { size, ..Batch::default() }
+        Batch { size, most: BATCH, ..Batch::default() }
+    }
+
+    /// The same, for as many as a text has.
+    pub fn of_all(size: usize) -> Batch {
+        Batch { most: usize::MAX, ..Batch::new(size) }
     }
 
     /// None.
     pub fn clear(&mut self) {
         self.records.clear();
         self.places.clear();
+        self.left_out = 0;
     }
 
     /// Whether no more are to come.
     pub fn is_full(&self) -> bool {
-        self.places.len() == BATCH
+        self.places.len() == self.most
     }
 
     /// One more, zeroed, from a place of the text.
@@ -43,9 +52,48 @@ impl Batch {
     }
 
     /// The last one is none.
-    pub fn undo(&mut self) {
+    fn undo(&mut self) {
         self.places.pop();
         self.records.truncate(self.places.len() * self.size);
+    }
+}
+
+/// What a reader is to do: a text, from a place on, into a batch, until that is full or the text ends.
+pub struct Fill<'a> {
+    /// The text, and behind it room for a look too far.
+    pub text: &'a mut [u8],
+    /// How many bytes are text.
+    pub len: usize,
+    /// Where the next record begins.
+    pub from: usize,
+    /// Where the records go.
+    pub batch: &'a mut Batch,
+    /// A record with something wrong is kept, with NULL for what is wrong.
+    pub keep: bool,
+    /// Hears of each record with something wrong: the text, where the record begins in it, and what.
+    pub bad: &'a mut dyn FnMut(&[u8], usize, &Trouble),
+}
+
+impl Fill<'_> {
+    /// Whether the batch is full, or the text has ended.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.batch.is_full() || self.from >= self.len
+    }
+
+    /// There is no record at this place, as something is wrong.
+    pub fn lost(&mut self, start: usize, what: &Trouble) {
+        self.batch.left_out += 1;
+        (self.bad)(self.text, start, what);
+    }
+
+    /// The last record has something wrong. It is left out, unless it is to be kept and can be.
+    pub fn wrong(&mut self, start: usize, what: &Trouble, can: bool) {
+        if self.keep && can {
+            return (self.bad)(self.text, start, what);
+        }
+        self.batch.undo();
+        self.lost(start, what);
     }
 }
 

@@ -3,10 +3,10 @@
 //! Only the columns that are asked for are looked at; of the others the ends are found, 64 bytes at a time. A quote counts at the begin of a field
 //! alone. An empty field is NULL, `""` is an empty text. Empty lines are left out.
 
-use crate::batch::{Batch, Trouble};
-use crate::place::Slot;
+use crate::batch::{Fill, Trouble};
+use crate::place::{Slot, may_be_null};
 use crate::seps::Seps;
-use memchr::{memchr, memrchr};
+use memchr::memchr;
 use std::collections::HashSet;
 
 /// Reads the columns of some slots.
@@ -20,9 +20,9 @@ pub struct Csv {
     pub slots: Vec<Slot>,
 }
 
-/// A field that is quoted: where its closing quote stands, and whether a doubled one is in it.
-fn closing(text: &[u8], quote: usize) -> Option<(usize, bool)> {
-    let (mut from, mut doubled) = (quote + 1, false);
+/// A field that is quoted, from a place behind its quote on: where its closing quote stands, and whether a doubled one is in it.
+fn closing(text: &[u8], mut from: usize) -> Option<(usize, bool)> {
+    let mut doubled = false;
     loop {
         let at = from + memchr(b'"', &text[from..])?;
         if text.get(at + 1) != Some(&b'"') {
@@ -45,27 +45,44 @@ fn undoubled(text: &mut [u8], from: usize, to: usize) -> usize {
     write
 }
 
-/// The end of the last whole record of a text that begins with one; none: there is no whole one.
-pub fn whole(text: &[u8], len: usize, delimiter: u8) -> Option<usize> {
-    if memchr(b'"', &text[..len]).is_none() {
-        return memrchr(b'\n', &text[..len]).map(|at| at + 1);
+/// How far a text has been looked at that has no whole record yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looked {
+    /// Where the field begins whose end is to come.
+    field: usize,
+    /// So far its closing quote was looked for.
+    to: usize,
+}
+
+/// The end of the last whole record of a text that begins with one; none: there is no whole one. `last`: where the text's last line end stands.
+pub fn whole(text: &[u8], len: usize, last: usize, delimiter: u8, looked: &mut Looked) -> Option<usize> {
+    let Looked { mut field, mut to } = *looked;
+    if field == 0 && to == 0 && memchr(b'"', &text[..len]).is_none() {
+        return Some(last + 1);
     }
     // A line end behind the text stops the search.
-    let last = memrchr(b'\n', &text[..len])?;
-    let (mut seps, mut field, mut end) = (Seps::new(delimiter, text, 0), 0, None);
+    let (mut seps, mut end) = (Seps::new(delimiter, text, field), None);
     while field <= last {
         if text[field] == b'"' {
-            let Some((quote, _)) = closing(&text[..len], field) else { break };
-            if quote >= last {
-                break;
+            match closing(&text[..len], to.max(field + 1)) {
+                Some((quote, _)) if quote < last => seps.skip_to(text, quote + 1),
+                // It may be one of two.
+                Some((quote, _)) => {
+                    to = quote;
+                    break;
+                }
+                None => {
+                    to = len;
+                    break;
+                }
             }
-            seps.skip_to(text, quote + 1);
         }
         field = seps.next(text) + 1;
         if text[field - 1] == b'\n' {
             end = Some(field);
         }
     }
+    *looked = Looked { field, to };
     end
 }
 
@@ -76,7 +93,8 @@ pub fn whole(text: &[u8], len: usize, delimiter: u8) -> Option<usize> {
 pub fn names(text: &mut [u8], len: usize, delimiter: u8) -> Result<(Vec<String>, usize), Trouble> {
     let mut all = Csv { delimiter, columns: usize::MAX, slots: Vec::new() };
     let (mut spans, mut seps) = (Vec::new(), Seps::new(delimiter, text, 0));
-    let next = all.fields(text, len, &mut seps, 0, |_, _, from, to| spans.push((from, to)))?.1;
+    let next = all.fields(text, len, &mut seps, 0, |_, _, from, to| spans.push((from, to)));
+    let next = next.map_err(|(what, _)| what)?.1;
     let mut seen = HashSet::new();
     let mut names = Vec::new();
     for (at, (from, to)) in spans.into_iter().enumerate() {
@@ -91,7 +109,8 @@ pub fn names(text: &mut [u8], len: usize, delimiter: u8) -> Result<(Vec<String>,
 }
 
 impl Csv {
-    /// Goes through the fields of a record. How many there are, and where the next record begins.
+    /// Goes through the fields of a record. How many there are, and where the next record begins; of one with something wrong what, and where the next one
+    /// begins, if that can be told: there, and nowhere else, [`whole`] cuts.
     #[inline(always)]
     fn fields(
         &mut self,
@@ -100,19 +119,17 @@ impl Csv {
         seps: &mut Seps,
         start: usize,
         mut each: impl FnMut(&mut [u8], usize, usize, usize),
-    ) -> Result<(usize, usize), Trouble> {
-        let (mut column, mut field) = (0, start);
+    ) -> Result<(usize, usize), (Trouble, Option<usize>)> {
+        let (mut column, mut field, mut behind) = (0, start, false);
         loop {
             let mut from = field;
             let (mut to, end);
             if text[field] == b'"' {
-                let (quote, doubled) = closing(&text[..len], field).ok_or(Trouble::Open)?;
+                let (quote, doubled) = closing(&text[..len], field + 1).ok_or((Trouble::Open, None))?;
                 seps.skip_to(text, quote + 1);
                 end = seps.next(text);
                 let is_end = end == quote + 1 || (end == quote + 2 && text[quote + 1] == b'\r' && text[end] == b'\n');
-                if !is_end {
-                    return Err(Trouble::Behind);
-                }
+                behind |= !is_end;
                 from += 1;
                 to = if doubled { undoubled(text, from, quote) } else { quote };
             } else {
@@ -126,32 +143,24 @@ impl Csv {
             column += 1;
             field = end + 1;
             if text[end] == b'\n' {
-                return Ok((column, field));
+                return if behind { Err((Trouble::Behind, Some(field))) } else { Ok((column, field)) };
             }
         }
     }
 
-    /// Reads records into the batch until it is full, or the text ends. `keep`: a record with something wrong is kept, without what is wrong.
-    pub fn fill(
-        &mut self,
-        text: &mut [u8],
-        len: usize,
-        from: &mut usize,
-        batch: &mut Batch,
-        keep: bool,
-        bad: &mut dyn FnMut(&[u8], usize, &Trouble),
-    ) {
+    /// Reads records.
+    pub fn fill(&mut self, job: &mut Fill<'_>) {
         let slots = std::mem::take(&mut self.slots);
-        let mut seps = Seps::new(self.delimiter, text, (*from).min(len));
-        while !batch.is_full() && *from < len {
-            let start = *from;
-            if text[start] == b'\n' || (text[start] == b'\r' && text[start + 1] == b'\n') {
-                *from = seps.next(text) + 1;
+        let mut seps = Seps::new(self.delimiter, job.text, job.from.min(job.len));
+        while !job.is_done() {
+            let start = job.from;
+            if job.text[start] == b'\n' || (job.text[start] == b'\r' && job.text[start + 1] == b'\n') {
+                job.from = seps.next(job.text) + 1;
                 continue;
             }
-            let record = batch.begin(start);
+            let record = job.batch.begin(start);
             let (mut next, mut trouble) = (0, None);
-            let ran = self.fields(text, len, &mut seps, start, |text, column, from, to| {
+            let ran = self.fields(job.text, job.len, &mut seps, start, |text, column, from, to| {
                 let Some(slot) = slots.get(next).filter(|s| s.column == column) else { return };
                 let fits = if from == to && text[from - usize::from(from > 0)] != b'"' {
                     slot.none(record)
@@ -169,26 +178,26 @@ impl Csv {
             }
             match ran {
                 Ok((columns, end)) => {
-                    *from = end;
+                    job.from = end;
                     if columns != self.columns && trouble.is_none() {
                         trouble = Some(Trouble::Fields(columns, self.columns));
                     }
                 }
-                Err(what) => {
+                Err((what, Some(end))) => {
+                    job.from = end;
+                    trouble = Some(what);
+                }
+                Err((what, None)) => {
                     // The next line may be whole.
-                    *from = memchr(b'\n', &text[start..len]).map_or(len, |at| start + at + 1);
-                    if *from < len {
-                        seps = Seps::new(self.delimiter, text, *from);
+                    job.from = memchr(b'\n', &job.text[start..job.len]).map_or(job.len, |at| start + at + 1);
+                    if job.from < job.len {
+                        seps = Seps::new(self.delimiter, job.text, job.from);
                     }
                     trouble = Some(what);
                 }
             }
             if let Some(trouble) = trouble {
-                bad(text, start, &trouble);
-                let can = keep && slots.iter().all(|s| !matches!(s.kind, chappe_synth::FieldType::Scalar(_)));
-                if !can {
-                    batch.undo();
-                }
+                job.wrong(start, &trouble, may_be_null(&slots));
             }
         }
         self.slots = slots;

@@ -1,8 +1,8 @@
 //! The forms of text that records are read from.
 
-use crate::batch::{Batch, Trouble};
+use crate::batch::{Batch, Fill, Trouble};
 use crate::csv::{self, Csv};
-use crate::infer::Guess;
+use crate::infer::Column;
 use crate::json::{self, Json};
 use crate::lines::{Lines, Pattern};
 use crate::place::{Slot, slots};
@@ -10,6 +10,13 @@ use crate::seps::PAD;
 use chappe_synth::ir::{NO_TEXT, load, text_of};
 use chappe_synth::{FieldType, Scalar, Schema};
 use memchr::memrchr;
+
+/// How far a text has been looked at that has no whole record yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looked {
+    seen: usize,
+    csv: csv::Looked,
+}
 
 /// A form of text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,12 +30,16 @@ pub enum Format {
 }
 
 impl Format {
-    /// The end of the last whole record of a text that begins with one.
-    pub(crate) fn whole(&self, text: &[u8], len: usize) -> Option<usize> {
-        match self {
-            Format::Csv(delimiter) => csv::whole(text, len, *delimiter),
-            _ => memrchr(b'\n', &text[..len]).map(|at| at + 1),
-        }
+    /// The end of the last whole record of a text that begins with one. Of a text that grows until there is one each byte is looked at once.
+    pub(crate) fn whole(&self, text: &[u8], len: usize, looked: &mut Looked) -> Option<usize> {
+        let seen = std::mem::replace(&mut looked.seen, len);
+        let last = seen + memrchr(b'\n', &text[seen..len])?;
+        let end = match self {
+            Format::Csv(delimiter) => csv::whole(text, len, last, *delimiter, &mut looked.csv)?,
+            _ => last + 1,
+        };
+        *looked = Looked::default();
+        Some(end)
     }
 
     /// The names of the columns, as an input's begin says, and where its records begin.
@@ -74,19 +85,21 @@ impl Format {
         mut from: usize,
         columns: &[String],
         wanted: &[String],
-    ) -> Result<Vec<FieldType>, String> {
+    ) -> Result<Vec<Column>, String> {
         /// So many bytes are looked at.
         const SAMPLE: usize = 1 << 18;
         let sample = len.min(from + SAMPLE);
-        let len = self.whole(&text[..len + PAD], sample).unwrap_or(len);
+        let len = self.whole(text, sample, &mut Looked::default()).unwrap_or(len);
         let mut text = text[..len + PAD].to_vec();
         let schema = Schema::laid_out(wanted.iter().map(|name| (name.clone(), FieldType::Str)))?;
         let mut reader = self.reader(&schema, columns)?;
-        let mut guesses = vec![Guess::Nothing; wanted.len()];
+        let mut guesses = vec![Column::default(); wanted.len()];
         let mut batch = Batch::new(schema.size() as usize);
         while from < len {
             batch.clear();
-            reader.fill(&mut text, len, &mut from, &mut batch, true, &mut |_, _, _| ());
+            let mut job = Fill { text: &mut text, len, from, batch: &mut batch, keep: true, bad: &mut |_, _, _| () };
+            reader.fill(&mut job);
+            from = job.from;
             for record in batch.records.chunks_exact(schema.size() as usize) {
                 for (guess, field) in guesses.iter_mut().zip(schema.fields()) {
                     let word = load(record, field.at, Scalar::U64);
@@ -95,11 +108,11 @@ impl Format {
                     }
                     let at = word as u32 as usize;
                     let quoted = *self == Format::Json && at > 0 && text[at - 1] == b'"';
-                    *guess = if quoted { Guess::Text } else { guess.and(text_of(word, &text)) };
+                    guess.see(text_of(word, &text), quoted);
                 }
             }
         }
-        Ok(guesses.into_iter().map(Guess::field).collect())
+        Ok(guesses)
     }
 }
 
@@ -121,21 +134,12 @@ impl Reader {
         }
     }
 
-    /// Reads records from a place on into the batch, until it is full or the text ends, which the place then says. What is wrong is handed out, with the
-    /// place where its record begins; `keep`: such a record is kept, with NULL for what is wrong.
-    pub fn fill(
-        &mut self,
-        text: &mut [u8],
-        len: usize,
-        from: &mut usize,
-        batch: &mut Batch,
-        keep: bool,
-        bad: &mut dyn FnMut(&[u8], usize, &Trouble),
-    ) {
+    /// Reads records.
+    pub fn fill(&mut self, job: &mut Fill<'_>) {
         match self {
-            Reader::Csv(csv) => csv.fill(text, len, from, batch, keep, bad),
-            Reader::Json(json) => json.fill(text, len, from, batch, keep, bad),
-            Reader::Lines(lines) => lines.fill(text, len, from, batch, keep, bad),
+            Reader::Csv(csv) => csv.fill(job),
+            Reader::Json(json) => json.fill(job),
+            Reader::Lines(lines) => lines.fill(job),
         }
     }
 }

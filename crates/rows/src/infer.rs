@@ -8,7 +8,7 @@ use chappe_synth::{FieldType, Scalar};
 
 /// What the values of a column have been so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Guess {
+enum Guess {
     /// There was none.
     #[default]
     Nothing,
@@ -25,8 +25,7 @@ pub enum Guess {
 impl Guess {
     /// With one value more.
     #[must_use]
-    pub fn and(self, value: &[u8]) -> Guess {
-        let of = Guess::of(value);
+    fn and(self, of: Guess) -> Guess {
         match (self, of) {
             (Guess::Nothing, of) => of,
             (a, b) if a == b => a,
@@ -53,12 +52,55 @@ impl Guess {
     }
 
     /// As a field of a record.
-    pub fn field(self) -> FieldType {
+    fn field(self) -> FieldType {
         match self {
             Guess::Bool => FieldType::Maybe(Scalar::Bool),
             Guess::Int => FieldType::Maybe(Scalar::I64),
             Guess::Double => FieldType::Maybe(Scalar::F64),
             Guess::Nothing | Guess::Text => FieldType::Str,
+        }
+    }
+}
+
+/// What the first values of a column say.
+#[derive(Clone, Debug, Default)]
+pub struct Column {
+    guess: Guess,
+    /// Without those that are no numbers.
+    numbers: Guess,
+    count: u64,
+    /// How many are no numbers, and the first of them.
+    others: u64,
+    other: Vec<u8>,
+}
+
+impl Column {
+    /// One value more; a text, if it is `quoted` where only texts are.
+    pub fn see(&mut self, value: &[u8], quoted: bool) {
+        let of = if quoted { Guess::Text } else { Guess::of(value) };
+        self.guess = self.guess.and(of);
+        if let Guess::Int | Guess::Double = of {
+            self.numbers = self.numbers.and(of);
+            self.count += 1;
+        } else {
+            if self.others == 0 {
+                self.other = value.to_vec();
+            }
+            self.others += 1;
+        }
+    }
+
+    /// What it is.
+    pub fn field(&self) -> FieldType {
+        self.guess.field()
+    }
+
+    /// What it would be without a few values, and the first of those.
+    pub fn spoilt(&self) -> Option<(Scalar, &[u8])> {
+        let few = self.others > 0 && self.count >= 4 * self.others;
+        match self.numbers.field() {
+            FieldType::Maybe(kind) if few && self.guess == Guess::Text => Some((kind, &self.other)),
+            _ => None,
         }
     }
 }
@@ -69,7 +111,7 @@ mod tests {
 
     #[test]
     fn columns_are_what_all_their_values_are() {
-        let guess = |values: &[&str]| values.iter().fold(Guess::Nothing, |g, v| g.and(v.as_bytes()));
+        let guess = |values: &[&str]| values.iter().fold(Guess::Nothing, |g, v| g.and(Guess::of(v.as_bytes())));
         assert_eq!(guess(&["1", "-20", "0"]), Guess::Int);
         assert_eq!(guess(&["1", "2.5"]), Guess::Double);
         assert_eq!((guess(&["1e3"]), guess(&[".5"]), guess(&["-0.5"])), (Guess::Double, Guess::Double, Guess::Double));

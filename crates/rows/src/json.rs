@@ -3,8 +3,8 @@
 //! Of an object's members only those that are asked for are looked at, as they are written; all else is skipped. An absent member and
 //! `null` are NULL. An object or a list in a text column is its JSON.
 
-use crate::batch::{Batch, Trouble, shown};
-use crate::place::Slot;
+use crate::batch::{Fill, Trouble, shown};
+use crate::place::{Slot, may_be_null};
 use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -119,41 +119,28 @@ impl<'de> serde::Deserialize<'de> for Names {
 }
 
 impl Json {
-    /// Each member must be asked for, and each that is must be there.
-    #[must_use]
-    pub fn strict(self) -> Json {
-        Json { strict: true, ..self }
-    }
-
-    /// As [`Csv::fill`](crate::csv::Csv::fill).
-    pub fn fill(
-        &mut self,
-        text: &mut [u8],
-        len: usize,
-        from: &mut usize,
-        batch: &mut Batch,
-        keep: bool,
-        bad: &mut dyn FnMut(&[u8], usize, &Trouble),
-    ) {
-        while !batch.is_full() && *from < len {
-            let start = *from;
-            let end = memchr(b'\n', &text[start..len]).map_or(len, |at| start + at);
-            *from = end + 1;
-            if text[start..end].trim_ascii().is_empty() {
+    /// Reads records.
+    pub fn fill(&mut self, job: &mut Fill<'_>) {
+        while !job.is_done() {
+            let start = job.from;
+            let end = memchr(b'\n', &job.text[start..job.len]).map_or(job.len, |at| start + at);
+            job.from = (end + 1).min(job.len);
+            let line = &job.text[start..end];
+            if line.trim_ascii().is_empty() {
                 continue;
             }
             self.spans.fill(None);
-            let mut parser = serde_json::Deserializer::from_slice(&text[start..end]);
-            let (base, strict) = (text.as_ptr() as usize, self.strict);
+            let mut parser = serde_json::Deserializer::from_slice(line);
+            let (base, strict) = (job.text.as_ptr() as usize, self.strict);
             let object = Object { slots: &self.slots, spans: &mut self.spans, base, strict };
             if let Err(e) = parser.deserialize_map(object).and_then(|()| parser.end()) {
                 let what = e.to_string();
                 let what = what.split(" at line ").next().unwrap_or_default();
-                let what = format!("column {}: {what}: `{}`", e.column(), shown(&text[start..end]));
-                bad(text, start, &Trouble::Other(what));
+                let what = format!("column {}: {what}: `{}`", e.column(), shown(line));
+                job.lost(start, &Trouble::Other(what));
                 continue;
             }
-            let record = batch.begin(start);
+            let record = job.batch.begin(start);
             let mut trouble = None;
             for (at, slot) in self.slots.iter().enumerate() {
                 let fits = match self.spans[at] {
@@ -162,7 +149,7 @@ impl Json {
                         continue;
                     }
                     None => slot.none(record),
-                    Some((from, to)) => put(slot, text, from, to, record),
+                    Some((from, to)) => put(slot, job.text, from, to, record),
                 };
                 if !fits && trouble.is_none() {
                     let (from, to) = self.spans[at].unwrap_or((start, start));
@@ -170,13 +157,9 @@ impl Json {
                 }
             }
             if let Some(trouble) = trouble {
-                bad(text, start, &trouble);
-                if !keep || self.slots.iter().any(|s| matches!(s.kind, chappe_synth::FieldType::Scalar(_))) {
-                    batch.undo();
-                }
+                job.wrong(start, &trouble, may_be_null(&self.slots));
             }
         }
-        *from = (*from).min(len);
     }
 }
 

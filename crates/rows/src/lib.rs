@@ -25,27 +25,36 @@
 //! texts lie where they were read; nothing is allocated for a record.
 //!
 //! The layers, each knows those above it: `seps` and `number` (bytes), `place` (fields into records), `csv`, `json`, `lines`, `infer`, `format` (forms of
-//! text), `text` (parts of files), `ask`, `run`; `write` (records as text) stands alone.
+//! text), `cut` (whole records of a text), `text` (parts of files), `ask`, `run`; `parser` (a text that comes in pieces), `records`; `write` (records as
+//! text).
 
 mod ask;
 mod batch;
+mod clock;
 mod csv;
+mod cut;
 mod format;
 mod infer;
 mod json;
 mod lines;
 mod number;
+mod parser;
 mod place;
 mod records;
+mod report;
 mod run;
 mod seps;
 mod text;
 mod write;
 
 pub use ask::{Ask, AskError, OnBad};
+pub use clock::clock;
+pub use cut::{MAX_RECORD_TEXT, with_nulls};
 pub use format::Format;
 pub use lines::Pattern;
+pub use parser::{Parsed, Parser};
 pub use records::records;
-pub use run::{Report, SHOWN, columns, run};
-pub use text::{Input, MAX_RECORD_TEXT, ReadError};
-pub use write::{Style, Writer};
+pub use report::{Report, SHOWN};
+pub use run::{columns, run};
+pub use text::{Input, ReadError};
+pub use write::{LineWriter, Style, Writer, schema_text};

@@ -3,16 +3,17 @@
 //! What is between braces names a column, `{}` one that is left out; all else stands in the line as it stands in the pattern. A column goes to the
 //! first place where what follows it in the pattern stands. An empty column, and a lone `-` as logs have it, is NULL. `{{` is a brace.
 
-use crate::batch::{Batch, Trouble, shown};
-use crate::place::Slot;
+use crate::batch::{Fill, Trouble, shown};
+use crate::place::{Slot, may_be_null};
 use memchr::{memchr, memmem};
 
 /// A pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pattern {
-    first: Vec<u8>,
+    /// What stands before the first column.
+    pub(crate) first: Vec<u8>,
     /// The columns, and what stands behind each.
-    columns: Vec<(String, Vec<u8>)>,
+    pub(crate) columns: Vec<(String, Vec<u8>)>,
 }
 
 impl Pattern {
@@ -74,35 +75,21 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// As [`Csv::fill`](crate::csv::Csv::fill).
-    pub fn fill(
-        &mut self,
-        text: &mut [u8],
-        len: usize,
-        from: &mut usize,
-        batch: &mut Batch,
-        keep: bool,
-        bad: &mut dyn FnMut(&[u8], usize, &Trouble),
-    ) {
-        while !batch.is_full() && *from < len {
-            let start = *from;
-            let mut end = memchr(b'\n', &text[start..len]).map_or(len, |at| start + at);
-            *from = end + 1;
-            end -= usize::from(end > start && text[end - 1] == b'\r');
+    /// Reads records.
+    pub fn fill(&mut self, job: &mut Fill<'_>) {
+        while !job.is_done() {
+            let start = job.from;
+            let mut end = memchr(b'\n', &job.text[start..job.len]).map_or(job.len, |at| start + at);
+            job.from = (end + 1).min(job.len);
+            end -= usize::from(end > start && job.text[end - 1] == b'\r');
             if start == end {
                 continue;
             }
-            let record = batch.begin(start);
-            if let Err(trouble) = self.line(text, start, end, record) {
-                bad(text, start, &trouble);
-                let can = matches!(trouble, Trouble::Field(..))
-                    && self.slots.iter().all(|s| !matches!(s.kind, chappe_synth::FieldType::Scalar(_)));
-                if !(keep && can) {
-                    batch.undo();
-                }
+            if let Err(trouble) = self.line(job.text, start, end, job.batch.begin(start)) {
+                let can = matches!(trouble, Trouble::Field(..)) && may_be_null(&self.slots);
+                job.wrong(start, &trouble, can);
             }
         }
-        *from = (*from).min(len);
     }
 
     fn line(&self, text: &[u8], start: usize, end: usize, record: &mut [u8]) -> Result<(), Trouble> {

@@ -31,6 +31,11 @@ pub fn slots(schema: &Schema, columns: &[String]) -> Result<Vec<Slot>, String> {
     Ok(slots)
 }
 
+/// Whether each of these can say that it has no value.
+pub fn may_be_null(slots: &[Slot]) -> bool {
+    slots.iter().all(|s| !matches!(s.kind, FieldType::Scalar(_)))
+}
+
 impl Slot {
     /// Says in a record that there is no value. Whether that can be said.
     #[inline]

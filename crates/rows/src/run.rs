@@ -4,30 +4,18 @@
 //! Parts go round: the answer is the same whichever thread is faster, also where it is a sum of doubles.
 
 use crate::ask::{Ask, AskError, Asked, OnBad};
-use crate::batch::Batch;
+use crate::batch::{Batch, Fill};
+use crate::clock::clock;
 use crate::format::Reader;
+use crate::report::{Report, SHOWN};
 use crate::text::{Input, Part, Text};
-use crate::write::{Style, Writer};
-use chappe_synth::{Bound, Evaluator, Live, Ordered, Records, Rows, Summary, SummaryError, Trust, written};
+use crate::write::{Style, Writer, schema_text};
+use chappe_synth::{Bound, Evaluator, Live, Ordered, Records, Rows, Schema, SummaryError, Trust, Windows};
 use memchr::memchr_iter;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-
-/// So many messages about bad records are kept.
-pub const SHOWN: usize = 10;
-
-/// What a run has come to.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
-    /// Records that were read.
-    pub records: u64,
-    /// Records with something wrong.
-    pub bad: u64,
-    /// What was wrong with the first ones, with their places.
-    pub shown: Vec<String>,
-}
 
 /// A part that is read.
 struct Task {
@@ -54,7 +42,7 @@ struct Done {
 /// What a thread has.
 struct Worker {
     evaluator: Evaluator,
-    summary: Option<Summary>,
+    windows: Option<Windows>,
     /// Rows go out as text, unless they are ordered or shown as a table.
     writer: Option<Writer>,
     batch: Batch,
@@ -66,12 +54,12 @@ struct Worker {
 impl Worker {
     fn new(ask: &Ask, asked: &Asked, style: Style, share: usize) -> Result<Worker, AskError> {
         let query = asked.bound.query();
-        let summary = Summary::new(query, None).map(|s| s.limit(ask.memory / share));
-        let kept = summary.is_some() || style == Style::Table || Ordered::new(query).is_some();
+        let windows = Windows::new(query).map(|w| w.limit(ask.memory / share));
+        let kept = windows.is_some() || style == Style::Table || Ordered::new(query).is_some();
         let rows = query.rows().unwrap_or(query.schema());
         Ok(Worker {
             evaluator: Live::of(asked.bound.clone(), Trust::Own)?.evaluator(),
-            summary,
+            windows,
             writer: (!kept).then(|| Writer::new(style, rows)),
             batch: Batch::new(asked.schema.size() as usize),
             on_bad: ask.on_bad,
@@ -87,8 +75,8 @@ impl Worker {
         let slots = reader.slots().to_vec();
         let mut done = Done { input, ..Done::default() };
         let mut place = from;
-        if let Some(summary) = &mut self.summary {
-            summary.begin_at(number << 32);
+        if let Some(windows) = &mut self.windows {
+            windows.begin_at(number << 32);
         }
         let size = self.bound.program().record as usize;
         // Lines are counted where one must be named, and only on from there.
@@ -103,7 +91,10 @@ impl Worker {
                     shown.push((counted.1 + 1, what.told(text, &slots)));
                 }
             };
-            reader.fill(&mut text, len, &mut place, &mut self.batch, self.on_bad == OnBad::Keep, &mut wrong);
+            let keep = self.on_bad == OnBad::Keep;
+            let mut job = Fill { text: &mut text, len, from: place, batch: &mut self.batch, keep, bad: &mut wrong };
+            reader.fill(&mut job);
+            place = job.from;
             done.records += self.batch.places.len() as u64;
             if self.on_bad == OnBad::Stop && done.bad > 0 {
                 break;
@@ -112,8 +103,10 @@ impl Worker {
                 continue;
             }
             let records = Records::new(&self.batch.records, size, size).with_texts(&text);
-            if let Some(summary) = &mut self.summary {
-                if let Err(e) = summary.add(&mut self.evaluator, records, |_| ()) {
+            if let Some(windows) = &mut self.windows {
+                let results = self.bound.query().rows().unwrap_or(self.bound.query().schema());
+                let ended = |rows: &Rows| done.rows.extend(results, rows);
+                if let Err(e) = windows.add(&mut self.evaluator, records, clock, ended) {
                     let record = if let SummaryError::Overflow { record, .. } = &e { *record } else { None };
                     let at = record.map_or(0, |record| self.batch.places[record] as usize);
                     done.failed = Some((memchr_iter(b'\n', &text[..at]).count() as u64 + 1, e));
@@ -155,6 +148,7 @@ struct Sink<'a> {
     ordered: Option<Ordered>,
     sums: bool,
     writer: Writer,
+    results: Schema,
     text: Vec<u8>,
 }
 
@@ -171,12 +165,12 @@ impl Sink<'_> {
             return Err(AskError::Bad { file: file.clone(), line: self.lines + line, what: what.clone() });
         }
         for (line, what) in done.shown {
-            if self.report.shown.len() < SHOWN {
+            if !self.report.is_full() {
                 self.report.shown.push(format!("{file}:{}: {what}", self.lines + line));
             }
         }
         if let Some((line, e)) = done.failed {
-            return Err(failed(e, file, self.lines + line));
+            return Err(failed(e, format!("{file}:{}", self.lines + line)));
         }
         self.lines += done.lines;
         if let Some(ordered) = &mut self.ordered {
@@ -207,8 +201,12 @@ impl Sink<'_> {
         self.out.write_all(text).and_then(|()| self.out.flush()).map_err(AskError::Write)
     }
 
-    fn finish(mut self, summary: Option<Summary>) -> Result<Report, AskError> {
-        let rows = summary.map(|mut s| s.finish()).or(self.ordered.take().map(Ordered::finish)).unwrap_or_default();
+    fn finish(mut self, windows: Option<Windows>) -> Result<Report, AskError> {
+        let mut rows = self.ordered.take().map(Ordered::finish).unwrap_or_default();
+        if let Some(mut windows) = windows {
+            windows.finish(|ended| rows.extend(&self.results, ended));
+            self.report.late = windows.late();
+        }
         let mut text = Vec::new();
         // Of nothing that was added up there is no line, not even of names.
         if !rows.bytes.is_empty() || !self.sums {
@@ -219,10 +217,10 @@ impl Sink<'_> {
     }
 }
 
-fn failed(e: SummaryError, file: &str, line: u64) -> AskError {
+fn failed(e: SummaryError, place: String) -> AskError {
     match e {
         SummaryError::Memory { .. } => AskError::Memory(e.to_string()),
-        e => AskError::Overflow { file: file.to_owned(), line, what: e.to_string() },
+        e => AskError::Overflow { place, what: e.to_string() },
     }
 }
 
@@ -257,11 +255,12 @@ pub fn run(
         ordered: if sums { None } else { Ordered::new(query) },
         sums,
         writer: Writer::new(style, query.rows().unwrap_or(query.schema())),
+        results: query.rows().unwrap_or(query.schema()).clone(),
         text: Vec::new(),
     };
     let mut source = Source { ask, asked: &asked, reader: Arc::new(reader), text };
-    // What comes slowly, or is small, is one thread's.
-    let alone = source.text.is_over() || part.short;
+    // What comes slowly, or is small, is one thread's; so are windows, which end in the order of the records.
+    let alone = source.text.is_over() || part.short || query.window().is_some();
     let first = Task { part, reader: Arc::clone(&source.reader), from };
     let threads = if alone { 1 } else { ask.threads.max(1) };
     let mut workers = Vec::new();
@@ -277,9 +276,9 @@ pub fn run(
             source.text.give_back(room);
             next = if more { source.next()? } else { None };
         }
-        return sink.finish(worker.summary);
+        return sink.finish(worker.windows);
     }
-    let summary = std::thread::scope(|scope| -> Result<Option<Summary>, AskError> {
+    let windows = std::thread::scope(|scope| -> Result<Option<Windows>, AskError> {
         let crew: Vec<Hand<'_>> = workers
             .into_iter()
             .map(|mut worker| {
@@ -291,24 +290,26 @@ pub fn run(
                             break;
                         }
                     }
-                    worker.summary
+                    worker.windows
                 });
                 Hand { tasks, done, thread }
             })
             .collect();
         round(&crew, first, &mut source, &mut sink, progress)?;
-        let mut all: Option<Summary> = None;
+        let mut all: Option<Windows> = None;
         for Hand { tasks, done, thread } in crew {
             drop((tasks, done));
-            let summary = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            match (&mut all, summary) {
-                (Some(all), Some(more)) => all.merge(&more).map_err(|e| failed(e, "all files", 1))?,
+            let windows = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            match (&mut all, windows) {
+                (Some(all), Some(more)) => {
+                    all.merge(&more).map_err(|e| failed(e, "all that was read, together".into()))?
+                }
                 (all, more) => *all = more,
             }
         }
-        Ok(all.map(|s| s.limit(ask.memory)))
+        Ok(all.map(|w| w.limit(ask.memory)))
     })?;
-    sink.finish(summary)
+    sink.finish(windows)
 }
 
 /// What the columns that a question names are: as [`Ask::schema`] takes it.
@@ -320,16 +321,14 @@ pub fn columns(ask: &Ask, inputs: Vec<Input>) -> Result<String, AskError> {
     let mut text = Text::new(&ask.format, inputs);
     let Some(mut part) = text.next()? else { return Err(AskError::Nothing(names.join(", "))) };
     let (asked, ..) = Asked::new(ask, &names[part.input], &mut part)?;
-    let fields = asked.schema.fields().iter();
-    let shown = fields.map(|f| format!("{}: {}", written(&f.name), f.kind.to_string().trim_end_matches('?')));
-    Ok(shown.collect::<Vec<_>>().join(", "))
+    Ok(schema_text(&asked.schema))
 }
 
 /// A thread: where its tasks go, and where what it has done comes from.
 struct Hand<'s> {
     tasks: SyncSender<Task>,
     done: Receiver<Done>,
-    thread: std::thread::ScopedJoinHandle<'s, Option<Summary>>,
+    thread: std::thread::ScopedJoinHandle<'s, Option<Windows>>,
 }
 
 /// Parts in, what was done out, each thread in its turn.

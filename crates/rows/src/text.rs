@@ -1,5 +1,6 @@
 //! A text in parts: as many bytes at once as there is room for, each part made of whole records.
 
+use crate::cut::{Cut, MAX_RECORD_TEXT};
 use crate::format::Format;
 use crate::seps::PAD;
 use memchr::memchr_iter;
@@ -7,11 +8,6 @@ use std::io::Read;
 
 /// How many bytes a part has. Few where tests are to see many parts.
 const PART: usize = if cfg!(debug_assertions) { 1 << 16 } else { 1 << 20 };
-/// The most bytes of a record.
-pub const MAX_RECORD_TEXT: usize = 1 << 26;
-
-const MARK: &[u8] = b"\xef\xbb\xbf";
-
 /// What is read: its name, for messages, and its bytes.
 pub struct Input {
     /// Its name.
@@ -53,7 +49,7 @@ pub enum ReadError {
 
 /// All inputs, one behind the other.
 pub struct Text {
-    format: Format,
+    cut: Cut,
     inputs: Vec<Input>,
     at: usize,
     /// What was read and is no whole record yet.
@@ -71,7 +67,7 @@ impl Text {
     pub fn new(format: &Format, inputs: Vec<Input>) -> Text {
         let over = inputs.is_empty();
         Text {
-            format: format.clone(),
+            cut: Cut::new(format),
             inputs,
             at: 0,
             rest: Vec::new(),
@@ -112,22 +108,7 @@ impl Text {
             let part = loop {
                 text.resize(want + PAD, 0);
                 let (ended, short) = self.fill(&mut text, &mut len, want)?;
-                if self.begins && text.starts_with(MARK) {
-                    // A mark of the byte order is no part of the first name.
-                    text.copy_within(MARK.len()..len, 0);
-                    len -= MARK.len();
-                    text[len..].fill(0);
-                }
-                let mut whole = self.format.whole(&text, len);
-                if ended {
-                    if len > 0 && text[len - 1] != b'\n' {
-                        text[len] = b'\n';
-                        len += 1;
-                        text.resize(len.max(want) + PAD, 0);
-                    }
-                    whole = Some(len);
-                }
-                let Some(whole) = whole else {
+                let Some(whole) = self.cut.whole(&mut text, &mut len, ended) else {
                     if len >= MAX_RECORD_TEXT {
                         return Err(ReadError::Long(self.inputs[self.at].name.clone(), self.lines + 1));
                     }
@@ -141,6 +122,7 @@ impl Text {
                 if ended {
                     self.at += 1;
                     (self.begins, self.lines) = (true, 0);
+                    self.cut.begin();
                     self.over = self.at == self.inputs.len();
                 }
                 break part;

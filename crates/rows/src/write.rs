@@ -3,8 +3,9 @@
 //! A double has as many digits as tell it from every other one, and always a point or an exponent; so it is read back as one. NULL is an empty
 //! field of CSV (an empty text is `""`), `null` in JSON, and nothing in a table. JSON knows neither NaN nor infinity: they are texts there.
 
+use crate::lines::Pattern;
 use chappe_synth::ir::{NO_TEXT, load, text_of};
-use chappe_synth::{Field, FieldType, Scalar, Schema};
+use chappe_synth::{Field, FieldType, Scalar, Schema, suggestion, written};
 use std::io::Write;
 
 /// How records are written.
@@ -127,6 +128,64 @@ impl Writer {
         }
         for row in rows.chunks_exact(size) {
             line(fields, &self.widths, fields.iter().map(|f| cell(f, row)), out);
+        }
+    }
+}
+
+/// What the columns of a schema are, as people write it where text is read: any of them may be empty.
+pub fn schema_text(schema: &Schema) -> String {
+    let column = |f: &Field| format!("{}: {}", written(&f.name), f.kind.to_string().trim_end_matches('?'));
+    schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
+}
+
+/// Writes records as lines by a pattern, so that it reads them again: no value, and an empty text, is `-`; a line end within a text is a blank.
+#[derive(Debug)]
+pub struct LineWriter {
+    size: usize,
+    first: Vec<u8>,
+    /// Values, and what stands behind each.
+    parts: Vec<(Option<Field>, Vec<u8>)>,
+}
+
+impl LineWriter {
+    /// For records that have the fields of the pattern.
+    ///
+    /// # Errors
+    /// They lack one.
+    pub fn new(pattern: &Pattern, schema: &Schema) -> Result<LineWriter, String> {
+        let part = |(name, behind): &(String, Vec<u8>)| {
+            let field = schema.field(name).cloned();
+            if field.is_none() && !name.is_empty() {
+                let near = suggestion(name, schema.fields().iter().map(|f| f.name.as_str()));
+                return Err(format!("there is no field `{name}`{near}"));
+            }
+            Ok((field, behind.clone()))
+        };
+        let parts = pattern.columns.iter().map(part).collect::<Result<_, _>>()?;
+        Ok(LineWriter { size: schema.size() as usize, first: pattern.first.clone(), parts })
+    }
+
+    /// Writes records, and the texts that they name.
+    pub fn rows(&self, rows: &[u8], texts: &[u8], out: &mut Vec<u8>) {
+        for row in rows.chunks_exact(self.size) {
+            out.extend_from_slice(&self.first);
+            for (field, behind) in &self.parts {
+                let start = out.len();
+                match field {
+                    Some(field) if matches!(field.kind, FieldType::Str | FieldType::Text(_)) => {
+                        out.extend_from_slice(bytes_of(field, row, texts).unwrap_or_default());
+                        let line_ends = out[start..].iter_mut().filter(|b| matches!(b, b'\n' | b'\r'));
+                        line_ends.for_each(|b| *b = b' ');
+                    }
+                    Some(field) => _ = value(field, row, texts, false, out),
+                    None => {}
+                }
+                if out.len() == start {
+                    out.push(b'-');
+                }
+                out.extend_from_slice(behind);
+            }
+            out.push(b'\n');
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Node {
     pub(crate) query: Option<Bound>,
     /// Under which name it tells its time to clocks.
     pub(crate) offers: Option<String>,
+    /// The file that it hands on from its begin.
+    pub(crate) reads: Option<String>,
     /// Whose time it keeps, and where that stands in the text.
     pub(crate) follows: Option<(String, Span)>,
 }
@@ -67,6 +69,7 @@ impl Node {
             make: None,
             query: None,
             offers: None,
+            reads: None,
             follows: None,
         }
     }
@@ -191,10 +194,20 @@ impl Graph {
                     );
                     return Err(Complaint::new(&self.text, self.nodes[at].written.span, what));
                 };
+                if gives.names_texts() && node.process != self.nodes[at].process {
+                    let what = format!(
+                        "`{}` and `{}` are in different processes, and texts of any length do not go from one to another: say how long \
+                         they may be, as in `sym: str[8]`, or make text of the records before",
+                        node.label, self.nodes[at].label
+                    );
+                    return Err(Complaint::new(&self.text, self.nodes[at].written.span, what));
+                }
                 takes.push(gives.clone());
             }
             let node = &self.nodes[at];
-            let call = Call::new(&node.written, &takes, !node.outputs.is_empty()).within(&references);
+            let reads = self.read_before(at);
+            let call =
+                Call::new(&node.written, &takes, !node.outputs.is_empty()).within(&references).behind(reads.clone());
             let plan = if lazy && self.kinds.get(&node.written.kind).is_none() {
                 Ok(undefined(node, &takes))
             } else {
@@ -213,8 +226,16 @@ impl Graph {
             (node.takes, node.gives, node.role, node.anew) = (takes, plan.gives, plan.role, plan.anew);
             (node.ends, node.make, node.query) = ((plan.input, plan.output), Some(plan.make), plan.query);
             (node.offers, node.follows) = (plan.offers, plan.follows);
+            // The linker's own hand on what comes.
+            node.reads = plan.reads.or(reads.filter(|_| plan.role != Role::Plain));
         }
         locks::check(&self.text, &self.nodes)
+    }
+
+    /// The file that the only stage before a node hands on from its begin.
+    fn read_before(&self, at: usize) -> Option<String> {
+        let [from] = self.nodes[at].inputs[..] else { return None };
+        self.nodes[from].reads.clone()
     }
 
     /// Plans another stage for a node's place: it must take and give the same types.
@@ -227,7 +248,7 @@ impl Graph {
             return Err(Complaint::new(text, line[1].span, "one stage takes the place of another"));
         };
         let node = &self.nodes[at];
-        let call = Call::new(written, &node.takes, !node.outputs.is_empty());
+        let call = Call::new(written, &node.takes, !node.outputs.is_empty()).behind(self.read_before(at));
         let plan = self
             .kinds
             .plan(&call)

@@ -12,6 +12,8 @@ use chappe_synth::{Bound, Span};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 
 /// Whether an end calls or is called (synthesis, 4.4.1).
@@ -114,6 +116,8 @@ pub struct Plan {
     pub query: Option<Bound>,
     /// Under which name its time is told to clocks of its graph.
     pub offers: Option<String>,
+    /// The file that it hands on from its begin, as it is: a stage behind it may look at what comes.
+    pub reads: Option<String>,
     /// The name of the stage whose time it keeps, and where it stands in the text.
     pub follows: Option<(String, Span)>,
     /// Makes its body.
@@ -138,6 +142,7 @@ impl Plan {
             anew: Anew::Replay,
             query: None,
             offers: None,
+            reads: None,
             follows: None,
             make: Box::new(make),
         }
@@ -154,6 +159,7 @@ impl Plan {
             anew: Anew::Fresh,
             query: None,
             offers: None,
+            reads: None,
             follows: None,
             make: Box::new(make),
         }
@@ -169,6 +175,7 @@ impl Plan {
             anew: Anew::Never,
             query: None,
             offers: None,
+            reads: None,
             follows: None,
             make: Box::new(make),
         }
@@ -191,6 +198,12 @@ impl Plan {
         Plan { query: Some(query), ..self }
     }
 
+    /// As one that hands on a file from its begin, as it is.
+    #[must_use]
+    pub fn reads(self, path: &str) -> Plan {
+        Plan { reads: Some(path.to_owned()), ..self }
+    }
+
     /// With something else that becomes of it when its process was killed.
     #[must_use]
     pub fn anew(self, anew: Anew) -> Plan {
@@ -207,18 +220,37 @@ pub struct Call<'a> {
     /// Whether something reads its output.
     pub is_read: bool,
     references: Arc<References>,
+    reads: Option<String>,
     used: RefCell<Vec<usize>>,
 }
 
 impl<'a> Call<'a> {
     /// For a stage of a text.
     pub fn new(written: &'a Written, inputs: &'a [Type], is_read: bool) -> Call<'a> {
-        Call { written, inputs, is_read, references: Arc::default(), used: RefCell::new(Vec::new()) }
+        Call { written, inputs, is_read, references: Arc::default(), reads: None, used: RefCell::new(Vec::new()) }
     }
 
     /// In a graph that has these references.
     pub(crate) fn within(self, references: &Arc<References>) -> Call<'a> {
         Call { references: Arc::clone(references), ..self }
+    }
+
+    /// Behind a stage that hands on this file from its begin.
+    pub(crate) fn behind(self, reads: Option<String>) -> Call<'a> {
+        Call { reads, ..self }
+    }
+
+    /// The begin of what comes in, and whether that is all of it. None: it is no file that is read from its begin.
+    pub fn begin(&self) -> Option<(Vec<u8>, bool)> {
+        const BEGIN: u64 = 1 << 18;
+        let file = File::open(self.reads.as_ref()?).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut begin = Vec::new();
+        file.take(BEGIN).read_to_end(&mut begin).ok()?;
+        let all = (begin.len() as u64) < BEGIN;
+        Some((begin, all))
     }
 
     /// Where the clocks of its graph meet their references.
@@ -325,6 +357,19 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The same of a stage that takes elements as bytes: records with texts of any length beside them are none.
+    ///
+    /// # Errors
+    /// As [`Call::input`], or it is such records.
+    pub fn plain(&self) -> Result<&'a Type, Wrong> {
+        let input = self.input()?;
+        if input.names_texts() {
+            let help = "say how long texts may be, as in `sym: str[8]`, or make text of them: `csv`, `json`, `lines \"PATTERN\"`";
+            return Err(self.mismatch(input, "elements of a fixed size", help));
+        }
+        Ok(input)
+    }
+
     /// That nothing comes in.
     ///
     /// # Errors
@@ -362,7 +407,7 @@ impl<'a> Call<'a> {
             Element::Byte => {
                 Err(self.mismatch(input, "f32", "`raw FILE as=f32` reads numbers, `cast f32` takes bytes for them"))
             }
-            Element::Line => Err(self.mismatch(input, "f32", "`csv` and `select` make numbers of lines")),
+            Element::Line => Err(self.mismatch(input, "f32", "`parse csv | field NAME` makes numbers of text")),
             Element::Record(_) => Err(self.mismatch(input, "f32", "`field NAME` takes one field of the records")),
             Element::Packet(_) => Err(self.mismatch(input, "f32", "`cast bytes` takes packets for bytes")),
         }

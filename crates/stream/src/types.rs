@@ -4,7 +4,7 @@
 //! run-time types that the thesis leaves as a wish). Elements lie in blocks one frame behind the other.
 
 use chappe_plat::packets::Link;
-use chappe_synth::Schema;
+use chappe_synth::{FieldType, Schema};
 use std::fmt;
 use std::sync::Arc;
 
@@ -65,6 +65,12 @@ impl Type {
         Type { element, shape: 1, rate: None }
     }
 
+    /// Records that name texts of any length, which lie beside them: see [`Block::texts`].
+    pub fn names_texts(&self) -> bool {
+        let Element::Record(schema) = &self.element else { return false };
+        schema.fields().iter().any(|f| f.kind == FieldType::Str)
+    }
+
     /// Bytes of one frame; 1 where frames have no fixed size.
     pub fn frame_bytes(&self) -> usize {
         let one = match &self.element {
@@ -106,6 +112,8 @@ pub enum Data {
 pub struct Block {
     /// The elements.
     pub data: Data,
+    /// Where the texts of any length lie that records name (the fields `str` of their schema); none: they name none.
+    pub texts: Option<Arc<Vec<u8>>>,
     /// The block may have come before: the process that was working on it was killed, and the tube between two
     /// processes has redelivered it.
     pub again: bool,
@@ -114,17 +122,33 @@ pub struct Block {
 impl Block {
     /// A block of numbers.
     pub fn f32(data: Vec<f32>) -> Block {
-        Block { data: Data::F32(data), again: false }
+        Block::of(Data::F32(data))
     }
 
     /// A block of samples.
     pub fn i16(data: Vec<i16>) -> Block {
-        Block { data: Data::I16(data), again: false }
+        Block::of(Data::I16(data))
     }
 
     /// A block of bytes, lines or records.
     pub fn bytes(data: Vec<u8>) -> Block {
-        Block { data: Data::Bytes(data), again: false }
+        Block::of(Data::Bytes(data))
+    }
+
+    /// A block of elements.
+    pub fn of(data: Data) -> Block {
+        Block { data, texts: None, again: false }
+    }
+
+    /// Other elements in place of a block's, which were made of them: they may have come before if it may.
+    #[must_use]
+    pub fn instead(&self, data: Data) -> Block {
+        Block { again: self.again, ..Block::of(data) }
+    }
+
+    /// The bytes in which the texts lie that its records name.
+    pub fn texts(&self) -> &[u8] {
+        self.texts.as_ref().map_or(&[], |texts| texts)
     }
 
     /// How many elements; of records how many bytes.

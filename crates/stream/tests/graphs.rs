@@ -46,7 +46,7 @@ fn result(text: &str) -> Vec<f32> {
 fn a_mismatch_names_both_types_and_the_place() {
     assert_eq!(
         wrong("sine 440 | lowpass 800\n  | where \"x > 1\" | null"),
-        "`where` takes records, and this is f32 at 48000 Hz: `records FILE SCHEMA` reads them (line 2, column 5)\n    | where \"x > 1\" | null\n      ^^^^^"
+        "`where` takes records, and this is f32 at 48000 Hz: `parse` makes them of text, and `records FILE SCHEMA` reads them (line 2, column 5)\n    | where \"x > 1\" | null\n      ^^^^^"
     );
     let rates = wrong("mix (sine 1 rate=44100) (sine 1) | null");
     assert!(

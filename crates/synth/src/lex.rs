@@ -17,6 +17,8 @@ pub enum Kind {
     Uint(u64),
     /// A number with a point or an exponent.
     Double(f64),
+    /// Digits and a unit of time: nanoseconds.
+    Time(u64),
     /// Text between quotes, unescaped.
     Text(Vec<u8>),
     /// One of the signs, the longest that fits.
@@ -172,6 +174,9 @@ impl<'a> Lexer<'a> {
             }
         }
         let text = &self.text[start..at];
+        if let Some(time) = self.time(text, at)? {
+            return Ok(time);
+        }
         let unsigned = !double && matches!(self.byte(at), b'u' | b'U');
         self.at = at + usize::from(unsigned);
         if self.byte(self.at).is_ascii_alphanumeric() || self.byte(self.at) == b'_' {
@@ -190,6 +195,32 @@ impl<'a> Lexer<'a> {
             Ok(value) => Ok(Kind::Int(value)),
             Err(_) if hex && text.len() == 2 => self.complain(start, at, "digits are missing behind `0x`"),
             Err(_) => self.complain(start, at, "this number does not fit 64 bits"),
+        }
+    }
+
+    /// A number with a unit of time behind it, in nanoseconds.
+    fn time(&mut self, digits: &str, at: usize) -> Result<Option<Kind>, Complaint> {
+        const UNITS: [(&str, u64); 7] = [
+            ("ns", 1),
+            ("us", 1_000),
+            ("ms", 1_000_000),
+            ("s", 1_000_000_000),
+            ("m", 60_000_000_000),
+            ("h", 3_600_000_000_000),
+            ("d", 86_400_000_000_000),
+        ];
+        let len = self.text[at..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        let word = &self.text[at..at + len];
+        let Some((_, unit)) = UNITS.iter().find(|(name, _)| *name == word) else { return Ok(None) };
+        let start = self.at;
+        self.at = at + len;
+        match digits.parse::<u64>().ok().and_then(|n| n.checked_mul(*unit)) {
+            Some(time) => Ok(Some(Kind::Time(time))),
+            None => self.complain(
+                start,
+                self.at,
+                "a time is a whole number of a unit, and has room in 64 bits of nanoseconds",
+            ),
         }
     }
 

@@ -7,7 +7,7 @@
 //! - [`Query`]: an expression over them, and what is to come out. A subset of CEL; see [`Query`] and the list below.
 //! - [`Live`] and [`Evaluator`]: a query in use. Three engines do the same: closures, loops over blocks of records, and machine
 //!   code (feature `jit`). Which one is chosen by what it costs to make and to use.
-//! - [`Summary`]: counts, sums, means, least, greatest, first and last values, quantiles, by key, over windows. [`Ordered`]: rows in order.
+//! - [`Summary`]: counts, sums, means, least, greatest, first and last values, quantiles, by key; [`Windows`]: over windows. [`Ordered`]: rows in order.
 //! - [`Switchboard`]: all subscriptions of a stream as one: a record goes in, a bit for each that wants it comes out.
 //! - [`Period`]: the callback of a device, made anew as its sources come and go.
 //! - [`explain`]: what a query has become.
@@ -28,6 +28,7 @@ pub mod closure;
 pub mod code;
 mod complaint;
 pub mod engine;
+mod every;
 mod explain;
 pub mod interpret;
 pub mod ir;
@@ -49,6 +50,8 @@ mod switchboard;
 mod table;
 mod tree;
 pub mod vector;
+mod window;
+mod windows;
 mod words;
 
 pub use complaint::{Complaint, Span};
@@ -65,3 +68,5 @@ pub use records::Records;
 pub use schema::{AsField, Field, FieldType, Fields, MAX_FIELDS, MAX_RECORD, Scalar, Schema, field_name, written};
 pub use summary::{Summary, SummaryError};
 pub use switchboard::{MAX_SUBSCRIPTIONS, Subscription, Switchboard, SwitchboardReader};
+pub use window::{By, Step, Window};
+pub use windows::Windows;

@@ -2,11 +2,13 @@
 
 use crate::check::{Checker, Low};
 use crate::complaint::{Complaint, Span};
+use crate::every;
 use crate::ir::{Aggregate, Column, Fold, Id, Kind, MAX_AGGREGATES, MAX_COLUMNS, Source};
 use crate::lex::Kind as Lexeme;
 use crate::nearest::suggestion;
 use crate::schema::{Field, FieldType, Scalar, Schema};
 use crate::tree::{NodeId, Parser, What};
+use crate::window::Window;
 use crate::words::AGGREGATES;
 
 /// By which field rows are ordered.
@@ -78,6 +80,8 @@ pub struct Items {
     pub rows: Option<Schema>,
     /// What is added up of the rows that the program writes.
     pub keyed: Option<Keyed>,
+    /// Over which windows.
+    pub window: Option<Window>,
     /// How rows are ordered.
     pub order: Vec<Order>,
     /// How many are wanted.
@@ -136,16 +140,26 @@ impl Items {
         }
         let by = parser.peek().span;
         let keys = if parser.take_word("by")? { keys(schema, parser)? } else { Vec::new() };
+        let every = parser.peek().span;
+        let window = if parser.take_word("every")? { Some(every::window(schema, parser)?) } else { None };
         let folded = items.iter().filter(|i| matches!(i.what, ItemKind::Aggregate(..))).count();
         if folded == 0 && !keys.is_empty() {
             let message = format!("`by` is for aggregates: {}", AGGREGATES.join(", "));
             return parser.complain(by, message);
         }
+        if folded == 0 && window.is_some() {
+            let message = format!("`every` is for aggregates: {}", AGGREGATES.join(", "));
+            return parser.complain(every, message);
+        }
         if folded > MAX_AGGREGATES {
             return parser.complain(by, format!("there are at most {MAX_AGGREGATES} aggregates"));
         }
-        let mut read =
-            if folded == 0 { Items::plain(items, parser)? } else { Items::folded(items, &keys, by, parser)? };
+        let mut read = if folded == 0 {
+            Items::plain(items, parser)?
+        } else {
+            Items::folded(items, &keys, window.as_ref(), by, parser)?
+        };
+        read.window = window;
         read.tail(parser)?;
         Ok(read)
     }
@@ -171,7 +185,16 @@ impl Items {
         Ok(Items { columns, row: rows.size(), rows: Some(rows), ..Items::default() })
     }
 
-    fn folded(items: Vec<Item>, keys: &[Field], by: Span, parser: &Parser<'_>) -> Result<Items, Complaint> {
+    fn folded(
+        items: Vec<Item>,
+        keys: &[Field],
+        window: Option<&Window>,
+        by: Span,
+        parser: &Parser<'_>,
+    ) -> Result<Items, Complaint> {
+        // Of windows the first column says which one.
+        let begin = window.map(|w| ("window".to_owned(), w.column()));
+        let before = usize::from(begin.is_some());
         let listed = |key: &Field| {
             items.iter().position(|i| matches!(&i.what, ItemKind::Column(_, _, _, Some(name)) if *name == key.name))
         };
@@ -181,11 +204,14 @@ impl Items {
             .iter()
             .map(|k| {
                 let field = listed(k).map(|at| unlisted.len() + at);
-                (k.kind, field.unwrap_or_else(|| unlisted.iter().position(|u| u.name == k.name).unwrap_or(0)))
+                let field = field.unwrap_or_else(|| unlisted.iter().position(|u| u.name == k.name).unwrap_or(0));
+                (k.kind, before + field)
             })
             .collect();
-        unique(unlisted.iter().map(|k| (&k.name, by)).chain(items.iter().map(|i| (&i.name, i.span))), parser)?;
-        let mut results: Vec<(String, FieldType)> = unlisted.iter().map(|k| (k.name.clone(), k.kind)).collect();
+        let first = begin.iter().map(|(name, _)| (name, by)).chain(unlisted.iter().map(|k| (&k.name, by)));
+        unique(first.chain(items.iter().map(|i| (&i.name, i.span))), parser)?;
+        let mut results: Vec<(String, FieldType)> =
+            begin.into_iter().chain(unlisted.iter().map(|k| (k.name.clone(), k.kind))).collect();
         let mut aggregates = Vec::new();
         for item in items {
             match item.what {

@@ -33,6 +33,11 @@ impl Rows {
         }
     }
 
+    /// Adds rows with their texts.
+    pub fn extend(&mut self, schema: &Schema, more: &Rows) {
+        more.bytes.chunks_exact(schema.size() as usize).for_each(|row| self.push(schema, row, &more.texts));
+    }
+
     /// Adds a text: the word that names it. Texts have 4 GiB in all; what goes beyond names none.
     pub fn text(&mut self, text: &[u8]) -> u64 {
         let Ok(at) = u32::try_from(self.texts.len() + text.len()) else { return NO_TEXT };

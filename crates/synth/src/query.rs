@@ -7,9 +7,14 @@
 //! select   count(), sum(qty), max(price) as high          aggregates: one row of all records that pass
 //! select   sum(qty), last(price) by sym, side             the same by key: one row for each pair of sym and side
 //! select   sym, mean(price) as m by sym order m desc top 10      the ten greatest of these rows, the greatest first
+//! select   sum(qty) by sym every 10000 on ts late 500            the same over windows: see `every` below
 //! ```
 //!
 //! [`Query::parse`] takes all of it in one text: `where price > 10 select sym, sum(qty) by sym`.
+//!
+//! Behind aggregates (and `by`) stands which records they are over, if not all: `every 1000` (records), `every 10s` (by the clock), `every 10000 on ts`
+//! (by a field, in whatever it counts), with `hop 2000` where windows begin more often than they end, and `late 500` for records that come
+//! late ([`Window`]). The first column of the rows is then `window`, where it begins.
 //!
 //! Rows are records themselves: [`Query::rows`] is their schema, laid out by the C rule, so that queries can be put behind each
 //! other ([`Bound::then`]). An int is an `i64` there, a uint a `u64`, a double an `f64`; a field that is only named keeps its
@@ -23,6 +28,7 @@ use crate::lex::{Kind as Lexeme, Lexer};
 use crate::list::{Items, Keyed, Order};
 use crate::schema::Schema;
 use crate::tree::Parser;
+use crate::window::Window;
 
 /// A checked query over records of one schema. Its parameters have no values yet: see [`Query::bind`].
 #[derive(Clone, Debug)]
@@ -33,6 +39,7 @@ pub struct Query {
     params: Vec<(String, Kind)>,
     rows: Option<Schema>,
     keyed: Option<Keyed>,
+    window: Option<Window>,
     order: Vec<Order>,
     top: Option<u64>,
 }
@@ -193,8 +200,8 @@ impl Query {
         builder.program.row = items.row;
         builder.program.aggregates = items.aggregates;
         let program = builder.finish().map_err(|e| Complaint::new(text, Span::default(), e.to_string()))?;
-        let Items { rows, keyed, order, top, .. } = items;
-        Ok(Query { schema: schema.clone(), text: shown, program, params, rows, keyed, order, top })
+        let Items { rows, keyed, window, order, top, .. } = items;
+        Ok(Query { schema: schema.clone(), text: shown, program, params, rows, keyed, window, order, top })
     }
 
     /// Of which records.
@@ -225,6 +232,11 @@ impl Query {
     /// What is added up by key.
     pub fn keyed(&self) -> Option<&Keyed> {
         self.keyed.as_ref()
+    }
+
+    /// Over which windows it adds up; none: the whole stream is one.
+    pub fn window(&self) -> Option<&Window> {
+        self.window.as_ref()
     }
 
     /// By what its rows are ordered, the first one first.
@@ -307,6 +319,9 @@ impl Bound {
         }
         if self.query.sums_up() || self.query.top.is_some() || !self.query.order.is_empty() {
             return Err(BindError::Chain("the first adds up or orders, and has no row for each record"));
+        }
+        if second.query.window.is_some() {
+            return Err(BindError::Chain("the second adds up over windows, by fields of its own records"));
         }
         let mut first = self.program.clone();
         if self.query.rows.is_none() {

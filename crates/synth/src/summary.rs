@@ -1,7 +1,7 @@
-//! Aggregates over windows: rows of counts, sums, least, greatest and last values, by key or of all.
+//! Aggregates: rows of counts, sums, least, greatest and last values, by key or of all, of one window or of the whole stream ([`Windows`](crate::Windows)
+//! has several).
 //!
-//! A window is so many records that were looked at, or as long as the caller likes ([`Summary::finish`]). What the query's program
-//! writes are rows of a key and values (filter and values in one loop), which are added to a table here; without keys, and where nothing can
+//! What the query's program writes are rows of a key and values (filter and values in one loop), which are added to a table here; without keys, and where nothing can
 //! overflow or be NULL, the program adds up by itself.
 //!
 //! Groups, sets and the values of quantiles have [`Summary::MEMORY`] bytes together, or what [`Summary::limit`] says: what would go beyond is an error.
@@ -9,7 +9,7 @@
 //! Several threads add up parts of a stream each with a summary of its own ([`Summary::begin_at`] says which part), and [`Summary::merge`] makes one of two.
 
 use crate::adding::{Outcome, Overflow, States};
-use crate::ir::{Fold, NO_TEXT, settled};
+use crate::ir::{Fold, NO_TEXT, load, settled};
 use crate::list::Keyed;
 use crate::live::Evaluator;
 use crate::order::{Ordered, Rows};
@@ -17,6 +17,7 @@ use crate::query::Query;
 use crate::records::Records;
 use crate::schema::{FieldType, Scalar, Schema};
 use crate::table::Table;
+use std::sync::Arc;
 
 /// Why records cannot be added up.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -31,23 +32,37 @@ pub enum SummaryError {
         limit: usize,
     },
     /// An integer sum does not fit 64 bits.
-    #[error("`{column}` does not fit 64 bits: sum doubles, as in sum(double(x))")]
+    #[error("`{column}`{key} does not fit 64 bits: sum doubles, as in sum(double(x))")]
     Overflow {
         /// The column of the result.
         column: String,
+        /// Which of its rows, by the keys: ` of sym=A, side=B`.
+        key: String,
         /// The number of the record that was too much, among those that were added by this call.
         record: Option<usize>,
     },
 }
 
+impl SummaryError {
+    /// Of records that lie so many behind the first of a call.
+    pub(crate) fn behind(self, from: usize) -> SummaryError {
+        match self {
+            SummaryError::Overflow { column, key, record } => {
+                SummaryError::Overflow { column, key, record: record.map(|at| at + from) }
+            }
+            other => other,
+        }
+    }
+}
+
 /// What has been added up in a window so far.
 pub struct Summary {
-    query: Query,
-    results: Schema,
+    query: Arc<Query>,
+    results: Arc<Schema>,
     row: usize,
-    every: Option<u64>,
     limit: usize,
-    looked: u64,
+    /// Where the window begins, if there are several.
+    start: u64,
     passed: u64,
     /// The number of the next record, for what comes first and last.
     order: u64,
@@ -68,20 +83,25 @@ impl Summary {
     /// How many bytes groups and their values may have, unless another number is said.
     pub const MEMORY: usize = 1 << 30;
 
-    /// For a query that has aggregates; a window ends after every so many records that were looked at, or never by itself. None: the query
-    /// has none.
-    pub fn new(query: &Query, every: Option<u64>) -> Option<Summary> {
+    /// For a query that has aggregates; none: it has none.
+    pub fn new(query: &Query) -> Option<Summary> {
         if !query.sums_up() {
             return None;
         }
+        Some(Summary::of(Arc::new(query.clone()), Arc::new(query.rows()?.clone()), Summary::MEMORY))
+    }
+
+    /// One more for the same query.
+    pub(crate) fn another(&self) -> Summary {
+        Summary::of(Arc::clone(&self.query), Arc::clone(&self.results), self.limit)
+    }
+
+    fn of(query: Arc<Query>, results: Arc<Schema>, limit: usize) -> Summary {
         let added = query.keyed().map_or(&[][..], |keyed| &keyed.added);
         let mut summary = Summary {
-            query: query.clone(),
-            results: query.rows()?.clone(),
             row: query.program().row as usize,
-            every: every.map(|n| n.max(1)),
-            limit: Summary::MEMORY,
-            looked: 0,
+            limit,
+            start: 0,
             passed: 0,
             order: 0,
             passed_at: 0,
@@ -92,9 +112,11 @@ impl Summary {
             first: Vec::new(),
             rows: Vec::new(),
             key: Vec::new(),
+            query,
+            results,
         };
         summary.begin();
-        Some(summary)
+        summary
     }
 
     /// So many bytes for groups and their values.
@@ -104,7 +126,7 @@ impl Summary {
     }
 
     fn begin(&mut self) {
-        (self.looked, self.passed, self.passed_at) = (0, 0, 0);
+        (self.passed, self.passed_at) = (0, 0);
         self.keys.clear();
         self.states.clear();
         self.first.clear();
@@ -117,43 +139,26 @@ impl Summary {
         self.order = order;
     }
 
+    /// A window begins, at this place.
+    pub(crate) fn begin_window(&mut self, start: u64, order: u64) {
+        (self.start, self.order) = (start, order);
+    }
+
+    /// How many groups there are.
+    pub(crate) fn groups(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Bytes of memory.
     pub fn size(&self) -> usize {
         self.keys.size() + self.states.size() + 8 * self.first.len()
     }
 
-    /// Adds records; hands out the rows of each window that ends with one of them.
+    /// Adds records.
     ///
     /// # Errors
     /// What does not fit. Then the window is incomplete, and is given up by [`Summary::finish`].
-    pub fn add(
-        &mut self,
-        evaluator: &mut Evaluator,
-        records: Records<'_>,
-        mut ended: impl FnMut(&Rows),
-    ) -> Result<(), SummaryError> {
-        let mut from = 0;
-        loop {
-            let left = records.len() - from;
-            let room = self.every.map_or(u64::MAX, |n| n - self.looked).min(left as u64) as usize;
-            self.add_some(evaluator, records.part(from, room)).map_err(|e| match e {
-                SummaryError::Overflow { column, record } => {
-                    SummaryError::Overflow { column, record: record.map(|at| at + from) }
-                }
-                other => other,
-            })?;
-            self.looked += room as u64;
-            if self.every == Some(self.looked) {
-                ended(&self.finish());
-            }
-            from += room;
-            if from == records.len() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn add_some(&mut self, evaluator: &mut Evaluator, records: Records<'_>) -> Result<(), SummaryError> {
+    pub fn add(&mut self, evaluator: &mut Evaluator, records: Records<'_>) -> Result<(), SummaryError> {
         let begin = self.order;
         self.order += records.len() as u64;
         let Some(keyed) = self.query.keyed() else {
@@ -177,14 +182,30 @@ impl Summary {
                 self.states.group();
             }
             if let Err(Overflow(aggregate)) = self.states.add(group, row, texts, order) {
-                let column = self.results.fields()[keyed.added[aggregate].field].name.clone();
                 let mut passing = Vec::new();
                 evaluator.select(records, &mut passing);
                 let record = passing.get(at).map(|record| *record as usize);
-                return Err(SummaryError::Overflow { column, record });
+                return Err(self.overflow(group, aggregate, record));
             }
         }
         self.within()
+    }
+
+    /// A sum of a group does not fit.
+    fn overflow(&self, group: usize, aggregate: usize, record: Option<usize>) -> SummaryError {
+        let (mut column, mut keys) = (String::new(), Vec::new());
+        if let Some(keyed) = self.query.keyed() {
+            let name = |field: usize| self.results.fields()[field].name.clone();
+            column = name(keyed.added[aggregate].field);
+            let mut key = self.keys.get(group);
+            for (kind, field) in &keyed.keys {
+                let (value, rest) = next_of(*kind, key);
+                keys.push(format!("{}={}", name(*field), shown(*kind, value)));
+                key = rest;
+            }
+        }
+        let key = if keys.is_empty() { String::new() } else { format!(" of {}", keys.join(", ")) };
+        SummaryError::Overflow { column, key, record }
     }
 
     fn within(&self) -> Result<(), SummaryError> {
@@ -209,7 +230,9 @@ impl Summary {
             };
         }
         self.passed_at = self.passed_at.max(other.passed_at);
-        let Some(keyed) = self.query.keyed() else { return Ok(()) };
+        if self.query.keyed().is_none() {
+            return Ok(());
+        }
         for (of, key) in other.keys.iter().enumerate() {
             let group = self.keys.add(key);
             if group == self.first.len() {
@@ -218,8 +241,7 @@ impl Summary {
             }
             self.first[group] = self.first[group].min(other.first[of]);
             if let Err(Overflow(aggregate)) = self.states.merge(group, &other.states, of) {
-                let column = self.results.fields()[keyed.added[aggregate].field].name.clone();
-                return Err(SummaryError::Overflow { column, record: None });
+                return Err(self.overflow(group, aggregate, None));
             }
         }
         self.within()
@@ -244,9 +266,13 @@ impl Summary {
 
     fn collect(&mut self, out: &mut Rows) {
         let size = self.results.size() as usize;
+        // Of several windows each row says first which one it is of.
+        let (is_window, start) = (usize::from(self.query.window().is_some()), self.start);
+        let windows = &self.results.fields()[..is_window];
         let Some(keyed) = self.query.keyed() else {
             out.bytes.resize(size, 0);
-            for (state, field) in self.folded.iter().zip(self.results.fields()) {
+            windows.iter().for_each(|w| put(&mut out.bytes[w.at as usize..], w.kind, Outcome::Word(start), 0));
+            for (state, field) in self.folded.iter().zip(&self.results.fields()[is_window..]) {
                 put(&mut out.bytes[field.at as usize..], field.kind, Outcome::Word(*state), 0);
             }
             return;
@@ -254,31 +280,63 @@ impl Summary {
         let mut groups: Vec<usize> = (0..self.first.len()).collect();
         groups.sort_by_key(|group| self.first[*group]);
         for group in groups {
-            let start = out.bytes.len();
-            out.bytes.resize(start + size, 0);
+            let row = out.bytes.len();
+            out.bytes.resize(row + size, 0);
             let mut key = self.keys.get(group);
+            windows.iter().for_each(|w| put(&mut out.bytes[row + w.at as usize..], w.kind, Outcome::Word(start), 0));
             for (kind, field) in &keyed.keys {
-                let at = start + self.results.fields()[*field].at as usize;
+                let at = row + self.results.fields()[*field].at as usize;
+                let (value, rest) = next_of(*kind, key);
                 if *kind == FieldType::Str {
-                    let (word, rest) = key.split_at(4);
-                    let len = u32::from_le_bytes(word.try_into().expect("4 bytes"));
-                    let (text, rest) = rest.split_at(if len == u32::MAX { 0 } else { len as usize });
-                    let word = if len == u32::MAX { NO_TEXT } else { out.text(text) };
+                    let word = value.map_or(NO_TEXT, |text| out.text(text));
                     out.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
-                    key = rest;
-                } else {
-                    let (value, rest) = key.split_at(kind.width() as usize);
+                } else if let Some(value) = value {
                     out.bytes[at..at + value.len()].copy_from_slice(value);
-                    key = rest;
                 }
+                key = rest;
             }
             for (number, added) in keyed.added.iter().enumerate() {
                 let field = &self.results.fields()[added.field];
                 let outcome = self.states.outcome(group, number);
                 let word = if let Outcome::Text(text) = outcome { out.text(text) } else { NO_TEXT };
-                put(&mut out.bytes[start + field.at as usize..], field.kind, outcome, word);
+                put(&mut out.bytes[row + field.at as usize..], field.kind, outcome, word);
             }
         }
+    }
+}
+
+/// The first field of a key, and what is behind it; of a text of any length none: NULL.
+fn next_of(kind: FieldType, key: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    if kind != FieldType::Str {
+        let (value, rest) = key.split_at(kind.width() as usize);
+        return (Some(value), rest);
+    }
+    let (word, rest) = key.split_at(4);
+    let len = u32::from_le_bytes(word.try_into().expect("4 bytes"));
+    if len == u32::MAX {
+        return (None, rest);
+    }
+    let (text, rest) = rest.split_at(len as usize);
+    (Some(text), rest)
+}
+
+/// A field of a key, to people.
+fn shown(kind: FieldType, value: Option<&[u8]>) -> String {
+    let Some(value) = value else { return "NULL".into() };
+    let scalar = match kind {
+        FieldType::Maybe(scalar) if value[scalar.width() as usize] == 0 => return "NULL".into(),
+        FieldType::Maybe(scalar) | FieldType::Scalar(scalar) => scalar,
+        FieldType::Text(_) | FieldType::Str => {
+            let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
+            return String::from_utf8_lossy(&value[..end]).chars().filter(|c| !c.is_control()).take(40).collect();
+        }
+    };
+    let word = load(value, 0, scalar);
+    match scalar {
+        Scalar::Bool => (word != 0).to_string(),
+        Scalar::F32 | Scalar::F64 => f64::from_bits(word).to_string(),
+        Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => word.cast_signed().to_string(),
+        _ => word.to_string(),
     }
 }
 

@@ -204,6 +204,7 @@ impl<'a> Parser<'a> {
             | Kind::Int(_)
             | Kind::Uint(_)
             | Kind::Double(_)
+            | Kind::Time(_)
             | Kind::Text(_) => self.complain(self.token.span, "an operator is missing before this"),
             Kind::Sign(")" | "]") => self.complain(self.token.span, "this closes nothing"),
             Kind::Sign(_) => self.complain(self.token.span, "the expression has ended before this"),
@@ -363,6 +364,7 @@ impl<'a> Parser<'a> {
             Kind::Uint(n) => What::Uint(n),
             Kind::Double(n) => What::Double(n),
             Kind::Text(t) => What::Text(t),
+            Kind::Time(_) => return self.complain(span, "a time stands behind `every` alone"),
             Kind::Param(name) => What::Param(name),
             Kind::Name(name) if name == "true" || name == "false" => What::Bool(name == "true"),
             Kind::Name(name) if name == "null" => What::Null,

@@ -117,6 +117,9 @@ The query: `where EXPRESSION`, `select LIST`, or both.
               first(x) last(x) distinct(x) quantile(x, 0.99)
   by F, G     behind aggregates: a row for each pair of F and G
   order F desc, G    rows in order of columns of the list
+  every 1000, every 10s, every 10000 on ts    behind aggregates and `by`: rows
+              window by window, of so many records, so much time, so much of
+              a field; hop 2000: one begins every 2000; late 500: it waits
   top N       the first N of them
   A name that is no word stands between backticks: `unit price`.
   An integer beside a double is a double; integer / integer is an integer.
@@ -142,8 +145,8 @@ and keep such lines are counted, and stderr names the first ten.
 Memory: groups and rows to be ordered have --memory, a line has at most
 64 MiB; beside that the command takes some MiB.
 
-With --json the answer is JSON, and {\"records\": N, \"bad\": N, \"ms\": N} is
-on stderr at the end.";
+With --json the answer is JSON, and {\"records\": N, \"bad\": N, \"late\": N,
+\"ms\": N} is on stderr at the end.";
 
 #[cfg(test)]
 mod tests {

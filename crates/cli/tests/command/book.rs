@@ -163,7 +163,9 @@ fn the_guide_shows_what_happens() {
     for chapter in chapters() {
         let here = Place::new();
         let _left = LeftOver(here.arenas().display().to_string());
-        let (all, quotations) = blocks(&std::fs::read_to_string(&chapter).unwrap());
+        let (mut all, quotations) = blocks(&std::fs::read_to_string(&chapter).unwrap());
+        // The first build has no graphs; that it says so is tested elsewhere.
+        all.retain(|b| cfg!(feature = "graph") || !b.script.contains("chappe graph "));
         for q in quotations {
             assert!(q.is_true(), "{}, line {}: {} has no such lines", chapter.display(), q.line, q.file);
         }

@@ -31,7 +31,11 @@ fn files_and_stdin_are_asked() {
     assert_eq!(place.ok(&asked), "n,most\n2,7.0\n");
     let as_json = place.run(&[&asked[..], &["--json"]].concat());
     assert_eq!(as_json.out, "{\"n\":2,\"most\":7.0}\n");
-    assert!(as_json.err.starts_with("{\"bad\":0,\"ms\":") && as_json.err.contains("\"records\":3"), "{}", as_json.err);
+    assert!(
+        as_json.err.starts_with("{\"bad\":0,\"late\":0,\"ms\":") && as_json.err.contains("\"records\":3"),
+        "{}",
+        as_json.err
+    );
     assert_eq!(place.ok(&["query", "select *", csv, "--print-schema"]), "sym: str, px: f64, qty: i64\n");
     // What comes on stdin says by its first character what it is.
     assert_eq!(fed(&place, &[by_sym], TRADES).out, "sym,value\nA,70.0\n");

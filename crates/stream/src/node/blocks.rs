@@ -28,7 +28,7 @@ fn cut(block: &mut Block, at: usize) -> Block {
         Data::I16(d) => Data::I16(front(d, at)),
         Data::Bytes(d) => Data::Bytes(front(d, at)),
     };
-    Block { data, again: block.again }
+    Block { data, texts: block.texts.clone(), again: block.again }
 }
 
 fn append(to: &mut Block, mut from: Block) {
@@ -77,6 +77,7 @@ struct Cast {
 
 impl Stage for Cast {
     fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        let again = block.again;
         let data = match (block.data, &self.to) {
             (Data::I16(d), Element::F32) => Data::F32(d.iter().map(|s| f32::from(*s) / 32_768.0).collect()),
             (Data::F32(d), Element::I16) => {
@@ -89,22 +90,22 @@ impl Stage for Cast {
                 let whole = Block::from_bytes(&self.to, &d);
                 if rest > 0 {
                     if !whole.is_empty() {
-                        out.put(Block { again: block.again, ..whole })?;
+                        out.put(Block { again, ..whole })?;
                     }
                     // The buffer before it gives whole elements until the end.
                     return Err(super::files::no_whole(rest, "element", size));
                 }
                 whole.data
             }
-            (data, Element::Byte) => Data::Bytes(Block { data, again: false }.to_bytes()),
+            (data, Element::Byte) => Data::Bytes(Block::of(data).to_bytes()),
             (data, _) => data,
         };
-        out.put(Block { data, again: block.again })
+        out.put(Block { again, ..Block::of(data) })
     }
 }
 
 fn cast(call: &Call<'_>) -> Result<Plan, Wrong> {
-    let input = call.input()?;
+    let input = call.plain()?;
     let to = match call.choice(0, "to", &["f32", "i16", "bytes"])? {
         Some("f32") => Element::F32,
         Some("i16") => Element::I16,
@@ -281,6 +282,7 @@ fn fixed<'a>(call: &Call<'a>) -> Result<&'a Type, Wrong> {
 pub fn kinds() -> Vec<Kind> {
     vec![
         Kind::new("buffer", "FRAMES [flush=SECONDS]", "blocks of so many frames; the last one has the rest", |call| {
+            call.plain()?;
             let input = fixed(call)?;
             let frames = call.needs_number(0, "frames", (1.0, 1e6))? as usize;
             let flush = call.number(1, "flush", (0.0, 1e6))?.map(|s| (s * 1e9) as u64);

@@ -8,6 +8,7 @@ use super::{packets, stage};
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage};
 use crate::types::{Block, Data, Element, Type};
+use chappe_rows::{LineWriter, Pattern};
 use chappe_synth::Schema;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -126,7 +127,7 @@ fn plain(call: &Call<'_>, element: Option<&'static str>) -> Result<Plan, Wrong> 
     let (path, span) = call.needs_text(0, "file")?;
     let path = path.to_owned();
     if !call.inputs.is_empty() {
-        call.input()?;
+        call.plain()?;
         return Ok(Plan::sink(move || stage(ToFile(created(&path)?))));
     }
     let element = match element {
@@ -141,16 +142,17 @@ fn plain(call: &Call<'_>, element: Option<&'static str>) -> Result<Plan, Wrong> 
     let frames = call.number_or(4, "block", (1.0, 65_536.0), if frame == 1 { BYTES as f64 } else { 256.0 })?;
     let file = opened(&path, span)?;
     let bytes = frame * frames as usize;
-    Ok(Plan::source(gives, move || {
+    let plan = Plan::source(gives, move || {
         Ok(Body::Source(Box::new(Frames { file: Box::new(file), element, bytes, frame, blocks: false, rest: 0 })))
-    }))
+    });
+    Ok(plan.reads(&path))
 }
 
 fn records(call: &Call<'_>) -> Result<Plan, Wrong> {
     let (path, span) = call.needs_text(0, "file")?;
     let path = path.to_owned();
     if !call.inputs.is_empty() {
-        call.input()?;
+        call.plain()?;
         return Ok(Plan::sink(move || stage(ToFile(created(&path)?))));
     }
     let (text, at) = call.needs_text(1, "schema")?;
@@ -241,15 +243,16 @@ pub fn kinds() -> Vec<Kind> {
         ),
         Kind::new(
             "lines",
-            "[\"FILE\"]",
-            "lines of a text: of a file, or of the bytes before it; written if lines lead to it",
+            "[\"FILE\"|\"PATTERN\"]",
+            "lines of a text: of a file, or of the bytes before it; written if lines lead to it; of records by a pattern: \"{sym} {px}\"",
             |call| match call.inputs {
                 [] => {
                     let (path, span) = call.needs_text(0, "file")?;
                     let file = opened(path, span)?;
-                    Ok(Plan::source(Type::of(Element::Line), move || {
+                    let plan = Plan::source(Type::of(Element::Line), move || {
                         Ok(Body::Source(Box::new(Lines { file: Box::new(BufReader::new(file)), blocks: false })))
-                    }))
+                    });
+                    Ok(plan.reads(path))
                 }
                 [Type { element: Element::Byte, .. }] => {
                     Ok(Plan::filter(Type::of(Element::Line), || stage(Cut(Vec::new()))))
@@ -258,7 +261,13 @@ pub fn kinds() -> Vec<Kind> {
                     let path = call.needs_text(0, "file")?.0.to_owned();
                     Ok(Plan::sink(move || stage(ToFile(created(&path)?))))
                 }
-                [other, ..] => Err(call.mismatch(other, "bytes or lines", "`csv` and `json` make lines of records")),
+                [Type { element: Element::Record(schema), .. }] => {
+                    let (text, span) = call.needs_text(0, "pattern")?;
+                    let pattern = Pattern::parse(text).map_err(|why| Wrong::at(span, why))?;
+                    let writer = LineWriter::new(&pattern, schema).map_err(|why| Wrong::at(span, why))?;
+                    Ok(Plan::filter(Type::of(Element::Line), move || stage(ByPattern(writer))))
+                }
+                [other, ..] => Err(call.mismatch(other, "bytes, lines or records", "`print` shows anything")),
             },
         ),
         Kind::new(
@@ -294,7 +303,7 @@ pub fn kinds() -> Vec<Kind> {
             },
         ),
         Kind::new("print", "", "prints lines, numbers a frame a line, and packets a line each", |call| {
-            let input = call.input()?;
+            let input = call.plain()?;
             let packets = matches!(input.element, Element::Packet(_));
             let text = matches!(input.element, Element::Line | Element::Byte);
             let frame =
@@ -302,9 +311,22 @@ pub fn kinds() -> Vec<Kind> {
             Ok(Plan::sink(move || stage(Print { frame, text, packets })).anew(Anew::Fresh))
         }),
         Kind::new("hash", "", "hashes what goes through (FNV-1a), and says it at the end", |call| {
-            Ok(Plan::filter(call.input()?.clone(), || stage(Hash(0xcbf2_9ce4_8422_2325))))
+            Ok(Plan::filter(call.plain()?.clone(), || stage(Hash(0xcbf2_9ce4_8422_2325))))
         }),
     ]
+}
+
+/// Records as lines that have one form.
+struct ByPattern(LineWriter);
+
+impl Stage for ByPattern {
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        let mut text = Vec::new();
+        if let Data::Bytes(records) = &block.data {
+            self.0.rows(records, block.texts(), &mut text);
+        }
+        out.put(block.instead(Data::Bytes(text)))
+    }
 }
 
 /// Cuts bytes into whole lines.

@@ -116,7 +116,7 @@ impl Stage for Fir {
             })
             .collect();
         self.kept.drain(..block.len());
-        out.put(Block { data: Data::F32(filtered), again: block.again })
+        out.put(block.instead(Data::F32(filtered)))
     }
 }
 

@@ -19,7 +19,7 @@
 //! | [`midi`] | `midi` |
 //! | [`packets`] | `packets pcap` |
 //! | [`tube`] | `tube` |
-//! | [`rows`] | `where select field csv json` |
+//! | [`rows`] | `parse where select field csv json` |
 //! | [`cook`] | `cook onlcr tabs` |
 
 pub mod blocks;
@@ -31,12 +31,14 @@ pub mod jack;
 pub mod links;
 pub mod midi;
 pub mod packets;
+pub mod parse;
 pub mod picture;
 pub mod resample;
 pub mod rhythm;
 pub mod rows;
 pub mod sound;
 pub mod spectrum;
+pub mod sums;
 pub mod time;
 pub mod tube;
 pub mod wav;

@@ -293,7 +293,7 @@ impl Source for FromPcap {
             let at = u64::from(seconds) * 1_000_000_000 + u64::from(nanos);
             push(&mut bytes, &One { at, bytes: &data, length });
         }
-        Ok((!bytes.is_empty()).then_some(Block { data: Data::Bytes(bytes), again: false }))
+        Ok((!bytes.is_empty()).then_some(Block::of(Data::Bytes(bytes))))
     }
 }
 

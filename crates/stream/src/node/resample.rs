@@ -194,7 +194,7 @@ struct Resample {
 impl Stage for Resample {
     fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
         let data = self.resampler.put(block.numbers());
-        if data.is_empty() { Ok(()) } else { out.put(Block { data: Data::F32(data), again: block.again }) }
+        if data.is_empty() { Ok(()) } else { out.put(block.instead(Data::F32(data))) }
     }
 
     fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {

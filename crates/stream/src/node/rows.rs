@@ -1,19 +1,26 @@
-//! Stages that select records, select their fields, and write them as text. The expressions are those of
-//! [`chappe_synth`]: closures and vector plans.
+//! Stages that make records of text, select records and their fields, add them up, and write them as text. The expressions are those of
+//! [`chappe_synth`]: closures and vector plans. What the stages do that make records and that add up is in [`parse`](super::parse) and [`sums`](super::sums).
 
+use super::parse::Parse;
 use super::stage;
-use crate::kind::{Call, Kind, Plan, Wrong};
+use super::sums::Sums;
+use crate::kind::{Anew, Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Stage};
-use crate::types::{Block, Element, Type};
-use chappe_rows::{Style, Writer};
-use chappe_synth::{Bound, Evaluator, FieldType, Live, LiveError, Query, Records, Scalar, Schema, Trust};
+use crate::types::{Block, Data, Element, Type};
+use chappe_rows::{Format, OnBad, Parser, Pattern, Style, Writer, schema_text, with_nulls};
+use chappe_synth::{Bound, Evaluator, FieldType, Live, LiveError, Query, Records, Scalar, Schema, Summary, Trust};
 use std::sync::Arc;
 
 fn schema(call: &Call<'_>) -> Result<Arc<Schema>, Wrong> {
     let input = call.input()?;
     match &input.element {
         Element::Record(schema) => Ok(Arc::clone(schema)),
-        _ => Err(call.mismatch(input, "records", "`records FILE SCHEMA` reads them")),
+        Element::Byte | Element::Line => Err(call.mismatch(
+            input,
+            "records",
+            "`parse csv`, `parse json` or `parse lines \"PATTERN\"` before it makes them of text",
+        )),
+        _ => Err(call.mismatch(input, "records", "`parse` makes them of text, and `records FILE SCHEMA` reads them")),
     }
 }
 
@@ -24,15 +31,16 @@ struct Run {
 }
 
 impl Stage for Run {
-    fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
-        let mut rows = Vec::with_capacity(block.len());
-        let bytes = block.octets();
-        self.evaluator.project(Records::new(bytes, self.size, self.size), &mut rows);
-        if rows.is_empty() {
-            Ok(())
-        } else {
-            out.put(Block { data: crate::types::Data::Bytes(rows), again: block.again })
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        if block.is_empty() {
+            return out.put(block);
         }
+        let mut rows = Vec::with_capacity(block.len());
+        let Data::Bytes(bytes) = &block.data else { return Ok(()) };
+        let records = Records::new(bytes, self.size, self.size).with_texts(block.texts());
+        self.evaluator.project(records, &mut rows);
+        // The texts that rows name are where they were.
+        if rows.is_empty() { Ok(()) } else { out.put(Block { data: Data::Bytes(rows), ..block }) }
     }
 }
 
@@ -52,17 +60,16 @@ fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
     let (filter, list) = if condition { (Some(text), None) } else { (None, Some(text)) };
     let wrong = |what: &str| Wrong::at(span, what.to_owned());
     let query = Query::new(&schema, filter, list).map_err(|e| wrong(e.message()))?;
-    if query.sums_up() {
-        return Err(wrong(
-            "a stream has no end to sum up to: let it end in `tube \"NAME\"`; `chappe recv NAME --select` sums up what it receives",
-        ));
-    }
-    if query.top().is_some() || !query.order().is_empty() {
-        return Err(wrong("a stream has no end, so it has no order and no first rows: leave `order` and `top` out"));
-    }
     let gives =
         query.rows().map_or(Element::Record(Arc::clone(&schema)), |rows| Element::Record(Arc::new(rows.clone())));
     let asked = query.bind(&[]).map_err(|e| wrong(&e.to_string()))?;
+    if query.sums_up() || query.top().is_some() || !query.order().is_empty() {
+        let memory = call.number_or(usize::MAX, "memory", (1.0, 1e15), Summary::MEMORY as f64)? as usize;
+        let live = Live::new(&query, &[], Trust::Own).map_err(|e| wrong(&e.to_string()))?;
+        let sums = Sums::new(&query, live.evaluator(), memory);
+        // What it has added up is lost with its process.
+        return Ok(Plan::filter(Type::of(gives), move || stage(sums)).anew(Anew::Never));
+    }
     let run = queries(&asked).map_err(|e| wrong(&e.to_string()))?;
     let rate = if condition { None } else { call.input()?.rate };
     Ok(Plan::filter(Type { rate, ..Type::of(gives) }, move || Ok(Body::Stage(run))).asks(asked))
@@ -74,10 +81,12 @@ struct ToLines {
 }
 
 impl Stage for ToLines {
-    fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
         let mut text = Vec::new();
-        self.writer.rows(block.octets(), &[], &mut text);
-        out.put(Block { data: crate::types::Data::Bytes(text), again: block.again })
+        if let Data::Bytes(records) = &block.data {
+            self.writer.rows(records, block.texts(), &mut text);
+        }
+        out.put(block.instead(Data::Bytes(text)))
     }
 }
 
@@ -85,6 +94,8 @@ impl Stage for ToLines {
 struct Take {
     at: usize,
     scalar: Scalar,
+    /// Where the byte stands that says whether there is a value.
+    there: Option<usize>,
     size: usize,
 }
 
@@ -97,6 +108,7 @@ impl Stage for Take {
             };
         }
         let one = |r: &[u8]| match self.scalar {
+            _ if self.there.is_some_and(|there| r[there] == 0) => f32::NAN,
             Scalar::Bool => f32::from(u8::from(r[at] != 0)),
             Scalar::I8 => number!(i8, r),
             Scalar::I16 => number!(i16, r),
@@ -110,7 +122,7 @@ impl Stage for Take {
             Scalar::F64 => number!(f64, r),
         };
         let numbers = block.octets().chunks_exact(self.size).map(one).collect();
-        out.put(Block { data: crate::types::Data::F32(numbers), again: block.again })
+        out.put(block.instead(Data::F32(numbers)))
     }
 }
 
@@ -121,12 +133,77 @@ fn field(call: &Call<'_>) -> Result<Plan, Wrong> {
     let field = schema
         .field(name)
         .ok_or_else(|| Wrong::at(span, format!("there is no field `{name}`: there are {}", names())))?;
-    let FieldType::Scalar(scalar) = field.kind else {
-        return Err(Wrong::at(span, format!("`{name}` is a text, and no number")));
-    };
     let (at, size) = (field.at as usize, schema.size() as usize);
+    let (scalar, there) = match field.kind {
+        FieldType::Scalar(scalar) => (scalar, None),
+        FieldType::Maybe(scalar) => (scalar, Some(at + scalar.width() as usize)),
+        FieldType::Text(_) | FieldType::Str => {
+            return Err(Wrong::at(span, format!("`{name}` is a text, and no number")));
+        }
+    };
     let gives = Type { rate: call.input()?.rate, ..Type::of(Element::F32) };
-    Ok(Plan::filter(gives, move || stage(Take { at, scalar, size })))
+    Ok(Plan::filter(gives, move || stage(Take { at, scalar, there, size })))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\t', "\\t"))
+}
+
+fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
+    let input = call.input()?;
+    if !matches!(input.element, Element::Byte | Element::Line) {
+        return Err(call.mismatch(input, "lines or bytes", "`file FILE`, `lines FILE` and `stdin` read text"));
+    }
+    let missing = || Wrong::new("`parse` needs to know of what: csv, json or lines");
+    let of = call.choice(0, "of", &["csv", "json", "lines"])?.ok_or_else(missing)?;
+    let delimiter = match call.text(usize::MAX, "delimiter")? {
+        None => b',',
+        Some(("tab" | "\t", _)) => b'\t',
+        Some((text, span)) => match text.as_bytes() {
+            [byte] if of == "csv" && byte.is_ascii_graphic() && *byte != b'"' => *byte,
+            _ if of != "csv" => return Err(Wrong::at(span, "only csv has a delimiter")),
+            _ => return Err(Wrong::at(span, "a delimiter is one character, as in delimiter=\";\", or delimiter=tab")),
+        },
+    };
+    let (mut begin, mut at) = (format!("parse {of}"), 1);
+    let format = match of {
+        "csv" => Format::Csv(delimiter),
+        "json" => Format::Json,
+        _ => {
+            let (text, span) = call.needs_text(1, "pattern")?;
+            (begin, at) = (format!("{begin} {}", quoted(text)), 2);
+            Format::Lines(Pattern::parse(text).map_err(|why| Wrong::at(span, why))?)
+        }
+    };
+    let on_bad = match call.choice(usize::MAX, "onbad", &["stop", "skip", "keep"])? {
+        Some("skip") => OnBad::Skip,
+        Some("keep") => OnBad::Keep,
+        _ => OnBad::Stop,
+    };
+    let said = call.text(at, "schema")?;
+    let schema = match (said, call.begin()) {
+        (Some((text, span)), _) => {
+            let schema =
+                Schema::parse_columns(text).map_err(|e| Wrong::at(span, format!("the schema: {}", e.message())))?;
+            with_nulls(&schema).map_err(|why| Wrong::at(span, why))?
+        }
+        (None, Some((text, all))) => {
+            format.infer(&text, all).map_err(|why| Wrong::new(format!("the columns cannot be guessed: {why}")))?
+        }
+        (None, None) => {
+            return Err(Wrong::new(format!(
+                "`parse` guesses columns at the begin of a file alone: say what they are, as in {begin} \"sym: str, px: f64\"; \
+                 `chappe query --print-schema 'select *' FILE` guesses them"
+            )));
+        }
+    };
+    let wrong = |why| Wrong { span: said.map(|(_, span)| span), what: why };
+    let parser = Parser::new(&format, &schema, on_bad).map_err(wrong)?;
+    let guessed = said.is_none().then(|| format!("{begin} {}", quoted(&schema_text(&schema))));
+    let gives = Type::of(Element::Record(Arc::new(schema)));
+    // Names that stand in the first line, and half a record, are lost with the process.
+    let anew = if of == "csv" || input.element == Element::Byte { Anew::Never } else { Anew::Fresh };
+    Ok(Plan::filter(gives, move || stage(Parse { parser, guessed })).anew(anew))
 }
 
 /// The kinds.
@@ -139,11 +216,20 @@ pub fn kinds() -> Vec<Kind> {
         }
     };
     vec![
+        Kind::new(
+            "parse",
+            "csv|json|lines [\"PATTERN\"] [\"SCHEMA\"] [delimiter=\",\"] [onbad=stop|skip|keep]",
+            "records of text: parse lines \"{ip} [{time}] {status}\" \"ip: str, status: i64\"; without a schema columns are guessed",
+            parse,
+        ),
         Kind::new("where", "\"EXPRESSION\"", "the records for which it is true", |call| query(call, true)),
-        Kind::new("select", "\"LIST\"", "other records, of expressions: \"price * 2 as double, sym\"", |call| {
-            query(call, false)
-        }),
-        Kind::new("field", "NAME", "one number of each record", field),
+        Kind::new(
+            "select",
+            "\"LIST\" [memory=BYTES]",
+            "other records, of expressions (\"price * 2 as double, sym\"), or of sums, at the end or window by window (\"sum(qty) by sym every 10s\")",
+            |call| query(call, false),
+        ),
+        Kind::new("field", "NAME", "one number of each record; NaN where there is none", field),
         Kind::new("csv", "", "records as rows of text, with their names first", to_lines(false)),
         Kind::new("json", "", "records as JSON, one a line", to_lines(true)),
     ]

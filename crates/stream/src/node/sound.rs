@@ -97,7 +97,7 @@ impl Stage for Channel {
             Some(at) => frames.map(|f| f[at]).collect(),
             None => frames.map(|f| f.iter().sum::<f32>() / self.of as f32).collect(),
         };
-        out.put(Block { data: crate::types::Data::F32(one), again: block.again })
+        out.put(block.instead(crate::types::Data::F32(one)))
     }
 }
 

@@ -204,7 +204,7 @@ fn tube(call: &Call<'_>) -> Result<Plan, Wrong> {
         });
         return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Fresh));
     }
-    let of = call.input()?.clone();
+    let of = call.plain()?.clone();
     let frame = of.frame_bytes();
     let usual = match of.element {
         Element::Packet(_) => packets::HEAD + packets::SNAP,

@@ -104,6 +104,7 @@ pub fn view(graph: &Graph, which: Option<&str>) -> Piece {
                 make: None,
                 query: node.query.clone(),
                 offers: node.offers.clone(),
+                reads: None,
                 follows: node.follows.clone(),
             }
         })

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     fn there_and_back(all: &Block, of: &Type, most: usize) -> Block {
-        let mut back = Block { data: Data::Bytes(Vec::new()), again: false };
+        let mut back = Block::bytes(Vec::new());
         for (at, record) in records(all, of, most).unwrap().iter().enumerate() {
             assert!(record.len() <= HEAD + most);
             let one = block(record, false).unwrap();
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn blocks_go_through_records_whole_and_marked() {
         let stereo = Type::sound(2, 48_000.0);
-        let numbers = Block { data: Data::F32((0..1000).map(|i| i as f32).collect()), again: true };
+        let numbers = Block { again: true, ..Block::f32((0..1000).map(|i| i as f32).collect()) };
         assert_eq!(there_and_back(&numbers, &stereo, 64), numbers);
         let samples = Block::i16((0..77).collect());
         assert_eq!(there_and_back(&samples, &Type::of(Element::I16), 10), samples);

@@ -1,7 +1,7 @@
 //! Queries in use: what they mean, parameters that change, machine code that comes and goes, complaints.
 
 use crate::dice::Dice;
-use chappe_synth::{Bound, Form, Live, LiveError, Query, Records, Schema, Summary, Trust, Value, explain};
+use chappe_synth::{Bound, Form, Live, LiveError, Query, Records, Schema, Summary, Trust, Value, Windows, explain};
 
 fn trade() -> Schema {
     Schema::parse("price: f64, qty: i32, sym: str[8], id: u32, live: bool").unwrap()
@@ -192,7 +192,7 @@ fn aggregates_by_key_are_those_of_a_plain_program() {
         bytes[14] = rows[0].2.as_bytes().get(2).copied().unwrap_or(0);
     }
     let size = schema.size() as usize;
-    let text = "count(), sum(qty), max(price) as high, last(id) by sym, id";
+    let text = "count(), sum(qty), max(price) as high, last(id) by sym, id every 2000";
     let query = Query::new(&schema, Some("qty > -40"), Some(text)).unwrap();
     let live = Live::new(&query, &[], Trust::Own).unwrap();
     for compiled in [false, true] {
@@ -200,13 +200,13 @@ fn aggregates_by_key_are_those_of_a_plain_program() {
             live.compile(Form::Project);
         }
         let mut evaluator = live.evaluator();
-        let mut summary = Summary::new(&query, Some(2000)).unwrap();
+        let mut summary = Windows::new(&query).unwrap();
         let mut windows = Vec::new();
         for part in bytes.chunks(333 * size) {
             let part = Records::new(part, size, size);
-            summary.add(&mut evaluator, part, |rows| windows.push(rows.bytes.clone())).unwrap();
+            summary.add(&mut evaluator, part, || 0, |rows| windows.push(rows.bytes.clone())).unwrap();
         }
-        windows.push(summary.finish().bytes);
+        summary.finish(|rows| windows.push(rows.bytes.clone()));
         assert_eq!(windows.len(), 3);
         for (window, rows) in windows.iter().zip(rows.chunks(2000)) {
             type Group<'a> = ((&'a str, u32), (u64, i64, f64, u32));
@@ -222,7 +222,7 @@ fn aggregates_by_key_are_those_of_a_plain_program() {
             let out = query.rows().unwrap();
             assert_eq!(
                 out.fields().iter().map(|f| f.name.as_str()).collect::<Vec<_>>(),
-                ["sym", "id", "count", "sum_qty", "high", "last_id"]
+                ["window", "sym", "id", "count", "sum_qty", "high", "last_id"]
             );
             let found: Vec<_> = window.chunks(out.size() as usize).collect();
             assert_eq!(found.len(), plain.len());
@@ -246,14 +246,14 @@ fn without_keys_there_is_one_row_or_none() {
     let query = Query::new(&trade(), Some("qty > 3"), Some("count(), min(price)")).unwrap();
     let live = Live::new(&query, &[], Trust::Own).unwrap();
     let mut evaluator = live.evaluator();
-    let mut summary = Summary::new(&query, None).unwrap();
+    let mut summary = Summary::new(&query).unwrap();
     let (small, large) = (record(1.5, 1, "", 0), record(2.5, 9, "", 0));
     let size = small.len();
     let one = Records::new(&small, size, size);
-    summary.add(&mut evaluator, one, |_| panic!("there is no window")).unwrap();
+    summary.add(&mut evaluator, one).unwrap();
     assert_eq!(summary.finish().bytes, []);
     let both = [small, large].concat();
-    summary.add(&mut evaluator, Records::new(&both, size, size), |_| panic!("there is no window")).unwrap();
+    summary.add(&mut evaluator, Records::new(&both, size, size)).unwrap();
     let row = summary.finish().bytes;
     assert_eq!((&row[..8], &row[8..]), (&1u64.to_le_bytes()[..], &2.5f64.to_le_bytes()[..]));
 }

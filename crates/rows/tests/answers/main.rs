@@ -1,6 +1,7 @@
 //! What is asked is answered, whatever the text looks like and however it comes; and what cannot be answered is refused with its place.
 
-use chappe_rows::{Ask, Format, Input, OnBad, Pattern, Report, Style, columns, run};
+use chappe_rows::{Ask, Format, Input, OnBad, Parser, Pattern, Report, Style, Writer, columns, run, with_nulls};
+use chappe_synth::Schema;
 use std::io::Read;
 
 const CSV: Format = Format::Csv(b',');
@@ -64,6 +65,16 @@ fn rows_are_filtered_computed_and_added_up() {
     assert_eq!(t("where note.contains('x') || sym < 'B' select sym, qty top 2"), "sym,qty\nA,2\nA,\n");
     assert_eq!(t("where px > 100 select sum(px)"), "");
     assert_eq!(t("select count(*) as n"), "n\n5\n");
+}
+
+#[test]
+fn a_column_that_few_values_make_text_is_named_with_the_way_out() {
+    let text = "a,px\n1,2.5\n2,dear\n3,4\n4,5\n5,6\n";
+    let said = refused(&CSV, text, "select sum(px) as s");
+    assert!(said.contains("`sum` is not for strings"), "{said}");
+    assert!(said.contains("`px` is text, as `dear` stands in it: --schema 'px: f64' --on-bad skip"), "{said}");
+    assert!(!refused(&CSV, text, "select sum(py)").contains("--schema"));
+    assert!(!refused(&CSV, "a,px\n1,x\n2,dear\n3,4\n", "select sum(px)").contains("--schema"));
 }
 
 #[test]
@@ -217,6 +228,35 @@ fn the_answer_is_the_same_however_the_text_comes_and_whoever_reads_it() {
 }
 
 #[test]
+fn a_text_in_pieces_has_the_same_records_wherever_it_is_cut() {
+    let csv = "\u{feff}a,b\r\n1,\"x\"\"\n,\"\r\n\r\n2,\n\"3\",\"\"\"\"\"\"\n4,q\"q\nx,5\n6,\"last\"";
+    let json = "{\"a\":1,\"b\":\"x\\n\"}\n\n{\"b\":null}\n{\"a\":}\n{\"a\":2,\"b\":\"y\"}";
+    let schema = with_nulls(&Schema::parse_columns("a: i64, b: str").unwrap()).unwrap();
+    for (format, text) in [(CSV, csv), (Format::Json, json)] {
+        let parsed = |cuts: &[usize]| {
+            let mut parser = Parser::new(&format, &schema, OnBad::Skip).unwrap();
+            let (mut out, mut writer, mut from) = (Vec::new(), Writer::new(Style::Json, &schema), 0);
+            for to in cuts.iter().copied().chain([text.len()]) {
+                let parsed = parser.piece(&text.as_bytes()[from..to], to == text.len());
+                writer.rows(&parsed.records, parsed.texts.as_ref().map_or(&[], |t| t), &mut out);
+                assert_eq!(parsed.stopped, None);
+                from = to;
+            }
+            (String::from_utf8(out).unwrap(), parser.report().clone())
+        };
+        let whole = parsed(&[]);
+        assert!(whole.1.bad == 1 && whole.1.records >= 3, "{whole:?}");
+        for first in 0..text.len() {
+            for second in [first, (first + 1).min(text.len() - 1), (first + 7).min(text.len() - 1)] {
+                assert_eq!(parsed(&[first, second]), whole, "{text:?} cut at {first} and {second}");
+            }
+        }
+        let each: Vec<usize> = (0..text.len()).collect();
+        assert_eq!(parsed(&each), whole, "byte by byte");
+    }
+}
+
+#[test]
 fn bad_lines_stop_are_left_out_or_are_kept() {
     let text = "a,b\n1,2\nx,3\n4\n5,6,7\n\"open,8\n9,10\n";
     let with = |on_bad| {
@@ -287,8 +327,13 @@ fn what_does_not_fit_is_refused_with_its_line() {
     let most = i64::MAX;
     let text = format!("n,k\n{most},a\n0,a\n1,a\n");
     let wrong = refused(&CSV, &text, "where k == 'a' select sum(n) as s by k");
-    assert!(wrong.starts_with("t:4: `s` does not fit 64 bits"), "{wrong}");
+    assert!(wrong.starts_with("t:4: `s` of k=a does not fit 64 bits"), "{wrong}");
     assert_eq!(of(&CSV, &text, "select sum(n - 1) as s"), format!("s\n{}\n", most - 2));
+    // What no thread's part shows alone: there is no line to name, but the row.
+    let halves: String = (0..20_000).map(|_| format!("{},k0\n", most / 15_000)).collect();
+    let parts = Ask { threads: 2, ..ask(&CSV, "select sum(n) as s by k") };
+    let wrong = answered(&parts, vec![input("t", format!("n,k\n{halves}"))], Style::Csv).unwrap_err();
+    assert!(wrong.starts_with("all that was read, together: `s` of k=k0 does not fit 64 bits"), "{wrong}");
     let many: String = "k\n".to_owned() + &(0..50_000).map(|n| format!("{n}\n")).collect::<String>();
     let small = Ask { memory: 1 << 16, ..ask(&CSV, "select count() by k") };
     let wrong = answered(&small, vec![input("t", &many)], Style::Csv).unwrap_err();
@@ -305,6 +350,21 @@ fn what_does_not_fit_is_refused_with_its_line() {
     // As many as are wanted need no room for all.
     let top = Ask { memory: 1 << 17, ..ask(&CSV, "select k order k desc top 2") };
     assert_eq!(answered(&top, vec![input("t", &many)], Style::Csv).unwrap().0, "k\n49999\n49998\n");
+}
+
+#[test]
+fn windows_end_one_behind_the_other() {
+    let text = "ts,k,n\n1,a,1\n4,b,2\n9,a,3\n12,a,4\n8,b,5\n31,b,6\n2,a,7\n,a,8\n";
+    let late =
+        answered(&ask(&CSV, "select k, sum(n) as s by k every 10 on ts late 5"), vec![input("t", text)], Style::Csv);
+    let (rows, report) = late.unwrap();
+    assert_eq!((rows.as_str(), report.late), ("window,k,s\n0,a,4\n0,b,7\n10,a,4\n30,b,6\n", 2));
+    assert_eq!(of(&CSV, text, "select sum(n) as s every 4 hop 2"), "window,s\n-2,3\n0,10\n2,18\n4,26\n6,15\n");
+    assert_eq!(of(&CSV, "t,n\n0.1,1\n0.2,2\n0.6,4\n", "select sum(n) as s every 0.5 on t"), "window,s\n0.0,3\n0.5,4\n");
+    assert_eq!(
+        of(&CSV, text, "where n > 5 select k, max(n) as m by k every 4 order m desc top 1"),
+        "window,k,m\n4,a,8\n"
+    );
 }
 
 #[test]
@@ -325,6 +385,16 @@ fn a_mistake_in_a_query_is_pointed_at() {
         ("select sym top x", "a number is missing here"),
         ("where sym > 3", "a string is needed here"),
         ("select sym, qty as sym", "two columns `sym`"),
+        ("select qty every 10", "`every` is for aggregates"),
+        ("select count() every 0", "nothing is in a window of 0"),
+        ("select count() every 10 hop 3", "a whole number of hops"),
+        ("select count() every 10.5", "so many records (every 1000)"),
+        ("select count() every 10s hop 5", "a time is missing here"),
+        ("select count() every 10 on note", "windows are over numbers"),
+        ("select count() every 10 on pc", "is it `px`?"),
+        ("select count() every 10s late 5s", "only windows by a field"),
+        ("select count() every 10000 hop 1", "it may be in 1000"),
+        ("where px > 10s", "a time stands behind `every` alone"),
         ("where sym = 'A'", "write `==`"),
         ("where $min > 3", "parameter `$min` has no value"),
     ] {

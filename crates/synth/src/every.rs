@@ -1,0 +1,97 @@
+//! What stands behind `every` in a list: a length of windows, by what, how often one begins, how late records may be.
+
+use crate::complaint::Complaint;
+use crate::ir::Kind;
+use crate::lex::{Kind as Lexeme, Token};
+use crate::nearest::suggestion;
+use crate::schema::{Schema, written};
+use crate::tree::Parser;
+use crate::window::{By, MAX_WINDOWS, Step, Window, number};
+
+/// Reads what stands behind `every`.
+///
+/// # Errors
+/// What makes no sense, and where.
+pub fn window(schema: &Schema, parser: &mut Parser<'_>) -> Result<Window, Complaint> {
+    let every = parser.take()?;
+    let mut by = if let Lexeme::Time(_) = every.kind { By::Clock } else { By::Number };
+    if parser.take_word("on")? {
+        let token = parser.take()?;
+        let (Lexeme::Name(name) | Lexeme::Quoted(name)) = token.kind else {
+            return parser.complain(token.span, "a field is missing here: the one that says when a record was");
+        };
+        let Some(field) = schema.field(&name) else {
+            let near = suggestion(&name, schema.fields().iter().map(|f| f.name.as_str()));
+            return parser.complain(token.span, format!("there is no field `{name}`{near}"));
+        };
+        if number(field.kind).is_none() {
+            return parser.complain(token.span, format!("windows are over numbers, and `{name}` is none"));
+        }
+        by = By::Field(field.clone());
+    }
+    let length = step(&by, &every, parser)?;
+    let hop = if parser.take_word("hop")? { Some(parser.take()?) } else { None };
+    let (hop, many) = match &hop {
+        None => (length, 1),
+        Some(token) => {
+            let hop = step(&by, token, parser)?;
+            let many = match (length, hop) {
+                (Step::Whole(length), Step::Whole(hop)) if length.is_multiple_of(hop) => length / hop,
+                (Step::Double(length), Step::Double(hop))
+                    if ((length / hop).round() * hop - length).abs() <= length * 1e-9 =>
+                {
+                    (length / hop).round() as u64
+                }
+                _ => {
+                    return parser
+                        .complain(token.span, "a window has a whole number of hops: every 10 hop 5, not hop 3");
+                }
+            };
+            if many > MAX_WINDOWS {
+                let message =
+                    format!("each record would be in {many} windows, and it may be in {MAX_WINDOWS}: hop further");
+                return parser.complain(token.span, message);
+            }
+            (hop, many)
+        }
+    };
+    let mut late = if let Step::Double(_) = hop { Step::Double(0.0) } else { Step::Whole(0) };
+    let span = parser.peek().span;
+    if parser.take_word("late")? {
+        let By::Field(_) = by else {
+            return parser
+                .complain(span, "only windows by a field have records that come late: every 10000 on ts late 500");
+        };
+        let token = parser.take()?;
+        if token.kind != Lexeme::Int(0) {
+            late = step(&by, &token, parser)?;
+        }
+    }
+    Ok(Window { by, hop, many, late })
+}
+
+/// A length of windows, by what time is.
+fn step(by: &By, token: &Token, parser: &Parser<'_>) -> Result<Step, Complaint> {
+    let is_double = matches!(by, By::Field(field) if number(field.kind) == Some(Kind::Double));
+    let step = match (&token.kind, by) {
+        (Lexeme::Int(n), By::Field(_)) if is_double => Some(Step::Double(*n as f64)),
+        (Lexeme::Double(n), By::Field(_)) if is_double => Some(Step::Double(*n)),
+        (Lexeme::Int(n), By::Field(_) | By::Number) | (Lexeme::Time(n), By::Clock) => Some(Step::Whole(*n)),
+        _ => None,
+    };
+    match (step, by) {
+        (Some(Step::Whole(0)), _) => parser.complain(token.span, "nothing is in a window of 0"),
+        (Some(Step::Double(d)), _) if d <= 0.0 => parser.complain(token.span, "nothing is in a window of 0"),
+        (Some(step), _) => Ok(step),
+        (None, By::Number) => parser.complain(
+            token.span,
+            "windows are so many records (every 1000), so much time (every 10s), or so much of a field (every 10000 on ts)",
+        ),
+        (None, By::Clock) => parser.complain(token.span, "a time is missing here, as in 10s, 500ms, 5m, 1h"),
+        (None, By::Field(field)) => {
+            let name = written(&field.name);
+            let message = format!("`{}` has a unit of its own: write a number of what it counts, as in every 10000 on {name}", field.name);
+            parser.complain(token.span, message)
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Windows of a query: which of them a record is in, and when they end.
+//!
+//! ```text
+//! every 1000                             by number: the records 0 to 999, 1000 to 1999, ...
+//! every 10s                              by the clock of the machine, when records come
+//! every 10000 on ts                      by a field: those of which `ts` is from 10000 k to 10000 k + 9999, whatever it counts
+//! every 10000 on ts hop 2000             hopping: a window begins every 2000, and has 10000
+//! every 10000 on ts late 3000            a window ends when `ts` has gone 3000 beyond it
+//! ```
+//!
+//! All three are the same: a record has a time, windows begin at the multiples of the hop, and a window is `many` hops long. A window is known by the
+//! number `k` of the hop at which it begins. The *mark* is the number of the hop that time has reached, less what records may be late by: a window
+//! has ended when its last hop is below the mark.
+
+use crate::ir::{Kind, load};
+use crate::schema::{Field, FieldType, Scalar};
+
+/// The most windows that a record may be in.
+pub const MAX_WINDOWS: u64 = 1000;
+
+/// What time is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum By {
+    /// The number of the record.
+    Number,
+    /// The machine's clock, in nanoseconds.
+    Clock,
+    /// A field of the record.
+    Field(Field),
+}
+
+/// A length of time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Step {
+    /// Of what has whole numbers.
+    Whole(u64),
+    /// Of a field of doubles.
+    Double(f64),
+}
+
+/// The windows of a query.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Window {
+    /// What time is.
+    pub by: By,
+    /// From the begin of a window to that of the next.
+    pub hop: Step,
+    /// How many hops a window has.
+    pub many: u64,
+    /// By so much time a record may be late.
+    pub late: Step,
+}
+
+/// The hop that a record is in, and the mark behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The number of the hop.
+    pub hop: i128,
+    /// The number of the first hop whose windows go on.
+    pub mark: i128,
+}
+
+/// Numbers of hops are below this, so that no sum of two overflows.
+const FAR: f64 = (1u128 << 100) as f64;
+
+impl Window {
+    /// The place of a time in whole numbers.
+    pub fn at(&self, time: i128) -> Place {
+        let (Step::Whole(hop), Step::Whole(late)) = (self.hop, self.late) else { return Place { hop: 0, mark: 0 } };
+        let (hop, late) = (i128::from(hop), i128::from(late));
+        Place { hop: time.div_euclid(hop), mark: (time - late).div_euclid(hop) }
+    }
+
+    /// The place of a record by its field; none: it has no time.
+    pub fn of(&self, field: &Field, record: &[u8]) -> Option<Place> {
+        let scalar = match field.kind {
+            FieldType::Maybe(scalar) if record[(field.at + scalar.width()) as usize] == 0 => return None,
+            FieldType::Maybe(scalar) | FieldType::Scalar(scalar) => scalar,
+            _ => return None,
+        };
+        let word = load(record, field.at, scalar);
+        let (Step::Double(hop), Step::Double(late)) = (self.hop, self.late) else {
+            let is_signed = matches!(scalar, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64);
+            return Some(self.at(if is_signed { i128::from(word.cast_signed()) } else { i128::from(word) }));
+        };
+        let time = f64::from_bits(word);
+        let number = |time: f64| (time / hop).floor().clamp(-FAR, FAR) as i128;
+        time.is_finite().then(|| Place { hop: number(time), mark: number(time - late) })
+    }
+
+    /// Where a window begins, as its column has it.
+    pub fn start(&self, hop: i128) -> u64 {
+        match self.hop {
+            Step::Whole(each) => {
+                let at = hop.saturating_mul(each.into()).clamp(i64::MIN.into(), i64::MAX.into());
+                (at as i64).cast_unsigned()
+            }
+            Step::Double(each) => (hop as f64 * each).to_bits(),
+        }
+    }
+
+    /// What the column is that says where a window begins.
+    pub fn column(&self) -> FieldType {
+        FieldType::Scalar(if let Step::Double(_) = self.hop { Scalar::F64 } else { Scalar::I64 })
+    }
+}
+
+/// What kind of number a field is; none: it is none.
+pub fn number(kind: FieldType) -> Option<Kind> {
+    match kind {
+        FieldType::Scalar(Scalar::Bool) | FieldType::Maybe(Scalar::Bool) | FieldType::Text(_) | FieldType::Str => None,
+        FieldType::Scalar(Scalar::F32 | Scalar::F64) | FieldType::Maybe(Scalar::F32 | Scalar::F64) => {
+            Some(Kind::Double)
+        }
+        _ => Some(Kind::Int),
+    }
+}
