@@ -355,7 +355,9 @@ impl<'a> Checker<'a> {
             What::In(x, of) => {
                 let mut ids = Vec::with_capacity(of.len());
                 for y in of {
-                    ids.push(self.equal(*x, *y, parser)?);
+                    let equal = self.equal(*x, *y, parser)?;
+                    // What NULL has in its place equals nothing.
+                    ids.push(self.there[*y].map_or(equal, |there| self.builder.all(&[there, equal])));
                 }
                 boolean(self.builder.any(&ids))
             }

@@ -1,5 +1,10 @@
 //! What is asked is answered, whatever the text looks like and however it comes; and what cannot be answered is refused with its place.
 
+mod agree;
+#[path = "../../../synth/tests/dice/mod.rs"]
+mod dice;
+mod fuzz;
+
 use chappe_rows::{Ask, Format, Input, OnBad, Parser, Pattern, Report, Style, Writer, columns, run, with_nulls};
 use chappe_synth::Schema;
 use std::io::Read;
@@ -94,6 +99,9 @@ fn null_is_neither_true_nor_false() {
         ("!(a == 2 || b == 1)", "1"),
         ("a in [1, 7]", "2"),
         ("!(a in [7])", "2"),
+        ("0 in [b]", "0"),
+        ("!(1 in [b, 1])", "0"),
+        ("!(7 in [b, 8])", "2"),
         ("(a == 1) == (b == 2)", "1"),
         ("(a == null ? 1 : a) == 1", "4"),
         ("a != null && b != null", "1"),
