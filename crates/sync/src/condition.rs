@@ -7,10 +7,12 @@ use crate::error::{LockError, ObjectError};
 use crate::handle::Handle;
 use crate::interrupt::uninterrupted;
 use crate::mutex::{LockResult, MutexGuard};
+use crate::named::{Named, NamedKind};
 use crate::patience::{Until, patience};
+use crate::registry::ArenaOptions;
 use crate::wait::{Arm, Parties, in_line};
 use chappe_arena::layout::Kind;
-use chappe_arena::{Map, Place};
+use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::process;
 
 /// Where threads wait for the data under a [`Mutex`](crate::Mutex) to change.
@@ -53,13 +55,32 @@ impl Arm for Condvar {
     }
 }
 
+impl NamedKind for Condvar {
+    const KIND: Kind = Kind::Condvar;
+    type Error = ObjectError;
+    type Plan<'a> = ();
+    fn room((): &()) -> Result<ArenaOptions, ObjectError> {
+        Ok(ArenaOptions::default())
+    }
+    fn lay_out((): &(), map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        condvar::make(map, admin, name)
+    }
+    fn attach(handle: Handle, _wanted: Option<&()>) -> Result<Condvar, ObjectError> {
+        Ok(Condvar(handle))
+    }
+    fn in_use(handle: &Handle) -> Option<String> {
+        let waiting = in_line(handle.map, handle.place).len();
+        (waiting > 0).then(|| format!("{waiting} waiting"))
+    }
+}
+
 impl Condvar {
     /// Makes a condition variable for the threads of this process.
     ///
     /// # Errors
     /// `Arena` when the private arena is full, or there is no address space for it.
     pub fn private() -> Result<Condvar, ObjectError> {
-        Ok(Condvar(Handle::private(&mut |map, admin, name| condvar::make(map, admin, name))?))
+        Named::private(&())
     }
 
     /// Attaches a condition variable by name.
@@ -67,7 +88,7 @@ impl Condvar {
     /// # Errors
     /// `Unknown`, `OtherKind`, `Arena`.
     pub fn open(name: &str) -> Result<Condvar, ObjectError> {
-        Ok(Condvar(Handle::open(Kind::Condvar, name)?))
+        Named::open(name)
     }
 
     /// Makes a condition variable by name, and its arena if need be.
@@ -75,7 +96,7 @@ impl Condvar {
     /// # Errors
     /// `Exists`, `OtherKind`, `Arena`.
     pub fn create(name: &str) -> Result<Condvar, ObjectError> {
-        Condvar::make(name, false)
+        Named::make(name, &(), false)
     }
 
     /// Attaches a condition variable by name, or makes it.
@@ -83,13 +104,7 @@ impl Condvar {
     /// # Errors
     /// `OtherKind`, `Arena`.
     pub fn open_or_create(name: &str) -> Result<Condvar, ObjectError> {
-        Condvar::make(name, true)
-    }
-
-    fn make(name: &str, or_open: bool) -> Result<Condvar, ObjectError> {
-        let handle =
-            Handle::make(Kind::Condvar, name, or_open, &mut |map, admin, name| condvar::make(map, admin, name))?;
-        Ok(Condvar(handle))
+        Named::make(name, &(), true)
     }
 
     /// Removes a condition variable by name. If a thread waits on it, or has not yet woken up, the removal is refused unless `force`: then
@@ -98,14 +113,7 @@ impl Condvar {
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
-        let Some((handle, admin)) = Handle::to_remove(Kind::Condvar, name)? else { return Ok(()) };
-        let waiting = in_line(handle.map, handle.place).len();
-        if !force && waiting > 0 {
-            let how = format!("{waiting} waiting");
-            return Err(ObjectError::InUse { kind: Kind::Condvar.name(), name: handle.name(), how });
-        }
-        handle.map.unmake(&admin, handle.place);
-        Ok(())
+        Named::<Condvar>::remove(name, force)
     }
 
     /// Its name; empty for a private one.

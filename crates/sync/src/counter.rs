@@ -21,7 +21,7 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<&'m AtomicU64> {
     fits.then(|| unsafe { body.at.cast::<AtomicU64>().as_ref() })
 }
 
-/// Of which size it is, and what is in it: see [`Figures`](crate::named::Figures).
+/// Of which size it is, and what is in it: see [`Figures`](crate::bodied::Figures).
 #[cfg(not(feature = "sim"))]
 pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
     Some((in_body(body)?.load(Ordering::Relaxed) as i64, 0, 8)) // Relaxed: for show.
@@ -34,8 +34,8 @@ pub use made::Counter;
 mod made {
     use super::in_body;
     use crate::attachment::Within;
+    use crate::bodied::{Bodied, Plan, SharedError, unmake};
     use crate::body::Form;
-    use crate::named::{Named, Plan, SharedError, unmake};
     use crate::tries::{self, Loop};
     use chappe_arena::layout::Kind;
     use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ mod made {
     #[derive(Clone)]
     enum Of {
         Private(Arc<AtomicU64>),
-        Named(Named, &'static AtomicU64),
+        Named(Bodied, &'static AtomicU64),
     }
 
     /// A number that threads (private) or processes (named) add to. It outlives all of them: a death takes nothing back.
@@ -83,11 +83,9 @@ mod made {
             Counter { of: Of::Private(Arc::new(AtomicU64::new(value as u64))) }
         }
 
-        fn at(named: Named) -> Result<Counter, SharedError> {
-            match in_body(&named.body) {
-                Some(word) => Ok(Counter { of: Of::Named(named, word) }),
-                None => Err(named.gone()),
-            }
+        fn at(named: Bodied) -> Result<Counter, SharedError> {
+            let word = in_body(&named.body).ok_or_else(|| named.gone())?;
+            Ok(Counter { of: Of::Named(named, word) })
         }
 
         /// Attaches a counter by name.
@@ -95,7 +93,7 @@ mod made {
         /// # Errors
         /// `Object`: there is none, or it is something else.
         pub fn open(name: &str) -> Result<Counter, SharedError> {
-            Counter::at(Named::open(Kind::Counter, name)?)
+            Counter::at(Bodied::open(Kind::Counter, name)?)
         }
 
         fn made(name: &str, value: i64, or_open: bool) -> Result<Counter, SharedError> {
@@ -104,7 +102,7 @@ mod made {
                 unsafe { at.cast::<u64>().write(value as u64) };
             };
             let plan = Plan { kind: Kind::Counter, of: &|_| (64, Form::default()), fill: &fill };
-            Counter::at(Named::make(&plan, name, or_open)?)
+            Counter::at(Bodied::make(&plan, name, or_open)?)
         }
 
         /// Makes a counter by name that begins with this value, and its arena if need be.

@@ -180,6 +180,18 @@ pub enum PoolError {
     Arena(#[from] ArenaError),
 }
 
+impl From<ObjectError> for PoolError {
+    fn from(e: ObjectError) -> PoolError {
+        match e {
+            ObjectError::Unknown { name, arena, existing, .. } => PoolError::Unknown { name, arena, existing },
+            ObjectError::OtherKind { name, is, .. } => PoolError::OtherKind { name, is },
+            ObjectError::Arena(e) => PoolError::Arena(e),
+            // Nothing else happens to a pool.
+            e => ArenaError::Io { what: e.to_string(), source: std::io::ErrorKind::Unsupported.into() }.into(),
+        }
+    }
+}
+
 /// Why a permit could not be made a lease.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -63,7 +63,7 @@ impl<'a> Permit<'a> {
         if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);
         }
-        lease::begin(self.pool.map, self.pool.place, std::iter::once(&mut self.taken))
+        lease::begin(self.pool.handle.map, self.pool.handle.place, std::iter::once(&mut self.taken))
     }
 
     #[inline(always)]
@@ -74,13 +74,13 @@ impl<'a> Permit<'a> {
     }
 
     pub(crate) fn into_owned(self, pool: &Pool) -> Result<OwnedPermit, AcquireError> {
-        let process = process_attachment(pool.map)?;
+        let process = process_attachment(pool.handle.map)?;
         let word = self.taken.word.held(process.index, process.generation);
         let taken = Taken { word, ..self.taken };
         let mine = self.taken.word;
         let incarnation = self.incarnation;
         std::mem::forget(self);
-        let cell = cell_of(pool.map, pool.place, taken.position);
+        let cell = cell_of(pool.handle.map, pool.handle.place, taken.position);
         if cell.is_some_and(|c| c.swap(mine, word)) {
             return Ok(OwnedPermit { pool: pool.clone(), taken, incarnation });
         }
@@ -224,7 +224,7 @@ impl<'a> Permits<'a> {
         if !process::is_incarnation(self.incarnation) {
             return Err(LeaseError::Lost);
         }
-        lease::begin(self.pool.map, self.pool.place, self.many.all_mut())
+        lease::begin(self.pool.handle.map, self.pool.handle.place, self.many.all_mut())
     }
 }
 

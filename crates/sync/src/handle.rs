@@ -19,7 +19,7 @@ pub(crate) fn full_name(arena: &str, name: &str) -> String {
 }
 
 /// Removes a private object with its last handle.
-pub(crate) struct Own {
+struct Own {
     map: &'static Map,
     place: Place,
 }
@@ -52,6 +52,7 @@ pub(crate) struct Handle {
 pub(crate) type Maker<'a> = &'a mut dyn FnMut(&'static Map, &Admin, &str) -> Result<Place, ArenaError>;
 
 impl Handle {
+    #[inline]
     pub fn at(map: &'static Map, place: Place) -> Handle {
         Handle { map, place, object: map.object(place.index), _own: None }
     }
@@ -66,26 +67,29 @@ impl Handle {
 
     /// Attaches an object by name.
     pub fn open(kind: Kind, name: &str) -> Result<Handle, ObjectError> {
-        tidy();
         let (arena, object) = split(name);
         check_name(object, kind.name())?;
-        let unknown = |existing| {
-            Err(ObjectError::Unknown { kind: kind.name(), name: name.into(), arena: arena.into(), existing })
-        };
-        let map = match Arena::open(arena) {
-            Ok(a) => a.map(),
-            Err(ArenaError::NotFound { .. }) => return unknown(Vec::new()),
-            Err(e) => return Err(e.into()),
-        };
-        match find(map, object, kind)? {
-            Some(place) => Ok(Handle::at(map, place)),
-            None => {
-                let its = |p: &Place| p.head.is_live(kind);
-                let mut there: Vec<String> = map.objects().into_iter().filter(its).map(|p| called(map, p)).collect();
-                there.sort();
-                unknown(there)
+        match Arena::open(arena) {
+            Ok(arena) => Handle::open_in(arena.map(), kind, object),
+            Err(ArenaError::NotFound { .. }) => {
+                let (kind, name, existing) = (kind.name(), name.into(), Vec::new());
+                Err(ObjectError::Unknown { kind, name, arena: arena.into(), existing })
             }
+            Err(e) => Err(e.into()),
         }
+    }
+
+    /// Attaches an object of an arena by its name there.
+    pub fn open_in(map: &'static Map, kind: Kind, name: &str) -> Result<Handle, ObjectError> {
+        tidy();
+        if let Some(place) = find(map, name, kind)? {
+            return Ok(Handle::at(map, place));
+        }
+        let its = |p: &Place| p.head.is_live(kind) && owned::name_of(map, *p).is_none();
+        let mut existing: Vec<String> = map.objects().into_iter().filter(its).map(|p| called(map, p)).collect();
+        existing.sort();
+        let (name, arena) = (full_name(map.name(), name), map.name().into());
+        Err(ObjectError::Unknown { kind: kind.name(), name, arena, existing })
     }
 
     /// As [`Handle::open`], with the right to remove the object; `None` if another thread has removed it meanwhile: another object may have
@@ -99,56 +103,90 @@ impl Handle {
         Ok(handle.map.is_there(handle.place).then_some((handle, admin)))
     }
 
-    /// Makes an object by name, and its arena if need be; or attaches the object that is there.
-    pub fn make(kind: Kind, name: &str, or_open: bool, make: Maker<'_>) -> Result<Handle, ObjectError> {
-        Handle::make_with(&ArenaOptions::default(), kind, name, or_open, make)
-    }
-
-    /// The same; an arena that does not exist yet is made with these options.
-    pub fn make_with(
+    /// Makes an object by name, and its arena, with these options, if need be; or finds the object that is there. `attach` is told whether it was.
+    pub fn make<R, E: From<ObjectError>>(
         options: &ArenaOptions,
         kind: Kind,
         name: &str,
-        or_open: bool,
         make: Maker<'_>,
-    ) -> Result<Handle, ObjectError> {
+        attach: impl Fn(Handle, bool) -> Result<R, E>,
+    ) -> Result<R, E> {
         let (arena, object) = split(name);
-        check_name(object, kind.name())?;
+        check_name(object, kind.name()).map_err(ObjectError::from)?;
         loop {
-            let map = Arena::open_or_create(arena, options)?.map();
-            match Handle::make_in(map, kind, object, or_open, make) {
+            let map = Arena::open_or_create(arena, options).map_err(ObjectError::from)?.map();
+            match Handle::make_in(map, kind, object, make, &attach) {
                 // The arena was removed between the two steps: make another.
                 Err(ObjectError::Arena(ArenaError::Removed { .. })) => {}
-                other => return other,
+                other => return other?,
             }
         }
     }
 
-    /// Makes an object in this arena.
-    pub fn create_in(arena: &Arena, kind: Kind, name: &str, make: Maker<'_>) -> Result<Handle, ObjectError> {
-        check_name(name, kind.name())?;
-        Handle::make_in(arena.map(), kind, name, false, make)
-    }
-
-    fn make_in(
+    /// The same in an arena, by its name there.
+    pub fn make_in<R, E>(
         map: &'static Map,
         kind: Kind,
         name: &str,
-        or_open: bool,
         make: Maker<'_>,
-    ) -> Result<Handle, ObjectError> {
+        attach: impl Fn(Handle, bool) -> Result<R, E>,
+    ) -> Result<Result<R, E>, ObjectError> {
+        loop {
+            let (handle, there) = Handle::found_or_made(map, kind, name, make)?;
+            let answer = attach(handle.clone(), there);
+            // What was removed since it was found is not refused for what it was: another look finds what is there now.
+            if answer.is_ok() || !there || !handle.is_dead() {
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn found_or_made(
+        map: &'static Map,
+        kind: Kind,
+        name: &str,
+        make: Maker<'_>,
+    ) -> Result<(Handle, bool), ObjectError> {
         tidy();
-        if or_open && let Some(place) = find(map, name, kind)? {
-            return Ok(Handle::at(map, place));
+        if let Some(place) = find(map, name, kind)? {
+            return Ok((Handle::at(map, place), true));
         }
         // As a member, so that the arena is not removed meanwhile.
         attachment(map, |_| ())?;
         let admin = map.admin();
-        match find(map, name, kind)? {
-            Some(place) if or_open => Ok(Handle::at(map, place)),
-            Some(place) => Err(ObjectError::Exists { kind: kind.name(), name: called(map, place) }),
-            None => Ok(Handle::at(map, make(map, &admin, name)?)),
-        }
+        Ok(match find(map, name, kind)? {
+            Some(place) => (Handle::at(map, place), true),
+            None => (Handle::at(map, make(map, &admin, name)?), false),
+        })
+    }
+
+    /// That it was removed while a caller looked at it.
+    #[cold]
+    pub fn vanished(&self) -> ObjectError {
+        let (name, arena) = (self.name(), self.map.name().to_owned());
+        ObjectError::Unknown { kind: self.kind(), name, arena, existing: Vec::new() }
+    }
+
+    /// That there is such an object already.
+    #[cold]
+    pub fn exists(&self) -> ObjectError {
+        ObjectError::Exists { kind: self.kind(), name: self.name() }
+    }
+
+    /// That it is in use.
+    #[cold]
+    pub fn in_use(&self, how: String) -> ObjectError {
+        ObjectError::InUse { kind: self.kind(), name: self.name(), how }
+    }
+
+    /// What its kind is called.
+    pub fn kind(&self) -> &'static str {
+        self.place.head.kind().map_or("object", Kind::name)
+    }
+
+    /// What it is called in messages.
+    pub fn shown(&self) -> String {
+        shown(self.map, self.place)
     }
 
     /// Its name; empty for a private one.
@@ -216,4 +254,34 @@ pub(crate) fn its_slot(object: &Object, place: Place) -> Option<Head> {
     fence(Ordering::Acquire);
     let head = Head(object.head.load(Ordering::Relaxed));
     (head.generation() == place.head.generation()).then_some(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condvar;
+    use std::cell::Cell;
+
+    #[test]
+    fn an_object_that_is_removed_while_it_is_attached_is_made_anew() {
+        let options = ArenaOptions { members: Some(8), objects: Some(8), cells: Some(8), data: Some(1 << 20) };
+        let map = Arena::apart(&options).unwrap().map();
+        let make = &mut |map, admin: &_, name: &_| condvar::make(map, admin, name);
+        let (first, was_there) = Handle::found_or_made(map, Kind::Condvar, "x", make).unwrap();
+        assert!(!was_there);
+        let looks = Cell::new(0);
+        let attach = |handle: Handle, there| {
+            looks.set(looks.get() + 1);
+            if looks.get() > 1 {
+                return Ok((handle, there));
+            }
+            assert!(there && handle.place == first.place);
+            map.unmake(&map.admin(), handle.place);
+            Err(handle.vanished())
+        };
+        let (next, was_there) = Handle::make_in(map, Kind::Condvar, "x", make, attach).unwrap().unwrap();
+        assert!(!was_there && next.place != first.place && looks.get() == 2);
+        let refused = Handle::make_in(map, Kind::Condvar, "x", make, |handle, _| Err::<(), _>(handle.exists()));
+        assert!(matches!(refused, Ok(Err(ObjectError::Exists { .. }))), "one that stays is looked at once");
+    }
 }

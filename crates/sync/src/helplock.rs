@@ -36,9 +36,9 @@ pub(crate) use entry::{Entry, Inherited, this_process};
 pub use error::HelpError;
 
 use crate::attachment::{enter_within, leave_within};
+use crate::bodied::unmake;
 use crate::body::Body;
 use crate::inside;
-use crate::named::unmake;
 use crate::tries::{self, Loop};
 use crate::words::Words;
 use bytemuck::Pod;
@@ -54,7 +54,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Of which size it is: see [`Figures`](crate::named::Figures).
+/// Of which size it is: see [`Figures`](crate::bodied::Figures).
 pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
     Some((0, 0, body.form.numbers[0]))
 }

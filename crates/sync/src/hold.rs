@@ -23,7 +23,7 @@ pub struct Hold {
 impl Hold {
     #[inline(always)]
     pub(crate) fn new(pool: &Pool, taken: Taken, incarnation: u32) -> Hold {
-        Hold { map: pool.map, place: pool.place, taken, incarnation }
+        Hold { map: pool.handle.map, place: pool.handle.place, taken, incarnation }
     }
 
     pub(crate) fn parts(&self) -> (Taken, u32) {

@@ -86,6 +86,8 @@ mod attachment;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 mod bell;
 #[cfg(not(feature = "sim"))]
+mod bodied;
+#[cfg(not(feature = "sim"))]
 mod called;
 #[cfg(not(feature = "sim"))]
 mod choice;
@@ -105,6 +107,8 @@ mod family;
 mod fork;
 #[cfg(not(feature = "sim"))]
 mod guard;
+#[cfg(not(feature = "sim"))]
+mod guarded;
 #[cfg(not(feature = "sim"))]
 mod handle;
 #[cfg(not(feature = "sim"))]
@@ -168,6 +172,7 @@ pub mod words;
 pub use self::{
     acquire_any::{acquire_any, acquire_any_deadline, acquire_any_timeout, try_acquire_any},
     attachment::reaped,
+    bodied::{SharedError, SharedInfo},
     condition::Condvar,
     counter::Counter,
     directory::{directory, keep_environment},
@@ -182,7 +187,6 @@ pub use self::{
     lease::locks::{LockJob, LockLease},
     lease::{Lease, Unseen, VARIABLE as LEASE_VARIABLE, keeps_descendants},
     mutex::{LockResult, Mutex, MutexGuard},
-    named::{SharedError, SharedInfo},
     object_id::ObjectId,
     pool::Pool,
     priority::{Priority, set_priority},

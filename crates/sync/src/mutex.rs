@@ -2,17 +2,18 @@
 
 use crate::attachment::{ThreadAttachment, attachment, last_attachment, party, party_at_hand, watched};
 use crate::bias::{self, Bias};
-use crate::called::{Called, Had, hash, hash_of};
 use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
-use crate::handle::{Handle, shown};
+use crate::guarded::Data;
+use crate::handle::Handle;
 use crate::lock::{self, INCARNATION, Try, kept};
+use crate::named::{Named, NamedKind};
 use crate::patience::{Until, patience};
+use crate::registry::ArenaOptions;
 use crate::wait::{Arm, Parties, Party, in_line};
 use bytemuck::Pod;
-use chappe_arena::layout::{BLOCK, Kind};
-use chappe_arena::{Map, Place};
-use chappe_plat::atomic::Ordering;
+use chappe_arena::layout::Kind;
+use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::{ROBUST, process};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -43,7 +44,7 @@ use std::ptr::NonNull;
 /// ```
 pub struct Mutex<T> {
     handle: Handle,
-    data: NonNull<T>,
+    pub(crate) data: NonNull<T>,
     /// Whether the data is on this process's heap.
     own: bool,
     /// Its free word if it may be biased, else 0.
@@ -79,34 +80,40 @@ impl<T> Arm for Mutex<T> {
     }
 }
 
+impl<T> NamedKind for Mutex<T> {
+    const KIND: Kind = Kind::Mutex;
+    type Error = ObjectError;
+    type Plan<'a> = Data<'a>;
+    fn room(data: &Data<'_>) -> Result<ArenaOptions, ObjectError> {
+        data.room()
+    }
+    fn lay_out(data: &Data<'_>, map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        // SAFETY: the place has room for so many bytes, and is not published yet.
+        lock::make(map, admin, name, data.size, data.hash, |place| unsafe { data.write(place) })
+    }
+    fn attach(handle: Handle, wanted: Option<&Data<'_>>) -> Result<Mutex<T>, ObjectError> {
+        let data = wanted.unwrap_or(&Data::of::<T>(None)).found(&handle)?.cast();
+        Ok(Mutex { handle, data, own: false, free: 0 })
+    }
+    fn unmake(handle: &Handle, admin: &Admin, force: bool) -> Result<(), ObjectError> {
+        let word = attachment(handle.map, mine)?;
+        if !force && !lock::take_idle(handle.map, handle.place, word) {
+            let waiting = in_line(handle.map, handle.place).len();
+            let holder = lock::holder(handle.map, handle.object).map(|(member, _)| handle.map.who(member));
+            let who = holder.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
+            return Err(handle.in_use(format!("locked by {who}, {waiting} waiting")));
+        }
+        handle.map.unmake(admin, handle.place);
+        if !force {
+            // Taken above, so that no thread could lock it meanwhile.
+            lock::give(handle.map, handle.place, handle.object, word);
+        }
+        Ok(())
+    }
+}
+
 /// The result of locking.
 pub type LockResult<'a, T> = Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>>;
-
-/// Attaches or makes a named mutex whose type is given by its description. Also returns where its data is.
-pub(crate) fn named_bytes(
-    name: &str,
-    had: Had,
-    of: Called<'_>,
-    initial: Option<&[u8]>,
-) -> Result<(Mutex<()>, NonNull<u8>), ObjectError> {
-    if of.align > BLOCK {
-        return Err(ObjectError::Alignment { has: of.align, most: BLOCK });
-    }
-    let handle = if had == Had::Opened {
-        Handle::open(Kind::Mutex, name)?
-    } else {
-        Handle::make(Kind::Mutex, name, had == Had::Either, &mut |map, admin, name| {
-            lock::make(map, admin, name, of.size, hash(of), |place| match initial {
-                // SAFETY: the place has room for so many bytes, and is not published yet.
-                Some(bytes) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) },
-                // SAFETY: as above.
-                None => unsafe { std::ptr::write_bytes(place, 0, of.size) },
-            })
-        })?
-    };
-    let data = data_of(&handle, of.size, hash(of), || format!("{} ({} bytes)", of.name, of.size))?;
-    Ok((Mutex { handle, data: data.cast(), own: false, free: 0 }, data))
-}
 
 impl<T> Mutex<T> {
     /// Makes a mutex for the threads of this process. If one thread uses it alone for a while, the mutex becomes biased to that thread,
@@ -242,8 +249,8 @@ impl<T> Mutex<T> {
         match how {
             Try::Locked => Ok(guard()),
             Try::Torn => Err(LockError::OwnerDied(guard())),
-            Try::Condemned => Err(LockError::Condemned { mutex: self.shown() }),
-            Try::Dead => Err(LockError::Dead { mutex: self.shown() }),
+            Try::Condemned => Err(LockError::Condemned { mutex: self.handle.shown() }),
+            Try::Dead => Err(LockError::Dead { mutex: self.handle.shown() }),
             Try::Busy if matches!(until, Until::Now) => Err(LockError::WouldBlock),
             Try::Busy => Err(LockError::Timeout),
         }
@@ -270,7 +277,7 @@ impl<T> Mutex<T> {
             }
         }
         if lock::holder(map, self.handle.object) == Some((attachment.joined.index, attachment.joined.generation)) {
-            return Err(LockError::Deadlock { mutex: self.shown() });
+            return Err(LockError::Deadlock { mutex: self.handle.shown() });
         }
         let deadline = match until {
             Until::Now => {
@@ -291,10 +298,6 @@ impl<T> Mutex<T> {
             seen => Ok(seen),
         }
     }
-
-    fn shown(&self) -> String {
-        shown(self.handle.map, self.handle.place)
-    }
 }
 
 #[inline(always)]
@@ -308,7 +311,7 @@ impl<T: Pod> Mutex<T> {
     /// # Errors
     /// `Unknown`, `OtherKind`; `OtherType` if its data is not a `T` (size, alignment, name without modules); `Arena`.
     pub fn open(name: &str) -> Result<Mutex<T>, ObjectError> {
-        Mutex::named(Handle::open(Kind::Mutex, name)?)
+        Named::open(name)
     }
 
     /// Makes a named mutex; also makes its arena if there is none.
@@ -316,7 +319,7 @@ impl<T: Pod> Mutex<T> {
     /// # Errors
     /// `Exists`, `OtherKind`, `Arena`; `Alignment` if the data needs an alignment above 64.
     pub fn create(name: &str, value: T) -> Result<Mutex<T>, ObjectError> {
-        Mutex::make(name, value, false)
+        Named::make(name, &Data::of::<T>(Some(bytemuck::bytes_of(&value))), false)
     }
 
     /// Attaches a named mutex, or makes it with this value.
@@ -324,57 +327,8 @@ impl<T: Pod> Mutex<T> {
     /// # Errors
     /// As [`Mutex::open`] and [`Mutex::create`].
     pub fn open_or_create(name: &str, value: T) -> Result<Mutex<T>, ObjectError> {
-        Mutex::make(name, value, true)
+        Named::make(name, &Data::of::<T>(Some(bytemuck::bytes_of(&value))), true)
     }
-
-    fn make(name: &str, value: T, or_open: bool) -> Result<Mutex<T>, ObjectError> {
-        if align_of::<T>() > BLOCK {
-            return Err(ObjectError::Alignment { has: align_of::<T>(), most: BLOCK });
-        }
-        let bytes = bytemuck::bytes_of(&value);
-        let handle = Handle::make(Kind::Mutex, name, or_open, &mut |map, admin, name| {
-            lock::make(map, admin, name, bytes.len(), hash_of::<T>(), |place| {
-                // SAFETY: the place has room for so many bytes, and is not published yet.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
-            })
-        })?;
-        Mutex::named(handle)
-    }
-
-    fn named(handle: Handle) -> Result<Mutex<T>, ObjectError> {
-        let wanted = || format!("{} ({} bytes)", std::any::type_name::<T>(), size_of::<T>());
-        let data = data_of(&handle, size_of::<T>(), hash_of::<T>(), wanted)?.cast();
-        Ok(Mutex { handle, data, own: false, free: 0 })
-    }
-}
-
-/// Where the data of a lock is, if its type is the one wanted.
-pub(crate) fn data_of(
-    handle: &Handle,
-    size: usize,
-    hash: u32,
-    wanted: impl FnOnce() -> String,
-) -> Result<NonNull<u8>, ObjectError> {
-    let o = handle.object;
-    // Acquire, all: written before the object was put in service.
-    let (bytes, more) = (o.permits.load(Ordering::Acquire) as usize, o.more.load(Ordering::Acquire));
-    let its = o.hint.load(Ordering::Acquire); // Acquire: as above.
-    let kind = handle.place.head.kind().map_or("object", Kind::name);
-    // First: what was seen of a removed one may be another's.
-    if handle.is_dead() || (bytes > 0 && more == 0) {
-        // It was removed during the look.
-        let (name, arena) = (handle.name(), handle.map.name().to_owned());
-        return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() });
-    }
-    if bytes != size || its != hash {
-        return Err(ObjectError::OtherType { kind, name: handle.name(), bytes, wanted: wanted() });
-    }
-    // Data of no bytes: nowhere, but aligned for any type.
-    let nowhere = NonNull::<[u128; 4]>::dangling().cast();
-    Ok(match bytes {
-        0 => nowhere,
-        _ => NonNull::new(handle.map.blocks(more - 1, bytes.div_ceil(BLOCK) as u32)).unwrap_or(nowhere),
-    })
 }
 
 impl Mutex<()> {
@@ -386,21 +340,7 @@ impl Mutex<()> {
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
-        let Some((handle, admin)) = Handle::to_remove(Kind::Mutex, name)? else { return Ok(()) };
-        let word = attachment(handle.map, mine)?;
-        if !force && !lock::take_idle(handle.map, handle.place, word) {
-            let waiting = in_line(handle.map, handle.place).len();
-            let holder = lock::holder(handle.map, handle.object).map(|(member, _)| handle.map.who(member));
-            let who = holder.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
-            let how = format!("locked by {who}, {waiting} waiting");
-            return Err(ObjectError::InUse { kind: Kind::Mutex.name(), name: handle.name(), how });
-        }
-        handle.map.unmake(&admin, handle.place);
-        if !force {
-            // Taken above, so that no thread could lock it meanwhile.
-            lock::give(handle.map, handle.place, handle.object, word);
-        }
-        Ok(())
+        Named::<Mutex<()>>::remove(name, force)
     }
 }
 
@@ -506,7 +446,7 @@ impl<'a, T> MutexGuard<'a, T> {
     fn void(&self) -> ! {
         panic!(
             "a guard of mutex {} is used after fork: the parent has the lock; lock it again in the child",
-            self.mutex.shown()
+            self.mutex.handle.shown()
         )
     }
 }

@@ -9,20 +9,19 @@ use crate::cell::{Tag, Word};
 use crate::claim::wait_for;
 use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
-use crate::handle::{Own, called, full_name, its_slot, seen, shown, split, what_is};
+use crate::handle::{Handle, its_slot};
 use crate::holders::{self, Holder, PoolInfo};
 use crate::lease;
+use crate::named::{Named, NamedKind};
 use crate::operation::{Collected, Operation, Refused, Taken, WaitSpec};
-use crate::owned;
 use crate::patience::{Until, patience};
 use crate::permit::{self, take};
 use crate::registry::{Arena, ArenaOptions};
 use crate::wait::{Arm, Discipline, Grant, Parties, Party, queue};
 use crate::waiters::{Waiter, waiters};
-use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who, check_name};
+use chappe_arena::layout::{Kind, MAX_PERMITS};
+use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who};
 use chappe_plat::ROBUST;
-use std::sync::Arc;
 
 /// N permits. Each belongs to its holder, and returns when the holder dies.
 ///
@@ -49,10 +48,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Pool {
-    pub(crate) map: &'static Map,
-    pub(crate) place: Place,
-    object: &'static Object,
-    _own: Option<Arc<Own>>,
+    pub(crate) handle: Handle,
     /// Whether it may be biased.
     biased: bool,
 }
@@ -65,25 +61,25 @@ impl std::fmt::Debug for Pool {
 
 impl Arm for Pool {
     fn map(&self) -> &'static Map {
-        self.map
+        self.handle.map
     }
     fn place(&self) -> Place {
-        self.place
+        self.handle.place
     }
 }
 
 impl Operation for Pool {
     fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
         // SAFETY: the party is the calling thread.
-        let entered = || unsafe { permit::enter(self.object, self.place, me) };
+        let entered = || unsafe { permit::enter(self.handle.object, self.handle.place, me) };
         let own = if self.biased && !me.holds.is_none() { entered() } else { None };
         match own.or_else(|| self.take_one(me)) {
             Some(taken) => Ok(taken),
-            None => take(self.place, me),
+            None => take(self.handle.place, me),
         }
     }
     fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
-        permit::collect(me, self.place, grant, number)
+        permit::collect(me, self.handle.place, grant, number)
     }
     fn put_back(&self, taken: Taken) {
         self.back(taken);
@@ -93,6 +89,42 @@ impl Operation for Pool {
     }
     fn revive(&self) -> bool {
         Pool::revive(self)
+    }
+}
+
+impl NamedKind for Pool {
+    const KIND: Kind = Kind::Pool;
+    type Error = PoolError;
+    type Plan<'a> = (u32, Discipline);
+    fn room((permits, _): &(u32, Discipline)) -> Result<ArenaOptions, PoolError> {
+        check_permits(*permits)?;
+        Ok(ArenaOptions::default())
+    }
+    fn lay_out(plan: &(u32, Discipline), map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        permit::make_pool(map, admin, name, plan.0, plan.1)
+    }
+    fn attach(handle: Handle, wanted: Option<&(u32, Discipline)>) -> Result<Pool, PoolError> {
+        let pool = Pool { handle, biased: false };
+        let (has, wanted) = (pool.permits(), wanted.map(|(permits, _)| *permits));
+        match wanted.filter(|wanted| *wanted != has) {
+            Some(wanted) => Err(PoolError::OtherSize { name: pool.name(), has, wanted }),
+            None => Ok(pool),
+        }
+    }
+    fn exists(handle: &Handle) -> PoolError {
+        PoolError::Exists { name: handle.name(), permits: Pool::at(handle.map, handle.place).permits() }
+    }
+    fn close(handle: &Handle) -> Result<(), PoolError> {
+        let me = attachment(handle.map, party)?;
+        let pool = Pool::at(handle.map, handle.place);
+        pool.reclaim();
+        if permit::take_all(handle.place, &me) {
+            return Ok(());
+        }
+        let (name, holders, waiting) = (pool.name(), pool.holders(), queue(handle.map, handle.place).len());
+        let who = holders.first().map(|h| h.who.clone());
+        let first = who.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
+        Err(PoolError::InUse { name, held: holders.len(), waiting, first })
     }
 }
 
@@ -130,13 +162,9 @@ impl Pool {
     }
 
     fn private_as(permits: u32, discipline: Discipline, bias: Bias) -> Result<Pool, PoolError> {
-        check_permits(permits)?;
-        let map = Arena::try_private()?.map();
-        let admin = map.admin();
-        let place = permit::make_pool(map, &admin, "", permits, discipline)?;
-        drop(admin);
-        let biased = ROBUST && bias::allow(map, map.object(place.index), bias);
-        Ok(Pool { _own: Some(Own::new(map, place)), biased, ..Pool::at(map, place) })
+        let mut pool: Pool = Named::private(&(permits, discipline))?;
+        pool.biased = ROBUST && bias::allow(pool.handle.map, pool.handle.object, bias);
+        Ok(pool)
     }
 
     /// Attaches a pool by name: `gpu0`, or `lab/gpu0` for one in arena `lab`.
@@ -144,15 +172,7 @@ impl Pool {
     /// # Errors
     /// `Unknown`, which names the pools that are there; `Arena`.
     pub fn open(name: &str) -> Result<Pool, PoolError> {
-        let (arena, object) = split(name);
-        check_name(object, "pool")?;
-        match Arena::open(arena) {
-            Ok(a) => Pool::in_arena(a, object),
-            Err(ArenaError::NotFound { .. }) => {
-                Err(PoolError::Unknown { name: name.into(), arena: arena.into(), existing: Vec::new() })
-            }
-            Err(e) => Err(e.into()),
-        }
+        Named::open(name)
     }
 
     /// Makes a pool by name, and its arena if need be.
@@ -160,7 +180,7 @@ impl Pool {
     /// # Errors
     /// `Exists`, `Permits`, `Arena`.
     pub fn create(name: &str, permits: u32) -> Result<Pool, PoolError> {
-        Pool::make(name, permits, Discipline::Fifo, false)
+        Named::make(name, &(permits, Discipline::Fifo), false)
     }
 
     /// As [`Pool::create`]; waiters are served as `discipline` says.
@@ -168,7 +188,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::create`].
     pub fn create_by(name: &str, permits: u32, discipline: Discipline) -> Result<Pool, PoolError> {
-        Pool::make(name, permits, discipline, false)
+        Named::make(name, &(permits, discipline), false)
     }
 
     /// As [`Pool::open_or_create`]; a pool that it makes serves its waiters as `discipline` says.
@@ -176,7 +196,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::open_or_create`].
     pub fn open_or_create_by(name: &str, permits: u32, discipline: Discipline) -> Result<Pool, PoolError> {
-        Pool::make(name, permits, discipline, true)
+        Named::make(name, &(permits, discipline), true)
     }
 
     /// Attaches a pool by name, or makes it.
@@ -184,65 +204,12 @@ impl Pool {
     /// # Errors
     /// `OtherSize` if it is there with another number of permits; `Permits`, `Arena`.
     pub fn open_or_create(name: &str, permits: u32) -> Result<Pool, PoolError> {
-        Pool::make(name, permits, Discipline::Fifo, true)
-    }
-
-    fn make(name: &str, permits: u32, discipline: Discipline, or_open: bool) -> Result<Pool, PoolError> {
-        let (arena, object) = split(name);
-        check_name(object, "pool")?;
-        check_permits(permits)?;
-        loop {
-            let a = Arena::open_or_create(arena, &ArenaOptions::default())?;
-            match Pool::make_in(a, object, permits, discipline, or_open) {
-                // The arena was removed between the two steps: the next attempt finds another.
-                Err(PoolError::Arena(ArenaError::Removed { .. })) => {}
-                other => return other,
-            }
-        }
-    }
-
-    fn make_in(a: Arena, name: &str, permits: u32, discipline: Discipline, or_open: bool) -> Result<Pool, PoolError> {
-        check_name(name, "pool")?;
-        check_permits(permits)?;
-        let map = a.map();
-        if or_open && let Some(pool) = Pool::found(map, name)? {
-            let (object, place) = (pool.object, pool.place);
-            let pool = pool.of_size(permits);
-            // One that was removed since it was found has no size: what is there now is looked for below.
-            if pool.is_ok() || seen(object, place, ()).is_some() {
-                return pool;
-            }
-        }
-        // As a member, so that the arena is not removed meanwhile.
-        attachment(map, |_| ())?;
-        let admin = map.admin();
-        if let Some(pool) = Pool::found(map, name)? {
-            let has = pool.permits();
-            let exists = PoolError::Exists { name: pool.name(), permits: has };
-            return if or_open { pool.of_size(permits) } else { Err(exists) };
-        }
-        let place = permit::make_pool(map, &admin, name, permits, discipline)?;
-        Ok(Pool::at(map, place))
+        Named::make(name, &(permits, Discipline::Fifo), true)
     }
 
     #[inline]
     pub(crate) fn at(map: &'static Map, place: Place) -> Pool {
-        Pool { map, place, object: map.object(place.index), _own: None, biased: false }
-    }
-
-    fn found(map: &'static Map, name: &str) -> Result<Option<Pool>, PoolError> {
-        match map.find(name) {
-            Some(place) if place.head.is_live(Kind::Pool) && owned::name_of(map, place).is_none() => {
-                Ok(Some(Pool::at(map, place)))
-            }
-            Some(place) => Err(PoolError::OtherKind { name: full_name(map.name(), name), is: what_is(map, place) }),
-            None => Ok(None),
-        }
-    }
-
-    fn of_size(self, wanted: u32) -> Result<Pool, PoolError> {
-        let has = self.permits();
-        if has == wanted { Ok(self) } else { Err(PoolError::OtherSize { name: self.name(), has, wanted }) }
+        Pool { handle: Handle::at(map, place), biased: false }
     }
 
     /// Attaches a pool of an arena by its name there.
@@ -250,12 +217,7 @@ impl Pool {
     /// # Errors
     /// `Unknown`, which names the pools that are there.
     pub fn in_arena(arena: Arena, name: &str) -> Result<Pool, PoolError> {
-        check_name(name, "pool")?;
-        Pool::found(arena.map(), name)?.ok_or_else(|| PoolError::Unknown {
-            name: full_name(&arena.name(), name),
-            arena: arena.name(),
-            existing: Pool::list(arena).into_iter().map(|p| full_name(&arena.name(), &p.name)).collect(),
-        })
+        Named::open_in(&arena, name)
     }
 
     /// Makes a pool in an arena.
@@ -263,7 +225,7 @@ impl Pool {
     /// # Errors
     /// `Exists`, `Permits`, `Arena`.
     pub fn create_in(arena: Arena, name: &str, permits: u32) -> Result<Pool, PoolError> {
-        Pool::make_in(arena, name, permits, Discipline::Fifo, false)
+        Named::create_in(&arena, name, &(permits, Discipline::Fifo))
     }
 
     /// Removes a pool by name. A pool with holders or waiters is refused unless `force`: then holders' guards end
@@ -272,24 +234,7 @@ impl Pool {
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), PoolError> {
-        let pool = Pool::open(name)?;
-        pool.map.allow("remove")?;
-        // As a member, so that the arena is not removed meanwhile.
-        let me = attachment(pool.map, party)?;
-        pool.map.recover_dead();
-        let admin = pool.map.admin();
-        if !force {
-            pool.reclaim();
-            if !permit::take_all(pool.place, &me) {
-                let holders = pool.holders();
-                let waiting = queue(pool.map, pool.place).len();
-                let who = holders.first().map(|h| h.who.clone());
-                let first = who.map_or_else(|| "nobody".into(), |w| format!("pid {} `{}`", w.pid, w.label));
-                return Err(PoolError::InUse { name: pool.name(), held: holders.len(), waiting, first });
-            }
-        }
-        pool.map.unmake(&admin, pool.place);
-        Ok(())
+        Named::<Pool>::remove(name, force)
     }
 
     /// The pools of an arena, by name.
@@ -299,65 +244,71 @@ impl Pool {
 
     /// The pool's name: `gpu0`, or `lab/gpu0` in another arena than `default`; empty for a private pool.
     pub fn name(&self) -> String {
-        if self.map.directory().is_none() {
-            return String::new();
-        }
-        called(self.map, self.place)
+        self.handle.name()
     }
 
     /// In which order waiters are served; the usual one if it was removed.
     pub fn discipline(&self) -> Discipline {
-        self.seen(Discipline::of(self.object))
+        self.seen(Discipline::of(self.handle.object))
     }
 
     /// How many permits it has; of a removed pool how many it had, until nobody waits there any more, and then none.
     pub fn permits(&self) -> u32 {
-        let permits = permits(self.map, self.place.index);
-        if its_slot(self.object, self.place).is_some_and(|head| !head.is_free()) { permits } else { 0 }
+        let Handle { map, place, object, .. } = self.handle;
+        let permits = permits(map, place.index);
+        if its_slot(object, place).is_some_and(|head| !head.is_free()) { permits } else { 0 }
     }
 
     /// What was read of it, unless it was removed.
     fn seen<T: Default>(&self, what: T) -> T {
-        seen(self.object, self.place, what).unwrap_or_default()
+        self.handle.seen(what).unwrap_or_default()
     }
 
     /// Whether a thread has its bias just now. (Only a private pool of one permit can be biased.)
     pub fn is_biased(&self) -> bool {
-        self.seen(bias::owner_of(self.map, self.object).is_some())
+        self.seen(bias::owner_of(self.handle.map, self.handle.object).is_some())
     }
 
     /// How many of them were free a moment ago; none if it was removed.
     pub fn available(&self) -> u32 {
         let count = self.permits() as usize;
-        if let Some(inside) = bias::was_inside(self.map, self.object).filter(|_| count == 1) {
+        if let Some(inside) = bias::was_inside(self.handle.map, self.handle.object).filter(|_| count == 1) {
             return self.seen(u32::from(!inside));
         }
-        self.seen(cells(self.map, self.place.index).take(count).filter(|(_, c)| c.load().is_free()).count() as u32)
+        self.seen(
+            cells(self.handle.map, self.handle.place.index).take(count).filter(|(_, c)| c.load().is_free()).count()
+                as u32,
+        )
     }
 
     /// As [`Pool::get_owned_now`], of a pool that is not private: the bits of the permit.
     #[inline(always)]
     pub(crate) fn take_owned_now(&self) -> Option<u64> {
-        let me = process_member(self.map)?;
+        let me = process_member(self.handle.map)?;
         Some(self.take_one(&me)?.word.0)
     }
 
     /// Gives the first permit of a pool that is not private back.
     #[inline(always)]
     pub(crate) fn give_first(&self, bits: u64) {
-        permit::give_unbiased(self.map, self.place, self.object, Taken { position: 0, word: Word(bits) });
+        permit::give_unbiased(
+            self.handle.map,
+            self.handle.place,
+            self.handle.object,
+            Taken { position: 0, word: Word(bits) },
+        );
     }
 
     #[inline(always)]
     pub(crate) fn take_one(&self, me: &Party) -> Option<Taken> {
-        permit::take_one(self.object, self.place, me)
+        permit::take_one(self.handle.object, self.handle.place, me)
     }
 
     /// Takes the permit of a private pool of one, by the bias if it is this thread's.
     #[inline(always)]
     fn take_biased<const LOOKS: bool>(&self, me: &Party, attachment: &ThreadAttachment) -> Option<Taken> {
         // SAFETY: the attachment is the calling thread's.
-        if let Some(taken) = unsafe { permit::enter(self.object, self.place, me) } {
+        if let Some(taken) = unsafe { permit::enter(self.handle.object, self.handle.place, me) } {
             return Some(taken);
         }
         if !LOOKS && attachment.is_due() {
@@ -366,18 +317,23 @@ impl Pool {
         let taken = self.take_one(me)?;
         if attachment.is_sample() && LOOKS {
             // SAFETY: as above.
-            unsafe { permit::consider(self.map, self.object, self.place, taken, attachment.holds) };
+            unsafe {
+                permit::consider(self.handle.map, self.handle.object, self.handle.place, taken, attachment.holds)
+            };
         }
         Some(taken)
     }
 
     #[inline(never)]
     fn get_slow(&self, until: Until) -> Result<Taken, AcquireError> {
-        let last =
-            if self.biased { None } else { at_hand(self.map, |me, _| permit::take_last(self.object, self.place, me)) };
+        let last = if self.biased {
+            None
+        } else {
+            at_hand(self.handle.map, |me, _| permit::take_last(self.handle.object, self.handle.place, me))
+        };
         match last {
             Some(taken) => Ok(taken),
-            None => attachment(self.map, |attachment| self.get_attached(attachment, until))?,
+            None => attachment(self.handle.map, |attachment| self.get_attached(attachment, until))?,
         }
     }
 
@@ -391,7 +347,7 @@ impl Pool {
         let deadline = match until {
             Until::Now => {
                 if self.revive()
-                    && let Ok(taken) = take(self.place, me)
+                    && let Ok(taken) = take(self.handle.place, me)
                 {
                     return Ok(taken);
                 }
@@ -410,40 +366,36 @@ impl Pool {
         }
     }
 
-    fn shown(&self) -> String {
-        shown(self.map, self.place)
-    }
-
     pub(crate) fn still(&self, taken: Taken) -> bool {
         // SAFETY: the caller has the permit, or has had it; what is biased is its thread's.
-        let inside = || unsafe { permit::is_inside(self.map, self.object, self.place, taken) };
-        inside() || cell_of(self.map, self.place, taken.position).is_some_and(|c| c.load() == taken.word)
+        let inside = || unsafe { permit::is_inside(self.handle.map, self.handle.object, self.handle.place, taken) };
+        inside() || cell_of(self.handle.map, self.handle.place, taken.position).is_some_and(|c| c.load() == taken.word)
     }
 
     #[inline]
     pub(crate) fn back(&self, taken: Taken) {
         if taken.word.tag() == Tag::Leased {
-            lease::end(self.map, self.place, taken.position, taken.word);
+            lease::end(self.handle.map, self.handle.place, taken.position, taken.word);
         } else {
-            permit::give(self.map, self.place, self.object, taken);
+            permit::give(self.handle.map, self.handle.place, self.handle.object, taken);
         }
     }
 
     pub(crate) fn dead(&self) -> AcquireError {
-        AcquireError::Dead { pool: self.shown() }
+        AcquireError::Dead { pool: self.handle.shown() }
     }
 
     /// Gives back what dead members hold, and what orphans' jobs no longer need. True if that may have freed something.
     pub(crate) fn revive(&self) -> bool {
-        let gone = cells(self.map, self.place.index).any(|(_, cell)| {
+        let gone = cells(self.handle.map, self.handle.place.index).any(|(_, cell)| {
             let word = cell.load();
             // A generation that is not the slot's present one was recovered, or is being recovered.
             let slot = word.member();
-            !word.is_free() && slot < self.map.geometry().members && self.map.dead(slot).is_some()
+            !word.is_free() && slot < self.handle.map.geometry().members && self.handle.map.dead(slot).is_some()
         });
         if gone {
             // Whichever thread recovers: what the dead members held is back when this returns.
-            self.map.recover_dead();
+            self.handle.map.recover_dead();
         }
         self.reclaim() > 0 || gone
     }
@@ -451,13 +403,13 @@ impl Pool {
     /// Gives back permits that were kept by jobs which have ended since; answers how many. Waiters' processes do so by
     /// themselves.
     pub fn reclaim(&self) -> usize {
-        let some = cells(self.map, self.place.index).any(|(_, c)| c.load().is_orphan());
+        let some = cells(self.handle.map, self.handle.place.index).any(|(_, c)| c.load().is_orphan());
         // As a member: a death between freeing a permit and handing it on must be recovered. A thread cannot become a member without
         // waiting while the arena may be being removed.
-        if !some || self.map.mark() != Standing::Serving || attachment(self.map, |_| ()).is_err() {
+        if !some || self.handle.map.mark() != Standing::Serving || attachment(self.handle.map, |_| ()).is_err() {
             return 0;
         }
-        lease::settle_all(self.map, self.place)
+        lease::settle_all(self.handle.map, self.handle.place)
     }
 
     /// Gives the pool another number of permits. If it is smaller, permits in use beyond the number end when they are given back.
@@ -466,10 +418,10 @@ impl Pool {
     /// `Permits`, `Dead`, `Arena`.
     pub fn resize(&self, permits: u32) -> Result<(), PoolError> {
         check_permits(permits)?;
-        self.map.allow("resize")?;
-        attachment(self.map, |_| ())?;
-        let admin: Admin = self.map.admin();
-        if permit::resize(self.map, &admin, self.place, permits)? {
+        self.handle.map.allow("resize")?;
+        attachment(self.handle.map, |_| ())?;
+        let admin: Admin = self.handle.map.admin();
+        if permit::resize(self.handle.map, &admin, self.handle.place, permits)? {
             return Ok(());
         }
         Err(PoolError::Dead { name: self.name() })
@@ -482,23 +434,23 @@ impl Pool {
     /// `NotHeld`, `Dead`.
     pub fn force_release(&self, index: u32) -> Result<Who, PoolError> {
         // A removed pool's cells must not be looked at.
-        if !self.map.is_there(self.place) {
+        if !self.handle.map.is_there(self.handle.place) {
             return Err(PoolError::Dead { name: self.name() });
         }
-        self.map.allow("take by force")?;
+        self.handle.map.allow("take by force")?;
         let not_held = || PoolError::NotHeld { name: self.name(), index, permits: self.permits() };
         // As a member: a death between freeing a permit and handing it on must be recovered.
-        attachment(self.map, |_| ())?;
+        attachment(self.handle.map, |_| ())?;
         // Read the holder before it is gone.
         let before = self.holders().into_iter().find(|h| h.index == index).ok_or_else(not_held)?;
-        let word = permit::force(self.map, self.place, index).ok_or_else(not_held)?;
-        Ok(if word.is_orphan() || word.tag() == Tag::Free { before.who } else { self.map.who(word.member()) })
+        let word = permit::force(self.handle.map, self.handle.place, index).ok_or_else(not_held)?;
+        Ok(if word.is_orphan() || word.tag() == Tag::Free { before.who } else { self.handle.map.who(word.member()) })
     }
 
     /// The permits of this pool that the calling process runs under: those whose leases its environment names
     /// ([`LEASE_VARIABLE`](crate::LEASE_VARIABLE)). A process that waits for a permit of such a pool may wait for its own end.
     pub fn leased_around(&self) -> Vec<Holder> {
-        let around = lease::around(self.map, self.place);
+        let around = lease::around(self.handle.map, self.handle.place);
         if around.is_empty() {
             return Vec::new();
         }
@@ -507,11 +459,11 @@ impl Pool {
 
     /// The holder of each permit that is not free, and since when.
     pub fn holders(&self) -> Vec<Holder> {
-        holders::holders(self.map, self.place)
+        holders::holders(self.handle.map, self.handle.place)
     }
 
     /// The waiters, in the order in which they will be served.
     pub fn waiters(&self) -> Vec<Waiter> {
-        waiters(self.map, self.place)
+        waiters(self.handle.map, self.handle.place)
     }
 }

@@ -14,7 +14,9 @@ use crate::armed::operations;
 use crate::choice::{How, choose as chosen, glance as glanced, rest};
 use crate::descriptor::descriptor;
 use crate::error::{ObjectError, SelectError};
-use crate::mutex::{Mutex, MutexGuard, named_bytes};
+use crate::guarded::Data;
+use crate::mutex::{Mutex, MutexGuard};
+use crate::named::Named;
 use crate::operation::Mode;
 use crate::order::Order;
 use crate::patience::Until;
@@ -110,8 +112,9 @@ pub fn mutex_of_bytes(
     of: Called<'_>,
     initial: Option<&[u8]>,
 ) -> Result<(Mutex<()>, NonNull<u8>), ObjectError> {
-    assert!(initial.is_none_or(|bytes| bytes.len() == of.size), "the data has {} bytes", of.size);
-    named_bytes(name, had, of, initial)
+    let lock = Named::<Mutex<()>>::obtain(name, had, &Data::called(of, initial))?;
+    let data = lock.data.cast();
+    Ok((lock, data))
 }
 
 /// A named readers-writer lock whose data is so many bytes, and where they lie; as [`mutex_of_bytes`].
@@ -127,8 +130,9 @@ pub fn rwlock_of_bytes(
     of: Called<'_>,
     initial: Option<&[u8]>,
 ) -> Result<(RwLock<()>, NonNull<u8>), ObjectError> {
-    assert!(initial.is_none_or(|bytes| bytes.len() == of.size), "the data has {} bytes", of.size);
-    rwlock::named_bytes(name, had, of, initial)
+    let lock = Named::<RwLock<()>>::obtain(name, had, &Data::called(of, initial))?;
+    let data = lock.data.cast();
+    Ok((lock, data))
 }
 
 pub use crate::rwlock::Mine;
@@ -218,7 +222,7 @@ pub fn choose_ready(arms: &[Armed<'_>], biased: bool, time: Time) -> Result<usiz
 
 /// Whether the pool was not removed.
 pub fn is_there(pool: &Pool) -> bool {
-    pool.map.is_there(pool.place)
+    pool.handle.map.is_there(pool.handle.place)
 }
 
 /// The permit that was chosen.

@@ -12,6 +12,6 @@ pub use jobs::lock_jobs;
 #[cfg(not(feature = "sim"))]
 pub use made::Mine;
 #[cfg(not(feature = "sim"))]
-pub use made::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult};
+pub(crate) use made::of_mine;
 #[cfg(not(feature = "sim"))]
-pub(crate) use made::{named_bytes, of_mine};
+pub use made::{ReadGuard, ReadResult, RwLock, RwLockError, WriteGuard, WriteResult};

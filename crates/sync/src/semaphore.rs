@@ -5,15 +5,16 @@ use crate::attachment::{GUESSED, ThreadAttachment, WORD, attachment, is_attached
 use crate::claim::wait_for;
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
+use crate::named::{Named, NamedKind};
 use crate::object_id::{self, ObjectId};
 use crate::operation::{Collected, Operation, Refused, Taken, TryFast, WaitSpec};
 use crate::patience::{Until, patience};
-use crate::registry::Arena;
+use crate::registry::{Arena, ArenaOptions};
 use crate::semaphore_word::{self, Units, Unwanted};
 use crate::wait::{self, Arm, Discipline, Grant, Parties, Party, in_line};
 use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Kind, Object};
-use chappe_arena::{ArenaError, Map, Place};
+use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::{process, tls};
 
 /// Dijkstra's counter of saved wake-ups.
@@ -115,8 +116,30 @@ impl Guess {
     }
 }
 
-fn check(value: u32) -> Result<(), ObjectError> {
-    if value <= Semaphore::MAX { Ok(()) } else { Err(ObjectError::Value { value: value.into(), most: Semaphore::MAX }) }
+fn code(discipline: Discipline, barging: bool) -> u32 {
+    discipline.code() | if barging { wait::BARGING } else { semaphore_word::STRONG }
+}
+
+impl NamedKind for Semaphore {
+    const KIND: Kind = Kind::Semaphore;
+    type Error = ObjectError;
+    /// Its value, and how it serves.
+    type Plan<'a> = (u32, u32);
+    fn room(&(value, _): &(u32, u32)) -> Result<ArenaOptions, ObjectError> {
+        let most = Semaphore::MAX;
+        if value > most { Err(ObjectError::Value { value: value.into(), most }) } else { Ok(ArenaOptions::default()) }
+    }
+    fn lay_out(&(value, how): &(u32, u32), map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        semaphore_word::make(map, admin, name, value, how)
+    }
+    fn attach(handle: Handle, _wanted: Option<&(u32, u32)>) -> Result<Semaphore, ObjectError> {
+        Ok(Semaphore(handle))
+    }
+    fn in_use(handle: &Handle) -> Option<String> {
+        let waiting = in_line(handle.map, handle.place);
+        let who = handle.map.who(*waiting.first()?);
+        Some(format!("{} waiting, first pid {} `{}`", waiting.len(), who.pid, who.label))
+    }
 }
 
 impl Semaphore {
@@ -128,7 +151,7 @@ impl Semaphore {
     /// # Errors
     /// `Value`, or `Arena` when the private arena is full, or there is no address space for it.
     pub fn private(value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::private_as(value, semaphore_word::STRONG)
+        Named::private(&(value, semaphore_word::STRONG))
     }
 
     /// As [`Semaphore::private`]; waiters may be overtaken.
@@ -136,7 +159,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::private`].
     pub fn private_barging(value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::private_as(value, wait::BARGING)
+        Named::private(&(value, wait::BARGING))
     }
 
     /// As [`Semaphore::private`]; waiters are served as `discipline` says.
@@ -144,12 +167,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::private`].
     pub fn private_by(value: u32, discipline: Discipline) -> Result<Semaphore, ObjectError> {
-        Semaphore::private_as(value, discipline.code())
-    }
-
-    fn private_as(value: u32, how: u32) -> Result<Semaphore, ObjectError> {
-        check(value)?;
-        Ok(Semaphore(Handle::private(&mut |map, admin, name| semaphore_word::make(map, admin, name, value, how))?))
+        Named::private(&(value, discipline.code()))
     }
 
     /// Attaches a semaphore by name: `ready`, or `lab/ready` for one in arena `lab`.
@@ -157,7 +175,7 @@ impl Semaphore {
     /// # Errors
     /// `Unknown`, which names the semaphores that are there; `OtherKind`; `Arena`.
     pub fn open(name: &str) -> Result<Semaphore, ObjectError> {
-        Ok(Semaphore(Handle::open(Kind::Semaphore, name)?))
+        Named::open(name)
     }
 
     /// Makes a semaphore by name, and its arena if need be.
@@ -165,7 +183,7 @@ impl Semaphore {
     /// # Errors
     /// `Exists`, `OtherKind`, `Value`, `Arena`.
     pub fn create(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, semaphore_word::STRONG, false)
+        Named::make(name, &(value, semaphore_word::STRONG), false)
     }
 
     /// As [`Semaphore::create`]; waiters are served as `discipline` says.
@@ -173,7 +191,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::create`].
     pub fn create_by(name: &str, value: u32, discipline: Discipline) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, discipline.code(), false)
+        Named::make(name, &(value, discipline.code()), false)
     }
 
     /// As [`Semaphore::open_or_create`]; a semaphore that it makes serves its waiters as `discipline` says.
@@ -181,7 +199,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::open_or_create`].
     pub fn open_or_create_by(name: &str, value: u32, discipline: Discipline) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, discipline.code(), true)
+        Named::make(name, &(value, discipline.code()), true)
     }
 
     /// As [`Semaphore::create`]; waiters may be overtaken.
@@ -189,7 +207,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::create`].
     pub fn create_barging(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, wait::BARGING, false)
+        Named::make(name, &(value, wait::BARGING), false)
     }
 
     /// Attaches a semaphore by name, or makes it with this value.
@@ -197,7 +215,7 @@ impl Semaphore {
     /// # Errors
     /// `OtherKind`, `Value`, `Arena`.
     pub fn open_or_create(name: &str, value: u32) -> Result<Semaphore, ObjectError> {
-        Semaphore::make(name, value, semaphore_word::STRONG, true)
+        Named::make(name, &(value, semaphore_word::STRONG), true)
     }
 
     /// Makes a semaphore without a chosen name, for a caller that keeps its [`ObjectId`]. It stays until it is removed, in this process's own arena
@@ -221,10 +239,7 @@ impl Semaphore {
         discipline: Discipline,
         barging: bool,
     ) -> Result<Semaphore, ObjectError> {
-        check(value)?;
-        let how = discipline.code() | if barging { wait::BARGING } else { semaphore_word::STRONG };
-        let make = &mut |map, admin: &_, name: &str| semaphore_word::make(map, admin, name, value, how);
-        Ok(Semaphore(Handle::unnamed(arena, Kind::Semaphore, make)?))
+        Named::unnamed(arena, &(value, code(discipline, barging)))
     }
 
     /// As [`Semaphore::create`], in an arena that the caller has.
@@ -248,10 +263,7 @@ impl Semaphore {
         discipline: Discipline,
         barging: bool,
     ) -> Result<Semaphore, ObjectError> {
-        check(value)?;
-        let how = discipline.code() | if barging { wait::BARGING } else { semaphore_word::STRONG };
-        let make = &mut |map, admin: &_, name: &str| semaphore_word::make(map, admin, name, value, how);
-        Ok(Semaphore(Handle::create_in(arena, Kind::Semaphore, name, make)?))
+        Named::create_in(arena, name, &(value, code(discipline, barging)))
     }
 
     /// The semaphore at a spot. If it is no longer there, operations fail.
@@ -303,32 +315,13 @@ impl Semaphore {
         Handle::remove_at(Kind::Semaphore, spot)
     }
 
-    fn make(name: &str, value: u32, how: u32, or_open: bool) -> Result<Semaphore, ObjectError> {
-        check(value)?;
-        let handle = Handle::make(Kind::Semaphore, name, or_open, &mut |map, admin, name| {
-            semaphore_word::make(map, admin, name, value, how)
-        })?;
-        Ok(Semaphore(handle))
-    }
-
     /// Removes a semaphore by name. A semaphore with waiters, or with granted waiters that have not woken up yet, is refused unless `force`: then
     /// waiters get [`DownError::Dead`], but a waiter that was granted a unit keeps it.
     ///
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
-        let Some((handle, admin)) = Handle::to_remove(Kind::Semaphore, name)? else { return Ok(()) };
-        let waiting = in_line(handle.map, handle.place);
-        if !force && let Some(first) = waiting.first() {
-            let who = handle.map.who(*first);
-            return Err(ObjectError::InUse {
-                kind: Kind::Semaphore.name(),
-                name: handle.name(),
-                how: format!("{} waiting, first pid {} `{}`", waiting.len(), who.pid, who.label),
-            });
-        }
-        handle.map.unmake(&admin, handle.place);
-        Ok(())
+        Named::<Semaphore>::remove(name, force)
     }
 
     /// The semaphore's name; empty for a private one.

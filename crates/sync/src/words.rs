@@ -1,9 +1,9 @@
 //! The public interface of words that change together.
 
 use crate::attachment::{attachment, party_at_hand};
+use crate::bodied::{Bodied, Plan, SharedError, fits, unmake};
 use crate::body::{Body, Form};
 use crate::mcas::{Field, MOST, MOST_WORDS, Shape, Step};
-use crate::named::{Named, Plan, SharedError, fits, unmake};
 use crate::registry::Arena;
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map};
@@ -129,7 +129,7 @@ pub struct Words {
 #[derive(Clone)]
 enum Of {
     Private(&'static Map, #[allow(dead_code, reason = "it goes with the last handle")] Arc<Memory>),
-    Named(Named),
+    Named(Bodied),
 }
 
 /// The words in a body; none if there cannot be such.
@@ -143,7 +143,7 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Field<'m>> {
     Some(unsafe { Field::new(body.at, shape) })
 }
 
-/// Of which size it is, and what is in it: see [`Figures`](crate::named::Figures).
+/// Of which size it is, and what is in it: see [`Figures`](crate::bodied::Figures).
 pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
     in_body(body).map(|words| (words.shape().words.into(), 0, 8))
 }
@@ -172,11 +172,9 @@ impl Words {
         Ok(Words { field, of: Of::Private(map, Arc::new(memory)) })
     }
 
-    fn at(named: Named) -> Result<Words, WordsError> {
-        match in_body(&named.body) {
-            Some(field) => Ok(Words { field, of: Of::Named(named) }),
-            None => Err(named.gone().into()),
-        }
+    fn at(named: Bodied) -> Result<Words, WordsError> {
+        let field = in_body(&named.body).ok_or_else(|| named.gone())?;
+        Ok(Words { field, of: Of::Named(named) })
     }
 
     /// Attaches some by name.
@@ -184,7 +182,7 @@ impl Words {
     /// # Errors
     /// `Shared`: there are none, or it is something else.
     pub fn open(name: &str) -> Result<Words, WordsError> {
-        Words::at(Named::open(Kind::Words, name)?)
+        Words::at(Bodied::open(Kind::Words, name)?)
     }
 
     fn made(name: &str, words: u32, first: &[u64], or_open: bool) -> Result<Words, WordsError> {
@@ -199,18 +197,13 @@ impl Words {
             let field = unsafe { Field::new(at, Shape { words, parties, records }) };
             first.iter().enumerate().for_each(|(i, value)| field.begin_with(i as u32, *value));
         };
-        let made = Words::at(Named::make(&Plan { kind: Kind::Words, of: &of, fill: &fill }, name, or_open)?)?;
+        let named = Bodied::make(&Plan { kind: Kind::Words, of: &of, fill: &fill }, name, or_open)?;
+        let made = Words::at(named.clone())?;
         if made.len() == words {
             return Ok(made);
         }
         let said = |n: u32| format!("{n} words");
-        Err(SharedError::OtherShape {
-            kind: Kind::Words.name(),
-            name: made.name(),
-            has: said(made.len()),
-            wanted: said(words),
-        }
-        .into())
+        Err(named.other_shape(said(made.len()), said(words)).into())
     }
 
     /// Makes some by name, all 0, and their arena, with room for them, if need be.

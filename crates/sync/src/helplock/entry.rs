@@ -10,8 +10,8 @@
 //! another object only when no member can lock it any more.
 
 use super::HelpError;
+use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name};
 use crate::body::Form;
-use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name};
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use chappe_plat::atomic::{AtomicU32, Ordering};
@@ -147,7 +147,7 @@ impl<T> Inherited<T> {
 
 /// A named lock.
 pub(crate) struct Shared<T> {
-    named: Named,
+    named: Bodied,
     entry: NonNull<Entry>,
     data: NonNull<T>,
 }
@@ -158,7 +158,7 @@ unsafe impl<T: Send> Send for Shared<T> {}
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T: Pod> Shared<T> {
-    fn checked(named: Named) -> Result<Shared<T>, SharedError> {
+    fn checked(named: Bodied) -> Result<Shared<T>, SharedError> {
         let named = named.of_types([type_hash::<T>(), 0], || format!("data {}", type_name::<T>()))?;
         if named.body.room < bytes::<T>() {
             return Err(named.gone());
@@ -170,7 +170,7 @@ impl<T: Pod> Shared<T> {
     }
 
     pub fn open(name: &str) -> Result<Shared<T>, SharedError> {
-        Shared::checked(Named::open(Kind::HelpLock, name)?)
+        Shared::checked(Bodied::open(Kind::HelpLock, name)?)
     }
 
     pub fn made(name: &str, value: &T, or_open: bool) -> Result<Shared<T>, SharedError> {
@@ -185,7 +185,7 @@ impl<T: Pod> Shared<T> {
             }
         };
         let plan = Plan { kind: Kind::HelpLock, of: &|_| (bytes::<T>(), form), fill: &fill };
-        let made = Shared::checked(Named::make(&plan, name, or_open)?);
+        let made = Shared::checked(Bodied::make(&plan, name, or_open)?);
         debug_assert!(failed.take().is_none(), "the system has refused a lock that `InheritLock` is made of");
         made
     }

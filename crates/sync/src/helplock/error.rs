@@ -1,6 +1,6 @@
 //! Why a section of a helping lock was not run, or not as usual.
 
-use crate::named::SharedError;
+use crate::bodied::SharedError;
 use crate::words::WordsError;
 use std::io;
 use std::sync::Arc;

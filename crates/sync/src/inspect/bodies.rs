@@ -2,11 +2,11 @@
 //! waiters.
 
 use super::row::{Inspected, ObjectState};
+use crate::bodied::{Figures, look};
 use crate::body::Body;
 use crate::counter;
 use crate::map::atlas::Atlas;
 use crate::monitor::form as monitor;
-use crate::named::{Figures, look};
 use crate::server::form as server;
 use chappe_arena::{Map, Place};
 

@@ -3,9 +3,9 @@
 //! - I1: a generation of a member slot is over once the slot has another generation, or was swept of it. What is then found in its name,
 //!   in a word that was read before, belongs to nobody.
 
+use crate::bodied::SharedInfo;
 use crate::holders::PoolInfo;
 use crate::map::MapInfo;
-use crate::named::SharedInfo;
 use crate::tube::broadcast::BroadcastInfo;
 use crate::tube::named::TubeInfo;
 use crate::wait::Discipline;

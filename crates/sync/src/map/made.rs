@@ -4,16 +4,16 @@ use super::atlas::{self, Atlas, Types};
 use super::datum::{self, Datum, called};
 use super::error::MapError;
 use super::heap::Heap;
-use crate::attachment::{Within, enter, party_at_hand, tidy};
+use crate::attachment::{Within, enter, party_at_hand};
 use crate::body::blocks_wanted;
-use crate::error::ObjectError;
-use crate::handle::{Handle, shown};
+use crate::handle::Handle;
+use crate::named::{Named, NamedKind};
 use crate::registry::{ArenaOptions, USUAL_MEMBERS};
 use crate::table::{Change, Decide, Full, MOST_BYTES, MOST_ENTRIES, Shape, Table, Walk};
 use crate::wait::Arm;
 use crate::waiters::{bytes, waiters};
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
-use chappe_arena::{Admin, Map as Arena, Place, Who};
+use chappe_arena::{Admin, ArenaError, Map as Arena, Place, Who};
 use chappe_plat::{ROBUST, clock};
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -156,9 +156,52 @@ fn shape_of<K: Datum + ?Sized, V: Datum + ?Sized>(options: &MapOptions, spare: u
     Ok(shape)
 }
 
-/// The options of an arena made for a map: room for the map, and as much again as usual.
-fn arena_for(shape: Shape) -> ArenaOptions {
-    ArenaOptions::with_room(u64::from(blocks_wanted(shape.bytes(), USUAL_MEMBERS)) * BLOCK as u64)
+impl<K: Datum + ?Sized, V: Datum + ?Sized> NamedKind for Map<K, V> {
+    const KIND: Kind = Kind::Map;
+    type Error = MapError;
+    type Plan<'a> = Shape;
+
+    fn room(shape: &Shape) -> Result<ArenaOptions, MapError> {
+        Ok(ArenaOptions::with_room(u64::from(blocks_wanted(shape.bytes(), USUAL_MEMBERS)) * BLOCK as u64))
+    }
+
+    fn lay_out(shape: &Shape, map: &'static Arena, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        let all = Shape::new(shape.entries, shape.key, shape.value, map.geometry().members);
+        let shape = Shape { ordered: shape.ordered, ..all };
+        atlas::make(map, admin, name, Some((shape, types_of::<K, V>())))
+    }
+
+    fn attach(handle: Handle, wanted: Option<&Shape>) -> Result<Map<K, V>, MapError> {
+        let map = Map::at(handle)?;
+        let Some(atlas) = &map.atlas else { return Err(Self::gone(&map.handle)) };
+        let (has, types) = (map.table.shape(), types_of::<K, V>());
+        if atlas.types != types {
+            let other = |not: bool, what: &str, size| {
+                format!("{what} of {}{size} bytes", if not { "another type, of " } else { "" })
+            };
+            let keys = other(atlas.types.keys != types.keys, "keys", has.key);
+            let has = format!("{keys} and {}", other(atlas.types.values != types.values, "values", has.value));
+            let wanted = format!("keys {} and values {}", called::<K>(), called::<V>());
+            return Err(MapError::OtherType { name: map.name(), has, wanted });
+        }
+        let is_other = |wanted: &&Shape| {
+            (wanted.entries, wanted.key, wanted.value, wanted.ordered) != (has.entries, has.key, has.value, has.ordered)
+        };
+        if let Some(wanted) = wanted.filter(is_other) {
+            return Err(MapError::OtherShape { name: map.name(), has: told(has), wanted: told(*wanted) });
+        }
+        Ok(map)
+    }
+
+    fn in_use(handle: &Handle) -> Option<String> {
+        let info = info(handle.map, handle.place)?;
+        let other = info.users.iter().find(|who| !who.is_of_this_process());
+        if info.used == 0 && info.waiting == 0 && other.is_none() {
+            return None;
+        }
+        let by = other.map_or_else(String::new, |who| format!("; pid {} `{}` changes it", who.pid, who.label));
+        Some(format!("{} entries in it; {} waiting for a change{by}", info.used, info.waiting))
+    }
 }
 
 impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
@@ -184,7 +227,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     /// # Errors
     /// `OtherType` if its keys and values are not of types `K` and `V`; `Object` if it does not exist, or is of another kind.
     pub fn open(name: &str) -> Result<Map<K, V>, MapError> {
-        Map::checked(Handle::open(Kind::Map, name)?, None)
+        Named::open(name)
     }
 
     /// Makes a map by name; also makes its arena, with room for it, if there is none.
@@ -192,7 +235,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     /// # Errors
     /// `Capacity`; `Object` if it exists already, or the arena has no room.
     pub fn create(name: &str, options: &MapOptions) -> Result<Map<K, V>, MapError> {
-        Map::made(name, options, false)
+        Named::make(name, &shape_of::<K, V>(options, 1)?, false)
     }
 
     /// Attaches a map by name, or makes it.
@@ -200,18 +243,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
     /// # Errors
     /// `OtherShape` if it exists and was made with other options; otherwise as [`Map::open`] and [`Map::create`].
     pub fn open_or_create(name: &str, options: &MapOptions) -> Result<Map<K, V>, MapError> {
-        Map::made(name, options, true)
-    }
-
-    fn made(name: &str, options: &MapOptions, or_open: bool) -> Result<Map<K, V>, MapError> {
-        let shape = shape_of::<K, V>(options, 1)?;
-        let make = &mut |map: &'static Arena, admin: &Admin, name: &str| {
-            let all = Shape::new(shape.entries, shape.key, shape.value, map.geometry().members);
-            let shape = Shape { ordered: shape.ordered, ..all };
-            atlas::make(map, admin, name, Some((shape, types_of::<K, V>())))
-        };
-        let handle = Handle::make_with(&arena_for(shape), Kind::Map, name, or_open, make)?;
-        Map::checked(handle, Some(shape))
+        Named::make(name, &shape_of::<K, V>(options, 1)?, true)
     }
 
     #[cold]
@@ -224,35 +256,13 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Map<K, V> {
         Ok(Map { handle, table: atlas.table, atlas: Some(atlas), _heap: None, of: PhantomData })
     }
 
-    fn checked(handle: Handle, wanted: Option<Shape>) -> Result<Map<K, V>, MapError> {
-        let map = Map::at(handle)?;
-        let Some(atlas) = &map.atlas else { return Err(Self::gone(&map.handle)) };
-        let (has, types) = (map.table.shape(), types_of::<K, V>());
-        if atlas.types != types {
-            let other = |not: bool, what: &str, size| {
-                format!("{what} of {}{size} bytes", if not { "another type, of " } else { "" })
-            };
-            let keys = other(atlas.types.keys != types.keys, "keys", has.key);
-            let has = format!("{keys} and {}", other(atlas.types.values != types.values, "values", has.value));
-            let wanted = format!("keys {} and values {}", called::<K>(), called::<V>());
-            return Err(MapError::OtherType { name: map.name(), has, wanted });
-        }
-        let is_other = |wanted: &Shape| {
-            (wanted.entries, wanted.key, wanted.value, wanted.ordered) != (has.entries, has.key, has.value, has.ordered)
-        };
-        if let Some(wanted) = wanted.filter(is_other) {
-            return Err(MapError::OtherShape { name: map.name(), has: told(has), wanted: told(wanted) });
-        }
-        Ok(map)
-    }
-
     /// Its name; empty for a private one.
     pub fn name(&self) -> String {
         self.handle.name()
     }
 
     fn shown(&self) -> String {
-        shown(self.handle.map, self.handle.place)
+        self.handle.shown()
     }
 
     /// The options it was made with.
@@ -535,26 +545,8 @@ impl Map<[u8], [u8]> {
     /// # Errors
     /// `Object`: it does not exist, is in use, or is of another kind.
     pub fn unmake(name: &str, force: bool) -> Result<(), MapError> {
-        let Some((handle, admin)) = Handle::to_remove(Kind::Map, name)? else { return Ok(()) };
-        let (map, place) = (handle.map, handle.place);
-        if !force && let Some(how) = in_use(map, place) {
-            return Err(ObjectError::InUse { kind: Kind::Map.name(), name: handle.name(), how }.into());
-        }
-        map.unmake(&admin, place);
-        tidy();
-        Ok(())
+        Named::<Map<[u8], [u8]>>::remove(name, force)
     }
-}
-
-/// How the map is used, for an error; `None`: it is not used.
-fn in_use(map: &'static Arena, place: Place) -> Option<String> {
-    let info = info(map, place)?;
-    let other = info.users.iter().find(|who| !who.is_of_this_process());
-    if info.used == 0 && info.waiting == 0 && other.is_none() {
-        return None;
-    }
-    let by = other.map_or_else(String::new, |who| format!("; pid {} `{}` changes it", who.pid, who.label));
-    Some(format!("{} entries in it; {} waiting for a change{by}", info.used, info.waiting))
 }
 
 /// An iterator over the entries of a map: see [`Map::iter`].

@@ -89,7 +89,7 @@ impl NamedAt {
         let shape = Shape { one_sender, one_receiver, drops, ..Shape::many(slots, 8, 8) };
         let place = match map.find(name) {
             Some(place) => place,
-            None => pipe::made::make(map, &admin, name, shape, 0)?,
+            None => pipe::made::make(map, &admin, name, shape, 0, (0, ""))?,
         };
         Ok(NamedAt(Pipe::of(map, place).expect("a tube")))
     }

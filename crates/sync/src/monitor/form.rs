@@ -34,7 +34,7 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Room<'m>> {
     Some(unsafe { Room::new(body.at, shape) })
 }
 
-/// Of which size it is, and what is in it: see [`Figures`](crate::named::Figures).
+/// Of which size it is, and what is in it: see [`Figures`](crate::bodied::Figures).
 #[cfg(not(feature = "sim"))]
 pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
     Some((0, 0, in_body(body)?.shape().bytes))

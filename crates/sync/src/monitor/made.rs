@@ -19,11 +19,11 @@
 use super::form::{figures, form_of, in_body, shape_of};
 use super::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
 use crate::attachment::{attachment, enter_within, leave_within, watched};
+use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name, unmake};
 use crate::body::Form;
 use crate::error::{DownError, ObjectError};
 use crate::helplock::{Entry, HelpError, Inherited, this_process};
 use crate::inside;
-use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
 use crate::semaphore::Semaphore;
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
@@ -89,7 +89,7 @@ struct Condition {
 
 /// A named monitor.
 struct Shared<T> {
-    named: Named,
+    named: Bodied,
     room: Room<'static>,
     entry: NonNull<Entry>,
     data: NonNull<T>,
@@ -265,7 +265,7 @@ impl<T> Monitor<T> {
 }
 
 impl<T: Pod> Monitor<T> {
-    fn checked(named: Named) -> Result<Monitor<T>, MonitorError> {
+    fn checked(named: Bodied) -> Result<Monitor<T>, MonitorError> {
         let named = named.of_types([type_hash::<T>(), 0], || format!("data {}", type_name::<T>()))?;
         let Some(room) = in_body(&named.body) else { return Err(named.gone().into()) };
         let shape = room.shape();
@@ -314,7 +314,7 @@ impl<T: Pod> Monitor<T> {
                 entry.add(size_of::<Entry>()).cast::<T>().write(*value);
             }
         };
-        let made = Monitor::checked(Named::make(&Plan { kind: Kind::Monitor, of: &of, fill: &fill }, name, or_open)?)?;
+        let made = Monitor::checked(Bodied::make(&Plan { kind: Kind::Monitor, of: &of, fill: &fill }, name, or_open)?)?;
         if made.conditions().eq(conditions.iter().copied()) {
             return Ok(made);
         }
@@ -329,7 +329,7 @@ impl<T: Pod> Monitor<T> {
     /// # Errors
     /// `Shared`: it does not exist, its data is of another type (name without modules, size), or it is of another kind.
     pub fn open(name: &str) -> Result<Monitor<T>, MonitorError> {
-        Monitor::checked(Named::open(Kind::Monitor, name)?)
+        Monitor::checked(Bodied::open(Kind::Monitor, name)?)
     }
 
     /// Makes a monitor by name, with this data and these conditions; also makes its arena, with room for it, if there is none.

@@ -45,7 +45,7 @@ impl Pool {
 
     fn get_many(&self, n: u32, until: Until) -> Result<Permits<'_>, AcquireError> {
         let mut many = Many::new();
-        attachment(self.map, |attachment| self.get_many_attached(attachment, n, until, &mut many))??;
+        attachment(self.handle.map, |attachment| self.get_many_attached(attachment, n, until, &mut many))??;
         Ok(Permits::new(self, many, here()))
     }
 
@@ -59,18 +59,18 @@ impl Pool {
         let me = &party(attachment);
         let refused = |e| match e {
             Refused::Dead(_) => self.dead(),
-            Refused::TooMany => AcquireError::TooMany { pool: self.shown(), wanted: n, permits: self.permits() },
+            Refused::TooMany => AcquireError::TooMany { pool: self.handle.shown(), wanted: n, permits: self.permits() },
             Refused::TimedOut => AcquireError::Timeout,
             Refused::NoneFree => AcquireError::WouldBlock,
             Refused::Interrupted => AcquireError::Interrupted,
             Refused::Inherited(_) => unreachable!("a pool is nobody's"),
         };
-        match take_many(self.place, me, n, many) {
+        match take_many(self.handle.place, me, n, many) {
             Err(Refused::NoneFree) => {}
             other => return other.map_err(refused),
         }
         let deadline = match until {
-            Until::Now if self.revive() => return take_many(self.place, me, n, many).map_err(refused),
+            Until::Now if self.revive() => return take_many(self.handle.place, me, n, many).map_err(refused),
             Until::Now => return Err(AcquireError::WouldBlock),
             Until::Forever => None,
             Until::Time(at) => Some(at),
@@ -82,12 +82,12 @@ impl Pool {
 
     pub(crate) fn back_many(&self, many: &mut Many) {
         if many.all().any(|taken| taken.word.tag() == Tag::Leased) {
-            lease::end_all(self.map, self.place, many.all());
+            lease::end_all(self.handle.map, self.handle.place, many.all());
             for taken in many.all().filter(|taken| taken.word.tag() != Tag::Leased) {
                 self.back(taken);
             }
         } else {
-            give_all(self.map, self.place, many);
+            give_all(self.handle.map, self.handle.place, many);
         }
     }
 }

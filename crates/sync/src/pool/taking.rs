@@ -94,10 +94,10 @@ impl Pool {
     pub(crate) fn get_now<const LOOKS: bool>(&self) -> Option<Permit<'_>> {
         let (word, incarnation) = if self.biased {
             // SAFETY: nothing here leaves an arena, or looks for an attachment.
-            let attachment = unsafe { attachment_at_hand(self.map) }?;
+            let attachment = unsafe { attachment_at_hand(self.handle.map) }?;
             (self.take_biased::<LOOKS>(&party(attachment), attachment)?.word, attachment.incarnation as u32)
         } else {
-            let (me, incarnation) = party_at_hand(self.map)?;
+            let (me, incarnation) = party_at_hand(self.handle.map)?;
             (self.take_one(&me)?.word, incarnation)
         };
         Some(self.permit(Taken { position: 0, word }, incarnation))

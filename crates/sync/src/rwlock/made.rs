@@ -5,21 +5,21 @@ use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
 use crate::armed::Armed;
 use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, attachment, party_at_hand, watched};
-use crate::called::{Called, Had, hash, hash_of};
 use crate::claim::wait_for;
 use crate::error::ObjectError;
-use crate::handle::{Handle, shown};
+use crate::guarded::Data;
+use crate::handle::Handle;
 use crate::lease::locks;
-use crate::mutex::data_of;
+use crate::named::{Named, NamedKind};
 use crate::operation::{Operation, Refused, Taken, WaitSpec};
 use crate::patience::{Until, patience};
-use crate::registry::Arena;
+use crate::registry::{Arena, ArenaOptions};
 use crate::select::{Select, SelectedOperation};
 use crate::took::Took;
 use crate::wait::Parties;
 use bytemuck::Pod;
-use chappe_arena::layout::{BLOCK, Kind};
-use chappe_arena::{ArenaError, Map, Place};
+use chappe_arena::layout::Kind;
+use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::{ROBUST, process};
 use std::io;
 use std::marker::PhantomData;
@@ -120,7 +120,7 @@ pub struct RwLock<T> {
     handle: Handle,
     reading: Reading,
     writing: Writing,
-    data: NonNull<T>,
+    pub(crate) data: NonNull<T>,
     /// Whether the data is on this process's heap, and the lock goes with the handle.
     own: bool,
 }
@@ -148,37 +148,51 @@ impl<T> Drop for RwLock<T> {
     }
 }
 
+impl<T> NamedKind for RwLock<T> {
+    const KIND: Kind = Kind::RwLock;
+    type Error = ObjectError;
+    type Plan<'a> = Data<'a>;
+    fn room(data: &Data<'_>) -> Result<ArenaOptions, ObjectError> {
+        data.room()
+    }
+    fn lay_out(data: &Data<'_>, map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        // SAFETY: the place has room for so many bytes, and is not published yet.
+        row::make(map, admin, name, (data.size, data.hash), |place| unsafe { data.write(place) })
+    }
+    fn attach(handle: Handle, wanted: Option<&Data<'_>>) -> Result<RwLock<T>, ObjectError> {
+        let data = wanted.unwrap_or(&Data::of::<T>(None)).found(&handle)?.cast();
+        RwLock::at(handle, data, false)
+    }
+    fn unmake(handle: &Handle, admin: &Admin, force: bool) -> Result<(), ObjectError> {
+        let Some(slots) = Slots::of(handle.map, handle.place) else {
+            // Its words make no sense: it goes, and its parts, which name no lock then, are swept.
+            handle.map.unmake(admin, handle.place);
+            row::sweep(handle.map, admin);
+            return Ok(());
+        };
+        let joined = attachment(handle.map, |attachment| attachment.joined)?;
+        let (member, mine) = (joined.index, held_by(joined.index, joined.generation));
+        if !force && !slots.take_idle(member, mine) {
+            return Err(handle.in_use(slots.in_use()));
+        }
+        if !force && let Some(how) = kept_by(handle) {
+            slots.leave_alone(mine);
+            return Err(handle.in_use(how));
+        }
+        slots.unmake(admin);
+        if !force {
+            // Taken above, so that no thread could lock it meanwhile.
+            slots.leave_alone(mine);
+        }
+        Ok(())
+    }
+}
+
 /// The result of locking to read.
 pub type ReadResult<'a, T> = Result<ReadGuard<'a, T>, RwLockError<ReadGuard<'a, T>>>;
 
 /// The result of locking to write.
 pub type WriteResult<'a, T> = Result<WriteGuard<'a, T>, RwLockError<WriteGuard<'a, T>>>;
-
-/// Attaches or makes a named lock whose type is known only by name. Also answers where its data is.
-pub(crate) fn named_bytes(
-    name: &str,
-    had: Had,
-    of: Called<'_>,
-    initial: Option<&[u8]>,
-) -> Result<(RwLock<()>, NonNull<u8>), ObjectError> {
-    if of.align > BLOCK {
-        return Err(ObjectError::Alignment { has: of.align, most: BLOCK });
-    }
-    let handle = if had == Had::Opened {
-        Handle::open(Kind::RwLock, name)?
-    } else {
-        Handle::make(Kind::RwLock, name, had == Had::Either, &mut |map, admin, name| {
-            row::make(map, admin, name, (of.size, hash(of)), |place| match initial {
-                // SAFETY: the place has room for so many bytes, and is nobody's yet.
-                Some(bytes) => unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) },
-                // SAFETY: as above.
-                None => unsafe { std::ptr::write_bytes(place, 0, of.size) },
-            })
-        })?
-    };
-    let data = data_of(&handle, of.size, hash(of), || format!("{} ({} bytes)", of.name, of.size))?;
-    Ok((RwLock::at(handle, data.cast(), false)?, data))
-}
 
 impl<T> RwLock<T> {
     /// Makes a lock for the threads of this process.
@@ -193,11 +207,7 @@ impl<T> RwLock<T> {
     }
 
     fn at(handle: Handle, data: NonNull<T>, own: bool) -> Result<RwLock<T>, ObjectError> {
-        let Some(slots) = Slots::of(handle.map, handle.place) else {
-            // It was removed while we looked.
-            let (name, arena) = (handle.name(), handle.map.name().to_owned());
-            return Err(ObjectError::Unknown { kind: Kind::RwLock.name(), name, arena, existing: Vec::new() });
-        };
+        let slots = Slots::of(handle.map, handle.place).ok_or_else(|| handle.vanished())?;
         Ok(RwLock { handle, reading: Reading(slots), writing: Writing(slots), data, own })
     }
 
@@ -280,7 +290,7 @@ impl<T> RwLock<T> {
     }
 
     fn answer<G>(&self, entry: Entry, until: Until, guard: impl FnOnce() -> G) -> Result<G, RwLockError<G>> {
-        let lock = || shown(self.handle.map, self.handle.place);
+        let lock = || self.handle.shown();
         match entry {
             Entry::Whole => Ok(guard()),
             Entry::Torn => Err(RwLockError::OwnerDied(guard())),
@@ -323,7 +333,7 @@ impl<T> RwLock<T> {
     ) -> Result<Entry, RwLockError<G>> {
         let (entry, member) = (attempt(), attachment.joined.index);
         if entry == Entry::Own && !self.slots().reads(member) {
-            return Err(RwLockError::Deadlock { lock: shown(self.handle.map, self.handle.place) });
+            return Err(RwLockError::Deadlock { lock: self.handle.shown() });
         }
         if entry != Entry::Busy {
             return Ok(entry);
@@ -434,7 +444,7 @@ impl<T: Pod> RwLock<T> {
     /// # Errors
     /// `Unknown`, `OtherKind`; `OtherType` if its data is not a `T` (size, alignment, name without modules); `Arena`.
     pub fn open(name: &str) -> Result<RwLock<T>, ObjectError> {
-        RwLock::named(Handle::open(Kind::RwLock, name)?)
+        Named::open(name)
     }
 
     /// Makes a named lock, and its arena if need be.
@@ -442,7 +452,7 @@ impl<T: Pod> RwLock<T> {
     /// # Errors
     /// `Exists`, `OtherKind`, `Arena`.
     pub fn create(name: &str, value: T) -> Result<RwLock<T>, ObjectError> {
-        RwLock::make(name, value, false)
+        Named::make(name, &Data::of::<T>(Some(bytemuck::bytes_of(&value))), false)
     }
 
     /// Attaches a named lock, or makes it with this value.
@@ -450,27 +460,7 @@ impl<T: Pod> RwLock<T> {
     /// # Errors
     /// As [`RwLock::open`] and [`RwLock::create`].
     pub fn open_or_create(name: &str, value: T) -> Result<RwLock<T>, ObjectError> {
-        RwLock::make(name, value, true)
-    }
-
-    fn make(name: &str, value: T, or_open: bool) -> Result<RwLock<T>, ObjectError> {
-        if align_of::<T>() > BLOCK {
-            return Err(ObjectError::Alignment { has: align_of::<T>(), most: BLOCK });
-        }
-        let bytes = bytemuck::bytes_of(&value);
-        let handle = Handle::make(Kind::RwLock, name, or_open, &mut |map, admin, name| {
-            row::make(map, admin, name, (bytes.len(), hash_of::<T>()), |place| {
-                // SAFETY: the place has room for so many bytes, and is nobody's yet.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
-            })
-        })?;
-        RwLock::named(handle)
-    }
-
-    fn named(handle: Handle) -> Result<RwLock<T>, ObjectError> {
-        let wanted = || format!("{} ({} bytes)", std::any::type_name::<T>(), size_of::<T>());
-        let data = data_of(&handle, size_of::<T>(), hash_of::<T>(), wanted)?.cast();
-        RwLock::at(handle, data, false)
+        Named::make(name, &Data::of::<T>(Some(bytemuck::bytes_of(&value))), true)
     }
 }
 
@@ -483,29 +473,7 @@ impl RwLock<()> {
     /// # Errors
     /// `Unknown`, `InUse`, `Arena`.
     pub fn remove(name: &str, force: bool) -> Result<(), ObjectError> {
-        let Some((handle, admin)) = Handle::to_remove(Kind::RwLock, name)? else { return Ok(()) };
-        let Some(slots) = Slots::of(handle.map, handle.place) else {
-            // Its words make no sense: it goes, and its parts, which name no lock then, are swept.
-            handle.map.unmake(&admin, handle.place);
-            row::sweep(handle.map, &admin);
-            return Ok(());
-        };
-        let joined = attachment(handle.map, |attachment| attachment.joined)?;
-        let (member, mine) = (joined.index, held_by(joined.index, joined.generation));
-        if !force && !slots.take_idle(member, mine) {
-            let how = slots.in_use();
-            return Err(ObjectError::InUse { kind: Kind::RwLock.name(), name: handle.name(), how });
-        }
-        if !force && let Some(how) = kept_by(&handle) {
-            slots.leave_alone(mine);
-            return Err(ObjectError::InUse { kind: Kind::RwLock.name(), name: handle.name(), how });
-        }
-        slots.unmake(&admin);
-        if !force {
-            // Taken above, so that no thread could lock it meanwhile.
-            slots.leave_alone(mine);
-        }
-        Ok(())
+        Named::<RwLock<()>>::remove(name, force)
     }
 }
 
@@ -586,7 +554,7 @@ unsafe impl<T: Sync> Sync for WriteGuard<'_, T> {}
 fn void<T>(lock: &RwLock<T>) -> ! {
     panic!(
         "a guard of readers-writer lock {} is used after fork: the parent has the lock; lock it again in the child",
-        shown(lock.handle.map, lock.handle.place)
+        lock.handle.shown()
     )
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Desk<'m>> {
     Some(unsafe { Desk::new(body.at, sizes) })
 }
 
-/// Of which size it is, and what is in it: see [`Figures`](crate::named::Figures).
+/// Of which size it is, and what is in it: see [`Figures`](crate::bodied::Figures).
 #[cfg(not(feature = "sim"))]
 pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
     Some((0, 0, in_body(body)?.sizes().state))

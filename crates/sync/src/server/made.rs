@@ -4,8 +4,8 @@ use super::combine::Combined;
 use super::desk::{Desk, MOST_BYTES, Sizes};
 use super::form::{figures, in_body};
 use crate::attachment::Within;
+use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name, unmake};
 use crate::body::Form;
-use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
 use bytemuck::{Pod, Zeroable, bytes_of, bytes_of_mut, pod_read_unaligned};
 use chappe_arena::layout::Kind;
 use std::marker::PhantomData;
@@ -118,7 +118,7 @@ pub trait Serve {
 /// # Ok::<(), chappe_sync::SharedError>(())
 /// ```
 pub struct Service<S: Serve> {
-    named: Named,
+    named: Bodied,
     desk: Desk<'static>,
     of: PhantomData<fn(S)>,
 }
@@ -159,17 +159,15 @@ fn types_of<S: Serve>() -> [u64; 2] {
 }
 
 impl<S: Serve> Service<S> {
-    fn at(named: Named) -> Result<Service<S>, SharedError> {
+    fn at(named: Bodied) -> Result<Service<S>, SharedError> {
         let wanted = || {
             let (state, request, answer) =
                 (type_name::<S::State>(), type_name::<S::Request>(), type_name::<S::Answer>());
             format!("{}, with data {state}, requests {request}, answers {answer}", type_name::<S>())
         };
         let named = named.of_types(types_of::<S>(), wanted)?;
-        match in_body(&named.body) {
-            Some(desk) => Ok(Service { named, desk, of: PhantomData }),
-            None => Err(named.gone()),
-        }
+        let desk = in_body(&named.body).ok_or_else(|| named.gone())?;
+        Ok(Service { named, desk, of: PhantomData })
     }
 
     /// Attaches a service by name.
@@ -177,7 +175,7 @@ impl<S: Serve> Service<S> {
     /// # Errors
     /// `OtherType` if it was not made for `S`; `Object`: there is none, or it is something else.
     pub fn open(name: &str) -> Result<Service<S>, SharedError> {
-        Service::at(Named::open(Kind::Server, name)?)
+        Service::at(Bodied::open(Kind::Server, name)?)
     }
 
     fn made(name: &str, state: &S::State, or_open: bool) -> Result<Service<S>, SharedError> {
@@ -193,7 +191,7 @@ impl<S: Serve> Service<S> {
             let desk = unsafe { Desk::new(at, Sizes { state: state_size, request, answer, spare }) };
             desk.begin_with(bytes_of(state));
         };
-        Service::at(Named::make(&Plan { kind: Kind::Server, of: &of, fill: &fill }, name, or_open)?)
+        Service::at(Bodied::make(&Plan { kind: Kind::Server, of: &of, fill: &fill }, name, or_open)?)
     }
 
     /// Makes a service by name that begins with this data, and its arena, with room for it, if need be.
@@ -237,7 +235,7 @@ impl<S: Serve> Service<S> {
             Ok(()) => Ok(answer),
             Err(_) => Err(SharedError::Busy {
                 kind: Kind::Server.name(),
-                name: self.named.shown(),
+                name: self.named.handle.shown(),
                 most: self.desk.sizes().spare,
             }),
         }

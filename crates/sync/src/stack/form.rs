@@ -21,7 +21,7 @@ pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Pile<'m>> {
     Some(unsafe { Pile::new(body.at, shape) })
 }
 
-/// Of which size it is, and what is in it: see [`Figures`](crate::named::Figures).
+/// Of which size it is, and what is in it: see [`Figures`](crate::bodied::Figures).
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn figures(body: &Body<'static>) -> Option<(i64, u32, u32)> {
     in_body(body).map(|s| (s.len().into(), s.shape().capacity, s.shape().size))

@@ -3,8 +3,8 @@
 use super::form::{figures, form_of, in_body};
 use super::linked::{Linked, MOST_NODES};
 use super::pile::{Full, MOST_BYTES, MOST_ELEMENTS, Pile, Shape};
+use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name, unmake};
 use crate::body::Form;
-use crate::named::{Named, Plan, SharedError, fits, type_hash, type_name, unmake};
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use std::mem::MaybeUninit;
@@ -23,7 +23,7 @@ pub struct PushError<T> {
 enum Of<T> {
     Private(Arc<Linked<T>>),
     /// Made by functions that ask for `T: Pod` only.
-    Named(Named, Pile<'static>),
+    Named(Bodied, Pile<'static>),
 }
 
 /// A stack: what was pushed last is popped first. For the threads of this process (of any `T: Send`, of a fixed capacity or as large as need be), or
@@ -117,10 +117,10 @@ impl<T> Stack<T> {
         let kind = Kind::Stack.name();
         match (&self.of, full) {
             (Of::Named(named, pile), Full::Cells) => {
-                SharedError::Busy { kind, name: named.shown(), most: pile.shape().spare }
+                SharedError::Busy { kind, name: named.handle.shown(), most: pile.shape().spare }
             }
             (Of::Named(named, _), Full::Elements) => {
-                SharedError::Full { kind, name: named.shown(), capacity: self.capacity() }
+                SharedError::Full { kind, name: named.handle.shown(), capacity: self.capacity() }
             }
             (Of::Private(_), _) => SharedError::Full { kind, name: "a private one".into(), capacity: self.capacity() },
         }
@@ -200,18 +200,13 @@ fn shape_of<T>(capacity: u32, members: u32) -> Result<Shape, SharedError> {
 }
 
 impl<T: Pod> Stack<T> {
-    fn checked(named: Named, wanted: Option<u32>) -> Result<Stack<T>, SharedError> {
+    fn checked(named: Bodied, wanted: Option<u32>) -> Result<Stack<T>, SharedError> {
         let named = named.of_types([type_hash::<T>(), 0], || format!("elements {}", type_name::<T>()))?;
-        let Some(pile) = in_body(&named.body) else { return Err(named.gone()) };
+        let pile = in_body(&named.body).ok_or_else(|| named.gone())?;
         let has = pile.shape().capacity;
         if let Some(wanted) = wanted.filter(|wanted| *wanted != has) {
             let said = |capacity: u32| format!("room for {capacity}");
-            return Err(SharedError::OtherShape {
-                kind: Kind::Stack.name(),
-                name: named.handle.name(),
-                has: said(has),
-                wanted: said(wanted),
-            });
+            return Err(named.other_shape(said(has), said(wanted)));
         }
         Ok(Stack { of: Of::Named(named, pile) })
     }
@@ -223,7 +218,7 @@ impl<T: Pod> Stack<T> {
             (shape.bytes(), form_of(shape, type_hash::<T>()))
         };
         let plan = Plan { kind: Kind::Stack, of: &of, fill: &|_, _| {} };
-        Stack::checked(Named::make(&plan, name, or_open)?, Some(capacity))
+        Stack::checked(Bodied::make(&plan, name, or_open)?, Some(capacity))
     }
 
     /// Attaches a stack by name.
@@ -231,7 +226,7 @@ impl<T: Pod> Stack<T> {
     /// # Errors
     /// `OtherType` if its elements are no `T`; `Object`: there is none, or it is something else.
     pub fn open(name: &str) -> Result<Stack<T>, SharedError> {
-        Stack::checked(Named::open(Kind::Stack, name)?, None)
+        Stack::checked(Bodied::open(Kind::Stack, name)?, None)
     }
 
     /// Makes a stack by name, of at most so many elements, and its arena, with room for it, if need be.

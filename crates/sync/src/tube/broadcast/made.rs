@@ -5,14 +5,14 @@ use super::ends::{Publisher, Subscription};
 use super::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape};
 use super::subscribe::{Slow, Subscribe};
 use crate::attachment::{attachment, process_attachment};
-use crate::error::ObjectError;
 use crate::handle::Handle;
+use crate::named::{Named, NamedKind};
 use crate::registry::ArenaOptions;
 use crate::tube::named::{Record, TubeError};
 use crate::tube::schema::Parsed;
 use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
-use chappe_arena::{Admin, Map, Place, Who};
+use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
 use std::marker::PhantomData;
 
@@ -141,7 +141,7 @@ fn hash_of<T: ?Sized>() -> u64 {
 }
 
 /// What is to be made: its shape, and its schema with that one's hash.
-struct Plan {
+pub(crate) struct Plan {
     shape: Shape,
     schema: String,
     hash: u64,
@@ -184,77 +184,27 @@ fn plan<T: Record + ?Sized>(options: &BroadcastOptions) -> Result<Plan, TubeErro
     Ok(Plan { shape, schema, hash })
 }
 
-/// What an arena is made with, if a tube is the first thing there: room for it, and as much again as usual.
-fn arena_for(plan: &Plan) -> ArenaOptions {
-    let blocks = cast::blocks_wanted(plan.shape, plan.schema.len()).unwrap_or(0);
-    ArenaOptions::with_room(u64::from(blocks) * BLOCK as u64)
-}
+impl<T: Record + ?Sized> NamedKind for Broadcast<T> {
+    const KIND: ObjectKind = ObjectKind::Broadcast;
+    type Error = TubeError;
+    type Plan<'a> = Plan;
 
-impl<T: Record + ?Sized> Broadcast<T> {
-    /// Opens a tube by name.
-    ///
-    /// # Errors
-    /// `OtherType` if its messages are no `T`; `Object`: there is none, or it is something else.
-    pub fn open(name: &str) -> Result<Broadcast<T>, TubeError> {
-        Broadcast::checked(Handle::open(ObjectKind::Broadcast, name)?, None)
+    fn room(plan: &Plan) -> Result<ArenaOptions, TubeError> {
+        let blocks = cast::blocks_wanted(plan.shape, plan.schema.len()).unwrap_or(0);
+        Ok(ArenaOptions::with_room(u64::from(blocks) * BLOCK as u64))
     }
 
-    /// Opens a tube by name whose messages have these fields.
-    ///
-    /// # Errors
-    /// `OtherShape` if they have others, or none are said; `Schema`: the text makes no sense; else as [`Broadcast::open`].
-    pub fn open_of(name: &str, schema: &str) -> Result<Broadcast<T>, TubeError> {
-        let wanted = Parsed::new(schema)?;
-        let tube = Broadcast::open(name)?;
-        wanted.check(tube.name(), tube.schema()?)?;
-        Ok(tube)
+    fn lay_out(plan: &Plan, map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        cast::make(map, admin, name, plan.shape, hash_of::<T>(), (plan.hash, &plan.schema))
     }
 
-    /// Makes a tube by name, and its arena, with room for it, if need be.
-    ///
-    /// # Errors
-    /// `Capacity`, `Align`, `Schema`; `Object`: there is one already, or the arena has no room.
-    pub fn create(name: &str, options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
-        Broadcast::made(name, false, options)
-    }
-
-    /// Opens a tube by name, or makes it.
-    ///
-    /// # Errors
-    /// `OtherShape` if it is there and was made with other options; else as [`Broadcast::open`] and [`Broadcast::create`].
-    pub fn open_or_create(name: &str, options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
-        Broadcast::made(name, true, options)
-    }
-
-    /// A tube among the threads of this process. It goes with its last handle.
-    ///
-    /// # Errors
-    /// `Capacity`, `Align`, `Schema`; `Object`: there is no room in this process's own arena (64 MiB).
-    pub fn private(options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
-        let plan = plan::<T>(options)?;
-        Broadcast::checked(Handle::private(&mut maker(&plan, hash_of::<T>()))?, None)
-    }
-
-    fn made(name: &str, or_open: bool, options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
-        let plan = plan::<T>(options)?;
-        let make = &mut maker(&plan, hash_of::<T>());
-        let handle = Handle::make_with(&arena_for(&plan), ObjectKind::Broadcast, name, or_open, make)?;
-        Broadcast::checked(handle, Some(&plan).filter(|_| or_open))
-    }
-
-    /// Refuses a tube of other messages, or, if it is said, of another shape.
-    fn checked(handle: Handle, wanted: Option<&Plan>) -> Result<Broadcast<T>, TubeError> {
+    fn attach(handle: Handle, wanted: Option<&Plan>) -> Result<Broadcast<T>, TubeError> {
         let seen = Cast::of(handle.map, handle.place).and_then(|cast| {
             let hashes = (cast.hash(), cast.schema_hash());
             // After them: they are this tube's.
             handle.seen((cast, hashes))
         });
-        let Some((cast, (its, schema))) = seen else {
-            // It went while we looked.
-            let (name, arena) = (handle.name(), handle.map.name().to_owned());
-            let kind = ObjectKind::Broadcast.name();
-            return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() }.into());
-        };
+        let (cast, (its, schema)) = seen.ok_or_else(|| handle.vanished())?;
         let has = cast.ring.shape();
         let plain = T::__plain();
         let other = plain.is_some_and(|(size, align)| (size, align) != (has.size as usize, has.align as usize));
@@ -279,6 +229,58 @@ impl<T: Record + ?Sized> Broadcast<T> {
             return Err(TubeError::OtherShape { name: handle.name(), has, wanted });
         }
         Ok(Broadcast { handle, of: PhantomData })
+    }
+
+    fn in_use(handle: &Handle) -> Option<String> {
+        let info = info(handle.map, handle.place)?;
+        let mut all = info.publishers.iter().chain(info.subscribers.iter().map(|s| &s.who));
+        let (first, publish, subscribe) = (all.next()?, info.publishers.len(), info.subscribers.len());
+        Some(format!("{publish} publish, {subscribe} subscribe, first pid {} `{}`", first.pid, first.label))
+    }
+}
+
+impl<T: Record + ?Sized> Broadcast<T> {
+    /// Opens a tube by name.
+    ///
+    /// # Errors
+    /// `OtherType` if its messages are no `T`; `Object`: there is none, or it is something else.
+    pub fn open(name: &str) -> Result<Broadcast<T>, TubeError> {
+        Named::open(name)
+    }
+
+    /// Opens a tube by name whose messages have these fields.
+    ///
+    /// # Errors
+    /// `OtherShape` if they have others, or none are said; `Schema`: the text makes no sense; else as [`Broadcast::open`].
+    pub fn open_of(name: &str, schema: &str) -> Result<Broadcast<T>, TubeError> {
+        let wanted = Parsed::new(schema)?;
+        let tube = Broadcast::open(name)?;
+        wanted.check(tube.name(), tube.schema()?)?;
+        Ok(tube)
+    }
+
+    /// Makes a tube by name, and its arena, with room for it, if need be.
+    ///
+    /// # Errors
+    /// `Capacity`, `Align`, `Schema`; `Object`: there is one already, or the arena has no room.
+    pub fn create(name: &str, options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
+        Named::make(name, &plan::<T>(options)?, false)
+    }
+
+    /// Opens a tube by name, or makes it.
+    ///
+    /// # Errors
+    /// `OtherShape` if it is there and was made with other options; else as [`Broadcast::open`] and [`Broadcast::create`].
+    pub fn open_or_create(name: &str, options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
+        Named::make(name, &plan::<T>(options)?, true)
+    }
+
+    /// A tube among the threads of this process. It goes with its last handle.
+    ///
+    /// # Errors
+    /// `Capacity`, `Align`, `Schema`; `Object`: there is no room in this process's own arena (64 MiB).
+    pub fn private(options: &BroadcastOptions) -> Result<Broadcast<T>, TubeError> {
+        Named::private(&plan::<T>(options)?)
     }
 
     /// Attaches a publisher. The first of a process starts a thread that stands for it, once for each arena.
@@ -338,11 +340,6 @@ impl<T: Record + ?Sized> Broadcast<T> {
     }
 }
 
-/// Makes it under the arena's lock.
-fn maker(plan: &Plan, hash: u64) -> impl FnMut(&'static Map, &Admin, &str) -> Result<Place, chappe_arena::ArenaError> {
-    move |map, admin, name| cast::make(map, admin, name, plan.shape, hash, (plan.hash, &plan.schema))
-}
-
 impl<T: ?Sized> Broadcast<T> {
     /// Its name: `ticks`, or `lab/ticks` in another arena than `default`; empty for a private one.
     pub fn name(&self) -> String {
@@ -384,23 +381,6 @@ impl Broadcast<[u8]> {
     /// # Errors
     /// `Object`: there is none, it is in use, or something else.
     pub fn remove(name: &str, force: bool) -> Result<(), TubeError> {
-        let Some((handle, admin)) = Handle::to_remove(ObjectKind::Broadcast, name)? else {
-            return Err(TubeError::Dead { name: name.into() });
-        };
-        let (map, place) = (handle.map, handle.place);
-        if !force && let Some(how) = in_use(map, place) {
-            return Err(ObjectError::InUse { kind: ObjectKind::Broadcast.name(), name: handle.name(), how }.into());
-        }
-        map.unmake(&admin, place);
-        Ok(())
+        Named::<Broadcast<[u8]>>::remove(name, force)
     }
-}
-
-/// A description of one user of the tube; `None`: it is not in use.
-fn in_use(map: &'static Map, place: Place) -> Option<String> {
-    let info = info(map, place)?;
-    let all = info.publishers.iter().chain(info.subscribers.iter().map(|s| &s.who));
-    let first = all.into_iter().next()?;
-    let (publish, subscribe) = (info.publishers.len(), info.subscribers.len());
-    Some(format!("{publish} publish, {subscribe} subscribe, first pid {} `{}`", first.pid, first.label))
 }

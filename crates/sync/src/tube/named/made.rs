@@ -7,14 +7,14 @@ use super::message::Record;
 use super::pipe::{self, Pipe, Side};
 use crate::attachment::attachment;
 use crate::called::{Called, Had};
-use crate::error::ObjectError;
 use crate::handle::Handle;
+use crate::named::{Named, NamedKind};
 use crate::record::{MOST_SLOTS, Shape};
 use crate::registry::{Arena, ArenaOptions, USUAL_MEMBERS};
 use crate::tube::schema::Parsed;
 use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
-use chappe_arena::{Admin, Map, Place, Who};
+use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use std::marker::PhantomData;
 
 /// How many handles each end may have at a time. An end with only one is faster, and a second handle is refused.
@@ -195,13 +195,9 @@ impl<T: ?Sized> std::fmt::Debug for Tube<T> {
     }
 }
 
-/// The name of the messages' type: without the modules it is in.
-fn plain_name<T: ?Sized>() -> String {
-    crate::called::plain_name::<T>()
-}
-
+/// Of the messages' type: its name without the modules it is in.
 fn hash_of<T: ?Sized>() -> u64 {
-    chappe_arena::hash(&plain_name::<T>())
+    chappe_arena::hash(&crate::called::plain_name::<T>())
 }
 
 /// Refuses impossible shapes.
@@ -220,44 +216,56 @@ fn check(shape: Shape) -> Result<(), TubeError> {
     Ok(())
 }
 
-/// The options for an arena whose first object is a tube: room for the tube, and as much again as usual.
-fn arena_for(shape: Shape) -> ArenaOptions {
-    let wanted = pipe::blocks_wanted(shape, USUAL_MEMBERS).map_or(0, |blocks| u64::from(blocks) * BLOCK as u64);
-    ArenaOptions::with_room(wanted)
+/// What a tube is made as, or must be.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan<'a> {
+    shape: Shape,
+    /// Whether a tube that is there must have this shape.
+    exact: bool,
+    /// The size and alignment of plain data.
+    plain: Option<(u32, u32)>,
+    /// The messages' type, as a hash, and as errors call it.
+    hash: u64,
+    called: &'a str,
+    /// The schema: its hash, and its text.
+    schema: (u64, &'a str),
 }
 
-fn made(name: &str, or_open: bool, shape: Shape, hash: u64) -> Result<Handle, TubeError> {
-    check(shape)?;
-    let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::made::make(map, admin, name, shape, hash);
-    Ok(Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, or_open, make)?)
+impl Plan<'_> {
+    fn of<T: Record + ?Sized>(options: &TubeOptions) -> Result<Plan<'static>, TubeError> {
+        let (plain, mut shape) = (plain::<T>()?, options.shape());
+        (shape.size, shape.align) = plain.unwrap_or((shape.size, shape.align));
+        let called = std::any::type_name::<T>();
+        Ok(Plan { shape, exact: true, plain, hash: hash_of::<T>(), called, schema: (0, "") })
+    }
 }
 
-impl<T: ?Sized> Tube<T> {
-    /// Refuses a tube of other messages, or, if `wanted` is given, of another shape.
-    fn checked(handle: Handle, wanted: Option<Shape>, plain: Option<(u32, u32)>) -> Result<Tube<T>, TubeError> {
-        Tube::checked_as(handle, wanted, plain, hash_of::<T>(), std::any::type_name::<T>())
+impl<T: Record + ?Sized> NamedKind for Tube<T> {
+    const KIND: ObjectKind = ObjectKind::Tube;
+    type Error = TubeError;
+    type Plan<'a> = Plan<'a>;
+
+    fn room(plan: &Plan<'_>) -> Result<ArenaOptions, TubeError> {
+        check(plan.shape)?;
+        let blocks = pipe::blocks_wanted(plan.shape, USUAL_MEMBERS);
+        Ok(ArenaOptions::with_room(blocks.map_or(0, |blocks| u64::from(blocks) * BLOCK as u64)))
     }
 
-    /// The same for messages whose type has this hash and name.
-    fn checked_as(
-        handle: Handle,
-        wanted: Option<Shape>,
-        plain: Option<(u32, u32)>,
-        hash: u64,
-        called: &str,
-    ) -> Result<Tube<T>, TubeError> {
-        let name = || handle.name();
+    fn lay_out(plan: &Plan<'_>, map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        pipe::made::make(map, admin, name, plan.shape, plan.hash, plan.schema)
+    }
+
+    fn attach(handle: Handle, wanted: Option<&Plan<'_>>) -> Result<Tube<T>, TubeError> {
+        let Plan { shape, exact, plain, hash, called, .. } = match wanted {
+            Some(plan) => *plan,
+            None => Plan { exact: false, ..Plan::of::<T>(&TubeOptions::default())? },
+        };
         let seen = Pipe::of(handle.map, handle.place).and_then(|pipe| {
             let seen = (pipe.shape(), pipe.hash(), pipe.schema_hash());
             // After them: they are this tube's.
             pipe.has_blocks().then_some(seen)
         });
-        let Some((has, its, schema)) = seen else {
-            // The tube went while we looked.
-            let (name, arena) = (handle.name(), handle.map.name().to_owned());
-            let kind = ObjectKind::Tube.name();
-            return Err(ObjectError::Unknown { kind, name, arena, existing: Vec::new() }.into());
-        };
+        let (has, its, schema) = seen.ok_or_else(|| handle.vanished())?;
         let other = plain.is_some_and(|(size, align)| (size, align) != (has.size, has.align));
         // Records with a schema can be opened as bytes.
         let described = plain.is_none() && schema != 0;
@@ -267,14 +275,40 @@ impl<T: ?Sized> Tube<T> {
                 |(size, align)| format!("{called} ({size} bytes, aligned to {align})"),
             );
             let has = format!("messages of another type, of {} bytes aligned to {}", has.size, has.align);
-            return Err(TubeError::OtherType { name: name(), has, wanted });
+            return Err(TubeError::OtherType { name: handle.name(), has, wanted });
         }
-        if let Some(wanted) = wanted.filter(|wanted| *wanted != has) {
-            return Err(TubeError::OtherShape { name: name(), has: told(has), wanted: told(wanted) });
+        if exact && shape != has {
+            return Err(TubeError::OtherShape { name: handle.name(), has: told(has), wanted: told(shape) });
         }
         Ok(Tube { handle, of: PhantomData })
     }
 
+    fn in_use(handle: &Handle) -> Option<String> {
+        let info = info(handle.map, handle.place)?;
+        let (senders, receivers) = (info.senders.len(), info.receivers.len());
+        let waiting = info.senders_waiting.len() + info.receivers_waiting.len();
+        // A waiter is attached; or it was, and its process's watcher for descriptors has not yet heard that it left.
+        if senders + receivers + info.messages == 0 {
+            return None;
+        }
+        let first = info.senders.iter().chain(&info.receivers).next();
+        let first = first.map_or_else(String::new, |who| format!(", first pid {} `{}`", who.pid, who.label));
+        let (messages, ends) = (info.messages, format!("{senders} process(es) send, {receivers} receive{first}"));
+        Some(format!("{messages} message(s) in it; {ends}; {waiting} waiting"))
+    }
+
+    fn unmake(handle: &Handle, admin: &Admin, force: bool) -> Result<(), TubeError> {
+        let pipe = Pipe::of(handle.map, handle.place).filter(Mapped::is_live);
+        let pipe = pipe.ok_or_else(|| TubeError::Dead { name: handle.name() })?;
+        if !force {
+            Self::close(handle)?;
+        }
+        pipe::made::unmake(handle.map, admin, &pipe);
+        Ok(())
+    }
+}
+
+impl<T: ?Sized> Tube<T> {
     /// The tube's name: `jobs`, or `lab/jobs` in another arena than `default`.
     pub fn name(&self) -> String {
         self.handle.name()
@@ -345,11 +379,6 @@ fn plain<T: Record + ?Sized>() -> Result<Option<(u32, u32)>, TubeError> {
     }
 }
 
-fn shape_of<T: Record + ?Sized>(options: &TubeOptions) -> Result<Shape, TubeError> {
-    let shape = options.shape();
-    Ok(plain::<T>()?.map_or(shape, |(size, align)| Shape { size, align, ..shape }))
-}
-
 impl<T: Record + ?Sized> Tube<T> {
     /// Opens a tube by name: `jobs`, or `lab/jobs` for one in arena `lab`.
     ///
@@ -357,7 +386,7 @@ impl<T: Record + ?Sized> Tube<T> {
     /// `OtherType` if its messages are no `T` (size, alignment, name without modules); `Object`: there is none, or it is something
     /// else.
     pub fn open(name: &str) -> Result<Tube<T>, TubeError> {
-        Tube::checked(Handle::open(ObjectKind::Tube, name)?, None, plain::<T>()?)
+        Named::open(name)
     }
 
     /// Makes a tube by name, and its arena, with room for it, if need be.
@@ -365,8 +394,7 @@ impl<T: Record + ?Sized> Tube<T> {
     /// # Errors
     /// `Capacity`, `Align`; `Object`: there is one already, or the arena has no room.
     pub fn create(name: &str, options: &TubeOptions) -> Result<Tube<T>, TubeError> {
-        let shape = shape_of::<T>(options)?;
-        Tube::checked(made(name, false, shape, hash_of::<T>())?, None, plain::<T>()?)
+        Named::make(name, &Plan::of::<T>(options)?, false)
     }
 
     /// Opens a tube by name, or makes it.
@@ -374,8 +402,7 @@ impl<T: Record + ?Sized> Tube<T> {
     /// # Errors
     /// `OtherShape` if it is there and was made with other options; else as [`Tube::open`] and [`Tube::create`].
     pub fn open_or_create(name: &str, options: &TubeOptions) -> Result<Tube<T>, TubeError> {
-        let shape = shape_of::<T>(options)?;
-        Tube::checked(made(name, true, shape, hash_of::<T>())?, Some(shape), plain::<T>()?)
+        Named::make(name, &Plan::of::<T>(options)?, true)
     }
 }
 
@@ -413,22 +440,17 @@ impl<T: Record + ?Sized> Tube<T> {
 
     fn described(name: &str, options: &TubeOptions, schema: &str, or_open: bool) -> Result<Tube<T>, TubeError> {
         let schema = Parsed::new(schema)?;
-        let mut shape = shape_of::<T>(options)?;
+        let mut plan = Plan::of::<T>(options)?;
+        plan.schema = (schema.hash, &schema.text);
         match T::__plain() {
-            None => shape.size = schema.size,
+            None => plan.shape.size = schema.size,
             Some((size, _)) if size != schema.size as usize => {
                 let what = format!("the records have {size} bytes, and by the schema {}", schema.size);
                 return Err(TubeError::Schema { what });
             }
             Some(_) => {}
         }
-        check(shape)?;
-        let (hash, text) = (hash_of::<T>(), (schema.hash, schema.text.as_str()));
-        let make = &mut |map: &'static Map, admin: &Admin, name: &str| {
-            pipe::made::make_of(map, admin, name, shape, hash, text)
-        };
-        let handle = Handle::make_with(&arena_for(shape), ObjectKind::Tube, name, or_open, make)?;
-        let tube = Tube::checked(handle, or_open.then_some(shape), plain::<T>()?)?;
+        let tube: Tube<T> = Named::make(name, &plan, or_open)?;
         schema.check(tube.name(), tube.schema()?)?;
         Ok(tube)
     }
@@ -449,10 +471,7 @@ impl Tube<[u8]> {
     /// As [`Tube::create`].
     #[doc(hidden)]
     pub fn unnamed(arena: &Arena, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
-        let (shape, hash) = (options.shape(), hash_of::<[u8]>());
-        check(shape)?;
-        let make = &mut |map: &'static Map, admin: &Admin, name: &str| pipe::made::make(map, admin, name, shape, hash);
-        Tube::checked(Handle::unnamed(arena, ObjectKind::Tube, make)?, None, None)
+        Named::unnamed(arena, &Plan::of::<[u8]>(options)?)
     }
 
     /// Removes this very tube, with its messages and its attached ends. False: it is not there any more. A thread that
@@ -471,13 +490,9 @@ impl Tube<[u8]> {
     /// A tube of records of which only a type name and a size are known.
     pub(crate) fn called(name: &str, had: Had, of: Called<'_>, options: &TubeOptions) -> Result<Tube<[u8]>, TubeError> {
         let (size, align) = (u32::try_from(of.size).unwrap_or(u32::MAX), u32::try_from(of.align).unwrap_or(u32::MAX));
-        let (shape, hash) = (Shape { size, align, ..options.shape() }, chappe_arena::hash(of.name));
-        let handle = match had {
-            Had::Opened => Handle::open(ObjectKind::Tube, name)?,
-            Had::Created | Had::Either => made(name, had == Had::Either, shape, hash)?,
-        };
-        let wanted = if had == Had::Either { Some(shape) } else { None };
-        Tube::checked_as(handle, wanted, Some((size, align)), hash, of.name)
+        let (shape, exact) = (Shape { size, align, ..options.shape() }, had == Had::Either);
+        let (plain, hash) = (Some((size, align)), chappe_arena::hash(of.name));
+        Named::obtain(name, had, &Plan { shape, exact, plain, hash, called: of.name, schema: (0, "") })
     }
 
     /// Removes a tube by name, whatever it carries. A tube that has messages, or an attached end, is refused unless
@@ -486,35 +501,6 @@ impl Tube<[u8]> {
     /// # Errors
     /// `Object`: there is none, it is in use, or something else.
     pub fn remove(name: &str, force: bool) -> Result<(), TubeError> {
-        let handle = Handle::open(ObjectKind::Tube, name)?;
-        let (map, place) = (handle.map, handle.place);
-        map.allow("remove").map_err(ObjectError::from)?;
-        // As a member, so that the arena is not removed meanwhile.
-        attachment(map, |_| ())?;
-        map.recover_dead();
-        let admin = map.admin();
-        let Some(pipe) = Pipe::of(map, place).filter(Mapped::is_live) else {
-            return Err(TubeError::Dead { name: name.into() });
-        };
-        if !force && let Some(how) = in_use(map, place) {
-            return Err(ObjectError::InUse { kind: ObjectKind::Tube.name(), name: handle.name(), how }.into());
-        }
-        pipe::made::unmake(map, &admin, &pipe);
-        Ok(())
+        Named::<Tube<[u8]>>::remove(name, force)
     }
-}
-
-/// The users and contents that keep the tube from being removed.
-fn in_use(map: &'static Map, place: Place) -> Option<String> {
-    let info = info(map, place)?;
-    let (senders, receivers) = (info.senders.len(), info.receivers.len());
-    let waiting = info.senders_waiting.len() + info.receivers_waiting.len();
-    // A waiter is attached; or it was, and its process's watcher for descriptors has not yet heard that it left.
-    if senders + receivers + info.messages == 0 {
-        return None;
-    }
-    let first = info.senders.iter().chain(&info.receivers).next();
-    let first = first.map_or_else(String::new, |who| format!(", first pid {} `{}`", who.pid, who.label));
-    let (messages, ends) = (info.messages, format!("{senders} process(es) send, {receivers} receive{first}"));
-    Some(format!("{messages} message(s) in it; {ends}; {waiting} waiting"))
 }

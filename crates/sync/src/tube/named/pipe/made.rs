@@ -12,13 +12,8 @@ use chappe_plat::atomic::Ordering;
 use chappe_plat::fence::process_shared;
 use chappe_plat::step;
 
-/// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube.
-pub(crate) fn make(map: &'static Map, admin: &Admin, name: &str, shape: Shape, hash: u64) -> Result<Place, ArenaError> {
-    make_of(map, admin, name, shape, hash, (0, ""))
-}
-
-/// The same, of records of a schema: its hash, and its text.
-pub(crate) fn make_of(
+/// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube. A schema is a hash and a text.
+pub(crate) fn make(
     map: &'static Map,
     admin: &Admin,
     name: &str,

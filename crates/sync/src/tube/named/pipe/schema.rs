@@ -34,14 +34,13 @@ mod tests {
     use super::*;
     use crate::handle::Handle;
     use crate::record::Shape;
-    use crate::tube::named::pipe::made::make_of;
+    use crate::tube::named::pipe::made::make;
 
     /// The next object's maker writes zeros first.
     #[test]
     fn the_schema_of_a_tube_whose_memory_is_anothers_can_be_asked_for() {
         let shape = Shape::many(2, 8, 8);
-        let handle =
-            Handle::private(&mut |map, admin, name| make_of(map, admin, name, shape, 1, (2, "a u64"))).unwrap();
+        let handle = Handle::private(&mut |map, admin, name| make(map, admin, name, shape, 1, (2, "a u64"))).unwrap();
         let pipe = Pipe::of(handle.map, handle.place).unwrap();
         assert_eq!(pipe.schema().as_deref(), Some("a u64"));
         for word in [&pipe.head.slots, &pipe.head.size, &pipe.head.align] {
