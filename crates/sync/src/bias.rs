@@ -72,6 +72,7 @@ pub(crate) use holds::Holds;
 pub use holds::biases;
 
 use crate::cell::Word;
+use crate::stamp::Stamp;
 use chappe_arena::Map;
 use chappe_arena::layout::Object;
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -80,7 +81,7 @@ use holds::Hold;
 
 const TAG: u64 = 7;
 const KEPT: u64 = 0x01ff_ffff << 3;
-const EPOCH: u64 = 0x7f_ffff << 40;
+type Epoch = Stamp<40, 23>;
 const REVOKING: u64 = 1 << 63;
 /// The tags of a mutex (free, held), and those of a pool's cell.
 const MUTEX: (u64, u64) = (5, 6);
@@ -170,7 +171,7 @@ fn raw(o: &Object) -> u64 {
 
 #[inline(always)]
 fn is(word: u64, mine: u64) -> bool {
-    (word ^ mine) & !EPOCH == 0
+    (word ^ mine) & !Epoch::MASK == 0
 }
 
 /// The owner that a word names, if it is biased.
@@ -380,7 +381,7 @@ pub(crate) fn settled_of(map: &Map, o: &Object, member: u32, generation: u32) ->
 fn is_of(hold: &Hold, word: u64, who: (u32, u32)) -> bool {
     // Relaxed: I4, it says of which epoch it is.
     let its = hold.owner.load(Ordering::Relaxed);
-    owner(word) == Some(who.0) && its == (word & EPOCH) >> 40 << 32 | u64::from(who.1 & 0xff_ffff)
+    owner(word) == Some(who.0) && its == Epoch::of(word) << 32 | u64::from(who.1 & 0xff_ffff)
 }
 
 #[cold]
@@ -492,9 +493,9 @@ pub(crate) unsafe fn grant(map: &Map, o: &Object, object: u32, word: u64, holds:
     hold.inside.store(INSIDE, Ordering::Relaxed);
     hold.entered.store(0, Ordering::Relaxed); // Relaxed: as above.
     record.hold().store(std::ptr::from_ref(hold) as u64, Ordering::Relaxed); // Relaxed: as above.
-    let epoch = record.epochs().fetch_add(1, Ordering::Relaxed).wrapping_add(1) & (EPOCH >> 40); // Relaxed: as above.
+    let epoch = record.epochs().fetch_add(1, Ordering::Relaxed).wrapping_add(1) & Epoch::of(u64::MAX); // Relaxed: as above.
     hold.owner.store(epoch << 32 | generation, Ordering::Relaxed); // Relaxed: as above.
-    let to = biased(word, kind, member) | epoch << 40;
+    let to = biased(word, kind, member) | Epoch::word(epoch);
     // SeqCst: I5, before the look at the bits. A mutex with a flag set is not this word.
     if o.slot.word.compare_exchange(word, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
         step!("bias granted, bits not yet looked at");

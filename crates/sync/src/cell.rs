@@ -24,12 +24,13 @@
 //! for an older one only if member, tag and aux agree too: then its action is right for the new word as
 //! well (a FREE word is free), or it takes a permit from a hold of the same member by force.
 
+use crate::stamp::Stamp;
 use chappe_plat::ROBUST;
 
 /// The member number that means: no member.
 pub(crate) const NOBODY: u32 = 0xfff;
 
-const VERSION_MASK: u64 = 0x00ff_ffff;
+type Version = Stamp<3, 24>;
 const KEEPS: u64 = 1 << 27;
 
 /// The tag of a cell's word.
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Word {
 
 impl Word {
     fn new(tag: u64, version: u64, member: u32, aux: u32) -> Word {
-        Word(tag | (version & VERSION_MASK) << 3 | u64::from(member) << 28 | u64::from(aux) << 40)
+        Word(tag | Version::word(version) | u64::from(member) << 28 | u64::from(aux) << 40)
     }
     pub fn tag(self) -> Tag {
         match self.0 & 7 {
@@ -67,7 +68,7 @@ impl Word {
         }
     }
     pub fn version(self) -> u64 {
-        self.0 >> 3 & VERSION_MASK
+        Version::of(self.0)
     }
     pub fn member(self) -> u32 {
         (self.0 >> 28) as u32 & 0xfff
@@ -77,7 +78,7 @@ impl Word {
     }
     /// Free again, and never the same word as before.
     pub fn freed(self) -> Word {
-        if ROBUST { Word::new(0, self.version() + 1, 0, 0) } else { Word(0) }
+        if ROBUST { Word(Version::next(Version::alone(self.0))) } else { Word(0) }
     }
     pub fn held(self, member: u32, generation: u32) -> Word {
         if ROBUST { Word::new(1, self.version(), member, generation) } else { Word(1) }

@@ -50,6 +50,7 @@ pub mod server;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod stack;
+mod stamp;
 pub mod table;
 #[cfg(not(feature = "sim"))]
 mod timed;

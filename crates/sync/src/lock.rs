@@ -64,6 +64,7 @@
 
 use crate::bias::{self, Holds};
 use crate::cell::NOBODY;
+use crate::stamp::Stamp;
 use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort};
@@ -77,7 +78,8 @@ const WAITERS: u64 = 1 << 3;
 const TORN: u64 = 1 << 4;
 const TOLD: u64 = 1 << 5;
 const FLAGS: u64 = WAITERS | TORN | TOLD;
-const NUMBER: u64 = 0x3f_ffff << 6;
+type Number = Stamp<6, 22>;
+const NUMBER: u64 = Number::MASK;
 /// The bits that do not change when the lock changes hands.
 const KEPT: u64 = FLAGS | NUMBER;
 /// The least time between two reservations of a lock.
@@ -97,13 +99,13 @@ pub(crate) fn held_by(member: u32, generation: u32) -> u64 {
 /// The number in a mutex's words.
 #[inline(always)]
 fn number(head: Head) -> u64 {
-    u64::from(head.generation()) << 6 & NUMBER
+    Number::word(head.generation().into())
 }
 
 /// The word of an object that has no use for it: RESERVED for no member, with the number of the slot's use. So a swap of it together with its
 /// neighbour `since` changes that object, or nothing (until the number comes again: I8).
 pub(crate) fn unheld(generation: u32) -> u64 {
-    RESERVED | u64::from(NOBODY) << 28 | u64::from(generation) << 6 & NUMBER
+    RESERVED | u64::from(NOBODY) << 28 | Number::word(generation.into())
 }
 
 /// Stores the two words of a slot that becomes another object's.

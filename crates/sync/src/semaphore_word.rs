@@ -84,6 +84,7 @@
 use crate::cell::NOBODY;
 use crate::lock::store_words;
 use crate::operation::{Collected, Refused, Taken};
+use crate::stamp::Stamp;
 use crate::wait::{
     Candidate, Grant, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of,
     tried_and_next, waits_on, wake_elsewhere, wake_granted, word_of,
@@ -101,23 +102,21 @@ const WAITERS: u64 = 1 << 3;
 const ONE: u64 = 1 << 4;
 const BACK: u64 = 1 << 36;
 const MEMBER: u64 = 0xfff << 37;
-const SEQ: u64 = 1 << 49;
-/// The bits of seq.
-#[cfg(not(feature = "sim"))]
+type Seq = Stamp<49, 15>;
+/// In the explorer seq has one bit, so that it wraps around all the time, unless a suite tests what the number is for.
 #[inline(always)]
-const fn seq_bits() -> u64 {
-    !(SEQ - 1)
-}
-/// In the explorer one bit, so that it wraps around all the time, unless a suite tests what the number is for.
-#[cfg(feature = "sim")]
-fn seq_bits() -> u64 {
-    if WIDE.get().is_some() { !(SEQ - 1) } else { SEQ }
+fn wrapped(word: u64) -> u64 {
+    #[cfg(feature = "sim")]
+    if WIDE.get().is_none() {
+        return word & ((1 << 50) - 1);
+    }
+    word
 }
 /// Set: the explored numbers are as wide as in a shipped build.
 #[cfg(feature = "sim")]
 pub(crate) static WIDE: std::sync::OnceLock<()> = std::sync::OnceLock::new();
 // A grant has its seq in the field where other grants say RETRY.
-const _: () = assert!(u64::MAX / SEQ < RETRY as u64);
+const _: () = assert!(Seq::of(u64::MAX) < RETRY as u64);
 
 /// The word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,7 +136,7 @@ impl std::fmt::Debug for Units {
 
 impl Units {
     fn new(count: u32, seq: u32) -> Units {
-        Units(TAG | u64::from(count) << 4 | MEMBER | u64::from(seq) << 49 & seq_bits())
+        Units(wrapped(TAG | u64::from(count) << 4 | MEMBER | Seq::word(seq.into())))
     }
     pub fn count(self) -> u32 {
         (self.0 >> 4) as u32
@@ -146,7 +145,7 @@ impl Units {
         (self.0 >> 37) as u32 & 0xfff
     }
     fn seq(self) -> u32 {
-        (self.0 >> 49) as u32
+        Seq::of(self.0) as u32
     }
     fn under_way(self) -> bool {
         self.0 & MEMBER != MEMBER
@@ -155,7 +154,7 @@ impl Units {
         self.0 & 7 == TAG && (!self.under_way() || self.member() < map.members_used())
     }
     fn stamped(self) -> Units {
-        Units(self.0 & !seq_bits() | self.0.wrapping_add(SEQ) & seq_bits())
+        Units(wrapped(Seq::next(self.0)))
     }
     fn marked(self) -> Units {
         Units(self.0 | WAITERS).stamped()

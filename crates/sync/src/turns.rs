@@ -11,6 +11,7 @@
 //!
 //! Lock-free: a swap fails because another member took or freed the piece.
 
+use crate::stamp::Stamp;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::ops::Range;
 
@@ -21,11 +22,11 @@ pub(crate) const OWNED: u64 = 1;
 /// It was put in place.
 pub(crate) const USED: u64 = 2;
 
-const ONE_TURN: u64 = 1 << 20;
+type Turn = Stamp<20, 44>;
 
 #[inline(always)]
 pub(crate) fn turn(state: u64) -> u64 {
-    state & !(ONE_TURN - 1)
+    Turn::alone(state)
 }
 
 #[inline(always)]
@@ -40,7 +41,7 @@ pub(crate) fn owned_by(state: u64, me: u16) -> u64 {
 
 #[inline(always)]
 pub(crate) fn is_owned_by(state: u64, me: u16) -> bool {
-    state & (ONE_TURN - 1) == owned_by(0, me)
+    state & !Turn::MASK == owned_by(0, me)
 }
 
 #[inline(always)]
@@ -50,7 +51,7 @@ pub(crate) fn used(state: u64) -> u64 {
 
 #[inline(always)]
 pub(crate) fn freed(state: u64) -> u64 {
-    turn(state).wrapping_add(ONE_TURN)
+    Turn::next(turn(state))
 }
 
 /// A state as text, for the explorer's reports.
@@ -58,7 +59,7 @@ pub(crate) fn freed(state: u64) -> u64 {
 pub(crate) fn state_in_words(state: u64) -> String {
     let name = ["free", "owned", "used"].get(kind(state) as usize).unwrap_or(&"no state");
     let who = (state >> 4 & 0xffff).checked_sub(1).map_or(String::new(), |m| format!(" by {m}"));
-    format!("{name}{who} ({})", state / ONE_TURN)
+    format!("{name}{who} ({})", Turn::of(state))
 }
 
 /// Frees a piece, if it still is in that turn.

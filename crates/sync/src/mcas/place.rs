@@ -6,6 +6,7 @@
 //!
 //! A stamp is `turn:44 | entry:3 | slot:3 | party:13 | led:1`; a record's state is `turn:44 | .. | helped:1 | state:2`.
 
+use crate::stamp::Stamp as Number;
 use chappe_plat::atomic::AtomicU64;
 use chappe_plat::pair::Pair;
 use std::marker::PhantomData;
@@ -25,8 +26,7 @@ const STATE: u64 = 3;
 /// A helper may be about to lead a word to the record.
 pub(super) const HELPED: u64 = 4;
 
-const TURN_AT: u32 = 20;
-const TURN: u64 = (1 << 44) - 1;
+type Turn = Number<20, 44>;
 const LED: u64 = 1;
 
 /// The most records that a party has.
@@ -41,7 +41,7 @@ pub const MOST_WORDS: u32 = 1 << 24;
 
 #[inline(always)]
 pub(super) fn turn_of(status: u64) -> u64 {
-    status >> TURN_AT
+    Turn::of(status)
 }
 
 #[inline(always)]
@@ -52,7 +52,7 @@ pub(super) fn state_of(status: u64) -> u64 {
 /// The first state of a turn.
 #[inline(always)]
 pub(super) fn status_of(turn: u64) -> u64 {
-    turn << TURN_AT | UNDECIDED
+    Turn::word(turn) | UNDECIDED
 }
 
 /// Whether the record is of that turn, and undecided.
@@ -68,12 +68,12 @@ pub(super) struct Stamp(pub u64);
 impl Stamp {
     #[inline(always)]
     pub fn new(party: u16, slot: usize, turn: u64) -> Stamp {
-        Stamp((turn & TURN) << TURN_AT | (slot as u64) << 14 | u64::from(party) << 1 | LED)
+        Stamp(Turn::word(turn) | (slot as u64) << 14 | u64::from(party) << 1 | LED)
     }
 
     #[inline(always)]
     pub fn unled(party: u16, turn: u64) -> Stamp {
-        Stamp((turn & TURN) << TURN_AT | NOWHERE << 14 | u64::from(party) << 1)
+        Stamp(Turn::word(turn) | NOWHERE << 14 | u64::from(party) << 1)
     }
 
     #[inline(always)]
@@ -88,7 +88,7 @@ impl Stamp {
 
     #[inline(always)]
     pub fn turn(self) -> u64 {
-        self.0 >> TURN_AT
+        Turn::of(self.0)
     }
 
     #[inline(always)]

@@ -35,6 +35,7 @@
 //! Progress: blocking; a call looks once at the slots that were ever used. Deaths: above. Explored: `tests/crash_monitor.rs`, with a
 //! robust lock of the explorer's. Left out: a thread that was stopped in recovery for 2^24 waits of one member.
 
+use crate::stamp::Stamp;
 use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -47,7 +48,7 @@ const WAITING: u32 = 1;
 const CALLED: u32 = 2;
 const PHASE: u32 = 3;
 const CONDITION: u32 = 63;
-const TURN: u32 = 1 << 8;
+type Turn = Stamp<8, 24>;
 
 /// The most conditions of a monitor.
 pub const MOST_CONDITIONS: u32 = 16;
@@ -204,7 +205,7 @@ impl<'a> Room<'a> {
         head.ticket.store(ticket, Ordering::Relaxed); // Relaxed: as above.
         head.used.fetch_max(u64::from(me.index) + 1, Ordering::AcqRel); // AcqRel: before the state.
         slot.ticket.store(ticket, Ordering::Relaxed); // Relaxed: E1, published by the state.
-        let turn = (slot.state.load(Ordering::Relaxed) & !(TURN - 1)).wrapping_add(TURN); // Relaxed: its own.
+        let turn = Turn::next(Turn::alone(slot.state.load(Ordering::Relaxed).into())) as u32; // Relaxed: its own.
         let state = turn | (condition & CONDITION) << 2 | WAITING;
         // SeqCst: E1; I6, before the look whether the monitor is in service.
         slot.state.swap(state, Ordering::SeqCst);

@@ -12,6 +12,7 @@
 //!
 //! The lap is the upper 45 bits of both words and positions, so that it is compared, and wraps, without being taken out.
 
+use crate::stamp::Stamp;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -29,8 +30,9 @@ pub(super) const REREADING: u64 = 5;
 pub(super) const SKIPPED: u64 = 6;
 
 const STATE: u64 = 7;
-const LAP: u64 = !SLOT;
-const SLOT: u64 = ONE_LAP - 1;
+/// In words and positions.
+type Lap = Stamp<19, 45>;
+const SLOT: u64 = !Lap::MASK;
 const ONE_LAP: u64 = MOST_SLOTS as u64;
 /// The size of a cache line.
 const LINE: usize = 64;
@@ -41,7 +43,7 @@ pub const MOST_SLOTS: u32 = 1 << 19;
 /// A word in the lap of a position, or of another word.
 #[inline(always)]
 pub(super) fn word(lap: u64, owner: u16, state: u64) -> u64 {
-    lap & LAP | u64::from(owner) << 3 | state
+    Lap::alone(lap) | u64::from(owner) << 3 | state
 }
 
 #[inline(always)]
@@ -61,13 +63,13 @@ pub(super) fn slot_of(position: u64) -> u32 {
 
 /// How many laps were before the word's.
 pub(super) fn lap(word: u64) -> u64 {
-    word / ONE_LAP
+    Lap::of(word)
 }
 
 /// By how much the word's lap is ahead of the position's: only the sign is of interest.
 #[inline(always)]
 pub(super) fn ahead(word: u64, position: u64) -> i64 {
-    (word & LAP).wrapping_sub(position & LAP) as i64
+    Lap::ahead(word, position)
 }
 
 /// The same word in another state.
@@ -78,7 +80,7 @@ pub(super) fn restated(word: u64, state: u64) -> u64 {
 /// EMPTY, in the lap after.
 #[inline(always)]
 pub(super) fn freed(word: u64) -> u64 {
-    (word & LAP).wrapping_add(ONE_LAP)
+    Lap::next(Lap::alone(word))
 }
 
 /// Whether a member has the slot.
@@ -89,7 +91,7 @@ pub(super) fn is_held_by(word: u64, member: u16) -> bool {
 
 /// The position, or the same slot's so many laps before the word's, if that is later.
 pub(super) fn not_before(position: u64, word: u64, laps: u64) -> u64 {
-    let other = (word & LAP).wrapping_sub(laps * ONE_LAP) | position & SLOT;
+    let other = Lap::alone(word).wrapping_sub(laps * ONE_LAP) | position & SLOT;
     if other.wrapping_sub(position) as i64 > 0 { other } else { position }
 }
 
@@ -103,7 +105,7 @@ pub(super) fn is_round(start: u64, position: u64) -> bool {
 /// A word as text, for the explorer's reports.
 #[cfg(any(test, feature = "sim"))]
 pub fn in_words(word: u64) -> String {
-    let (lap, of) = (word / ONE_LAP, format!("({})", owner(word)));
+    let (lap, of) = (Lap::of(word), format!("({})", owner(word)));
     let (name, of) = match state(word) {
         EMPTY => ("empty", String::new()),
         WRITING => ("writing", of),
@@ -290,7 +292,7 @@ impl<'a> Ring<'a> {
     /// Where a hint leads. A hint that names no slot was overwritten by a wild write: it leads to the first slot of its lap.
     #[inline(always)]
     pub(super) fn led(&self, hint: u64) -> u64 {
-        if slot_of(hint) < self.shape.slots { hint } else { hint & LAP }
+        if slot_of(hint) < self.shape.slots { hint } else { Lap::alone(hint) }
     }
 
     /// The position after this one.

@@ -36,6 +36,7 @@
 
 use super::slots::{End, Off, Slot, Slots};
 use super::word::{EMPTY, STATE, lap_of, word};
+use crate::stamp::Stamp;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::{Pages, Row, clock, step};
 use std::mem::MaybeUninit;
@@ -59,16 +60,18 @@ const KEPT: u64 = if cfg!(feature = "sim") { 0 } else { 1_000_000_000 };
 /// No run.
 const NONE: u64 = 0;
 
+type Number = Stamp<SIZES, { u64::BITS - SIZES }>;
+
 fn named(n: u64, place: u64) -> u64 {
-    n << SIZES | place
+    Number::word(n) | place
 }
 
 fn place_in(name: u64) -> u64 {
-    name & ((1 << SIZES) - 1)
+    name & !Number::MASK
 }
 
 fn number_in(name: u64) -> u64 {
-    name >> SIZES
+    Number::of(name)
 }
 
 /// All that is shared of a run may be zeroed while another thread reads it (I4).

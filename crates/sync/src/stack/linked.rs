@@ -21,14 +21,16 @@
 //! Progress: lock-free, except for a chunk's allocation: 64 nodes, then as many again as there are. A thread that is killed takes its process along; a
 //! thread that is stopped holds up no other. Explored: `tests/crash_stack.rs`. Left out: a thread that was stopped for 2^40 changes of one head.
 
+use crate::stamp::Stamp;
 use crate::tries::{self, Loop};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::step;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-const INDEX: u64 = (1 << 24) - 1;
-const ONE_CHANGE: u64 = 1 << 24;
+/// The tag.
+type Changes = Stamp<24, 40>;
+const INDEX: u64 = !Changes::MASK;
 /// The most nodes.
 pub const MOST_NODES: u32 = (1 << 24) - 1;
 /// Nodes of the first chunk; each further one doubles the number.
@@ -75,7 +77,7 @@ fn chunk_len(chunk: usize) -> usize {
 /// The head after this one.
 #[inline(always)]
 fn leading(head: u64, to: u32) -> u64 {
-    (head & !INDEX).wrapping_add(ONE_CHANGE) | u64::from(to)
+    Changes::next(Changes::alone(head)) | u64::from(to)
 }
 
 impl<T> Linked<T> {

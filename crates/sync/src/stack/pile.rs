@@ -45,6 +45,7 @@
 //!
 //! Explored: `tests/crash_stack.rs`. Left out: a member that was stopped for 2^42 changes of the top.
 
+use crate::stamp::Stamp;
 use crate::tries::{self, Loop};
 #[cfg(feature = "sim")]
 use crate::turns::FREE;
@@ -63,7 +64,8 @@ pub const MOST_ELEMENTS: u32 = 1 << 20;
 pub const MOST_BYTES: u32 = 1 << 20;
 /// The most cells beyond one per element.
 const MOST_SPARE: u32 = 256;
-const CELL_BITS: u32 = 21;
+/// Of the top that was written down in a slot; below it is the cell.
+type Written = Stamp<21, 43>;
 
 /// Why nothing was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,13 +146,13 @@ impl Top {
 
     /// What the slot at its height says.
     fn slot(self) -> u64 {
-        self.stamp << CELL_BITS | u64::from(self.cell)
+        Written::word(self.stamp) | u64::from(self.cell)
     }
 }
 
 /// The cell's number plus one, as a slot says it.
 fn cell_of(slot: u64) -> u32 {
-    slot as u32 & ((1 << CELL_BITS) - 1)
+    (slot & !Written::MASK) as u32
 }
 
 /// A stack in memory that the caller provides.
@@ -448,7 +450,7 @@ impl<'a> Pile<'a> {
         name(&self.head.top.low, "stamp of the top".into(), |v| v.to_string());
         name(&self.head.top.high, "top".into(), |v| format!("height {}, cell {}", v >> 32, v as u32));
         for i in 1..=self.shape.capacity {
-            name(self.slot(i), format!("slot {i}"), |v| format!("cell {} ({})", cell_of(v), v >> CELL_BITS));
+            name(self.slot(i), format!("slot {i}"), |v| format!("cell {} ({})", cell_of(v), Written::of(v)));
         }
         for i in 0..self.shape.cells() {
             name(self.state(i), format!("state of cell {}", i + 1), turns::state_in_words);

@@ -8,6 +8,7 @@
 //! the word, across all owners of the node, so that a swap of the exact word means that nothing has happened to it. A state is
 //! `turn:44 | member + 1:16 | state:4`; the turn rises when the node or cell becomes free.
 
+use crate::stamp::Stamp;
 #[cfg(feature = "sim")]
 use crate::turns::state_in_words;
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,8 @@ use std::ptr::NonNull;
 const INDEX: u64 = (1 << 21) - 1;
 /// In a link: the node that has the link is deleted. In a value: the node has no value, and never will have one.
 pub(super) const FLAG: u64 = 1 << 21;
-const ONE_CHANGE: u64 = 1 << 22;
+/// The tag.
+type Changes = Stamp<22, 42>;
 
 /// How many entries a table can have.
 pub const MOST_ENTRIES: u32 = 1 << 20;
@@ -41,20 +43,20 @@ pub(super) fn is_flagged(word: u64) -> bool {
 /// The word after this one, which leads there.
 #[inline(always)]
 pub(super) fn leading(word: u64, to: Option<u32>) -> u64 {
-    (word & !(ONE_CHANGE - 1)).wrapping_add(ONE_CHANGE) | to.map_or(0, |i| u64::from(i) + 1)
+    Changes::next(Changes::alone(word)) | to.map_or(0, |i| u64::from(i) + 1)
 }
 
 /// The word after this one: flagged.
 #[inline(always)]
 pub(super) fn flagged(word: u64) -> u64 {
-    word.wrapping_add(ONE_CHANGE) | FLAG
+    Changes::next(word) | FLAG
 }
 
 /// A word as text, for the explorer's reports.
 #[cfg(feature = "sim")]
 fn in_words(word: u64) -> String {
     let to = index(word).map_or("nowhere".into(), |i| format!("to {i}"));
-    format!("{to}{} ({})", if is_flagged(word) { ", over" } else { "" }, word / ONE_CHANGE)
+    format!("{to}{} ({})", if is_flagged(word) { ", over" } else { "" }, Changes::of(word))
 }
 
 /// What a table is made for. All its users pass the same shape.

@@ -51,6 +51,7 @@ pub(crate) mod waits;
 
 use super::end::End;
 use super::handoff::Handoff;
+use crate::stamp::Stamp;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::step;
@@ -64,7 +65,7 @@ const CLAIMED: u64 = 2;
 const MET: u64 = 4;
 const ARM: u32 = 3;
 const ARMS: u64 = 0xff_ffff;
-const WAIT: u32 = 27;
+type Wait = Stamp<27, 37>;
 
 /// A node without a word of its wait, whose phase would be WAITING.
 const DIRECT: u64 = 0;

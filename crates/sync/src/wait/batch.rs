@@ -60,6 +60,7 @@ use super::line::{Candidate, each, waits_at};
 use super::parties::Parties;
 use super::state::State;
 use super::word::word_of;
+use crate::stamp::Stamp;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Batch, Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -73,7 +74,7 @@ const NONE: u64 = 0;
 const CLAIMED: u64 = 1 << 20;
 const READY: u64 = 3 << 20;
 const OBJECT: u64 = (1 << 20) - 1;
-const VERSION: u64 = 1 << 22;
+type Version = Stamp<22, 42>;
 /// The width of the low field of an entry (below the ticket) and of `next` (below the version).
 const LOW: u32 = 12;
 const MASK: u64 = (1 << LOW) - 1;
@@ -152,7 +153,7 @@ pub(super) fn build(map: &Map, whose: Place) {
     if seen & PHASE == CLAIMED {
         return;
     }
-    let tag = at(seen & !OBJECT, CLAIMED).wrapping_add(VERSION) | u64::from(object);
+    let tag = Version::next(at(seen & !OBJECT, CLAIMED)) | u64::from(object);
     // SeqCst: B3, from here on it is ours.
     if batch.tag.compare_exchange(seen, tag, Ordering::SeqCst, Ordering::Relaxed).is_err() {
         return;
@@ -181,7 +182,7 @@ pub(super) fn build(map: &Map, whose: Place) {
     });
     sort(batch, count);
     batch.count.store(count as u64, Ordering::Release); // Release: B3, after the claim.
-    batch.next.store((tag / VERSION) << LOW, Ordering::Release); // Release: B3, as the tag.
+    batch.next.store(Version::of(tag) << LOW, Ordering::Release); // Release: B3, as the tag.
     // Release: B3. No other thread changes a claimed batch.
     batch.tag.store(at(tag, if count > FEW as usize { READY } else { NONE }), Ordering::Release);
 }

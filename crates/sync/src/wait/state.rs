@@ -1,5 +1,6 @@
 //! The wait word of a member, taken apart, and what a grant says: see the table in the wait queue's head.
 
+use crate::stamp::Stamp;
 use chappe_arena::Map;
 use chappe_plat::futex::Scope;
 
@@ -10,7 +11,8 @@ pub(super) const ASLEEP: u64 = 2;
 pub(super) const GRANTED: u64 = 3;
 /// How many bits of a wait's number a word that says GRANTED has, and a reservation. In the explorer one, so that they repeat within its worlds.
 const SHORT: u32 = if cfg!(feature = "sim") { 1 } else { 23 };
-const SHORT_MASK: u64 = (1 << SHORT) - 1;
+/// Those bits, in the word.
+type Short = Stamp<2, SHORT>;
 /// The whole number of a wait.
 pub(super) const WAIT_MASK: u64 = (1 << (SHORT + 32)) - 1;
 pub(super) const RETURNED: u64 = 1 << 25;
@@ -34,7 +36,7 @@ pub(crate) struct State(pub u64);
 
 /// The part of a wait's number that [`State::wait`] returns.
 pub(super) fn short(number: u64) -> u32 {
-    (number & SHORT_MASK) as u32
+    Short::of(Short::word(number)) as u32
 }
 
 /// The other part.
@@ -44,14 +46,14 @@ pub(super) fn era(number: u64) -> u32 {
 
 impl State {
     pub(super) fn new(phase: u64, number: u64) -> State {
-        State(phase | (number & SHORT_MASK) << 2 | (number >> SHORT) << 32)
+        State(phase | Short::word(number) | (number >> SHORT) << 32)
     }
     pub fn idle(number: u64) -> State {
         State::new(IDLE, number)
     }
     /// The low bits of the wait's number: all that a reservation, or a word that says GRANTED, has of it.
     pub fn wait(self) -> u32 {
-        (self.0 >> 2 & SHORT_MASK) as u32
+        Short::of(self.0) as u32
     }
     /// The whole number of the wait; `era` supplies the high bits, for which a word that says GRANTED has no room.
     pub fn number(self, era: impl FnOnce() -> u32) -> u64 {
@@ -77,7 +79,7 @@ impl State {
         let permit = u64::from(grant.permit);
         State(
             GRANTED
-                | u64::from(self.wait()) << 2
+                | Short::alone(self.0)
                 | private
                 | dead
                 | (permit >> 12) << 28

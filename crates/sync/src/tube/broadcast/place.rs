@@ -1,5 +1,6 @@
 //! Where a broadcast tube's ring lies in memory: its parts, its words taken apart, and the bytes of records. See `ring`.
 
+use crate::stamp::Stamp;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -23,11 +24,13 @@ pub(super) const SKIPPED: u64 = 3;
 pub(super) const VOID: u64 = 4;
 pub(super) const KEPT: u64 = 5;
 
+type Lap = Stamp<19, 45>;
+
 pub(super) fn word(lap: u64, owner: u16, state: u64) -> u64 {
-    lap << 19 | u64::from(owner) << 3 | state
+    Lap::word(lap) | u64::from(owner) << 3 | state
 }
 pub(super) fn lap(word: u64) -> u64 {
-    word >> 19
+    Lap::of(word)
 }
 pub(super) fn owner(word: u64) -> u16 {
     (word >> 3) as u16

@@ -1,7 +1,7 @@
 //! How a light thread waits at one or several tubes: it puts its nodes into their lists, looks, and parks. The invariants are in the
 //! parent's head.
 
-use super::{ARM, ARMS, IDLE, MET, Node, PHASE, Standing, WAIT, WAITING, note_one};
+use super::{ARM, ARMS, IDLE, MET, Node, PHASE, Standing, WAITING, Wait, note_one};
 use crate::bias::Holds;
 use crate::interrupt::Interrupt;
 use crate::operation::{Mode, Operation, Refused, Taken};
@@ -72,7 +72,7 @@ pub(super) fn after(at: usize, all: usize) -> usize {
 #[inline(always)]
 pub(super) fn begin_word(me: &Record) -> u64 {
     // Relaxed: only this thread leaves IDLE.
-    let waits = (me.word.load(Ordering::Relaxed) >> WAIT).wrapping_add(1) << WAIT | WAITING;
+    let waits = Wait::next(Wait::alone(me.word.load(Ordering::Relaxed))) | WAITING;
     // Relaxed: published by the lock of the first list.
     me.word.store(waits, Ordering::Relaxed);
     waits
