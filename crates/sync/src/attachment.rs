@@ -10,8 +10,9 @@ use crate::body::Body;
 use crate::error::ObjectError;
 use crate::label::label;
 use crate::lent;
-use crate::lock::{self, kept};
+use crate::lock::kept;
 use crate::object_id::meet;
+use crate::owner;
 use crate::wait::Party;
 use crate::{private, tube::Looks};
 use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind, Place, Watch};
@@ -403,7 +404,7 @@ fn attachment_slow(map: &'static Map) -> Result<*const ThreadAttachment, ArenaEr
         let attachment = Rc::new(ThreadAttachment {
             map,
             addition: if holds.is_none() { 0 } else { bias::addition(joined.index) },
-            kept: kept(lock::held_by(joined.index, joined.generation), now as u32),
+            kept: kept(owner::held_by(joined.index, joined.generation), now as u32),
             joined,
             incarnation: now,
             tid: process::tid(),

@@ -71,7 +71,7 @@ mod holds;
 pub(crate) use holds::Holds;
 pub use holds::biases;
 
-use crate::cell::Word;
+use crate::cell::{self, AUX_AT, MEMBER_AT, Word, aux_of, member_of};
 use crate::stamp::Stamp;
 use chappe_arena::Map;
 use chappe_arena::layout::Object;
@@ -81,7 +81,9 @@ use holds::Hold;
 
 const TAG: u64 = 7;
 const KEPT: u64 = 0x01ff_ffff << 3;
-type Epoch = Stamp<40, 23>;
+type Epoch = Stamp<AUX_AT, 23>;
+/// The bits of a member's generation.
+const GENERATION: u32 = aux_of(u64::MAX);
 const REVOKING: u64 = 1 << 63;
 /// The tags of a mutex (free, held), and those of a pool's cell.
 const MUTEX: (u64, u64) = (5, 6);
@@ -138,10 +140,16 @@ impl Record<'_> {
     }
 }
 
+/// A member plus one, as a biased word names it: 0 is nobody.
+#[inline(always)]
+fn owned(member: u32) -> u64 {
+    cell::owner(member.wrapping_add(1), 0)
+}
+
 /// The word of a lock that is biased to this member, without the epoch; `free` is any word of the lock.
 #[inline(always)]
 fn biased(free: u64, kind: (u64, u64), member: u32) -> u64 {
-    kind.0 | free & KEPT | u64::from(member.wrapping_add(1)) << 28
+    kind.0 | free & KEPT | owned(member)
 }
 
 /// The word of a mutex that is biased to this member: `number` is that of its words.
@@ -154,7 +162,7 @@ pub(crate) fn mutex(number: u64, member: u32) -> u64 {
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 pub(crate) fn addition(member: u32) -> u64 {
-    u64::from(member.wrapping_add(1)) << 28
+    owned(member)
 }
 
 /// The same for a pool's first cell, which held, or would hold, the permit `held`.
@@ -177,7 +185,7 @@ fn is(word: u64, mine: u64) -> bool {
 /// The owner that a word names, if it is biased.
 fn owner(word: u64) -> Option<u32> {
     let free = matches!(word & TAG, 0 | 5);
-    (free && word >> 28 != 0).then(|| ((word >> 28) as u32 & 0xfff).wrapping_sub(1))
+    (free && word >> MEMBER_AT != 0).then(|| member_of(word).wrapping_sub(1))
 }
 
 /// The owner's hold, if the word names one.
@@ -196,7 +204,7 @@ fn hold_of<'m>(map: &'m Map, o: &Object, word: u64) -> Option<&'m Hold> {
 /// Whether a cell's word is biased.
 #[inline(always)]
 pub(crate) fn is_biased(word: Word) -> bool {
-    word.0 & TAG == CELL.0 && word.0 >> 28 != 0
+    word.0 & TAG == CELL.0 && word.0 >> MEMBER_AT != 0
 }
 
 /// The owner of the bias, if there is one. Only a look: changes nothing.
@@ -263,7 +271,7 @@ pub(crate) fn leave(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
         return false;
     }
     // The thread's own hold, whatever the record beside the word points to by now: the permit may have been taken away by force.
-    let holds = Holds::known(map, (mine >> 28) as u32 - 1);
+    let holds = Holds::known(map, (mine >> MEMBER_AT) as u32 - 1);
     // SAFETY: a thread with a bias has holds, and the word names the calling thread.
     let hold = unsafe { holds.at(object) };
     leave_by(map, o, object, mine, hold)
@@ -345,8 +353,8 @@ fn kind(word: u64) -> (u64, u64) {
 /// The word that says that the owner of a bias is the holder.
 fn held(hold: &Hold, word: u64) -> u64 {
     // Relaxed: I4.
-    let generation = hold.owner.load(Ordering::Relaxed) & 0xff_ffff;
-    kind(word).1 | word & KEPT | (u64::from(owner(word).unwrap_or(0)) << 28) | generation << 40
+    let generation = hold.owner.load(Ordering::Relaxed) as u32 & GENERATION;
+    kind(word).1 | word & KEPT | cell::owner(owner(word).unwrap_or(0), generation)
 }
 
 /// Whether the word says that the owner of this bias is the holder, whatever its flags.
@@ -381,7 +389,7 @@ pub(crate) fn settled_of(map: &Map, o: &Object, member: u32, generation: u32) ->
 fn is_of(hold: &Hold, word: u64, who: (u32, u32)) -> bool {
     // Relaxed: I4, it says of which epoch it is.
     let its = hold.owner.load(Ordering::Relaxed);
-    owner(word) == Some(who.0) && its == Epoch::of(word) << 32 | u64::from(who.1 & 0xff_ffff)
+    owner(word) == Some(who.0) && its == Epoch::of(word) << 32 | u64::from(who.1 & GENERATION)
 }
 
 #[cold]
@@ -463,7 +471,7 @@ pub(crate) fn at_once(o: &Object) {
 #[inline(never)]
 pub(crate) unsafe fn consider(map: &Map, o: &Object, object: u32, word: u64, holds: Holds) {
     let record = Record(o);
-    let member = (word >> 28) as u32 & 0xfff;
+    let member = member_of(word);
     // Relaxed, these: the holder's.
     let (run, terms) = (o.run.load(Ordering::Relaxed), record.terms().load(Ordering::Relaxed));
     let count = if run >> 20 == member + 1 { (run & 0xf_ffff) + 1 } else { 1 };
@@ -486,7 +494,7 @@ pub(crate) unsafe fn consider(map: &Map, o: &Object, object: u32, word: u64, hol
 pub(crate) unsafe fn grant(map: &Map, o: &Object, object: u32, word: u64, holds: Holds) {
     let record = Record(o);
     let kind = if word & TAG == CELL.1 { CELL } else { MUTEX };
-    let (member, generation) = ((word >> 28) as u32 & 0xfff, word >> 40);
+    let (member, generation) = (member_of(word), aux_of(word));
     // SAFETY: the caller's promise.
     let hold = unsafe { holds.at(object) };
     // Relaxed, all: published by the swap.
@@ -494,7 +502,7 @@ pub(crate) unsafe fn grant(map: &Map, o: &Object, object: u32, word: u64, holds:
     hold.entered.store(0, Ordering::Relaxed); // Relaxed: as above.
     record.hold().store(std::ptr::from_ref(hold) as u64, Ordering::Relaxed); // Relaxed: as above.
     let epoch = record.epochs().fetch_add(1, Ordering::Relaxed).wrapping_add(1) & Epoch::of(u64::MAX); // Relaxed: as above.
-    hold.owner.store(epoch << 32 | generation, Ordering::Relaxed); // Relaxed: as above.
+    hold.owner.store(epoch << 32 | u64::from(generation), Ordering::Relaxed); // Relaxed: as above.
     let to = biased(word, kind, member) | Epoch::word(epoch);
     // SeqCst: I5, before the look at the bits. A mutex with a flag set is not this word.
     if o.slot.word.compare_exchange(word, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() {

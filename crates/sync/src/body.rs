@@ -23,7 +23,7 @@
 //!
 //! Explored: left out; `crates/chappe/tests/maps.rs` and `slots_in_use.rs` hold that a bit keeps the blocks, and that it goes.
 
-use crate::lock::{store_words, unheld};
+use crate::owner::{store_words, unheld};
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visit, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -25,10 +25,33 @@
 //! well (a FREE word is free), or it takes a permit from a hold of the same member by force.
 
 use crate::stamp::Stamp;
+use chappe_arena::layout::MAX_MEMBERS;
 use chappe_plat::ROBUST;
 
+/// Where a word that names an owner has the member's number: a permit's cell, a lock's word (`owner`), a biased one.
+pub(crate) const MEMBER_AT: u32 = 28;
+/// Where it has the rest (aux): the owner's generation, or the number of the wait that it is reserved for.
+pub(crate) const AUX_AT: u32 = 40;
 /// The member number that means: no member.
-pub(crate) const NOBODY: u32 = 0xfff;
+pub(crate) const NOBODY: u32 = (1 << (AUX_AT - MEMBER_AT)) - 1;
+const _: () = assert!(MAX_MEMBERS <= NOBODY);
+
+/// The fields of a word that names an owner.
+#[inline(always)]
+pub(crate) const fn owner(member: u32, aux: u32) -> u64 {
+    (member as u64) << MEMBER_AT | (aux as u64) << AUX_AT
+}
+
+/// The member that a word names.
+#[inline(always)]
+pub(crate) const fn member_of(word: u64) -> u32 {
+    (word >> MEMBER_AT) as u32 & NOBODY
+}
+
+#[inline(always)]
+pub(crate) const fn aux_of(word: u64) -> u32 {
+    (word >> AUX_AT) as u32
+}
 
 type Version = Stamp<3, 24>;
 const KEEPS: u64 = 1 << 27;
@@ -56,7 +79,7 @@ impl std::fmt::Debug for Word {
 
 impl Word {
     fn new(tag: u64, version: u64, member: u32, aux: u32) -> Word {
-        Word(tag | Version::word(version) | u64::from(member) << 28 | u64::from(aux) << 40)
+        Word(tag | Version::word(version) | owner(member, aux))
     }
     pub fn tag(self) -> Tag {
         match self.0 & 7 {
@@ -71,10 +94,10 @@ impl Word {
         Version::of(self.0)
     }
     pub fn member(self) -> u32 {
-        (self.0 >> 28) as u32 & 0xfff
+        member_of(self.0)
     }
     pub fn aux(self) -> u32 {
-        (self.0 >> 40) as u32
+        aux_of(self.0)
     }
     /// Free again, and never the same word as before.
     pub fn freed(self) -> Word {

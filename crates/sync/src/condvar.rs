@@ -25,7 +25,7 @@
 //! Explored: `tests/crash_condvar.rs`.
 
 use crate::interrupt::Interrupt;
-use crate::lock::{store_words, unheld};
+use crate::owner::{store_words, unheld};
 use crate::wait::{
     Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, next, rest, tell, wake_told,
 };

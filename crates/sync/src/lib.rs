@@ -36,6 +36,7 @@ mod operation;
 mod order;
 #[doc(hidden)]
 pub mod owned;
+mod owner;
 mod part;
 mod permit;
 pub mod plan9;

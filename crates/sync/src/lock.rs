@@ -5,17 +5,7 @@
 //! since a lock that is handed off is idle while its new holder wakes up. The overtaking is bounded: eventual fairness.
 //!
 //! To *tell* a waiter is to end its wait with a nudge: it wakes and tries again. To *drain* is to match the lock's state with its
-//! waiters. The word:
-//!
-//! | bits | field | |
-//! |---|---|---|
-//! | 0-2 | tag | 5 FREE, 6 HELD, 7 RESERVED |
-//! | 3 | WAITERS | a wait bit may be set: the unlocking thread must look |
-//! | 4 | TORN | a holder died or panicked, and no later holder has made the data whole |
-//! | 5 | TOLD | a waiter was told to try again, and has not tried yet: the unlocking thread need not look |
-//! | 6-27 | number | the low bits of the slot's generation: successive mutexes in one slot have different words |
-//! | 28-39 | member | the holder, or the waiter it is reserved for; HELD by [`NOBODY`]: condemned, for ever |
-//! | 40-63 | aux | HELD: the holder's generation; RESERVED: the number of the wait; condemned: 1 if abandoned (I7) |
+//! waiters. The word is an owner word: see the table in `owner`.
 //!
 //! ```text
 //!              lock                        unlock
@@ -63,83 +53,25 @@
 //! Explored: `tests/crash_mutex.rs`.
 
 use crate::bias::{self, Holds};
+#[cfg(not(feature = "sim"))]
 use crate::cell::NOBODY;
-use crate::stamp::Stamp;
-use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, waits_on, wake_granted, word_of};
-use chappe_arena::layout::{BLOCK, Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place, Sort};
+use crate::cell::{aux_of, member_of};
+#[cfg(not(feature = "sim"))]
+use crate::owner::ABANDONED;
+use crate::owner::{
+    self, CONDEMNED, FREE, HELD, KEPT, RESERVED, TOLD, TORN, WAITERS, free, held_by, is_condemned, lay_data, load,
+    number, pass, reserved_for, resolve, store_words, swap, update,
+};
+use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, wake_granted, word_of};
+use chappe_arena::layout::{Head, Kind, Object};
+use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
 
-const FREE: u64 = 5;
-const HELD: u64 = 6;
-const RESERVED: u64 = 7;
-const WAITERS: u64 = 1 << 3;
-const TORN: u64 = 1 << 4;
-const TOLD: u64 = 1 << 5;
-const FLAGS: u64 = WAITERS | TORN | TOLD;
-type Number = Stamp<6, 22>;
-const NUMBER: u64 = Number::MASK;
-/// The bits that do not change when the lock changes hands.
-const KEPT: u64 = FLAGS | NUMBER;
 /// The least time between two reservations of a lock.
 const HANDS_ON_NS: u64 = 500_000;
 /// A stored time this far ahead of our clock was written by another clock.
 const OTHER_CLOCK_NS: u64 = 1_000_000_000;
-const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
-/// Condemned, and a borrow of the data may still be in use.
-const ABANDONED: u64 = 1 << 40;
-
-/// The word of a lock that this member holds, without flags and number.
-#[inline(always)]
-pub(crate) fn held_by(member: u32, generation: u32) -> u64 {
-    HELD | u64::from(member) << 28 | u64::from(generation) << 40
-}
-
-/// The number in a mutex's words.
-#[inline(always)]
-fn number(head: Head) -> u64 {
-    Number::word(head.generation().into())
-}
-
-/// The word of an object that has no use for it: RESERVED for no member, with the number of the slot's use. So a swap of it together with its
-/// neighbour `since` changes that object, or nothing (until the number comes again: I8).
-pub(crate) fn unheld(generation: u32) -> u64 {
-    RESERVED | u64::from(NOBODY) << 28 | Number::word(generation.into())
-}
-
-/// Stores the two words of a slot that becomes another object's.
-pub(crate) fn store_words(o: &Object, word: u64, since: u64) {
-    // Release: what its last user did with the slot comes before.
-    o.slot.word.store(word, Ordering::Release);
-    // Release: after the word. A late notifier of the last object (I5 of condition variables) raises `since` until it finds another word.
-    o.slot.since.store(since, Ordering::Release);
-}
-
-fn reserved_for(member: u32, wait: u32) -> u64 {
-    RESERVED | u64::from(member) << 28 | u64::from(wait) << 40
-}
-
-fn member_of(word: u64) -> u32 {
-    (word >> 28) as u32 & 0xfff
-}
-
-fn is_condemned(word: u64) -> bool {
-    word & !(WAITERS | TOLD | ABANDONED | NUMBER) == CONDEMNED
-}
-
-#[inline(always)]
-fn load(o: &Object) -> u64 {
-    // SeqCst: E1 of the wait queue, after the caller's bit.
-    o.slot.word.load(Ordering::SeqCst)
-}
-
-#[inline(always)]
-fn swap(o: &Object, from: u64, to: u64) -> bool {
-    // SeqCst: E1 of the wait queue, before the caller's look at the bits.
-    o.slot.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-}
-
 /// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Try {
@@ -233,27 +165,15 @@ pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
 pub(crate) fn collect(map: &Map, place: Place, member: u32, mine: u64, number: u32) -> Try {
     map.through(place);
     let o = map.object(place.index);
-    loop {
-        let seen = load(o);
-        if seen & !KEPT != reserved_for(member, number) {
-            return Try::Busy;
-        }
-        if swap(o, seen, mine | seen & KEPT) {
-            settle_waiters(map, place.index, o, mine);
-            return if seen & TORN != 0 { Try::Torn } else { Try::Locked };
-        }
-    }
+    let Some(seen) = pass(o, reserved_for(member, number), mine) else { return Try::Busy };
+    settle_waiters(map, place.index, o, mine);
+    if seen & TORN != 0 { Try::Torn } else { Try::Locked }
 }
 
 /// I2: the holder clears WAITERS if no bit is set any more.
 fn settle_waiters(map: &Map, object: u32, o: &Object, mine: u64) {
-    let flag = |on: bool| loop {
-        let seen = load(o);
-        let next = if on { seen | WAITERS } else { seen & !WAITERS };
-        if seen & !KEPT != mine || next == seen || swap(o, seen, next) {
-            return;
-        }
-    };
+    let next = |seen: u64, on: bool| if on { seen | WAITERS } else { seen & !WAITERS };
+    let flag = |on| update(o, || load(o), |seen| (seen & !KEPT == mine).then_some(next(seen, on)));
     if load(o) & WAITERS != 0 && !map.waits_on(object, o) {
         flag(false);
         if map.waits_on(object, o) {
@@ -265,13 +185,8 @@ fn settle_waiters(map: &Map, object: u32, o: &Object, mine: u64) {
 /// I2: sets WAITERS, after the caller has set its bit.
 pub(crate) fn mark(map: &Map, object: u32) {
     let o = map.object(object);
-    let seen = bias::settled(map, o);
-    if seen & 7 >= FREE && seen & WAITERS == 0 {
-        // The exact word, so that a slot now used by another kind is not touched. On failure it has changed: look again.
-        if !swap(o, seen, seen | WAITERS) {
-            mark(map, object);
-        }
-    }
+    // The exact word, so that a slot now used by another kind is not touched.
+    update(o, || bias::settled(map, o), |seen| (seen & 7 >= FREE).then_some(seen | WAITERS));
 }
 
 /// Unlocks. False: the caller no longer held the lock.
@@ -286,32 +201,19 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, mine: u64) -> bool {
 
 #[cold]
 fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
-    loop {
-        // If it is biased, the caller does not hold it: `bias::leave` has checked that, and only a holder grants a bias.
-        let seen = load(o);
-        if seen & !FLAGS != mine {
-            return false;
-        }
-        if swap(o, seen, FREE | seen & KEPT) {
-            let since = || o.slot.since.load(Ordering::Relaxed); // Relaxed: a hint; I6.
-            if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(since(), clock::common_coarse())) {
-                step!("unlocked, not yet handed on");
-                crate::kinds::drain(map, object);
-            }
-            return true;
-        }
+    // If it is biased, the caller does not hold it: `bias::leave` has checked that, and only a holder grants a bias.
+    let Some(seen) = free(o, mine) else { return false };
+    let since = || o.slot.since.load(Ordering::Relaxed); // Relaxed: a hint; I6.
+    if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(since(), clock::common_coarse())) {
+        step!("unlocked, not yet handed on");
+        crate::kinds::drain(map, object);
     }
+    true
 }
 
 /// Declares the data whole (`false`) or torn (`true`). The caller holds the lock.
 pub(crate) fn tear(map: &Map, o: &Object, mine: u64, torn: bool) {
-    loop {
-        let seen = bias::settled(map, o);
-        let next = if torn { seen | TORN } else { seen & !TORN };
-        if seen & !KEPT != mine || swap(o, seen, next) {
-            return;
-        }
-    }
+    owner::tear(o, || bias::settled(map, o), mine, torn);
 }
 
 /// Condemns the mutex: it can never be locked again. The caller holds it.
@@ -320,16 +222,11 @@ pub(crate) fn condemn(map: &Map, object: u32, o: &Object, mine: u64) {
 }
 
 fn condemn_as(map: &Map, object: u32, o: &Object, mine: u64, condemned: u64) {
-    loop {
-        let seen = bias::settled(map, o);
-        if seen & !KEPT != mine {
-            return;
-        }
-        if swap(o, seen, condemned | seen & (WAITERS | TOLD | NUMBER)) {
-            step!("condemned, waiters not yet told");
-            crate::kinds::drain(map, object);
-            return;
-        }
+    // TORN is in the new word.
+    let next = |seen: u64| (seen & !KEPT == mine).then_some(condemned | seen & KEPT);
+    if update(o, || bias::settled(map, o), next).is_some() {
+        step!("condemned, waiters not yet told");
+        crate::kinds::drain(map, object);
     }
 }
 
@@ -369,10 +266,10 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
                     // Another drainer granted this very reservation, and may have died or been stopped before the wake.
                     return wake_granted(map, next.member);
                 }
-                release_reserved(o, reserved);
+                free(o, reserved);
             }
             RESERVED => {
-                if resolve(map, object, o, seen) {
+                if resolve(map, object, o, seen, || true) {
                     return;
                 }
             }
@@ -398,12 +295,7 @@ fn note_told(map: &Map, object: u32, head: Head, o: &Object) -> bool {
 
 /// I5: clears TOLD; the waiter that was told is about to try.
 pub(crate) fn untell(o: &Object) {
-    loop {
-        let seen = load(o);
-        if seen & 7 < FREE || seen & TOLD == 0 || swap(o, seen, seen & !TOLD) {
-            return;
-        }
-    }
+    update(o, || load(o), |seen| (seen & 7 >= FREE).then_some(seen & !TOLD));
 }
 
 /// I6: whether the lock may be reserved now. The time of the last reservation is beside the word `seen`, and is changed with it: no later object of
@@ -433,63 +325,20 @@ fn is_long_ago(since: u64, now: u64) -> bool {
     now.saturating_sub(since) >= HANDS_ON_NS || since.saturating_sub(now) >= OTHER_CLOCK_NS
 }
 
-/// Takes back a void reservation; flags that were set meanwhile stay.
-fn release_reserved(o: &Object, reserved: u64) {
-    loop {
-        let seen = load(o);
-        if seen & !FLAGS != reserved & !FLAGS || swap(o, seen, FREE | seen & KEPT) {
-            return;
-        }
-    }
-}
-
-/// Finishes or undoes a reservation. False: the word has changed, look again.
-fn resolve(map: &Map, object: u32, o: &Object, seen: u64) -> bool {
-    let (member, number) = (member_of(seen), (seen >> 40) as u32);
-    if member < map.geometry().members {
-        let (word, _) = word_of(map, member);
-        // SeqCst: I2 of the wait queue, after the object's word.
-        let state = State(word.load(Ordering::SeqCst));
-        if state.wait() == number {
-            if state.is_waiting() && waits_on(map, object, member) {
-                return grant(map, member, state, object, 0, false);
-            }
-            if state.grant().is_some_and(|g| g.is(map, object, 0)) {
-                wake_granted(map, member);
-                return load(o) & !FLAGS == seen & !FLAGS;
-            }
-        }
-    }
-    if member == NOBODY {
-        // Not a mutex's word: the slot is now another kind's.
-        return true;
-    }
-    release_reserved(o, seen);
-    false
-}
-
 /// Recovers from the death of a holder: the lock becomes free and torn, the data stays as it is.
 pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
     let o = map.object(object);
     // I5: the dead member may have set TOLD, or may have been the waiter that was told.
     untell(o);
-    loop {
-        let seen = bias::settled_of(map, o, member, generation);
-        let next = match seen & 7 {
-            // I2: it may have died after it had cleared WAITERS and before it looked again.
-            HELD if seen & !KEPT == held_by(member, generation) => FREE | TORN | WAITERS | seen & KEPT,
-            _ => return,
-        };
-        if swap(o, seen, next) {
-            return;
-        }
-    }
+    let its = |seen: u64| seen & !KEPT == held_by(member, generation);
+    // I2: it may have died after it had cleared WAITERS and before it looked again.
+    let freed = |seen: u64| its(seen).then_some(FREE | TORN | WAITERS | seen & KEPT);
+    update(o, || bias::settled_of(map, o, member, generation), freed);
 }
 
 /// I7: whether a holder may still use the data.
 pub(crate) fn is_had(map: &Map, o: &Object) -> bool {
-    let seen = bias::settled(map, o);
-    seen & 7 == HELD && seen & !(WAITERS | TOLD | NUMBER) != CONDEMNED
+    owner::is_had(bias::settled(map, o))
 }
 
 /// The member whose turn it is: the holder, or the waiter that the lock is reserved for.
@@ -503,14 +352,14 @@ pub(crate) fn turn(map: &Map, o: &Object) -> Option<u32> {
 pub(crate) fn holder(map: &Map, o: &Object) -> Option<(u32, u32)> {
     let seen = bias::settled(map, o);
     let held = seen & 7 == HELD && member_of(seen) < map.geometry().members;
-    held.then_some((member_of(seen), (seen >> 40) as u32))
+    held.then_some((member_of(seen), aux_of(seen)))
 }
 
 /// The holder that the word names, member and generation, even if no such member can exist.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn named(o: &Object) -> Option<(u32, u32)> {
     let seen = load(o);
-    (seen & 7 == HELD && member_of(seen) != NOBODY).then(|| (member_of(seen), (seen >> 40) as u32))
+    (seen & 7 == HELD && member_of(seen) != NOBODY).then(|| (member_of(seen), aux_of(seen)))
 }
 
 /// Whether the word is a mutex's.
@@ -535,7 +384,7 @@ pub(crate) fn condemned(o: &Object) -> bool {
 #[cfg(not(feature = "sim"))]
 pub(crate) fn abandon(map: &Map, object: u32, mine: u64) {
     let o = map.object(object);
-    if bias::settled_of(map, o, member_of(mine), (mine >> 40) as u32) & !KEPT == mine {
+    if bias::settled_of(map, o, member_of(mine), aux_of(mine)) & !KEPT == mine {
         condemn_as(map, object, o, mine, CONDEMNED | ABANDONED);
     }
 }
@@ -566,17 +415,9 @@ pub(crate) fn make(
     fill: impl FnOnce(*mut u8),
 ) -> Result<Place, ArenaError> {
     map.make(admin, name, Kind::Mutex, |index, generation| {
-        let o = map.object(index);
-        let blocks = u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX);
-        let more = if blocks > 0 { map.claim_blocks(index, generation, Sort::Data, blocks)? + 1 } else { 0 };
-        if blocks > 0 {
-            fill(map.blocks(more - 1, blocks));
-        }
-        o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
-        o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: published by the head.
-        o.hint.store(hash, Ordering::Relaxed); // Relaxed: published by the head.
+        lay_data(map, (index, generation), bytes, hash, fill)?;
         // Overwrites what a pool may have had there: see `CellRef::note`.
-        store_words(o, FREE | number(Head::live(generation, Kind::Mutex)), clock::common());
+        store_words(map.object(index), FREE | number(Head::live(generation, Kind::Mutex)), clock::common());
         Ok(())
     })
 }
@@ -586,19 +427,6 @@ pub(crate) fn make(
 pub(crate) fn is_reserved(o: &Object, member: u32) -> bool {
     let seen = load(o);
     seen & 7 == RESERVED && member_of(seen) == member
-}
-
-/// A word as text, for traces.
-#[cfg(any(feature = "sim", feature = "loom"))]
-pub(crate) fn in_words(word: u64) -> String {
-    let who = match word & 7 {
-        HELD if is_condemned(word) => "condemned".into(),
-        HELD => format!("held by member {}", member_of(word)),
-        RESERVED => format!("reserved for member {} in wait {}", member_of(word), word >> 40),
-        _ => "free".to_owned(),
-    };
-    let flag = |bit, what| if word & bit != 0 { what } else { "" };
-    format!("{who}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
 }
 
 /// As many of the bits of a process's incarnation as a guard has: so many successive forks.

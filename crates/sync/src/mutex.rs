@@ -2,12 +2,14 @@
 
 use crate::attachment::{ThreadAttachment, attachment, last_attachment, party, party_at_hand, watched};
 use crate::bias::{self, Bias};
+use crate::cell::{self, NOBODY};
 use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
 use crate::guarded::Data;
 use crate::handle::Handle;
 use crate::lock::{self, INCARNATION, Try, kept};
 use crate::named::{Named, NamedKind};
+use crate::owner;
 use crate::patience::{Until, patience};
 use crate::registry::ArenaOptions;
 use crate::wait::{Arm, Parties, Party, in_line};
@@ -213,7 +215,7 @@ impl<T> Mutex<T> {
     #[inline(always)]
     fn take_one(&self, me: &Party) -> Option<u64> {
         let h = &self.handle;
-        let mine = lock::held_by(me.member, me.generation);
+        let mine = owner::held_by(me.member, me.generation);
         lock::take_one(h.map, h.object, h.place, mine).then_some(mine)
     }
 
@@ -302,7 +304,7 @@ impl<T> Mutex<T> {
 
 #[inline(always)]
 fn mine(attachment: &ThreadAttachment) -> u64 {
-    lock::held_by(attachment.joined.index, attachment.joined.generation)
+    owner::held_by(attachment.joined.index, attachment.joined.generation)
 }
 
 impl<T: Pod> Mutex<T> {
@@ -494,7 +496,7 @@ impl<T> Drop for MutexGuard<'_, T> {
         let free = self.mutex.free;
         let by_bias = || {
             // The member, plus one.
-            let mine = free + (self.kept.0 & 0xfff << 28) + (1 << 28);
+            let mine = free + (self.kept.0 & cell::owner(NOBODY, 0)) + cell::owner(1, 0);
             bias::leave_own(h.map, h.object, h.place.index, mine)
         };
         if free == 0 || !by_bias() {

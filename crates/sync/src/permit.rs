@@ -303,7 +303,7 @@ pub(crate) fn prepare(
         let last = cell.last();
         cell.publish(if last.is_ours() { last.freed() } else { Word::first(generation) });
     }
-    // Not what a condition variable may have had there: see `CellRef::note`. Release: after the word, as `lock::store_words`.
+    // Not what a condition variable may have had there: see `CellRef::note`. Release: after the word, as `owner::store_words`.
     o.slot.since.store(0, Ordering::Release);
     Ok(())
 }

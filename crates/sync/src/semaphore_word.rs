@@ -82,8 +82,8 @@
 //! Explored: `tests/crash_semaphore.rs`, with a seq of one bit.
 
 use crate::cell::NOBODY;
-use crate::lock::store_words;
 use crate::operation::{Collected, Refused, Taken};
+use crate::owner::store_words;
 use crate::stamp::Stamp;
 use crate::wait::{
     Candidate, Grant, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of,
@@ -101,7 +101,7 @@ const TAG: u64 = 4;
 const WAITERS: u64 = 1 << 3;
 const ONE: u64 = 1 << 4;
 const BACK: u64 = 1 << 36;
-const MEMBER: u64 = 0xfff << 37;
+const MEMBER: u64 = (NOBODY as u64) << 37;
 type Seq = Stamp<49, 15>;
 /// In the explorer seq has one bit, so that it wraps around all the time, unless a suite tests what the number is for.
 #[inline(always)]
@@ -142,7 +142,7 @@ impl Units {
         (self.0 >> 4) as u32
     }
     fn member(self) -> u32 {
-        (self.0 >> 37) as u32 & 0xfff
+        (self.0 >> 37) as u32 & NOBODY
     }
     fn seq(self) -> u32 {
         Seq::of(self.0) as u32

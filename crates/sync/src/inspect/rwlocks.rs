@@ -1,10 +1,11 @@
 //! What observers see of readers-writer locks, and of their parts. Invariants: those of `word`.
 
 use super::row::{Had, Inspected, ObjectState, is_over};
-use crate::cell::NOBODY;
+use crate::cell::{NOBODY, aux_of, member_of};
 use crate::kinds;
+use crate::owner::{FREE, HELD, KEPT, TORN, held_by, is_condemned, load, pass};
 use crate::part::{head_of, whole};
-use crate::rwlock::word::{FREE, HELD, KEPT, Parts, TORN, held_by, is_condemned, load, member_of};
+use crate::rwlock::word::Parts;
 use crate::wait::queue;
 use crate::waiters::bytes;
 use chappe_arena::layout::{Head, Kind};
@@ -48,9 +49,9 @@ impl Inspected for RwLocks {
         let Some(parts) = Parts::of(map, place) else { return Vec::new() };
         let mut had = Vec::new();
         let seen = load(parts.object());
-        let (member, generation) = (member_of(seen), (seen >> 40) as u32);
+        let (member, generation) = (member_of(seen), aux_of(seen));
         let names = seen & 7 == HELD && member != NOBODY && is_over(map, member, generation);
-        if names && parts.free(held_by(member, generation), FREE | TORN) {
+        if names && pass(parts.object(), held_by(member, generation), FREE | TORN).is_some() {
             had.push(Had::Writes);
         }
         for member in parts.readers() {

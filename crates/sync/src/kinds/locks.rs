@@ -1,5 +1,7 @@
 //! In the table of kinds: mutexes and condition variables.
 
+#[cfg(not(feature = "sim"))]
+use crate::owner;
 use crate::{bias, condvar, lock};
 use chappe_arena::layout::Head;
 use chappe_arena::{Dead, Map, Place, Protocol, Visitor};
@@ -42,7 +44,7 @@ impl Protocol for Mutexes {
     #[cfg(not(feature = "sim"))]
     fn abandon(&self, map: &Map, at: Place, leaver: Dead, _me: &mut Visitor<'_>) {
         if !bias::is_anothers(map, at.index, leaver.member) {
-            lock::abandon(map, at.index, lock::held_by(leaver.member, leaver.generation));
+            lock::abandon(map, at.index, owner::held_by(leaver.member, leaver.generation));
         }
     }
 }

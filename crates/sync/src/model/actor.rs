@@ -8,6 +8,7 @@ use crate::kinds::{arrived, drain};
 use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
 use crate::operation::{Operation, Refused, Taken, WaitSpec};
+use crate::owner;
 use crate::wait::{self, Arm, Discipline, Parties, Party, Patience};
 use crate::{claim::wait_for, contend::contend, permit, semaphore_word};
 use chappe_arena::layout::{Geometry, Kind};
@@ -374,7 +375,7 @@ impl Actor {
     }
 
     pub(super) fn mine(&self) -> u64 {
-        lock::held_by(self.who.main.member, self.who.main.generation)
+        owner::held_by(self.who.main.member, self.who.main.generation)
     }
 
     /// Locks a mutex if it is free.

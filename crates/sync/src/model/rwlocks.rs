@@ -1,10 +1,12 @@
 //! Readers-writer locks, as members use them under the explorer.
 
 use super::{Actor, Refusal};
+use crate::cell::member_of;
 use crate::claim::wait_for;
 use crate::operation::{Operation, WaitSpec};
+use crate::owner::{self, held_by};
 use crate::rwlock::row;
-use crate::rwlock::word::{self, Entry, Reading, Slots, Writing, held_by};
+use crate::rwlock::word::{Entry, Reading, Slots, Writing};
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
@@ -79,7 +81,7 @@ impl RwLockAt {
         if turn.writes {
             return self.0.leave_alone(turn.word);
         }
-        self.0.leave(word::member_of(turn.word));
+        self.0.leave(member_of(turn.word));
         true
     }
 
@@ -117,11 +119,11 @@ impl RwLockAt {
     /// The lock's word, as text.
     pub fn word(self) -> String {
         // SeqCst: for stories.
-        row::in_words(self.0.map.object(self.0.lock.index).slot.word.load(Ordering::SeqCst))
+        owner::in_words(self.0.map.object(self.0.lock.index).slot.word.load(Ordering::SeqCst))
     }
 }
 
 /// Such a word as text, for stories.
 pub fn rwlock_in_words(value: u64) -> String {
-    row::in_words(value)
+    owner::in_words(value)
 }

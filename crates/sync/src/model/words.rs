@@ -1,7 +1,7 @@
 //! The protocols' state words as an onlooker reads them: as text, for the explorer's stories, and whether a member waits.
 
 use crate::cell::Word;
-use crate::lock;
+use crate::owner;
 use crate::semaphore_word::Units;
 use crate::wait::State;
 use chappe_arena::Map;
@@ -40,5 +40,5 @@ pub fn units_in_words(value: u64) -> String {
 
 /// A mutex's word as text, for stories.
 pub fn lock_in_words(value: u64) -> String {
-    lock::in_words(value)
+    owner::in_words(value)
 }

@@ -1,10 +1,11 @@
 //! The public interface of readers-writer locks: data that many threads read, or one changes.
 
 use super::row;
-use super::word::{self, Entry, Reading, Slots, Writing, held_by, member_of};
+use super::word::{self, Entry, Reading, Slots, Writing};
 use crate::armed::Armed;
 use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, attachment, party_at_hand, watched};
+use crate::cell::member_of;
 use crate::claim::wait_for;
 use crate::error::ObjectError;
 use crate::guarded::Data;
@@ -12,6 +13,7 @@ use crate::handle::Handle;
 use crate::lease::locks;
 use crate::named::{Named, NamedKind};
 use crate::operation::{Operation, Refused, Taken, WaitSpec};
+use crate::owner::held_by;
 use crate::patience::{Until, patience};
 use crate::registry::{Arena, ArenaOptions};
 use crate::select::{Select, SelectedOperation};

@@ -1,20 +1,17 @@
 //! Readers-writer locks, and their parts, in the table of kinds; how they are made, and how what killed makers and removers leave is cleared.
 //! Invariants: those of `word`.
 
-#[cfg(not(feature = "sim"))]
-use super::word::KEPT;
-use super::word::{ABANDONED, FREE, HELD, NUMBER, Parts, TORN, held_by, is_condemned, load};
-#[cfg(any(feature = "sim", feature = "loom"))]
-use super::word::{RESERVED, WAITERS, member_of};
+use super::word::Parts;
 use crate::kinds;
+#[cfg(not(feature = "sim"))]
+use crate::owner::KEPT;
+use crate::owner::{FREE, TORN, held_by, is_had, lay_data, load, number, pass, store_words, unheld};
 use crate::part::{MAKING, head_of, is_being_made, whole, whole_in_service};
 use crate::wait::{notify_dead, waits_on};
-use chappe_arena::layout::{BLOCK, Head, Kind};
-use chappe_arena::{Admin, ArenaError, Dead, Map, Place, Protocol, Sort, Visitor};
+use chappe_arena::layout::{Head, Kind};
+use chappe_arena::{Admin, ArenaError, Dead, Map, Place, Protocol, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
-
-use crate::lock::{store_words, unheld};
 
 /// Makes a lock with `bytes` of data. The caller holds `admin` and has seen that the name is free; `fill` writes the data.
 pub(crate) fn make(
@@ -39,22 +36,13 @@ pub(crate) fn make(
     step!("line made, lock not yet");
     let made = make_part(Kind::Inside).and_then(|inside| {
         let made = map.make(admin, name, Kind::RwLock, |index, generation| {
-            let o = map.object(index);
-            let blocks = u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX);
-            let more = if blocks > 0 { map.claim_blocks(index, generation, Sort::Data, blocks)? + 1 } else { 0 };
-            if blocks > 0 {
-                fill(map.blocks(more - 1, blocks));
-            }
-            o.more.store(more, Ordering::Relaxed); // Relaxed: published by the head.
-            o.permits.store(bytes as u32, Ordering::Relaxed); // Relaxed: as above.
-            o.hint.store(hash, Ordering::Relaxed); // Relaxed: as above.
+            lay_data(map, (index, generation), bytes, hash, fill)?;
             let both = u64::from(line.index + 1) | u64::from(inside.index + 1) << 32;
             for its in [line, inside].map(|part| map.object(part.index)) {
                 its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
                 its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
             }
-            let number = u64::from(generation) << 6 & NUMBER;
-            store_words(o, FREE | number, both);
+            store_words(map.object(index), FREE | number(Head::live(generation, Kind::RwLock)), both);
             Ok(())
         });
         if made.is_err() {
@@ -136,14 +124,13 @@ impl Protocol for RwLocks {
     fn recover(&self, map: &Map, at: Place, dead: Dead, _me: &mut Visitor<'_>) -> bool {
         let head = Head::live(at.head.generation(), Kind::RwLock);
         if let Some(parts) = Parts::of(map, Place { head, ..at }) {
-            parts.free(held_by(dead.member, dead.generation), FREE | TORN);
+            pass(parts.object(), held_by(dead.member, dead.generation), FREE | TORN);
         }
         false
     }
 
     fn is_used(&self, map: &Map, index: u32, head: Head) -> bool {
-        let seen = load(map.object(index));
-        let written = seen & 7 == HELD && (!is_condemned(seen) || seen & ABANDONED != 0);
+        let written = is_had(load(map.object(index)));
         let parts = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) });
         // I7. The bits of dead members count too: the owners of their life words clear them.
         written || parts.is_some_and(|p| map.anybody_waits(p.line.index) || map.anybody_waits(p.inside))
@@ -215,17 +202,4 @@ impl Protocol for LockParts {
     fn is_used(&self, map: &Map, object: u32, _head: Head) -> bool {
         is_part_used(map, object)
     }
-}
-
-/// A word as text, for the explorer's reports.
-#[cfg(any(feature = "sim", feature = "loom"))]
-pub(crate) fn in_words(word: u64) -> String {
-    let holder = match word & 7 {
-        HELD if is_condemned(word) => "condemned".into(),
-        HELD => format!("written by member {}", member_of(word)),
-        RESERVED => format!("reserved for member {} in wait {}", member_of(word), word >> 40),
-        _ => "free".to_owned(),
-    };
-    let flag = |bit, what| if word & bit != 0 { what } else { "" };
-    format!("{holder}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
 }

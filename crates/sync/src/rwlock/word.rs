@@ -7,16 +7,8 @@
 //! *inside* has one bit for each member that reads: a bit set over members like a wait set, but no member waits in it. So a reader that
 //! dies leaves a bit that does not count, and no counter has to be corrected.
 //!
-//! The word of the lock:
-//!
-//! | bits | field | |
-//! |---|---|---|
-//! | 0-2 | tag | 5 FREE: of writers; 6 HELD; 7 RESERVED |
-//! | 3 | WAITERS | a waiter's bit may stand (lock or line): no thread enters past it, and a thread that leaves must look |
-//! | 4 | TORN | a writer died or panicked, and no thread has made the data whole since |
-//! | 6-27 | number | the low bits of the slot's generation |
-//! | 28-39 | member | the writer, or the member it is reserved for; HELD by [`NOBODY`]: condemned, for ever |
-//! | 40-63 | aux | HELD: the writer's generation; RESERVED: the number of the wait; condemned: 1 if abandoned (I7 of `lock`), by a writer or any reader |
+//! The word of the lock is an owner word: see the table in `owner`. FREE is: of writers. While WAITERS is set, for a bit in the lock or in the line, no thread
+//! enters; the member is the writer, or the one it is reserved for; abandoned (I7 of `lock`) it is by a writer or any reader.
 //!
 //! `slot.since` says where the line (bits 0-31) and the inside (32-63) are, one more each.
 //!
@@ -55,57 +47,27 @@
 //!
 //! Explored: `tests/crash_rwlock.rs`.
 
-use crate::cell::{NOBODY, Word};
+use crate::cell::{Word, member_of};
 use crate::kinds;
 use crate::operation::{Collected, Operation, Refused, Taken};
+#[cfg(not(feature = "sim"))]
+use crate::owner::ABANDONED;
+use crate::owner::{
+    self, CONDEMNED, FREE, HELD, KEPT, RESERVED, TORN, WAITERS, held_by, is_condemned, load, pass, reserved_for,
+    resolve, swap, update,
+};
 use crate::part::{head_of, whole};
 use crate::wait::{
-    Arm, Candidate, Grant, Party, RETRY, State, grant, is_still, next, notify_dead, queue, tell, tried_and_next,
-    waits_on, wake_elsewhere, wake_granted, word_of,
+    Arm, Candidate, Grant, Party, RETRY, is_still, next, notify_dead, queue, tell, tried_and_next, waits_on,
+    wake_elsewhere,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::{Life, step};
 
-pub(crate) const FREE: u64 = 5;
-pub(crate) const HELD: u64 = 6;
-pub(crate) const RESERVED: u64 = 7;
-pub(crate) const WAITERS: u64 = 1 << 3;
-pub(crate) const TORN: u64 = 1 << 4;
-pub(crate) const NUMBER: u64 = 0x3f_ffff << 6;
-/// The bits that stay when the lock goes from one member to another.
-pub(crate) const KEPT: u64 = WAITERS | TORN | NUMBER;
-const CONDEMNED: u64 = HELD | TORN | (NOBODY as u64) << 28;
-/// Condemned, and what was borrowed of the data may still be in use.
-pub(crate) const ABANDONED: u64 = 1 << 40;
 /// How many times a writer looks at readers that may be about to back out.
 const LOOKS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 64 };
-
-/// The word of a lock that this member writes, flags and number aside.
-pub(crate) fn held_by(member: u32, generation: u32) -> u64 {
-    HELD | u64::from(member) << 28 | u64::from(generation) << 40
-}
-
-fn reserved_for(member: u32, wait: u32) -> u64 {
-    RESERVED | u64::from(member) << 28 | u64::from(wait) << 40
-}
-
-pub(crate) fn member_of(word: u64) -> u32 {
-    (word >> 28) as u32 & 0xfff
-}
-
-pub(crate) fn is_condemned(word: u64) -> bool {
-    word & !(WAITERS | ABANDONED | NUMBER) == CONDEMNED
-}
-
-pub(crate) fn load(o: &Object) -> u64 {
-    o.slot.word.load(Ordering::SeqCst) // SeqCst: E1.
-}
-
-fn swap(o: &Object, from: u64, to: u64) -> bool {
-    o.slot.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() // SeqCst: E1.
-}
 
 /// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,34 +259,17 @@ impl<'m> Parts<'m> {
 
     /// Takes the lock that was reserved for wait `number` of ours, while the wait word still says so.
     fn collect(self, member: u32, mine: u64, number: u32) -> Entry {
-        let o = self.object();
-        loop {
-            let seen = load(o);
-            if seen & !KEPT != reserved_for(member, number) {
-                return Entry::Busy;
-            }
-            if swap(o, seen, mine | seen & KEPT) {
-                return Entry::of(seen);
-            }
-        }
+        pass(self.object(), reserved_for(member, number), mine).map_or(Entry::Busy, Entry::of)
     }
 
     /// The writer leaves, to `to`. False: the lock no longer was the writer's.
     fn leave_to(self, mine: u64, to: u64) -> bool {
-        let o = self.object();
-        loop {
-            let seen = load(o);
-            if seen & !KEPT != mine {
-                return false;
-            }
-            if swap(o, seen, to | seen & KEPT) {
-                step!("not written any more, not yet looked who waits");
-                if seen & WAITERS != 0 || is_condemned(to) {
-                    kinds::drain(self.map, self.lock.index);
-                }
-                return true;
-            }
+        let Some(seen) = pass(self.object(), mine, to) else { return false };
+        step!("not written any more, not yet looked who waits");
+        if seen & WAITERS != 0 || is_condemned(to) {
+            kinds::drain(self.map, self.lock.index);
         }
+        true
     }
 
     fn leave_alone(self, mine: u64) -> bool {
@@ -334,13 +279,8 @@ impl<'m> Parts<'m> {
     /// I2: a bit was set in a line.
     pub(crate) fn mark(self) {
         let o = self.object();
-        loop {
-            let seen = load(o);
-            // The exact word: a slot that is another kind's by now is not touched.
-            if seen & 7 < FREE || seen & WAITERS != 0 || !self.is_live() || swap(o, seen, seen | WAITERS) {
-                return;
-            }
-        }
+        // The exact word: a slot that is another kind's by now is not touched.
+        update(o, || load(o), |seen| (seen & 7 >= FREE && self.is_live()).then_some(seen | WAITERS));
     }
 
     /// Whether a member was told, and has yet to try; and the next to enter, with whether it is a writer.
@@ -382,7 +322,8 @@ impl<'m> Parts<'m> {
                         }
                     }
                 },
-                RESERVED if !self.resolve(o, seen) => {}
+                // I4. A reader inside drains when it leaves.
+                RESERVED if !resolve(self.map, self.lock.index, o, seen, || !self.is_read()) => {}
                 _ => return,
             }
             if !self.is_live() {
@@ -410,62 +351,17 @@ impl<'m> Parts<'m> {
         true
     }
 
-    /// I4: finishes or undoes a reservation. False: the word has changed, look again.
-    fn resolve(self, o: &Object, seen: u64) -> bool {
-        let (map, lock) = (self.map, self.lock.index);
-        let (member, number) = (member_of(seen), (seen >> 40) as u32);
-        if member < map.geometry().members {
-            let (word, _) = word_of(map, member);
-            // SeqCst: I2 of the wait queue, after the lock's word.
-            let state = State(word.load(Ordering::SeqCst));
-            if state.wait() == number {
-                if state.is_waiting() && waits_on(map, lock, member) {
-                    // A reader inside drains when it leaves.
-                    return self.is_read() || grant(map, member, state, lock, 0, false);
-                }
-                if state.grant().is_some_and(|g| g.is(map, lock, 0)) {
-                    wake_granted(map, member);
-                    return load(o) & !KEPT == seen & !KEPT;
-                }
-            }
-        }
-        if member == NOBODY {
-            // No such lock's word: the slot is another kind's by now.
-            return true;
-        }
-        self.free(reserved_for(member, number), FREE);
-        false
-    }
-
-    /// Changes the word, except the flags, from one value to another; flags that were set meanwhile stay.
-    pub(crate) fn free(self, from: u64, to: u64) -> bool {
-        let o = self.object();
-        loop {
-            let seen = load(o);
-            if seen & !KEPT != from {
-                return false;
-            }
-            if swap(o, seen, to | seen & KEPT) {
-                return true;
-            }
-        }
-    }
-
     /// For a member that has leaked a guard: no other member may get the lock, nor the slot.
     #[cfg(not(feature = "sim"))]
     pub(crate) fn abandon(self, member: u32, mine: u64) {
         let o = self.object();
-        loop {
-            let seen = load(o);
-            if !self.reads(member) && seen & !KEPT != mine
-                || seen & 7 < FREE
-                || is_condemned(seen) && seen & ABANDONED != 0
-            {
-                return;
-            }
-            if swap(o, seen, CONDEMNED | ABANDONED | seen & KEPT) {
-                return kinds::drain(self.map, self.lock.index);
-            }
+        let next = |seen: u64| {
+            let is_had = self.reads(member) || seen & !KEPT == mine;
+            let is_done = seen & 7 < FREE || is_condemned(seen) && seen & ABANDONED != 0;
+            (is_had && !is_done).then_some(CONDEMNED | ABANDONED | seen & KEPT)
+        };
+        if update(o, || load(o), next).is_some() {
+            kinds::drain(self.map, self.lock.index);
         }
     }
 }
@@ -512,13 +408,7 @@ impl Slots {
     /// Marks the data as whole again (`false`) or torn (`true`). The caller is the writer.
     pub fn tear(&self, mine: u64, torn: bool) {
         let o = self.parts().object();
-        loop {
-            let seen = load(o);
-            let next = if torn { seen | TORN } else { seen & !TORN };
-            if seen & !KEPT != mine || swap(o, seen, next) {
-                return;
-            }
-        }
+        owner::tear(o, || load(o), mine, torn);
     }
 
     /// Condemns the lock: no member gets it any more. The caller is the writer.

@@ -54,8 +54,8 @@
 //!
 //! Explored: `tests/crash_tube.rs`.
 
-use crate::lock::unheld;
 use crate::mark::Mark;
+use crate::owner::unheld;
 use crate::wait::{AFTER_DEATH, Candidate, MET, RETRY, each, make_up, tell};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place};

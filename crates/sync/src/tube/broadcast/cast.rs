@@ -42,8 +42,8 @@
 
 use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use super::ring::NoRoom;
-use crate::lock::unheld;
 use crate::operation::{Collected, Operation, Refused, Taken};
+use crate::owner::unheld;
 use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};

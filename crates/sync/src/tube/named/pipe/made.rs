@@ -1,7 +1,7 @@
 //! Making a named tube's two objects, and taking them out of service.
 
 use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, ring_at};
-use crate::lock::unheld;
+use crate::owner::unheld;
 use crate::part::MAKING;
 use crate::record::Shape;
 use crate::tube::end;
