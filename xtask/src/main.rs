@@ -8,6 +8,7 @@
 //! cargo xtask test --changed [COMMIT]    what reaches what has changed: for daily work, beside `test`
 //! cargo xtask check                      format, house rules, clippy in all three builds, documentation: before a commit
 //! cargo xtask lint                       the house rules alone
+//! cargo xtask engines                    etcd, for the tests of `test --all` that need an engine; needs Go
 //! cargo xtask count [COMMIT]             lines of code by crate, without blank ones and comments; beside those of a commit
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
@@ -56,6 +57,7 @@
 mod changed;
 mod count;
 mod dist;
+mod engines;
 mod explore;
 mod install;
 mod lint;
@@ -105,6 +107,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["test", rest @ ..] => stages::test(rest),
         ["check"] => stages::check(),
         ["lint"] => lint::command(&root()),
+        ["engines"] => engines::build().map(|at| println!("{}", at.display())),
         ["count"] => count::command(None),
         ["count", commit] => count::command(Some(*commit)),
         ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters" | "queue"), rest @ ..] => {

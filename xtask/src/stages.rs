@@ -8,6 +8,7 @@
 //! | explorer | what is exhaustive whole; of what is not a part, from the same seeds each time | all that the tests ask for |
 //! | kill sweep | a tenth of the operations | a tenth of the kill points of each operation, others each time |
 //! | mutants | a tenth of those that a deterministic test finds | every one |
+//! | clients of engines, and engines that [`engines`] builds | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
 //! | models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
@@ -23,6 +24,7 @@
 //! stage's output, and what to do. At the end it is repeated what the tests say that they could not test on this machine.
 
 use crate::changed::{self, Part, Reach};
+use crate::engines;
 use crate::install;
 use crate::lint;
 use crate::models;
@@ -140,7 +142,7 @@ fn looks() -> Vec<Stage> {
         stage(
             "clippy",
             Cargo::new("clippy")
-                .args(["--workspace", "--features", "chappe-cli/full", "--all-targets"])
+                .args(["--workspace", "--features", "chappe-cli/full,chappe-remote/etcd", "--all-targets"])
                 .args(["--", "-D", "warnings"]),
             "each warning says what it wants; warnings are errors here",
         ),
@@ -158,7 +160,9 @@ fn looks() -> Vec<Stage> {
         ),
         stage(
             "documentation",
-            Cargo::new("doc").args(["--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+            Cargo::new("doc")
+                .args(["--workspace", "--no-deps", "--features", "chappe-remote/etcd"])
+                .env("RUSTDOCFLAGS", "-D warnings"),
             "a link in a comment leads nowhere, or the markup is broken",
         ),
     ]
@@ -188,7 +192,8 @@ fn rest(level: Level) -> Vec<Stage> {
                     "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py",
                 ],
                 Level::All => &[
-                    "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-bench --exclude chappe-crashsim",
+                    "--workspace --features chappe-cli/full,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
+                     --exclude chappe-crashsim",
                 ],
             },
             vec![],
@@ -546,6 +551,12 @@ pub fn test(args: &[&str]) -> Result<()> {
         Some(reach) => rest(level).into_iter().filter_map(|stage| reached(stage, reach)).collect(),
         None => rest(level),
     };
+    if level == Level::All {
+        sum.go("engines", "", |_| {
+            let why = engines::build().err().map(|e| format!("not tested: what needs an engine: {e:#}"));
+            Ok(Outcome { untested: why.into_iter().collect(), ..Outcome::default() })
+        })?;
+    }
     for stage in looks.into_iter().chain(stages) {
         sum.stage(stage, level, turn)?;
     }

@@ -206,9 +206,7 @@ fn told(program: &Program, how: &How<'_>, text: &str) -> String {
     let mut told = format!("{text}\n{} of {} failed; to run one test of it:", program.target, program.package);
     let failed = failures(text);
     let all = if failed.is_empty() { vec!["NAME".to_owned()] } else { failed };
-    // A feature of the command is none of another package.
-    let own = program.package == "chappe-cli";
-    let again = if own { how.again.to_owned() } else { how.again.replace("--features chappe-cli/full ", "") };
+    let again = again_of(program, how.again);
     let set: Vec<String> = how.environment.iter().map(|(k, v)| format!("{k}={v} ")).collect();
     for test in all {
         told += &format!(
@@ -220,6 +218,19 @@ fn told(program: &Program, how: &How<'_>, text: &str) -> String {
         );
     }
     told
+}
+
+/// What selects a package's build, of what selected all. What no other package depends on has no features for another.
+fn again_of(program: &Program, again: &str) -> String {
+    let Some((before, rest)) = again.split_once("--features ") else { return again.to_owned() };
+    let (list, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let is_own = |feature: &&str| {
+        let of = feature.split_once('/').map_or("", |(of, _)| of);
+        of == program.package || !["chappe-cli", "chappe-remote"].contains(&of)
+    };
+    let own: Vec<&str> = list.split(',').filter(is_own).collect();
+    let own = if own.is_empty() { String::new() } else { format!("--features {} ", own.join(",")) };
+    format!("{before}{own}{rest}")
 }
 
 /// The names of tests that failed.
@@ -288,9 +299,14 @@ mod tests {
             args: &[],
             environment: &[("X".into(), "1".into())],
             lanes: 1,
-            again: "--features chappe-cli/full --profile dist ",
+            again: "--features chappe-cli/full,chappe-remote/etcd,chappe-plat/uring --profile dist ",
         };
         let told = told(&Program::read(LINE).unwrap(), &how, text);
-        assert!(told.contains("X=1 cargo test --profile dist -p chappe-ras --test lock -- --exact a::b "), "{told}");
+        assert!(
+            told.contains(
+                "X=1 cargo test --features chappe-plat/uring --profile dist -p chappe-ras --test lock -- --exact a::b "
+            ),
+            "{told}"
+        );
     }
 }

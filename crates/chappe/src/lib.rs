@@ -88,6 +88,9 @@ pub use chappe_plat::thread as kernel_thread;
 #[doc(hidden)]
 pub use chappe_plat::{dir, forks, memory, process, room};
 pub use chappe_ras as ras;
+/// Pools that many machines share, on an engine. Feature `remote`.
+#[cfg(feature = "remote")]
+pub use chappe_remote as remote;
 /// Questions about CSV, JSON lines and lines by a pattern. Feature `rows`.
 #[cfg(feature = "rows")]
 pub use chappe_rows as rows;

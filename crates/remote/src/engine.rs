@@ -8,6 +8,8 @@
 //! | lease | time to live that its owner renews; when it ends the engine deletes all keys that were put with it, at one revision |
 //! | watch | all changes under some keys from a revision on, in order; those of one revision that one watch sees come together |
 
+use std::time::Duration;
+
 /// The number of a change.
 pub type Revision = u64;
 
@@ -173,6 +175,17 @@ impl Change {
     }
 }
 
+/// What a watch tells.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum News {
+    /// Changes under the watch's keys of this number: all of a revision, and of no part of one.
+    Changes(usize, Vec<Change>),
+    /// The watch has ended: the revision is no longer kept, or the engine was lost. Read, and watch again.
+    Broken(String),
+    /// The time was up.
+    Nothing,
+}
+
 /// Why an engine did not say that it did something.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -186,4 +199,48 @@ pub enum EngineError {
     /// It refused, and did nothing. To ask again is of no use.
     #[error("{0}")]
     Refused(String),
+}
+
+/// An engine.
+pub trait Engine {
+    /// A stream of changes; it ends when this is dropped.
+    type Watch: Watch;
+
+    /// Does a transaction; waits for the answer as long as a request may take.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError>;
+
+    /// Makes a lease of this time to live; answers the time that the engine gives it.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError>;
+
+    /// Renews a lease; answers its time to live, counted from some moment after this was called.
+    ///
+    /// # Errors
+    /// `LeaseGone` for good, the others for this time.
+    fn keep_alive(&self, lease: LeaseId) -> Result<Duration, EngineError>;
+
+    /// Ends a lease, and deletes all that was put with it.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn revoke(&self, lease: LeaseId) -> Result<(), EngineError>;
+
+    /// Watches keys, all from the same revision on.
+    ///
+    /// One that is not beyond the engine's own is served ten times a second only: give the revision after the one that was read.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn watch(&self, keys: &[Keys], from: Revision) -> Result<Self::Watch, EngineError>;
+}
+
+/// A stream of changes.
+pub trait Watch {
+    /// The next news; waits so long at most, without a time as long as it takes.
+    fn next(&mut self, patience: Option<Duration>) -> News;
 }

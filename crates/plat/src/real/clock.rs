@@ -38,6 +38,11 @@ pub fn common_coarse() -> u64 {
     coarse().wrapping_add_signed(-offset())
 }
 
+/// Now, with the time that the machine was asleep: for what must have ended when it wakes.
+pub fn boot() -> u64 {
+    read(libc::CLOCK_BOOTTIME)
+}
+
 /// Whether something (NTP, PTP) keeps the time of day synchronised, as the kernel was told.
 ///
 /// # Errors

@@ -29,17 +29,13 @@ impl Model {
 
     /// Does a transaction; answers also what it changed.
     pub fn txn(&mut self, txn: &Txn) -> (Result<TxnReply, EngineError>, Vec<Change>) {
-        let mut keys = (Vec::new(), Vec::new());
         if txn.ops() > chappe_remote::engine::MOST_OPS {
             return (Err(EngineError::Refused("too many operations in txn request".into())), vec![]);
         }
-        let plan = self.plan(txn);
-        written(&plan, &mut keys);
-        let (puts, deletes) = keys;
-        let twice = puts.iter().enumerate().any(|(at, key)| puts[..at].contains(key));
-        if twice || puts.iter().any(|key| deletes.iter().any(|keys: &&Keys| keys.have(key))) {
+        if written(&txn.then).is_none() || written(&txn.otherwise).is_none() {
             return (Err(EngineError::Refused("duplicate key given in txn request".into())), vec![]);
         }
+        let plan = self.plan(txn);
         if !self.leases_are_there(&plan) {
             return (Err(EngineError::LeaseGone), vec![]);
         }
@@ -138,13 +134,27 @@ impl Model {
     }
 }
 
-fn written<'a>(plan: &Plan<'a>, (puts, deletes): &mut (Vec<&'a String>, Vec<&'a Keys>)) {
-    for (op, within) in &plan.ops {
-        match (op, within) {
-            (Op::Put { key, .. }, _) => puts.push(key),
-            (Op::Delete(keys), _) => deletes.push(keys),
-            (_, Some(within)) => written(within, &mut (std::mem::take(puts), std::mem::take(deletes))),
-            _ => {}
+/// The keys that a list puts, and those that it deletes; `None`: etcd takes one for written twice, whatever the conditions are. What one
+/// transaction within deletes, a later one must not put; the other way round, and in its two lists, that is nothing to etcd.
+fn written(ops: &[Op]) -> Option<(Vec<&String>, Vec<&Keys>)> {
+    let (mut puts, mut deletes): (Vec<&String>, Vec<&Keys>) = (Vec::new(), Vec::new());
+    deletes.extend(ops.iter().filter_map(|op| if let Op::Delete(keys) = op { Some(keys) } else { None }));
+    for op in ops {
+        let Op::Txn(txn) = op else { continue };
+        let ((then, then_deletes), (otherwise, else_deletes)) = (written(&txn.then)?, written(&txn.otherwise)?);
+        let is_free = |key: &&&String| !puts.contains(*key) && !deletes.iter().any(|keys| keys.have(key));
+        if !then.iter().chain(&otherwise).all(|key| is_free(&key)) {
+            return None;
         }
+        puts.extend(then.into_iter().chain(otherwise));
+        deletes.extend(then_deletes.into_iter().chain(else_deletes));
     }
+    for op in ops {
+        let Op::Put { key, .. } = op else { continue };
+        if puts.contains(&key) || deletes.iter().any(|keys| keys.have(key)) {
+            return None;
+        }
+        puts.push(key);
+    }
+    Some((puts, deletes))
 }

@@ -1,0 +1,126 @@
+//! Has an engine do what the machines say, and waits for it.
+
+use crate::acquire::{Acquire, Outcome, Step};
+use crate::engine::{Engine, EngineError, Keys, News, Watch};
+use crate::keys::Space;
+use crate::release::{self, Release};
+use std::time::{Duration, Instant};
+
+/// Why a machine was left before its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// The lease's deadline has passed: whatever it had is lost, and so is its place.
+    #[error("the lease's deadline has passed")]
+    Over,
+    /// The time was up, and the engine did not say what has become of the attempt. It ends with the lease.
+    #[error("the engine does not answer: {0}")]
+    Silent(String),
+}
+
+/// What a driver asks between two steps.
+pub trait Circumstances {
+    /// Whether the lease's deadline has passed.
+    fn is_over(&self) -> bool;
+    /// Whether to give up: the time is up, or somebody wants it to end.
+    fn gives_up(&self) -> bool;
+    /// The longest that may pass before these are asked again.
+    fn look_again(&self) -> Duration;
+    /// What is waited for, each time that it changes.
+    fn waits(&self, _machine: &Acquire) {}
+    /// The engine did not answer.
+    fn silent(&self, _why: &str) {}
+}
+
+/// Gets permits. `space` and `pools` are the machine's.
+///
+/// Blocks until they are granted, refused, or given up. After the time is up it waits for one answer of the engine: what was granted meanwhile
+/// is not lost.
+///
+/// # Errors
+/// `Over`, `Silent`.
+pub fn acquire<E: Engine>(
+    engine: &E,
+    space: &Space,
+    pools: &[String],
+    machine: &mut Acquire,
+    around: &impl Circumstances,
+) -> Result<Outcome, DriveError> {
+    let (mut watch, mut help_at, mut leaving) = (None, None, false);
+    loop {
+        if around.is_over() {
+            return Err(DriveError::Over);
+        }
+        if !leaving && around.gives_up() {
+            leaving = true;
+            machine.cancel();
+        }
+        let (from, help) = match machine.step() {
+            Step::Done(outcome) => return Ok(outcome),
+            Step::Call(txn) => {
+                let answer = engine.txn(&txn);
+                if let Err(EngineError::Unknown(why)) = &answer {
+                    if leaving {
+                        return Err(DriveError::Silent(why.clone()));
+                    }
+                    around.silent(why);
+                }
+                machine.answered(&answer);
+                continue;
+            }
+            Step::Wait { from, help } => (from, help),
+        };
+        around.waits(machine);
+        help_at = help.map(|after| help_at.unwrap_or(Instant::now() + after));
+        let keys = || pools.iter().map(|pool| space.pool(pool)).collect::<Vec<Keys>>();
+        let stream = match &mut watch {
+            Some(stream) => stream,
+            None => match engine.watch(&keys(), from) {
+                Ok(stream) => watch.insert(stream),
+                Err(e) => {
+                    around.silent(&e.to_string());
+                    machine.missed_some();
+                    continue;
+                }
+            },
+        };
+        let helps_in = help_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let patience = helps_in.map_or(around.look_again(), |time| time.min(around.look_again()));
+        match stream.next(Some(patience)) {
+            News::Changes(pool, changes) => machine.news(pool, &changes),
+            News::Broken(why) => {
+                around.silent(&why);
+                watch = None;
+                machine.missed_some();
+            }
+            News::Nothing if help_at.is_some_and(|at| at <= Instant::now()) => {
+                help_at = None;
+                machine.patience_is_over();
+            }
+            News::Nothing => {}
+        }
+    }
+}
+
+/// Gives permits back. Answers those that were another's by then.
+///
+/// Blocks until the engine has answered, or `gives_up` says that it takes too long.
+///
+/// # Errors
+/// What the engine said, or that it did not answer: then they come back when the lease ends.
+pub fn release<E: Engine>(engine: &E, machine: &mut Release, gives_up: impl Fn() -> bool) -> Result<Vec<u32>, String> {
+    loop {
+        match machine.step() {
+            release::Step::Done(end) => return end,
+            release::Step::Call(txn) => {
+                let answer = engine.txn(&txn);
+                if let Err(EngineError::Unknown(why)) = &answer
+                    && gives_up()
+                {
+                    return Err(why.clone());
+                }
+                machine.answered(&answer);
+            }
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! etcd, by gRPC: a thread of its own has the connections and a runtime for them. No caller's thread runs any of it.
+
+mod client;
+mod messages;
+mod options;
+mod version;
+mod wire;
+
+pub use options::{Options, Tls};
+
+use crate::engine::{Engine, EngineError, Keys, LeaseId, News, Op, Revision, Txn, TxnReply, Watch};
+use crate::life::Life;
+use client::{Client, PAUSE};
+use messages as m;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+type Job = Box<dyn FnOnce(Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+
+/// Of the thread: what TLS and HTTP need in a build without optimisation.
+const STACK: usize = 2 << 20;
+
+/// How long a request may take at one endpoint.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// An engine that is connected. Clones share the connections; they end with the last.
+#[derive(Clone, Debug)]
+pub struct Etcd {
+    jobs: mpsc::UnboundedSender<Job>,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// A file, or an endpoint's name.
+    #[error("{0}")]
+    Options(String),
+    /// No endpoint answers.
+    #[error("no endpoint of {url} answers: {}", reasons.join("; "))]
+    Unreachable {
+        /// The engine.
+        url: String,
+        /// Each endpoint's reason.
+        reasons: Vec<String>,
+    },
+    /// The engine ends living leases.
+    #[error("{0}")]
+    OldEngine(String),
+    /// It refused, or has no quorum.
+    #[error("{0}")]
+    Engine(EngineError),
+}
+
+/// What an endpoint says of itself.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The endpoint.
+    pub endpoint: String,
+    /// Its version, or why it does not tell.
+    pub version: Result<String, String>,
+    /// Whether it knows a leader.
+    pub leader: bool,
+    /// Bytes of its database, and how many there may be (0: not said).
+    pub size: (u64, u64),
+    /// What is wrong with it.
+    pub errors: Vec<String>,
+    /// How long it took to answer.
+    pub took: Duration,
+}
+
+impl Etcd {
+    /// Connects: one endpoint has answered when this returns.
+    ///
+    /// Blocks for [`Options::connect_timeout`] at most.
+    ///
+    /// # Errors
+    /// As [`ConnectError`] has it.
+    pub fn connect(options: &Options) -> Result<Etcd, ConnectError> {
+        let (etcd, until) = (Etcd::start(options)?, Instant::now() + options.connect_timeout);
+        loop {
+            let within = until.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(50), PATIENCE);
+            let status = etcd.does(move |client| async move {
+                let status = client.first_status(within).await.map_err(ConnectError::Engine)?;
+                if status.is_err() {
+                    tokio::time::sleep(within.min(PAUSE)).await;
+                }
+                Ok(status)
+            });
+            match status.unwrap_or_else(|| Err(stopped()))? {
+                Ok(status) => {
+                    let checked = version::check(&status.version).map_err(ConnectError::OldEngine);
+                    return checked.or_else(|e| if options.allow_old_engine { Ok(()) } else { Err(e) }).map(|()| etcd);
+                }
+                Err(reasons) if Instant::now() >= until => {
+                    return Err(ConnectError::Unreachable { url: options.url(), reasons });
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// What each endpoint says of itself.
+    ///
+    /// # Errors
+    /// As [`ConnectError`] has it, but for endpoints that do not answer.
+    pub fn statuses(options: &Options) -> Result<Vec<Status>, ConnectError> {
+        let etcd = Etcd::start(options)?;
+        let all = etcd.does(move |client| async move {
+            let mut all = Vec::new();
+            // Of one that refuses the user each endpoint says so.
+            let _ = client.prove(PATIENCE).await;
+            for at in 0..client.ends() {
+                let began = Instant::now();
+                let (endpoint, status) = client.status(at, PATIENCE).await;
+                let (size, leader, errors) = match &status {
+                    Ok(s) => {
+                        ((s.db_size.unsigned_abs(), s.db_size_quota.unsigned_abs()), s.leader != 0, s.errors.clone())
+                    }
+                    Err(_) => ((0, 0), false, vec![]),
+                };
+                let version = status.map(|status| status.version).map_err(client::Failure::text);
+                all.push(Status { endpoint, version, leader, size, errors, took: began.elapsed() });
+            }
+            all
+        });
+        Ok(all.unwrap_or_default())
+    }
+
+    /// How long a lease would live without another renewal.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    pub fn left(&self, lease: LeaseId) -> Result<Duration, EngineError> {
+        let message = m::LeaseRequest { id: lease.0 };
+        let done = self.does(move |client| async move {
+            client.call::<_, m::LeaseKeepAliveResponse>(TIME_TO_LIVE, message, PATIENCE, true).await
+        });
+        let answer = done.unwrap_or_else(|| Err(gone()))?;
+        Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or_default()))
+    }
+
+    /// The thread, without a connection.
+    fn start(options: &Options) -> Result<Etcd, ConnectError> {
+        let (jobs, mut todo) = mpsc::unbounded_channel::<Job>();
+        let (options, (ready, is_ready)) = (options.clone(), channel());
+        let body = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build() {
+                Ok(runtime) => runtime,
+                Err(e) => return drop(ready.send(Err(format!("cannot make a runtime: {e}")))),
+            };
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, async move {
+                let client = match Client::new(&options) {
+                    Ok(client) => Rc::new(client),
+                    Err(e) => return drop(ready.send(Err(e))),
+                };
+                let _ = ready.send(Ok(()));
+                while let Some(job) = todo.recv().await {
+                    tokio::task::spawn_local(job(Rc::clone(&client)));
+                }
+            });
+        };
+        chappe_plat::thread::background_with("chappe-remote", STACK, body)
+            .map_err(|e| ConnectError::Options(format!("cannot start the engine's thread: {e}")))?;
+        match is_ready.recv() {
+            Ok(ready) => ready.map_err(ConnectError::Options)?,
+            Err(_) => return Err(stopped()),
+        }
+        Ok(Etcd { jobs })
+    }
+
+    /// Does something on the engine's thread, and waits for it; `None`: the thread has ended.
+    fn does<A, F>(&self, what: impl FnOnce(Rc<Client>) -> F + Send + 'static) -> Option<A>
+    where
+        A: Send + 'static,
+        F: Future<Output = A> + 'static,
+    {
+        let (done, answer) = channel();
+        self.begins(move |client| {
+            let doing = what(client);
+            async move { drop(done.send(doing.await)) }
+        });
+        answer.recv().ok()
+    }
+
+    fn begins<F>(&self, what: impl FnOnce(Rc<Client>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        // If the thread has ended, the job is dropped, and with it what its caller waits for.
+        let _ = self.jobs.send(Box::new(move |client| Box::pin(what(client))));
+    }
+
+    /// Makes a lease that is renewed on the engine's thread, until the answer is dropped.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    pub fn session(&self, ttl: Duration) -> Result<Session, EngineError> {
+        let sent = now();
+        let (lease, ttl) = self.grant(ttl)?;
+        Ok(self.renewing(lease, Life::new(sent, ttl)))
+    }
+
+    /// Renews a lease that is there.
+    pub fn renewing(&self, lease: LeaseId, life: Life) -> Session {
+        let life = Arc::new(Mutex::new(life));
+        let weak = Arc::downgrade(&life);
+        self.begins(move |client| async move { renew(&client, lease, &weak).await });
+        Session { engine: self.clone(), lease, life }
+    }
+}
+
+fn stopped() -> ConnectError {
+    ConnectError::Engine(EngineError::Unknown("the engine's thread has ended".into()))
+}
+
+/// The time since boot, the time asleep with it.
+pub fn now() -> Duration {
+    Duration::from_nanos(chappe_plat::clock::boot())
+}
+
+/// Renews a lease, until it has ended or nobody wants it any more.
+async fn renew(client: &Client, lease: LeaseId, life: &Weak<Mutex<Life>>) {
+    let mut answered = true;
+    loop {
+        let Some(known) = life.upgrade().map(|life| *held(&life)) else { return };
+        let (every, patience) = (known.every(), known.patience());
+        // One that was not answered is tried again soon: until the members have a leader again, each refuses at once.
+        tokio::time::sleep(if answered { every } else { every.min(3 * PAUSE) }).await;
+        answered = false;
+        for _ in 0..client.ends() {
+            let sent = now();
+            // What is over is let go: nobody else would get what was held.
+            if life.upgrade().is_none_or(|life| held(&life).is_over(sent)) {
+                return;
+            }
+            let renewed = keep_alive(client, lease, patience).await;
+            let Some(life) = life.upgrade() else { return };
+            match renewed {
+                Ok(ttl) => {
+                    held(&life).renewed(sent, now(), ttl);
+                    answered = true;
+                    break;
+                }
+                Err(EngineError::LeaseGone) => return held(&life).ended(),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+async fn keep_alive(client: &Client, lease: LeaseId, within: Duration) -> Result<Duration, EngineError> {
+    let (at, request) = (client.at(), vec![m::LeaseRequest { id: lease.0 }]);
+    let asked = async {
+        let mut stream = client.stream::<_, m::LeaseKeepAliveResponse>(at, KEEP_ALIVE, request, false, within).await?;
+        stream.message().await.map_err(|status| EngineError::Unknown(status.message().to_owned()))
+    };
+    let answer = tokio::time::timeout(within, asked).await.unwrap_or(Ok(None));
+    match answer {
+        Ok(Some(answer)) if answer.ttl > 0 => Ok(Duration::from_secs(answer.ttl.unsigned_abs())),
+        Ok(Some(_)) => Err(EngineError::LeaseGone),
+        Ok(None) => {
+            client.turn(at);
+            Err(EngineError::Unknown("no answer".into()))
+        }
+        Err(e) => {
+            client.turn(at);
+            Err(e)
+        }
+    }
+}
+
+fn held(life: &Mutex<Life>) -> MutexGuard<'_, Life> {
+    // Its few lines do not panic.
+    life.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lease that is renewed while this is there.
+#[derive(Debug)]
+pub struct Session {
+    engine: Etcd,
+    lease: LeaseId,
+    life: Arc<Mutex<Life>>,
+}
+
+impl Session {
+    /// The lease.
+    pub fn lease(&self) -> LeaseId {
+        self.lease
+    }
+
+    /// Its life as it is now.
+    pub fn life(&self) -> Life {
+        *held(&self.life)
+    }
+
+    /// Whether what is held under it must be taken for lost. No I/O.
+    pub fn is_over(&self) -> bool {
+        held(&self.life).is_over(now())
+    }
+
+    /// Ends the lease, and with it all that is held under it.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    pub fn end(self) -> Result<(), EngineError> {
+        self.engine.revoke(self.lease)
+    }
+}
+
+const TXN: &str = "/etcdserverpb.KV/Txn";
+const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+const KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
+const WATCH: &str = "/etcdserverpb.Watch/Watch";
+
+fn gone() -> EngineError {
+    EngineError::Unknown("the engine's thread has ended".into())
+}
+
+/// Whether to do it twice is to do it once.
+fn only_reads(txn: &Txn) -> bool {
+    let reads = |op: &Op| match op {
+        Op::Get(_) | Op::First(_) => true,
+        Op::Put { .. } | Op::Delete(_) => false,
+        Op::Txn(within) => only_reads(within),
+    };
+    txn.then.iter().chain(&txn.otherwise).all(reads)
+}
+
+impl Engine for Etcd {
+    type Watch = Stream;
+
+    fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError> {
+        let (message, repeats) = (wire::txn(txn), only_reads(txn));
+        let done = self.does(move |client| async move {
+            client.call::<_, m::TxnResponse>(TXN, message, PATIENCE, repeats).await.map(wire::reply)
+        });
+        done.unwrap_or_else(|| Err(gone()))
+    }
+
+    fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
+        let message = m::LeaseGrantRequest { ttl: ttl.as_secs_f64().ceil() as i64 };
+        // One that was made without an answer ends by itself, with nothing under it.
+        let done = self.does(move |client| async move {
+            client.call::<_, m::LeaseGrantResponse>(GRANT, message, PATIENCE, true).await
+        });
+        let answer = done.unwrap_or_else(|| Err(gone()))?;
+        Ok((LeaseId(answer.id), Duration::from_secs(answer.ttl.unsigned_abs())))
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> Result<Duration, EngineError> {
+        let done = self.does(move |client| async move { keep_alive(&client, lease, PATIENCE).await });
+        done.unwrap_or_else(|| Err(gone()))
+    }
+
+    fn revoke(&self, lease: LeaseId) -> Result<(), EngineError> {
+        let message = m::LeaseRequest { id: lease.0 };
+        let done =
+            self.does(move |client| async move { client.call::<_, m::Nothing>(REVOKE, message, PATIENCE, true).await });
+        match done.unwrap_or_else(|| Err(gone())) {
+            Ok(_) | Err(EngineError::LeaseGone) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn watch(&self, keys: &[Keys], from: Revision) -> Result<Stream, EngineError> {
+        let request = |(at, keys): (usize, &Keys)| {
+            let (key, range_end) = wire::range(keys);
+            let start_revision = i64::try_from(from).unwrap_or(i64::MAX);
+            let create = m::WatchCreateRequest { key, range_end, start_revision, watch_id: at as i64 + 1 };
+            m::WatchRequest { create: Some(create) }
+        };
+        let requests: Vec<m::WatchRequest> = keys.iter().enumerate().map(request).collect();
+        let (tell, news) = channel();
+        let (alive, ended) = oneshot::channel();
+        self.begins(move |client| async move {
+            let follow = follow(&client, requests, &tell);
+            tokio::select! {
+                why = follow => drop(tell.send(News::Broken(why))),
+                _ = ended => {}
+            }
+        });
+        Ok(Stream { news, _alive: alive })
+    }
+}
+
+/// Hands on what a watch tells; answers why it has ended.
+async fn follow(client: &Client, requests: Vec<m::WatchRequest>, tell: &Sender<News>) -> String {
+    let at = client.at();
+    let opened = client.stream::<_, m::WatchResponse>(at, WATCH, requests, true, PATIENCE).await;
+    let mut stream = match opened {
+        Ok(stream) => stream,
+        Err(e) => {
+            client.turn(at);
+            tokio::time::sleep(PAUSE).await;
+            return e.to_string();
+        }
+    };
+    loop {
+        match stream.message().await {
+            Ok(Some(said)) if said.canceled => {
+                return match said.compact_revision {
+                    0 => format!("the engine ended the watch: {}", said.cancel_reason),
+                    at => format!("the engine has compacted its history up to revision {at}"),
+                };
+            }
+            Ok(Some(said)) => {
+                let changes: Vec<_> = said.events.into_iter().filter_map(wire::change).collect();
+                let at = usize::try_from(said.watch_id - 1).unwrap_or_default();
+                if !changes.is_empty() && tell.send(News::Changes(at, changes)).is_err() {
+                    return String::new();
+                }
+            }
+            Ok(None) => return "the engine ended the watch".into(),
+            Err(status) => {
+                client.turn(at);
+                return client::explained(status.message());
+            }
+        }
+    }
+}
+
+/// What a watch tells. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Stream {
+    news: Receiver<News>,
+    /// Dropped with this, which the thread sees.
+    _alive: oneshot::Sender<()>,
+}
+
+impl Watch for Stream {
+    fn next(&mut self, patience: Option<Duration>) -> News {
+        let ended = || News::Broken("the watch has ended".into());
+        match patience {
+            Some(patience) => match self.news.recv_timeout(patience) {
+                Ok(news) => news,
+                Err(RecvTimeoutError::Timeout) => News::Nothing,
+                Err(RecvTimeoutError::Disconnected) => ended(),
+            },
+            None => self.news.recv().unwrap_or_else(|_| ended()),
+        }
+    }
+}

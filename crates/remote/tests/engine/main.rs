@@ -1,0 +1,12 @@
+//! The protocol and the client on real engines: nodes of etcd that the tests start, and that `cargo xtask engines` has built.
+
+mod compared;
+mod control;
+#[path = "../interleavings/model.rs"]
+mod model;
+mod nodes;
+mod person;
+mod pools;
+mod refused;
+mod secured;
+mod unwell;

@@ -1,0 +1,68 @@
+//! Engines that are stopped or lost while somebody holds and waits.
+
+use crate::control::{etcdctl, signal};
+use crate::nodes::Nodes;
+use crate::person::{Person, Told, options};
+use chappe_remote::acquire::Outcome;
+use chappe_remote::engine::{Engine, Keys, News, Watch};
+use chappe_remote::etcd::{Etcd, now};
+use chappe_remote::life;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+#[test]
+#[ignore = "storm: it stops and kills engines"]
+fn one_engine_of_three_can_be_stopped_or_killed_and_nobody_loses_anything() {
+    let Some(nodes) = Nodes::own(3, &[]) else { return };
+    let (holder, waiter) = (Person::of(&nodes, "n"), Person::of(&nodes, "n"));
+    holder.create("a", 1);
+    let mut grant = holder.takes(&["a"], 1);
+    for (at, how) in [(0, libc::SIGSTOP), (1, libc::SIGSTOP), (2, libc::SIGSTOP), (0, libc::SIGKILL)] {
+        signal(&nodes, at, how);
+        let begun = now();
+        // Until both were renewed by another.
+        let renewed = |person: &Person| person.session.life().deadline() > begun + life::USUAL;
+        while !(renewed(&holder) && renewed(&waiter)) {
+            assert!(!holder.session.is_over() && !waiter.session.is_over(), "node {at}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::scope(|scope| {
+            let ((placed, place), (done, outcome)) = (channel(), channel());
+            let waiter = &waiter;
+            scope.spawn(move || {
+                let told = Told { placed: Some(placed), gives_up: None };
+                done.send(waiter.tries(&["a"], 1, true, &told)).unwrap();
+            });
+            while place.recv().unwrap() != 0 {}
+            holder.gives("a", &grant);
+            match outcome.recv().unwrap() {
+                Ok(Outcome::Granted(next)) => {
+                    assert!(next.token > grant.token);
+                    waiter.gives("a", &next);
+                }
+                other => panic!("node {at}: {other:?}"),
+            }
+        });
+        if how == libc::SIGSTOP {
+            signal(&nodes, at, libc::SIGCONT);
+        }
+        grant = holder.takes(&["a"], 1);
+    }
+}
+
+#[test]
+#[ignore = "storm: it starts an engine"]
+fn a_watch_of_what_is_not_kept_any_more_says_so() {
+    let Some(nodes) = Nodes::own(1, &[]) else { return };
+    let etcd = Etcd::connect(&options(&nodes, "n")).unwrap();
+    let person = Person::of(&nodes, "n");
+    for permits in 1..20 {
+        person.create("a", permits);
+    }
+    etcdctl(&nodes, &["compaction", "15"]);
+    let mut stream = etcd.watch(&[Keys::Under("chappe/".into())], 3).unwrap();
+    match stream.next(None) {
+        News::Broken(why) => assert!(why.contains("compacted its history up to revision 15"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
