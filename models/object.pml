@@ -1,7 +1,7 @@
 /*
  * Arenas by name in a directory, and objects by name in an arena: made, attached, removed.
  *
- * Source: crates/arena/src/map.rs (below: map), crates/arena/src/object.rs (object), and of crates/plat/src/real/dir.rs the lock,
+ * Source: crates/arena/src/map/create.rs (below: map), object.rs (object) and admin.rs there, and of crates/plat/src/real/dir.rs the lock,
  * the unnamed file and the link. The heads of the first two have the invariants below.
  *
  *   name       which file has the arena's name; 0: none

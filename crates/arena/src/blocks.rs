@@ -150,9 +150,8 @@ impl Map {
 #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
 mod tests {
     use super::*;
-    use crate::hooks::{Hooks, Kinds};
     use crate::layout::{Geometry, Kind};
-    use crate::object::Place;
+    use crate::map::{Hooks, Kinds, Place};
     use std::collections::BTreeMap;
 
     const NONE: Hooks = Hooks {

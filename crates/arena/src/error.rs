@@ -1,7 +1,9 @@
 //! What can go wrong with an arena, in words that say what to do.
 
 use crate::layout::{BLOCK, MAX_MEMBERS};
+use chappe_plat::{dir, process, room};
 use std::io;
+use std::path::Path;
 
 /// What an arena's file says of its name.
 fn named(path: &str) -> &str {
@@ -301,4 +303,21 @@ pub enum ArenaError {
         /// The system's reason.
         source: io::Error,
     },
+}
+
+/// Puts a path and what was tried in front of a system error.
+pub fn io_at(what: &str, path: &Path, source: io::Error) -> ArenaError {
+    let others = || dir::file_at(path).filter(|found| found.uid != process::uid());
+    match source.raw_os_error() {
+        // EACCES.
+        Some(13) if let Some(found) = others() => {
+            ArenaError::Denied { path: path.display().to_string(), uid: found.uid, mode: found.mode }
+        }
+        // ELOOP, ENOTDIR: what O_NOFOLLOW answers for a link.
+        Some(40 | 20) => ArenaError::Symlink { path: path.display().to_string() },
+        _ => {
+            let why = room::missing(path, &source).map_or_else(String::new, |missing| format!("; {missing}"));
+            ArenaError::Io { what: format!("cannot {what} {}{why}", path.display()), source }
+        }
+    }
 }

@@ -37,10 +37,11 @@
 //! Private arenas need no gates: one process has them. The explorer's worlds have gates if they have several namespaces.
 
 use crate::error::ArenaError;
-use crate::map::Map;
+use crate::layout::Header;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::{Bytes, bytes_of};
 use chappe_plat::process;
+use std::path::Path;
 
 /// The byte of `admin`. All lie behind the end of the largest arena.
 pub(crate) const ADMIN: u64 = 1 << 56;
@@ -99,6 +100,30 @@ impl Gates {
     /// No gates: every pass succeeds.
     pub const NONE: Gates = Gates(None);
 
+    /// Those of an arena: its header, and which file of which directory it is.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn of(header: &Header, directory: &Path, name: &str, inode: u64) -> Result<Gates, ArenaError> {
+        match bytes_of(directory, name, inode) {
+            // In one of the explorer's worlds.
+            Ok(None) => Ok(Gates(None)),
+            Ok(bytes) => {
+                is_of_one_namespace(header);
+                Ok(Gates(bytes))
+            }
+            Err(_) if is_of_one_namespace(header) => Ok(Gates(None)),
+            Err(source) => Err(ArenaError::Unreachable { path: directory.join(name).display().to_string(), source }),
+        }
+    }
+
+    /// Whether the process member in slot `i` shows by its presence that its process exists; true if that cannot be determined. For a
+    /// process of another PID namespace, whose id is useless here.
+    pub fn is_present(&self, i: u32) -> bool {
+        // Only an arena of one namespace has no gates.
+        self.0.as_ref().is_some_and(|bytes| bytes.is_locked(presence(i)).unwrap_or(true))
+    }
+
     /// Passes a gate. None: another thread is in it, or the system refuses.
     pub fn try_pass(&self, at: u64) -> Option<Pass<'_>> {
         let bytes = self.0.as_ref();
@@ -124,47 +149,14 @@ impl Gates {
     }
 }
 
-impl Map {
-    /// The gates of this arena.
-    ///
-    /// # Errors
-    /// `Unreachable`.
-    pub(crate) fn gates(&self) -> Result<Gates, ArenaError> {
-        let Some(directory) = self.directory() else { return Ok(Gates(None)) };
-        match bytes_of(directory, self.name(), self.inode()) {
-            // In one of the explorer's worlds.
-            Ok(None) => Ok(Gates(None)),
-            Ok(bytes) => {
-                self.is_of_one_namespace();
-                Ok(Gates(bytes))
-            }
-            Err(_) if self.is_of_one_namespace() => Ok(Gates(None)),
-            Err(source) => {
-                Err(ArenaError::Unreachable { path: directory.join(self.name()).display().to_string(), source })
-            }
-        }
+/// Whether only threads of the caller's PID namespace have used the arena so far. Notes that the caller uses it.
+fn is_of_one_namespace(header: &Header) -> bool {
+    let (word, here) = (&header.namespace, process::namespace());
+    // AcqRel: before the caller changes any word; only the first namespace finds nothing.
+    let seen = word.compare_exchange(0, here, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|seen| seen);
+    let one = here != 0 && (seen == 0 || seen == here);
+    if !one && seen != SEVERAL {
+        word.store(SEVERAL, Ordering::Release); // Release: as above; it never changes again.
     }
-
-    /// Whether only threads of the caller's PID namespace have used the arena so far. Notes that the caller uses it.
-    fn is_of_one_namespace(&self) -> bool {
-        let (word, here) = (&self.header().namespace, process::namespace());
-        // AcqRel: before the caller changes any word; only the first namespace finds nothing.
-        let seen = word.compare_exchange(0, here, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|seen| seen);
-        let one = here != 0 && (seen == 0 || seen == here);
-        if !one && seen != SEVERAL {
-            word.store(SEVERAL, Ordering::Release); // Release: as above; it never changes again.
-        }
-        one
-    }
-
-    /// Whether the process member in slot `i` shows by its presence that its process exists; true if that cannot be determined. For a
-    /// process of another PID namespace, whose id is useless here.
-    pub(crate) fn is_present(&self, i: u32) -> bool {
-        match self.gates() {
-            Ok(Gates(Some(bytes))) => bytes.is_locked(presence(i)).unwrap_or(true),
-            // Only an arena of one namespace has no gates.
-            Ok(Gates(None)) => false,
-            Err(_) => true,
-        }
-    }
+    one
 }

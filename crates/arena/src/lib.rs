@@ -3,10 +3,11 @@
 //! Layout, names, members and their liveness, recovery. What the objects do is the business of the crate
 //! above, which is called through [`Hooks`] when a member died or an object goes.
 
+mod admin;
+mod batches;
 mod blocks;
 mod error;
 mod gate;
-mod hooks;
 mod kept;
 pub mod layout;
 mod map;
@@ -19,14 +20,15 @@ mod rotation;
 mod tgid_word;
 mod visit;
 
+pub use admin::Admin;
+pub use batches::Batch;
 pub use blocks::Sort;
-pub use error::ArenaError;
-pub use hooks::{Dead, Hooks, Kinds, Protocol};
+pub use error::{ArenaError, io_at};
 pub use layout::MemberKind;
-pub use map::{Batch, Map, Standing, io_at};
+pub use map::{Dead, Hooks, Kinds, Map, Place, Protocol, Standing, Visitor};
 pub use member::{Joined, LifeState, Who, next_generation};
-pub use object::{Admin, Place, check_name, hash};
+pub use object::{check_name, hash};
 pub use reaper::{Watch, watch};
 #[cfg(not(feature = "sim"))]
 pub use repair::{Reclaimed, Vacant};
-pub use visit::{Visit, Visitor};
+pub use visit::Visit;

@@ -1,46 +1,29 @@
-//! An arena as one process sees it: creating, attaching, removing.
+//! An arena as one process sees it; what the layer above registers with it: the functions that the arena calls, and for each kind of object
+//! what it does; and the thread that comes to an object by them. These name each other, so they are here together.
 //!
-//! Creation: under the directory's lock, an unnamed file is allocated in full, initialised, and then linked to its name. Removal: under the
-//! same lock, the arena is marked, then its name goes. So:
+//! A kind of object is one [`Protocol`] and one row in each half of the table of kinds: its number, its name and what it has besides its slot
+//! are in `layout::Kind`; its protocol is in [`Kinds`], which each arena has. So the wait queue and recovery reach an object through its arena,
+//! and depend on no kind; and each kind depends on them alone.
 //!
-//! - I1: whatever has a name in the directory is whole. A death before the link leaves nothing, since an unnamed file goes with its last
-//!   descriptor.
-//! - I2: at most one arena of a name serves, except arenas that were made to last without their file: nobody relies on there being only one
-//!   of those. A file that is marked REMOVED is never attached. A thread that finds one still named (its remover died between mark and
-//!   unlink) finishes the removal under the lock.
-//! - I3: an arena in use is not removed without force. The remover stores REMOVING, then looks for members. A member claims its life word,
-//!   then looks at the state (E1, sequentially consistent both ways). At least one of them sees the other. A member that sees REMOVING
-//!   takes the directory's lock, so that a living remover has decided; a remover that died undecided is undone. For a living remover that
-//!   makes no progress (it is stopped) the member waits a second: then it is refused.
-//! - The lock is a record lock of the process: the kernel drops it at any death.
-//!
-//! A mapping is never undone while the process lives: the kernel may still write a life word in it. But the remover of an arena in which no
-//! member holds or awaits anything gives its storage back, so that a process that makes and removes arenas keeps some pages of each.
+//! | a protocol's methods | for |
+//! |---|---|
+//! | `drain`, `before`, `announce`, `left`, `untold`, `line` | the wait queue: the object's word against its waiters |
+//! | `take_back`, `recover`, `clear`, `notify_dead` | recovery: a grant, a hold, a trace of a dead member; a removed object |
+//! | `is_used`, `is_held`, `abandon` | the arena and an ending thread: whether a slot, or an attachment, may be reused |
+//! | `figures` | what a remover says of an object that is not empty |
 
 mod batch;
+mod create;
 mod late;
 mod places;
 
-pub use batch::Batch;
-use batch::Batches;
-
-use crate::error::ArenaError;
-use crate::hooks::Hooks;
-use crate::layout::{
-    ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, MemberKind, Object, REMOVED, REMOVING, SERVING,
-    VERSION,
-};
-use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use chappe_plat::dir::{Dir, File};
+use crate::batches::Batches;
+use crate::gate::Gates;
+use crate::layout::{Geometry, Head, Kind};
+use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::futex::Scope;
-use chappe_plat::life::LifeLock;
-use chappe_plat::{dir, process, room, step};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long a thread waits for the remover of an arena to decide.
-const UNDECIDED: Duration = Duration::from_secs(1);
+use std::panic::RefUnwindSafe;
+use std::path::PathBuf;
 
 /// Whether an arena serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,492 +71,159 @@ unsafe impl Sync for Map {}
 // SAFETY: as above.
 unsafe impl Send for Map {}
 
-/// Puts a path and what was tried in front of a system error.
-pub fn io_at(what: &str, path: &Path, source: io::Error) -> ArenaError {
-    let others = || dir::file_at(path).filter(|found| found.uid != process::uid());
-    match source.raw_os_error() {
-        // EACCES.
-        Some(13) if let Some(found) = others() => {
-            ArenaError::Denied { path: path.display().to_string(), uid: found.uid, mode: found.mode }
-        }
-        // ELOOP, ENOTDIR: what O_NOFOLLOW answers for a link.
-        Some(40 | 20) => ArenaError::Symlink { path: path.display().to_string() },
-        _ => {
-            let why = room::missing(path, &source).map_or_else(String::new, |missing| format!("; {missing}"));
-            ArenaError::Io { what: format!("cannot {what} {}{why}", path.display()), source }
-        }
-    }
-}
-
-/// Refuses every user but the owner of an arena and root.
-fn allow(arena: &str, owner: u32, act: &'static str) -> Result<(), ArenaError> {
-    let me = process::uid();
-    if me == owner || me == 0 {
-        return Ok(());
-    }
-    Err(ArenaError::NotOwner { arena: arena.into(), uid: owner, act })
-}
-
 impl Map {
-    /// Maps a file of the directory.
-    fn of_file(dir: &Dir, name: &str, file: &File, geometry: Geometry, hooks: Hooks) -> Result<Map, ArenaError> {
-        let path = dir.path().join(name);
-        let facts = file.facts().map_err(|e| io_at("look at", &path, e))?;
-        let (inode, owner) = (facts.inode, facts.uid);
-        let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
-        let folder = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.inode;
-        let (dir, [cover, process_member, presence]) = (Some(dir.path().to_owned()), [const { AtomicU64::new(0) }; 3]);
-        let (scope, name) = (Scope::Shared, name.into());
-        Ok(Map {
-            base,
-            geometry,
-            scope,
-            name,
-            dir,
-            inode,
-            folder,
-            owner,
-            hooks,
-            cover,
-            process_member,
-            presence,
-            batches: Batches::named(geometry),
-            blocks_next: Default::default(),
-            late: Box::default(),
-            #[cfg(feature = "sim")]
-            group: crate::layout::GROUP.into(),
-        })
-    }
-
-    /// Makes the named arena; it must not be there. `lasting`: see [`Map::is_lasting`].
-    ///
-    /// # Errors
-    /// `Exists`, `NoSpace`, or the system's.
-    pub fn create(
-        dir: &Dir,
-        name: &str,
-        geometry: Geometry,
-        lasting: bool,
-        hooks: Hooks,
-    ) -> Result<&'static Map, ArenaError> {
-        let path = dir.path().join(name);
-        let _lock = dir.lock().map_err(|e| io_at("lock", &dir.path().join(".lock"), e))?;
-        if dir.inode_of(name).map_err(|e| io_at("look at", &path, e))?.is_some() {
-            match Map::attach_under_lock(dir, name, hooks) {
-                // I2: its remover died after the mark.
-                Err(ArenaError::NotFound { .. }) => dir.unlink(name).map_err(|e| io_at("remove", &path, e))?,
-                _ => return Err(ArenaError::Exists { name: name.into() }),
-            }
-        }
-        let len = geometry.len();
-        let holes = geometry.holes();
-        let needed = len as u64 - holes.iter().map(|hole| hole.end - hole.start).sum::<u64>();
-        let no_room = |what: &str, e: io::Error| match room::missing(dir.path(), &e) {
-            Some(missing) => {
-                let dir = dir.path().display().to_string();
-                ArenaError::NoSpace { name: name.into(), bytes: needed, dir, missing }
-            }
-            None => io_at(what, &path, e),
-        };
-        let file = dir.create_unnamed(len as u64, &holes).map_err(|e| no_room("create", e))?;
-        let map = Map::of_file(dir, name, &file, geometry, hooks)?;
-        map.initialise();
-        map.header().lasting.store(lasting.into(), Ordering::Relaxed); // Relaxed: it has no name yet.
-        step!("arena initialised, not yet named");
-        dir.link(&file, name).map_err(|e| no_room("name", e))?;
-        Ok(Box::leak(Box::new(map)))
-    }
-
-    /// Attaches the named arena.
-    ///
-    /// # Errors
-    /// `NotFound`, one of those that say what is wrong with the file, or the system's.
-    pub fn attach(dir: &Dir, name: &str, hooks: Hooks) -> Result<&'static Map, ArenaError> {
-        loop {
-            let map = Map::attach_under_lock(dir, name, hooks)?;
-            // The name may have gone to another file since it was opened.
-            let now = dir.inode_of(name).map_err(|e| io_at("look at", &dir.path().join(name), e))?;
-            if now == Some(map.inode) {
-                return Ok(map);
-            }
-        }
-    }
-
-    fn attach_under_lock(dir: &Dir, name: &str, hooks: Hooks) -> Result<&'static Map, ArenaError> {
-        let path = dir.path().join(name);
-        let shown = path.display().to_string();
-        let absent = || ArenaError::NotFound { name: name.into(), dir: dir.path().display().to_string() };
-        let file = dir.open_file(name).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => absent(),
-            _ => io_at("open", &path, e),
-        })?;
-        let facts = file.facts().map_err(|e| io_at("look at", &path, e))?;
-        let owner = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?;
-        // In a user's own directory only that user's files count. The owner and mode of a shared directory say whose files are trusted.
-        if owner.mode & 0o022 == 0 && facts.uid != owner.uid {
-            return Err(ArenaError::Owner { path: shown, uid: facts.uid, me: process::uid() });
-        }
-        let geometry = check(&file, &shown, facts.len)?;
-        let map = Map::of_file(dir, name, &file, geometry, hooks)?;
-        // Acquire: pairs with the remover's mark.
-        if map.header().state.load(Ordering::Acquire) == REMOVED {
-            return Err(absent());
-        }
-        if !map.header().admin.is_whole() {
-            return Err(ArenaError::Damaged { path: shown, what: "the lock in its header is none".into() });
-        }
-        let map: &'static Map = Box::leak(Box::new(map));
-        map.recover_former_self();
-        Ok(map)
-    }
-
-    /// Makes an arena for this process alone.
-    ///
-    /// # Errors
-    /// The system's, when there is no address space.
-    pub fn private(geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
-        Map::unnamed(geometry, hooks, Scope::Private)
-    }
-
-    /// One that the explorer's processes share as if they were threads of one process, so that a single one of them can be killed.
-    ///
-    /// # Errors
-    /// As above.
-    #[cfg(feature = "sim")]
-    pub fn private_of_all(geometry: Geometry, hooks: Hooks) -> Result<&'static Map, ArenaError> {
-        Map::unnamed(geometry, hooks, Scope::Shared)
-    }
-
-    fn unnamed(geometry: Geometry, hooks: Hooks, scope: Scope) -> Result<&'static Map, ArenaError> {
-        let base = dir::map_private(geometry.len())
-            .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
-        let (name, [cover, process_member, presence]) = ("private".into(), [const { AtomicU64::new(0) }; 3]);
-        let (owner, dir, inode, folder) = (process::uid(), None, 0, 0);
-        let map = Map {
-            base,
-            geometry,
-            scope,
-            name,
-            dir,
-            inode,
-            folder,
-            owner,
-            hooks,
-            cover,
-            process_member,
-            presence,
-            batches: Batches::private(geometry),
-            blocks_next: Default::default(),
-            late: batch::words(geometry.objects.div_ceil(64) as usize),
-            #[cfg(feature = "sim")]
-            group: crate::layout::GROUP.into(),
-        };
-        map.initialise();
-        Ok(Box::leak(Box::new(map)))
-    }
-
-    /// Removes the named arena.
-    ///
-    /// `is_idle` tells whether a member in its generation neither holds nor awaits anything. Such members of this very process do not count
-    /// as a use of the arena.
-    ///
-    /// With `force` it also removes an arena that is in use (everything in it is dead from then on), and a file that is no arena at all.
-    ///
-    /// # Errors
-    /// `NotFound`, `InUse`, those of a damaged file without `force`, or the system's.
-    pub fn remove(
-        dir: &Dir,
-        name: &str,
-        force: bool,
-        is_idle: impl Fn(&'static Map, u32, u32) -> bool,
-        hooks: Hooks,
-    ) -> Result<(), ArenaError> {
-        let path = dir.path().join(name);
-        let _lock = dir.lock().map_err(|e| io_at("lock", &dir.path().join(".lock"), e))?;
-        // Whatever the file is: in a directory without the sticky bit the kernel would let any of its users unlink it.
-        if let Some(found) = dir::file_at(&path) {
-            allow(name, found.uid, "remove")?;
-        }
-        match Map::attach_under_lock(dir, name, hooks) {
-            Ok(map) => {
-                let state = &map.header().state;
-                // AcqRel: under the lock; a remover that was looking died undecided.
-                let _ = state.compare_exchange(REMOVING, SERVING, Ordering::AcqRel, Ordering::Acquire);
-                if !force {
-                    // E1 SeqCst: before the look at the life words below; pairs with the joiner's.
-                    state.store(REMOVING, Ordering::SeqCst);
-                    // SeqCst: the probes below are no more than acquires.
-                    fence(Ordering::SeqCst);
-                    let (members, first) = map.living(|i, generation| is_idle(map, i, generation));
-                    if members > 0 {
-                        // Release: back in service; nothing else was changed.
-                        state.store(SERVING, Ordering::Release);
-                        return Err(ArenaError::InUse { name: name.into(), members, first });
-                    }
-                }
-                // As a member, so that a death in mid-burial is seen, and the sweeper buries the rest. If every slot is taken, reapers see
-                // it at their next look; the removal is not refused.
-                let attachment = if force { map.join(MemberKind::Thread, "remove").ok() } else { None };
-                // E1 SeqCst: from here on no thread can join.
-                state.store(REMOVED, Ordering::SeqCst);
-                map.notify_all_dead();
-                if let Some(attachment) = attachment {
-                    map.leave(attachment);
-                }
-                // SeqCst: the probes in there are no more than acquires; after the mark, E1.
-                fence(Ordering::SeqCst);
-                if map.living(|i, generation| is_idle(map, i, generation)).0 == 0 {
-                    map.give_back_storage();
-                }
-            }
-            Err(ArenaError::NotFound { .. }) if matches!(dir.inode_of(name), Ok(Some(_))) => {}
-            Err(e @ (ArenaError::NotFound { .. } | ArenaError::Symlink { .. })) => return Err(e),
-            Err(e) if !force => return Err(e),
-            Err(_) => {}
-        }
-        step!("arena marked, its name still there");
-        dir.unlink(name).map_err(|e| io_at("remove", &path, e))
-    }
-
-    /// Removes the named arena if no process has it mapped, or its file open. False: a process has, or this cannot be determined; or the
-    /// file is no arena.
-    ///
-    /// The kernel delays every thread that opens the file meanwhile; that thread then finds that the file has lost its name.
-    ///
-    /// # Errors
-    /// The system's.
-    #[cfg(not(feature = "sim"))]
-    pub fn remove_unmapped(dir: &Dir, name: &str) -> io::Result<bool> {
-        let _lock = dir.lock()?;
-        let file = dir.open_file(name)?;
-        let mut magic = [0; size_of::<u64>()];
-        let is_one = file.read_start(&mut magic)? == magic.len() && u64::from_ne_bytes(magic) == MAGIC;
-        Ok(is_one && file.while_alone(|| dir.unlink(name))?)
-    }
-
-    /// Refuses what only the arena's owner and root may do: to remove, to resize, to take by force. Every other user of the arena may make
-    /// objects in it, and use all that is there.
-    ///
-    /// This binds only processes that keep the rules: a process that can write in the memory can do anything there.
-    ///
-    /// # Errors
-    /// `NotOwner`.
-    pub fn allow(&self, act: &'static str) -> Result<(), ArenaError> {
-        if self.is_private() { Ok(()) } else { allow(&self.name, self.owner, act) }
-    }
-
-    /// How many members live, and one of them. Idle members of this process do not count.
-    fn living(&self, is_idle: impl Fn(u32, u32) -> bool) -> (u32, String) {
-        let is_own = |m: &Member| {
-            // Relaxed, both: what this process's own threads wrote, or another process's values.
-            m.pid.load(Ordering::Relaxed) == process::pid()
-                && m.namespace.load(Ordering::Relaxed) == process::namespace() // Relaxed: as above.
-        };
-        let mut count = 0;
-        let mut first = String::new();
-        for i in 0..self.members_used() {
-            let m = self.member(i);
-            let alive = matches!(m.life.probe(), chappe_plat::Life::Alive(_)) && self.dead(i).is_none();
-            // Relaxed: the generation of a member of this process, or it is not used.
-            let generation = (m.ident.load(Ordering::Relaxed) >> 32) as u32;
-            if alive && !self.is_reaper(i) && !(is_own(m) && is_idle(i, generation)) {
-                count += 1;
-                if first.is_empty() {
-                    let who = self.who(i);
-                    first = format!("pid {} `{}`", who.pid, who.label);
-                }
-            }
-        }
-        (count, first)
-    }
-
-    /// Declares every object in it dead and wakes the waiters.
-    pub fn notify_all_dead(&'static self) {
-        // SeqCst: E1, after the mark; pairs with the maker of an object.
-        fence(Ordering::SeqCst);
-        let mut me = self.visitor();
-        for i in 0..self.objects_used() {
-            let o = self.object(i);
-            // Acquire: only a published object needs burying.
-            let head = Head(o.head.load(Ordering::Acquire));
-            if head.in_service() {
-                // SeqCst: before the look at the wait set in `notify_dead`; pairs with the waiter's second look.
-                // A failure means that another thread buried or removed it.
-                let _ = o.head.compare_exchange(head.0, head.dead().0, Ordering::SeqCst, Ordering::SeqCst);
-            }
-            (self.hooks.notify_dead)(self, i, &mut me);
-        }
-    }
-
-    /// For a removed arena in which no member holds or awaits anything: gives back the storage of what was never used, and of the blocks.
-    ///
-    /// The header stays, and the members, objects, cells and names that were used: threads that still have the arena mapped look there, and
-    /// find that it is gone; and the robust lists of threads that are still attached go through the members. Blocks are touched only by a
-    /// holder of a mutex's data (there is none), by a maker of objects (which gives them storage first), and at the ends of tubes and in
-    /// maps. If there was a tube or a map, its users may have no attachment, and the blocks stay.
-    fn give_back_storage(&self) {
-        let (h, g) = (self.header(), &self.geometry);
-        let is_walked = |i: u32| {
-            // Acquire: as in `notify_all_dead`.
-            let kind = Head(self.object(i).head.load(Ordering::Acquire)).kind();
-            kind.is_some_and(|kind| kind.extent() == Extent::Blocks)
-        };
-        // Acquire: as in `members_used`.
-        let cells = h.cells_high.load(Ordering::Acquire).min(g.cells);
-        let waiting = if self.members_used() > INLINE_MEMBERS { g.waiting_at() } else { g.cells_at() };
-        let mut parts = vec![
-            g.members_at() + self.members_used() as usize * size_of::<Member>()..g.visits_at(),
-            g.objects_at() + self.objects_used() as usize * size_of::<Object>()..waiting,
-            g.cells_at() + cells as usize * size_of::<Cell>()..g.names_at(),
-        ];
-        if !(0..self.objects_used()).any(is_walked) {
-            // Release: a thread that goes through the blocks' owners finds none from here on.
-            h.blocks_high.store(0, Ordering::Release);
-            h.data_high.store(0, Ordering::Release); // Release: as above.
-            parts.push(g.owners_at()..g.len());
-        }
-        for part in parts.into_iter().filter(|part| !part.is_empty()) {
-            // SAFETY: within the mapping: the geometry was checked against the file's length.
-            dir::unback(unsafe { self.base.add(part.start) }, part.len());
-        }
-    }
-
-    fn initialise(&self) {
-        let h = self.header();
-        // Relaxed, all of these: no other thread sees the arena until it has a name (or, private, until the
-        // map is published); the lock and link order them.
-        h.version.store(VERSION, Ordering::Relaxed);
-        h.abi.store(ABI, Ordering::Relaxed); // Relaxed: as above.
-        h.uid.store(process::uid(), Ordering::Relaxed); // Relaxed: as above.
-        h.state.store(SERVING, Ordering::Relaxed); // Relaxed: as above.
-        let id = chappe_plat::clock::now() ^ u64::from(process::pid()) << 40;
-        h.id.store(id, Ordering::Relaxed); // Relaxed: as above.
-        h.len.store(self.geometry.len() as u64, Ordering::Relaxed); // Relaxed: as above.
-        h.members.store(self.geometry.members, Ordering::Relaxed); // Relaxed: as above.
-        h.objects.store(self.geometry.objects, Ordering::Relaxed); // Relaxed: as above.
-        h.cells.store(self.geometry.cells, Ordering::Relaxed); // Relaxed: as above.
-        h.blocks.store(self.geometry.blocks, Ordering::Relaxed); // Relaxed: as above.
-        h.ticket.store(1, Ordering::Relaxed); // Relaxed: as above.
-        let mut bytes = [0; 48];
-        let len = self.name.len().min(47);
-        bytes[..len].copy_from_slice(&self.name.as_bytes()[..len]);
-        for (word, part) in h.name.iter().zip(bytes.chunks_exact(4)) {
-            let value = u32::from_le_bytes(part.try_into().expect("four bytes"));
-            word.store(value, Ordering::Relaxed); // Relaxed: as above.
-        }
-        // SAFETY: the lock lies in the mapping, which nobody else uses yet.
-        unsafe { LifeLock::init(std::ptr::from_ref(&h.admin).cast_mut()) };
-        // SAFETY: as above.
-        unsafe { LifeLock::init(std::ptr::from_ref(&h.watch).cast_mut()) };
-        self.ready_guests();
-        // Release: a reader of the magic reads the rest.
-        h.magic.store(MAGIC, Ordering::Release);
-    }
-
-    fn ready_guests(&self) {
-        for guest in &self.header().guests {
-            // SAFETY: the lock lies in the mapping, which no other thread uses.
-            unsafe { LifeLock::init(std::ptr::from_ref(&guest.life).cast_mut()) };
-        }
-    }
-
-    /// In a forked child, before any thread uses its copy of a private arena: no lock in it has an owner here.
-    #[cfg(not(feature = "sim"))]
-    pub fn reset_locks(&self) {
-        // SAFETY: the locks lie in the mapping; this process has one thread that could use them, ours.
-        unsafe { LifeLock::init(std::ptr::from_ref(&self.header().admin).cast_mut()) };
-        self.ready_guests();
-        for i in 0..self.members_used() {
-            let m = self.member(i);
-            for lock in [&m.life, &m.tgid_word] {
-                // SAFETY: as above.
-                unsafe { LifeLock::init(std::ptr::from_ref(lock).cast_mut()) };
-            }
-            self.visit_of(i).store(0, Ordering::Relaxed); // Relaxed: as above; the parent's.
-        }
-    }
-
-    /// Whether the processes that have it mapped go on with it, and serve each other, when its file is taken away. If not, it stops then,
-    /// so that there are not two of one name.
-    pub fn is_lasting(&self) -> bool {
-        // Relaxed: written once, before the arena could be seen.
-        self.header().lasting.load(Ordering::Relaxed) == 1
-    }
-    /// Whether its file has lost its name (the name is gone, or another file has it).
-    pub fn is_unlinked(&self) -> bool {
-        let Some(path) = &self.dir else { return false };
-        Dir::open(path).is_ok_and(|d| d.has_lost(self.folder, &self.name, self.inode))
-    }
-    /// Whether it was removed, or may be just now: a look that never blocks.
-    pub fn mark(&self) -> Standing {
-        // Acquire: what the remover did before.
-        match self.header().state.load(Ordering::Acquire) {
-            SERVING => Standing::Serving,
-            REMOVED => Standing::Removed,
-            _ => Standing::Undecided,
-        }
-    }
-
-    /// Whether it was removed. Undoes what a remover that died undecided left; waits for a living one, but not for ever.
-    pub fn standing(&self) -> Standing {
-        self.standing_within(UNDECIDED)
-    }
-
-    /// As [`Map::standing`], waiting at most so long.
-    pub(crate) fn standing_within(&self, most: Duration) -> Standing {
-        let state = &self.header().state;
-        // E1 SeqCst: after the caller's claim of a life word; pairs with the remover's.
-        match state.load(Ordering::SeqCst) {
-            SERVING => Standing::Serving,
-            REMOVED => Standing::Removed,
-            _ => {
-                let dir = match self.dir.as_ref().map(|d| Dir::open(d)) {
-                    Some(Ok(dir)) => dir,
-                    Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Standing::Undecided,
-                    _ => return Standing::Removed,
-                };
-                // A remover that is stopped, or that cannot be seen.
-                let Ok(Some(_lock)) = dir.lock_within(most) else { return Standing::Undecided };
-                // AcqRel: under the lock no remover is at work: this one died undecided.
-                let _ = state.compare_exchange(REMOVING, SERVING, Ordering::AcqRel, Ordering::Acquire);
-                // Acquire: what was decided.
-                if state.load(Ordering::Acquire) == REMOVED { Standing::Removed } else { Standing::Serving }
-            }
-        }
+    /// What a kind of object does in this arena.
+    #[inline]
+    pub fn protocol(&self, kind: Kind) -> &'static dyn Protocol {
+        self.hooks.kinds.0[kind as usize]
     }
 }
 
-/// Reads the first page of a file; fails with what is wrong with it.
-fn check(file: &File, path: &str, len: u64) -> Result<Geometry, ArenaError> {
-    let path = || path.to_owned();
-    let mut page = [0u8; 80];
-    let got = file
-        .read_start(&mut page)
-        .map_err(|e| ArenaError::Io { what: format!("cannot read {}", path()), source: e })?;
-    let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
-    let long = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
-    if got < 8 || long(0) != MAGIC {
-        return Err(ArenaError::Garbage { path: path() });
+/// An object, and the use of its slot that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The slot.
+    pub index: u32,
+    /// Its head while this object lives.
+    pub head: Head,
+}
+
+/// A thread that may visit objects, one at a time: see visit.rs.
+pub struct Visitor<'m> {
+    pub(crate) map: &'m Map,
+    pub(crate) at: At,
+    pub(crate) left_out: bool,
+}
+
+/// Where a visitor has its word.
+pub(crate) enum At {
+    /// It has not yet needed one.
+    Unknown,
+    /// It has none: V4.
+    Nowhere,
+    /// In a member slot.
+    Slot(u32),
+    /// In the header.
+    Guest(usize, Gates),
+    /// It holds `admin`, and needs none: V8.
+    Admin,
+}
+
+/// The functions of the layer above that an arena calls.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Gives back all that a member's dead generation held: `(map, member, generation)`, and the visitor that gives it back. Idempotent.
+    pub recover: fn(&'static Map, u32, u32, &mut Visitor<'_>),
+    /// Makes the threads look again that the dead member may have been about to notify. Idempotent.
+    pub wake_after_death: fn(&'static Map),
+    /// Clears what only the owner of a member's life word may clear: `(map, member)`, and that owner. After `recover`.
+    pub clear: fn(&Map, u32, &mut Visitor<'_>),
+    /// Wakes all waiters of an object that is dead. Idempotent.
+    pub notify_dead: fn(&'static Map, u32, &mut Visitor<'_>),
+    /// Whether the contents of a removed object's slot are still in use.
+    pub used: fn(&Map, u32) -> bool,
+    /// Checks permits whose holder is gone and whose job may go on; called by each reaper's round.
+    pub leases: fn(&'static Map),
+    /// What each kind of object does.
+    pub kinds: &'static Kinds,
+}
+
+/// A use of a member slot that is over, or is about to be.
+#[derive(Clone, Copy)]
+pub struct Dead {
+    /// Which slot.
+    pub member: u32,
+    /// Which use of it.
+    pub generation: u32,
+}
+
+impl Dead {
+    /// Whether its death is still to be made up for. Looked at after a word that says whose something is by a slot's number alone: if so, the word
+    /// did not mean a later member of that number.
+    pub fn is_unswept(self, map: &Map) -> bool {
+        map.is_unswept(self.member, self.generation)
     }
-    if got < 80 {
-        return Err(ArenaError::Truncated { path: path(), has: len, wants: 4096 });
+}
+
+/// The protocols, by kind.
+pub struct Kinds([&'static dyn Protocol; Kind::NUMBERS]);
+
+impl Kinds {
+    /// For an arena without objects: no kind does anything.
+    pub const NONE: Kinds = Kinds([&Nothing; Kind::NUMBERS]);
+
+    /// With the protocol of one kind.
+    #[must_use]
+    pub const fn with(mut self, kind: Kind, its: &'static dyn Protocol) -> Kinds {
+        self.0[kind as usize] = its;
+        self
     }
-    let damaged = |what: &str| Err(ArenaError::Damaged { path: path(), what: what.into() });
-    if word(8) != VERSION {
-        return Err(ArenaError::Version { path: path(), found: word(8), wanted: VERSION });
+}
+
+struct Nothing;
+
+impl Protocol for Nothing {}
+
+/// One kind of object. Methods get an object with this kind's head; unless stated otherwise, it is in service.
+pub trait Protocol: Sync + RefUnwindSafe {
+    /// Matches what the object has with its waiters.
+    fn drain(&self, _map: &Map, _object: u32, _head: Head) {}
+
+    /// Called before a member publishes a wait on it.
+    fn before(&self, _map: &Map, _object: u32) {}
+
+    /// A bit was set: makes threads that take without a look at the bits aware that there are some, by WAITERS or by revoking the bias.
+    fn announce(&self, _map: &Map, _object: u32) {}
+
+    /// A member's wait is over; its bit is still set, and its word says how the wait ended.
+    fn left(&self, _map: &Map, _object: u32, _member: u32) {}
+
+    /// A waiter that was told to try again will not do so.
+    fn untold(&self, _map: &Map, _object: u32) {}
+
+    /// A dead member's wait word says that it was granted something of this object. Gives that back, or to the next, before the word is lost.
+    fn take_back(&self, _map: &Map, _object: u32, _member: u32, _word: u64, _whose: Option<u32>) {}
+
+    /// Recovers an object, in service or removed, from the death of a member. True: a job has a lease on it.
+    ///
+    /// The caller may be late, as in the methods below that have a visitor: what these change is a word with the dead generation in it, or it is
+    /// changed within a visit. Where the dead member is not named, none is made.
+    fn recover(&self, _map: &Map, _at: Place, _dead: Dead, _me: &mut Visitor<'_>) -> bool {
+        false
     }
-    if word(12) != ABI {
-        return Err(ArenaError::Abi { path: path(), found: word(12), wanted: ABI });
+
+    /// Removes all traces of a dead member from an object, in service or removed. The caller owns the member's life word.
+    fn clear(&self, _map: &Map, _at: Place, _member: u32, _me: &mut Visitor<'_>) {}
+
+    /// Called before the waiters of a removed object are told.
+    fn notify_dead(&self, _map: &Map, _at: Place, _me: &mut Visitor<'_>) {}
+
+    /// Whether a bit that is set is that of a waiter.
+    fn is_queue(&self) -> bool {
+        true
     }
-    let geometry = Geometry { members: word(40), objects: word(44), cells: word(48), blocks: word(72) };
-    if geometry.checked().is_none() || geometry.len() as u64 != long(32) {
-        return damaged("its header's sizes contradict each other");
+
+    /// Whether the contents of a removed object's slot are still in use.
+    fn is_used(&self, _map: &Map, _object: u32, _head: Head) -> bool {
+        false
     }
-    if !matches!(word(20), SERVING | REMOVED | REMOVING) {
-        return damaged("its header says neither that it serves nor that it was removed");
+
+    /// Whether a member's generation holds it, or a part of it; also if it was removed.
+    fn is_held(&self, _map: &Map, _object: u32, _head: Head, _member: u32, _generation: u32) -> bool {
+        false
     }
-    if len < long(32) {
-        return Err(ArenaError::Truncated { path: path(), has: len, wants: long(32) });
+
+    /// A thread ends, or leaves, normally, and has leaked guards, and so perhaps references to the data: no other thread may have it.
+    fn abandon(&self, _map: &Map, _at: Place, _leaver: Dead, _me: &mut Visitor<'_>) {}
+
+    /// Its waiters, in the order in which they will be served: at which object, which member. None: those at its own slot, as they arrived.
+    fn line(&self, _map: &'static Map, _place: Place) -> Option<Vec<(u32, u32)>> {
+        None
     }
-    Ok(geometry)
+
+    /// For an object that is a body of the arena and nothing else: its value or count, its capacity, and the bytes of each element. None:
+    /// its shape is impossible.
+    fn figures(&self, _map: &'static Map, _place: Place) -> Option<(i64, u32, u32)> {
+        None
+    }
 }

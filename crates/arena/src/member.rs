@@ -70,9 +70,8 @@
 use crate::error::ArenaError;
 use crate::gate::{self, Gates, Pass};
 use crate::layout::{INLINE_MEMBERS, MemberKind, REMOVED};
-use crate::map::{Map, Standing};
+use crate::map::{Map, Standing, Visitor};
 use crate::tgid_word;
-use crate::visit::Visitor;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
 use chappe_plat::life::Claim;
@@ -402,7 +401,7 @@ impl Map {
         // Relaxed: as above.
         if m.namespace.load(Ordering::Relaxed) != process::namespace() {
             // The process id is useless here. The kernel gives the presence up when all threads of the process have ended, or at its exec.
-            return !self.is_present(i);
+            return self.gates().is_ok_and(|gates| !gates.is_present(i));
         }
         // Relaxed: as above.
         let started = m.start_time.load(Ordering::Relaxed);

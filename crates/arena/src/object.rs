@@ -40,60 +40,17 @@
 //!   objects a make looks at a few slots more, and in a full arena at none. No slot is taken for this that was never used. (A private arena's slots
 //!   lie low: I11. The explorer's worlds want the slot of a removed object for the next one.)
 
+use crate::admin::Admin;
 use crate::error::ArenaError;
-use crate::gate::{self, Gates, Pass};
 use crate::layout::{Head, INLINE_MEMBERS, Kind, MAX_NAME, Object, REMOVED, STEP};
-use crate::map::Map;
+use crate::map::{Map, Place, Visitor};
 use crate::rotation::turn;
-use crate::visit::Visitor;
 use chappe_plat::atomic::{Ordering, fence};
-use chappe_plat::futex::{self, Scope};
-use chappe_plat::life::Claim;
-#[cfg(not(feature = "sim"))]
-use chappe_plat::process;
-use chappe_plat::{Life, ROBUST, clock, step};
-
-/// The longest sleep of a waiter for `admin`: see [`Map::admin`].
-const LOOK_AGAIN_NS: u64 = 10_000_000;
-/// After so many looks (a second at most) a waiter asks the system whether the holder's thread exists.
-#[cfg(not(feature = "sim"))]
-const DOUBTS: u32 = 50;
-/// How often a waiter with a time limit looks again.
-#[cfg(not(feature = "sim"))]
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
+use chappe_plat::{ROBUST, step};
 
 /// Words of wait bits beside an object that are looked at. Without robustness there is only one, and it holds a count, which no kill could
 /// leave wrong.
 const NEAR: usize = if ROBUST { 4 } else { 1 };
-
-/// An object, and the use of its slot that it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The slot.
-    pub index: u32,
-    /// Its head while this object lives.
-    pub head: Head,
-}
-
-/// The right to change the set of objects; given back on drop and at any death.
-pub struct Admin {
-    map: &'static Map,
-    gates: Gates,
-}
-
-impl Admin {
-    /// The arena.
-    pub(crate) fn map(&self) -> &'static Map {
-        self.map
-    }
-}
-
-impl Drop for Admin {
-    fn drop(&mut self) {
-        let _pass = self.gates.pass(gate::ADMIN);
-        self.map.header().admin.release();
-    }
-}
 
 /// A hash of a name (FNV-1a, 64 bits). It is the same in every process, and never changes.
 pub fn hash(name: &str) -> u64 {
@@ -120,82 +77,6 @@ pub fn check_name(name: &str, what: &'static str) -> Result<(), ArenaError> {
 }
 
 impl Map {
-    /// Takes the right to change the set of objects; blocks while a living thread holds it.
-    ///
-    /// This is not the C library's blocking lock. There, a holder that is killed between releasing the lock and waking the next waiter
-    /// leaves that waiter asleep if a third thread has taken the lock meanwhile: the kernel handles only a word without an owner, and the
-    /// third thread does not know of the sleeper. So each new holder marks the lock as watched, and releases it with a wake. A sleeper also
-    /// looks again by itself, in case the holder dies between the two.
-    ///
-    /// The lock is claimed and released in its gate (gate.rs), so that a mark always means its holder's death. If the arena's file cannot
-    /// be opened although threads of several namespaces use it, the lock is taken without the gate, since this function returns no error.
-    pub fn admin(&'static self) -> Admin {
-        let (lock, gates) = (&self.header().admin, self.admin_gates());
-        #[cfg(not(feature = "sim"))]
-        let mut looks = 0u32;
-        while !self.claim_admin(&gates.pass(gate::ADMIN)) {
-            if let Some(seen) = lock.watch() {
-                futex::wait(lock.word(), seen, Some(clock::now() + LOOK_AGAIN_NS), Scope::Shared);
-            }
-            #[cfg(not(feature = "sim"))]
-            {
-                looks += 1;
-                if looks.is_multiple_of(DOUBTS) {
-                    self.mark_lost_admin(&gates.pass(gate::ADMIN));
-                }
-            }
-        }
-        lock.watch();
-        Admin { map: self, gates }
-    }
-
-    fn admin_gates(&self) -> Gates {
-        self.gates().unwrap_or(Gates::NONE)
-    }
-
-    /// G2 of the gates.
-    fn claim_admin(&self, pass: &Pass<'_>) -> bool {
-        let lock = &self.header().admin;
-        !(pass.counts() && matches!(lock.probe(), Life::Alive(_))) && lock.try_claim() != Claim::Busy
-    }
-
-    /// As [`Map::admin`], waiting at most so long. None: a living holder still has it.
-    #[cfg(not(feature = "sim"))]
-    pub fn admin_within(&'static self, most: std::time::Duration) -> Option<Admin> {
-        let (gates, until) = (self.admin_gates(), std::time::Instant::now() + most);
-        while !gates.try_pass(gate::ADMIN).is_some_and(|pass| self.claim_admin(&pass)) {
-            if std::time::Instant::now() >= until {
-                return None;
-            }
-            if let Some(pass) = gates.try_pass(gate::ADMIN) {
-                self.mark_lost_admin(&pass);
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        self.header().admin.watch();
-        Some(Admin { map: self, gates })
-    }
-
-    /// Marks the lock if its word names as holder a thread that does not exist or does not map the arena: the word was written over, or has
-    /// lost its mark (repair.rs). Otherwise the next waiter would wait for ever. Where threads of another PID namespace have used the arena
-    /// this cannot be decided.
-    ///
-    /// In the gate no thread takes or releases the lock. A thread that holds it maps the arena until it has died, and then the kernel marks
-    /// the word.
-    #[cfg(not(feature = "sim"))]
-    fn mark_lost_admin(&self, _pass: &Pass<'_>) {
-        let lock = &self.header().admin;
-        let Life::Alive(tid) = lock.probe() else { return };
-        // Acquire: as in `gates`.
-        let here = self.header().namespace.load(Ordering::Acquire);
-        if !self.is_private()
-            && here == process::namespace()
-            && !(process::is_thread(tid) && process::maps_inode(tid, self.inode()))
-        {
-            lock.mark_dead(tid);
-        }
-    }
-
     /// The object of this name, if there is one.
     pub fn find(&self, name: &str) -> Option<Place> {
         let wanted = hash(name);

@@ -11,12 +11,13 @@
 //!   thread's id goes.
 //! - I3: a slot whose life word the caller has claimed has no occupant.
 
+use crate::admin::Admin;
 use crate::blocks::Sort;
 use crate::gate::{self, Gates};
 use crate::layout::{BLOCK, Extent, Head, Kind};
-use crate::map::Map;
+use crate::map::{Map, Place};
 use crate::member::Who;
-use crate::object::{Admin, Place, check_name, hash};
+use crate::object::{check_name, hash};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{Life, clock, process};
 

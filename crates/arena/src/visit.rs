@@ -43,35 +43,14 @@
 //! Explored: `tests/crash_visit.rs`, with stores that stay in buffers. Not by loom, which takes sequentially consistent operations for acquire and
 //! release ones (V2 needs more). Left out there: a thread that is taken for dead while it runs.
 
-use crate::gate::{self, Gates};
+use crate::admin::Admin;
+use crate::gate;
 use crate::layout::{Guest, Head};
-use crate::map::Map;
-use crate::object::{Admin, Place};
+use crate::map::{At, Map, Place, Visitor};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::life::{Claim, LifeLock};
 use chappe_plat::{Life, process, step};
 use std::marker::PhantomData;
-
-/// A thread that may visit objects, one at a time.
-pub struct Visitor<'m> {
-    map: &'m Map,
-    at: At,
-    left_out: bool,
-}
-
-/// Where a visitor has its word.
-enum At {
-    /// It has not yet needed one.
-    Unknown,
-    /// It has none: V4.
-    Nowhere,
-    /// In a member slot.
-    Slot(u32),
-    /// In the header.
-    Guest(usize, Gates),
-    /// It holds `admin`, and needs none: V8.
-    Admin,
-}
 
 /// The right to change an object's slot, cells and blocks, until this is dropped: none of them becomes another object's.
 pub struct Visit<'v> {

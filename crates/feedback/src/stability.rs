@@ -22,7 +22,12 @@
 
 mod picture;
 
-pub use picture::map;
+use crate::Law;
+
+/// Processor time in a full pipe, in milliseconds.
+const PIPE: f64 = 3.15;
+/// Of what is measured, what a mean over 32 ms has after a millisecond.
+const FOLLOW: f64 = 1.0 / 32.0;
 
 /// One loop: the numbers of the equations above.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +145,18 @@ impl Loop {
     }
 }
 
+/// With the law's margin, in the pipe of the benchmark.
+fn radius(gain: f64, period: f64, delay: f64) -> f64 {
+    let follow = (FOLLOW * period).min(1.0);
+    let delay = (delay / period).ceil().min(16.0) as usize;
+    Loop { gain, margin: Law::default().margin, follow, turnover: period / PIPE, delay }.radius()
+}
+
+/// The map of the stable region, as SVG that stands alone. The same each time.
+pub fn map() -> String {
+    picture::drawn(radius)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,5 +224,18 @@ mod tests {
                 assert!(l.radius() < 1.0, "{l:?} {}", l.radius());
             }
         }
+    }
+
+    #[test]
+    fn the_published_map_is_this_one() {
+        let published = include_str!("../../../docs/feedback.svg");
+        assert!(published == map(), "run: cargo run -p chappe-feedback --example stability_map > docs/feedback.svg");
+    }
+
+    #[test]
+    fn chappe_pipe_is_inside_up_to_a_delay_of_a_period_and_too_much_gain_is_not() {
+        let law = Law::default();
+        assert!(radius(law.gain, 4.0, 0.0) < 1.0 && radius(law.gain, 4.0, 4.0) < 1.0);
+        assert!(radius(5.0, 4.0, 4.0) > 1.0 && radius(5.0, 16.0, 0.0) > 1.0);
     }
 }

@@ -5,7 +5,6 @@
 //! caller's promise, as everywhere in C; each `unsafe` here stands on it.
 
 use crate::failure::{Answer, Failure};
-use crate::process::{CHAPPE_FOREVER, CHAPPE_SECOND};
 use chappe::raw::Time;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -197,6 +196,9 @@ pub fn truth(value: c_int) -> bool {
     value != 0
 }
 
+/// As a time limit: no limit.
+pub const FOREVER: i64 = i64::MAX;
+
 /// For how long one waits.
 #[derive(Clone, Copy)]
 pub enum Limit {
@@ -221,7 +223,7 @@ impl From<Limit> for Time {
 /// So many nanoseconds.
 pub fn within(ns: i64) -> Answer<Limit> {
     match u64::try_from(ns) {
-        _ if ns == CHAPPE_FOREVER => Ok(Limit::Forever),
+        _ if ns == FOREVER => Ok(Limit::Forever),
         Ok(ns) => Ok(Limit::Within(Duration::from_nanos(ns))),
         Err(_) => Err(Failure::new(libc::EINVAL, c"a time is negative: it must be 0 nanoseconds or more")),
     }
@@ -229,7 +231,7 @@ pub fn within(ns: i64) -> Answer<Limit> {
 
 /// Until so many nanoseconds of CLOCK_MONOTONIC.
 pub fn until(at: i64) -> Answer<Limit> {
-    if at < 0 || at == CHAPPE_FOREVER { within(at) } else { within((at - now()).max(0)) }
+    if at < 0 || at == FOREVER { within(at) } else { within((at - now()).max(0)) }
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -237,7 +239,7 @@ pub fn now() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the struct is ours; the clock is one that every Linux has.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec * CHAPPE_SECOND + time.tv_nsec
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 #[cfg(test)]

@@ -7,20 +7,30 @@
 //! dropped in the reverse order, and the place was there first. The first thread's go when the process calls exit: what it has then is left
 //! to recovery, as at any death of a process.
 
-use crate::handle;
-use crate::receiver::ReceivingEnd;
-use crate::sender::SendingEnd;
+use crate::handle::{self, Object};
 use chappe::Arena;
 use std::cell::RefCell;
 
-struct Things(RefCell<Vec<usize>>);
+/// An end that lends slots or records to threads.
+pub trait Lends: Object {
+    /// Lets go of what the calling thread has in it, if that is of this arena, or any. False: it is of another.
+    fn let_go(&self, of: Option<&Arena>) -> bool;
+}
+
+/// A handle, and what lets go of what the thread has in it.
+struct Thing {
+    handle: usize,
+    let_go: fn(usize, Option<&Arena>) -> bool,
+}
+
+struct Things(RefCell<Vec<Thing>>);
 
 impl Drop for Things {
     fn drop(&mut self) {
         // SAFETY: these take nothing, and cannot fail.
         let is_first = unsafe { libc::gettid() == libc::getpid() };
         if !is_first {
-            self.0.get_mut().iter().for_each(|thing| _ = let_go(*thing, None));
+            self.0.get_mut().iter().for_each(|thing| _ = (thing.let_go)(thing.handle, None));
         }
     }
 }
@@ -30,13 +40,14 @@ thread_local! {
 }
 
 /// The calling thread has something in a handle now, of which this is a part.
-pub fn has<T>(part: &T) {
-    let handle = handle::of(part);
+pub fn has<E: Lends>(part: &impl Sized) {
+    let thing = Thing { handle: handle::of(part), let_go: let_go::<E> };
     let _ = THINGS.try_with(|things| {
         let mut things = things.0.borrow_mut();
         // It is there still if another thread closed the handle, and it is a new one's by now.
-        if !things.contains(&handle) {
-            things.push(handle);
+        match things.iter_mut().find(|there| there.handle == thing.handle) {
+            Some(there) => *there = thing,
+            None => things.push(thing),
         }
     });
 }
@@ -50,7 +61,7 @@ pub fn has_not<T>(part: &T) {
 pub fn forget(handle: usize) {
     let _ = THINGS.try_with(|things| {
         let mut things = things.0.borrow_mut();
-        if let Some(at) = things.iter().rposition(|thing| *thing == handle) {
+        if let Some(at) = things.iter().rposition(|thing| thing.handle == handle) {
             things.swap_remove(at);
         }
     });
@@ -61,16 +72,12 @@ pub fn leaves(arena: &Arena) {
     let _ = THINGS.try_with(|things| {
         // Taken out meanwhile: what is let go must not be looked for.
         let all = std::mem::take(&mut *things.0.borrow_mut());
-        let kept: Vec<usize> = all.into_iter().filter(|thing| !let_go(*thing, Some(arena))).collect();
+        let kept = all.into_iter().filter(|thing| !(thing.let_go)(thing.handle, Some(arena))).collect();
         *things.0.borrow_mut() = kept;
     });
 }
 
-/// Lets go of what the calling thread has in a handle, if that is of this arena, or any. False: it is of another.
-fn let_go(thing: usize, of: Option<&Arena>) -> bool {
-    // A handle that was closed is another's by now, or nobody's: then there is nothing of this thread's.
-    if let Some(end) = handle::quick::<ReceivingEnd>(std::ptr::with_exposed_provenance(thing)) {
-        return end.let_go(of);
-    }
-    handle::quick::<SendingEnd>(std::ptr::with_exposed_provenance(thing)).is_none_or(|end| end.let_go(of))
+/// As [`Lends::let_go`]. A handle that was closed is another's by now, or nobody's: then there is nothing of this thread's.
+fn let_go<E: Lends>(handle: usize, of: Option<&Arena>) -> bool {
+    handle::quick::<E>(std::ptr::with_exposed_provenance(handle)).is_none_or(|end| end.let_go(of))
 }

@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 /// As a time limit: for ever.
 pub const CHAPPE_FOREVER: i64 = 9223372036854775807;
+const _: () = assert!(CHAPPE_FOREVER == input::FOREVER);
 /// A second, in the unit of time limits.
 pub const CHAPPE_SECOND: i64 = 1000000000;
 /// A millisecond, in the unit of time limits.

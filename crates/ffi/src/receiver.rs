@@ -11,7 +11,7 @@ use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::kept::Kept;
-use crate::parting;
+use crate::parting::{self, Lends};
 use crate::sender::Record;
 use crate::thread::here;
 use chappe::raw::{Armed, arena_of_receiver, incarnation, is_same_arena};
@@ -107,7 +107,7 @@ impl NamedEnd {
         self.borrowed.with(|borrowed| *borrowed = new.take());
         match new {
             None => {
-                parting::has(self);
+                parting::has::<ReceivingEnd>(self);
                 Ok(told)
             }
             Some(not_kept) => {
@@ -152,6 +152,12 @@ impl NamedEnd {
 #[cold]
 fn busy() -> Failure {
     Failure::new(libc::EBUSY, c"a record is borrowed at this receiver: release it, or put it back, first")
+}
+
+impl Lends for ReceivingEnd {
+    fn let_go(&self, of: Option<&Arena>) -> bool {
+        self.named().map_or(true, |named| named.let_go(of))
+    }
 }
 
 impl ReceivingEnd {
@@ -203,11 +209,6 @@ impl ReceivingEnd {
                 Ok((copied(&record, buffer), false))
             }
         }
-    }
-
-    /// See `parting`.
-    pub fn let_go(&self, of: Option<&Arena>) -> bool {
-        self.named().map_or(true, |named| named.let_go(of))
     }
 
     /// As an arm of a choice.

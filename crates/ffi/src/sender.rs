@@ -9,7 +9,7 @@ use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::kept::Kept;
-use crate::parting;
+use crate::parting::{self, Lends};
 use crate::thread::here;
 use chappe::raw::{Armed, arena_of_sender, incarnation, is_same_arena};
 use chappe::tube::named::{NotSent, Sender, Slot};
@@ -134,7 +134,7 @@ impl NamedEnd {
         if new.is_some() {
             return Err(busy());
         }
-        parting::has(self);
+        parting::has::<SendingEnd>(self);
         Ok(at)
     }
 
@@ -173,6 +173,12 @@ fn busy() -> Failure {
     Failure::new(libc::EBUSY, c"a slot is reserved at this sender: commit it, or give it up, first")
 }
 
+impl Lends for SendingEnd {
+    fn let_go(&self, of: Option<&Arena>) -> bool {
+        self.named().map_or(true, |named| named.let_go(of))
+    }
+}
+
 impl SendingEnd {
     pub fn of(sender: Sender<[u8]>, size: usize, typed: bool) -> SendingEnd {
         let arena = arena_of_sender(&sender);
@@ -182,11 +188,6 @@ impl SendingEnd {
 
     pub fn private(sender: tube::Sender<Record>, size: usize) -> SendingEnd {
         SendingEnd { end: End::Private(sender), size }
-    }
-
-    /// See `parting`.
-    pub fn let_go(&self, of: Option<&Arena>) -> bool {
-        self.named().map_or(true, |named| named.let_go(of))
     }
 
     fn named(&self) -> Answer<&NamedEnd> {

@@ -1,6 +1,7 @@
 //! One table or figure of a paper, as something that can be measured.
 
 use chappe_bench::house::House;
+use chappe_bench::machine::processors;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -74,6 +75,17 @@ impl Absent {
     pub fn new(why: impl Into<String>) -> Absent {
         Absent(why.into())
     }
+}
+
+/// Measures where a process can have a processor for itself, beside another.
+pub fn on_two_processors(measure: impl FnOnce()) -> Result<(), Absent> {
+    if processors() < 2 {
+        return Err(Absent::new(
+            "this machine has one processor: an application core needs one for itself, beside another",
+        ));
+    }
+    measure();
+    Ok(())
 }
 
 /// A table or figure that can be measured.

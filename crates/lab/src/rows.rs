@@ -6,23 +6,11 @@ mod nix;
 mod plan9;
 mod synthesis;
 
-use crate::row::{Absent, Row};
-use chappe_bench::machine::processors;
+use crate::row::Row;
 
 /// All rows, in the order of the papers and their parts.
 pub fn all() -> impl Iterator<Item = &'static Row> {
     [nix::ROWS, plan9::ROWS, netbsd::ROWS, synthesis::ROWS, fiasco::ROWS].into_iter().flatten()
-}
-
-/// Measures where a process can have a processor for itself, beside another.
-fn on_two_processors(measure: impl FnOnce()) -> Result<(), Absent> {
-    if processors() < 2 {
-        return Err(Absent::new(
-            "this machine has one processor: an application core needs one for itself, beside another",
-        ));
-    }
-    measure();
-    Ok(())
 }
 
 #[cfg(test)]

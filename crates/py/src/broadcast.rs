@@ -5,7 +5,8 @@
 
 use crate::failure::{Kind, failure, late, number, raised};
 use crate::filter::{params_of, without_filter};
-use crate::place::{Had, Place};
+use crate::had::Had;
+use crate::place::Place;
 use crate::tube::Data;
 use crate::wait::{Limit, detached, wait};
 use chappe::raw::{Time, incarnation};

@@ -11,11 +11,13 @@
 //!   the others notice when one has died: the barrier then breaks, at the latest after a tenth of a second.
 
 use crate::failure::{Failure, Kind, failure, own, raised};
+use crate::had::Had;
 use crate::lock::{Core, Lock, RLock};
-use crate::place::{Had, Pickled, Place};
+use crate::place::{Pickled, Place};
 use crate::pool::{pool_of, take};
+use crate::state::{part, whole};
 use crate::wait::{Limit, detached, ended_by, wait, wait_on};
-use crate::words::{Watched, part, whole};
+use crate::words::Watched;
 use chappe::raw::{Hold, Time};
 use chappe::{Interrupt, LockError, MutexGuard, Pool, interruptible};
 use pyo3::exceptions::{PyTypeError, PyValueError};

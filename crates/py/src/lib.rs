@@ -5,7 +5,7 @@
 //! | `wait.rs` | how a wait gives up the GIL, and how a signal ends it |
 //! | `failure.rs` | which Python exception an error becomes |
 //! | `place.rs` | names, and objects that nobody has named: they go with the last process that has them |
-//! | `words.rs` | a mutex, a condition variable and a few words beside them: what the compound objects are made of |
+//! | `state.rs` `words.rs` | a mutex and a few words beside it, and a condition variable: what the compound objects are made of |
 //! | `quick.rs` | the methods of locks and semaphores that are called most, without what a call costs otherwise |
 //! | `clock.rs` | clocks: ticks, and what comes after a while |
 //! | `pickle.rs` | whether a pickle can hold a connection |
@@ -16,6 +16,7 @@ mod clock;
 mod condition;
 mod failure;
 mod filter;
+mod had;
 mod lock;
 mod map;
 mod pickle;
@@ -24,6 +25,7 @@ mod pool;
 mod quick;
 mod select;
 mod semaphore;
+mod state;
 mod tube;
 mod wait;
 mod words;

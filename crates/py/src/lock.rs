@@ -26,10 +26,11 @@
 //! was finished. In between, the next holder gets `OwnerDied`.
 
 use crate::failure::{failure, log, number, own, warn};
-use crate::place::{Had, Pickled, Place};
+use crate::had::Had;
+use crate::place::{Pickled, Place};
 use crate::pool::{pool_of, take};
+use crate::state::{State, part};
 use crate::wait::{Limit, detached, wait};
-use crate::words::{State, part};
 use chappe::raw::{Hold, Time, incarnation};
 use chappe::{AcquireError, Pool};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};

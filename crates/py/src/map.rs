@@ -1,7 +1,8 @@
 //! Maps of bytes: dictionaries that stay whole when any process is killed.
 
 use crate::failure::{failure, number};
-use crate::place::{Had, Place};
+use crate::had::Had;
+use crate::place::Place;
 use crate::tube::Data;
 use crate::wait::{Limit, detached, wait_on};
 use chappe::map::{Map as Entries, MapError, MapOptions};

@@ -16,7 +16,8 @@
 //! any more.
 
 use crate::failure::{Kind, failure, raised};
-use crate::words::{State, part};
+use crate::had::Had;
+use crate::state::{State, part};
 use chappe::map::Map;
 use chappe::tube::broadcast::Broadcast;
 use chappe::tube::named::Tube;
@@ -29,37 +30,6 @@ use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError, Weak};
 
 /// What pickle is told: what to call, and with what.
 pub type Pickled<'py, A> = PyResult<(Bound<'py, PyAny>, A)>;
-
-/// How an object is to be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Had {
-    /// It is there.
-    Opened,
-    /// It is made.
-    Created,
-    /// Either.
-    Either,
-}
-
-impl Had {
-    /// The same for the crate's own interface.
-    pub fn raw(self) -> chappe::raw::Had {
-        match self {
-            Had::Opened => chappe::raw::Had::Opened,
-            Had::Created => chappe::raw::Had::Created,
-            Had::Either => chappe::raw::Had::Either,
-        }
-    }
-
-    /// From `create=`: `True`, `False`, or `None` for either.
-    pub fn of(create: Option<bool>) -> Had {
-        match create {
-            None => Had::Either,
-            Some(true) => Had::Created,
-            Some(false) => Had::Opened,
-        }
-    }
-}
 
 /// What begins the name of an object that nobody has named, once it is pickled.
 const ANONYMOUS: &str = "family-";

@@ -1,7 +1,8 @@
 //! Pools: permits that return when their holder is killed.
 
 use crate::failure::{failure, late, number};
-use crate::place::{Had, Pickled, Place};
+use crate::had::Had;
+use crate::place::{Pickled, Place};
 use crate::wait::{Limit, wait};
 use chappe::raw::{Hold, Time};
 use chappe::{AcquireError, Pool as Permits};

@@ -1,7 +1,8 @@
 //! Semaphores: counters of wake-ups that belong to nobody.
 
 use crate::failure::{failure, late, number};
-use crate::place::{Had, Pickled, Place};
+use crate::had::Had;
+use crate::place::{Pickled, Place};
 use crate::wait::{Limit, detached, wait};
 use chappe::raw::Time;
 use chappe::{DownError, Semaphore as Units};

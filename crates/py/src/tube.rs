@@ -5,8 +5,9 @@
 
 use crate::failure::{failure, late, number};
 use crate::filter::{Filter, Filters};
+use crate::had::Had;
 use crate::lock::thread;
-use crate::place::{Had, Place};
+use crate::place::Place;
 use crate::wait::{Limit, detached, wait};
 use chappe::raw::{self, Called, Time, incarnation};
 use chappe::tube::named::{self, Kind, NotReceived, NotSent, Receiver, Sender, TubeError, TubeOptions};

@@ -53,7 +53,7 @@ const PLACES: [(&str, &str); 41] = [
     ("crates/sync/src/lease/locks.rs", "the same, inside a lock that such a job keeps"),
     ("crates/sync/src/model/lights.rs", "a light thread as the explorer has it"),
     (
-        "crates/arena/src/object.rs",
+        "crates/arena/src/admin.rs",
         "the lock of an arena's administration, with which the wait queue's objects are made",
     ),
     (

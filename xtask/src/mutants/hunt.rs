@@ -1,9 +1,9 @@
 //! The hunt: which mutants are planted, two at a time, and whether each is caught.
 
-use super::suite::Suite;
+use super::mutant::{Checker, Mutant, all};
+use super::suite::{LIMIT, Suite};
 use super::switched::Switched;
 use super::tree::copy_house;
-use super::{Checker, Mutant, all};
 use crate::run::{Cargo, root, target};
 use crate::show::Bar;
 use crate::suites;
@@ -16,9 +16,6 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 const LANES: usize = 2;
-/// Seconds that a build and its test may take: a mistake in what ships may have it hang. On a machine with a load of 35 a search of a
-/// minute took more than 900.
-pub const LIMIT: u64 = 3600;
 /// What the injector is asked to sweep: every so-manieth instruction, and all that matter.
 const SHARE: &str = "400";
 

@@ -3,6 +3,10 @@
 use crate::suites::Program;
 use anyhow::{Result, bail, ensure};
 
+/// Seconds that a build and its test may take: a mistake in what ships may have it hang. On a machine with a load of 35 a search of a
+/// minute took more than 900.
+pub const LIMIT: u64 = 3600;
+
 /// What a suite's test programs are built with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

@@ -2,11 +2,10 @@
 //!
 //! With none switched on it does what the source does: the gate explores it so, and then with each mistake of the day, in one build.
 
-use super::hunt::LIMIT;
-use super::suite::{Kind, Suite};
+use super::mutant::{Checker, Mutant};
+use super::suite::{Kind, LIMIT, Suite};
 use super::switch::{self, Change};
 use super::tree::copy_house_with;
-use super::{Checker, Mutant};
 use crate::run::{Cargo, root, target};
 use crate::suites::{self, Program};
 use anyhow::{Context, Result, bail};

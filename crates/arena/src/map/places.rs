@@ -2,6 +2,7 @@
 
 use super::Map;
 use crate::error::ArenaError;
+use crate::gate::Gates;
 use crate::layout::{BLOCK, Cell, Geometry, Header, INLINE_MEMBERS, LINE, Member, Object, PANEL_MEMBERS, STEP};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::futex::Scope;
@@ -10,6 +11,15 @@ use std::io;
 use std::path::Path;
 
 impl Map {
+    /// Its gates.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub(crate) fn gates(&self) -> Result<Gates, ArenaError> {
+        let Some(directory) = self.directory() else { return Ok(Gates::NONE) };
+        Gates::of(self.header(), directory, self.name(), self.inode())
+    }
+
     pub(super) fn at<T>(&self, offset: usize) -> &T {
         debug_assert!(offset + size_of::<T>() <= self.geometry.len());
         // SAFETY: the geometry was checked against the file's length when it was mapped; every T here is

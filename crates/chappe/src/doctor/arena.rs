@@ -1,6 +1,6 @@
 //! The health of one arena: its dead members, what has no owner, what is held by members that make no progress, what is damaged.
 
-use super::{ArenaHealth, Finding};
+use super::finding::{ArenaHealth, Finding};
 use chappe_arena::{LifeState, Who};
 use chappe_plat::process;
 use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, Unseen, lock_jobs};

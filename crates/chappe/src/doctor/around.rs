@@ -1,7 +1,7 @@
 //! What lies in the directory besides arenas, and which processes still use arenas that have no name there any more.
 
 use super::arena::does_not_get_on;
-use super::{Finding, Surroundings};
+use super::finding::{Finding, Surroundings};
 use chappe_arena::layout::{LASTING_AT, MAGIC, NAME_AT, REMOVED};
 use chappe_plat::dir::Dir;
 use chappe_plat::mappings::{Mapping, Mappings, read_memory};

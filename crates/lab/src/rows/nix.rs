@@ -1,7 +1,6 @@
 //! Nix: optimistic semaphores with a non-deterministic choice.
 
-use super::on_two_processors;
-use crate::row::{Paper, Row};
+use crate::row::{Paper, Row, on_two_processors};
 use chappe_bench::nix;
 use chappe_bench::sync::choice;
 use chappe_bench::tube::between;
