@@ -12,13 +12,14 @@
 //! A second table beside that of the records holds the requests' data (`Asks`). Its memory is written only for threads
 //! that were interrupted, signalled or notified.
 
-use crate::proc;
-use crate::record::{self, Thread as Record};
+use crate::proc::{run, wake};
+use crate::record::{self, Asks, Thread as Record, current};
+use crate::step;
 use crate::words::asked::{self, Op, Refused, Then};
 use crate::words::told;
-use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::atomic::Ordering;
 use chappe_plat::light;
-use chappe_plat::light::asked::{COME_BY, DUE, DYING, GENERATION, HELD, INSIDE, KILL, SHIELD, SIGNAL, STEP, STOPME};
+use chappe_plat::light::asked::{COME_BY, DUE, DYING, HELD, INSIDE, KILL, SHIELD, SIGNAL, STEP, STOPME};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,17 +52,6 @@ impl std::error::Error for Refusal {}
 #[derive(Debug)]
 pub struct Destroyed;
 
-/// What has been asked of a thread, beside its record.
-#[repr(C, align(32))]
-pub(crate) struct Asks {
-    /// The last interrupt that was put in.
-    interrupts: AtomicU64,
-    /// See `words::told`.
-    signals: AtomicU64,
-    /// See `words::told`.
-    events: AtomicU64,
-}
-
 type Procedure = Box<dyn FnOnce() + Send>;
 
 /// A procedure that is to be run once. The thread that takes it out of the lock runs or drops it.
@@ -71,20 +61,11 @@ struct Interrupt {
     next: u64,
 }
 
-/// A handler of a signal.
-pub(crate) type Handler = Arc<dyn Fn() + Send + Sync>;
-
-/// The generation of the thread that has the record now.
-pub(crate) fn generation(thread: &Record) -> u32 {
-    // Relaxed: of one that lives, it does not change.
-    thread.core.control.load(Ordering::Relaxed) >> GENERATION
-}
-
 /// Applies an operation, and wakes or readies the thread where the operation says so.
 pub(crate) fn ask(thread: &'static Record, generation: u32, op: Op) -> Result<(), Refusal> {
     match asked::ask(&thread.core.control, generation, op) {
         Ok(Then::Nothing) => {}
-        Ok(Then::Ready) => proc::ready(thread),
+        Ok(Then::Ready) => wake::ready(thread),
         Ok(Then::Wake) => light::unpark(&thread.core),
         Err(Refused::Ended) => return Err(Refusal::Ended),
         Err(Refused::NotStopped) => return Err(Refusal::NotStopped),
@@ -126,24 +107,19 @@ pub(crate) fn signal(thread: &'static Record, generation: u32, number: u32) -> R
 /// Tells the thread of events, if it has not ended.
 pub(crate) fn notify(thread: &'static Record, generation: u32, events: u32) {
     if told::tell(&record::asks(thread).events, &thread.core.control, generation, events) {
-        proc::tell(thread);
+        wake::tell(thread);
     }
 }
 
 /// Takes those of `events` that the calling thread was told of.
 pub(crate) fn events(me: &Record, events: u32) -> u32 {
-    told::take(&record::asks(me).events, generation(me), events)
-}
-
-/// Whether the calling thread runs an interrupt: it must not wait.
-pub(crate) fn is_inside(me: &Record) -> bool {
-    me.core.control.load(Ordering::Relaxed) & INSIDE != 0 // Relaxed: the thread's own.
+    told::take(&record::asks(me).events, me.generation(), events)
 }
 
 /// Runs the procedures that were put in, the oldest first, then the handlers of pending signals. A panic ends its
 /// procedure only.
 fn run_interrupts(me: &'static Record) {
-    let (asks, generation) = (record::asks(me), generation(me));
+    let (asks, generation) = (record::asks(me), me.generation());
     me.core.control.fetch_or(INSIDE, Ordering::Relaxed); // Relaxed: the thread's own.
     // An interrupt may change what observers read about the thread's wait: it is restored below.
     let (waits, at) = (me.core.waits.get(), me.core.at.get());
@@ -214,14 +190,14 @@ fn obey(me: &'static Record) {
             me.core.control.fetch_and(!SIGNAL, Ordering::Acquire);
             run_interrupts(me);
         } else if now & STEP != 0 {
-            return crate::step::go(me);
+            return step::go(me);
         } else if now & (STOPME | DUE) != 0 {
             me.core.control.fetch_and(!DUE, Ordering::Relaxed); // Relaxed: it does.
             if me.away.get() {
                 // It is stopped when it comes back.
                 return;
             }
-            proc::give_way(me);
+            run::give_way(me);
         } else {
             return;
         }
@@ -231,7 +207,7 @@ fn obey(me: &'static Record) {
 /// A safe point where nothing is half done: does what others have asked, and unwinds a thread that is to be destroyed.
 #[cold]
 pub(crate) fn come_by() {
-    let Some(me) = proc::current() else { return };
+    let Some(me) = current() else { return };
     obey(me);
     // Relaxed: as above.
     let now = me.core.control.load(Ordering::Relaxed);
@@ -241,27 +217,4 @@ pub(crate) fn come_by() {
         me.pinned.set(true);
         resume_unwind(Box::new(Destroyed));
     }
-}
-
-/// Procedures that others may name: see `offer`.
-static OFFERS: Mutex<Vec<(String, Handler)>> = Mutex::new(Vec::new());
-
-/// Says under which name `chappe threads PID --create NAME` begins this as a light thread, and `--interrupt N=NAME` has thread N run it. The same
-/// name again replaces it.
-pub fn offer(name: impl Into<String>, procedure: impl Fn() + Send + Sync + 'static) {
-    let (name, procedure): (String, Handler) = (name.into(), Arc::new(procedure));
-    let mut all = OFFERS.lock().unwrap_or_else(PoisonError::into_inner);
-    all.retain(|(n, _)| *n != name);
-    all.push((name, procedure));
-}
-
-/// Whether anything was offered.
-pub(crate) fn offers() -> bool {
-    !OFFERS.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-}
-
-/// What was offered under that name.
-pub(crate) fn offered(name: &str) -> Option<Handler> {
-    let all = OFFERS.lock().unwrap_or_else(PoisonError::into_inner);
-    all.iter().find(|(n, _)| n == name).map(|(_, procedure)| Arc::clone(procedure))
 }

@@ -34,11 +34,14 @@
 //! Deaths: a panic, or `destroy`, ends the thread as its return does, with an error as its result. All of this ends
 //! with the process.
 
-use crate::record::{self, Extra, SMALLEST, Thread};
-use crate::runtime::Runtime;
+use crate::id::ThreadId;
+use crate::over::{ENDS, LOOSE, OVER, RUNS, SLEEPER, STATE, WAITER, clear, wake};
+use crate::proc::records::{self, On};
+use crate::proc::{run, stands_still};
+use crate::record::{self, Extra, SMALLEST, Thread, current};
 use crate::words::asked::Op;
 use crate::words::token;
-use crate::{ThreadId, asks, local, modes, proc};
+use crate::{asks, local, modes, thread};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Waits, asked};
@@ -46,15 +49,7 @@ use std::any::Any;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-const RUNS: u32 = 0;
-const ENDS: u32 = 1;
-const OVER: u32 = 2;
-const LOOSE: u32 = 3;
-const STATE: u32 = 3;
-const SLEEPER: u32 = 4;
-const WAITER: u32 = 3;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A thread's result: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send>>;
@@ -132,37 +127,10 @@ impl Builder {
         self
     }
 
-    /// Begins it. It runs when its proc comes to it: not before the caller waits, yields or ends, if the caller is a light thread of a
-    /// runtime with one proc.
-    ///
-    /// # Errors
-    /// `InvalidInput` for a stack that is too small; `OutOfMemory` if there is no room for one more; `Unsupported` in a forked child.
-    pub fn spawn<T: Send + 'static>(self, body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-        // SAFETY: nothing it refers to goes away.
-        unsafe { self.begin(None, body) }
-    }
-
-    /// The same on that runtime.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn spawn_on<T: Send + 'static>(
-        self,
-        runtime: &Runtime,
-        body: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<JoinHandle<T>> {
-        // SAFETY: nothing it refers to goes away.
-        unsafe { self.begin(Some(runtime), body) }
-    }
-
     /// # Safety
     /// What the body refers to stays until the thread is over.
     #[inline]
-    pub(crate) unsafe fn begin<F: FnOnce() -> T + Send, T: Send>(
-        self,
-        runtime: Option<&Runtime>,
-        body: F,
-    ) -> io::Result<JoinHandle<T>> {
+    pub(crate) unsafe fn begin<F: FnOnce() -> T + Send, T: Send>(self, on: On, body: F) -> io::Result<JoinHandle<T>> {
         let Builder { name, stack, level, pinned, own_modes } = self;
         if stack.is_some_and(|bytes| bytes < SMALLEST) {
             let why =
@@ -171,7 +139,7 @@ impl Builder {
         }
         refuse_inherited()?;
         let own = stack.map(record::own_stack).transpose()?;
-        let start = match proc::make(runtime) {
+        let start = match records::make(on) {
             Ok(made) => made,
             Err(e) => {
                 // SAFETY: nobody has it.
@@ -184,7 +152,7 @@ impl Builder {
             *thread.extra() = Extra::new(name, own);
         }
         thread.level.set(match level {
-            0 => start.near.or_else(proc::current).map_or(0, |me| me.level.get()),
+            0 => start.near.or_else(current).map_or(0, |me| me.level.get()),
             level => level - 1,
         });
         thread.pinned.set(pinned);
@@ -213,8 +181,8 @@ impl Builder {
             let top = if fits { slot.cast() } else { thread.lay_out(0, 16) };
             thread.begin_with(top, entry::<F, T>, slot.cast());
         }
-        let generation = asks::generation(thread);
-        proc::start(start);
+        let generation = thread.generation();
+        records::start(start);
         Ok(JoinHandle { thread, generation, slot: slot.cast(), free: free::<F, T>, kind: PhantomData })
     }
 }
@@ -252,7 +220,7 @@ unsafe fn free<F, T>(slot: *mut ()) {
 /// # Safety
 /// The slot is the thread's, with its body in it.
 unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut (), _entry: *mut (), left: usize) -> ! {
-    proc::begin(left);
+    run::begin(left);
     let slot = slot.cast::<Slot<F, T>>();
     // SAFETY: `begin` has put it there; it is moved out once.
     let body = unsafe { ManuallyDrop::take(&mut (*slot).body) };
@@ -261,7 +229,7 @@ unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut (), _entry: *mut (), 
         light::come_by();
         body()
     }));
-    let me = proc::current().expect("a thread is itself");
+    let me = current().expect("a thread is itself");
     tidy(me);
     // SAFETY: the body was moved out.
     unsafe { (*slot).result = ManuallyDrop::new(MaybeUninit::new(result)) };
@@ -272,7 +240,7 @@ unsafe extern "C" fn entry<F: FnOnce() -> T, T>(slot: *mut (), _entry: *mut (), 
         // SAFETY: as above.
         unsafe { free::<F, T>(slot.cast()) };
     }
-    proc::finish(me)
+    run::finish(me)
 }
 
 /// Drops the thread's locals and what it has kept, and ends what others may ask of it.
@@ -307,34 +275,6 @@ fn ends(me: &'static Thread) -> bool {
     }
 }
 
-/// The thread has ended and is off its stack. True: record and stack can be used for another thread now; false: its
-/// handle gives them back.
-#[inline(always)]
-pub(crate) fn is_over(thread: &'static Thread) -> bool {
-    // Relaxed: the handle sets LOOSE only while the state is RUNS, which the thread itself has ended (`ends`) on this
-    // kernel thread.
-    if thread.end.load(Ordering::Relaxed) & STATE == LOOSE {
-        clear(thread);
-        return true;
-    }
-    // AcqRel: publishes all that the thread did; acquires the waiter's record.
-    let was = thread.end.swap(OVER, Ordering::AcqRel);
-    wake(thread, was);
-    false
-}
-
-/// Wakes what that value of a thread's word says that waits.
-#[inline(always)]
-fn wake(thread: &'static Thread, waits: u32) {
-    if waits & SLEEPER != 0 {
-        futex::wake(&thread.end, u32::MAX, Scope::Private);
-    } else if waits >> WAITER != 0
-        && let Some(waiter) = record::number(waits >> WAITER)
-    {
-        light::unpark(&waiter.core);
-    }
-}
-
 /// The waiters whose place in the word another has taken: they are woken when that one goes.
 struct Ousted(&'static Thread, Vec<u32>);
 
@@ -351,26 +291,6 @@ impl Drop for Ousted {
     #[inline(always)]
     fn drop(&mut self) {
         self.1.iter().for_each(|waits| wake(self.0, *waits));
-    }
-}
-
-/// Clears the record for the next thread that uses it.
-#[inline(always)]
-fn clear(thread: &'static Thread) {
-    // SAFETY: the thread is over, or about to be, and nobody else has it.
-    if unsafe { &*thread.extra.get() }.is_some() {
-        clear_extra(thread);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn clear_extra(thread: &'static Thread) {
-    // SAFETY: as above.
-    let extra = unsafe { &mut *thread.extra.get() };
-    if let Some(stack) = extra.take().and_then(|extra| extra.stack) {
-        // SAFETY: nobody is on it.
-        unsafe { record::drop_stack(stack) };
     }
 }
 
@@ -416,7 +336,7 @@ impl<T> JoinHandle<T> {
             let result = this.slot.cast::<Result<T>>().read();
             (this.free)(this.slot);
             clear(thread);
-            proc::recycle(thread);
+            records::recycle(thread);
             result
         }
     }
@@ -427,7 +347,7 @@ impl<T> JoinHandle<T> {
     /// If a thread waits for itself.
     pub fn wait_for_end(&self) {
         let end = &self.thread.end;
-        let me = proc::current();
+        let me = current();
         assert!(!me.is_some_and(|me| std::ptr::eq(me, self.thread)), "a thread joins itself: it would wait for ever");
         let waiter = me.map_or(SLEEPER, |me| me.number() << WAITER);
         let mut ousted = Ousted(self.thread, Vec::new());
@@ -505,8 +425,8 @@ impl<T> JoinHandle<T> {
     }
 
     /// To wake it: see [`park`](crate::park).
-    pub fn thread(&self) -> crate::Thread {
-        crate::Thread { record: self.thread, generation: self.generation }
+    pub fn thread(&self) -> thread::Thread {
+        thread::Thread { record: self.thread, generation: self.generation }
     }
 }
 
@@ -516,7 +436,7 @@ impl<T> Drop for JoinHandle<T> {
         // Relaxed: what was asked by this handle was asked before.
         let asked = self.thread.core.control.load(Ordering::Relaxed) & asked::FLAGS;
         // Relaxed: if the thread stands still, the word is ours.
-        if asked == 0 && self.thread.end.load(Ordering::Relaxed) == RUNS && proc::stands_still(self.thread) {
+        if asked == 0 && self.thread.end.load(Ordering::Relaxed) == RUNS && stands_still(self.thread) {
             // Relaxed: the thread, and the one that comes after it, run on this very proc.
             return self.thread.end.store(LOOSE, Ordering::Relaxed);
         }
@@ -552,18 +472,8 @@ impl<T> JoinHandle<T> {
             let result = self.slot.cast::<Result<T>>().read();
             (self.free)(self.slot);
             clear(self.thread);
-            proc::recycle(self.thread);
+            records::recycle(self.thread);
             drop(result);
         }
-    }
-}
-
-/// Runs something as a light thread and waits for it.
-pub(crate) fn run<T: Send>(runtime: &Runtime, body: impl FnOnce() -> T + Send) -> T {
-    // SAFETY: it is over before we return, even by a panic.
-    let handle = unsafe { Builder::new().name("main").begin(Some(runtime), body) };
-    match handle.unwrap_or_else(|e| panic!("run: {e}")).join() {
-        Ok(value) => value,
-        Err(panic) => resume_unwind(panic),
     }
 }

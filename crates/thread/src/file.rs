@@ -1,9 +1,10 @@
 //! Files that light threads read and write: see [`File`].
 
-use crate::record::Thread;
-use crate::{block_in_place, end, proc, ring};
+use crate::record::{Thread, current};
+use crate::{end, ring};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::file::{self as plain, Call, Nature, OpenOptions};
+use chappe_plat::light;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
@@ -31,7 +32,7 @@ use std::path::Path;
 /// What is in memory is read with one system call (`preadv2`, `RWF_NOWAIT`), which never waits; so is what can be written without a wait, on file systems that tell (XFS, Btrfs and
 /// tmpfs do, ext4 does not). All else goes by a ring of the process (io_uring, Linux 5.7): the light thread asks the kernel, its proc runs others, and the completion
 /// wakes it. Where there is no such ring (an older kernel, `kernel.io_uring_disabled`, a container's filter) it blocks a kernel thread in place, as
-/// [`block_in_place`] does: [`file_way`] says which. Opening, closing and metadata are calls of [`block_in_place`] and the standard library.
+/// [`block_in_place`](crate::block_in_place) does: [`file_way`] says which. Opening, closing and metadata are calls of [`block_in_place`](crate::block_in_place) and the standard library.
 ///
 /// A read may be short, as reads are. FIFOs and terminals will do as files, too, and are waited for in the kernel; for sockets and pipes there is [`Io`](crate::Io). Threads that use the
 /// file's position at once, by several descriptors of one open file, may read the same twice: [`read_at`](Self::read_at) has a place of its own.
@@ -39,7 +40,7 @@ use std::path::Path;
 /// A thread that is destroyed in such a wait, or whose wait an [`Interrupt`](chappe_sync::Interrupt) ends, has the kernel give the call up, and waits until it says so: at once where there
 /// is nothing to read yet, after the transfer where a device is at it. An interrupted one answers the error ECANCELED; whether a part was written is not known then.
 /// A forked child makes plain calls. While the kernel works for a file it may use the kernel thread that asked for that: a call of the program that sleeps there, in
-/// [`block_in_place`], may answer EINTR, as after a signal.
+/// [`block_in_place`](crate::block_in_place), may answer EINTR, as after a signal.
 #[derive(Debug)]
 pub struct File {
     inner: plain::File,
@@ -104,7 +105,7 @@ impl File {
     /// # Errors
     /// The system's.
     pub fn open_with(options: &OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
-        block_in_place(|| options.open(path)).and_then(File::new)
+        light::blocking(|| options.open(path)).and_then(File::new)
     }
 
     /// One that is open.
@@ -207,7 +208,7 @@ impl File {
     /// # Safety
     /// The memory is as [`Call::blocking`] wants it.
     unsafe fn perform(&self, call: Call, kind: u32) -> io::Result<usize> {
-        match proc::current().filter(|me| !me.away.get()) {
+        match current().filter(|me| !me.away.get()) {
             // SAFETY: the caller's promise.
             Some(me) if !end::is_inherited() => unsafe { self.perform_lightly(me, call, kind) },
             // SAFETY: as above.
@@ -239,7 +240,7 @@ impl File {
             }
         }
         // SAFETY: as above.
-        block_in_place(|| unsafe { call.blocking() })
+        light::blocking(|| unsafe { call.blocking() })
     }
 }
 

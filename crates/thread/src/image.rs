@@ -14,10 +14,9 @@ pub use self::core::Mapped;
 
 use self::core::Core;
 use crate::proc::Proc;
-use crate::record::{Extra, FEWEST, MOST, STACK, Thread};
+use crate::record::{Extra, FEWEST, Header, MAGIC, MOST, STACK, Thread, VERSION};
 use crate::report;
 use crate::words::token::{self, ASLEEP, PARKED};
-use chappe_plat::atomic::AtomicU32;
 use chappe_plat::light::asked::{HELD, STOPPED};
 use chappe_plat::light::{Record, Waits};
 use chappe_plat::{mappings, process, stacks};
@@ -26,25 +25,6 @@ use std::io;
 use std::mem::offset_of;
 use std::path::Path;
 use std::sync::Arc;
-
-const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\t");
-/// Of what is read here: of another build's only if this is the same.
-const VERSION: u32 = 6;
-
-/// In place of the first record.
-#[repr(C, align(128))]
-pub(crate) struct Header {
-    magic: u64,
-    version: u32,
-    /// How many records have ever been used.
-    pub fresh: AtomicU32,
-    most: u64,
-    stacks: u64,
-    /// The descriptor of the page in which others ask, plus one; 0: none. See `outside`.
-    pub control: AtomicU32,
-}
-
-const _: () = assert!(size_of::<Header>() == size_of::<Thread>());
 
 /// What `examples/gdb/chappe_threads.py` goes by.
 const _: () = {
@@ -56,20 +36,6 @@ const _: () = {
     assert!(offset_of!(Header, version) == 8 && offset_of!(Header, fresh) == 12 && offset_of!(Header, stacks) == 24);
     assert!(offset_of!(Extra, name_at) == 0 && offset_of!(Extra, name_len) == 8);
 };
-
-impl Header {
-    pub fn new(most: usize, stacks: *mut u8) -> Header {
-        let fresh = AtomicU32::new(1);
-        Header {
-            magic: MAGIC,
-            version: VERSION,
-            fresh,
-            most: most as u64,
-            stacks: stacks as u64,
-            control: AtomicU32::new(0),
-        }
-    }
-}
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

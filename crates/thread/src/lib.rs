@@ -47,12 +47,15 @@
 mod asks;
 mod end;
 mod file;
+mod id;
 pub mod image;
 mod io;
 mod local;
 mod modes;
 mod naming;
+mod offers;
 pub mod outside;
+mod over;
 mod proc;
 mod queue;
 mod record;
@@ -60,6 +63,7 @@ mod report;
 mod ring;
 mod runtime;
 mod scope;
+mod stack;
 mod step;
 mod switch;
 mod thread;
@@ -67,12 +71,14 @@ mod timers;
 mod watched;
 mod words;
 
-pub use asks::{Destroyed, Refusal, offer};
+pub use asks::{Destroyed, Refusal};
 pub use end::{Builder, JoinHandle, Result};
 pub use file::{File, FileWay, file_way};
+pub use id::ThreadId;
 pub use io::Io;
 pub use local::LocalKey;
 pub use naming::set_name;
+pub use offers::offer;
 pub use runtime::Runtime;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use thread::{Thread, set_signal, wait, wait_timeout};
@@ -80,23 +86,6 @@ pub use thread::{Thread, set_signal, wait, wait_timeout};
 use chappe_plat::clock;
 use chappe_plat::light::{self, Waits};
 use std::time::{Duration, Instant};
-
-/// The number of a light thread, from 1. It is another's after the thread has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ThreadId(pub(crate) u32);
-
-impl ThreadId {
-    /// As a number.
-    pub fn as_u32(self) -> u32 {
-        self.0
-    }
-}
-
-impl From<u32> for ThreadId {
-    fn from(number: u32) -> ThreadId {
-        ThreadId(number)
-    }
-}
 
 /// Begins a light thread: on the proc of the calling one, or, from a kernel thread, on one of the standard runtime.
 ///
@@ -118,30 +107,30 @@ pub fn current() -> Thread {
 
 /// The calling light thread's name, if it has one.
 pub fn name() -> Option<String> {
-    proc::current()?.name().map(str::to_owned)
+    record::current()?.name().map(str::to_owned)
 }
 
 /// The calling light thread, if it is one.
 pub fn try_current() -> Option<Thread> {
-    proc::current().map(Thread::of)
+    record::current().map(Thread::of)
 }
 
 /// Lets the others of this proc that are ready go first. A kernel thread yields to others of its processor.
 #[inline(always)]
 pub fn yield_now() {
-    proc::yield_and_back();
+    proc::park::yield_and_back();
 }
 
 /// How often the proc of the calling light thread has switched from one to another, for tests that count.
 #[doc(hidden)]
 pub fn switches() -> u32 {
-    proc::current().map_or(0, |me| me.proc().switches())
+    record::current().map_or(0, |me| me.proc().switches())
 }
 
 #[track_caller]
 fn wait_until(deadline: Option<u64>, what: Waits) {
     chappe_sync::inside::may_sleep();
-    let me = proc::current().expect("the caller has looked");
+    let me = record::current().expect("the caller has looked");
     light::safe_point(&me.core);
     me.core.waits.set(what);
     me.core.at.set(deadline.unwrap_or(0));
@@ -153,7 +142,7 @@ fn wait_until(deadline: Option<u64>, what: Waits) {
 /// Waits for so long. A light thread gives its processor up meanwhile.
 #[track_caller]
 pub fn sleep(duration: Duration) {
-    if proc::current().is_none() {
+    if record::current().is_none() {
         return std::thread::sleep(duration);
     }
     let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -174,7 +163,7 @@ pub fn sleep_until(deadline: Instant) {
 /// # Panics
 /// If the caller is a kernel thread.
 pub fn park() {
-    assert!(proc::current().is_some(), "a kernel thread parks with std::thread::park");
+    assert!(record::current().is_some(), "a kernel thread parks with std::thread::park");
     wait_until(None, Waits::Parked);
 }
 
@@ -183,7 +172,7 @@ pub fn park() {
 /// # Panics
 /// As [`park`].
 pub fn park_timeout(duration: Duration) {
-    assert!(proc::current().is_some(), "a kernel thread parks with std::thread::park_timeout");
+    assert!(record::current().is_some(), "a kernel thread parks with std::thread::park_timeout");
     let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     wait_until(Some(clock::now().saturating_add(ns)), Waits::Parked);
 }

@@ -1,7 +1,6 @@
 //! What each light thread has for itself.
 
-use crate::proc;
-use crate::record::Thread;
+use crate::record::{Thread, current};
 use std::any::Any;
 use std::cell::RefCell;
 
@@ -60,7 +59,7 @@ impl<T: 'static> LocalKey<T> {
             let found = locals.iter().find(|(k, _)| *k == key)?;
             found.1.downcast_ref::<T>().map(std::ptr::from_ref)
         };
-        match proc::current() {
+        match current() {
             Some(me) => find(&me.extra().locals).unwrap_or_else(|| {
                 // It may ask for others meanwhile.
                 let value = Box::new((self.make)());

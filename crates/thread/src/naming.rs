@@ -1,6 +1,7 @@
 //! What a light thread says of itself after it has begun, and what others see of it.
 
-use crate::{Thread, proc};
+use crate::record::current;
+use crate::thread::Thread;
 use chappe_plat::atomic::Ordering;
 
 /// Gives the calling light thread another name, for listings and reports; a kernel thread keeps its own.
@@ -13,7 +14,7 @@ use chappe_plat::atomic::Ordering;
 /// assert_eq!(worker.join().unwrap().as_deref(), Some("parser"));
 /// ```
 pub fn set_name(name: impl Into<String>) {
-    let Some(me) = proc::current() else { return };
+    let Some(me) = current() else { return };
     let (name, extra) = (name.into(), me.extra());
     // A reader in another process finds no name meanwhile, or the new one: the length is 0 until the address is set.
     extra.name_len = 0;

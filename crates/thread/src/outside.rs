@@ -12,11 +12,13 @@
 //!
 //! `words::page` is the protocol of the state word: its invariants, and what happens when the asker dies.
 
-use crate::asks::{self, Refusal, offered};
+use crate::asks::Refusal;
+use crate::id::ThreadId;
 use crate::image::Image;
+use crate::offers::{SUSPENDED, offered};
+use crate::record::{self, Handler};
 use crate::thread::Thread;
 use crate::words::page::{self, ASKED, DONE, TAKEN};
-use crate::{Builder, ThreadId, record};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::mailbox::Theirs;
@@ -32,13 +34,8 @@ const NAME: usize = 64;
 /// The stack of `chappe-control`, in bytes.
 const STACK: usize = 256 * 1024;
 
-/// Another process has suspended a thread, and may resume it.
-static SUSPENDED: AtomicU32 = AtomicU32::new(0);
-
-/// Whether another process may let a thread go on, or begin one: it has suspended one, or the program has offered it something to call.
-pub(crate) fn may_act() -> bool {
-    SUSPENDED.load(Ordering::SeqCst) != 0 || asks::offers() // SeqCst: as above.
-}
+/// Begins what is offered as a light thread of that name.
+type Begin = fn(String, Handler) -> io::Result<ThreadId>;
 
 /// The page's contents.
 #[repr(C)]
@@ -160,7 +157,7 @@ impl Request {
     }
 
     /// The server carries the request out: answers its code, and the number of the thread that was made.
-    fn carry_out(self) -> (u32, u32) {
+    fn carry_out(self, begin: Begin) -> (u32, u32) {
         let find = |number| Thread::find(ThreadId(number));
         let on = |number, act: &dyn Fn(Thread) -> Result<(), Refusal>| match find(number).map(act) {
             Some(Ok(())) => (OK, 0),
@@ -169,8 +166,8 @@ impl Request {
         match self {
             Request::Create(name) => {
                 let Some(body) = offered(&name) else { return (NOT_OFFERED, 0) };
-                match Builder::new().name(name).spawn(move || body()) {
-                    Ok(handle) => (OK, handle.id().as_u32()),
+                match begin(name, body) {
+                    Ok(number) => (OK, number.as_u32()),
                     Err(_) => (NO_ROOM, 0),
                 }
             }
@@ -190,7 +187,7 @@ impl Request {
             }),
             Request::Interrupt(n, name) => match offered(&name) {
                 Some(body) => on(n, &|t| {
-                    let body = asks::Handler::clone(&body);
+                    let body = Handler::clone(&body);
                     t.interrupt(move || body())
                 }),
                 None => (NOT_OFFERED, 0),
@@ -223,7 +220,7 @@ impl Page {
     }
 
     /// The server: waits for requests, for ever.
-    fn serve(&self) -> ! {
+    fn serve(&self, begin: Begin) -> ! {
         let _serves = quiet::serves_others();
         loop {
             // SeqCst, all in this file: what is in the page was written before.
@@ -237,7 +234,7 @@ impl Page {
             }
             let word = |word: &AtomicU32| word.load(Ordering::SeqCst);
             let asked = (word(&self.operation), word(&self.thread), word(&self.argument));
-            let (answer, value) = Request::of(asked, self.name()).map_or((BAD, 0), Request::carry_out);
+            let (answer, value) = Request::of(asked, self.name()).map_or((BAD, 0), |request| request.carry_out(begin));
             self.answer.store(answer, Ordering::SeqCst);
             self.value.store(value, Ordering::SeqCst);
             page::is_done(&self.state);
@@ -290,7 +287,7 @@ impl Page {
 }
 
 /// Starts the server of this process. Without a server other processes get [`Failed::Closed`].
-pub(crate) fn prepare() {
+pub(crate) fn prepare(begin: Begin) {
     /// The incarnation of the process that has a server.
     static MADE: Mutex<u64> = Mutex::new(0);
     let Ok(mut made) = MADE.try_lock() else { return };
@@ -303,7 +300,7 @@ pub(crate) fn prepare() {
     let page: &'static Page = unsafe { at.cast::<Page>().as_ref() };
     page.pid.store(process::pid(), Ordering::SeqCst);
     page.magic.store(MAGIC, Ordering::SeqCst);
-    if thread::background_with("chappe-control", STACK, move || page.serve()).is_ok() {
+    if thread::background_with("chappe-control", STACK, move || page.serve(begin)).is_ok() {
         record::control().store(fd + 1, Ordering::SeqCst);
     }
 }

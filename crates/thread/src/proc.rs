@@ -43,40 +43,45 @@
 //! a thread outside the runtime wakes it while its own proc is busy. (Passing on every ready thread made a fine-grained
 //! program take twice as long.)
 
+pub(crate) mod deadlock;
 mod landed;
-mod lend;
-mod park;
-mod records;
+pub(crate) mod lend;
+pub(crate) mod park;
+pub(crate) mod records;
+pub(crate) mod run;
+pub(crate) mod wake;
 
-pub(crate) use park::{give_way, may_wait, ready, tell, wait_for_events, yield_and_back, yield_now};
-pub(crate) use records::{make, recycle, start};
-
-use crate::modes::{self, Modes};
+use crate::modes::Modes;
 use crate::queue::Queue;
-use crate::record::Thread;
-use crate::runtime::{Runtime, Shared};
-use crate::words::token::{self, ASLEEP, Look, PARKED, Wakes};
+use crate::record::{self, Thread, current};
+use crate::timers::Timers;
 use crate::words::{asked, inbox, turns};
-use crate::{asks, record, switch, watched};
-use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
+use crate::{switch, watched};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
-use chappe_plat::light::{self, Chime, Hooks, Record};
-use chappe_plat::{back_by_jump, clock, process, stacks, tls};
-use landed::{ENDED, MODES, TOLD, landed, pass_modes, take_note, whose};
-use park::{blocked, blocks, listen, number, park, unpark, wakes};
+use chappe_plat::light::Chime;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{from_ref, null};
+use std::sync::Mutex;
 
-/// Looks at the inbox before it sleeps: at most, and where it does not pay.
-const SPIN_MOST: u32 = 2_000;
-const SPIN_LEAST: u32 = 1;
-/// Where it does not pay, so many looks once in so many times find out when it does again.
-const SPIN_PROBE: u32 = 64;
-const PROBES: u32 = 16;
 /// Timers are looked at once in so many dispatches.
-const DISPATCHES: u32 = 16;
+pub(super) const DISPATCHES: u32 = 16;
 /// Threads that have ended, kept by a proc for the next that are made.
 const KEPT: u32 = 1 << 12;
+/// The stack of a kernel thread that runs procs, in bytes: only the scheduler uses it.
+pub(crate) const KERNEL_STACK: usize = 128 * 1024;
+
+/// A note's flag: the thread that left has ended.
+pub(super) const ENDED: usize = 1;
+/// A note's flag: the sanitizer must be told which thread goes on.
+pub(super) const TOLD: usize = 2;
+/// A note's flag: the predecessor or the successor keeps floating-point modes of its own.
+pub(super) const MODES: usize = 4;
+/// The flags: the bits that are not part of the record's address.
+pub(super) const BITS: usize = ENDED | TOLD | MODES;
+
+/// Looks at the inbox before it sleeps: at most.
+pub(super) const SPIN_MOST: u32 = 2_000;
 
 /// A kernel thread's own stack, and what it is running.
 pub(crate) struct Kernel {
@@ -132,6 +137,29 @@ pub(crate) struct Proc {
     apart: Apart,
 }
 
+/// What the procs of a runtime share.
+pub(crate) struct Shared {
+    pub procs: usize,
+    pub timers: Timers,
+    pub list: UnsafeCell<Vec<Proc>>,
+    pub idle: AtomicU64,
+    pub stop: AtomicU32,
+    /// Kernel threads without a proc.
+    pub spares: Mutex<Vec<usize>>,
+    /// Threads that were begun from outside.
+    pub came_in: AtomicU32,
+    pub next: AtomicU32,
+    /// 1: the tick runs.
+    pub ticks: AtomicU32,
+    /// 1: the process reports a deadlock, and ends, when all procs idle for ever.
+    pub watches: AtomicU32,
+}
+
+// SAFETY: the list is filled before anybody else sees it; the rest is made for sharing.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
 /// Written by others: on a line of its own.
 #[repr(align(128))]
 struct Apart {
@@ -146,30 +174,85 @@ struct Apart {
 // (I3).
 unsafe impl Sync for Proc {}
 
-pub(crate) static HOOKS: Hooks = Hooks {
-    park,
-    unpark,
-    give_way: yield_now,
-    blocks,
-    blocked,
-    proc: number,
-    listen,
-    come_by: asks::come_by,
-    lend: lend::lend,
-    is_here: lend::is_here,
-    level: lend::level,
-};
-
-/// The light thread that is running here.
-#[inline(always)]
-pub(crate) fn current() -> Option<&'static Thread> {
-    // SAFETY: a record is the first part of a thread, and there is no other scheduler.
-    light::current().map(|record| unsafe { &*from_ref(record).cast::<Thread>() })
+impl Thread {
+    pub fn proc(&self) -> &'static Proc {
+        // Acquire: the proc that it was given to.
+        // SAFETY: procs are never given back.
+        unsafe { &*(self.proc.load(Ordering::Acquire) as *const Proc) }
+    }
 }
 
-fn of(record: &'static Record) -> &'static Thread {
-    // SAFETY: as above.
-    unsafe { &*from_ref(record).cast::<Thread>() }
+impl Shared {
+    pub fn proc(&self, at: usize) -> &'static Proc {
+        // SAFETY: filled before any proc ran, and never given back.
+        unsafe { &(&*self.list.get())[at] }
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &'static Proc> {
+        (0..self.procs).map(|at| self.proc(at))
+    }
+
+    pub fn stops(&self) -> bool {
+        // SeqCst: `end` stores it before it wakes the procs that sleep.
+        self.stop.load(Ordering::SeqCst) != 0
+    }
+
+    pub fn idles(&self, index: usize, idles: bool) {
+        // SeqCst, both: ordered with the reads of `idle` by a waker, the tick, and a thread that adds a deadline.
+        if idles {
+            self.idle.fetch_or(1 << index, Ordering::SeqCst);
+        } else {
+            self.idle.fetch_and(!(1 << index), Ordering::SeqCst);
+        }
+    }
+
+    pub fn an_idle_one(&self) -> Option<&'static Proc> {
+        // SeqCst: as above.
+        let idle = self.idle.load(Ordering::SeqCst);
+        (idle != 0).then(|| self.proc(idle.trailing_zeros() as usize))
+    }
+
+    /// Wakes an idle proc other than `but`, so that it looks at the timers again.
+    pub fn wake_one(&self, but: usize) {
+        // SeqCst: as above.
+        let idle = self.idle.load(Ordering::SeqCst) & !(1 << but);
+        if idle != 0 {
+            self.proc(idle.trailing_zeros() as usize).wake();
+        }
+    }
+
+    /// A proc has ready threads that it does not run: starts the tick if another proc idles.
+    #[inline(always)]
+    pub fn may_want_help(&self) {
+        // Relaxed, both: looked at again at the next dispatch.
+        if self.idle.load(Ordering::Relaxed) != 0 && self.ticks.load(Ordering::Relaxed) == 0 {
+            self.start_ticks();
+        }
+    }
+
+    #[cold]
+    fn start_ticks(&self) {
+        // AcqRel: one wakes it. Relaxed: another has.
+        if self.ticks.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            futex::wake(&self.ticks, 1, Scope::Private);
+        }
+    }
+
+    pub fn came_in(&self) {
+        self.came_in.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
+    }
+
+    pub fn next_proc(&self) -> &'static Proc {
+        // Relaxed: a hint.
+        self.proc(self.next.fetch_add(1, Ordering::Relaxed) as usize % self.procs)
+    }
+
+    /// Threads that have begun and not ended.
+    pub fn live(&self) -> usize {
+        // Relaxed: a count.
+        let came_in = i64::from(self.came_in.load(Ordering::Relaxed));
+        usize::try_from(came_in + self.all().map(Proc::balance).sum::<i64>()).unwrap_or(0)
+    }
 }
 
 impl Proc {
@@ -297,30 +380,6 @@ impl Proc {
         }
     }
 
-    /// The thread that runs next, taken out of the queue. The caller is at the queue.
-    #[inline(always)]
-    fn pick(&self) -> Option<&'static Thread> {
-        self.empty_inbox();
-        // Relaxed: the owner's count.
-        if self.dispatches.load(Ordering::Relaxed).is_multiple_of(DISPATCHES) {
-            self.look_round();
-        }
-        let next = loop {
-            match self.queue.pop() {
-                Some(next) if !self.takes(next) => {}
-                next => break next,
-            }
-        };
-        if !self.lone {
-            let left = !self.queue.is_empty();
-            self.ready.store(left.into(), Ordering::Relaxed); // Relaxed: a hint for the tick and for observers.
-            if left {
-                self.shared.may_want_help();
-            }
-        }
-        next
-    }
-
     /// The next of the caller's level, behind which the caller is put, if there is nothing else to look at, which is the usual case. Else nothing
     /// was done. At the queue.
     #[inline(always)]
@@ -349,18 +408,6 @@ impl Proc {
         runs
     }
 
-    /// Now and then: timers, and what other processes have rung for. At the queue.
-    #[inline(never)]
-    fn look_round(&self) {
-        if self.shared.timers.earliest() != u64::MAX {
-            self.shared.timers.ring();
-            self.empty_inbox();
-        }
-        if self.listens.get() {
-            self.hear();
-        }
-    }
-
     /// Whether only the queue can hold a thread for this proc at the moment: the inbox is empty, and no chime or timer
     /// is pending.
     #[cold]
@@ -372,139 +419,6 @@ impl Proc {
     fn chimes(&self) -> impl Iterator<Item = &'static Chime> {
         // SAFETY: only the owner has it, and changes it in `listen` alone.
         unsafe { &*self.chimes.get() }.iter().copied().filter(|chime| chime.is_awaited())
-    }
-
-    /// Puts the threads into the queue for which other processes have rung a chime. The caller is at the queue.
-    #[inline(never)]
-    fn hear(&self) -> bool {
-        let mut some = false;
-        for chime in self.chimes() {
-            if chime.is_rung() {
-                chime.answer(&mut |record| {
-                    some = true;
-                    let thread = of(record);
-                    match wakes(record) {
-                        true if std::ptr::eq(thread.proc(), self) => self.queue.push(thread),
-                        true => thread.proc().put_in(thread),
-                        false => {}
-                    }
-                });
-            }
-        }
-        some
-    }
-
-    /// Sleeps on its own word, and on the chimes that are waited for.
-    fn sleep(&self, until: Option<u64>) {
-        if !self.listens.get() {
-            futex::wait(&self.apart.sleep, inbox::SLEEPS, until, Scope::Private);
-            return;
-        }
-        let mut words = vec![(&self.apart.sleep, inbox::SLEEPS, Scope::Private)];
-        let mut rung = false;
-        let chimes: Vec<_> = self.chimes().take(futex::WAIT_ANY_MAX - 1).collect();
-        for chime in &chimes {
-            match chime.sleeps() {
-                Some((word, value)) => words.push((word, value, Scope::Shared)),
-                None => rung = true,
-            }
-        }
-        if !rung {
-            futex::wait_any_of(&words, until);
-        }
-        for chime in &chimes {
-            chime.is_up();
-        }
-    }
-
-    /// Switches from the stack of `me` to that of `next`. Returns when `me` is dispatched again, on any proc.
-    #[inline(always)]
-    fn switch_to(&self, me: &'static Thread, next: &'static Thread) {
-        self.prepare_for(next);
-        me.tls.set(tls::get::<0>());
-        self.load(next);
-        // SAFETY: I2: the stack was left, and the thread was in our queue.
-        let left = unsafe { switch::switch(me.sp.as_ptr(), next.sp.get(), from_ref(me) as usize | self.told.get()) };
-        landed::<false>(me, left);
-    }
-
-    /// One more dispatch.
-    #[inline(always)]
-    fn count(&self) {
-        // Relaxed, both: only the owner writes it; observers read a hint.
-        self.dispatches.store(self.dispatches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    fn prepare_for(&self, next: &'static Thread) {
-        self.count();
-        debug_assert!(std::ptr::eq(next.proc(), self), "whoever puts a thread into a queue has said whose it is");
-        // Relaxed, both: only the owner writes `running`, and observers read a hint; the thread's `off` is the owner's
-        // by I2.
-        self.running.store(from_ref(next) as u64, Ordering::Relaxed);
-        next.off.store(0, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    fn load(&self, next: &'static Thread) {
-        tls::set::<0>(next.tls.get());
-        light::set_current(&next.core);
-    }
-
-    /// No thread is ready: waits until one may be. The caller is at the queue.
-    #[inline(never)]
-    fn idle(&self) {
-        // Relaxed: a hint for the tick and for observers.
-        self.running.store(0, Ordering::Relaxed);
-        self.shared.timers.ring();
-        let idled = self.idled.get().wrapping_add(1);
-        self.idled.set(idled);
-        let spins = if idled.is_multiple_of(PROBES) { self.spin.get().max(SPIN_PROBE) } else { self.spin.get() };
-        for _ in 0..spins {
-            if inbox::has_some(&self.apart.inbox) || (self.listens.get() && self.hear()) {
-                self.spin.set((spins * 2).min(SPIN_MOST));
-                return;
-            }
-            pause();
-        }
-        self.spin.set((self.spin.get() / 2).max(SPIN_LEAST));
-        self.shared.idles(self.index, true);
-        let nothing = inbox::lie_down(&self.apart.sleep, &self.apart.inbox);
-        let due = self.shared.timers.earliest();
-        // Relaxed: the owner's count.
-        let ran = self.dispatches.load(Ordering::Relaxed);
-        let (since, looks) = self.looks.get();
-        let looks = if since == ran { looks } else { 0 };
-        let limit = self.shared.watch_for_deadlock(looks);
-        let until = [Some(due).filter(|due| *due != u64::MAX), limit].into_iter().flatten().min();
-        // SeqCst: as in `help`, after it has been said that it sleeps.
-        if nothing && self.apart.take_from.load(Ordering::SeqCst) == 0 && !self.shared.stops() {
-            self.sleep(until);
-        }
-        inbox::get_up(&self.apart.sleep);
-        self.shared.idles(self.index, false);
-        if limit.is_some_and(|limit| clock::now() >= limit) {
-            self.looks.set((ran, looks.saturating_add(1)));
-            self.shared.look_for_deadlock(self);
-        }
-        // Acquire: the other's state as the monitor saw it.
-        let other = self.apart.take_from.swap(0, Ordering::Acquire);
-        if other != 0 {
-            self.take_from(self.shared.proc(other as usize - 1));
-        }
-    }
-
-    /// Takes half of what is ready there, if its owner is elsewhere.
-    fn take_from(&self, other: &Proc) {
-        turns::steal(&other.busy, &other.apart.taken, || {
-            other.empty_inbox();
-            // Acquire: I2.
-            let may = |t: &Thread| !t.pinned.get() && t.off.load(Ordering::Acquire) != 0;
-            other.queue.share(may, |thread| {
-                thread.proc.store(from_ref(self) as u64, Ordering::Release); // Release: it is ours.
-                self.queue.push(thread);
-            });
-        });
     }
 
     /// A thread for the next that is made; at the queue.
@@ -547,98 +461,6 @@ impl Proc {
     pub fn balance(&self) -> i64 {
         self.begun.get().wrapping_sub(self.over.get()) as i64
     }
-}
-
-/// The first thing that a thread does.
-pub(crate) fn begin(left: usize) {
-    landed::<true>(current().expect("a thread is itself"), left);
-}
-
-/// The last.
-pub(crate) fn finish(me: &'static Thread) -> ! {
-    let proc = me.proc();
-    proc.enter();
-    let (mut nowhere, next) = (0, proc.pick());
-    let ended = from_ref(me) as usize | ENDED | proc.told.get();
-    if let Some(next) = next {
-        proc.prepare_for(next);
-        proc.load(next);
-        // SAFETY: I2; we never come back.
-        unsafe { switch::switch(&raw mut nowhere, next.sp.get(), ended) };
-    } else {
-        // SAFETY: the kernel thread lives as long as it has a proc.
-        let kernel = unsafe { &*proc.kernel.get() };
-        // SAFETY: its own stack was left when it ran the first thread.
-        unsafe { to_root(kernel, &raw mut nowhere, ended) };
-    }
-    unreachable!("a thread that has ended goes on")
-}
-
-/// # Safety
-/// The calling thread runs on this kernel thread, whose own stack was left.
-unsafe fn to_root(kernel: &Kernel, from: *mut usize, note: usize) -> usize {
-    tls::set::<0>(kernel.tls.get());
-    light::set_current(null());
-    // SAFETY: the caller's promise.
-    unsafe { switch::switch(from, kernel.root.get(), note) }
-}
-
-/// A kernel thread: runs procs, one at a time, until there is none for it any more.
-pub(crate) fn run(shared: &'static Shared, first: Option<&'static Proc>) {
-    stacks::prepare_for_overflow();
-    run_procs(shared, first);
-    watched::root_ends();
-}
-
-fn run_procs(shared: &'static Shared, first: Option<&'static Proc>) {
-    let kernel = Kernel {
-        root: Cell::new(0),
-        proc: Cell::new(null()),
-        back: Cell::new(null()),
-        given: AtomicU64::new(0),
-        bell: AtomicU32::new(0),
-        tls: Cell::new(0),
-        modes: Cell::new(0),
-    };
-    let mut next = first;
-    while let Some(proc) = next.take().or_else(|| shared.wait_for_proc(&kernel)) {
-        kernel.proc.set(proc);
-        proc.kernel.set(&raw const kernel);
-        proc.tid.store(process::tid(), Ordering::Relaxed); // Relaxed: a number for observers.
-        while !kernel.proc.get().is_null() {
-            match proc.pick() {
-                Some(thread) => run_one(&kernel, proc, thread),
-                None if shared.stops() => return,
-                None => proc.idle(),
-            }
-        }
-    }
-}
-
-/// Runs a thread, and those that come after it, until one leaves nobody to go on with.
-#[inline(never)]
-fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
-    kernel.tls.set(tls::get::<0>());
-    proc.prepare_for(thread);
-    proc.load(thread);
-    // SAFETY: I2, the thread was in the proc's queue.
-    let left = unsafe { switch::switch(kernel.root.as_ptr(), thread.sp.get(), proc.told.get()) };
-    if left & MODES != 0 {
-        pass_modes(proc, left, None);
-    }
-    if proc.told.get() & TOLD != 0 {
-        // SAFETY: a record, or null.
-        let back = unsafe { kernel.back.get().as_ref() };
-        watched::landed_at_root(back.or_else(|| whose(left)), left & ENDED != 0);
-    }
-    // SAFETY: a record.
-    if let Some(back) = unsafe { kernel.back.replace(null()).as_ref() } {
-        back.away.set(false);
-        back.off.store(1, Ordering::Release); // Release: I2.
-        ready(back);
-    }
-    // One that was away has left no note: it leaves its proc's queue alone.
-    take_note(proc, left);
 }
 
 /// Whether a thread neither begins nor ends before the calling one gives its proc up: both are of the only proc, where threads begin and end. (One

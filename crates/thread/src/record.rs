@@ -22,20 +22,18 @@
 //! `image`. A thread that ends leaves its record and stack to its proc's free list, or to the table's; the record's
 //! generation (`words::asked`) then distinguishes the next thread.
 
-use crate::asks::{Asks, Handler};
-use crate::image::Header;
 use crate::modes::Modes;
-use crate::proc::Proc;
+use crate::stack;
 use crate::switch::{self, Entry};
-use crate::watched;
 use crate::words::token::EMPTY;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
-use chappe_plat::light::{Record, Waits, asked};
+use chappe_plat::light::asked::{GENERATION, INSIDE};
+use chappe_plat::light::{self, Record, Waits, asked};
 use chappe_plat::{Made, sanitizer, stacks};
 use std::cell::{Cell, UnsafeCell};
 use std::io;
-use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
+use std::ptr::{from_ref, null_mut};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The size of a default stack, with its guard.
 pub(crate) const STACK: usize = 128 * 1024;
@@ -51,6 +49,53 @@ pub(crate) const DUMPED: usize = 1 << 14;
 const DUMPED_FIRST: usize = 1 << 6;
 const COLOURS: usize = 8;
 const COLOUR: usize = 128;
+
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\t");
+/// Of what is read here: of another build's only if this is the same.
+pub(crate) const VERSION: u32 = 6;
+
+/// In place of the first record.
+#[repr(C, align(128))]
+pub(crate) struct Header {
+    pub magic: u64,
+    pub version: u32,
+    /// How many records have ever been used.
+    pub fresh: AtomicU32,
+    pub most: u64,
+    pub stacks: u64,
+    /// The descriptor of the page in which others ask, plus one; 0: none. See `outside`.
+    pub control: AtomicU32,
+}
+
+impl Header {
+    pub fn new(most: usize, stacks: *mut u8) -> Header {
+        let fresh = AtomicU32::new(1);
+        Header {
+            magic: MAGIC,
+            version: VERSION,
+            fresh,
+            most: most as u64,
+            stacks: stacks as u64,
+            control: AtomicU32::new(0),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Header>() == size_of::<Thread>());
+
+/// What has been asked of a thread, beside its record.
+#[repr(C, align(32))]
+pub(crate) struct Asks {
+    /// The last interrupt that was put in.
+    pub interrupts: AtomicU64,
+    /// See `words::told`.
+    pub signals: AtomicU64,
+    /// See `words::told`.
+    pub events: AtomicU64,
+}
+
+/// A handler of a signal.
+pub(crate) type Handler = Arc<dyn Fn() + Send + Sync>;
 
 /// The data of a thread that has a name, a stack of another size, thread-locals or signal handlers.
 #[derive(Default)]
@@ -117,14 +162,26 @@ const _: () = assert!(size_of::<Thread>() == 128);
 unsafe impl Sync for Thread {}
 
 impl Thread {
-    pub fn proc(&self) -> &'static Proc {
-        // Acquire: the proc that it was given to.
-        // SAFETY: procs are never given back.
-        unsafe { &*(self.proc.load(Ordering::Acquire) as *const Proc) }
-    }
-
     pub fn number(&self) -> u32 {
         self.core.number
+    }
+
+    /// The generation of the thread that has the record now.
+    pub fn generation(&self) -> u32 {
+        // Relaxed: of one that lives, it does not change.
+        self.core.control.load(Ordering::Relaxed) >> GENERATION
+    }
+
+    /// Whether the thread, which is the calling one, runs an interrupt: it must not wait.
+    pub fn is_inside(&self) -> bool {
+        self.core.control.load(Ordering::Relaxed) & INSIDE != 0 // Relaxed: the thread's own.
+    }
+
+    /// Panics if the thread runs an interrupt: an interrupt runs inside the thread's own wait, so it must not begin
+    /// another.
+    #[inline(always)]
+    pub fn may_wait(&self) {
+        assert!(!self.is_inside(), "an interrupt of a light thread must not wait: it may tell, give and try");
     }
 
     /// Whether it keeps floating-point modes of its own.
@@ -198,6 +255,18 @@ impl Thread {
         // SAFETY: the stack below is this thread's.
         self.sp.set(unsafe { switch::prepare(top, entry, given) });
     }
+}
+
+/// The light thread that is running here.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Thread> {
+    // SAFETY: a record is the first part of a thread, and there is no other scheduler.
+    light::current().map(|record| unsafe { &*from_ref(record).cast::<Thread>() })
+}
+
+pub(crate) fn of(record: &'static Record) -> &'static Thread {
+    // SAFETY: as in `current`.
+    unsafe { &*from_ref(record).cast::<Thread>() }
 }
 
 struct Table {
@@ -333,7 +402,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             )
         })?;
         let low = table.stacks as usize + number as usize * STACK;
-        watched::is_stack(low + stacks::page()..low + STACK);
+        stack::is_stack(low + stacks::page()..low + STACK);
         let at = table.records.add(number as usize);
         at.write(Thread {
             core: Record {
@@ -392,7 +461,7 @@ pub(crate) fn own_stack(size: usize) -> io::Result<(usize, usize)> {
         unsafe { stacks::give_back(at, len) };
         return Err(refused(&e.to_string()));
     }
-    watched::is_stack(at as usize + page..at as usize + len);
+    stack::is_stack(at as usize + page..at as usize + len);
     Ok((at as usize, len))
 }
 
@@ -401,7 +470,7 @@ pub(crate) fn own_stack(size: usize) -> io::Result<(usize, usize)> {
 /// # Safety
 /// It is one of `own_stack`'s, and nobody is on it.
 pub(crate) unsafe fn drop_stack((at, len): (usize, usize)) {
-    watched::is_no_stack(at + stacks::page()..at + len);
+    stack::is_no_stack(at + stacks::page()..at + len);
     // SAFETY: the caller's promise.
     unsafe { stacks::give_back(at as *mut u8, len) };
 }
@@ -429,7 +498,7 @@ pub(crate) fn number(number: u32) -> Option<&'static Thread> {
 
 /// A fault at this address: if it is in the guard of the stack of the thread that is running, what to say.
 fn tell_overflow(address: usize, text: &mut [u8]) -> Option<usize> {
-    let me = crate::proc::current()?;
+    let me = current()?;
     let (low, top) = me.stack();
     let guard = low.wrapping_sub(stacks::page())..low;
     if !guard.contains(&address) {

@@ -15,7 +15,6 @@
 //! One ring serves all runtimes; a submission holds its lock for one system call that does not wait. Where there is no ring, the thread's kernel thread waits:
 //! `block_in_place`.
 
-use crate::proc;
 use crate::record::Thread;
 use chappe_plat::Made;
 use chappe_plat::atomic::{AtomicU32, Ordering};
@@ -110,7 +109,7 @@ impl Drop for Asked {
 /// The memory is as [`Call::blocking`] wants it.
 #[track_caller]
 pub(crate) unsafe fn perform(me: &'static Thread, ring: &Ring, call: &Call) -> Option<io::Result<usize>> {
-    proc::may_wait(me);
+    me.may_wait();
     chappe_sync::inside::may_sleep();
     loop {
         light::safe_point(&me.core);

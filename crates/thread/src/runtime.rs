@@ -23,188 +23,42 @@
 //! Deaths: the memory of a runtime is never freed. Its procs end when it is dropped while no thread lives, else with the
 //! process. A forked child has none.
 
-use crate::proc::{self, HOOKS, Kernel, Proc};
-use crate::record;
+use crate::end::{Builder, JoinHandle};
+use crate::proc::deadlock::ALL;
+use crate::proc::records::On;
+use crate::proc::{KERNEL_STACK, Proc, Shared, lend, park, run, wake};
 use crate::timers::Timers;
 use crate::words::asked;
-use crate::{JoinHandle, outside, report};
+use crate::{asks, outside, record};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::forks::Once;
 use chappe_plat::futex::{self, Scope};
-use chappe_plat::{Made, clock, fence, light, process, quiet, thread};
+use chappe_plat::light::{self, Hooks};
+use chappe_plat::{Made, clock, fence, quiet, thread};
 use std::cell::UnsafeCell;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
 /// The tick's interval.
 const TICK: u64 = 10_000_000;
-/// How long all procs must idle before the last of them checks for a deadlock.
-const LULL: u64 = 100_000_000;
-/// After so many checks that found nothing it is 16 times as long.
-const PATIENT: u32 = 4;
 /// The most procs: `idle` has a bit for each.
 const MOST: usize = 64;
-/// The stack of a kernel thread that runs procs, in bytes: only the scheduler uses it.
-const KERNEL_STACK: usize = 128 * 1024;
-
-/// What the procs of a runtime share.
-pub(crate) struct Shared {
-    pub procs: usize,
-    pub timers: Timers,
-    list: UnsafeCell<Vec<Proc>>,
-    idle: AtomicU64,
-    stop: AtomicU32,
-    /// Kernel threads without a proc.
-    spares: Mutex<Vec<usize>>,
-    /// Threads that were begun from outside.
-    came_in: AtomicU32,
-    next: AtomicU32,
-    /// 1: the tick runs.
-    ticks: AtomicU32,
-    /// 1: the process reports a deadlock, and ends, when all procs idle for ever.
-    watches: AtomicU32,
-}
-
-// SAFETY: the list is filled before anybody else sees it; the rest is made for sharing.
-unsafe impl Sync for Shared {}
-// SAFETY: as above.
-unsafe impl Send for Shared {}
+static HOOKS: Hooks = Hooks {
+    park: park::park,
+    unpark: wake::unpark,
+    give_way: park::yield_now,
+    blocks: park::blocks,
+    blocked: park::blocked,
+    proc: park::number,
+    listen: park::listen,
+    come_by: asks::come_by,
+    lend: lend::lend,
+    is_here: lend::is_here,
+    level: lend::level,
+};
 
 impl Shared {
-    pub fn proc(&self, at: usize) -> &'static Proc {
-        // SAFETY: filled before any proc ran, and never given back.
-        unsafe { &(&*self.list.get())[at] }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &'static Proc> {
-        (0..self.procs).map(|at| self.proc(at))
-    }
-
-    pub fn stops(&self) -> bool {
-        // SeqCst: `end` stores it before it wakes the procs that sleep.
-        self.stop.load(Ordering::SeqCst) != 0
-    }
-
-    pub fn idles(&self, index: usize, idles: bool) {
-        // SeqCst, both: ordered with the reads of `idle` by a waker, the tick, and a thread that adds a deadline.
-        if idles {
-            self.idle.fetch_or(1 << index, Ordering::SeqCst);
-        } else {
-            self.idle.fetch_and(!(1 << index), Ordering::SeqCst);
-        }
-    }
-
-    pub fn an_idle_one(&self) -> Option<&'static Proc> {
-        // SeqCst: as above.
-        let idle = self.idle.load(Ordering::SeqCst);
-        (idle != 0).then(|| self.proc(idle.trailing_zeros() as usize))
-    }
-
-    /// Wakes an idle proc other than `but`, so that it looks at the timers again.
-    pub fn wake_one(&self, but: usize) {
-        // SeqCst: as above.
-        let idle = self.idle.load(Ordering::SeqCst) & !(1 << but);
-        if idle != 0 {
-            self.proc(idle.trailing_zeros() as usize).wake();
-        }
-    }
-
-    /// A proc has ready threads that it does not run: starts the tick if another proc idles.
-    #[inline(always)]
-    pub fn may_want_help(&self) {
-        // Relaxed, both: looked at again at the next dispatch.
-        if self.idle.load(Ordering::Relaxed) != 0 && self.ticks.load(Ordering::Relaxed) == 0 {
-            self.start_ticks();
-        }
-    }
-
-    #[cold]
-    fn start_ticks(&self) {
-        // AcqRel: one wakes it. Relaxed: another has.
-        if self.ticks.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            futex::wake(&self.ticks, 1, Scope::Private);
-        }
-    }
-
-    pub fn came_in(&self) {
-        self.came_in.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
-    }
-
-    pub fn next_proc(&self) -> &'static Proc {
-        // Relaxed: a hint.
-        self.proc(self.next.fetch_add(1, Ordering::Relaxed) as usize % self.procs)
-    }
-
-    /// Threads that have begun and not ended.
-    pub fn live(&self) -> usize {
-        // Relaxed: a count.
-        let came_in = i64::from(self.came_in.load(Ordering::Relaxed));
-        usize::try_from(came_in + self.all().map(Proc::balance).sum::<i64>()).unwrap_or(0)
-    }
-
-    /// Gives a proc to a spare, or to a new kernel thread. False: the kernel refuses a new one.
-    pub fn hand_over(&'static self, proc: &'static Proc) -> bool {
-        let spare = self.spares.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(spare) = spare {
-            // SAFETY: it waits until a proc is given to it.
-            let kernel = unsafe { &*(spare as *const Kernel) };
-            // Release: the proc as it was left.
-            kernel.given.store(std::ptr::from_ref(proc) as u64, Ordering::Release);
-            kernel.bell.store(1, Ordering::Release);
-            futex::wake(&kernel.bell, 1, Scope::Private);
-            return true;
-        }
-        let made = thread::background_with("chappe-spare", KERNEL_STACK, move || proc::run(self, Some(proc)));
-        made.is_ok()
-    }
-
-    /// A kernel thread without a proc (a spare) waits for one. `None`: there will be none.
-    pub fn wait_for_proc(&self, kernel: &Kernel) -> Option<&'static Proc> {
-        kernel.bell.store(0, Ordering::Relaxed); // Relaxed: published by the lock.
-        kernel.given.store(0, Ordering::Relaxed);
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner).push(std::ptr::from_ref(kernel) as usize);
-        // Acquire: the proc.
-        while kernel.bell.load(Ordering::Acquire) == 0 {
-            futex::wait(&kernel.bell, 0, None, Scope::Private);
-        }
-        // Acquire: as above.
-        let given = kernel.given.load(Ordering::Acquire) as *const Proc;
-        // SAFETY: null, or a proc, which is never given back.
-        unsafe { given.as_ref() }
-    }
-
-    /// Until when the last proc to idle sleeps before it checks whether any thread can still be woken; `None`: no check.
-    /// `looks`: how many checks have found nothing since it last ran a thread.
-    pub fn watch_for_deadlock(&self, looks: u32) -> Option<u64> {
-        // SeqCst: the bits of the procs that idle.
-        let all_idle = self.idle.load(Ordering::SeqCst).count_ones() as usize == self.procs;
-        // Relaxed: set once.
-        let watches = self.watches.load(Ordering::Relaxed) == 1;
-        // Two procs that look at the same moment see each other awake: so that they do not meet again, no two wait for
-        // the same time.
-        let own = || u64::from(process::tid() % 61) * 1_000_000;
-        (watches && all_idle && self.timers.earliest() == u64::MAX && !light::waits_from_outside())
-            .then(|| clock::now().saturating_add((LULL << looks.min(PATIENT)) + own()))
-    }
-
-    /// All procs have idled for long: reports a deadlock, if nothing can wake a thread. The caller is the proc `me`.
-    pub fn look_for_deadlock(&self, me: &Proc) {
-        let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let procs = || all.iter().filter(|shared| !shared.stops()).flat_map(|shared| shared.all());
-        let rests = |proc: &Proc| std::ptr::eq(proc, me) || proc.is_asleep();
-        let holds = || {
-            !light::waits_from_outside()
-                && !outside::may_act()
-                && all.iter().all(|shared| shared.timers.earliest() == u64::MAX)
-                && procs().all(|proc| rests(proc) && proc.has_nobody())
-        };
-        // Relaxed: a number for observers.
-        let of_procs = |tid| procs().any(|proc| proc.is_asleep() && proc.tid.load(Ordering::Relaxed) == tid);
-        if self.live() > 0 && holds() && quiet::all_sleep(of_procs, holds) {
-            report::deadlock();
-        }
-    }
-
     fn tick(&self) {
         let _serves = quiet::serves_others();
         let (mut seen, mut starts) = (vec![0u32; self.procs], true);
@@ -279,8 +133,6 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-/// All that were made.
-static ALL: Mutex<Vec<&'static Shared>> = Mutex::new(Vec::new());
 static STANDARD: Made<Result<Runtime, String>> = Made::new();
 /// One thread at a time makes the standard runtime. A child that was forked meanwhile makes its own.
 static MAKING: Once = Once::new();
@@ -296,7 +148,7 @@ impl Runtime {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         record::prepare()?;
-        outside::prepare();
+        outside::prepare(|name, body| Builder::new().name(name).spawn(move || body()).map(|handle| handle.id()));
         fence::prepare();
         light::install(&HOOKS);
         let shared: &'static Shared = Box::leak(Box::new(Shared {
@@ -316,7 +168,7 @@ impl Runtime {
         ALL.lock().unwrap_or_else(PoisonError::into_inner).push(shared);
         for proc in shared.all() {
             let name = format!("chappe-proc-{}", proc.index);
-            thread::background_with(&name, KERNEL_STACK, move || proc::run(shared, Some(proc)))
+            thread::background_with(&name, KERNEL_STACK, move || run::run(shared, Some(proc)))
                 .inspect_err(|_| shared.end())?;
         }
         if procs > 1 {
@@ -343,10 +195,6 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn shared(&self) -> &'static Shared {
-        self.shared
-    }
-
     /// How many procs there are.
     pub fn procs(&self) -> usize {
         self.shared.procs
@@ -362,7 +210,7 @@ impl Runtime {
     /// # Panics
     /// If there is no room for one more.
     pub fn spawn<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        crate::Builder::new().spawn_on(self, body).unwrap_or_else(|e| panic!("spawn: {e}"))
+        Builder::new().spawn_on(self, body).unwrap_or_else(|e| panic!("spawn: {e}"))
     }
 
     /// Runs something as a light thread, and waits for it; a panic goes on here.
@@ -370,7 +218,12 @@ impl Runtime {
     /// # Panics
     /// With what it panicked with.
     pub fn run<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
-        crate::end::run(self, body)
+        // SAFETY: it is over before we return, even by a panic.
+        let handle = unsafe { Builder::new().name("main").begin(On::This(self.shared), body) };
+        match handle.unwrap_or_else(|e| panic!("run: {e}")).join() {
+            Ok(value) => value,
+            Err(panic) => resume_unwind(panic),
+        }
     }
 
     /// From now on, when all threads of this runtime wait and nothing in the process can end the wait of any of them, the
@@ -383,6 +236,34 @@ impl Runtime {
     /// in `/proc` is needed for that: where it is not there, only a process without threads of its own is reported, or none.
     pub fn report_deadlocks(&self) {
         self.shared.watches.store(1, Ordering::Relaxed); // Relaxed: set once.
+    }
+}
+
+/// On the caller's runtime, or the standard one.
+pub(crate) const CALLERS: On = On::Callers(|| Runtime::standard().map(|runtime| runtime.shared));
+
+impl Builder {
+    /// Begins it. It runs when its proc comes to it: not before the caller waits, yields or ends, if the caller is a light thread of a
+    /// runtime with one proc.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a stack that is too small; `OutOfMemory` if there is no room for one more; `Unsupported` in a forked child.
+    pub fn spawn<T: Send + 'static>(self, body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+        // SAFETY: nothing it refers to goes away.
+        unsafe { self.begin(CALLERS, body) }
+    }
+
+    /// The same on that runtime.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn spawn_on<T: Send + 'static>(
+        self,
+        runtime: &Runtime,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        // SAFETY: nothing it refers to goes away.
+        unsafe { self.begin(On::This(runtime.shared), body) }
     }
 }
 

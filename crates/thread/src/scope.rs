@@ -1,7 +1,7 @@
 //! Threads that refer to what their maker has.
 
-use crate::Builder;
-use crate::end::{JoinHandle, Result};
+use crate::end::{Builder, JoinHandle, Result};
+use crate::runtime::CALLERS;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,7 +63,7 @@ impl<'scope> Scope<'scope, '_> {
         let place = Arc::clone(&value);
         let body = move || *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(body());
         // SAFETY: `scope` waits for it.
-        let handle = unsafe { Builder::new().begin(None, body) }.unwrap_or_else(|e| panic!("spawn: {e}"));
+        let handle = unsafe { Builder::new().begin(CALLERS, body) }.unwrap_or_else(|e| panic!("spawn: {e}"));
         let handle = Arc::new(Mutex::new(Some(handle)));
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&handle));
         ScopedJoinHandle { handle, value, scope: PhantomData }

@@ -8,16 +8,15 @@
 //! the queue. If it switches to another thread meanwhile, that thread runs with the flag set: its first trap clears the
 //! flag. The stepped thread sets it again when it comes back.
 
-use crate::asks::Refusal;
-use crate::proc;
-use crate::record::Thread;
+use crate::proc::run;
+use crate::record::{Thread, current};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::light::asked::STEP;
 use chappe_plat::trap::{self, Goes};
 
-/// From now on threads can step.
-pub(crate) fn prepare() -> Result<(), Refusal> {
-    trap::watch(stepped).map_err(|_| Refusal::Unsupported)
+/// From now on threads can step. False: this machine cannot do it.
+pub(crate) fn prepare() -> bool {
+    trap::watch(stepped).is_ok()
 }
 
 /// Sets the trap flag if the calling thread is to step.
@@ -30,7 +29,7 @@ pub(crate) fn go(me: &Thread) {
 
 /// The trap's handler, after one instruction.
 fn stepped() -> Goes {
-    let Some(me) = proc::current() else { return Goes::On };
+    let Some(me) = current() else { return Goes::On };
     let steps = || me.core.control.load(Ordering::Relaxed) & STEP != 0; // Relaxed: as above.
     if !steps() {
         return Goes::On;
@@ -40,7 +39,7 @@ fn stepped() -> Goes {
     }
     // AcqRel: publishes what the step did to an observer that reads that the thread is stopped again.
     me.core.control.fetch_and(!STEP, Ordering::AcqRel);
-    proc::give_way(me);
+    run::give_way(me);
     // The thread was resumed, or must make another step.
     if steps() { Goes::Step } else { Goes::On }
 }

@@ -1,9 +1,11 @@
 //! A light thread as others see it.
 
 use crate::asks::{self, Refusal};
-use crate::record;
+use crate::id::ThreadId;
+use crate::proc::park::wait_for_events;
+use crate::record::{self, current};
+use crate::step;
 use crate::words::asked::Op;
-use crate::{ThreadId, proc};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
 use chappe_plat::light::asked::{FLAGS, GENERATION, STOPME, STOPPED};
@@ -69,7 +71,7 @@ impl std::fmt::Debug for Thread {
 
 impl Thread {
     pub(crate) fn of(record: &'static record::Thread) -> Thread {
-        let next = asks::generation(record);
+        let next = record.generation();
         // One that drops its result has ended: the generation is the next thread's by then.
         let generation = if record.lives.get() { next } else { next.wrapping_sub(1) & (u32::MAX >> GENERATION) };
         Thread { record, generation }
@@ -156,7 +158,9 @@ impl Thread {
     /// # Errors
     /// [`Refusal::NotStopped`], also while it is stepping; [`Refusal::Ended`]; [`Refusal::Unsupported`].
     pub fn step(&self) -> Result<(), Refusal> {
-        crate::step::prepare()?;
+        if !step::prepare() {
+            return Err(Refusal::Unsupported);
+        }
         asks::ask(self.record, self.generation, Op::Step)
     }
 
@@ -234,12 +238,12 @@ pub fn wait_timeout(events: u32, duration: Duration) -> u32 {
 
 fn wait_until(events: u32, deadline: Option<u64>) -> u32 {
     assert!(events != 0 && events & !EVENTS == 0, "events are bits 0 to 23, not {events:#x}");
-    let me = proc::current().expect("a kernel thread has no events");
+    let me = current().expect("a kernel thread has no events");
     loop {
         light::safe_point(&me.core);
         me.core.waits.set(Waits::Events);
         me.core.at.set(u64::from(events));
-        let told = proc::wait_for_events(me, events, deadline);
+        let told = wait_for_events(me, events, deadline);
         me.core.waits.set(Waits::Nothing);
         if told != 0 || deadline.is_some_and(|at| clock::now() >= at) {
             return told;
@@ -253,7 +257,7 @@ fn wait_until(events: u32, deadline: Option<u64>) -> u32 {
 /// If there is no such number; if the caller is a kernel thread.
 pub fn set_signal(number: u32, handler: impl Fn() + Send + Sync + 'static) {
     assert!(number < SIGNALS, "signals of light threads are 0 to 31, not {number}");
-    let handlers = &mut proc::current().expect("a kernel thread has none of these signals").extra().handlers;
+    let handlers = &mut current().expect("a kernel thread has none of these signals").extra().handlers;
     handlers.retain(|(n, _)| *n != number);
     handlers.push((number, Arc::new(handler)));
 }

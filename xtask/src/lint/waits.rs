@@ -28,7 +28,7 @@ const WAYS: [&str; 11] = [
 const ROOMS: [&str; 5] = ["arena", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 41] = [
+const PLACES: [(&str, &str); 44] = [
     ("crates/sync/src/wait/rest.rs", "the one place to park"),
     ("crates/sync/src/wait/word.rs", "the one place to wake"),
     ("crates/sync/src/patience.rs", "lets time pass, for nobody: a light thread gives its processor up meanwhile"),
@@ -73,8 +73,11 @@ const PLACES: [(&str, &str); 41] = [
     ("crates/ras/src/wide.rs", "the same two words, without the instruction: some of another thread's instructions"),
     ("crates/ras/src/sharded/latch.rs", "the first use of a processor's part, once"),
     ("crates/thread/src/runtime.rs", "idle workers, and the tick: the scheduler is below all waits of light threads"),
-    ("crates/thread/src/proc.rs", "an idle proc: where all its light threads' waits end"),
-    ("crates/thread/src/proc/park.rs", "what the wait queue calls for light threads"),
+    ("crates/thread/src/proc.rs", "wakes a proc that is idle, and the tick"),
+    ("crates/thread/src/proc/run.rs", "an idle proc: where all its light threads' waits end"),
+    ("crates/thread/src/proc/wake.rs", "what the wait queue calls to wake light threads"),
+    ("crates/thread/src/proc/park.rs", "what the wait queue calls for light threads that wait"),
+    ("crates/thread/src/over.rs", "wakes what joins a light thread: its record's own word"),
     ("crates/thread/src/outside.rs", "a mailbox for other processes: words of the table, no arena"),
     ("crates/thread/src/end.rs", "a kernel thread joins a light one: its record's own word"),
     ("crates/thread/src/asks.rs", "a light thread lets others have its proc, as it was asked to"),

@@ -2,17 +2,11 @@
 //! predecessor's record, and flags ([`ENDED`], [`TOLD`], [`MODES`]). By that note it marks the predecessor as off its
 //! stack (I2), or gives back a thread that has ended. Invariants: the proc's, and M1 of `modes`.
 
-use super::*;
-use crate::{end, modes};
-
-/// A note's flag: the thread that left has ended.
-pub(super) const ENDED: usize = 1;
-/// A note's flag: the sanitizer must be told which thread goes on.
-pub(super) const TOLD: usize = 2;
-/// A note's flag: the predecessor or the successor keeps floating-point modes of its own.
-pub(super) const MODES: usize = 4;
-/// The flags: the bits that are not part of the record's address.
-const BITS: usize = ENDED | TOLD | MODES;
+use super::{BITS, ENDED, MODES, Proc, TOLD};
+use crate::record::Thread;
+use crate::{modes, over, watched};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::light;
 
 /// Called on the stack of `me` just after a switch to it: handles the note `left`. No kernel thread is on the stack
 /// that was left.
@@ -92,7 +86,7 @@ pub(super) fn take_note(proc: &Proc, left: usize) {
 fn notify_dead(proc: &Proc, left: usize) {
     let thread = whose(left).expect("the kernel thread does not end");
     proc.over.set(proc.over.get() + 1);
-    if end::is_over(thread) {
+    if over::is_over(thread) {
         proc.put_free(thread);
     }
 }

@@ -6,13 +6,15 @@
 //!
 //! Invariants: the proc's.
 
-use super::*;
-use chappe_plat::light::Turn;
+use crate::record::{Thread, current, of};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::light::{Record, Turn};
+use std::ptr::from_ref;
 
 /// Runs `to`, if it is ready here. The caller stays ready: as the first of its level, or as the last.
-pub(super) fn lend(to: &'static Record, turn: Turn) -> bool {
+pub(crate) fn lend(to: &'static Record, turn: Turn) -> bool {
     let (Some(me), to) = (current(), of(to)) else { return false };
-    if !is_with(me, to) || std::ptr::eq(me, to) || asks::is_inside(me) {
+    if !is_with(me, to) || std::ptr::eq(me, to) || me.is_inside() {
         return false;
     }
     let proc = me.proc();
@@ -43,7 +45,7 @@ fn is_with(me: &'static Thread, other: &Thread) -> bool {
 
 /// Whether a thread belongs to the proc that runs the caller, stays there, and is off its stack: then it does not run
 /// before the caller yields.
-pub(super) fn is_here(who: &Record) -> bool {
+pub(crate) fn is_here(who: &Record) -> bool {
     // SAFETY: a record is the first part of a thread, and there is no other scheduler.
     let who = unsafe { &*from_ref(who).cast::<Thread>() };
     let Some(me) = current().filter(|me| is_with(me, who)) else { return false };
@@ -52,6 +54,6 @@ pub(super) fn is_here(who: &Record) -> bool {
 }
 
 /// The caller's level.
-pub(super) fn level() -> u8 {
+pub(crate) fn level() -> u8 {
     current().map_or(0, |me| me.level.get())
 }

@@ -1,7 +1,17 @@
 //! How a light thread gives its proc up and gets it back: by parking, by yielding, and by going away (`block_in_place`,
 //! in which the thread keeps its kernel thread and another kernel thread takes the proc). Invariants: the proc's.
 
-use super::*;
+use super::landed::landed;
+use super::run::{go_last, rest, to_root};
+use super::{Kernel, Proc};
+use crate::record::{Thread, current};
+use crate::words::token::{self, ASLEEP, Look, PARKED};
+use crate::{asks, modes};
+use chappe_plat::atomic::Ordering;
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::light::{self, Chime};
+use chappe_plat::{back_by_jump, tls};
+use std::ptr::{from_ref, null};
 
 /// Parks the calling light thread until `unpark`, or until the deadline.
 ///
@@ -9,54 +19,22 @@ use super::*;
 /// processor predicts its returns. One more jump before the return into the program made the prediction worse
 /// (measured: a round trip of 83 ns instead of 56).
 #[inline(never)]
-pub(super) fn park(deadline: Option<u64>) {
+pub(crate) fn park(deadline: Option<u64>) {
     let me = current().expect("only light threads park");
     if deadline.is_some() || me.away.get() {
         return park_until(me, deadline);
     }
-    may_wait(me);
+    me.may_wait();
     if token::park(&me.core.token, PARKED) {
         rest(me);
     }
     asks::after_park(me);
 }
 
-/// Panics if the thread runs an interrupt: an interrupt runs inside the thread's own wait, so it must not begin
-/// another.
-#[inline(always)]
-pub(crate) fn may_wait(me: &Thread) {
-    assert!(!asks::is_inside(me), "an interrupt of a light thread must not wait: it may tell, give and try");
-}
-
-/// Runs others while `me` is parked. The waker that puts `me` into the queue again has consumed the token: see `wakes`.
-#[inline(always)]
-fn rest(me: &'static Thread) {
-    let proc = me.proc();
-    proc.enter();
-    match proc.pick() {
-        Some(next) if !std::ptr::eq(next, me) => proc.switch_to(me, next),
-        Some(_) => proc.leave(),
-        None => idle_until_ready(proc, me),
-    }
-}
-
-/// No thread is ready: idles on the stack of `me`.
-#[inline(never)]
-fn idle_until_ready(proc: &'static Proc, me: &'static Thread) {
-    loop {
-        proc.idle();
-        match proc.pick() {
-            Some(next) if !std::ptr::eq(next, me) => return proc.switch_to(me, next),
-            Some(_) => return proc.leave(),
-            None => {}
-        }
-    }
-}
-
 /// `park` with a deadline, or of a thread that is away.
 #[inline(never)]
 fn park_until(me: &'static Thread, deadline: Option<u64>) {
-    may_wait(me);
+    me.may_wait();
     if me.away.get() {
         if token::park(&me.core.token, ASLEEP) {
             sleep_away(me, deadline);
@@ -96,7 +74,7 @@ fn sleep_away(me: &'static Thread, deadline: Option<u64>) {
 /// Takes those of `events` that `me` was told of, or waits. Answers 0 if it has waited or consumed a token, whether or
 /// not an event came.
 pub(crate) fn wait_for_events(me: &'static Thread, events: u32, deadline: Option<u64>) -> u32 {
-    may_wait(me);
+    me.may_wait();
     let away = me.away.get();
     loop {
         token::heard(&me.core.token);
@@ -116,65 +94,6 @@ pub(crate) fn wait_for_events(me: &'static Thread, events: u32, deadline: Option
     0
 }
 
-/// Gives a thread its token. True: the thread was parked and has consumed the token; the caller must put it into a
-/// queue (I1).
-#[inline(always)]
-pub(super) fn wakes(record: &Record) -> bool {
-    done(record, token::give(&record.token))
-}
-
-#[inline(always)]
-fn done(record: &Record, wakes: Wakes) -> bool {
-    if wakes == Wakes::Asleep {
-        futex::wake(&record.token, 1, Scope::Private);
-    }
-    wakes == Wakes::Parked
-}
-
-/// A thread was told of events: it looks for them.
-pub(crate) fn tell(thread: &'static Thread) {
-    if done(&thread.core, token::tell(&thread.core.token)) {
-        ready(thread);
-    }
-}
-
-#[inline(never)]
-pub(super) fn unpark(record: &'static Record) {
-    if wakes(record) {
-        ready(of(record));
-    }
-}
-
-/// Puts a thread into its proc's queue or inbox. I1: the caller has taken it out of PARKED or STOPPED, or made it.
-#[inline(always)]
-pub(crate) fn ready(thread: &'static Thread) {
-    let home = thread.proc();
-    match current() {
-        Some(me) if !me.away.get() => {
-            if !std::ptr::eq(me.proc(), home) || !home.try_push(thread) {
-                home.put_in(thread);
-            }
-        }
-        _ => ready_from_outside(thread, home),
-    }
-}
-
-/// `ready`, called by a kernel thread that runs no proc: the thread may move to an idle proc.
-#[cold]
-fn ready_from_outside(thread: &'static Thread, home: &'static Proc) {
-    let mut to = home;
-    // Acquire: I2.
-    let may_go = || !home.is_asleep() && !thread.pinned.get() && thread.off.load(Ordering::Acquire) != 0;
-    if home.shared.procs > 1
-        && may_go()
-        && let Some(idle) = home.shared.an_idle_one()
-    {
-        to = idle;
-        thread.proc.store(from_ref(to) as u64, Ordering::Release); // Release: it is that one's.
-    }
-    to.put_in(thread);
-}
-
 back_by_jump! {
     /// Lets those that are ready go first: see `yield_now`.
     pub(crate) fn yield_and_back() = yield_for_jump;
@@ -188,7 +107,7 @@ extern "C-unwind" fn yield_for_jump() {
 #[inline]
 pub(crate) fn yield_now() {
     let Some(me) = current() else { return std::thread::yield_now() };
-    if me.away.get() || asks::is_inside(me) {
+    if me.away.get() || me.is_inside() {
         return std::thread::yield_now();
     }
     let proc = me.proc();
@@ -210,41 +129,13 @@ fn yield_at_length(proc: &'static Proc, me: &'static Thread) {
     }
 }
 
-/// `yield_now`, also if no other thread is ready: the dispatcher then takes out a caller that is to be suspended. The
-/// caller runs no interrupt.
-pub(crate) fn give_way(me: &'static Thread) {
-    let proc = me.proc();
-    proc.enter();
-    proc.empty_inbox();
-    go_last(proc, me);
-}
-
-/// Puts the caller last, and runs the thread that is next. The caller is at the queue, and leaves it.
-#[inline(always)]
-fn go_last(proc: &'static Proc, me: &'static Thread) {
-    proc.queue.push(me);
-    loop {
-        match proc.pick() {
-            Some(next) if std::ptr::eq(next, me) => {
-                // Counts as a dispatch, so that a thread that yields alone does not keep the timers from being looked
-                // at.
-                proc.count();
-                return proc.leave();
-            }
-            Some(next) => return proc.switch_to(me, next),
-            // The caller is suspended.
-            None => proc.idle(),
-        }
-    }
-}
-
 /// The proc of the calling thread, for chimes.
-pub(super) fn number() -> Option<usize> {
+pub(crate) fn number() -> Option<usize> {
     let me = current().filter(|me| !me.away.get())?;
     futex::wait_any_supported().then(|| from_ref(me.proc()) as usize)
 }
 
-pub(super) fn listen(chime: &'static Chime) {
+pub(crate) fn listen(chime: &'static Chime) {
     let proc = current().expect("only light threads wait for chimes").proc();
     // SAFETY: the owner's, which is not at it: it runs the caller.
     unsafe { (*proc.chimes.get()).push(chime) };
@@ -253,7 +144,7 @@ pub(super) fn listen(chime: &'static Chime) {
 
 /// Before a call that blocks the kernel thread: another kernel thread takes the proc.
 #[cold]
-pub(super) fn blocks() {
+pub(crate) fn blocks() {
     let me = current().expect("only light threads go away");
     if me.away.get() {
         return;
@@ -290,7 +181,7 @@ pub(super) fn blocks() {
 
 /// After a call that blocks: the thread returns to the queue of its proc.
 #[cold]
-pub(super) fn blocked() {
+pub(crate) fn blocked() {
     let me = current().expect("only light threads come back");
     if !me.away.get() {
         return;

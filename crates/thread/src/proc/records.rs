@@ -1,6 +1,18 @@
 //! Records of threads that begin, and of those whose handles have gone: from the proc's free list, or the table's. Invariants: the proc's.
 
-use super::*;
+use super::wake::ready;
+use super::{Proc, Shared};
+use crate::record::{self, Thread, current};
+use std::io;
+
+/// Where a thread is to begin.
+#[derive(Clone, Copy)]
+pub(crate) enum On {
+    /// The runtime of the calling light thread; for a kernel thread, that which this answers.
+    Callers(fn() -> io::Result<&'static Shared>),
+    /// This one.
+    This(&'static Shared),
+}
 
 /// What a thread begins with.
 pub(crate) struct Start {
@@ -13,8 +25,8 @@ pub(crate) struct Start {
 
 /// A record for a new thread, and the proc that it begins on.
 #[inline(always)]
-pub(crate) fn make(runtime: Option<&Runtime>) -> std::io::Result<Start> {
-    if let Some(me) = here(runtime) {
+pub(crate) fn make(on: On) -> io::Result<Start> {
+    if let Some(me) = here(on) {
         let proc = me.proc();
         proc.enter();
         let free = proc.take_free();
@@ -24,26 +36,30 @@ pub(crate) fn make(runtime: Option<&Runtime>) -> std::io::Result<Start> {
             return Ok(Start { thread, proc, near: Some(me) });
         }
     }
-    make_new(runtime)
+    make_new(on)
 }
 
-/// The caller, if its proc is one of that runtime's; none named: of any.
+/// The caller, if a thread may begin on its proc.
 #[inline(always)]
-fn here(runtime: Option<&Runtime>) -> Option<&'static Thread> {
+fn here(on: On) -> Option<&'static Thread> {
     let me = current().filter(|me| !me.away.get())?;
-    runtime.is_none_or(|r| std::ptr::eq(r.shared(), me.proc().shared)).then_some(me)
+    let is_one = match on {
+        On::Callers(_) => true,
+        On::This(shared) => std::ptr::eq(shared, me.proc().shared),
+    };
+    is_one.then_some(me)
 }
 
 #[inline(never)]
-fn make_new(runtime: Option<&Runtime>) -> std::io::Result<Start> {
-    if let Some(me) = here(runtime) {
+fn make_new(on: On) -> io::Result<Start> {
+    if let Some(me) = here(on) {
         let (thread, proc) = (record::take()?, me.proc());
         proc.begun.set(proc.begun.get() + 1);
         return Ok(Start { thread, proc, near: Some(me) });
     }
-    let shared = match runtime {
-        Some(runtime) => runtime.shared(),
-        None => Runtime::standard()?.shared(),
+    let shared = match on {
+        On::This(shared) => shared,
+        On::Callers(standard) => standard()?,
     };
     let thread = record::take()?;
     shared.came_in();
