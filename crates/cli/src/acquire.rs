@@ -4,29 +4,18 @@
 //! back or died *and* the job, with what it left running, has ended. The order at the end: what [`under`](crate::under) does, chappe's copy of the lease is
 //! closed, the permit is given back, and chappe ends as its job did.
 
-use crate::Failure;
 use crate::args::Acquire;
+use crate::ended::{FAILED, as_it_did, label, say};
 use crate::look::{Name, arena_of, ms};
-use crate::supervise::Ended;
+use crate::said::Failure;
+use crate::said::tell;
 use crate::take::{self, Until};
 use crate::under::Under;
-use crate::{signals, tell};
-use anyhow::anyhow;
-use chappe::{Arena, Priority};
+use chappe::Priority;
 use serde_json::json;
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Instant;
-
-/// Status when the time was up.
-pub const TIMED_OUT: u8 = 124;
-/// Status when chappe itself failed.
-pub const FAILED: u8 = 125;
-/// Status when the command cannot be run.
-const CANNOT_RUN: u8 = 126;
-/// Status when there is no such command.
-const NOT_FOUND: u8 = 127;
 
 /// Runs the command. `file_size`: SIGXFSZ had its default action when chappe started.
 ///
@@ -96,34 +85,6 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     Ok(as_it_did(ran.ended, arena_of(pool)))
 }
 
-/// Answers the job's status, or ends as the job did by its signal.
-pub fn as_it_did(ended: Ended, arena: Option<Arena>) -> u8 {
-    match ended {
-        Ended::Exited(status) => status,
-        Ended::Killed(signal) => {
-            if let Some(arena) = arena {
-                arena.leave();
-            }
-            signals::die_by(signal)
-        }
-    }
-}
-
-/// Says something on stderr, as JSON if that is wanted.
-pub fn say(json: bool, text: &str) {
-    if json {
-        tell(json!({ "error": text, "status": null }));
-    } else {
-        tell(format_args!("chappe: {text}"));
-    }
-}
-
-/// The label of chappe in listings: the command.
-pub fn label(command: &[OsString]) -> String {
-    let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
-    words.join(" ")
-}
-
 /// The command with `mark` replaced by the permit's name, wherever it stands in a word.
 fn filled_in(command: &[OsString], mark: &str, permit: &str) -> Vec<OsString> {
     let mark = mark.as_bytes();
@@ -139,19 +100,6 @@ fn filled_in(command: &[OsString], mark: &str, permit: &str) -> Vec<OsString> {
         OsString::from_vec(out)
     };
     command.iter().map(fill).collect()
-}
-
-/// Why a command was not started, with the status that says so.
-pub fn not_started(command: &OsString, e: &io::Error) -> Failure {
-    let status = match (e.kind(), e.raw_os_error()) {
-        (io::ErrorKind::NotFound, _) => NOT_FOUND,
-        // The fork failed.
-        (_, Some(libc::EAGAIN | libc::ENOMEM)) => FAILED,
-        _ => CANNOT_RUN,
-    };
-    let text = e.to_string();
-    let reason = text.split(" (os error").next().unwrap_or_default();
-    Failure { status, why: anyhow!("cannot run `{}`: {reason}", command.to_string_lossy()) }
 }
 
 #[cfg(test)]

@@ -8,25 +8,31 @@ mod json;
 pub mod lateness;
 mod lock;
 mod map;
+pub mod metrics;
+mod order;
 mod pipe;
 mod query;
 mod run;
 mod sem;
-mod tube;
-
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use crate::eyes::threads;
-use crate::eyes::{metrics::Metrics, top, watch};
+pub mod threads;
+pub mod top;
+mod tube;
+pub mod watch;
+
 use crate::format::{self, Format};
-use crate::time::{Grace, parse, parse_grace};
+use crate::time::parse;
 pub use acquire::Acquire;
 pub use arena::ArenaCommand;
+use chappe::tube::broadcast::Slow;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use graph::GraphCommand;
 pub use job::Job;
 pub use json::END as JSON;
 pub use lock::Lock;
 pub use map::MapCommand;
+use metrics::Metrics;
+use order::Order;
 pub use pipe::Pipe;
 pub use query::{From, Query, To};
 pub use run::Run;
@@ -315,7 +321,7 @@ pub enum Command {
     /// Print completions for a shell: of commands, options, and the names of what is there
     Completions {
         /// Which
-        shell: crate::complete::Shell,
+        shell: Shell,
     },
     /// Print what may stand at the end of a command line, for the shells' completions
     #[command(hide = true)]
@@ -340,24 +346,6 @@ pub enum Command {
         #[arg(long)]
         object: Option<String>,
     },
-}
-
-/// In which order waiters are served.
-#[derive(clap::Args, Debug)]
-pub struct Order {
-    /// Serve waiters by their --priority, and those of one in the order of arrival
-    #[arg(long)]
-    pub priority: bool,
-    /// With --priority: a waiter that has waited for so long is overtaken by no later one (`never`: the lowest may wait for ever)
-    #[arg(long, value_name = "DURATION", value_parser = parse_grace, default_value = "1s", requires = "priority")]
-    pub aging: Grace,
-}
-
-impl Order {
-    /// As the library has it.
-    pub fn discipline(&self) -> chappe::Discipline {
-        if self.priority { chappe::Discipline::Priority { aging: self.aging.0 } } else { chappe::Discipline::Fifo }
-    }
 }
 
 /// `chappe jobserver`.
@@ -522,8 +510,21 @@ pub struct Recv {
     #[arg(long, value_name = "NAME=VALUE", value_parser = format::param)]
     pub param: Vec<(String, chappe::synth::Value)>,
     /// Of a broadcast tube, when this is too slow: block (senders wait), drop-oldest, or drop-newest:N (keep N)
-    #[arg(long, value_name = "HOW", value_parser = crate::stream::slow)]
-    pub slow: Option<chappe::tube::broadcast::Slow>,
+    #[arg(long, value_name = "HOW", value_parser = slow)]
+    pub slow: Option<Slow>,
+}
+
+/// How a subscriber lags, as it is written: `block`, `drop-oldest`, `drop-newest:8`.
+fn slow(text: &str) -> Result<Slow, String> {
+    match text.split_once(':') {
+        None if text == "block" => Ok(Slow::Block),
+        None if text == "drop-oldest" => Ok(Slow::DropOldest),
+        Some(("drop-newest", most)) => match most.parse() {
+            Ok(most) if most > 0 => Ok(Slow::DropNewest(most)),
+            _ => Err(format!("`{most}` is no number of records to keep")),
+        },
+        _ => Err(format!("`{text}` is none of: block, drop-oldest, drop-newest:N")),
+    }
 }
 
 const RECV_SHORT: &str = "\
@@ -556,6 +557,17 @@ the gap. What a receiver before this one left behind comes first, in order.
 A record that another receiver had when it died comes once more, and stderr
 says so. With --json: {\"records\": N, \"bytes\": N, \"again\": N, \"ms\": N} on
 stderr at the end; with status 3 also \"sender_died\": true.";
+
+/// A shell that there are completions for.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub enum Shell {
+    /// bash, with or without the package bash-completion.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+}
 
 /// `chappe pool`.
 #[derive(Subcommand, Debug)]

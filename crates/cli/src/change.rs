@@ -1,16 +1,11 @@
 //! Making, resizing and removing pools and arenas, removing objects of any kind, and taking permits away. Each answers what was done.
 
-use crate::lock;
 use crate::look::{self, Name, holder_text, who_text};
 use crate::share::{self, Share};
-use anyhow::{Result, anyhow, bail};
+use crate::take::permits;
+use anyhow::{Result, bail};
 use chappe::{Arena, ArenaOptions, Discipline, ObjectState, Pool, PoolError};
 use serde_json::{Value, json};
-
-/// Permits as the library counts them.
-pub fn permits(n: u64) -> Result<u32> {
-    u32::try_from(n).map_err(|_| anyhow!("a pool cannot have {n} permits: that is more than any pool can have"))
-}
 
 /// `chappe pool create`.
 pub fn create_pool(name: &str, n: u64, discipline: Discipline) -> Result<Value> {
@@ -87,7 +82,7 @@ fn kept(arena: Arena) -> Vec<String> {
                 );
             }
             ObjectState::RwLock { .. } => {
-                jobs.extend(lock::jobs(&name).iter().map(|job| format!("lock {name} is {}", lock::job_text(job))));
+                jobs.extend(look::jobs(&name).iter().map(|job| format!("lock {name} is {}", look::job_text(job))));
             }
             _ => {}
         }

@@ -11,21 +11,10 @@
 //! Commands and options come from the definition of the command line, so nothing is said twice; hidden ones are left out. Names come
 //! from the arenas that are there.
 
-use crate::args::Cli;
+use crate::args::{Cli, Shell};
 use crate::look::called;
 use chappe::{Arena, ObjectInfo, ObjectState};
 use clap::{Arg, Command, CommandFactory};
-
-/// A shell that there are completions for.
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-pub enum Shell {
-    /// bash, with or without the package bash-completion.
-    Bash,
-    /// zsh.
-    Zsh,
-    /// fish.
-    Fish,
-}
 
 /// The script for a shell.
 pub fn script(shell: Shell) -> &'static str {

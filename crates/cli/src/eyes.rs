@@ -4,7 +4,7 @@
 //! It takes no lock, joins no arena as a member, and recovers nothing; listing the waiters of a named object sets its WAITERS flag, as
 //! `chappe show` does. Each figure was true at some moment of the snapshot; all of them together need not have been.
 
-mod figures;
+pub mod figures;
 mod http;
 mod light;
 pub mod metrics;

@@ -76,7 +76,7 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
         ("whether queries become machine code", queries.is_none()),
     ];
     for (what, _) in unseen.iter().filter(|(_, is)| *is) {
-        crate::complain(json, &too_long(what));
+        crate::said::complain(json, &too_long(what));
     }
     let status = u8::from(unseen.iter().any(|(_, is)| *is) || arenas.iter().any(|a| a.error.is_some()));
     let (around, job_servers) = (around.unwrap_or_default(), job_servers.unwrap_or_default());

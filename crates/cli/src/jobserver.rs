@@ -50,16 +50,16 @@ mod tokens;
 
 pub use fifo::clean_up;
 
-use crate::acquire::{self, FAILED, say};
 use crate::args::Jobserver;
-use crate::change::permits;
+use crate::ended::{self, FAILED, say};
 use crate::family::Process;
 use crate::job::{Start, wants_own_group};
+use crate::keep;
 use crate::look::{arena_of, ms};
+use crate::said::{Failure, tell};
 use crate::supervise::Watch;
-use crate::take::{self, Until};
+use crate::take::{self, Until, permits};
 use crate::terminal::Terminal;
-use crate::{Failure, keep, tell};
 use anyhow::{Result, bail};
 use chappe::{LEASE_VARIABLE, Pool, PoolError};
 use fifo::{Fifo, Place};
@@ -78,7 +78,7 @@ use tokens::{First, SharedFirst, Tokens};
 /// With the status that says which kind of failure it is.
 pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     let failed = |why| Failure { status: FAILED, why };
-    chappe::set_label(&acquire::label(&a.command));
+    chappe::set_label(&ended::label(&a.command));
     let pool = [slots(a).map_err(failed)?];
     let began = Instant::now();
     let (_, mut first) = take::wait(&pool, 1, Until::of(a.timeout, a.nonblock), json)?;
@@ -132,7 +132,7 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
         Ok(job) => job,
         Err(e) => {
             server.end().tokens.end(0);
-            return Err(acquire::not_started(&command[0], &e));
+            return Err(ended::not_started(&command[0], &e));
         }
     };
     server.job_is(job.pid);
@@ -178,7 +178,7 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     } else if taken_away {
         say(false, "the command's own slot was taken away while it ran");
     }
-    Ok(acquire::as_it_did(ended, a.pool.as_ref().and_then(|_| arena_of(pool))))
+    Ok(ended::as_it_did(ended, a.pool.as_ref().and_then(|_| arena_of(pool))))
 }
 
 /// What a build has left running in a pool that others use, and so keeps from them.

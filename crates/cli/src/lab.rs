@@ -1,6 +1,6 @@
 //! `chappe lab`: hands over to `chappe-lab`, which is a program of its own, since it brings the peers that it measures.
 
-use crate::{Failure, failed};
+use crate::said::{Failure, failed};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;

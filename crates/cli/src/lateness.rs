@@ -7,7 +7,7 @@ mod measure;
 mod svg;
 
 use crate::args::lateness::{Lateness, Policy};
-use crate::{Failure, failed, write};
+use crate::said::{Failure, failed, write};
 use measure::{Plan, Window};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

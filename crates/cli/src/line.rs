@@ -3,8 +3,7 @@
 //! Only where stderr is a terminal and chappe is in its foreground, and not with --json. It is rewritten in place and erased when the wait
 //! is over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
 
-use crate::lock::{job_text, jobs};
-use crate::look::{find, holder_text, permits_text, state_text};
+use crate::look::{find, holder_text, job_text, jobs, permits_text, state_text};
 use crate::signals::{Set, heeded};
 use crate::terminal;
 use chappe::{Pool, Semaphore, Waiter};

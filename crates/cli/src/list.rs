@@ -1,12 +1,12 @@
 //! `chappe ls` and `chappe show`, to people and to programs.
 
-use crate::lock::job_text;
 use crate::look::{
-    Name, Row, UnseenView, WhoView, by_priority_text, called, find, holder_text, ms, permits_text, plain, state_text,
-    who_text,
+    Name, Row, UnseenView, WaiterView, WhoView, by_priority_text, called, find, holder_text, job_text, jobs, ms,
+    permits_text, plain, state_text, who_text,
 };
+use crate::said::complain;
 use crate::within::{Patience, too_long};
-use crate::{complain, lock, time, tube};
+use crate::{time, tube};
 use anyhow::{Result, anyhow};
 use chappe::{Arena, Holder, LockJob, ObjectInfo, ObjectState, Pool, Waiter};
 use serde::Serialize;
@@ -121,24 +121,6 @@ impl From<LockJob> for JobView {
     }
 }
 
-/// A waiter, in JSON.
-#[derive(Serialize)]
-pub struct WaiterView {
-    place: usize,
-    pid: u32,
-    tid: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid_namespace: Option<u64>,
-    label: String,
-    waiting_ms: u64,
-    #[serde(skip_serializing_if = "is_none")]
-    priority: u8,
-}
-
-fn is_none(priority: &u8) -> bool {
-    *priority == 0
-}
-
 /// `chappe show`.
 pub fn show(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
     let one = name.to_owned();
@@ -158,7 +140,7 @@ fn look(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
         ObjectState::Tube(tube) => tube.receivers_waiting.clone(),
         _ => arena.waiters(&info.name)?,
     };
-    let jobs = if let ObjectState::RwLock { .. } = info.state { lock::jobs(&called(arena, &info)) } else { Vec::new() };
+    let jobs = if let ObjectState::RwLock { .. } = info.state { jobs(&called(arena, &info)) } else { Vec::new() };
     if !json {
         let waiting = if let ObjectState::Tube(_) = info.state { info.waiting as usize } else { waiters.len() };
         let mut text = first_line(&plain(&called(arena, &info)), &info, waiting);
@@ -199,27 +181,6 @@ impl HolderView {
             orphan: h.orphan,
             set_aside: h.set_aside,
             unseen: h.unseen.map(UnseenView::from),
-        }
-    }
-}
-
-impl WaiterView {
-    /// Of all of a line.
-    pub fn all(line: Vec<Waiter>) -> Vec<WaiterView> {
-        (1..).zip(line).map(|(place, w)| WaiterView::of(place, w)).collect()
-    }
-
-    fn of(place: usize, w: Waiter) -> WaiterView {
-        let waiting_ms = ms(w.waiting);
-        let pid_namespace = w.who.elsewhere();
-        WaiterView {
-            place,
-            pid: w.who.pid,
-            tid: w.who.tid,
-            pid_namespace,
-            label: w.who.label,
-            waiting_ms,
-            priority: w.priority,
         }
     }
 }

@@ -3,15 +3,16 @@
 //! The lock belongs to chappe, and the job to the lock's lease: when chappe is killed the next in line has the lock, and waits for the job inside it. So
 //! what is shown as the lock's holder may be such a waiter; the jobs are shown, too.
 
-use crate::acquire::{FAILED, TIMED_OUT, as_it_did, label, say};
 use crate::args::Lock;
+use crate::ended::{FAILED, TIMED_OUT, as_it_did, label, say};
 use crate::line::{self, Line};
 use crate::look::{self, split};
+use crate::said::{Failure, tell};
 use crate::take::Until;
 use crate::under::Under;
-use crate::{Failure, names, tell, time};
+use crate::{names, time};
 use anyhow::{Result, anyhow, bail};
-use chappe::{Arena, LockJob, LockLease, ObjectError, ReadGuard, RwLock, RwLockError, WriteGuard};
+use chappe::{Arena, LockLease, ObjectError, ReadGuard, RwLock, RwLockError, WriteGuard};
 use serde_json::json;
 use std::time::Instant;
 
@@ -177,19 +178,4 @@ fn refused<G>(e: RwLockError<G>) -> Not {
         RwLockError::WouldBlock | RwLockError::Timeout => Not::Taken,
         e => Not::Failed(anyhow!("{e}")),
     }
-}
-
-/// The jobs that keep a lock; none if that cannot be told.
-pub fn jobs(name: &str) -> Vec<LockJob> {
-    chappe::lock_jobs(name).unwrap_or_default()
-}
-
-/// "kept for a job, pid 4242 `make`, to read".
-pub fn job_text(job: &LockJob) -> String {
-    let what = match (&job.who, &job.unseen) {
-        (Some(who), _) => look::who_text(who),
-        (None, Some(unseen)) => look::unseen_text(unseen),
-        (None, None) => "that cannot be seen".into(),
-    };
-    format!("kept for a job, {what}, {}", if job.writes { "alone" } else { "shared" })
 }

@@ -4,8 +4,8 @@ use crate::time;
 use anyhow::Result;
 use chappe::tube::named::Kind;
 use chappe::{
-    Arena, ArenaError, Discipline, Holder, LifeState, ObjectError, ObjectInfo, ObjectState, Pool, PoolError, Unseen,
-    Who,
+    Arena, ArenaError, Discipline, Holder, LifeState, LockJob, ObjectError, ObjectInfo, ObjectState, Pool, PoolError,
+    Unseen, Waiter, Who,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -115,6 +115,21 @@ pub fn unseen_text(job: &Unseen) -> String {
         }
     };
     format!("{begun}nobody here can tell whether it runs, since {}; it is held", job.why)
+}
+
+/// The jobs that keep a lock; none if that cannot be told.
+pub fn jobs(name: &str) -> Vec<LockJob> {
+    chappe::lock_jobs(name).unwrap_or_default()
+}
+
+/// "kept for a job, pid 4242 `make`, to read".
+pub fn job_text(job: &LockJob) -> String {
+    let what = match (&job.who, &job.unseen) {
+        (Some(who), _) => who_text(who),
+        (None, Some(unseen)) => unseen_text(unseen),
+        (None, None) => "that cannot be seen".into(),
+    };
+    format!("kept for a job, {what}, {}", if job.writes { "alone" } else { "shared" })
 }
 
 /// What may have come from anywhere, as it may go to a terminal: one line of text, and nothing else.
@@ -343,6 +358,45 @@ pub struct WhoView {
 impl From<Who> for WhoView {
     fn from(who: Who) -> WhoView {
         WhoView { pid: who.pid, tid: who.tid, pid_namespace: who.elsewhere(), label: who.label }
+    }
+}
+
+/// A waiter, in JSON.
+#[derive(Serialize)]
+pub struct WaiterView {
+    place: usize,
+    pid: u32,
+    tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid_namespace: Option<u64>,
+    label: String,
+    waiting_ms: u64,
+    #[serde(skip_serializing_if = "is_none")]
+    priority: u8,
+}
+
+fn is_none(priority: &u8) -> bool {
+    *priority == 0
+}
+
+impl WaiterView {
+    /// Of all of a line.
+    pub fn all(line: Vec<Waiter>) -> Vec<WaiterView> {
+        (1..).zip(line).map(|(place, w)| WaiterView::of(place, w)).collect()
+    }
+
+    fn of(place: usize, w: Waiter) -> WaiterView {
+        let waiting_ms = ms(w.waiting);
+        let pid_namespace = w.who.elsewhere();
+        WaiterView {
+            place,
+            pid: w.who.pid,
+            tid: w.who.tid,
+            pid_namespace,
+            label: w.who.label,
+            waiting_ms,
+            priority: w.priority,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod asleep;
 mod built;
 mod change;
 mod complete;
+mod ended;
 mod eyes;
 mod family;
 mod first;
@@ -35,6 +36,7 @@ mod pipe;
 mod preload;
 mod program;
 mod query;
+mod said;
 mod sem;
 mod share;
 mod signals;
@@ -48,19 +50,9 @@ mod tube;
 mod under;
 mod within;
 
-use anyhow::Result;
 use args::{ArenaCommand, Cli, Command, PoolCommand};
-use serde_json::json;
-use std::io::Write;
+use said::{Failure, all_done, done, failed, print, tell, tell_failure, unwritten, write};
 use std::process::ExitCode;
-
-/// A command that did not do what it was asked, and the status that says so.
-pub struct Failure {
-    /// The exit status.
-    pub status: u8,
-    /// Why.
-    pub why: anyhow::Error,
-}
 
 fn main() -> ExitCode {
     // If it was begun for a part of a graph, it does that alone.
@@ -113,16 +105,6 @@ fn answer(result: Result<u8, Failure>, json: bool) -> ExitCode {
             ExitCode::from(failure.status)
         }
     }
-}
-
-/// Says what could not be done, and goes on.
-fn complain(json: bool, text: &str) {
-    if json { tell(json!({ "error": text })) } else { tell(format_args!("chappe: {}", look::plain(text))) }
-}
-
-/// Says as JSON that it failed.
-fn tell_failure(text: &str, status: u8) {
-    tell(if status == 1 { json!({ "error": text }) } else { json!({ "error": text, "status": status }) });
 }
 
 /// Whether a command line that could not be parsed asks for JSON. What is behind `--` is the job's.
@@ -210,51 +192,4 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
     }?;
     Ok(0)
-}
-
-fn failed(why: anyhow::Error) -> Failure {
-    Failure { status: 1, why }
-}
-
-/// What was changed is told only to programs.
-fn done(result: Result<serde_json::Value>, json: bool) -> Result<(), Failure> {
-    let value = result.map_err(failed)?;
-    if json { write(format!("{value}\n").as_bytes()) } else { Ok(()) }
-}
-
-/// The same for several: those that were done, and then those that were not.
-fn all_done((values, errors): (Vec<serde_json::Value>, Vec<anyhow::Error>), json: bool) -> Result<(), Failure> {
-    for value in values {
-        done(Ok(value), json)?;
-    }
-    let mut errors = errors.into_iter().rev();
-    let last = errors.next();
-    for e in errors.rev() {
-        complain(json, &e.to_string());
-    }
-    last.map_or(Ok(()), |e| Err(failed(e)))
-}
-
-fn print(result: Result<(String, u8)>) -> Result<u8, Failure> {
-    let (text, status) = result.map_err(failed)?;
-    write(text.as_bytes())?;
-    Ok(status)
-}
-
-/// Says something on stderr. If there is no reader, that is no reason to fail.
-fn tell(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
-
-/// Writes to stdout. That the reader has seen enough is no error.
-fn write(text: &[u8]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&e)),
-        _ => Ok(()),
-    }
-}
-
-fn unwritten(e: &std::io::Error) -> Failure {
-    failed(anyhow::anyhow!("cannot write to stdout: {e}"))
 }

@@ -1,8 +1,9 @@
 //! `chappe map`: dictionaries for shell users.
 
-use crate::acquire::TIMED_OUT;
 use crate::args::MapCommand;
-use crate::{Failure, all_done, failed, look, names, time, write};
+use crate::ended::TIMED_OUT;
+use crate::said::{Failure, all_done, failed, write};
+use crate::{look, names, time};
 use anyhow::{Context, anyhow};
 use chappe::map::Event;
 use chappe::{Map, MapError, MapOptions};

@@ -28,12 +28,13 @@ mod tell;
 mod view;
 mod wait;
 
-use crate::acquire::{FAILED, as_it_did};
 use crate::args::Pipe;
+use crate::ended::{FAILED, as_it_did};
 use crate::job::wants_own_group;
+use crate::said::{Failure, failed};
+use crate::signals;
 use crate::supervise::{Ended, Watch};
 use crate::terminal::Terminal;
-use crate::{Failure, failed, signals};
 use anyhow::{Context, Result, anyhow};
 use chappe::feedback::Law;
 use control::{Controller, Event};
@@ -176,7 +177,7 @@ fn started(a: &Pipe, manner: Manner, file_size: bool) -> Result<(Teller, Outcome
     }
     match &steering {
         Ok(steering) => steering.steer(a, &roots, &firsts),
-        Err(e) => crate::complain(
+        Err(e) => crate::said::complain(
             manner.json,
             &format!("{}: the pipeline runs, and nothing steers it", crate::look::chain(e)),
         ),

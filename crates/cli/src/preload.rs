@@ -3,10 +3,10 @@
 //! By LD_PRELOAD, and then exec: there is no process of chappe's beside the program. What would ignore LD_PRELOAD is refused
 //! beforehand ([`program`](crate::program)): a program that runs, and not on chappe's semaphores, would be a wrong answer.
 
-use crate::Failure;
-use crate::acquire::{FAILED, not_started};
 use crate::args::Run;
+use crate::ended::{FAILED, not_started};
 use crate::program::{self, Refusal};
+use crate::said::Failure;
 use crate::signals;
 use anyhow::{Result, anyhow, bail};
 use chappe::{Arena, ArenaError};

@@ -1,10 +1,11 @@
 //! `chappe sem`: semaphores for shell users.
 
-use crate::acquire::TIMED_OUT;
 use crate::args::SemCommand;
+use crate::ended::TIMED_OUT;
 use crate::line::{self, Line};
 use crate::look::{ms, say_by_priority};
-use crate::{Failure, all_done, done, failed, names, time, write};
+use crate::said::{Failure, all_done, done, failed, write};
+use crate::{names, time};
 use anyhow::anyhow;
 use chappe::{Discipline, DownError, ObjectError, Priority, Semaphore};
 use serde_json::{Value, json};

@@ -1,14 +1,15 @@
 //! `chappe send` and `chappe recv`: between a tube and a pipe.
 
-use crate::acquire::TIMED_OUT;
 use crate::args::{Recv, Send};
+use crate::ended::TIMED_OUT;
 use crate::format::{Output, encode};
-use crate::tube;
-use crate::{Failure, failed, look, tell, time, write};
+use crate::look;
+use crate::said::{Failure, failed, tell, write};
+use crate::{time, tube};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::Select;
 use chappe::synth::Schema;
-use chappe::tube::broadcast::{Broadcast, Publisher, Slow, Subscribe, Subscription};
+use chappe::tube::broadcast::{Broadcast, Publisher, Subscribe, Subscription};
 use chappe::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -461,22 +462,6 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
     }
     out.with_fields(Output::finish)?;
     Ok(Ended::Done)
-}
-
-/// How a subscriber lags, as it is written: `block`, `drop-oldest`, `drop-newest:8`.
-///
-/// # Errors
-/// What is wrong with the text.
-pub fn slow(text: &str) -> Result<Slow, String> {
-    match text.split_once(':') {
-        None if text == "block" => Ok(Slow::Block),
-        None if text == "drop-oldest" => Ok(Slow::DropOldest),
-        Some(("drop-newest", most)) => match most.parse() {
-            Ok(most) if most > 0 => Ok(Slow::DropNewest(most)),
-            _ => Err(format!("`{most}` is no number of records to keep")),
-        },
-        _ => Err(format!("`{text}` is none of: block, drop-oldest, drop-newest:N")),
-    }
 }
 
 /// The schema of several tubes, if that is needed: all have the same.

@@ -1,12 +1,11 @@
 //! Taking what a job is to run under: one permit of whichever of some pools has one first, or several of one pool.
 
-use crate::Failure;
-use crate::acquire::{FAILED, TIMED_OUT};
 use crate::args::Acquire;
-use crate::change::permits;
+use crate::ended::{FAILED, TIMED_OUT};
 use crate::line::{self, Line, held_by, named};
 use crate::look::{Name, holder_text, permits_text};
 use crate::names;
+use crate::said::Failure;
 use crate::time;
 use anyhow::{Error, Result, anyhow, bail};
 use chappe::{AcquireError, Lease, LeaseError, Permit, Permits, Pool, PoolError};
@@ -47,6 +46,11 @@ impl Held<'_> {
             Held::Many(permits) => permits.lease(),
         }
     }
+}
+
+/// Permits as the library counts them.
+pub fn permits(n: u64) -> Result<u32> {
+    u32::try_from(n).map_err(|_| anyhow!("a pool cannot have {n} permits: that is more than any pool can have"))
 }
 
 /// The pools to take from, made if that was asked for.

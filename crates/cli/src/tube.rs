@@ -3,13 +3,13 @@
 mod broadcast;
 
 use crate::args::{Ends, TubeCommand};
-use crate::list::WaiterView;
-use crate::look::{WhoView, ends_text, ms, who_text};
+use crate::look::{WaiterView, WhoView, ends_text, ms, who_text};
 use crate::{names, time};
 use anyhow::{Error, Result, bail};
 pub use broadcast::{Broadcasts, broadcast_text, is_one as is_broadcast};
+use broadcast::{fits, schema_text};
 use chappe::tube::broadcast::Broadcast;
-use chappe::tube::named::{Kind, Tube, TubeError, TubeInfo, TubeOptions};
+use chappe::tube::named::{Kind, Tube, TubeInfo, TubeOptions};
 use chappe::{Arena, ObjectInfo, ObjectState, Waiter};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -46,10 +46,6 @@ pub fn run(command: &TubeCommand) -> (Vec<Value>, Vec<Error>) {
             Ok(json!({ "removed": name }))
         }),
     }
-}
-
-fn fits(what: &'static str, count: u64) -> Result<u32, TubeError> {
-    u32::try_from(count).map_err(|_| TubeError::Capacity { what, count, most: u64::from(u32::MAX) })
 }
 
 fn create(name: &str, size: u64, slots: u64, ends: Ends, drops: bool, schema: Option<&str>) -> Result<Value> {
@@ -132,12 +128,6 @@ impl Shown {
             schema: info.schema.clone(),
         }
     }
-}
-
-/// The fields of a tube's records, to people.
-fn schema_text(schema: Option<&str>, hash: Option<u64>) -> String {
-    let line = |schema: &str| format!("  schema {:016x}: {schema}\n", hash.unwrap_or_default());
-    schema.map_or_else(String::new, line)
 }
 
 /// The same to people: lines below the first.

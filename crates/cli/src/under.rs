@@ -3,11 +3,11 @@
 //! The order at its end: the terminal goes back, processes of the job that have closed the lease's file are kept track of
 //! ([`keep`](crate::keep)). The caller then closes its copy of the lease, gives back what it has, and ends as the job did.
 
-use crate::Failure;
-use crate::acquire::{not_started, say};
 use crate::args::Job;
+use crate::ended::{not_started, say};
 use crate::job::{Start, wants_own_group};
 use crate::keep;
+use crate::said::Failure;
 use crate::supervise::{Ended, Watch};
 use crate::terminal::Terminal;
 use chappe::{LEASE_VARIABLE, Lease};

@@ -1,6 +1,6 @@
 //! `chappe sem`.
 
-use super::Order;
+use super::order::Order;
 use crate::time::parse;
 use clap::Subcommand;
 use std::time::Duration;

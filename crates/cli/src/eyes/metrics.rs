@@ -6,25 +6,13 @@
 use super::figures::{ALL, Sort};
 use super::http::{self, Answer};
 use super::snapshot::{ArenaSeen, Seen, Snapshot};
-use crate::{Failure, failed, write};
+use crate::args::metrics::Metrics;
+use crate::said::{Failure, failed, write};
 use anyhow::{Context, Result, anyhow};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-
-/// `chappe metrics`.
-#[derive(clap::Args, Debug)]
-pub struct Metrics {
-    /// Only this arena
-    pub arena: Option<String>,
-    /// Write them into this file, whole or not at all: for node_exporter's textfile directory
-    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
-    pub output: Option<PathBuf>,
-    /// Answer GET /metrics at this address until a signal ends it
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: Option<SocketAddr>,
-}
+use std::path::Path;
 
 /// Runs it.
 pub fn run(a: &Metrics) -> Result<u8, Failure> {
@@ -115,7 +103,7 @@ fn replace(file: &Path, text: &str) -> Result<()> {
 
 fn listen(address: SocketAddr, arena: Option<&str>) -> Result<()> {
     let listener = http::listen(address)?;
-    crate::tell(format_args!("chappe: metrics at http://{}/metrics", listener.local_addr()?));
+    crate::said::tell(format_args!("chappe: metrics at http://{}/metrics", listener.local_addr()?));
     http::serve(&listener, |request| match request.path.as_str() {
         "/metrics" => match text(arena) {
             Ok(body) => Answer { status: "200 OK", content: "text/plain; version=0.0.4; charset=utf-8", body },

@@ -5,81 +5,20 @@
 mod ask;
 #[cfg(feature = "backtrace")]
 mod backtrace;
+mod read;
 
-use crate::{Failure, failed, look, time, write};
-use anyhow::{Context as _, Result, anyhow};
+use crate::args::threads::Threads;
+use crate::look;
+use crate::said::{Failure, failed, write};
+use anyhow::{Context as _, Result};
 use chappe::Arena;
 use chappe::thread::image::{Image, Seen};
+use read::{Frame, image, image_of_core};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
-
-/// `chappe threads`.
-#[derive(clap::Args, Debug)]
-pub struct Threads {
-    /// The process
-    #[arg(required_unless_present = "core")]
-    pub pid: Option<u32>,
-    /// The process that has left this core file, as it was when it died
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "top", "warn", "sample", "Asks"])]
-    pub core: Option<PathBuf>,
-    /// How long to look at what runs, for the shares of processors; 0 for not at all
-    #[arg(long, value_name = "DURATION", value_parser = time::parse, default_value = "100ms")]
-    pub sample: Duration,
-    /// By proc
-    #[arg(long)]
-    pub tree: bool,
-    /// Again and again, each time for as long as --sample says, the busiest first; ended by Control-C
-    #[arg(long, conflicts_with_all = ["tree", "warn"])]
-    pub top: bool,
-    /// With --top: so often, and no more
-    #[arg(long, value_name = "N", requires = "top")]
-    pub count: Option<u32>,
-    /// With the stack of each thread that is not running, by symbols (of a chappe with the feature `backtrace`)
-    #[arg(long, visible_alias = "bt", conflicts_with = "top")]
-    pub backtrace: bool,
-    /// Only what computes, or blocks its proc, without a pause for longer than this, 10ms if nothing is said: look for a second, or what --sample
-    /// says
-    #[arg(long, value_name = "DURATION", value_parser = time::parse, num_args = 0..=1, require_equals = true, default_missing_value = "10ms")]
-    pub warn: Option<Duration>,
-    #[command(flatten)]
-    pub asks: ask::Asks,
-}
-
-/// The end of its help.
-pub const END: &str = "\
-STATE is running, ready, waiting, suspended, stopped, or blocking: in a call that
-keeps a kernel thread. CPU is the share of the samples in which a proc was running it. STACK is
-what it uses of its stack, where it is not running.
-
-With --json:
-  {\"pid\": N, \"threads\": [{\"number\": N, \"name\": TEXT or null,
-    \"state\": TEXT, \"waits_for\": TEXT or null, \"object\": TEXT or null,
-    \"since_seconds\": N or null, \"runtime\": N, \"proc\": N, \"level\": N,
-    \"pinned\": BOOL, \"cpu\": N or null, \"stack\": N or null,
-    \"stack_size\": N}]}
-with --backtrace each also \"frames\": [{\"address\": TEXT, \"function\": TEXT or
-    null, \"place\": TEXT or null}]
-with --warn {\"pid\": N, \"late\": [{\"number\": N, \"name\": TEXT or null,
-    \"seconds\": N, \"call\": TEXT or null}]}; call: it sleeps in that system call
-
-With --core nothing runs, so there are no shares. What a thread waits for by name is
-shown as long as its arena is there and no process has recovered what the dead one had.
-The stacks of the first 16,383 threads are in a core file.
-
---suspend and its like ask the process itself, which must not be stopped; it does
-so at the thread's next safe point (a wait, a yield, a meeting at a tube).
-
-Reading another process's memory takes the right to debug it: the same user,
-and, where kernel.yama.ptrace_scope is 1, root, or a process that the reader
-has begun.
-
-Exit status:
-  0 done; 1 there is no such process, no such thread, it has no light threads, it
-  cannot be read, or does not answer; 3 with --warn, some compute too long";
 
 impl Threads {
     /// What is shown.
@@ -201,58 +140,6 @@ fn as_json(
         shown
     };
     json!({ "pid": image.pid(), "threads": image.threads.iter().map(thread).collect::<Vec<_>>() })
-}
-
-/// Of a process that has died.
-fn image_of_core(core: &Path) -> Result<Image> {
-    match Image::of_core(core) {
-        Ok(Some(image)) => Ok(image),
-        Ok(None) => Err(anyhow!(
-            "{}: the process had no light threads, or a chappe of another version made them",
-            core.display()
-        )),
-        Err(e) => Err(anyhow!("cannot read the core file {}: {e}", core.display())),
-    }
-}
-
-fn image(pid: u32) -> Result<Image> {
-    match Image::of(pid) {
-        Ok(Some(image)) => Ok(image),
-        Ok(None) => Err(anyhow!("process {pid} has no light threads, or a chappe of another version made them")),
-        Err(e) => Err(unreadable(pid, e)),
-    }
-}
-
-/// Why a process cannot be looked into.
-fn unreadable(pid: u32, e: std::io::Error) -> anyhow::Error {
-    match e.kind() {
-        ErrorKind::NotFound => anyhow!("there is no process {pid}"),
-        ErrorKind::PermissionDenied => anyhow!(
-            "process {pid} may not be read: run this as its user, and, where kernel.yama.ptrace_scope is 1, as root"
-        ),
-        _ => anyhow::Error::from(e).context(format!("cannot read process {pid}")),
-    }
-}
-
-/// A frame of a stack, in words.
-#[derive(Clone, Debug)]
-struct Frame {
-    /// The address.
-    at: u64,
-    /// The function, if it is known.
-    function: Option<String>,
-    /// File and line, if they are known.
-    place: Option<String>,
-}
-
-impl std::fmt::Display for Frame {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.function {
-            Some(function) => f.write_str(function)?,
-            None => write!(f, "{:#x}", self.at)?,
-        }
-        self.place.as_ref().map_or(Ok(()), |place| write!(f, " at {place}"))
-    }
 }
 
 /// The stacks, by number.

@@ -2,71 +2,22 @@
 //!
 //! [`views`] has the tables, `screen` a terminal's whole screen, [`web`] a browser's page.
 
+mod looked;
 #[cfg(feature = "top")]
 mod screen;
-mod views;
+pub mod views;
 mod web;
 
-use super::figures::ALL;
-use super::light::{self, LightSeen};
-use super::pipes::{PipeSeen, Pipes};
 use super::snapshot::{Seen, Snapshot};
-use crate::{Failure, built, failed, time, write};
+use crate::args::top::Top;
+use crate::said::{Failure, failed, write};
+use crate::{built, time};
 use anyhow::{Result, anyhow};
-use serde_json::{Map, Value, json};
+use looked::{Looked, Looker, SHORTEST, as_json};
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 use views::View;
-
-/// `chappe top`.
-#[derive(clap::Args, Debug)]
-pub struct Top {
-    /// Only this arena
-    pub arena: Option<String>,
-    /// How often to look (500ms, 30s, or seconds)
-    #[arg(long, short, value_name = "DURATION", value_parser = time::parse, default_value = "1s")]
-    pub interval: Duration,
-    /// Print it once, after one interval for the rates, and end; with --json as JSON
-    #[arg(long)]
-    pub once: bool,
-    /// Which table comes first; with --once, which is printed
-    #[arg(long, value_enum, default_value_t)]
-    pub view: View,
-    /// Show it in a browser on this machine: prints the address, and goes on until a signal ends it
-    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:0", conflicts_with = "once")]
-    pub web: Option<SocketAddr>,
-}
-
-/// The end of its help.
-pub const END: &str = "\
-With --json, once:
-  {\"arenas\": [{\"name\": TEXT, \"members_used\": N, \"members\": N,
-    \"objects_used\": N, \"objects\": N}],
-   \"objects\": [{\"name\": TEXT, \"arena\": TEXT, \"kind\": TEXT, and each figure
-    that `chappe help watch` lists and the object has}],
-   \"processes\": [{\"pid\": N, \"label\": TEXT, \"waiting\": N,
-    \"waiting_light\": N, \"longest_wait_seconds\": N, \"wants\": TEXT}],
-   \"refused\": [{\"arena\": TEXT, \"error\": TEXT}]}
-with --view pipes also
-   \"pipes\": [{\"inode\": N, \"bytes\": N, \"room\": N, \"bytes_per_second\": N,
-    \"writers\": [{\"pid\": N, \"name\": TEXT, \"sleeps_in\": read, write or null}],
-    \"readers\": the same, \"state\": TEXT, \"writers_in_all\": N,
-    \"readers_in_all\": N}]; of each side the first eight
-with --view light also
-   \"light\": [{\"pid\": N, \"name\": TEXT, \"threads\": N, \"running\": N,
-    \"ready\": N, \"waiting\": N, \"blocking\": N, \"suspended\": N}]
-
-Pipes and light threads are those of processes that the user may look into.
-To ask a pipe what is in it, its read end is opened for some microseconds.
-
-Exit status:
-  0 done; 1 an arena could not be looked at, or there is no terminal";
-
-/// The shortest interval.
-const SHORTEST: Duration = Duration::from_millis(50);
 
 /// Runs it.
 pub fn run(a: &Top, json: bool) -> Result<u8, Failure> {
@@ -105,87 +56,6 @@ pub fn run(a: &Top, json: bool) -> Result<u8, Failure> {
     #[cfg(feature = "top")]
     screen::run(a.arena.clone(), interval, a.view).map_err(failed)?;
     Ok(0)
-}
-
-/// What is seen at one look.
-pub struct Looked {
-    /// Arenas and their objects.
-    pub snapshot: Arc<Snapshot>,
-    /// Pipes, where they are shown.
-    pub pipes: Option<Arc<Pipes>>,
-    /// Light threads, where they are shown.
-    pub light: Option<Vec<LightSeen>>,
-}
-
-/// Looks again and again.
-struct Looker {
-    arena: Option<String>,
-    last: Option<Arc<Snapshot>>,
-    pipes: Option<Arc<Pipes>>,
-    light: light::Looker,
-}
-
-impl Looker {
-    fn new(arena: Option<String>) -> Looker {
-        Looker { arena, last: None, pipes: None, light: light::Looker::default() }
-    }
-
-    /// What a view does not show is not looked for.
-    fn look(&mut self, view: View) -> Result<Looked> {
-        let snapshot = Snapshot::take(self.arena.as_deref(), self.last.as_deref()).map(Arc::new);
-        // The next one's rates need what this one counted.
-        self.last = snapshot.as_ref().ok().cloned();
-        let snapshot = snapshot?;
-        self.pipes = (view == View::Pipes).then(|| Arc::new(Pipes::look(self.pipes.as_deref())));
-        let light = (view == View::Light).then(|| self.light.look());
-        Ok(Looked { snapshot, pipes: self.pipes.clone(), light })
-    }
-}
-
-fn as_json(looked: &Looked) -> String {
-    let s = &looked.snapshot;
-    let objects: Vec<Value> = s
-        .objects
-        .iter()
-        .map(|o| {
-            let mut all = Map::new();
-            all.insert("name".into(), json!(o.name));
-            all.insert("arena".into(), json!(o.arena.name()));
-            all.insert("kind".into(), json!(o.info.kind));
-            for figure in ALL {
-                if let Some(value) = (figure.of)(o) {
-                    // Whole numbers as such.
-                    let value =
-                        if value.fract() == 0.0 && value.abs() < 9e15 { json!(value as i64) } else { json!(value) };
-                    all.insert(format!("{}{}", figure.name, figure.suffix), value);
-                }
-            }
-            Value::Object(all)
-        })
-        .collect();
-    let arenas: Vec<Value> = s
-        .arenas
-        .iter()
-        .map(|a| {
-            json!({ "name": a.name, "members_used": a.members.0, "members": a.members.1, "objects_used": a.objects.0, "objects": a.objects.1 })
-        })
-        .collect();
-    let processes: Vec<Value> = s
-        .processes()
-        .into_iter()
-        .map(|p| {
-            json!({ "pid": p.pid, "label": p.label, "waiting": p.waiting, "waiting_light": p.light, "longest_wait_seconds": p.longest.as_secs_f64(), "wants": p.wants })
-        })
-        .collect();
-    let refused: Vec<Value> = s.refused.iter().map(|(arena, why)| json!({ "arena": arena, "error": why })).collect();
-    let mut all = json!({ "arenas": arenas, "objects": objects, "processes": processes, "refused": refused });
-    if let Some(pipes) = &looked.pipes {
-        all["pipes"] = pipes.all.iter().map(PipeSeen::as_json).collect();
-    }
-    if let Some(light) = &looked.light {
-        all["light"] = light.iter().map(LightSeen::as_json).collect();
-    }
-    format!("{all}\n")
 }
 
 fn as_text(looked: &Looked, view: View) -> String {

@@ -1,7 +1,7 @@
 //! `chappe graph edit`: runs a graph, and changes it whenever its file is saved.
 
-use super::{after, read, text_of};
-use crate::{Failure, failed, tell};
+use super::file::{after, read, text_of};
+use crate::said::{Failure, failed, tell};
 use anyhow::anyhow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};

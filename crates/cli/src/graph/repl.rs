@@ -1,8 +1,8 @@
 //! `chappe graph repl`: a graph by commands: written line by line, run, looked at, changed while it runs; and single stages, called by hand (the
 //! monitor of the thesis).
 
-use super::shown;
-use crate::{Failure, failed};
+use super::file::shown;
+use crate::said::{Failure, failed};
 use anyhow::{Context, anyhow};
 use chappe::stream::text::parse;
 use chappe::stream::{Block, Body, Call, Data, Element, Graph, Kept, Kinds, Running, Stage, Type, explain};
@@ -142,7 +142,7 @@ fn made(text: &str) -> anyhow::Result<Box<dyn Stage>> {
 pub fn repl(file: Option<&Path>) -> Result<u8, Failure> {
     let mut session = Session::default();
     if let Some(file) = file {
-        session.text = super::text_of(file)?.trim_end().to_owned();
+        session.text = super::file::text_of(file)?.trim_end().to_owned();
         Graph::new(&session.text).map_err(|e| failed(anyhow!("{}: {e}", file.display())))?;
     }
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stdin());
@@ -159,10 +159,10 @@ pub fn repl(file: Option<&Path>) -> Result<u8, Failure> {
         match session.command(&line) {
             Ok(None) => break,
             Ok(Some(said)) if said.is_empty() => {}
-            Ok(Some(said)) => crate::write(format!("{said}\n").as_bytes())?,
+            Ok(Some(said)) => crate::said::write(format!("{said}\n").as_bytes())?,
             Err(why) => {
                 failures = 1;
-                crate::tell(format_args!("chappe: {}", crate::look::chain(&why)));
+                crate::said::tell(format_args!("chappe: {}", crate::look::chain(&why)));
             }
         }
         prompt();

@@ -8,10 +8,11 @@
 use super::kernel;
 use super::means::First;
 use super::split;
-use crate::acquire::FAILED;
+use crate::ended::FAILED;
+use crate::said::Failure;
+use crate::signals::send;
 use crate::signals::{self, Set};
 use crate::terminal::{self, Terminal};
-use crate::{Failure, signals::send};
 use anyhow::{Context, anyhow};
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

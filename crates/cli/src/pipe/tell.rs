@@ -4,11 +4,11 @@ use super::control::{Event, Row};
 use super::history::{History, through};
 use super::means::Kind;
 use super::report::{Line, Summary};
-use super::view::{Told, View};
+use super::view::{Standing, Told, View};
 use super::wait::status;
 use crate::look::plain;
+use crate::said::tell;
 use crate::supervise::Ended;
-use crate::tell;
 use chappe::feedback::Estimate;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -24,19 +24,6 @@ pub struct Job {
     pub size: Option<f64>,
     /// The first stage reads what is to be done, and does not make it.
     pub reads: bool,
-}
-
-/// How the job stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Standing {
-    /// The part of the time that is left that is needed.
-    pub estimate: Option<f64>,
-    /// Seconds until it is done.
-    pub left: Option<f64>,
-    /// Whether it will be late, or is.
-    pub late: Option<bool>,
-    /// How far it is behind the rate, in seconds.
-    pub behind: Option<f64>,
 }
 
 /// Follows the job.

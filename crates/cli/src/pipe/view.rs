@@ -5,13 +5,25 @@
 
 use super::history::Strip;
 use super::report::bytes;
-use super::tell::Standing;
 use crate::look::plain;
 use crate::signals::Set;
 use crate::terminal;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
+
+/// How the job stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// The part of the time that is left that is needed.
+    pub estimate: Option<f64>,
+    /// Seconds until it is done.
+    pub left: Option<f64>,
+    /// Whether it will be late, or is.
+    pub late: Option<bool>,
+    /// How far it is behind the rate, in seconds.
+    pub behind: Option<f64>,
+}
 
 /// A stage, as it is told at an interval. Shares are of one processor, fills of 1, ages seconds.
 #[derive(Clone, Debug, Default)]

@@ -1,16 +1,27 @@
 //! Broadcast tubes on the command line: made, and what `chappe show` says of one.
 
-use super::{fits, schema_text};
 use crate::look::{self, WhoView, who_text};
 use anyhow::Result;
 use chappe::ObjectState;
 use chappe::tube::broadcast::{Broadcast, BroadcastInfo, BroadcastOptions};
+use chappe::tube::named::TubeError;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Whether a name is that of a broadcast tube.
 pub fn is_one(name: &str) -> bool {
     look::find(name).is_ok_and(|(_, info)| matches!(info.state, ObjectState::Broadcast(_)))
+}
+
+/// A number of what a tube has.
+pub fn fits(what: &'static str, count: u64) -> Result<u32, TubeError> {
+    u32::try_from(count).map_err(|_| TubeError::Capacity { what, count, most: u64::from(u32::MAX) })
+}
+
+/// The fields of a tube's records, to people.
+pub fn schema_text(schema: Option<&str>, hash: Option<u64>) -> String {
+    let line = |schema: &str| format!("  schema {:016x}: {schema}\n", hash.unwrap_or_default());
+    schema.map_or_else(String::new, line)
 }
 
 /// Makes one.

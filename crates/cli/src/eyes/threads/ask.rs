@@ -1,7 +1,8 @@
 //! What `chappe threads` asks of a thread: suspend, resume, and so on.
 
-use super::Threads;
-use crate::{Failure, failed, write};
+use super::read::{image, unreadable};
+use crate::args::threads::{Asks, Threads};
+use crate::said::{Failure, failed, write};
 use anyhow::{Context as _, Result, anyhow, bail};
 use chappe::thread::image::Image;
 use chappe::thread::outside::{Failed, Request, ask};
@@ -12,42 +13,6 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often a thread's end is looked for.
 const OFTEN: Duration = Duration::from_millis(5);
-
-/// What is asked of a thread.
-#[derive(clap::Args, Debug, Default)]
-#[group(multiple = false)]
-pub struct Asks {
-    /// Keep a thread from running; it still runs interrupts
-    #[arg(long, value_name = "THREAD")]
-    pub suspend: Option<u32>,
-    /// Keep a thread from running anything
-    #[arg(long, value_name = "THREAD")]
-    pub stop: Option<u32>,
-    /// Let it go on
-    #[arg(long, value_name = "THREAD")]
-    pub resume: Option<u32>,
-    /// End a thread: its stack is unwound
-    #[arg(long, value_name = "THREAD")]
-    pub destroy: Option<u32>,
-    /// Let a thread go on that is parked
-    #[arg(long, value_name = "THREAD")]
-    pub unpark: Option<u32>,
-    /// Have a thread run its handler of a signal, 0 to 31
-    #[arg(long, value_name = "THREAD:SIGNAL")]
-    pub signal: Option<String>,
-    /// Have a thread run what the program offers by that name
-    #[arg(long, value_name = "THREAD:NAME")]
-    pub interrupt: Option<String>,
-    /// Tell a thread of events: a number whose bits 0 to 23 they are
-    #[arg(long, value_name = "THREAD:EVENTS")]
-    pub notify: Option<String>,
-    /// Begin what the program offers by that name, and print the new thread's number
-    #[arg(long, value_name = "NAME")]
-    pub create: Option<String>,
-    /// Wait until a thread has ended
-    #[arg(long, value_name = "THREAD")]
-    pub wait: Option<u32>,
-}
 
 fn pair(text: &str) -> Result<(u32, &str)> {
     let (thread, what) = text.split_once(':').context("say which thread and what, as 3:1")?;
@@ -95,7 +60,7 @@ fn wait(pid: u32, number: u32) -> Result<()> {
             Ok(Some(image)) => image,
             // It went with its process.
             Err(e) if seen && e.kind() == ErrorKind::NotFound => return Ok(()),
-            _ => super::image(pid)?,
+            _ => image(pid)?,
         };
         if !image.threads.iter().any(|t| t.number == number) {
             return if seen { Ok(()) } else { bail!("process {pid}: it has no light thread {number}") };
@@ -120,7 +85,7 @@ pub fn run(a: &Threads) -> Result<Option<u8>, Failure> {
             }
             Ok(Some(0))
         }
-        Err(Failed::System(e)) => Err(failed(super::unreadable(pid, e))),
+        Err(Failed::System(e)) => Err(failed(unreadable(pid, e))),
         Err(e) => Err(failed(anyhow!("process {pid}: {e}"))),
     }
 }

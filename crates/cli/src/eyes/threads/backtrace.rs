@@ -3,7 +3,7 @@
 //! A thread that is not running has left its stack pointer in its record, and three words on its stack: from these the frames are walked by the unwind
 //! tables of the files that the process has mapped, as a debugger does. The process may be stopped.
 
-use super::Frame;
+use super::read::Frame;
 use addr2line::Loader;
 use chappe::thread::image::{Image, Seen};
 use framehop::{

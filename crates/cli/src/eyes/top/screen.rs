@@ -5,8 +5,8 @@ mod draw;
 mod inside;
 mod state;
 
+use super::looked::{Looked, Looker};
 use super::views::View;
-use super::{Looked, Looker};
 use crate::signals;
 use anyhow::{Result, anyhow, bail};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};

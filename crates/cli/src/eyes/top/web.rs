@@ -4,8 +4,8 @@
 //! users of the machine see nothing; and must name a loopback host, so that a page from elsewhere cannot have a browser read it (DNS
 //! rebinding). The page is one file without anything from outside.
 
+use super::looked::{Looker, as_json};
 use super::views::View;
-use super::{Looker, as_json};
 use crate::eyes::http::{Answer, Request, listen, serve};
 use crate::list;
 use anyhow::{Result, anyhow, ensure};
@@ -49,7 +49,7 @@ pub fn run(address: SocketAddr, arena: Option<&str>) -> Result<()> {
         "{address} can be reached from other machines: choose 127.0.0.1 or [::1], and ssh -L from elsewhere"
     );
     let (listener, token) = (listen(address)?, token()?);
-    crate::tell(format_args!("chappe: http://{}/?token={token}", listener.local_addr()?));
+    crate::said::tell(format_args!("chappe: http://{}/?token={token}", listener.local_addr()?));
     let mut looker = Looker::new(arena.map(str::to_owned));
     serve(&listener, |request: &Request| {
         if !is_here(&request.host) {

@@ -1,0 +1,17 @@
+//! `chappe metrics`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// `chappe metrics`.
+#[derive(clap::Args, Debug)]
+pub struct Metrics {
+    /// Only this arena
+    pub arena: Option<String>,
+    /// Write them into this file, whole or not at all: for node_exporter's textfile directory
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    pub output: Option<PathBuf>,
+    /// Answer GET /metrics at this address until a signal ends it
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+}

@@ -1,0 +1,71 @@
+//! What the command says: what was done, on stdout; what was not, on stderr, and with which status.
+
+use crate::look;
+use anyhow::Result;
+use serde_json::json;
+use std::io::Write;
+
+/// A command that did not do what it was asked, and the status that says so.
+pub struct Failure {
+    /// The exit status.
+    pub status: u8,
+    /// Why.
+    pub why: anyhow::Error,
+}
+
+pub fn failed(why: anyhow::Error) -> Failure {
+    Failure { status: 1, why }
+}
+
+/// What was changed is told only to programs.
+pub fn done(result: Result<serde_json::Value>, json: bool) -> Result<(), Failure> {
+    let value = result.map_err(failed)?;
+    if json { write(format!("{value}\n").as_bytes()) } else { Ok(()) }
+}
+
+/// The same for several: those that were done, and then those that were not.
+pub fn all_done((values, errors): (Vec<serde_json::Value>, Vec<anyhow::Error>), json: bool) -> Result<(), Failure> {
+    for value in values {
+        done(Ok(value), json)?;
+    }
+    let mut errors = errors.into_iter().rev();
+    let last = errors.next();
+    for e in errors.rev() {
+        complain(json, &e.to_string());
+    }
+    last.map_or(Ok(()), |e| Err(failed(e)))
+}
+
+pub fn print(result: Result<(String, u8)>) -> Result<u8, Failure> {
+    let (text, status) = result.map_err(failed)?;
+    write(text.as_bytes())?;
+    Ok(status)
+}
+
+/// Says what could not be done, and goes on.
+pub fn complain(json: bool, text: &str) {
+    if json { tell(json!({ "error": text })) } else { tell(format_args!("chappe: {}", look::plain(text))) }
+}
+
+/// Says as JSON that it failed.
+pub fn tell_failure(text: &str, status: u8) {
+    tell(if status == 1 { json!({ "error": text }) } else { json!({ "error": text, "status": status }) });
+}
+
+/// Says something on stderr. If there is no reader, that is no reason to fail.
+pub fn tell(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Writes to stdout. That the reader has seen enough is no error.
+pub fn write(text: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&e)),
+        _ => Ok(()),
+    }
+}
+
+pub fn unwritten(e: &std::io::Error) -> Failure {
+    failed(anyhow::anyhow!("cannot write to stdout: {e}"))
+}
