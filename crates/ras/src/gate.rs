@@ -36,115 +36,20 @@ mod aarch64;
 mod section;
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "sim")))]
 mod trial;
+mod verdict;
 #[cfg(all(target_arch = "x86_64", not(feature = "sim")))]
 mod x86_64;
 
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::{clock, process};
-use std::fmt;
-
-/// Whether there are sequences, and why not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// Every preemption and every fence of the self-test aborted the section that was under way.
-    Proven {
-        /// How many it saw.
-        aborts: u32,
-    },
-    /// The kernel registers no area for this library: its error number. It has no rseq, or a filter refuses it, or this is an emulator, or
-    /// another library has registered an area of its own.
-    NoArea(i32),
-    /// There is an area, but no fence that aborts sequences, or this process may not use it: the kernel's error number.
-    NoFence(i32),
-    /// Within its time the self-test saw too few preemptions or fences, and none that went wrong; or it had no threads.
-    Unproven,
-    /// The kernel let a section go on after another thread had run on its processor, or after a fence.
-    Broken,
-    /// The environment says so: `CHAPPE_SEQUENCES=off`.
-    SwitchedOff,
-    /// There are no sequences for this processor architecture.
-    Architecture,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = |e: &i32| std::io::Error::from_raw_os_error(*e);
-        match self {
-            Verdict::Proven { aborts } => write!(f, "the self-test saw {aborts} sections aborted, and none go on"),
-            Verdict::NoArea(e) => write!(f, "the kernel registers no area for us ({})", why(e)),
-            Verdict::NoFence(e) => write!(f, "the kernel has no fence that aborts sequences ({})", why(e)),
-            Verdict::Unproven => write!(f, "the self-test saw too few preemptions to tell"),
-            Verdict::Broken => write!(f, "the self-test saw a section go on that should have been aborted"),
-            Verdict::SwitchedOff => write!(f, "CHAPPE_SEQUENCES=off in the environment"),
-            Verdict::Architecture => write!(f, "there are none for this processor architecture"),
-        }
-    }
-}
-
-const UNDECIDED: u64 = 0;
-const DECIDING: u64 = 1;
-const PROVEN: u64 = 2;
-const NO_AREA: u64 = 3;
-const NO_FENCE: u64 = 4;
-const UNPROVEN: u64 = 5;
-const BROKEN: u64 = 6;
-const SWITCHED_OFF: u64 = 7;
-const ARCHITECTURE: u64 = 8;
-const KIND: u64 = 0xff;
+pub use verdict::Verdict;
+use verdict::{DECIDING, KIND, PROVEN, UNDECIDED};
 
 /// How long a thread waits for another thread that decides: more than a trial can take.
 const PATIENCE: u64 = 8_000_000_000;
 
 static WORD: AtomicU64 = AtomicU64::new(UNDECIDED);
-
-impl Verdict {
-    /// Whether there are sequences.
-    pub fn is_proven(self) -> bool {
-        matches!(self, Verdict::Proven { .. })
-    }
-
-    /// Its name, for programs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Proven { .. } => "proven",
-            Verdict::NoArea(_) => "no-area",
-            Verdict::NoFence(_) => "no-fence",
-            Verdict::Unproven => "unproven",
-            Verdict::Broken => "broken",
-            Verdict::SwitchedOff => "switched-off",
-            Verdict::Architecture => "architecture",
-        }
-    }
-
-    fn word(self) -> u64 {
-        let with = |kind, n: u32| kind | u64::from(n.min(0xff_ffff)) << 8;
-        match self {
-            Verdict::Proven { aborts } => with(PROVEN, aborts),
-            Verdict::NoArea(e) => with(NO_AREA, e.unsigned_abs()),
-            Verdict::NoFence(e) => with(NO_FENCE, e.unsigned_abs()),
-            Verdict::Unproven => UNPROVEN,
-            Verdict::Broken => BROKEN,
-            Verdict::SwitchedOff => SWITCHED_OFF,
-            Verdict::Architecture => ARCHITECTURE,
-        }
-    }
-
-    fn of(word: u64) -> Option<Verdict> {
-        let n = (word >> 8) as u32 & 0xff_ffff;
-        Some(match word & KIND {
-            PROVEN => Verdict::Proven { aborts: n },
-            NO_AREA => Verdict::NoArea(n as i32),
-            NO_FENCE => Verdict::NoFence(n as i32),
-            UNPROVEN => Verdict::Unproven,
-            BROKEN => Verdict::Broken,
-            SWITCHED_OFF => Verdict::SwitchedOff,
-            ARCHITECTURE => Verdict::Architecture,
-            _ => return None,
-        })
-    }
-}
 
 /// Whether sequences may be used in this process: one load once it is decided.
 ///

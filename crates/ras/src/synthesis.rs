@@ -42,6 +42,7 @@ use std::io;
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+mod entered;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -153,19 +154,6 @@ impl Made {
     pub fn forget_restarts(&self) {
         // Relaxed: as above.
         self.data().restarts.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Called by a wrapper for a thread that has no area yet. Without an area the body would run unarmed, and a thread that relies on it would
-/// not know.
-extern "C" fn entered() {
-    rseq::enter();
-    if rseq::cpu().is_none() {
-        // Out of a function that C could call, this ends the process.
-        panic!(
-            "the kernel gives this thread no area for restartable sequences: the sequence that it enters would not be atomic \
-             (was a filter for system calls installed after the sequence, or is the thread just about to end?)"
-        );
     }
 }
 

@@ -10,12 +10,11 @@ use super::imports::{Arrows, imports};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The circles that are left, by crate: how many files each has.
-const TIED: [(&str, &[usize]); 7] = [
+const TIED: [(&str, &[usize]); 6] = [
     ("bench", &[4, 3]),
     ("crashsim", &[14]),
     ("injector", &[29, 6, 5, 5, 2, 2, 2]),
     ("preload", &[10]),
-    ("ras", &[3, 3, 2, 2, 2]),
     ("stream", &[34, 2, 2]),
     ("synth", &[4, 2, 2]),
 ];

@@ -38,8 +38,8 @@
 //! - T3 The caller's processors, signals and area are left as they are; it sleeps meanwhile, and not longer than [`LIMIT`] and a bit. The
 //!   two threads end by themselves.
 
-use super::Verdict;
 use super::section::{Ending, watch};
+use super::verdict::Verdict;
 use chappe_plat::atomic::{self, AtomicU32, Ordering};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::{clock, rseq, thread, topology};

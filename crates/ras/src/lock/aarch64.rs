@@ -10,7 +10,7 @@
 //!
 //! As on x86_64. The thread's later accesses cannot come before the load-acquire, and so not before the last holder's store-release.
 
-use super::{HELD_FAST, Outcome};
+use super::raw::{HELD_FAST, Outcome};
 use crate::delays::delay;
 use crate::symbol::symbol;
 use chappe_plat::atomic::AtomicU32;

@@ -1,6 +1,6 @@
 //! The section of [`super`] on processors for which none is written: it never locks.
 
-use super::Outcome;
+use super::raw::Outcome;
 use chappe_plat::atomic::AtomicU32;
 
 /// Answers that the lock is not biased to this processor.

@@ -1,6 +1,8 @@
 //! Locks together with the data that they protect, and the guards that unlock them.
 
-use super::{RawCpuLock, RawLock, RawPlainLock};
+use super::cpu::RawCpuLock;
+use super::plain::RawPlainLock;
+use super::raw::RawLock;
 use crate::gate;
 use std::cell::UnsafeCell;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The section of [`super`] as the explorer has it: three steps, aborted as the kernel would.
 
-use super::{HELD_FAST, Outcome};
+use super::raw::{HELD_FAST, Outcome};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::{rseq, sections};
 

@@ -11,7 +11,7 @@
 //! If a thread is taken off the processor between `start` and `end`, the kernel makes it resume at the abort address. Within the section
 //! nothing is called, and nothing can trap: lock and area are mapped. Its last instruction is its only store.
 
-use super::{HELD_FAST, Outcome};
+use super::raw::{HELD_FAST, Outcome};
 use crate::delays::delay;
 use crate::symbol::symbol;
 use chappe_plat::atomic::AtomicU32;

@@ -1,7 +1,8 @@
 //! The sections for AArch64. What each does, and where loads and stores must not change places, is said in `mod.rs`.
 
-use super::{AtomicU32, AtomicU64, Link, Outcome, Pair};
+use super::operand::{Link, Outcome, Pair};
 use crate::delays::delay;
+use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::{rseq, topology};
 use std::arch::asm;
 use std::mem::offset_of;

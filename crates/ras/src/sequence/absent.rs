@@ -1,6 +1,7 @@
 //! Where there are no sections (another architecture, or what is explored): each is aborted at once. See the pseudo-code in `mod.rs`.
 
-use super::{AtomicU32, AtomicU64, Outcome, Pair};
+use super::operand::{Outcome, Pair};
+use chappe_plat::atomic::{AtomicU32, AtomicU64};
 
 /// No slots.
 pub(crate) fn slots() -> usize {

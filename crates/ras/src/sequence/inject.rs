@@ -1,6 +1,6 @@
 //! For tests alone: a count of what each section came to. See `delays`, too.
 
-use super::Outcome;
+use super::operand::Outcome;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 
 static ABORTED: AtomicU64 = AtomicU64::new(0);

@@ -1,7 +1,8 @@
 //! The sections for x86-64. What each does is said in `mod.rs`; loads and stores are in order here, so there is nothing to fence.
 
-use super::{AtomicU32, AtomicU64, Link, Outcome, Pair};
+use super::operand::{Link, Outcome, Pair};
 use crate::delays::delay;
+use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::{rseq, topology};
 use std::arch::asm;
 use std::mem::offset_of;

@@ -1,6 +1,6 @@
 //! The sections of [`super`] on processors for which none are written: there is nothing in a cache.
 
-use super::Cache;
+use super::cache::Cache;
 use chappe_plat::atomic::AtomicU32;
 
 /// Takes nothing.

@@ -1,6 +1,6 @@
 //! The sections of [`super`] as the explorer has them: a step for each access, aborted as the kernel would.
 
-use super::{Cache, GIVE, TAKE};
+use super::cache::{Cache, GIVE, TAKE};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::{rseq, sections};
 

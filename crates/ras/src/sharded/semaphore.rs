@@ -1,6 +1,6 @@
 //! The sharded semaphore as users know it: the protocol around a strong private semaphore.
 
-use super::{Central, Shape, Sharded};
+use super::caches::{Central, Shape, Sharded};
 use crate::gate;
 use chappe_plat::{clock, topology};
 use chappe_sync::{DownError, ObjectError, Semaphore, UpError, Waiter};

@@ -12,7 +12,7 @@
 //! If a thread is taken off the processor between `start` and `end`, the kernel resumes it at the abort address, which answers false.
 //! Within it nothing is called, and nothing can trap. Its last instruction is its only store.
 
-use super::{Cache, GIVE, STRIDE, TAKE};
+use super::cache::{Cache, GIVE, STRIDE, TAKE};
 use crate::delays::delay;
 use crate::symbol::symbol;
 use chappe_plat::atomic::AtomicU32;

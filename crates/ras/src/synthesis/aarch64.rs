@@ -63,7 +63,7 @@ std::arch::global_asm!(
     descriptor = const DESCRIPTOR,
 );
 
-/// Calls [`super::entered`] and leaves every register as it was, but x15 to x17 and the vector registers that carry no
+/// Calls [`super::entered::entered`] and leaves every register as it was, but x15 to x17 and the vector registers that carry no
 /// arguments.
 #[unsafe(naked)]
 pub extern "C" fn enter() {
@@ -97,6 +97,6 @@ pub extern "C" fn enter() {
         "ldp x0, x1, [sp, #16]",
         "ldp x29, x30, [sp], #288",
         "ret",
-        entered = sym super::entered,
+        entered = sym super::entered::entered,
     )
 }

@@ -55,7 +55,7 @@ std::arch::global_asm!(
     descriptor = const DESCRIPTOR,
 );
 
-/// Calls [`super::entered`] and leaves every register as it was, but r10, r11 and what vector registers have beyond 128
+/// Calls [`super::entered::entered`] and leaves every register as it was, but r10, r11 and what vector registers have beyond 128
 /// bits. The wrapper calls it before anything of the body has run: below the stack pointer there is nothing.
 #[unsafe(naked)]
 pub extern "C" fn enter() {
@@ -85,6 +85,6 @@ pub extern "C" fn enter() {
         "pop rax",
         "pop rbp",
         "ret",
-        entered = sym super::entered,
+        entered = sym super::entered::entered,
     )
 }
