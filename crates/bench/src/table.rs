@@ -280,6 +280,12 @@ impl Aim {
         Aim { what: format!("{} <= {}", what.into(), show(most)), reached: show(is), met: is <= most }
     }
 
+    /// That a row of a table takes no longer than the best of these peers.
+    pub fn to_best(table: &Table, title: &str, row: &str, peers: &[&str]) -> Aim {
+        let best = table.best(peers);
+        Aim::at_most(format!("{title}, {row}, to {best}"), 1.0, table.ratio_to(row, best), times)
+    }
+
     /// All of them, for people.
     pub fn report(aims: &[Aim]) -> String {
         let mut text = String::from("aims\n");

@@ -39,13 +39,7 @@ pub mod stress;
 pub mod wire;
 
 use crate::house::House;
-use crate::table::{Aim, Table, times};
-
-/// That a row takes no longer than the best of these peers.
-fn to_best(table: &Table, title: &str, row: &str, peers: &[&str]) -> Aim {
-    let best = table.best(peers);
-    Aim::at_most(format!("{title}, {row}, to {best}"), 1.0, table.ratio_to(row, best), times)
-}
+use crate::table::Aim;
 
 /// Measures and prints all; the aims.
 ///

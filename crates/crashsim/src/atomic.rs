@@ -8,7 +8,7 @@
 //! No operation is `#[inline]`. A step is hundreds of instructions, a call a few, and what is explored has words in thousands of places: with a
 //! step of its own in each it took several times as long to build.
 
-use crate::guard::{self, Act};
+use crate::guarded::{self, Act};
 use crate::trace::{CLOCK, Touch};
 use crate::turn::{Mode, buffered, me, mode, saw, turn, turn_in_order, with};
 use std::panic::Location;
@@ -80,7 +80,7 @@ macro_rules! word {
                 turn();
                 let from = Location::caller();
                 with(|e| e.store(me(), self.at(), size_of::<$int>(), value as u64, from));
-                guard::came(self.at(), value as u64);
+                guarded::came(self.at(), value as u64);
                 saw(0, 0, Touch::Write, Location::caller(), |n| {
                     format!("{}: store {}, which is on its way", n.of(self.at()), n.show(self.at(), value as u64))
                 });
@@ -106,7 +106,7 @@ macro_rules! word {
             ) -> Result<$int, $int> {
                 turn_in_order();
                 let r = self.0.compare_exchange(current, new, SeqCst, SeqCst);
-                guard::touched(self.at(), if r.is_ok() { Act::Wrote } else { Act::Failed }, Location::caller());
+                guarded::touched(self.at(), if r.is_ok() { Act::Wrote } else { Act::Failed }, Location::caller());
                 let (code, how) = if r.is_ok() { (21, Touch::Write) } else { (22, Touch::Read) };
                 saw(self.at(), code, how, Location::caller(), |n| {
                     let show = |v: $int| n.show(self.at(), v as u64);
@@ -187,7 +187,7 @@ macro_rules! word {
             }
 
             fn changed(&self, what: &str, at: &'static Location<'static>, old: $int, new: $int) {
-                guard::touched(self.at(), Act::Wrote, at);
+                guarded::touched(self.at(), Act::Wrote, at);
                 saw(self.at(), 23, Touch::Write, at, |n| {
                     let show = |v: $int| n.show(self.at(), v as u64);
                     format!("{}: {what} {} -> {}", n.of(self.at()), show(old), show(new))

@@ -11,48 +11,18 @@
 //! Memory that is no atomic of the facade (bytes that are copied, cells of the test) is visible at once. A load of another size than the
 //! store in the buffer empties the buffer: the processor waits then, too.
 
-use crate::guard;
+use crate::guarded;
 use crate::report::Fault;
 use crate::state::Engine;
+use crate::stored::Stored;
 use crate::trace::mix;
 use std::panic::Location;
-
-/// A store that only its own thread sees.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored {
-    pub place: usize,
-    pub bytes: usize,
-    pub value: u64,
-    /// The number of its thread when it was made, for the state's number.
-    number: u64,
-    /// How many heads its thread had come through, for the guard; and where it was made.
-    since: usize,
-    from: &'static Location<'static>,
-}
-
-impl Stored {
-    fn overlaps(&self, place: usize, bytes: usize) -> bool {
-        self.place < place + bytes && place < self.place + self.bytes
-    }
-
-    /// # Safety
-    /// The word lives, and nothing else of the system touches it.
-    unsafe fn put(&self) {
-        if self.bytes == 4 {
-            // SAFETY: the caller's promise; the word has four bytes.
-            unsafe { (self.place as *mut u32).write_volatile(self.value as u32) };
-        } else {
-            // SAFETY: the caller's promise; the word has eight bytes.
-            unsafe { (self.place as *mut u64).write_volatile(self.value) };
-        }
-    }
-}
 
 impl Engine {
     /// A plain store of a thread.
     pub fn store(&mut self, t: usize, place: usize, bytes: usize, value: u64, from: &'static Location<'static>) {
         self.trace.befall(t, mix(place as u64, value));
-        let stored = Stored { place, bytes, value, number: self.trace.number(t), since: guard::since(t), from };
+        let stored = Stored { place, bytes, value, number: self.trace.number(t), since: guarded::since(t), from };
         let empty = self.threads[t].buffer.is_empty();
         self.trace.keep(t, place, stored.number);
         self.threads[t].buffer.push_back(stored);
@@ -83,7 +53,7 @@ impl Engine {
         // virtual threads are one of the system's.
         unsafe { oldest.put() };
         self.trace.arrive(t, oldest.place, oldest.number);
-        if let Some(text) = guard::arrived(t, oldest.place, oldest.since, oldest.from, |id| self.is_of(t, id)) {
+        if let Some(text) = guarded::arrived(t, oldest.place, oldest.since, oldest.from, |id| self.is_of(t, id)) {
             self.fail(Fault::ForeignWrite, format!("{} {text}", self.title(t)));
         }
         self.tell(|e| {

@@ -5,10 +5,9 @@
 //! Deaths are planned beforehand: a victim and one of its own steps, both at random, so that short operations
 //! are hit as often as long ones.
 
-use crate::event::Event;
-use crate::offer::Cost;
-use crate::search::Strategy;
+use crate::event::{Cost, Event};
 use crate::state::{Engine, Limits};
+use crate::strategy::Strategy;
 use crate::trace::mix;
 
 /// One in so many decisions lets a deadline come early.
@@ -190,10 +189,10 @@ impl Strategy for Chance {
         if let Some(event) = self.planned(e) {
             return event;
         }
-        let early = |o: &crate::offer::Offer| o.cost == Cost::Preemption && matches!(o.event, Event::Fire(_));
-        let ordinary = |o: &crate::offer::Offer| matches!(o.cost, Cost::Free | Cost::Preemption) && !early(o);
+        let early = |o: &crate::event::Offer| o.cost == Cost::Preemption && matches!(o.event, Event::Fire(_));
+        let ordinary = |o: &crate::event::Offer| matches!(o.cost, Cost::Free | Cost::Preemption) && !early(o);
         for (one_in, of) in [(EARLY, Cost::Preemption), (SPURIOUS, Cost::Spurious), (HELD, Cost::Hold)] {
-            let fits = |o: &&crate::offer::Offer| if of == Cost::Preemption { early(o) } else { o.cost == of };
+            let fits = |o: &&crate::event::Offer| if of == Cost::Preemption { early(o) } else { o.cost == of };
             let count = e.offers.iter().filter(fits).count() as u64;
             if count > 0 && self.below(one_in) == 0 {
                 let n = self.below(count) as usize;

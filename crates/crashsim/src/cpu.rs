@@ -10,7 +10,7 @@
 //! by the next.
 
 use crate::atomic::AtomicU32;
-use crate::guard::{self, Act};
+use crate::guarded::{self, Act};
 use crate::state::{Engine, Section};
 use crate::trace::{Touch, mix};
 use crate::turn::{Mode, buffered, me, mode, saw, turn, turn_in_order, with};
@@ -116,7 +116,7 @@ pub fn commit(word: &AtomicU32, value: u32) -> bool {
         });
     } else {
         word.set(value);
-        guard::touched(place, Act::Wrote, Location::caller());
+        guarded::touched(place, Act::Wrote, Location::caller());
         saw(place, 35, Touch::Write, Location::caller(), |n| {
             format!("{}: commits {}", n.of(place), n.show(place, value.into()))
         });

@@ -2,10 +2,9 @@
 //! without a preemption, then all with one, and so on. A state that was reached before with as many preemptions
 //! left is not explored again, see `trace.rs`.
 
-use crate::event::Event;
-use crate::offer::Cost;
-use crate::search::{Part, Strategy};
+use crate::event::{Cost, Event};
 use crate::state::Engine;
+use crate::strategy::{Part, Strategy};
 use crate::trace::{Mixer, mix};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

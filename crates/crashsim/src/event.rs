@@ -77,6 +77,26 @@ impl Event {
     }
 }
 
+/// Which budget of a bounded search an event is charged to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cost {
+    /// The default, or a choice that had to be made.
+    Free,
+    /// A switch away from a thread that could have gone on, or a deadline that comes while others run.
+    Preemption,
+    Kill,
+    Stop,
+    Spurious,
+    Hold,
+}
+
+/// An event that can happen next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub event: Event,
+    pub cost: Cost,
+}
+
 /// Where in a schedule a decision is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Anchor {

@@ -4,6 +4,8 @@
 //! single bytes ([`Bytes`]). They exist only in worlds of several PID namespaces, which they keep apart. A file's memory lies at the same
 //! address in all processes.
 
+pub use crate::disk::Facts;
+use crate::disk::{Files, Folder, Inode};
 use crate::memory;
 use crate::state::Block;
 use crate::trace::{FILES, Touch};
@@ -17,72 +19,6 @@ use std::path::{Path, PathBuf};
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 const ENOSPC: i32 = 28;
-
-/// What is known of a file or directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Its inode number.
-    pub inode: u64,
-    /// Its owner.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-    /// Its permission bits.
-    pub mode: u32,
-    /// Its length in bytes.
-    pub len: u64,
-    /// How many names it has; 0 once unlinked.
-    pub links: u64,
-}
-
-struct Folder {
-    path: PathBuf,
-    facts: Facts,
-    names: BTreeMap<String, usize>,
-    /// The process that has the lock.
-    locked: Option<usize>,
-}
-
-struct Inode {
-    facts: Facts,
-    memory: *mut u8,
-}
-
-/// The file system of a world.
-#[derive(Default)]
-pub(crate) struct Files {
-    folders: Vec<Folder>,
-    inodes: Vec<Inode>,
-    mapped: Vec<(usize, u64)>,
-    /// Locked bytes: inode, which, and the process.
-    bytes: Vec<(u64, u64, usize)>,
-    /// This world has several PID namespaces.
-    pub namespaces: bool,
-    /// What is left of the space, if it is bounded.
-    pub room: Option<u64>,
-    /// This kernel has no futex_waitv.
-    pub no_waitv: bool,
-}
-
-impl Files {
-    /// A process is gone: so are its locks.
-    pub fn release_all(&mut self, process: usize) {
-        for f in &mut self.folders {
-            if f.locked == Some(process) {
-                f.locked = None;
-            }
-        }
-        self.bytes.retain(|b| b.2 != process);
-    }
-
-    pub fn maps(&self, process: usize, inode: u64) -> bool {
-        self.mapped.contains(&(process, inode))
-    }
-
-    fn next_inode(&self) -> u64 {
-        100 + self.folders.len() as u64 * 1000 + self.inodes.len() as u64
-    }
-}
 
 fn error<T>(code: i32) -> io::Result<T> {
     Err(io::Error::from_raw_os_error(code))

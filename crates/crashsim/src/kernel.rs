@@ -13,7 +13,7 @@
 use crate::coverage;
 use crate::event::{Anchor, Event};
 use crate::report::Fault;
-use crate::state::{Block, Engine, Sleeper, State, Woken};
+use crate::state::{Block, Engine, Next, Sleeper, State, Woken};
 use crate::trace::{CLOCK, PROCESS, QUEUE, Touch};
 use crate::turn::progressed;
 
@@ -23,20 +23,6 @@ pub(crate) const TID_MASK: u32 = 0x3fff_ffff;
 pub(crate) const OWNER_DIED: u32 = 0x4000_0000;
 /// Set when a thread sleeps on the word.
 pub(crate) const WATCHED: u32 = 0x8000_0000;
-
-/// What `apply` leaves to its caller.
-pub(crate) enum Next {
-    /// This thread runs.
-    Run(usize),
-    /// Decide again.
-    Again,
-    /// Ask the world whether the threads that sleep for ever are excused, then decide again.
-    Ask,
-    /// Call these, then decide again.
-    Call(Vec<Box<dyn FnOnce()>>),
-    /// The schedule is over.
-    End,
-}
 
 /// Reads a word as the kernel does.
 fn peek(word: usize) -> u32 {

@@ -7,7 +7,7 @@
 //! expiry): between two of these, killing it earlier or later is the same, because all that others see of a death are events of their own
 //! (`Mark`, `Gone`).
 
-use crate::event::Event;
+use crate::event::{Cost, Event, Offer};
 use crate::report::Fault;
 use crate::state::{BACKSTOP_NS, Block, Engine, Fall, State};
 
@@ -15,26 +15,6 @@ use crate::state::{BACKSTOP_NS, Block, Engine, Fall, State};
 const FAIR: u32 = 400;
 /// How many short waits of daemons may expire once all other threads are done.
 const IDLE_JUMPS: u32 = 20;
-
-/// Which budget of a bounded search an event is charged to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Cost {
-    /// The default, or a choice that had to be made.
-    Free,
-    /// A switch away from a thread that could have gone on, or a deadline that comes while others run.
-    Preemption,
-    Kill,
-    Stop,
-    Spurious,
-    Hold,
-}
-
-/// An event that can happen next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
-    pub event: Event,
-    pub cost: Cost,
-}
 
 /// Sets of threads: one bit each.
 #[derive(Clone, Copy, Default)]

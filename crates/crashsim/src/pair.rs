@@ -1,7 +1,7 @@
 //! Two neighbouring words that change together, in one step.
 
 use crate::atomic::{AtomicU64, Ordering};
-use crate::guard::{self, Act};
+use crate::guarded::{self, Act};
 use crate::trace::Touch;
 use crate::turn::{saw, turn_in_order};
 use std::panic::Location;
@@ -39,7 +39,7 @@ impl Pair {
         for (word, i) in [(&self.low, 0), (&self.high, 1)] {
             let at = word.as_ptr() as usize;
             if current != new {
-                guard::touched(at, if done { Act::Wrote } else { Act::Failed }, Location::caller());
+                guarded::touched(at, if done { Act::Wrote } else { Act::Failed }, Location::caller());
             }
             saw(at, code, how, Location::caller(), |n| {
                 let show = |v: u64| n.show(at, v);

@@ -1,10 +1,10 @@
 //! Playing a known schedule again, making it smaller, and telling it.
 
 use crate::event::{Deviation, Event, token};
+use crate::play::{Played, play};
 use crate::report::{Counts, Failure, Fault, Found};
-use crate::search::Strategy;
 use crate::state::{Engine, Limits};
-use crate::turn::{Played, play};
+use crate::strategy::Strategy;
 use crate::world::World;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -2,46 +2,15 @@
 
 use crate::chance::Chance;
 use crate::depth::Depth;
-use crate::event::{Event, parse};
+use crate::event::parse;
+use crate::play::play;
 use crate::replay::explain;
 use crate::report::{Counts, Found, Report};
-use crate::state::{Engine, Limits};
+use crate::state::Limits;
+use crate::strategy::{Part, Strategy};
 use crate::sweep::Sweep;
-use crate::turn::play;
 use crate::world::World;
 use std::time::{Duration, Instant};
-
-/// Chooses among what can happen.
-pub(crate) trait Strategy {
-    /// Prepares the next schedule. False: there is none.
-    fn begin(&mut self) -> bool {
-        true
-    }
-    /// What is known without looking at the offers.
-    fn scripted(&mut self, _: &mut Engine) -> Option<Event> {
-        None
-    }
-    /// One of the offers.
-    fn choose(&mut self, e: &mut Engine) -> Event;
-    /// Whether states must be numbered.
-    fn wants_trace(&self) -> bool {
-        false
-    }
-}
-
-/// Which part of a search a thread takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    pub which: u32,
-    pub of: u32,
-}
-
-impl Part {
-    /// Whether this part has the n-th of what is divided.
-    pub fn has(self, number: usize) -> bool {
-        number % self.of as usize == self.which as usize
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum How {
@@ -378,7 +347,7 @@ impl Search {
             }
         }
         report.coverage = crate::coverage::take();
-        report.late = crate::guard::take_late();
+        report.late = crate::guarded::take_late();
         report.took = began.elapsed();
         report
     }

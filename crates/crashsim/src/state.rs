@@ -2,11 +2,10 @@
 //!
 //! What can happen next is in `offer.rs`, what then happens in `kernel.rs`.
 
-use crate::buffer::Stored;
-use crate::event::{Anchor, Event};
-use crate::files::Files;
-use crate::offer::Offer;
+use crate::disk::Files;
+use crate::event::{Anchor, Event, Offer};
 use crate::report::{Counts, Failure, Fault};
+use crate::stored::Stored;
 use crate::story::{Names, Story};
 use crate::trace::Trace;
 use std::collections::VecDeque;
@@ -159,6 +158,20 @@ pub(crate) struct Limits {
     pub holds: u32,
     pub steps: u64,
     pub backstops: u32,
+}
+
+/// What `apply` leaves to its caller.
+pub(crate) enum Next {
+    /// This thread runs.
+    Run(usize),
+    /// Decide again.
+    Again,
+    /// Ask the world whether the threads that sleep for ever are excused, then decide again.
+    Ask,
+    /// Call these, then decide again.
+    Call(Vec<Box<dyn FnOnce()>>),
+    /// The schedule is over.
+    End,
 }
 
 pub(crate) struct Engine {

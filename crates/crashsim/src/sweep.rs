@@ -2,10 +2,9 @@
 //! with several, all combinations, or as many as the search has schedules, by dice, in the first order. Where later ones are to hit recoverers only,
 //! all combinations with these: double faults.
 
-use crate::event::Event;
-use crate::offer::Cost;
-use crate::search::{Part, Strategy};
+use crate::event::{Cost, Event};
 use crate::state::Engine;
+use crate::strategy::{Part, Strategy};
 use crate::trace::mix;
 
 /// The plain orders.
@@ -124,7 +123,7 @@ impl Strategy for Sweep {
             }
             self.offered += 1;
         }
-        let run = |o: &&crate::offer::Offer| matches!(o.event, Event::Run(_));
+        let run = |o: &&crate::event::Offer| matches!(o.event, Event::Run(_));
         let first = e.offers[0].event;
         if !matches!(first, Event::Run(_) | Event::Mark(_) | Event::Gone(_)) {
             return first;

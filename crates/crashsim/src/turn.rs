@@ -2,24 +2,19 @@
 //!
 //! All fibres of a world run on one thread of the system. Each operation of the facade first takes its turn: the search decides what
 //! happens next, on the stack of the asking fibre. If it is the asker's own step, it goes on without any switch; else it suspends itself,
-//! and the loop in [`play`] resumes the fibre whose turn it is.
+//! and the loop in [`play`](crate::play::play) resumes the fibre whose turn it is.
 
 use crate::coverage;
 use crate::fibre::{Fibre, suspend};
-use crate::guard;
-use crate::kernel::Next;
-use crate::memory;
-use crate::report::{Counts, Failure, Fault};
-use crate::search::Strategy;
-use crate::state::{Block, Engine, Limits, State};
+use crate::report::Fault;
+use crate::state::{Block, Engine, Next, State};
 use crate::story::{Names, place};
+use crate::strategy::Strategy;
 use crate::trace::Touch;
-use crate::world::World;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
-use std::sync::Once;
 
 /// What code that calls the facade is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,20 +43,20 @@ pub(crate) struct Calls {
 }
 
 thread_local! {
-    static ENGINE: RefCell<Engine> = RefCell::new(Engine::new());
-    static STRATEGY: RefCell<Option<Box<dyn Strategy>>> = const { RefCell::new(None) };
-    static FIBRES: RefCell<Vec<Option<Fibre>>> = const { RefCell::new(Vec::new()) };
-    static CALLS: RefCell<Calls> = RefCell::new(Calls::default());
-    static INVARIANTS: RefCell<Rc<Invariants>> = RefCell::new(Rc::new(Vec::new()));
-    static CHECKED: Cell<bool> = const { Cell::new(false) };
-    static WATCHED: Cell<bool> = const { Cell::new(false) };
-    static BUFFERED: Cell<bool> = const { Cell::new(false) };
+    pub(crate) static ENGINE: RefCell<Engine> = RefCell::new(Engine::new());
+    pub(crate) static STRATEGY: RefCell<Option<Box<dyn Strategy>>> = const { RefCell::new(None) };
+    pub(crate) static FIBRES: RefCell<Vec<Option<Fibre>>> = const { RefCell::new(Vec::new()) };
+    pub(crate) static CALLS: RefCell<Calls> = RefCell::new(Calls::default());
+    pub(crate) static INVARIANTS: RefCell<Rc<Invariants>> = RefCell::new(Rc::new(Vec::new()));
+    pub(crate) static CHECKED: Cell<bool> = const { Cell::new(false) };
+    pub(crate) static WATCHED: Cell<bool> = const { Cell::new(false) };
+    pub(crate) static BUFFERED: Cell<bool> = const { Cell::new(false) };
     static PROGRESS: Cell<bool> = const { Cell::new(false) };
-    static MODE: Cell<Mode> = const { Cell::new(Mode::Outside) };
-    static ME: Cell<usize> = const { Cell::new(0) };
-    static NEXT: Cell<Option<usize>> = const { Cell::new(None) };
-    static FAILING_STEPS: Cell<u32> = const { Cell::new(0) };
-    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    pub(crate) static MODE: Cell<Mode> = const { Cell::new(Mode::Outside) };
+    pub(crate) static ME: Cell<usize> = const { Cell::new(0) };
+    pub(crate) static NEXT: Cell<Option<usize>> = const { Cell::new(None) };
+    pub(crate) static FAILING_STEPS: Cell<u32> = const { Cell::new(0) };
+    pub(crate) static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Looks at or changes the world's state.
@@ -192,7 +187,7 @@ pub(crate) fn saw(
 }
 
 /// Decides what happens until it is some thread's turn. `None`: the schedule is over.
-fn decide() -> Option<usize> {
+pub(crate) fn decide() -> Option<usize> {
     loop {
         if CHECKED.get() {
             let all = INVARIANTS.with_borrow(Rc::clone);
@@ -240,13 +235,13 @@ fn decide() -> Option<usize> {
 }
 
 /// Asks the world whether the sleepers may sleep.
-fn ask() -> bool {
+pub(crate) fn ask() -> bool {
     let Some(excuse) = calls(|c| c.excuse.clone()) else { return false };
     direct("may_wait", || excuse()).unwrap_or(false)
 }
 
 /// Runs code of the world that is no virtual thread's. A panic is a failure of the schedule.
-fn direct<R>(what: &str, f: impl FnOnce() -> R) -> Option<R> {
+pub(crate) fn direct<R>(what: &str, f: impl FnOnce() -> R) -> Option<R> {
     let (mode, me) = (MODE.replace(Mode::Direct), ME.replace(0));
     let result = catch_unwind(AssertUnwindSafe(f));
     MODE.set(mode);
@@ -269,40 +264,9 @@ pub(crate) fn as_thread<R>(t: usize, f: impl FnOnce() -> R) -> R {
     r
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
     text.unwrap_or("a panic").to_owned()
-}
-
-/// Takes panics of virtual threads out of the test's output: the report tells them.
-fn catch_panics() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            let mode = MODE.try_with(Cell::get).unwrap_or(Mode::Outside);
-            if mode == Mode::Outside {
-                return before(info);
-            }
-            let at = info.location().map(place).unwrap_or_default();
-            let text = format!("panicked: {} ({at})", message(info.payload()));
-            if mode == Mode::Fibre {
-                MODE.set(Mode::Failing);
-                FAILING_STEPS.set(0);
-                let told = ENGINE.with(|e| {
-                    e.try_borrow_mut().map(|mut e| {
-                        let who = e.title(ME.get());
-                        e.fail(Fault::Panic, format!("{who} {text}"));
-                    })
-                });
-                if told.is_err() {
-                    before(info);
-                }
-            } else {
-                PANIC.set(Some(text));
-            }
-        }));
-    });
 }
 
 /// Gives a thread its body.
@@ -317,90 +281,4 @@ pub(crate) fn embody(t: usize, body: Box<dyn FnOnce()>) {
         }
         f[t] = Some(fibre);
     });
-}
-
-/// What became of one schedule.
-pub(crate) struct Played {
-    pub failure: Option<Failure>,
-    pub counts: Counts,
-    pub record: Vec<crate::event::Event>,
-    pub outcomes: Vec<String>,
-    pub story: String,
-}
-
-/// Plays one schedule of a world.
-pub(crate) fn play(
-    world: &dyn Fn(&World),
-    strategy: &mut Option<Box<dyn Strategy>>,
-    limits: Limits,
-    story: bool,
-) -> Played {
-    catch_panics();
-    memory::reset();
-    guard::reset();
-    coverage::begin();
-    BUFFERED.set(limits.holds > 0);
-    let wants_trace = strategy.as_ref().is_some_and(|s| s.wants_trace());
-    STRATEGY.set(strategy.take());
-    CALLS.set(Calls::default());
-    with(|e| e.begin(limits, wants_trace, story));
-    WATCHED.set(wants_trace || story);
-    CHECKED.set(false);
-    direct("set-up", || world(&World::new()));
-    guard::begin();
-    with(|e| {
-        for (t, thread) in e.threads.iter_mut().enumerate() {
-            let bodiless = FIBRES.with_borrow(|f| f.get(t).is_none_or(Option::is_none));
-            if thread.state == State::Unborn && bodiless {
-                thread.state = State::Blocked(Block::Linger);
-                thread.daemon = true;
-            }
-        }
-    });
-    let invariants = calls(|c| std::mem::take(&mut c.invariants));
-    CHECKED.set(!invariants.is_empty());
-    INVARIANTS.set(Rc::new(invariants));
-
-    let mut next = decide();
-    while let Some(t) = next {
-        let mut fibre = FIBRES.with_borrow_mut(|f| f[t].take()).expect("a thread that runs has a body");
-        ME.set(t);
-        MODE.set(Mode::Fibre);
-        NEXT.set(None);
-        let over = fibre.resume();
-        MODE.set(Mode::Outside);
-        FIBRES.with_borrow_mut(|f| f[t] = Some(fibre));
-        next = if over {
-            with(|e| e.finish(t));
-            decide()
-        } else {
-            NEXT.take()
-        };
-    }
-
-    let excused = ask();
-    with(|e| e.judge(excused));
-    CHECKED.set(false);
-    INVARIANTS.take();
-    let checks = calls(|c| std::mem::take(&mut c.checks));
-    for check in checks {
-        if with(|e| e.failure.is_none()) {
-            direct("check", check);
-        }
-    }
-    for fibre in FIBRES.take().into_iter().rev().flatten() {
-        fibre.discard();
-    }
-    CALLS.take();
-    *strategy = STRATEGY.take();
-    with(|e| Played {
-        failure: e.failure.take(),
-        counts: {
-            e.counts.steps = e.steps;
-            e.counts
-        },
-        record: std::mem::take(&mut e.record),
-        outcomes: std::mem::take(&mut e.outcomes),
-        story: e.story.as_ref().map(|s| s.text()).unwrap_or_default(),
-    })
 }

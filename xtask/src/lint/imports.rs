@@ -165,7 +165,7 @@ impl Text {
                         text.paths.push(absolute(&base, path));
                     }
                 }
-                word if is(at + 1, "!") => {
+                word if is(at + 1, "!") && !is(at + 2, "=") => {
                     text.calls.insert(word.to_owned());
                 }
                 _ => {}

@@ -4,8 +4,8 @@
 //! ring (io_uring). So there are two tables: one in memory, told in processor time, and one from the device (`O_DIRECT`), told in time on the
 //! wall.
 
-use super::parts::{Used, per};
-use super::{Bench, Peer, least};
+use super::peers::{Bench, Peer, least};
+use super::used::{Used, per};
 use crate::table::{Aim, times};
 use chappe::thread::{self as light, Builder, File};
 use std::fs::OpenOptions;

@@ -1,8 +1,14 @@
 //! Each row as one peer does it, in a process of its own: `chappe-bench thread-part PEER WHAT [NUMBER]` prints the figure.
 
+#[allow(dead_code, unreachable_pub, reason = "the example's main is not ours")]
+#[path = "../../../../examples/rust/http.rs"]
+mod http;
+#[allow(dead_code, unreachable_pub, reason = "the example's main is not ours")]
+#[path = "../../../../examples/rust/power_series.rs"]
+mod power_series;
+
 use super::files;
-use super::http;
-use super::power_series;
+use super::used::{Used, per};
 use crate::raw::{self, Scope};
 use chappe::thread::{self as light, Builder, Runtime};
 use chappe::tube::bounded;
@@ -20,28 +26,6 @@ const ROUNDS: usize = 200;
 const STEPS: u64 = 30_000_000;
 /// Yields among all threads.
 const YIELDS: usize = 2_000_000;
-
-pub(super) fn per(begun: Instant, operations: usize) -> f64 {
-    begun.elapsed().as_nanos() as f64 / operations as f64
-}
-
-/// A moment in the processor time of this process: of one that uses one processor all the time, the same as the time on the wall, but for what
-/// others have taken.
-#[derive(Clone, Copy)]
-pub(super) struct Used(f64);
-
-impl Used {
-    pub(super) fn now() -> Used {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: a place for the answer.
-        unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
-        Used(now.tv_sec as f64 * 1e9 + now.tv_nsec as f64)
-    }
-
-    pub(super) fn per(self, operations: usize) -> f64 {
-        (Used::now().0 - self.0) / operations as f64
-    }
-}
 
 /// Bytes of memory that this process has.
 fn resident() -> f64 {

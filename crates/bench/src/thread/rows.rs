@@ -1,6 +1,6 @@
 //! Tables of light threads that the lab shows as rows of the papers: few runs of each, since the lab comes again.
 
-use super::{Bench, Peer};
+use super::peers::{Bench, Peer};
 use crate::table::{Table, Unit};
 use std::path::{Path, PathBuf};
 

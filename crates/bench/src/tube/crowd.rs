@@ -8,7 +8,6 @@ use crate::table::{Aim, Case, Table};
 use crate::tube::channel::{Channel, Crossbeam, Flume, Kanal, Std};
 use crate::tube::ours::{Mpmc, Mpsc};
 use crate::tube::stream::CAPACITY;
-use crate::tube::to_best;
 use std::sync::Barrier;
 
 const SIDE: usize = 4;
@@ -88,5 +87,5 @@ pub fn measure(rounds: u32) -> Vec<Aim> {
     let many = Table::measure(&title_many, rounds * MORE, cases);
     print!("{}", many.report());
     let with_std = [&peers[..], &[Std::NAME]].concat();
-    vec![to_best(&one, &title, Mpsc::NAME, &with_std), to_best(&many, &title_many, Mpmc::NAME, &peers)]
+    vec![Aim::to_best(&one, &title, Mpsc::NAME, &with_std), Aim::to_best(&many, &title_many, Mpmc::NAME, &peers)]
 }

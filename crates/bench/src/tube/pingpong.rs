@@ -7,7 +7,6 @@ use crate::raw::Scope;
 use crate::table::{Aim, Case, Table};
 use crate::tube::channel::{Channel, Crossbeam, Flume, Kanal, Std};
 use crate::tube::ours::{Mpmc, Spsc};
-use crate::tube::to_best;
 
 fn trip<C: Channel>(course: Course) -> Case<'static> {
     Case::new(C::NAME, move || {
@@ -52,7 +51,7 @@ pub fn measure(rounds: u32) -> Vec<Aim> {
         let table = Table::measure(&title, rounds * 2, cases);
         print!("{}", table.report());
         let peers = [Crossbeam::NAME, Flume::NAME, Kanal::NAME, Std::NAME];
-        aims.extend([Spsc::NAME, Mpmc::NAME].map(|row| to_best(&table, &title, row, &peers)));
+        aims.extend([Spsc::NAME, Mpmc::NAME].map(|row| Aim::to_best(&table, &title, row, &peers)));
     }
     aims
 }
