@@ -21,9 +21,9 @@
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::lead::Role;
+use crate::patience::{pause, within};
 use crate::step;
 
 /// The victim has not begun its operation.
@@ -130,6 +130,15 @@ pub enum Cue {
     Stopped,
     /// The victim is dead: check, and return the verdict.
     Dead,
+}
+
+/// The process that is led.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The one that runs the operation.
+    Victim,
+    /// The one that recovers from the victim's death, while the survivors are stopped.
+    Recoverer,
 }
 
 /// One cast member's view of the board.
@@ -329,33 +338,4 @@ impl Stage {
         }
         Ok(())
     }
-}
-
-/// Waits until `true_now` says so, for `limit` at most. Says whether it did. The time for which this process was stopped
-/// itself does not count.
-pub fn within(limit: Duration, mut true_now: impl FnMut() -> bool) -> bool {
-    let mut last = Instant::now();
-    let mut end = last + limit;
-    loop {
-        if true_now() {
-            return true;
-        }
-        let now = Instant::now();
-        if now - last > STOPPED {
-            end += now - last;
-        }
-        if now >= end {
-            return true_now();
-        }
-        last = now;
-        pause();
-    }
-}
-
-/// A member that has not looked for so long was stopped: on the busiest machine it looks sooner.
-const STOPPED: Duration = Duration::from_secs(5);
-
-/// A short sleep between two looks at a word: two CPUs are too few to spin on.
-pub fn pause() {
-    std::thread::sleep(Duration::from_micros(20));
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use chappe::{Permit, Pool, acquire_any};
 
-use crate::board::within;
+use crate::patience::within;
 
 /// The pools of a soak, and how many permits each has.
 pub const POOLS: [(&str, u32); 3] = [("a", 1), ("b", 1), ("c", 2)];

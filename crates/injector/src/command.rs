@@ -1,9 +1,10 @@
 //! What the program does: `chappe-injector control | sweep | soak | churn`.
 
+mod home;
 mod sweep;
+mod words;
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -18,6 +19,9 @@ use chappe_injector::soak::spaces::{self, Crowd};
 use chappe_injector::soak::structures::{self, Mix};
 use chappe_injector::soak::{self, Soak};
 use chappe_injector::{cast, control, report, scenario, trial};
+
+use home::Home;
+use words::{number, refused, say};
 
 const USAGE: &str = "\
 usage: chappe-injector control                    are known mistakes caught?
@@ -105,11 +109,6 @@ pub fn run() -> ExitCode {
     })
 }
 
-fn say(text: &str) {
-    // A reader that has gone still gets the exit status.
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
-
 fn try_controls() -> Result<usize, String> {
     let mut missed = false;
     let home = Home::enter()?;
@@ -124,14 +123,6 @@ fn try_controls() -> Result<usize, String> {
         missed |= !seen;
     }
     Ok(usize::from(missed))
-}
-
-fn refused() -> usize {
-    eprintln!(
-        "this system does not let a process be traced (ptrace): a container needs CAP_SYS_PTRACE or a seccomp profile \
-         that allows it, and a debugger must not trace the injector"
-    );
-    3
 }
 
 /// What a command was given, by name; nothing for what is only said.
@@ -256,45 +247,4 @@ fn churn(args: &[&str]) -> Result<usize, String> {
 /// What no two runs begin with.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64)
-}
-
-fn number<T: FromStr>(arg: Option<&&str>) -> Result<T, String> {
-    let arg = arg.ok_or("a number is missing")?;
-    arg.parse().map_err(|_| format!("`{arg}` is not a number that fits here"))
-}
-
-/// A directory of this run's own, removed at its end; what a killed run has left is removed by the next.
-struct Home(PathBuf);
-
-const PREFIX: &str = "chappe-injector-";
-
-impl Home {
-    /// Makes it, and makes all processes forked from here keep arenas there.
-    fn enter() -> Result<Home, String> {
-        let home = Home::make().map_err(|e| e.to_string())?;
-        // SAFETY: this process has one thread.
-        unsafe { std::env::set_var("CHAPPE_DIR", &home.0) };
-        Ok(home)
-    }
-
-    fn make() -> std::io::Result<Home> {
-        for entry in std::fs::read_dir("/dev/shm")?.flatten() {
-            let name = entry.file_name();
-            let Some(pid) = name.to_str().and_then(|n| n.strip_prefix(PREFIX)) else { continue };
-            if pid.parse::<u32>().is_ok() && !PathBuf::from(format!("/proc/{pid}")).exists() {
-                // Another user's stays.
-                let _ = std::fs::remove_dir_all(entry.path());
-            }
-        }
-        let path = PathBuf::from(format!("/dev/shm/{PREFIX}{}", std::process::id()));
-        std::fs::create_dir(&path)?;
-        Ok(Home(path))
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // What cannot be removed is the next run's business.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

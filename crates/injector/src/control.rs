@@ -22,8 +22,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use crate::board::{Cue, Fault, Stage, Verdict};
+use crate::plan::Plan;
 use crate::scenario::{self, Case, Must};
-use crate::sweep::{Plan, sweep};
+use crate::sweep::sweep;
 use crate::tally::Tally;
 use crate::trial::{Pause, Scenario};
 

@@ -8,8 +8,8 @@
 use std::io::{BufRead, BufReader, PipeReader, Read, Write};
 use std::sync::mpsc;
 
+use crate::child::Child;
 use crate::tally::Tally;
-use crate::trial::Child;
 
 /// What a pipe takes before it is read.
 const ROOM: usize = 4096;

@@ -11,8 +11,8 @@
 
 use crate::board::Stage;
 use crate::lead::Point;
+use crate::plan::{Aim, Path, Plan};
 use crate::step::Reader;
-use crate::sweep::{Aim, Path, Plan};
 use crate::tally::Tally;
 use crate::trial::{Route, Scenario, Second, run};
 

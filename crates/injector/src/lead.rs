@@ -5,10 +5,11 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::board::{self, Cue, Fault, Stage, Verdict, within};
+use crate::board::{self, Cue, Fault, Role, Stage, Verdict};
+use crate::child::Survivors;
+use crate::patience::within;
 use crate::sight::Sight;
 use crate::step::{Kind, Move, Reader, Refusal, Victim};
-use crate::trial::Survivors;
 
 /// One instruction of the recorded path.
 #[derive(Clone, Copy, Debug)]
@@ -32,15 +33,6 @@ pub enum Point {
     End,
     /// The same, and on the way each instruction is recorded.
     Recorded,
-}
-
-/// The process that is led.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The one that runs the operation.
-    Victim,
-    /// The one that recovers from the victim's death, while the survivors are stopped.
-    Recoverer,
 }
 
 /// A process on its way.

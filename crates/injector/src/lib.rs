@@ -45,10 +45,13 @@
 
 pub mod board;
 pub mod cast;
+pub mod child;
 pub mod control;
 pub mod crew;
 pub mod double;
 pub mod lead;
+pub mod patience;
+pub mod plan;
 pub mod report;
 #[cfg(feature = "rivals")]
 pub mod rivals;
@@ -61,6 +64,7 @@ pub mod tally;
 pub mod trial;
 
 pub use board::{Cue, Fault, Stage, Verdict};
-pub use sweep::{Plan, repeat, sweep};
+pub use plan::Plan;
+pub use sweep::{repeat, sweep};
 pub use tally::Tally;
 pub use trial::{Pause, Route, Scenario};

@@ -32,10 +32,11 @@ use std::time::{Duration, Instant};
 use chappe::{Arena, ArenaOptions, Pool};
 
 use self::dice::Dice;
-use crate::board::{Fault, KEEPER, Stage, Verdict, within};
+use crate::board::{Fault, KEEPER, Stage, Verdict};
 use crate::cast::{BACKSTOPS, COLLISION, DONE, LOCKS, POOLS};
+use crate::child::Child;
+use crate::patience::within;
 use crate::scenario::{DATA, Scene, World};
-use crate::trial::Child;
 
 const SUPERVISED: usize = 8;
 const LOOPS: usize = 12;

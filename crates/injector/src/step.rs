@@ -97,7 +97,7 @@ impl Victim {
     ) -> Result<Victim, Refusal> {
         let mut victim = Victim { pid, tid: pid, signal: 0, gone: false };
         let mut came = None;
-        crate::board::within(limit, || {
+        crate::patience::within(limit, || {
             let tid = thread();
             victim.tid = if tid == 0 { pid } else { tid };
             came = victim.poll();
@@ -215,7 +215,7 @@ impl Victim {
                 return self.poll().map_or(Move::Asleep, |status| self.came(status));
             }
             sleepy = sleeps;
-            crate::board::pause();
+            crate::patience::pause();
         }
     }
 

@@ -6,7 +6,8 @@ use std::process::Command;
 use chappe_injector::scenario::{self, Case};
 use chappe_injector::{Plan, Scenario, Tally, crew, repeat, report, sweep, trial};
 
-use super::{Home, number, refused, say};
+use super::home::Home;
+use super::words::{number, refused, say};
 
 /// What is asked for.
 struct Asked {

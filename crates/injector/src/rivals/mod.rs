@@ -32,7 +32,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use crate::board::{Stage, WORDS, within};
+use crate::board::{Stage, WORDS};
+use crate::patience::within;
 
 /// How many work on an object at a time.
 pub const WORKERS: usize = 4;

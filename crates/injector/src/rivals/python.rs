@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Churn, Dice, Round, Storm, Wedge};
-use crate::board::within;
+use crate::patience::within;
 
 /// The script; it is handed over, so that no path to it is needed.
 const SCRIPT: &str = include_str!("../../rivals/churn.py");

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::{ALL, Churn, Dice, Here, KEEPER, OVER, PER_PLACE, READY, REFUSED, Round, Subject, TURNS, WITNESS};
 use super::{WORKERS, Wedge};
-use crate::board::{Stage, within};
+use crate::board::Stage;
+use crate::child::Child;
+use crate::patience::within;
 use crate::rivals::Storm;
-use crate::trial::Child;
 
 /// What a witness leaves when it was refused.
 const REFUSAL: i32 = 3;

@@ -14,7 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::Scene::{Alone, Met, Stopped, Waiters};
 use super::world::{CHILD, VICTIM, World, fault, fine};
 use super::{Operation, Reason};
-use crate::board::{Fault, NOTES, Verdict, within};
+use crate::board::{Fault, NOTES, Verdict};
+use crate::patience::within;
 use crate::step;
 use crate::trial::{KILLED, OVER};
 

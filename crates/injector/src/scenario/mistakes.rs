@@ -30,8 +30,9 @@ use super::semaphores;
 use super::tubes::{SLOTS, receiver, sender};
 use super::words::lock;
 use super::world::{CHILD, World, fault};
-use crate::board::{Fault, Verdict, within};
+use crate::board::{Fault, Verdict};
 use crate::cast::lives;
+use crate::patience::within;
 use crate::trial::OVER;
 
 /// What the sweep of a control must find, and nothing else.

@@ -15,8 +15,9 @@ use super::Operation;
 use super::Scene::{Alone, Stopped, StoppedWaiter, Waiters};
 use super::ledger::weigh;
 use super::world::{CHILD, World, fault, fine};
-use crate::board::{Fault, Verdict, within};
+use crate::board::{Fault, Verdict};
 use crate::cast::lives;
+use crate::patience::within;
 use crate::trial::OVER;
 
 /// `Sem`.

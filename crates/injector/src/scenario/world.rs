@@ -8,10 +8,12 @@ use chappe::{AcquireError, Arena, ArenaError, ArenaOptions, Permit, Pool, PoolEr
 
 use super::Scene;
 use super::messages::Desk;
-use crate::board::{DONE, Fault, Stage, Verdict, within};
+use crate::board::{DONE, Fault, Stage, Verdict};
 use crate::cast::lives;
+use crate::child::Child;
+use crate::patience::within;
 use crate::step;
-use crate::trial::{Child, OVER};
+use crate::trial::OVER;
 
 /// Words of the board. The first helper may come.
 pub const FIRST: usize = 0;

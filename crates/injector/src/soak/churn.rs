@@ -14,6 +14,7 @@
 //!
 //! A stopped maker holds up other makers as long as it is stopped: the longest such pause is told, and is no finding.
 
+mod board;
 mod told;
 mod worker;
 
@@ -23,10 +24,11 @@ use std::time::{Duration, Instant};
 
 use chappe::{Arena, ArenaOptions, Mutex, Semaphore};
 
+use self::board::{ARENA, Board};
 use self::worker::Worker;
 use super::dice::Dice;
 use crate::board::shared;
-use crate::trial::Child;
+use crate::child::Child;
 
 /// What to do.
 #[derive(Clone, Copy, Debug)]
@@ -43,27 +45,13 @@ pub struct Slots {
     pub careless: bool,
 }
 
-const ARENA: &str = "churn";
 /// Few slots, so that each is soon used again; few names, so that workers meet.
 const OPTIONS: ArenaOptions =
     ArenaOptions { members: Some(64), objects: Some(24), cells: Some(32), data: Some(24 * 2048) };
-const NAMES: u64 = 10;
 const WORKERS: usize = 6;
 const THREADS: usize = 2;
 /// How many workers are stopped at a time, at most.
 const STOPPED: usize = 2;
-
-struct Board {
-    turns: AtomicU64,
-    made: AtomicU64,
-    removed: AtomicU64,
-    over: AtomicU64,
-    torn: AtomicU64,
-    unclear: AtomicU64,
-    leaks: AtomicU64,
-    /// The fewest uses of a slot, as far as it is known.
-    uses: AtomicU64,
-}
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default)]

@@ -24,7 +24,7 @@ use chappe::{Arena, ArenaOptions, Pool, Semaphore};
 
 use super::dice::Dice;
 use crate::board::shared;
-use crate::trial::Child;
+use crate::child::Child;
 
 /// What to do.
 #[derive(Clone, Copy, Debug)]

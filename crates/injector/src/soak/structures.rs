@@ -20,7 +20,7 @@ use chappe::{Arena, ArenaOptions, HelpError, HelpLock, Map, MapOptions, Monitor,
 
 use super::dice::Dice;
 use crate::board::shared;
-use crate::trial::Child;
+use crate::child::Child;
 
 /// What to do.
 #[derive(Clone, Copy, Debug)]

@@ -14,11 +14,11 @@ use super::board::{Found, PLACES, POSTS, USHER, WORKERS};
 use super::poor::Want;
 use super::processes;
 use super::worker::Chaos;
-use crate::board::within;
+use crate::child::Child;
+use crate::patience::within;
 use crate::scenario::REST;
 use crate::soak::dice::Dice;
 use crate::step;
-use crate::trial::Child;
 
 /// One that lives.
 struct Process {

@@ -17,7 +17,7 @@ use super::ledger::{Message, Unit, message, number};
 use super::places::{Place, TUBES};
 use super::worker::{Broken, Chaos, Held, Worker};
 use super::{grazers, sippers, traders};
-use crate::board::within;
+use crate::patience::within;
 use crate::scenario::REST;
 
 /// How long a parent waits for its child.

@@ -10,8 +10,8 @@ use chappe::{
     Mutex, MutexGuard, Pool, RwLock, RwLockError, Semaphore, Stack, UpError, WriteGuard,
 };
 
+use super::board::{ARENA, Board, NAMES};
 use super::told::{Ends, Told, told};
-use super::{ARENA, Board, NAMES};
 use crate::soak::dice::Dice;
 
 /// More units than can be in hand.
