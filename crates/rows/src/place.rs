@@ -2,7 +2,7 @@
 
 use crate::number;
 use chappe_synth::ir::NO_TEXT;
-use chappe_synth::{FieldType, Scalar, Schema};
+use chappe_synth::{FieldType, Scalar, Schema, time};
 
 /// A column that is read: which one, and where its value goes.
 #[derive(Clone, Debug)]
@@ -111,6 +111,7 @@ fn scalar_into(scalar: Scalar, value: &[u8], place: &mut [u8]) -> bool {
             b"false" | b"0" => Some(0),
             _ => None,
         },
+        Scalar::Time => time::parse(value).map(i64::cast_unsigned),
         Scalar::F64 => number::double(value).map(f64::to_bits),
         Scalar::F32 => std::str::from_utf8(value).ok().and_then(|t| t.parse::<f32>().ok()).map(|n| n.to_bits().into()),
         Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => {

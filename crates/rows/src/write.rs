@@ -5,7 +5,7 @@
 
 use crate::lines::Pattern;
 use chappe_synth::ir::{NO_TEXT, load, text_of};
-use chappe_synth::{Field, FieldType, Scalar, Schema, suggestion, written};
+use chappe_synth::{Field, FieldType, Scalar, Schema, suggestion, time, written};
 use std::io::Write;
 
 /// How records are written.
@@ -246,6 +246,12 @@ fn value(field: &Field, row: &[u8], texts: &[u8], json: bool, out: &mut Vec<u8>)
             digits(number.unsigned_abs(), out);
         }
         Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => digits(word, out),
+        Scalar::Time => {
+            let quote: &[u8] = if json { b"\"" } else { b"" };
+            out.extend_from_slice(quote);
+            time::write(word.cast_signed(), out);
+            out.extend_from_slice(quote);
+        }
         Scalar::F32 | Scalar::F64 => {
             let number = f64::from_bits(word);
             let quoted = json && !number.is_finite();

@@ -13,6 +13,7 @@
 //! | function | of | answers |
 //! |---|---|---|
 //! | `int(x) uint(x) double(x)` | numbers, `int(bool)` | see [`crate::ir`] for what does not fit |
+//! | `time('2026-11-29T07:00:00Z')` | a text that is written out | int: nanoseconds since 1970 |
 //! | `math.abs(x)` | int, double | the least int stays as it is |
 //! | `math.least(a, b) math.greatest(a, b)` | two numbers | the first where they are equal, or one is NaN |
 //! | `math.isNaN(x)` | double | bool |
@@ -390,7 +391,8 @@ impl<'a> Checker<'a> {
             FieldType::Text(width) => Low::TextField { at: field.at, width },
             FieldType::Str => Low::TextValue(self.builder.push(Op::Load { at: field.at, kind: Scalar::U64 })),
             FieldType::Scalar(kind) | FieldType::Maybe(kind) => {
-                let id = self.builder.push(Op::Load { at: field.at, kind });
+                let loaded = if kind == Scalar::Time { Scalar::I64 } else { kind };
+                let id = self.builder.push(Op::Load { at: field.at, kind: loaded });
                 Low::Value(id, kind_of(kind))
             }
         })
@@ -558,7 +560,7 @@ impl<'a> Checker<'a> {
 
     fn call(&mut self, name: &str, of: &[NodeId], p: &Parser<'_>, span: Span) -> Result<Low, Complaint> {
         let wanted = match name {
-            "int" | "uint" | "double" | "math.abs" | "math.isNaN" | "math.bitNot" => 1,
+            "int" | "uint" | "double" | "time" | "math.abs" | "math.isNaN" | "math.bitNot" => 1,
             "math.least" | "math.greatest" | "math.bitAnd" | "math.bitOr" | "math.bitXor" | "math.bitShiftLeft"
             | "math.bitShiftRight" => 2,
             _ if AGGREGATES.contains(&name) => {
@@ -579,6 +581,16 @@ impl<'a> Checker<'a> {
         }
         match name {
             "int" | "uint" | "double" => self.convert(name, of[0], p, span),
+            "time" => match &self.low[of[0]] {
+                Low::Text(text) => match crate::time::parse(text) {
+                    Some(time) => Ok(Low::Value(self.builder.push(Op::Word(time.cast_unsigned())), Kind::Int)),
+                    None => self.complain(p.nodes[of[0]].span, "this is no time: time('2026-11-29T07:00:00Z')"),
+                },
+                _ => self.complain(
+                    p.nodes[of[0]].span,
+                    "`time` takes a text that is written out: time('2026-11-29T07:00:00Z')",
+                ),
+            },
             "math.isNaN" => {
                 let x = self.to(of[0], p, Kind::Double)?;
                 Ok(Low::Value(self.builder.push(Op::Bin(Bin::NeDouble, x, x)), Kind::Bool))

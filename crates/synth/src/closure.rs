@@ -190,7 +190,7 @@ macro_rules! for_kind {
                 const $k: Scalar = Scalar::F32;
                 Box::new($closure)
             }
-            Scalar::I64 | Scalar::U64 | Scalar::F64 => {
+            Scalar::I64 | Scalar::U64 | Scalar::F64 | Scalar::Time => {
                 const $k: Scalar = Scalar::I64;
                 Box::new($closure)
             }

@@ -6,7 +6,7 @@ use crate::lex::{Kind as Lexeme, Token};
 use crate::nearest::suggestion;
 use crate::schema::{Schema, written};
 use crate::tree::Parser;
-use crate::window::{By, MAX_WINDOWS, Step, Window, number};
+use crate::window::{By, MAX_WINDOWS, Step, Window, is_time, number};
 
 /// Reads what stands behind `every`.
 ///
@@ -76,7 +76,10 @@ fn step(by: &By, token: &Token, parser: &Parser<'_>) -> Result<Step, Complaint> 
     let step = match (&token.kind, by) {
         (Lexeme::Int(n), By::Field(_)) if is_double => Some(Step::Double(*n as f64)),
         (Lexeme::Double(n), By::Field(_)) if is_double => Some(Step::Double(*n)),
-        (Lexeme::Int(n), By::Field(_) | By::Number) | (Lexeme::Time(n), By::Clock) => Some(Step::Whole(*n)),
+        (Lexeme::Time(n), By::Clock) => Some(Step::Whole(*n)),
+        (Lexeme::Time(n), By::Field(field)) if is_time(field.kind) => Some(Step::Whole(*n)),
+        (Lexeme::Int(n), By::Field(field)) if !is_time(field.kind) => Some(Step::Whole(*n)),
+        (Lexeme::Int(n), By::Number) => Some(Step::Whole(*n)),
         _ => None,
     };
     match (step, by) {
@@ -87,6 +90,9 @@ fn step(by: &By, token: &Token, parser: &Parser<'_>) -> Result<Step, Complaint> 
             token.span,
             "windows are so many records (every 1000), so much time (every 10s), or so much of a field (every 10000 on ts)",
         ),
+        (None, By::Field(field)) if is_time(field.kind) => {
+            parser.complain(token.span, format!("`{}` is a time: write one, as in every 10s, 500ms, 5m, 1h", field.name))
+        }
         (None, By::Clock) => parser.complain(token.span, "a time is missing here, as in 10s, 500ms, 5m, 1h"),
         (None, By::Field(field)) => {
             let name = written(&field.name);

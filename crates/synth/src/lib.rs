@@ -48,6 +48,7 @@ mod schema;
 mod summary;
 mod switchboard;
 mod table;
+pub mod time;
 mod tree;
 pub mod vector;
 mod window;

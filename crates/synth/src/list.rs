@@ -8,7 +8,7 @@ use crate::lex::Kind as Lexeme;
 use crate::nearest::suggestion;
 use crate::schema::{Field, FieldType, Scalar, Schema};
 use crate::tree::{NodeId, Parser, What};
-use crate::window::Window;
+use crate::window::{Window, is_time};
 use crate::words::AGGREGATES;
 
 /// By which field rows are ordered.
@@ -384,7 +384,7 @@ fn item(schema: &Schema, checker: &mut Checker<'_>, parser: &mut Parser<'_>, at:
         Some((name, of)) => {
             // The call is no expression: what is checked ends before it.
             parser.nodes[root].what = What::Bool(true);
-            over_many(checker, parser, name, &of, span)?
+            over_many(schema, checker, parser, name, &of, span)?
         }
         None => column(schema, checker, parser, root, at)?,
     };
@@ -432,6 +432,7 @@ fn stored(kind: Kind, may_be_null: bool) -> FieldType {
 }
 
 fn over_many(
+    schema: &Schema,
     checker: &mut Checker<'_>,
     parser: &Parser<'_>,
     name: &str,
@@ -457,15 +458,19 @@ fn over_many(
     };
     let there = checker.there(value);
     let numbers = matches!(kind, Kind::Int | Kind::Uint | Kind::Double);
+    // One of the values of a time is a time.
+    let field = if let What::Name(name) = &parser.nodes[value].what { schema.field(name) } else { None };
+    let one_of_them = field.map(|f| f.kind).filter(|k| is_time(*k));
     let as_it_is = stored(kind, there.is_some());
+    let one_of_them = one_of_them.unwrap_or(as_it_is);
     let (how, kind_of, fits) = match name {
         "count" => (How::Count, count, true),
         "distinct" => (How::Distinct, count, true),
         "sum" => (How::Sum, as_it_is, numbers),
-        "min" => (How::Min, as_it_is, numbers || kind == Kind::Text),
-        "max" => (How::Max, as_it_is, numbers || kind == Kind::Text),
-        "first" => (How::First, as_it_is, true),
-        "last" => (How::Last, as_it_is, true),
+        "min" => (How::Min, one_of_them, numbers || kind == Kind::Text),
+        "max" => (How::Max, one_of_them, numbers || kind == Kind::Text),
+        "first" => (How::First, one_of_them, true),
+        "last" => (How::Last, one_of_them, true),
         "mean" => (How::Mean, stored(Kind::Double, there.is_some()), numbers),
         _ => (How::Quantile(part.unwrap_or(0.5)), stored(Kind::Double, there.is_some()), numbers),
     };

@@ -609,7 +609,7 @@ impl<'a> Lower<'a> {
             Scalar::U8 => self.at.ins().uload8(I64, READ, from, at),
             Scalar::U16 => self.at.ins().uload16(I64, READ, from, at),
             Scalar::U32 => self.at.ins().uload32(READ, from, at),
-            Scalar::I64 | Scalar::U64 => self.at.ins().load(I64, READ, from, at),
+            Scalar::I64 | Scalar::U64 | Scalar::Time => self.at.ins().load(I64, READ, from, at),
             Scalar::F64 => self.at.ins().load(F64, READ, from, at),
             Scalar::F32 => {
                 let v = self.at.ins().load(F32, READ, from, at);

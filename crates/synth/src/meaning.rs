@@ -95,7 +95,7 @@ pub fn load(record: &[u8], at: u32, kind: Scalar) -> u64 {
         Scalar::I8 => read!(i8) as i64 as u64,
         Scalar::I16 => read!(i16) as i64 as u64,
         Scalar::I32 => read!(i32) as i64 as u64,
-        Scalar::I64 | Scalar::U64 | Scalar::F64 => read!(u64),
+        Scalar::I64 | Scalar::U64 | Scalar::F64 | Scalar::Time => read!(u64),
         Scalar::U8 => u64::from(read!(u8)),
         Scalar::U16 => u64::from(read!(u16)),
         Scalar::U32 => u64::from(read!(u32)),

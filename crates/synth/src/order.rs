@@ -149,7 +149,7 @@ fn numbers(scalar: Scalar, x: &[u8], y: &[u8]) -> Ordering {
             // Equal zeros are equal, whatever their signs.
             x.partial_cmp(&y).unwrap_or_else(|| x.is_nan().cmp(&y.is_nan()))
         }
-        Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => (x as i64).cmp(&(y as i64)),
+        Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::Time => (x as i64).cmp(&(y as i64)),
         _ => x.cmp(&y),
     }
 }

@@ -17,6 +17,7 @@
 //! | `i8 i16 i32 i64` | `int8_t ...` | 1 2 4 8 | int |
 //! | `u8 u16 u32 u64` | `uint8_t ...` | 1 2 4 8 | uint |
 //! | `f32 f64` | `float double` | 4 8 | double |
+//! | `time` | `int64_t` | 8; nanoseconds since 1970: as text RFC 3339 ([`crate::time`]) | int |
 //! | `str[N]` | `char[N]` | N; ends at its first zero byte | string |
 //! | `i64?` and so on | a struct of the number and a `bool` | one more: whether there is a value | as without `?`, or NULL |
 //!
@@ -53,11 +54,13 @@ pub enum Scalar {
     U64,
     F32,
     F64,
+    /// Nanoseconds since 1970, as an `i64`.
+    Time,
 }
 
 impl Scalar {
     /// All of them.
-    pub const ALL: [Scalar; 11] = [
+    pub const ALL: [Scalar; 12] = [
         Scalar::Bool,
         Scalar::I8,
         Scalar::I16,
@@ -69,6 +72,7 @@ impl Scalar {
         Scalar::U64,
         Scalar::F32,
         Scalar::F64,
+        Scalar::Time,
     ];
 
     /// Bytes, and what the C rule aligns it to.
@@ -77,7 +81,7 @@ impl Scalar {
             Scalar::Bool | Scalar::I8 | Scalar::U8 => 1,
             Scalar::I16 | Scalar::U16 => 2,
             Scalar::I32 | Scalar::U32 | Scalar::F32 => 4,
-            Scalar::I64 | Scalar::U64 | Scalar::F64 => 8,
+            Scalar::I64 | Scalar::U64 | Scalar::F64 | Scalar::Time => 8,
         }
     }
 
@@ -95,6 +99,7 @@ impl Scalar {
             Scalar::U64 => "u64",
             Scalar::F32 => "f32",
             Scalar::F64 => "f64",
+            Scalar::Time => "time",
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::query::Query;
 use crate::records::Records;
 use crate::schema::{FieldType, Scalar, Schema};
 use crate::table::Table;
+use crate::time;
 use std::sync::Arc;
 
 /// Why records cannot be added up.
@@ -335,6 +336,7 @@ fn shown(kind: FieldType, value: Option<&[u8]>) -> String {
     match scalar {
         Scalar::Bool => (word != 0).to_string(),
         Scalar::F32 | Scalar::F64 => f64::from_bits(word).to_string(),
+        Scalar::Time => time::written(word.cast_signed()),
         Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => word.cast_signed().to_string(),
         _ => word.to_string(),
     }

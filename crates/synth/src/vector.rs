@@ -266,7 +266,7 @@ macro_rules! by_kind {
                 const $k: Scalar = Scalar::F32;
                 $body
             }
-            Scalar::I64 | Scalar::U64 | Scalar::F64 => {
+            Scalar::I64 | Scalar::U64 | Scalar::F64 | Scalar::Time => {
                 const $k: Scalar = Scalar::I64;
                 $body
             }

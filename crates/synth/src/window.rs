@@ -5,6 +5,7 @@
 //! every 10s                              by the clock of the machine, when records come
 //! every 10000 on ts                      by a field: those of which `ts` is from 10000 k to 10000 k + 9999, whatever it counts
 //! every 10000 on ts hop 2000             hopping: a window begins every 2000, and has 10000
+//! every 10s on ts                        the same where `ts` is a `time`
 //! every 10000 on ts late 3000            a window ends when `ts` has gone 3000 beyond it
 //! ```
 //!
@@ -80,7 +81,7 @@ impl Window {
         };
         let word = load(record, field.at, scalar);
         let (Step::Double(hop), Step::Double(late)) = (self.hop, self.late) else {
-            let is_signed = matches!(scalar, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64);
+            let is_signed = matches!(scalar, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::Time);
             return Some(self.at(if is_signed { i128::from(word.cast_signed()) } else { i128::from(word) }));
         };
         let time = f64::from_bits(word);
@@ -101,8 +102,18 @@ impl Window {
 
     /// What the column is that says where a window begins.
     pub fn column(&self) -> FieldType {
-        FieldType::Scalar(if let Step::Double(_) = self.hop { Scalar::F64 } else { Scalar::I64 })
+        FieldType::Scalar(match (&self.by, self.hop) {
+            (_, Step::Double(_)) => Scalar::F64,
+            (By::Clock, _) => Scalar::Time,
+            (By::Field(field), _) if is_time(field.kind) => Scalar::Time,
+            _ => Scalar::I64,
+        })
     }
+}
+
+/// Whether a field is a time.
+pub fn is_time(kind: FieldType) -> bool {
+    matches!(kind, FieldType::Scalar(Scalar::Time) | FieldType::Maybe(Scalar::Time))
 }
 
 /// What kind of number a field is; none: it is none.

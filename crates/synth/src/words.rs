@@ -4,10 +4,11 @@
 pub const AGGREGATES: [&str; 9] = ["count", "sum", "mean", "min", "max", "first", "last", "distinct", "quantile"];
 
 /// All functions.
-pub const FUNCTIONS: [&str; 22] = [
+pub const FUNCTIONS: [&str; 23] = [
     "int",
     "uint",
     "double",
+    "time",
     "math.abs",
     "math.least",
     "math.greatest",

@@ -376,6 +376,38 @@ fn windows_end_one_behind_the_other() {
 }
 
 #[test]
+fn times_are_read_compared_put_into_windows_and_written() {
+    let text =
+        "at,n\n2026-11-29T07:00:01Z,1\n2026-11-29T08:00:09+01:00,2\n1795935610.5,3\n,4\n29/Nov/2026:07:00:31 +0000,5\n";
+    let with = |query: &str, style| {
+        let asked = Ask { schema: Some("at: time".into()), ..ask(&CSV, query) };
+        answered(&asked, vec![input("t", text)], style).unwrap().0
+    };
+    assert_eq!(
+        with("where at > time('2026-11-29T07:00:05Z') select at, n order at desc", Style::Csv),
+        "at,n\n2026-11-29T07:00:31Z,5\n2026-11-29T07:00:10.5Z,3\n2026-11-29T07:00:09Z,2\n"
+    );
+    assert_eq!(
+        with("select sum(n) as s, max(at) as m every 10s on at", Style::Json),
+        "{\"window\":\"2026-11-29T07:00:00Z\",\"s\":3,\"m\":\"2026-11-29T07:00:09Z\"}\n\
+         {\"window\":\"2026-11-29T07:00:10Z\",\"s\":3,\"m\":\"2026-11-29T07:00:10.5Z\"}\n\
+         {\"window\":\"2026-11-29T07:00:30Z\",\"s\":5,\"m\":\"2026-11-29T07:00:31Z\"}\n"
+    );
+    let said = |query: &str| {
+        let asked = Ask { schema: Some("at: time".into()), ..ask(&CSV, query) };
+        answered(&asked, vec![input("t", text)], Style::Csv).unwrap_err()
+    };
+    assert!(said("select count() every 10 on at").contains("`at` is a time: write one, as in every 10s"));
+    assert!(said("where at > time('soon')").contains("this is no time"));
+    let wrong = answered(
+        &Ask { schema: Some("n: time".into()), ..ask(&CSV, "select n") },
+        vec![input("t", "n\n2026-02-30\n")],
+        Style::Csv,
+    );
+    assert!(wrong.unwrap_err().starts_with("t:2: `n` is `2026-02-30`, and no time"));
+}
+
+#[test]
 fn a_mistake_in_a_query_is_pointed_at() {
     for (query, says) in [
         ("where prise > 10", "there is no field `px`"),

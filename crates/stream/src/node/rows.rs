@@ -113,7 +113,7 @@ impl Stage for Take {
             Scalar::I8 => number!(i8, r),
             Scalar::I16 => number!(i16, r),
             Scalar::I32 => number!(i32, r),
-            Scalar::I64 => number!(i64, r),
+            Scalar::I64 | Scalar::Time => number!(i64, r),
             Scalar::U8 => number!(u8, r),
             Scalar::U16 => number!(u16, r),
             Scalar::U32 => number!(u32, r),
