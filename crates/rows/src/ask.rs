@@ -52,7 +52,7 @@ pub enum AskError {
     )]
     Spoilt {
         /// What the query says of it.
-        complaint: Complaint,
+        complaint: Box<Complaint>,
         /// Its name, as it is written.
         column: String,
         /// The first value that is no number.
@@ -121,7 +121,15 @@ impl Asked {
         // A question about a member that no object of the first ones has gives it a type.
         let more =
             given.iter().flat_map(Schema::fields).filter(|f| ask.format == Format::Json && !columns.contains(&f.name));
-        let columns: Vec<String> = columns.iter().cloned().chain(more.map(|f| f.name.clone())).collect();
+        // `a.b` is a column if there is an `a`.
+        let is_within = |name: &&String| {
+            let root = name.split_once('.').filter(|_| ask.format == Format::Json).map(|(root, _)| root);
+            root.is_some_and(|root| columns.iter().any(|c| c == root)) && !columns.contains(name)
+        };
+        let more = mentions.names.iter().filter(is_within).chain(more.map(|f| &f.name));
+        let mut columns: Vec<String> = columns.iter().chain(more).cloned().collect();
+        let mut seen = HashSet::new();
+        columns.retain(|name| name.is_empty() || seen.insert(name.clone()));
         if let Some(field) = given.iter().flat_map(Schema::fields).find(|f| !columns.contains(&f.name)) {
             let near = suggestion(&field.name, columns.iter().map(String::as_str));
             return Err(AskError::Head(
@@ -191,7 +199,7 @@ fn spoilt_by_few<'a>(
         let schema = Schema::laid_out(schema.fields().iter().map(|f| (f.name.clone(), other(f)))).ok()?;
         if Query::parse(&schema, query).is_ok() {
             let (column, value) = (written(name).into_owned(), shown(value).into_owned());
-            return Some(AskError::Spoilt { complaint: complaint.clone(), column, value, kind: kind.name() });
+            return Some(AskError::Spoilt { complaint: Box::new(complaint.clone()), column, value, kind: kind.name() });
         }
     }
     None

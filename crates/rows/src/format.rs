@@ -68,7 +68,7 @@ impl Format {
             Format::Json => {
                 let names: Vec<String> = schema.fields().iter().map(|f| f.name.clone()).collect();
                 let slots = slots(schema, &names)?;
-                Reader::Json(Json { spans: vec![None; slots.len()], slots, strict: false })
+                Reader::Json(Json::new(slots))
             }
             Format::Lines(pattern) => Reader::Lines(Lines { pattern: pattern.clone(), slots: slots(schema, columns)? }),
         })

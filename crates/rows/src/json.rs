@@ -1,7 +1,7 @@
 //! JSON, an object a line.
 //!
 //! Of an object's members only those that are asked for are looked at, as they are written; all else is skipped. An absent member and
-//! `null` are NULL. An object or a list in a text column is its JSON.
+//! `null` are NULL. An object or a list in a text column is its JSON. A slot `a.b` is the member `a.b`, or else `b` of the object `a`.
 
 use crate::batch::{Fill, Trouble, shown};
 use crate::place::{Slot, may_be_null};
@@ -19,30 +19,41 @@ pub struct Json {
     pub spans: Vec<Option<(usize, usize)>>,
     /// Each member must be asked for, and each that is must be there.
     pub strict: bool,
+    inner: Vec<Inner>,
 }
 
-/// A name: the slot for it.
-struct Key<'a>(&'a [Slot], bool);
+/// Members of an object that is a member.
+#[derive(Clone, Debug)]
+struct Inner {
+    name: String,
+    /// The slots that they are outside.
+    of: Vec<usize>,
+    json: Json,
+}
+
+/// A name: the slot for it, and the object that slots are in.
+struct Key<'a>(&'a Json);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
-    type Value = Option<usize>;
+    type Value = (Option<usize>, Option<usize>);
 
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Option<usize>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         d.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for Key<'_> {
-    type Value = Option<usize>;
+    type Value = (Option<usize>, Option<usize>);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Option<usize>, E> {
-        match self.0.iter().position(|s| s.name == name) {
-            None if self.1 => {
-                let known: Vec<&str> = self.0.iter().map(|s| s.name.as_str()).collect();
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        let Json { slots, inner, strict, .. } = self.0;
+        match (slots.iter().position(|s| s.name == name), inner.iter().position(|i| i.name == name)) {
+            (None, None) if *strict => {
+                let known: Vec<&str> = slots.iter().map(|s| s.name.as_str()).collect();
                 Err(E::custom(format!("it has a field `{name}`, which the schema has not: {}", known.join(", "))))
             }
             slot => Ok(slot),
@@ -52,11 +63,9 @@ impl Visitor<'_> for Key<'_> {
 
 /// An object.
 struct Object<'a> {
-    slots: &'a [Slot],
-    spans: &'a mut [Option<(usize, usize)>],
+    json: &'a mut Json,
     /// The address of the text's first byte.
     base: usize,
-    strict: bool,
 }
 
 impl<'de> Visitor<'de> for Object<'_> {
@@ -67,13 +76,24 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(slot) = map.next_key_seed(Key(self.slots, self.strict))? {
-            match slot {
-                None => _ = map.next_value::<IgnoredAny>()?,
-                Some(slot) => {
-                    let raw: &'de RawValue = map.next_value()?;
-                    let from = raw.get().as_ptr() as usize - self.base;
-                    self.spans[slot] = Some((from, from + raw.get().len()));
+        let Object { json, base } = self;
+        while let Some(key) = map.next_key_seed(Key(json))? {
+            if key == (None, None) {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let raw: &'de RawValue = map.next_value()?;
+            let from = raw.get().as_ptr() as usize - base;
+            if let Some(slot) = key.0 {
+                json.spans[slot] = Some((from, from + raw.get().len()));
+            }
+            let Some(inner) = key.1.map(|at| &mut json.inner[at]) else { continue };
+            inner.json.spans.fill(None);
+            let mut parser = serde_json::Deserializer::from_str(raw.get());
+            // What is no object has no members.
+            if parser.deserialize_map(Object { json: &mut inner.json, base }).is_ok() {
+                for (slot, span) in inner.of.iter().zip(&inner.json.spans) {
+                    json.spans[*slot] = json.spans[*slot].or(*span);
                 }
             }
         }
@@ -119,6 +139,26 @@ impl<'de> serde::Deserialize<'de> for Names {
 }
 
 impl Json {
+    /// For these slots.
+    pub fn new(slots: Vec<Slot>) -> Json {
+        /// Members are looked for so deep.
+        const DEEPEST: usize = 32;
+        let mut roots: Vec<(String, Vec<usize>, Vec<Slot>)> = Vec::new();
+        for (at, slot) in slots.iter().enumerate().filter(|(_, s)| s.name.matches('.').count() <= DEEPEST) {
+            let Some((root, rest)) = slot.name.split_once('.') else { continue };
+            let inner = Slot { name: rest.to_owned(), ..slot.clone() };
+            match roots.iter_mut().find(|(name, ..)| name == root) {
+                Some((_, of, slots)) => {
+                    of.push(at);
+                    slots.push(inner);
+                }
+                None => roots.push((root.to_owned(), vec![at], vec![inner])),
+            }
+        }
+        let inner = roots.into_iter().map(|(name, of, slots)| Inner { name, of, json: Json::new(slots) }).collect();
+        Json { spans: vec![None; slots.len()], slots, strict: false, inner }
+    }
+
     /// Reads records.
     pub fn fill(&mut self, job: &mut Fill<'_>) {
         while !job.is_done() {
@@ -131,8 +171,7 @@ impl Json {
             }
             self.spans.fill(None);
             let mut parser = serde_json::Deserializer::from_slice(line);
-            let (base, strict) = (job.text.as_ptr() as usize, self.strict);
-            let object = Object { slots: &self.slots, spans: &mut self.spans, base, strict };
+            let object = Object { base: job.text.as_ptr() as usize, json: self };
             if let Err(e) = parser.deserialize_map(object).and_then(|()| parser.end()) {
                 let what = e.to_string();
                 let what = what.split(" at line ").next().unwrap_or_default();
@@ -149,6 +188,15 @@ impl Json {
                         continue;
                     }
                     None => slot.none(record),
+                    Some((from, to)) if self.lies_in_another(at, &job.text[from..to]) => {
+                        trouble.get_or_insert_with(|| {
+                            Trouble::Other(format!(
+                                "`{}` has escapes, and lies in an object that is asked for, too: ask for one of them",
+                                slot.name
+                            ))
+                        });
+                        slot.none(record)
+                    }
                     Some((from, to)) => put(slot, job.text, from, to, record),
                 };
                 if !fits && trouble.is_none() {
@@ -160,6 +208,20 @@ impl Json {
                 job.wrong(start, &trouble, may_be_null(&self.slots));
             }
         }
+    }
+}
+
+impl Json {
+    /// Whether a value that cannot stay as it is written lies in one that must.
+    fn lies_in_another(&self, at: usize, value: &[u8]) -> bool {
+        if self.inner.is_empty() || !(value[0] == b'"' && memchr(b'\\', value).is_some()) {
+            return false;
+        }
+        let around = |other: &Option<(usize, usize)>| match (other, self.spans[at]) {
+            (Some((from, to)), Some((start, end))) => *from < start && end <= *to,
+            _ => false,
+        };
+        self.spans.iter().any(around)
     }
 }
 

@@ -60,7 +60,7 @@ impl Parser {
             report: Report::default(),
         };
         if !matches!(format, Format::Csv(_)) {
-            parser.read_by(&mut Vec::new(), 0)?;
+            parser.read_by(&mut [], 0)?;
         }
         Ok(parser)
     }
@@ -81,7 +81,7 @@ impl Parser {
     }
 
     /// What reads the records, by the names of the columns; where the records begin.
-    fn read_by(&mut self, text: &mut Vec<u8>, len: usize) -> Result<usize, String> {
+    fn read_by(&mut self, text: &mut [u8], len: usize) -> Result<usize, String> {
         let (columns, from) = self.format.names(text, len).map_err(|e| e.told(&[], &[]))?;
         if self.strict
             && let Some(more) = columns.iter().find(|c| self.schema.field(c).is_none())

@@ -131,7 +131,7 @@ What is read:
   CSV   a line of names first; quotes around a field, doubled in it, line
         ends in it; LF or CRLF; \"\" is an empty text, nothing is NULL
   JSON  an object a line; absent members and null are NULL; an object or a
-        list in it is text
+        list in it is text, and `a.b` between backticks a member of one
   lines {name} is a column, {} is left out, {{ a brace; - alone is NULL
   What a column is is guessed from the first 256 KiB: integer, double,
   bool, or text. Numbers that begin with 0 or need more than 64 bits are

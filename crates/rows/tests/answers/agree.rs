@@ -347,7 +347,7 @@ fn the_rules_that_differ_from_sql_are_those_that_the_guide_says() {
         ("select math.greatest(j, 3) as c", "SELECT max(j, 3) FROM t0", json!([[7], [3]]), json!([[7], [3]])),
     ];
     let questions: Vec<Both> = both.iter().map(|(ours, sql, ..)| ((*ours).to_owned(), (*sql).to_owned())).collect();
-    let theirs = theirs("python3".as_ref(), "sqlite", &[rows.clone()], &questions);
+    let theirs = theirs("python3".as_ref(), "sqlite", std::slice::from_ref(&rows), &questions);
     let csv = Format::Csv(b',');
     for ((query, _, our, their), they) in both.iter().zip(&theirs) {
         assert_eq!((json!(ours(&csv, &text(&rows, &csv), query, 1).unwrap()), they), (our.clone(), their), "{query}");

@@ -158,6 +158,25 @@ fn json_is_read_member_by_member() {
 }
 
 #[test]
+fn members_of_objects_within_are_columns_by_their_path() {
+    let text = r#"{"a":{"b":1,"c":{"d":"x\u00e9"},"no":2},"a.b":7,"t":"u"}
+{"t":"v","a":{"c":{"d":"y"},"b":2.5}}
+{"a":5,"t":"w"}
+{"a":{"c":3,"b":null}}
+"#;
+    let t = |query| answered(&ask(&Format::Json, query), vec![input("t", text)], Style::Csv).unwrap().0;
+    // A member of that very name comes first.
+    assert_eq!(t("select `a.b` as b, `a.c.d` as d, t"), "b,d,t\n7.0,xé,u\n2.5,y,v\n,,w\n,,\n");
+    assert_eq!(t("where `a.b` > 2 select count() as n, max(`a.c.d`) as m"), "n,m\n2,y\n");
+    assert_eq!(
+        of(&Format::Json, text.lines().nth(1).unwrap(), "select a, `a.c.d` as d"),
+        "a,d\n\"{\"\"c\"\":{\"\"d\"\":\"\"y\"\"},\"\"b\"\":2.5}\",y\n"
+    );
+    assert!(refused(&Format::Json, text, "select a, `a.c.d`").contains("ask for one of them"));
+    assert!(refused(&Format::Json, text, "select `b.c`").contains("there is no field `b.c`"));
+}
+
+#[test]
 fn lines_are_read_by_a_pattern() {
     let log = "10.0.0.1 - ann [29/Nov/2026] \"GET /a HTTP/1.1\" 200 17\n10.0.0.2 - - [29/Nov/2026] \"GET /b HTTP/1.1\" 404 -\r\n";
     let format = Format::Lines(Pattern::parse("{ip} {} {user} [{time}] \"{request}\" {status} {bytes}").unwrap());

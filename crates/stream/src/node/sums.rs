@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What a stage keeps until a window, or all, has ended.
 enum Kept {
-    Sums(Windows),
+    Sums(Box<Windows>),
     /// Rows to be ordered, or the first ones; and how many bytes they may have.
     Rows(Option<Ordered>, usize),
 }
@@ -29,7 +29,7 @@ impl Sums {
     /// For a query that does so, whose groups or rows may have so many bytes.
     pub fn new(query: &Query, evaluator: Evaluator, memory: usize) -> Sums {
         let kept = match Windows::new(query) {
-            Some(windows) => Kept::Sums(windows.limit(memory)),
+            Some(windows) => Kept::Sums(Box::new(windows.limit(memory))),
             None => Kept::Rows(Ordered::new(query), memory),
         };
         let (size, results) = (query.schema().size() as usize, query.rows().unwrap_or(query.schema()).clone());
