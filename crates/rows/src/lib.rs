@@ -30,7 +30,6 @@
 
 mod ask;
 mod batch;
-mod clock;
 mod csv;
 mod cut;
 mod format;
@@ -48,7 +47,7 @@ mod text;
 mod write;
 
 pub use ask::{Ask, AskError, OnBad};
-pub use clock::clock;
+pub use chappe_plat::clock::time_of_day as clock;
 pub use cut::{MAX_RECORD_TEXT, with_nulls};
 pub use format::Format;
 pub use lines::Pattern;

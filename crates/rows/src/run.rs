@@ -5,11 +5,11 @@
 
 use crate::ask::{Ask, AskError, Asked, OnBad};
 use crate::batch::{Batch, Fill};
-use crate::clock::clock;
 use crate::format::Reader;
 use crate::report::{Report, SHOWN};
 use crate::text::{Input, Part, Text};
 use crate::write::{Style, Writer, schema_text};
+use chappe_plat::clock::time_of_day;
 use chappe_synth::{Bound, Evaluator, Live, Ordered, Records, Rows, Schema, SummaryError, Trust, Windows};
 use memchr::memchr_iter;
 use std::collections::VecDeque;
@@ -106,7 +106,7 @@ impl Worker {
             if let Some(windows) = &mut self.windows {
                 let results = self.bound.query().rows().unwrap_or(self.bound.query().schema());
                 let ended = |rows: &Rows| done.rows.extend(results, rows);
-                if let Err(e) = windows.add(&mut self.evaluator, records, clock, ended) {
+                if let Err(e) = windows.add(&mut self.evaluator, records, time_of_day, ended) {
                     let record = if let SummaryError::Overflow { record, .. } = &e { *record } else { None };
                     let at = record.map_or(0, |record| self.batch.places[record] as usize);
                     done.failed = Some((memchr_iter(b'\n', &text[..at]).count() as u64 + 1, e));

@@ -43,6 +43,11 @@ pub fn boot() -> u64 {
     read(libc::CLOCK_BOOTTIME)
 }
 
+/// Nanoseconds since 1970, by the time of day: it may be set.
+pub fn time_of_day() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
 /// Whether something (NTP, PTP) keeps the time of day synchronised, as the kernel was told.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ use chappe_sync::tube::{RecvTimeoutError, TryRecvError};
 use chappe_synth::Schema;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The word for the system's time of day.
 const NTP: &str = "ntp";
@@ -260,7 +260,7 @@ impl Follower {
 fn both(began: u64) -> (f64, u64) {
     let look = |_| {
         let before = clock::now();
-        let day = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let day = clock::time_of_day();
         let after = clock::now();
         (after - before, (before - began) as f64 / 1e9 + (after - before) as f64 / 2e9, day)
     };
