@@ -134,8 +134,8 @@ impl Handle {
         loop {
             let (handle, there) = Handle::found_or_made(map, kind, name, make)?;
             let answer = attach(handle.clone(), there);
-            // What was removed since it was found is not refused for what it was: another look finds what is there now.
-            if answer.is_ok() || !there || !handle.is_dead() {
+            // What was removed since it was found, or made, is not refused for what it was: another look finds what is there now.
+            if answer.is_ok() || !handle.is_dead() {
                 return Ok(answer);
             }
         }
@@ -267,20 +267,24 @@ mod tests {
         let options = ArenaOptions { members: Some(8), objects: Some(8), cells: Some(8), data: Some(1 << 20) };
         let map = Arena::apart(&options).unwrap().map();
         let make = &mut |map, admin: &_, name: &_| condvar::make(map, admin, name);
-        let (first, was_there) = Handle::found_or_made(map, Kind::Condvar, "x", make).unwrap();
-        assert!(!was_there);
-        let looks = Cell::new(0);
-        let attach = |handle: Handle, there| {
-            looks.set(looks.get() + 1);
-            if looks.get() > 1 {
-                return Ok((handle, there));
+        for found in [true, false] {
+            if found {
+                Handle::found_or_made(map, Kind::Condvar, "x", make).unwrap();
             }
-            assert!(there && handle.place == first.place);
-            map.unmake(&map.admin(), handle.place);
-            Err(handle.vanished())
-        };
-        let (next, was_there) = Handle::make_in(map, Kind::Condvar, "x", make, attach).unwrap().unwrap();
-        assert!(!was_there && next.place != first.place && looks.get() == 2);
+            let looks = Cell::new(None);
+            let attach = |handle: Handle, there| match looks.replace(Some(handle.place)) {
+                Some(first) => Ok((handle, first)),
+                None => {
+                    assert_eq!(there, found);
+                    map.unmake(&map.admin(), handle.place);
+                    Err(handle.vanished())
+                }
+            };
+            let (next, first) = Handle::make_in(map, Kind::Condvar, "x", make, attach).unwrap().unwrap();
+            assert!(next.place != first && !next.is_dead());
+            map.unmake(&map.admin(), next.place);
+        }
+        Handle::found_or_made(map, Kind::Condvar, "x", make).unwrap();
         let refused = Handle::make_in(map, Kind::Condvar, "x", make, |handle, _| Err::<(), _>(handle.exists()));
         assert!(matches!(refused, Ok(Err(ObjectError::Exists { .. }))), "one that stays is looked at once");
     }
