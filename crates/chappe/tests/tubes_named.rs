@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
+use chappe::raw::{self, Called, Had};
 use chappe::tube::named::{Kind, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
 use chappe::tube::{bounded, never};
 use chappe::{Arena, ArenaOptions, Mutex, ObjectState, Pool, Semaphore, select};
@@ -685,4 +686,17 @@ fn slots_that_are_leaked_by_a_thread_that_ends_are_nobodys() {
         assert!(matches!(sender.try_send(job(0, 99)), Err(NotSent::Full(_))));
         assert_eq!(receiver.recv_redelivered().map(|(job, again)| (whole(job).1, again)).unwrap(), (i, false));
     }
+}
+
+#[test]
+fn a_tube_that_is_opened_by_its_records_size_may_have_any_number_of_slots() {
+    let _house = House::new("by_size");
+    let of = |size| Some(Called { name: "Frame", size, align: 8 });
+    let (large, few) = (100 << 20, options(2, Kind::Spsc));
+    raw::tube_of("media/frames", Had::Created, of(large), &few).unwrap();
+    // So many of the usual number of slots would fit no arena.
+    let tube = raw::tube_of("media/frames", Had::Opened, of(large), &TubeOptions::default()).unwrap();
+    assert_eq!(tube.info().unwrap().slots, 2);
+    let other = raw::tube_of("media/frames", Had::Opened, of(large + 8), &TubeOptions::default());
+    assert!(matches!(other, Err(TubeError::OtherType { .. })), "{:?}", other.err());
 }

@@ -57,6 +57,7 @@ impl<'a> Data<'a> {
 
     /// Where the data of a lock is, if it is of this type.
     pub fn found(&self, handle: &Handle) -> Result<NonNull<u8>, ObjectError> {
+        self.room()?;
         let o = handle.object;
         // Acquire, all: written before the object was put in service.
         let (bytes, more) = (o.permits.load(Ordering::Acquire) as usize, o.more.load(Ordering::Acquire));

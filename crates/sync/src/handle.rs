@@ -5,7 +5,7 @@ use crate::error::ObjectError;
 use crate::registry::{Arena, ArenaOptions};
 use crate::{owned, private};
 use chappe_arena::layout::{Head, Kind, Object};
-use chappe_arena::{Admin, ArenaError, Map, Place, check_name};
+use chappe_arena::{Admin, ArenaError, Map, Place, Standing, check_name};
 use chappe_plat::atomic::{Ordering, fence};
 use std::sync::Arc;
 
@@ -138,6 +138,10 @@ impl Handle {
             if answer.is_ok() || !handle.is_dead() {
                 return Ok(answer);
             }
+            // An attached thread still makes objects in an arena that was removed: each of them is dead at once.
+            if map.mark() == Standing::Removed {
+                return Err(ArenaError::Removed { name: map.name().into() }.into());
+            }
         }
     }
 
@@ -260,6 +264,7 @@ pub(crate) fn its_slot(object: &Object, place: Place) -> Option<Head> {
 mod tests {
     use super::*;
     use crate::condvar;
+    use chappe_arena::layout::REMOVED;
     use std::cell::Cell;
 
     #[test]
@@ -287,5 +292,21 @@ mod tests {
         Handle::found_or_made(map, Kind::Condvar, "x", make).unwrap();
         let refused = Handle::make_in(map, Kind::Condvar, "x", make, |handle, _| Err::<(), _>(handle.exists()));
         assert!(matches!(refused, Ok(Err(ObjectError::Exists { .. }))), "one that stays is looked at once");
+    }
+
+    #[test]
+    fn in_an_arena_that_is_removed_meanwhile_an_object_is_made_once_and_refused() {
+        let options = ArenaOptions { members: Some(8), objects: Some(8), cells: Some(8), data: Some(1 << 20) };
+        let map = Arena::apart(&options).unwrap().map();
+        let make = &mut |map, admin: &_, name: &_| condvar::make(map, admin, name);
+        let looks = Cell::new(0);
+        let attach = |handle: Handle, _| {
+            assert_eq!(looks.replace(1), 0, "it looks again for ever");
+            map.header().state.store(REMOVED, Ordering::SeqCst);
+            map.unmake(&map.admin(), handle.place);
+            Err::<(), _>(handle.vanished())
+        };
+        let refused = Handle::make_in(map, Kind::Condvar, "x", make, attach);
+        assert!(matches!(refused, Err(ObjectError::Arena(ArenaError::Removed { .. }))));
     }
 }

@@ -26,6 +26,11 @@ pub(crate) trait NamedKind: Sized {
     /// The object that a handle leads to. Refuses one of another type and, with a plan, one that was made as something else.
     fn attach(handle: Handle, wanted: Option<&Self::Plan<'_>>) -> Result<Self, Self::Error>;
 
+    /// Refuses an object that is there, and differs in what may be changed later.
+    fn fits(&self, _plan: &Self::Plan<'_>) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     /// That there is such an object already.
     fn exists(handle: &Handle) -> Self::Error {
         handle.exists().into()
@@ -81,7 +86,14 @@ impl<K: NamedKind> Named<K> {
     }
 
     fn made(handle: Handle, there: bool, plan: &K::Plan<'_>, or_open: bool) -> Result<K, K::Error> {
-        if there && !or_open { Err(K::exists(&handle)) } else { K::attach(handle, Some(plan)) }
+        if there && !or_open {
+            return Err(K::exists(&handle));
+        }
+        let it = K::attach(handle, Some(plan))?;
+        if there {
+            it.fits(plan)?;
+        }
+        Ok(it)
     }
 
     /// Obtains an object by name; `plan` says also what one that is there must be.
@@ -89,7 +101,7 @@ impl<K: NamedKind> Named<K> {
         if how != Had::Opened {
             return Self::make(name, plan, how == Had::Either);
         }
-        K::room(plan)?;
+        // Not its room: of what is there, only what the kind compares has to fit.
         K::attach(Handle::open(K::KIND, name)?, Some(plan))
     }
 

@@ -103,13 +103,12 @@ impl NamedKind for Pool {
     fn lay_out(plan: &(u32, Discipline), map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
         permit::make_pool(map, admin, name, plan.0, plan.1)
     }
-    fn attach(handle: Handle, wanted: Option<&(u32, Discipline)>) -> Result<Pool, PoolError> {
-        let pool = Pool { handle, biased: false };
-        let (has, wanted) = (pool.permits(), wanted.map(|(permits, _)| *permits));
-        match wanted.filter(|wanted| *wanted != has) {
-            Some(wanted) => Err(PoolError::OtherSize { name: pool.name(), has, wanted }),
-            None => Ok(pool),
-        }
+    fn attach(handle: Handle, _wanted: Option<&(u32, Discipline)>) -> Result<Pool, PoolError> {
+        Ok(Pool { handle, biased: false })
+    }
+    fn fits(&self, &(wanted, _): &(u32, Discipline)) -> Result<(), PoolError> {
+        let has = self.permits();
+        if has == wanted { Ok(()) } else { Err(PoolError::OtherSize { name: self.name(), has, wanted }) }
     }
     fn exists(handle: &Handle) -> PoolError {
         PoolError::Exists { name: handle.name(), permits: Pool::at(handle.map, handle.place).permits() }
