@@ -16,6 +16,7 @@ const MONTHS: [&[u8]; 12] =
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
+    /// A number of so few digits that it fits.
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (front, rest) = self.0.split_at_checked(digits)?;
         let number = front.iter().try_fold(0, |n, b| b.is_ascii_digit().then(|| 10 * n + i64::from(b - b'0')))?;
@@ -144,15 +145,21 @@ fn epoch(text: &[u8]) -> Option<i64> {
     let minus = text.first() == Some(&b'-');
     let mut rest = Rest(&text[usize::from(minus)..]);
     let digits = rest.0.iter().take_while(|b| b.is_ascii_digit()).count();
-    let whole = rest.number(Some(digits).filter(|d| (1..=19).contains(d))?)?;
+    if !(1..=19).contains(&digits) {
+        return None;
+    }
+    let (front, behind) = rest.0.split_at(digits);
+    rest.0 = behind;
+    // Nineteen digits are more than 64 bits hold, and the least number has no opposite there.
+    let whole = front.iter().fold(0, |n: i128, b| 10 * n + i128::from(b - b'0'));
     let unit = match digits {
         0..=11 => SECOND,
         12..=14 => 1_000_000,
         15..=17 => 1_000,
         _ => 1,
     };
-    let time = whole.checked_mul(unit)?.checked_add(rest.fraction(unit)?)?;
-    rest.0.is_empty().then_some(if minus { -time } else { time })
+    let time = whole * i128::from(unit) + i128::from(rest.fraction(unit)?);
+    rest.0.is_empty().then_some(i64::try_from(if minus { -time } else { time }).ok()?)
 }
 
 /// Writes a time by RFC 3339, in UTC, with as many digits behind the seconds as it has.
@@ -214,6 +221,9 @@ mod tests {
         }
         is("2026-11-29", "2026-11-29T00:00:00Z");
         is("-1.5", "1969-12-31T23:59:58.5Z");
+        assert_eq!(parse(b"9223372036854775807"), Some(i64::MAX));
+        assert_eq!(parse(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(parse(written(i64::MIN).as_bytes()), Some(i64::MIN));
         // Days of 800 years.
         for day in (-200_000..100_000).step_by(11) {
             let (year, month, of_month) = day_of(day);
@@ -236,6 +246,9 @@ mod tests {
             "29/Now/2026:07:00:00 +0000",
             "2300-01-01",
             "99999999999999999999",
+            "9999999999999999999",
+            "9223372036854775808",
+            "-9223372036854775809",
             "1.2.3",
             "2026-11-29T07:00:00+1",
         ] {
