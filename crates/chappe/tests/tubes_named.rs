@@ -691,12 +691,10 @@ fn slots_that_are_leaked_by_a_thread_that_ends_are_nobodys() {
 #[test]
 fn a_tube_that_is_opened_by_its_records_size_may_have_any_number_of_slots() {
     let _house = House::new("by_size");
-    let of = |size| Some(Called { name: "Frame", size, align: 8 });
-    let (large, few) = (100 << 20, options(2, Kind::Spsc));
-    raw::tube_of("media/frames", Had::Created, of(large), &few).unwrap();
-    // So many of the usual number of slots would fit no arena.
-    let tube = raw::tube_of("media/frames", Had::Opened, of(large), &TubeOptions::default()).unwrap();
-    assert_eq!(tube.info().unwrap().slots, 2);
-    let other = raw::tube_of("media/frames", Had::Opened, of(large + 8), &TubeOptions::default());
-    assert!(matches!(other, Err(TubeError::OtherType { .. })), "{:?}", other.err());
+    let called = |size| Some(Called { name: "Frame", size, align: 8 });
+    let tube = |had, size, slots| raw::tube_of("media/frames", had, called(size), &options(slots, Kind::Spsc));
+    tube(Had::Created, 100 << 20, 2).unwrap();
+    // 64 of these would fit no arena.
+    assert_eq!(tube(Had::Opened, 100 << 20, 64).unwrap().info().unwrap().slots, 2);
+    assert!(matches!(tube(Had::Opened, 8, 2), Err(TubeError::OtherType { .. })));
 }
