@@ -186,7 +186,7 @@ impl Client {
                 }
             }
         }
-        // Whoever asks again at once asks in vain.
+        // A caller that asks again at once asks in vain.
         tokio::time::sleep(PAUSE).await;
         Err(EngineError::Unknown(reasons.join("; ")))
     }

@@ -106,7 +106,7 @@ impl Person {
         }
     }
 
-    /// Who holds a permit, by its attempt, and the token.
+    /// The attempt that holds a permit, and its token.
     pub fn holder(&self, pool: &str, index: u32) -> Option<(String, u64)> {
         let entry = self.finds(Keys::One(self.space.held(pool, index))).into_iter().next()?;
         Some((keys::read::<keys::Holder>(&entry.value).unwrap().id, entry.modified))

@@ -1,4 +1,4 @@
-//! How a thread is woken: it gets its token, and whoever has taken it out of PARKED puts it into a queue. Invariants: the proc's.
+//! How a thread is woken: it gets its token, and the waker that has taken it out of PARKED puts it into a queue. Invariants: the proc's.
 
 use super::Proc;
 use crate::record::{Thread, current, of};
