@@ -126,3 +126,23 @@ impl<K: NamedKind> Named<K> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::PoolError;
+    use crate::permit;
+    use crate::pool::Pool;
+    use crate::wait::Discipline;
+
+    #[test]
+    fn a_pool_must_have_the_wanted_size_only_if_it_was_there_already() {
+        let options = ArenaOptions { members: Some(8), objects: Some(8), cells: Some(16), data: Some(1 << 20) };
+        let map = Arena::apart(&options).unwrap().map();
+        let place = permit::make_pool(map, &map.admin(), "p", 8, Discipline::Fifo).unwrap();
+        let plan = (4, Discipline::Fifo);
+        let made = |there| Named::<Pool>::made(Handle::at(map, place), there, &plan, true);
+        assert!(made(false).is_ok(), "another thread may have resized what the caller has just made");
+        assert!(matches!(made(true), Err(PoolError::OtherSize { has: 8, wanted: 4, .. })));
+    }
+}
