@@ -7,7 +7,7 @@ use crate::fused::loops;
 use crate::graph::Graph;
 use crate::kind::WhenFull;
 use crate::link::{Feed, Limb, Links, Tail, Thread, link};
-use crate::process::{Is, cuts, names, stays_dead, view};
+use crate::process::{Is, cuts, names, view};
 use std::fmt::Write;
 
 /// The plan as text.
@@ -22,7 +22,7 @@ pub fn text(graph: &Graph) -> String {
     for which in std::iter::once(None).chain(names.iter().map(Some)) {
         let piece = view(graph, which.map(String::as_str));
         let nodes = piece.graph.nodes();
-        let once = nodes.iter().find(|n| stays_dead(n.anew));
+        let once = nodes.iter().find(|n| n.anew.stays_dead());
         let title = match (which, once) {
             (None, _) => "this process".to_owned(),
             (Some(name), None) => format!("@{name}, begun anew when it is killed"),

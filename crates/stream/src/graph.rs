@@ -4,82 +4,17 @@
 //! sources on. Each step ends at the first mistake, with its place in the text. A node that several stages read gets a
 //! `tee` behind it.
 
-use crate::kind::{Anew, Call, End, Kinds, Make, Plan, Role, Wrong};
+use crate::kind::{Anew, Call, Kinds, Plan, Role, Wrong};
 use crate::locks;
+use crate::placed::{Node, order};
 use crate::process::Command;
-use crate::report::RunError;
-use crate::run::Running;
 use crate::stage::{Body, Fault, Out, Stage};
 use crate::telling::References;
 use crate::text::{Written, parse};
 use crate::types::{Block, Type};
-use chappe_synth::{Bound, Complaint, Span};
-use chappe_thread::Runtime;
-use std::collections::{HashMap, VecDeque};
-use std::fmt;
+use chappe_synth::{Complaint, Span};
+use std::collections::HashMap;
 use std::sync::Arc;
-
-/// A node.
-pub struct Node {
-    /// What people call it: its name, or its kind.
-    pub label: String,
-    /// As it was written.
-    pub written: Written,
-    /// What leads to it, in order.
-    pub inputs: Vec<usize>,
-    /// What it leads to, in order.
-    pub outputs: Vec<usize>,
-    /// The type of each input.
-    pub takes: Vec<Type>,
-    /// What comes out.
-    pub gives: Option<Type>,
-    /// Its ends.
-    pub ends: (End, End),
-    /// What the linker makes of it.
-    pub role: Role,
-    /// What becomes of it when its process was killed.
-    pub anew: Anew,
-    /// The process that it runs in; nothing for the one that runs the graph.
-    pub process: Option<String>,
-    pub(crate) make: Option<Make>,
-    /// What it asks of each record, if that is all that it does.
-    pub(crate) query: Option<Bound>,
-    /// Under which name it tells its time to clocks.
-    pub(crate) offers: Option<String>,
-    /// The file that it hands on from its begin.
-    pub(crate) reads: Option<String>,
-    /// Whose time it keeps, and where that stands in the text.
-    pub(crate) follows: Option<(String, Span)>,
-}
-
-impl Node {
-    /// One that has no links, and was not planned.
-    pub(crate) fn new(label: String, written: Written) -> Node {
-        Node {
-            label,
-            written,
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            takes: Vec::new(),
-            gives: None,
-            ends: (End::Follows, End::Follows),
-            role: Role::Plain,
-            anew: Anew::Fresh,
-            process: None,
-            make: None,
-            query: None,
-            offers: None,
-            reads: None,
-            follows: None,
-        }
-    }
-}
-
-impl fmt::Debug for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?} -> {:?}", self.label, self.inputs, self.outputs)
-    }
-}
 
 /// A graph whose types agree.
 #[derive(Debug)]
@@ -152,15 +87,6 @@ impl Graph {
         };
         graph.check(options.lazy)?;
         Ok(graph)
-    }
-
-    /// Makes all bodies and begins, on the process' standard light threads.
-    ///
-    /// # Errors
-    /// A stage that cannot be made (a file that cannot be written): which, and where in the text.
-    pub fn run(self) -> Result<Running, RunError> {
-        let runtime = Runtime::standard().map_err(|e| RunError::Thread("graph".into(), e))?;
-        self.run_on(runtime)
     }
 
     /// Its text.
@@ -279,14 +205,6 @@ impl Graph {
     pub(crate) fn complain(&self, at: usize, what: impl Into<String>) -> Complaint {
         Complaint::new(&self.text, self.nodes[at].written.span, what)
     }
-}
-
-/// Runs a text to its end.
-///
-/// # Errors
-/// What is wrong with the text, or what failed.
-pub fn run(text: &str) -> Result<crate::Report, RunError> {
-    Graph::new(text)?.run()?.wait()
 }
 
 struct Maker<'a> {
@@ -409,63 +327,6 @@ fn fork(nodes: &mut Vec<Node>) {
         let process = nodes[at].process.clone();
         nodes.push(Node { process, inputs: vec![at], outputs, ..Node::new("tee".into(), written) });
     }
-}
-
-/// Numbers below `count` in an order in which each comes behind all that are before it.
-///
-/// # Errors
-/// A ring: each stands before the next one, from the smallest number back to it.
-pub(crate) fn sort<'a>(
-    count: usize,
-    before: impl Fn(usize) -> &'a [usize],
-    after: impl Fn(usize) -> &'a [usize],
-) -> Result<Vec<usize>, Vec<usize>> {
-    let mut missing: Vec<usize> = (0..count).map(|at| before(at).len()).collect();
-    let mut ready: VecDeque<usize> = (0..count).filter(|at| missing[*at] == 0).collect();
-    let mut order = Vec::with_capacity(count);
-    while let Some(at) = ready.pop_front() {
-        order.push(at);
-        for to in after(at) {
-            missing[*to] -= 1;
-            if missing[*to] == 0 {
-                ready.push_back(*to);
-            }
-        }
-    }
-    if order.len() == count {
-        return Ok(order);
-    }
-    // Backwards from any that is left one comes into a ring.
-    let left = |at: &usize| missing[*at] > 0;
-    let mut at = (0..count).find(left).expect("one is left");
-    let (mut path, mut place) = (Vec::new(), vec![None; count]);
-    let round = loop {
-        if let Some(begin) = place[at].replace(path.len()) {
-            break path.split_off(begin);
-        }
-        path.push(at);
-        at = *before(at).iter().find(|i| left(i)).expect("what is left has something left before it");
-    };
-    let first = round.iter().enumerate().min_by_key(|(_, at)| **at).map_or(0, |(i, _)| i);
-    Err((0..=round.len()).map(|i| round[(first + round.len() * 2 - i) % round.len()]).collect())
-}
-
-/// The nodes from the sources on.
-pub(crate) fn order(text: &str, nodes: &[Node]) -> Result<Vec<usize>, Complaint> {
-    let ring = match sort(nodes.len(), |at| &nodes[at].inputs, |at| &nodes[at].outputs) {
-        Ok(order) => return Ok(order),
-        Err(ring) => ring,
-    };
-    let names: Vec<&str> = ring.iter().map(|at| nodes[*at].label.as_str()).collect();
-    let shown = if names.len() > 8 {
-        format!("{} | ... | {}", names[..4].join(" | "), names[names.len() - 3..].join(" | "))
-    } else {
-        names.join(" | ")
-    };
-    let what = format!(
-        "this is a loop, in which nothing would ever come first: {shown}; `echo` and `reverb` feed back within themselves"
-    );
-    Err(Complaint::new(text, nodes[ring[0]].written.span, what))
 }
 
 /// A stage that nobody knows, where that is an error only when data comes.

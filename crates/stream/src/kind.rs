@@ -97,6 +97,13 @@ pub enum Anew {
     Here,
 }
 
+impl Anew {
+    /// Whether it makes its part one that cannot be begun anew.
+    pub(crate) fn stays_dead(self) -> bool {
+        self == Anew::Never
+    }
+}
+
 /// What makes a body.
 pub type Make = Box<dyn FnOnce() -> Result<Body, Fault> + Send>;
 
@@ -473,18 +480,10 @@ pub struct Kinds {
     kinds: BTreeMap<&'static str, Kind>,
 }
 
-impl Default for Kinds {
-    fn default() -> Kinds {
-        Kinds::standard()
-    }
-}
-
 impl Kinds {
-    /// All that this crate has.
-    pub fn standard() -> Kinds {
-        let mut kinds = Kinds { kinds: BTreeMap::new() };
-        crate::node::all().into_iter().for_each(|kind| kinds.add(kind));
-        kinds
+    /// Those.
+    pub(crate) fn of(kinds: impl IntoIterator<Item = Kind>) -> Kinds {
+        Kinds { kinds: kinds.into_iter().map(|kind| (kind.name, kind)).collect() }
     }
 
     /// Adds one, or replaces the one of that name.

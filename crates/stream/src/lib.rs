@@ -29,6 +29,7 @@
 //! own queues are lost and counted as dropped.
 
 pub mod build;
+mod counted;
 pub mod explain;
 mod fused;
 mod graph;
@@ -37,6 +38,7 @@ mod limb;
 pub mod link;
 mod locks;
 pub mod node;
+mod placed;
 pub mod process;
 pub mod queue;
 mod relink;
@@ -53,11 +55,13 @@ pub use build::Builder;
 /// Clients of a JACK server, for programs that play or record without a graph.
 pub use chappe_plat::jack;
 pub use chappe_synth::Complaint;
-pub use graph::{Graph, Node, Options, run};
+pub use counted::Counts;
+pub use graph::{Graph, Options};
 pub use kind::{Anew, Call, End, Kind, Kinds, Make, Plan, Planner, Role, WhenFull, Wrong};
+pub use placed::Node;
 pub use relink::Replaced;
 pub use report::{NodeReport, QueueReport, Report, RunError};
-pub use run::{Running, Stopper};
-pub use seat::{Counts, LateCall};
+pub use run::{Running, Stopper, run};
+pub use seat::LateCall;
 pub use stage::{Body, Fault, Gather, Kept, Out, Source, Stage};
 pub use types::{Block, Data, Element, Type};

@@ -3,7 +3,7 @@
 //! A locked clock waits for its reference as a stage waits for what leads to it. So links and `lock=` together must have no ring, in which every stage would
 //! wait for all others. Clocks are bound to their reference when the graph begins. So nothing takes a reference's place while the graph runs.
 
-use crate::graph::{Node, sort};
+use crate::placed::{Node, sort};
 use chappe_synth::Complaint;
 use std::collections::HashMap;
 

@@ -1,8 +1,7 @@
 //! A graph's report: the counts of each node, queue and part; and the error of a graph that did not run, or not to its
 //! end.
 
-use crate::process::PartReport;
-use crate::seat::Counts;
+use crate::counted::Counts;
 use chappe_synth::Complaint;
 
 /// Why a graph did not run, or not to its end.
@@ -45,6 +44,19 @@ pub struct QueueReport {
     pub to: usize,
     /// What was counted.
     pub counts: crate::queue::Counts,
+}
+
+/// What a part has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartReport {
+    /// `@name`.
+    pub name: String,
+    /// How often it was begun anew, since it was killed.
+    pub restarts: u64,
+    /// Blocks that came to it once more.
+    pub again: u64,
+    /// Blocks that were dropped because two receivers had died of them.
+    pub dropped: u64,
 }
 
 /// What a graph has come to.

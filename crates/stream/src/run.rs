@@ -297,7 +297,24 @@ fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool, in_tur
     let _ = { run }(&mut limb);
 }
 
+/// Runs a text to its end.
+///
+/// # Errors
+/// What is wrong with the text, or what failed.
+pub fn run(text: &str) -> Result<Report, RunError> {
+    Graph::new(text)?.run()?.wait()
+}
+
 impl Graph {
+    /// Makes all bodies and begins, on the process' standard light threads.
+    ///
+    /// # Errors
+    /// A stage that cannot be made (a file that cannot be written): which, and where in the text.
+    pub fn run(self) -> Result<Running, RunError> {
+        let runtime = Runtime::standard().map_err(|e| RunError::Thread("graph".into(), e))?;
+        self.run_on(runtime)
+    }
+
     /// The same on other light threads.
     ///
     /// # Errors
@@ -333,7 +350,7 @@ impl Graph {
             let body = make().map_err(|e| self.complain(at, format!("`{}`: {e}", self.nodes[at].label)))?;
             bodies.insert(at, body);
         }
-        let seat = |(at, node): (usize, &crate::graph::Node)| {
+        let seat = |(at, node): (usize, &crate::placed::Node)| {
             let gives = node.gives.as_ref().or(node.takes.first());
             let bytes = gives.is_some_and(|t| matches!(t.element, crate::types::Element::Record(_)));
             let frame = gives.map_or(1, |t| if bytes { t.frame_bytes() } else { t.shape as usize });
@@ -400,6 +417,14 @@ impl Graph {
 }
 
 impl Running {
+    /// Calls this whenever the process of a part is stopped by a signal, or goes on: with the part's name, the process's number, and whether it is
+    /// stopped. The others wait for a part that is stopped. Those that are stopped already are told at once.
+    pub fn on_stopped(&self, call: impl FnMut(&str, u32, bool) + Send + 'static) {
+        if let Some(parts) = &self.parts {
+            parts.on_stopped(call);
+        }
+    }
+
     /// The graph.
     pub fn graph(&self) -> &Graph {
         &self.graph

@@ -9,33 +9,13 @@
 //! - I2: `waits` is a hint; the lock of `next` decides. A thread that misses it takes the new stage over at a later
 //!   block, or at the node's end.
 
+use crate::counted::Counts;
 use crate::process::Shared;
 use crate::stage::{Fault, Out, Source, Stage};
 use crate::types::Block;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::clock;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What was counted at a node.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Counts {
-    /// Blocks that came in; of a source, that came out.
-    pub blocks: u64,
-    /// Their elements; of records and text, bytes.
-    pub elements: u64,
-    /// Frames that were given up.
-    pub dropped: u64,
-    /// How often something was late.
-    pub late: u64,
-    /// By how much at most, in seconds.
-    pub latest: f64,
-    /// Blocks that may have come twice.
-    pub again: u64,
-    /// How often another body was seated.
-    pub replaced: u64,
-    /// Nanoseconds within it and what it calls, where a probe measures.
-    pub ns: u64,
-}
 
 /// What all seats of a graph know.
 #[derive(Default)]

@@ -173,3 +173,8 @@ impl Out for Kept {
         self.late += 1;
     }
 }
+
+/// A body of a stage that cannot fail to be made.
+pub(crate) fn stage(stage: impl Stage + 'static) -> Result<Body, Fault> {
+    Ok(Body::Stage(Box::new(stage)))
+}

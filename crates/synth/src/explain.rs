@@ -2,7 +2,8 @@
 //! machine code pays, and the machine code.
 
 use crate::closure::Closures;
-use crate::engine::{Form, Machine, break_even, create_ns, machine_ns};
+use crate::cost::{Machine, break_even, create_ns, machine_ns};
+use crate::form::Form;
 use crate::interpret::Interpreter;
 use crate::ir::{Op, Pattern, Program, Source, With};
 use crate::query::Bound;

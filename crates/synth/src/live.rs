@@ -19,88 +19,20 @@
 //! [`crate::published`]. Evaluators take it up at their next use.
 
 use crate::closure::Closures;
-use crate::complaint::Complaint;
-use crate::engine::{Form, Machine, Measured, Test};
+use crate::compiler::Measured;
+use crate::cost::{Machine, Test};
+use crate::form::Form;
 use crate::interpret::Interpreter;
 use crate::ir::Value;
 use crate::published::{Published, Reader};
-use crate::query::{BindError, Bound, Query};
+use crate::query::{Bound, Query};
 use crate::records::Records;
+use crate::refused::{FOREIGN_OPS, LiveError, Trust};
 use crate::schema::Schema;
-use crate::switchboard::MAX_SUBSCRIPTIONS;
 use crate::vector::{Scratch, Vectors};
-use chappe_plat::Made;
+use crate::version::Version;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Whose query it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Trust {
-    /// Of the same user: it may become machine code.
-    Own,
-    /// Of another user: it is interpreted, and may have at most [`FOREIGN_OPS`] operations.
-    Foreign,
-}
-
-/// How large another user's query may be: what it costs the process that runs it is bounded by that.
-pub const FOREIGN_OPS: usize = 256;
-
-/// Why a query cannot be used.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LiveError {
-    /// The text is wrong.
-    #[error(transparent)]
-    Text(#[from] Complaint),
-    /// The parameters are.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// It is another user's, and too large.
-    #[error("another user's query may have {FOREIGN_OPS} operations at most, and this one has {0}")]
-    Foreign(usize),
-    /// It is over other records than the switchboard's.
-    #[error("the subscription is over records of another schema")]
-    Schema,
-    /// There is no number left for it.
-    #[error("there are {MAX_SUBSCRIPTIONS} subscriptions already: no more fit")]
-    Full,
-}
-
-/// One version of a query, with everything that was made of it.
-pub struct Version {
-    /// The query and its parameters.
-    pub bound: Bound,
-    closures: Option<Closures>,
-    /// Made for the first batch: many queries never see one.
-    vectors: Made<Vectors>,
-    /// By form. Full: it was tried; with nothing: in vain.
-    machines: [Made<Option<Arc<Machine>>>; 4],
-}
-
-impl Version {
-    fn new(bound: Bound, trust: Trust) -> Version {
-        let closures = Closures::new(bound.program());
-        let version = Version { bound, closures, vectors: Made::new(), machines: Default::default() };
-        if trust == Trust::Foreign {
-            version.machines.iter().for_each(|m| _ = m.get_or(|| None));
-        }
-        version
-    }
-
-    fn vectors(&self) -> &Vectors {
-        self.vectors.get_or(|| Vectors::new(self.bound.program()))
-    }
-
-    #[inline(always)]
-    fn machine(&self, form: Form) -> Option<&Arc<Machine>> {
-        self.machines[form as usize].get()?.as_ref().filter(|m| m.is_here())
-    }
-
-    /// Compiles it for one form, unless that was tried.
-    pub(crate) fn compile(&self, form: Form) {
-        self.machines[form as usize].get_or(|| Machine::new(self.bound.program(), form).ok().map(Arc::new));
-    }
-}
 
 /// A query in use, to be shared among threads; each has an [`Evaluator`] of its own.
 pub struct Live {

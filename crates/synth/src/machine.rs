@@ -23,7 +23,7 @@
 //! The records may change while they are looked at, as shared memory may: then what is computed is nonsense, and nothing worse.
 
 use crate::code::Piece;
-use crate::engine::{Form, MachineError};
+use crate::form::{Form, MachineError};
 use crate::ir::{Aggregate, Bin, Fold, Id, Op, Source, Type, Un, Verified};
 use crate::records::Records;
 use crate::schema::Scalar;

@@ -1,7 +1,7 @@
 //! What each operation means, as bits: the one place that says so, for the reference, the folding of constants, the closures and the
 //! loops over blocks. Machine code is held against it.
 
-use crate::ir::{Bin, TextTest, Un};
+use crate::ops::{Bin, TextTest, Un};
 use crate::schema::Scalar;
 
 /// What leaves a program: the one NaN instead of any.

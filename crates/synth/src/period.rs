@@ -25,10 +25,11 @@
 
 #[cfg(feature = "jit")]
 mod code;
+mod ring;
 
 use crate::published::{Published, Reader};
-use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::cell::UnsafeCell;
+use chappe_plat::atomic::{AtomicU32, Ordering};
+use ring::{Ring, Shape, Source, Spare, Way};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most samples of a period.
@@ -83,119 +84,6 @@ pub enum PeriodError {
     },
 }
 
-/// A counter with a cache line to itself, so that writer and reader do not share one.
-#[repr(align(64))]
-#[derive(Default)]
-struct Counter(AtomicU64);
-
-/// Whole periods between one writer and one reader.
-struct Ring {
-    written: Counter,
-    read: Counter,
-    missed: Counter,
-    frames: usize,
-    /// A power of two, less one.
-    mask: u64,
-    depth: u64,
-    samples: Box<[UnsafeCell<f32>]>,
-}
-
-// SAFETY: I1 says which side may touch which period of `samples`; the counters hand it over.
-unsafe impl Sync for Ring {}
-// SAFETY: as above; nothing in it belongs to a thread.
-unsafe impl Send for Ring {}
-
-impl Ring {
-    fn new(frames: usize, depth: usize) -> Ring {
-        let slots = depth.next_power_of_two();
-        let samples = (0..slots * frames).map(|_| UnsafeCell::new(0.0)).collect();
-        let (written, read, missed) = Default::default();
-        Ring { written, read, missed, frames, mask: slots as u64 - 1, depth: depth as u64, samples }
-    }
-
-    /// Where period `n` lies.
-    #[inline]
-    fn place(&self, n: u64) -> *mut f32 {
-        UnsafeCell::raw_get(&self.samples[(n & self.mask) as usize * self.frames])
-    }
-
-    /// The writer's side: false when there is no room.
-    #[inline]
-    fn put(&self, from: &[f32]) -> bool {
-        debug_assert_eq!(from.len(), self.frames);
-        // Relaxed: the writer's own counter (I1).
-        let written = self.written.0.load(Ordering::Relaxed);
-        // Acquire: pairs with the reader's release, which follows its copy of the period that lay here.
-        if written - self.read.0.load(Ordering::Acquire) == self.depth {
-            return false;
-        }
-        // SAFETY: I1: the period is free, and only the writer touches it until `written` moves.
-        unsafe { self.place(written).copy_from_nonoverlapping(from.as_ptr(), self.frames) };
-        // Release: the samples are there before the reader counts them.
-        self.written.0.store(written + 1, Ordering::Release);
-        true
-    }
-
-    /// The reader's side: calls with the oldest period, or answers None when there is none.
-    #[inline]
-    fn take<R>(&self, with: impl FnOnce(&[f32]) -> R) -> Option<R> {
-        // Relaxed: the reader's own counter (I1).
-        let read = self.read.0.load(Ordering::Relaxed);
-        // Acquire: pairs with the writer's release, which follows the samples.
-        if self.written.0.load(Ordering::Acquire) == read {
-            return None;
-        }
-        // SAFETY: I1: the period is full, and its writer does not touch it until `read` moves.
-        let result = with(unsafe { std::slice::from_raw_parts(self.place(read), self.frames) });
-        // Release: it was copied before the writer may use it again.
-        self.read.0.store(read + 1, Ordering::Release);
-        Some(result)
-    }
-
-    fn miss(&self) {
-        // Relaxed: the callback alone counts, everybody else only looks.
-        self.missed.0.store(self.missed.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    fn missed(&self) -> u64 {
-        // Relaxed: a number to look at.
-        self.missed.0.load(Ordering::Relaxed)
-    }
-
-    fn queued(&self) -> usize {
-        // Acquire, read first: `written` is never seen behind a `read` that has been seen.
-        let read = self.read.0.load(Ordering::Acquire);
-        // Acquire: as in `take`.
-        (self.written.0.load(Ordering::Acquire) - read) as usize
-    }
-}
-
-/// What a source does with its channel.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Way {
-    /// Its ring is played, so much louder.
-    Play(f32),
-    /// The channel is recorded.
-    Record,
-}
-
-/// An active source.
-#[derive(Clone)]
-struct Source {
-    id: u64,
-    way: Way,
-    channel: usize,
-    ring: Arc<Ring>,
-}
-
-/// What a device is.
-#[derive(Clone, Copy)]
-struct Shape {
-    frames: usize,
-    inputs: usize,
-    outputs: usize,
-}
-
 /// What is called once a period: the active sources, and their code.
 struct Routine {
     sources: Vec<Source>,
@@ -246,32 +134,6 @@ impl Routine {
             if !source.ring.put(&input[source.channel * shape.frames..][..shape.frames]) {
                 source.ring.miss();
             }
-        }
-    }
-}
-
-/// What stands for a period that is not there: silence to read, and a place that nobody reads.
-struct Spare {
-    #[cfg(feature = "jit")]
-    silence: Box<[f32]>,
-    #[cfg(feature = "jit")]
-    nowhere: Box<[UnsafeCell<f32>]>,
-}
-
-// SAFETY: the one callback alone writes `nowhere`, and nobody reads it.
-unsafe impl Sync for Spare {}
-
-impl Spare {
-    fn new(frames: usize) -> Spare {
-        #[cfg(feature = "jit")]
-        return Spare {
-            silence: vec![0.0; frames].into(),
-            nowhere: (0..frames).map(|_| UnsafeCell::new(0.0)).collect(),
-        };
-        #[cfg(not(feature = "jit"))]
-        {
-            let _ = frames;
-            Spare {}
         }
     }
 }

@@ -24,15 +24,12 @@ use crate::build::{Builder, merge};
 use crate::closure::{Bools, Closures, Words, bool_of, word_of};
 use crate::interpret::Interpreter;
 use crate::ir::{Bin, Id, MAX_OPS, Op, Type, Verified};
-use crate::live::{FOREIGN_OPS, LiveError, Trust};
 use crate::published::{Published, Reader};
 use crate::query::Bound;
+use crate::refused::{FOREIGN_OPS, LiveError, MAX_SUBSCRIPTIONS, Trust};
 use crate::schema::{Scalar, Schema};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The most subscriptions of a switchboard.
-pub const MAX_SUBSCRIPTIONS: usize = 4096;
 
 /// A subscription's number: that of its bit. It is given to another when this one has gone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]

@@ -1,9 +1,9 @@
 //! Stages that change the size, the element type or the number of blocks. The thesis' BufferOut and BufferIn are
 //! `buffer` and `unbuffer`, its Probe is `probe`.
 
-use super::{packets, stage};
+use super::packets;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::clock;
 

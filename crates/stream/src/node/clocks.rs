@@ -15,9 +15,9 @@
 //!
 //! **Between processes** nothing is told: a clock and its reference belong to one process (`@process`); a graph where they do not is refused.
 
-use super::{stage, time};
+use super::time;
 use crate::kind::{Anew, End, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::telling::{Listener, References, Teller, Telling};
 use crate::types::{Block, Element, Type};
 use chappe_feedback::Locked;

@@ -3,9 +3,8 @@
 //! `cook` edits lines as the kernel's line discipline does: erase (DEL, Ctrl-H), word erase (Ctrl-W), kill (Ctrl-U), end (Ctrl-D), literal (Ctrl-V); erasing knows
 //! UTF-8. `onlcr` puts a carriage return before each newline, `tabs` makes blanks of tabs.
 
-use super::stage;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Element, Type};
 
 /// A line that is being typed.

@@ -4,9 +4,10 @@
 //! stage gives whole frames, lines and records. An incomplete frame or record at the end is an error, after all that
 //! comes before it; incomplete text at the end is the last line.
 
-use super::{packets, stage};
+use super::opened::{created, opened};
+use super::packets;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_rows::{LineWriter, Pattern};
 use chappe_synth::Schema;
@@ -16,15 +17,6 @@ use std::sync::Arc;
 
 /// Bytes of a block of a file without frames.
 const BYTES: usize = 8192;
-
-pub(super) fn opened(path: &str, span: chappe_synth::Span) -> Result<File, Wrong> {
-    File::open(path).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))
-}
-
-pub(super) fn created(path: &str) -> Result<BufWriter<File>, Fault> {
-    let file = File::create(path).map_err(|e| Fault::new(format!("cannot write {path}: {e}")))?;
-    Ok(BufWriter::with_capacity(65_536, file))
-}
 
 /// What came ends in the middle of something.
 pub(super) fn no_whole(rest: usize, what: &str, bytes: usize) -> Fault {

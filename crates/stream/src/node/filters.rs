@@ -3,9 +3,8 @@
 //! A section is the analogue prototype of its kind, taken to the rate by the bilinear transform with its frequency kept right; computed in
 //! double precision, transposed direct form II. A `lowpass` with the standard Q is Butterworth's of second order.
 
-use super::stage;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Data};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 

@@ -20,9 +20,8 @@
 //! counted as dropped. A change of the period's length is no fault. The library is loaded when a graph first has such a
 //! stage, so a machine without it has all other stages.
 
-use super::stage;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Type};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::jack::{Client, Handler, Period, Refused, Signals, Way};

@@ -1,8 +1,7 @@
 //! What the linker makes itself: queues, pumps, forks and joins; and the sink that counts.
 
-use super::stage;
 use crate::kind::{Anew, End, Kind, Plan, Role, WhenFull, Wrong};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::Block;
 
 struct Null;

@@ -30,6 +30,7 @@ pub mod filters;
 pub mod jack;
 pub mod links;
 pub mod midi;
+mod opened;
 pub mod packets;
 pub mod parse;
 pub mod picture;
@@ -44,8 +45,7 @@ pub mod tube;
 pub mod wav;
 pub mod waves;
 
-use crate::kind::Kind;
-use crate::stage::{Body, Fault, Stage};
+use crate::kind::{Kind, Kinds};
 
 /// All of them.
 pub fn all() -> Vec<Kind> {
@@ -73,7 +73,15 @@ pub fn all() -> Vec<Kind> {
     groups.into_iter().flatten().collect()
 }
 
-/// A body of a stage that cannot fail to be made.
-pub(crate) fn stage(stage: impl Stage + 'static) -> Result<Body, Fault> {
-    Ok(Body::Stage(Box::new(stage)))
+impl Default for Kinds {
+    fn default() -> Kinds {
+        Kinds::standard()
+    }
+}
+
+impl Kinds {
+    /// All that this crate has.
+    pub fn standard() -> Kinds {
+        Kinds::of(all())
+    }
 }

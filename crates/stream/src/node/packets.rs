@@ -16,10 +16,9 @@
 //! While no packet comes, the stage gives an empty block ten times a second, so that the next stages can write the data
 //! that they hold, and a graph that is to stop stops.
 
-use super::files::{created, opened};
-use super::stage;
+use super::opened::{created, opened};
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::clock;
 use chappe_plat::packets::{self, Link, Packet, Refused, Tap, Wishes};

@@ -4,9 +4,8 @@
 //! The file uses deflate's stored blocks, which every reader supports: the data is not compressed, and no library is
 //! needed.
 
-use super::stage;
 use crate::kind::{Kind, Plan};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::Block;
 use std::io::Write;
 

@@ -7,9 +7,8 @@
 //! With `follow` the ratio is steered by the fill of the queue before it ([`Follow`]): the sink has a clock of its own, and what comes is a little
 //! faster or slower than it says. That is the thesis' FLL between the CD and the converter.
 
-use super::stage;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Data, Type};
 use std::f64::consts::PI;
 

@@ -12,10 +12,9 @@
 //! subdivides the time to the next beat. Each beat is given as a record of its time and interval.
 
 use super::spectrum::Spectrum;
-use super::stage;
 use super::waves::noise;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Element, Type};
 use chappe_feedback::filter::LowPass;
 use chappe_feedback::locked::Ill;

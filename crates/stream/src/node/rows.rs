@@ -2,10 +2,9 @@
 //! [`chappe_synth`]: closures and vector plans. What the stages do that make records and that add up is in [`parse`](super::parse) and [`sums`](super::sums).
 
 use super::parse::Parse;
-use super::stage;
 use super::sums::Sums;
 use crate::kind::{Anew, Call, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Stage};
+use crate::stage::{Body, Fault, Out, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_rows::{Format, OnBad, Parser, Pattern, Style, Writer, schema_text, with_nulls};
 use chappe_synth::{Bound, Evaluator, FieldType, Live, LiveError, Query, Records, Scalar, Schema, Summary, Trust};

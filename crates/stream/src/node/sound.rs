@@ -1,8 +1,7 @@
 //! Sound, sample by sample: level, mixing, delay, echo, reverberation (synthesis, 6.3.1).
 
-use super::stage;
 use crate::kind::{Call, End, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Gather, Out, Source, Stage};
+use crate::stage::{Body, Fault, Gather, Out, Source, Stage, stage};
 use crate::types::{Block, Element, Type};
 use chappe_plat::wide::wide;
 

@@ -1,8 +1,7 @@
 //! The Fourier transform, and the correlator (synthesis, 6.3.1; 7.5: "a 1024-point transform of 88,200 samples a second").
 
-use super::stage;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Type};
 use realfft::{RealFftPlanner, RealToComplex};
 use std::f64::consts::TAU;

@@ -1,8 +1,7 @@
 //! Devices that run by a clock, and deadlines (synthesis, 6.4). Ticks are in [`clocks`](super::clocks).
 
-use super::stage;
 use crate::kind::{End, Kind, Plan};
-use crate::stage::{Fault, Out, Stage};
+use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Element, Type};
 use chappe_feedback::Estimate;
 use chappe_plat::clock;

@@ -15,10 +15,10 @@
 //! stage waits for room, also while there is no receiver yet. When the graph is to stop, it stops waiting and counts
 //! the data that it still had. When all receivers have gone the line ends.
 
-use super::{packets, stage};
+use super::packets;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::process::tubes::{FromTube, LOOK};
-use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::packets::Link;
 use chappe_sync::tube::named::{NotSent, Sender, Tube, TubeOptions};

@@ -4,9 +4,8 @@
 //! leaves a file that lacks at most what came in the last second. What cannot be sought in (a pipe, a terminal) is refused before
 //! anything is written.
 
-use super::stage;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Source, Stage};
+use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::clock;
 use std::fs::File;
@@ -206,7 +205,7 @@ fn wav(call: &Call<'_>) -> Result<Plan, Wrong> {
     let channels = input.shape as u16;
     let spec = hound::WavSpec { channels, sample_rate: rate as u32, bits_per_sample: bits, sample_format: format };
     Ok(Plan::sink(move || {
-        let mut file = super::files::created(&path)?;
+        let mut file = super::opened::created(&path)?;
         file.stream_position().map_err(|_| Fault(refused(&path)))?;
         stage(ToWav::new(file, spec, scale).map_err(|e| Fault::new(format!("cannot write {path}: {e}")))?)
     }))
@@ -237,7 +236,7 @@ mod tests {
             bits_per_sample: 32,
             sample_format: hound::SampleFormat::Float,
         };
-        let mut stage = ToWav::new(super::super::files::created(&path).unwrap(), spec, 0.0).unwrap();
+        let mut stage = ToWav::new(super::super::opened::created(&path).unwrap(), spec, 0.0).unwrap();
         assert_eq!(hound::WavReader::open(&path).unwrap().duration(), 0);
         for frames in (100..=5000).step_by(100) {
             stage.put(Block::f32(vec![0.5; 200]), &mut Kept::default()).unwrap();

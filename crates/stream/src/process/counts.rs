@@ -9,7 +9,7 @@
 //! all old or all new. The process that runs the graph writes `stop`, reads the counts. A part that is begun anew calls
 //! [`InQueue::lost`] for each of its queues.
 
-use crate::seat::Counts;
+use crate::counted::Counts;
 use chappe_sync::words::Words;
 use std::sync::Arc;
 

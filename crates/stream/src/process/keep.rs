@@ -15,14 +15,15 @@
 //! If the keeper's own process dies, the system kills the parts; the next graph of this user removes the arena
 //! (`sweep`).
 
+use super::command::Command;
 use super::counts::{Shared, words};
-use super::part::{VARIABLE, furnish};
+use super::furnish::furnish;
 use super::split::{Is, Piece, cuts, names, view};
-use super::{Command, tubes};
+use super::told::{TOLD, VARIABLE, object, told_of};
+use super::tubes::{self, Keeps};
 use crate::graph::Graph;
 use crate::link::link;
-use crate::report::{NodeReport, RunError};
-use crate::run::Running;
+use crate::report::{NodeReport, PartReport, RunError};
 use crate::seat::Floor;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::child::{Child, Ended, own_program};
@@ -41,35 +42,10 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(3);
 /// So many deaths in a row without a block that was finished end the graph (P4).
 const DEATHS: u32 = 4;
-/// Bytes of what a part tells at a time.
-pub const TOLD: usize = 4_096;
 /// How arenas of graphs begin; the process's number and the graph's come behind it.
 const PREFIX: &str = "graph-";
 
 static GRAPHS: AtomicU32 = AtomicU32::new(0);
-
-/// An object of a graph's arena.
-pub fn object(arena: &str, what: &str, number: impl Display) -> String {
-    format!("{arena}/{what}-{number}")
-}
-
-/// The tube by which a part tells how it ended.
-pub fn told_of(arena: &str, number: impl Display) -> String {
-    object(arena, "told", number)
-}
-
-/// What a part has come to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartReport {
-    /// `@name`.
-    pub name: String,
-    /// How often it was begun anew, since it was killed.
-    pub restarts: u64,
-    /// Blocks that came to it once more.
-    pub again: u64,
-    /// Blocks that were dropped because two receivers had died of them.
-    pub dropped: u64,
-}
 
 struct Part {
     name: String,
@@ -100,13 +76,11 @@ pub struct Parts {
 /// What is called when a part is stopped, or goes on: with its name, its process, and whether it is stopped.
 type StopCall = Box<dyn FnMut(&str, u32, bool) + Send>;
 
-impl Running {
-    /// Calls this whenever the process of a part is stopped by a signal, or goes on: with the part's name, the process's number, and whether it is
-    /// stopped. The others wait for a part that is stopped. Those that are stopped already are told at once.
+impl Parts {
+    /// See [`crate::Running::on_stopped`].
     pub fn on_stopped(&self, mut call: impl FnMut(&str, u32, bool) + Send + 'static) {
-        let Some(parts) = &self.parts else { return };
-        let mut to = parts.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        for part in &parts.parts {
+        let mut to = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        for part in &self.parts {
             // Relaxed: written under the lock.
             match part.stands.load(Ordering::Relaxed) {
                 0 => {}
@@ -202,7 +176,7 @@ pub fn begin(mut whole: Graph, floor: &Arc<Floor>) -> Result<(Piece, Arc<Parts>)
                 Is::Node(_) => {}
             }
         }
-        let once = nodes.iter().find(|n| super::stays_dead(n.anew)).map(|n| n.label.clone());
+        let once = nodes.iter().find(|n| n.anew.stays_dead()).map(|n| n.label.clone());
         parts.parts.push(Part {
             name: name.clone(),
             shared: Shared::new(words, nodes.len()),
@@ -227,7 +201,8 @@ pub fn begin(mut whole: Graph, floor: &Arc<Floor>) -> Result<(Piece, Arc<Parts>)
     }
     let parts = Arc::new(parts);
     let mut own = view(&whole, None);
-    furnish(&mut whole, &mut own, &arena, Some(&parts));
+    let keeps: Keeps = parts.clone();
+    furnish(&mut whole, &mut own, &arena, Some(&keeps));
     let keeper = Keeper { parts: Arc::clone(&parts), kept, floor: Arc::clone(floor), whole };
     let told = |e| RunError::Thread("parts".into(), e);
     thread::background("graph-parts", move || keeper.run()).map_err(told)?;

@@ -33,13 +33,17 @@
 //!
 //! Left out: `says` of a part that was killed is that of its last incarnation. Parts run on this machine, as this user.
 
+mod command;
 mod counts;
+mod furnish;
 mod keep;
 mod part;
 mod split;
+mod told;
 pub(crate) mod tubes;
 
-pub use keep::PartReport;
+pub use crate::report::PartReport;
+pub use command::Command;
 pub use part::serve;
 
 pub(crate) use counts::{InQueue, Shared};
@@ -48,18 +52,6 @@ pub(crate) use part::is_unserved_part;
 pub(crate) use split::{Is, cuts, names, view};
 
 use crate::graph::Graph;
-use crate::kind::Anew;
-use std::ffi::OsString;
-use std::path::PathBuf;
-
-/// How a part is begun: a program that calls [`serve`], and what it is told.
-#[derive(Clone, Debug, Default)]
-pub struct Command {
-    /// The program; nothing for the one that runs the graph.
-    pub program: Option<PathBuf>,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-}
 
 /// What each process runs, the one that runs the graph first: to look at, not to run.
 pub fn pieces(graph: &Graph) -> Vec<Graph> {
@@ -70,9 +62,4 @@ pub fn pieces(graph: &Graph) -> Vec<Graph> {
 /// How many tubes lead from one process to another.
 pub fn tubes(graph: &Graph) -> usize {
     cuts(graph.nodes()).len()
-}
-
-/// What of a part makes it one that cannot be begun anew, if anything.
-pub(crate) fn stays_dead(anew: Anew) -> bool {
-    anew == Anew::Never
 }

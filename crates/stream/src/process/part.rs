@@ -6,12 +6,12 @@
 //! told.
 
 use super::counts::Shared;
-use super::keep::{object, told_of};
+use super::furnish::furnish;
 use super::split::{Is, Piece, cuts, view};
-use super::tubes::{FromTube, ToTube};
+use super::told::{TOLD, VARIABLE, object, told_of};
 use crate::graph::{Graph, Options};
 use crate::seat::Floor;
-use crate::stage::{Body, Fault};
+use crate::stage::Fault;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::{child, process, thread};
 use chappe_sync::tube::named::{Sender, Tube};
@@ -20,8 +20,6 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The variable that says which part of which graph a process is.
-pub const VARIABLE: &str = "CHAPPE_GRAPH_PART";
 /// How often a part looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -81,31 +79,11 @@ fn told(said: &str, options: &Options) -> Result<(), Fault> {
 
 fn tell(to: &Sender<[u8]>, what: char, node: usize, text: &str) -> Result<(), Fault> {
     let said = format!("{what}{node}\n{text}");
-    let mut end = said.len().min(super::keep::TOLD);
+    let mut end = said.len().min(TOLD);
     while !said.is_char_boundary(end) {
         end -= 1;
     }
     to.send(&said.as_bytes()[..end]).map_err(Fault::new)
-}
-
-/// Gives the nodes of a piece what makes their bodies.
-pub(super) fn furnish(whole: &mut Graph, piece: &mut Piece, arena: &str, parts: Option<&Arc<super::Parts>>) {
-    let gives: Vec<_> =
-        cuts(whole.nodes()).iter().map(|c| whole.nodes[c.from].gives.clone().expect("it is linked")).collect();
-    for (node, is) in piece.graph.nodes.iter_mut().zip(&piece.is) {
-        let (name, parts) = (|cut: usize| object(arena, "cut", cut), parts.cloned());
-        node.make = match *is {
-            Is::Node(at) => whole.nodes[at].make.take(),
-            Is::Sends(cut) => {
-                let (name, of) = (name(cut), gives[cut].clone());
-                Some(Box::new(move || Ok(Body::Stage(Box::new(ToTube::new(&name, of, parts)?)))))
-            }
-            Is::Receives(cut) => {
-                let name = name(cut);
-                Some(Box::new(move || Ok(Body::Source(Box::new(FromTube::new(&name, parts)?)))))
-            }
-        };
-    }
 }
 
 /// How a part failed.

@@ -1,7 +1,8 @@
 //! Where a graph is cut, and the piece of it that one process runs.
 
-use crate::graph::{Graph, Node, order};
+use crate::graph::Graph;
 use crate::kind::End;
+use crate::placed::{Node, order};
 use chappe_synth::Span;
 use std::collections::HashMap;
 

@@ -8,7 +8,6 @@
 //! the light thread, and releases the loan when the light thread asks for the next block. By then all calls to which
 //! the block led have returned (P1). If the process dies earlier, the tube redelivers the message, marked.
 
-use super::keep::Parts;
 use crate::node::packets;
 use crate::stage::{Fault, Out, Source, Stage};
 use crate::types::{Block, Data, Element, Type};
@@ -96,17 +95,20 @@ pub fn block(record: &[u8], again: bool) -> Result<Block, Fault> {
     Ok(block)
 }
 
+/// What keeps the arena as long as it is there.
+pub type Keeps = Arc<dyn Send + Sync>;
+
 /// The sending end.
 pub struct ToTube {
     sender: Option<Sender<[u8]>>,
     of: Type,
     /// Keeps the arena.
-    _parts: Option<Arc<Parts>>,
+    _parts: Option<Keeps>,
 }
 
 impl ToTube {
     /// That of a tube.
-    pub fn new(name: &str, of: Type, parts: Option<Arc<Parts>>) -> Result<ToTube, Fault> {
+    pub fn new(name: &str, of: Type, parts: Option<Keeps>) -> Result<ToTube, Fault> {
         let sender = Tube::<[u8]>::open(name).and_then(|t| t.sender()).map_err(Fault::new)?;
         Ok(ToTube { sender: Some(sender), of, _parts: parts })
     }
@@ -182,7 +184,7 @@ fn hand_over(
 
 impl FromTube {
     /// That of a tube.
-    pub fn new(name: &str, parts: Option<Arc<Parts>>) -> Result<FromTube, Fault> {
+    pub fn new(name: &str, parts: Option<Keeps>) -> Result<FromTube, Fault> {
         let receiver = Tube::<[u8]>::open(name).and_then(|t| t.receiver()).map_err(Fault::new)?;
         FromTube::with(receiver, parts, block)
     }
@@ -190,7 +192,7 @@ impl FromTube {
     /// One that makes blocks of records in its own way; of each it hears whether it comes again.
     pub fn with(
         receiver: Receiver<[u8]>,
-        parts: Option<Arc<Parts>>,
+        parts: Option<Keeps>,
         block: impl Fn(&[u8], bool) -> Result<Block, Fault> + Send + 'static,
     ) -> Result<FromTube, Fault> {
         let (hand, blocks) = tube::bounded(1);

@@ -1,7 +1,7 @@
 //! From tokens to stages. By recursive descent; parentheses at most [`MAX_DEPTH`] deep.
 
 use super::lex::{Token, TokenKind, tokens};
-use super::{Argument, Value, Written};
+use super::written::{Argument, Value, Written};
 use chappe_synth::{Complaint, Span};
 
 /// The most stages of a graph.

@@ -11,7 +11,7 @@
 //! Addresses of rings and counters are constants: the routine's list of sources keeps the rings, and stays as long as the code. No value
 //! that a sample has is used as an address; counters choose a period of a ring, by its mask. Leaf code without relocations, one back edge.
 
-use super::{Shape, Source, Spare, Way};
+use super::ring::{Shape, Source, Spare, Way};
 use crate::code::Piece;
 use crate::machine::isa;
 use chappe_plat::atomic::AtomicU64;

@@ -1,0 +1,16 @@
+//! The files that stages name, opened.
+
+use crate::kind::Wrong;
+use crate::stage::Fault;
+use chappe_synth::Span;
+use std::fs::File;
+use std::io::BufWriter;
+
+pub(super) fn opened(path: &str, span: Span) -> Result<File, Wrong> {
+    File::open(path).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))
+}
+
+pub(super) fn created(path: &str) -> Result<BufWriter<File>, Fault> {
+    let file = File::create(path).map_err(|e| Fault::new(format!("cannot write {path}: {e}")))?;
+    Ok(BufWriter::with_capacity(65_536, file))
+}
