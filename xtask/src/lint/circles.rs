@@ -156,6 +156,24 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_the_module_that_a_path_attribute_anywhere_says() {
+        let root = ("lib", "mod y;\nmod z;");
+        let x = ("z/other/x", "use crate::y::Y;\npub struct X;");
+        let y = ("y", "pub struct Y(crate::z::machine::X);");
+        for said in [
+            "#[path = \"other/x.rs\"]",
+            "#[cfg_attr(all(unix, not(a)), path = \"other/x.rs\")]\n#[cfg_attr(a, path = \"a.rs\")]",
+        ] {
+            let z = format!("{said}\npub mod machine;");
+            assert_eq!(circles(&[root, x, y, ("z/mod", &z)]), [["y", "z/other/x"]], "{said}");
+        }
+        // It is declared by its place as well.
+        let z = ("z/mod", "pub mod other;\n#[path = \"other/x.rs\"]\nmod machine;");
+        let y = ("y", "pub struct Y(crate::z::other::x::X);");
+        assert_eq!(circles(&[root, x, y, z, ("z/other/mod", "pub mod x;")]), [["y", "z/other/x"]]);
+    }
+
+    #[test]
     fn a_module_within_a_file_and_a_macro_belong_to_their_file() {
         let root = ("lib", "#[macro_use] mod x; mod y;");
         let x = ("x", "macro_rules! m { () => { $crate::y::Y } }\nmod inner { pub fn f() { super::g(); } }");

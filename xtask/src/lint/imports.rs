@@ -8,6 +8,7 @@
 //! for the whole file).
 
 use super::house::{House, Source, room, ships};
+use super::modules::{Modules, Path};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each file, which others it imports, and which of their names.
@@ -15,10 +16,11 @@ pub type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<String>>>;
 
 /// The arrows between the files of a crate.
 pub fn imports<'a>(house: &'a House, name: &str) -> Arrows<'a> {
-    let all = house.rust().filter(|(p, _)| ships(p) && room(p) == Some(name));
-    let renamed = house.text(&format!("crates/{name}/src/lib.rs")).map(renamed).unwrap_or_default();
+    let is_own = |path: &str| ships(path) && room(path) == Some(name);
+    let all = house.rust().filter(|(p, _)| is_own(p));
+    let modules = Modules::of(house.texts().filter(|(p, _)| p.ends_with(".rs") && is_own(p)).collect());
     let mut texts: BTreeMap<&str, Text> =
-        all.filter_map(|(p, s)| Some((p, Text::read(module(p, &renamed)?, s)))).collect();
+        all.filter_map(|(p, s)| Some((p, Text::read(modules.module(p)?, s)))).collect();
     let tests: Vec<Path> =
         texts.values().flat_map(|t| t.tests.iter().map(|x| joined(&t.module, [x.clone()]))).collect();
     texts.retain(|_, t| !tests.iter().any(|test| t.module.starts_with(test)));
@@ -28,8 +30,6 @@ pub fn imports<'a>(house: &'a House, name: &str) -> Arrows<'a> {
     let reader = Reader { texts: &texts, roots: &roots, macros: &macros };
     texts.iter().map(|(path, text)| (*path, reader.arrows(path, text))).collect()
 }
-
-type Path = Vec<String>;
 
 /// What one file says.
 #[derive(Default)]
@@ -50,40 +50,6 @@ struct Text {
     calls: BTreeSet<String>,
     /// Modules that only tests have.
     tests: BTreeSet<String>,
-}
-
-/// The folders beside the root that are modules of another name, by `#[path]`. Of several for one name, the first: that which ships.
-fn renamed(root: &str) -> BTreeMap<&str, &str> {
-    let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
-    for (place, module) in root.lines().zip(root.lines().skip(1)) {
-        let folder = place.strip_prefix("#[path = \"").and_then(|p| p.strip_suffix("/mod.rs\"]"));
-        let name = module.strip_prefix("mod ").and_then(|m| m.strip_suffix(';'));
-        if let (Some(folder), Some(name)) = (folder, name)
-            && !renamed.values().any(|other| *other == name)
-        {
-            renamed.insert(folder, name);
-        }
-    }
-    renamed
-}
-
-/// Which module a file is; None: it is the root of a program of its own, beside the library.
-fn module(path: &str, renamed: &BTreeMap<&str, &str>) -> Option<Path> {
-    let within = path.split_once("/src/")?.1.strip_suffix(".rs")?;
-    let mut module: Path = within.split('/').map(str::to_owned).collect();
-    match module.last().map(String::as_str) {
-        _ if module[0] == "bin" => return None,
-        Some("lib") if module.len() == 1 => module.clear(),
-        Some("main") if module.len() == 1 => module.clear(),
-        Some("mod") => module.truncate(module.len() - 1),
-        _ => {}
-    }
-    if let Some(name) = module.first_mut()
-        && let Some(known) = renamed.get(name.as_str())
-    {
-        *name = (*known).to_owned();
-    }
-    Some(module)
 }
 
 fn joined(base: &[String], rest: impl IntoIterator<Item = String>) -> Path {

@@ -25,6 +25,7 @@ mod house;
 mod imports;
 mod late;
 mod layers;
+mod modules;
 mod ordering;
 mod safety;
 mod shape;

@@ -21,6 +21,7 @@ use crate::gate;
 use crate::rasctl::{self, RasError};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::{pi, rseq};
+use outcome::Outcome;
 
 #[cfg(target_arch = "aarch64")]
 #[path = "tas/aarch64.rs"]
@@ -31,20 +32,10 @@ mod machine;
 #[cfg(target_arch = "x86_64")]
 #[path = "tas/x86_64.rs"]
 mod machine;
+mod outcome;
 
 /// How often a sequence is tried before it is done by other means.
 const TRIES: u32 = 8;
-
-/// What an attempt came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// It was clear.
-    Clear,
-    /// It was set.
-    Set,
-    /// Nothing was done.
-    Again,
-}
 
 /// Proof that there are sequences here: its owner has asked the gate.
 #[derive(Clone, Copy, Debug)]

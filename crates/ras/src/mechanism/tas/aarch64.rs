@@ -2,7 +2,7 @@
 //!
 //! Among threads of one processor loads and stores are in order by themselves.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::delays::delay;
 use chappe_plat::atomic::AtomicU32;
 use chappe_plat::rseq::{CPU_ID, DESCRIPTOR, SIGNATURE};

@@ -1,6 +1,6 @@
 //! The test-and-set for x86_64: the pseudo-code is in the head of `tas.rs`.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::delays::delay;
 use chappe_plat::atomic::AtomicU32;
 use chappe_plat::rseq::{CPU_ID, DESCRIPTOR, SIGNATURE};
