@@ -142,7 +142,12 @@ fn looks() -> Vec<Stage> {
         stage(
             "clippy",
             Cargo::new("clippy")
-                .args(["--workspace", "--features", "chappe-cli/full,chappe-remote/etcd", "--all-targets"])
+                .args([
+                    "--workspace",
+                    "--features",
+                    "chappe-cli/full,chappe-cli/remote,chappe-remote/etcd",
+                    "--all-targets",
+                ])
                 .args(["--", "-D", "warnings"]),
             "each warning says what it wants; warnings are errors here",
         ),
@@ -192,7 +197,7 @@ fn rest(level: Level) -> Vec<Stage> {
                     "--workspace --features chappe-cli/full --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py",
                 ],
                 Level::All => &[
-                    "--workspace --features chappe-cli/full,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
+                    "--workspace --features chappe-cli/full,chappe-cli/remote,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
                      --exclude chappe-crashsim",
                 ],
             },

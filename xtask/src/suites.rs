@@ -299,7 +299,7 @@ mod tests {
             args: &[],
             environment: &[("X".into(), "1".into())],
             lanes: 1,
-            again: "--features chappe-cli/full,chappe-remote/etcd,chappe-plat/uring --profile dist ",
+            again: "--features chappe-cli/full,chappe-cli/remote,chappe-remote/etcd,chappe-plat/uring --profile dist ",
         };
         let told = told(&Program::read(LINE).unwrap(), &how, text);
         assert!(

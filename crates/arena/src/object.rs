@@ -68,6 +68,8 @@ pub fn check_name(name: &str, what: &'static str) -> Result<(), ArenaError> {
         format!("it has {} bytes", name.len())
     } else if name.starts_with(['.', '-']) {
         format!("it starts with `{}`", &name[..1])
+    } else if name.starts_with('@') {
+        "it starts with `@`, as the names on other machines do".to_owned()
     } else if let Some(c) = name.chars().find(|c| !c.is_ascii_alphanumeric() && !"._@:+-".contains(*c)) {
         format!("it contains {c:?}")
     } else {
@@ -487,5 +489,20 @@ impl Map {
             left = left.saturating_sub(len.max(1));
             Some((first, len))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_name;
+
+    #[test]
+    fn a_name_begins_with_nothing_that_means_something_else() {
+        for (name, part) in [("@lab", "it starts with `@`"), ("@", "it starts with `@`"), (".a", "`.`"), ("-a", "`-`")]
+        {
+            let said = check_name(name, "pool").unwrap_err().to_string();
+            assert!(said.contains(part), "{name}: {said}");
+        }
+        assert!(check_name("lab@home", "pool").is_ok());
     }
 }

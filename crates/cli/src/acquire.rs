@@ -61,6 +61,8 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         environment,
         lease: lease.as_ref(),
         object: &pool.name(),
+        line: None,
+        beside: None,
         how: &a.job,
         json,
         file_size,
@@ -86,7 +88,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
 }
 
 /// The command with `mark` replaced by the permit's name, wherever it stands in a word.
-fn filled_in(command: &[OsString], mark: &str, permit: &str) -> Vec<OsString> {
+pub fn filled_in(command: &[OsString], mark: &str, permit: &str) -> Vec<OsString> {
     let mark = mark.as_bytes();
     let fill = |word: &OsString| {
         let mut rest = word.as_bytes();

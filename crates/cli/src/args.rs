@@ -5,6 +5,7 @@ mod arena;
 mod graph;
 mod job;
 mod json;
+mod keep;
 pub mod lateness;
 mod lock;
 mod map;
@@ -23,12 +24,15 @@ pub mod watch;
 use crate::format::{self, Format};
 use crate::time::parse;
 pub use acquire::Acquire;
+#[cfg(feature = "remote")]
+pub use acquire::OnLoss;
 pub use arena::ArenaCommand;
 use chappe::tube::broadcast::Slow;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use graph::GraphCommand;
 pub use job::Job;
 pub use json::END as JSON;
+pub use keep::Keep;
 pub use lock::Lock;
 pub use map::MapCommand;
 use metrics::Metrics;
@@ -52,6 +56,9 @@ pub struct Cli {
     /// Print JSON, and errors as JSON on stderr; `chappe help json` lists the fields
     #[arg(long, global = true)]
     pub json: bool,
+    /// All names are on this engine: etcd://HOST[:PORT],.../NAMESPACE, or etcds:// for TLS; `chappe help acquire` has more
+    #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
+    pub on: Option<String>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -159,7 +166,7 @@ pub enum Command {
     /// waiter, although the holder may still use what the permit stands for. Without --force nothing is taken, and the
     /// message names the holder.
     ///
-    /// JSON: {"permit": TEXT, "taken_from": {"pid": N, "tid": N, "label": TEXT}}
+    /// JSON: {"permit": TEXT, "taken_from": {"pid": N, "tid": N, "label": TEXT}}; on an engine "host" in place of "tid", and "token": N
     Release {
         /// The pool, or the permit as CHAPPE_PERMIT names it: NAME:INDEX
         #[arg(value_name = "NAME[:INDEX]")]
@@ -173,7 +180,7 @@ pub enum Command {
     /// List what there is: in one arena, or in all
     #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
-        /// The arena
+        /// The arena; @REMOTE lists the pools of an engine
         arena: Option<String>,
     },
     /// Show the state of an object: its holders with their times, and its waiters in order
@@ -338,14 +345,7 @@ pub enum Command {
     },
     /// Stay as long as some processes do (chappe starts it to keep a lease for those that dropped theirs)
     #[command(hide = true)]
-    Keep {
-        /// Their numbers
-        #[arg(required_unless_present = "object")]
-        pids: Vec<i32>,
-        /// The pool whose permit that is, or the lock: given back at once when they have ended
-        #[arg(long)]
-        object: Option<String>,
-    },
+    Keep(Keep),
 }
 
 /// `chappe jobserver`.

@@ -84,7 +84,11 @@ pub fn candidates(words: &[String]) -> Vec<String> {
         options_of(&root, command)
     } else {
         let mut all: Vec<String> = subcommands(command);
-        all.extend(names_of(&path).map(named).unwrap_or_default());
+        let is_on = |word: &String| word == "--on" || word.starts_with("--on=");
+        // Names on an engine are its own; to ask it takes too long here.
+        if !before.iter().any(is_on) {
+            all.extend(names_of(&path).map(named).unwrap_or_default());
+        }
         if all.is_empty() && command.get_positionals().any(Arg::is_trailing_var_arg_set) {
             return vec![format!(":command {}", before.len())];
         }
@@ -134,6 +138,7 @@ fn values(option: &Arg) -> Vec<String> {
     match option.get_id().as_str() {
         _ if !possible.is_empty() => possible,
         "pool" => named(Names::Pools),
+        "on" => ["etcd://", "etcds://"].map(String::from).into(),
         "share" => ["all", "group", "group:"].map(String::from).into(),
         _ => vec![":files".into()],
     }
@@ -177,6 +182,8 @@ mod tests {
         assert_eq!(after("acquire --js"), ["--json"]);
         assert_eq!(after("tube create t --kind s"), ["spmc", "spsc"]);
         assert_eq!(after("completions b"), ["bash"]);
+        assert_eq!(after("acquire --on "), ["etcd://", "etcds://"]);
+        assert_eq!(after("ls --o"), ["--on"]);
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     server.job_is(job.pid);
     drop((heir, inherited, ends));
     let held_from = Instant::now();
-    let ended = watch.stay(&job, &terminal, a.job.grace.0);
+    let ended = watch.stay(&job, &terminal, a.job.grace.0, None);
 
     let served = server.end();
     let survivors = keep::survivors();

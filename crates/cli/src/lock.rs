@@ -57,6 +57,8 @@ pub fn run(a: &Lock, json: bool, file_size: bool) -> Result<u8, Failure> {
         environment: vec![("CHAPPE_LOCK", a.name.clone().into())],
         lease: lease.as_ref().map(LockLease::lease),
         object: &a.name,
+        line: None,
+        beside: None,
         how: &a.job,
         json,
         file_size,

@@ -11,6 +11,7 @@ mod asleep;
 mod built;
 mod change;
 mod complete;
+mod elsewhere;
 mod ended;
 mod eyes;
 mod family;
@@ -36,6 +37,8 @@ mod pipe;
 mod preload;
 mod program;
 mod query;
+#[cfg(feature = "remote")]
+mod remote;
 mod said;
 mod sem;
 mod share;
@@ -124,6 +127,17 @@ fn wrong_usage() -> u8 {
 
 fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
     let json = cli.json;
+    let is_elsewhere = elsewhere::asked(&cli).map_err(|why| {
+        let runs =
+            matches!(cli.command, Command::Acquire(_) | Command::Lock(_) | Command::Jobserver(_) | Command::Run(_));
+        Failure { status: if runs { ended::FAILED } else { 1 }, why }
+    })?;
+    #[cfg(feature = "remote")]
+    if is_elsewhere {
+        return remote::run(&cli, file_size);
+    }
+    // Without the part that was an error.
+    let _ = is_elsewhere;
     match cli.command {
         Command::Acquire(a) => return acquire::run(&a, json, file_size),
         Command::Lock(a) => return lock::run(&a, json, file_size),
@@ -186,8 +200,13 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
         Command::Man { directory: Some(to) } => man::write_all(&to)
             .map_err(|e| failed(anyhow::anyhow!("cannot write manual pages into {}: {e}", to.display()))),
-        Command::Keep { pids, object } => {
-            keep::keep(&pids, object.as_deref());
+        #[cfg(feature = "remote")]
+        Command::Keep(args::Keep { line: Some(line), .. }) => {
+            remote::stay::keep(line);
+            Ok(())
+        }
+        Command::Keep(k) => {
+            keep::keep(&k.pids, k.object.as_deref());
             Ok(())
         }
     }?;

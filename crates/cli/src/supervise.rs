@@ -35,6 +35,16 @@ impl Ended {
     }
 }
 
+/// What is to be looked after beside the job's end and signals.
+pub trait Beside {
+    /// Does what is due, and answers after how long it must be called again. It is called at the beginning, and after each signal; SIGCHLD to this
+    /// process has it called at once.
+    fn look(&mut self, job: &Job) -> Option<Duration>;
+
+    /// A child of chappe's that is not the job's.
+    fn own(&self) -> Option<i32>;
+}
+
 /// The signals of one supervision, blocked.
 pub struct Watch {
     set: Set,
@@ -70,7 +80,13 @@ impl Watch {
     }
 
     /// Stays until the job's first process has ended, and takes the terminal back.
-    pub fn stay(&self, job: &Job, terminal: &Terminal, grace: Option<Duration>) -> Ended {
+    pub fn stay(
+        &self,
+        job: &Job,
+        terminal: &Terminal,
+        grace: Option<Duration>,
+        mut beside: Option<&mut dyn Beside>,
+    ) -> Ended {
         let mut end_at: Option<Instant> = None;
         let ended = loop {
             match reap(job.pid) {
@@ -88,7 +104,8 @@ impl Watch {
                 end_at = Some(Instant::now() + Duration::from_secs(1));
                 continue;
             }
-            let Some(came) = self.set.wait(left) else { continue };
+            let due = beside.as_mut().and_then(|beside| beside.look(job));
+            let Some(came) = self.set.wait(left.into_iter().chain(due).min()) else { continue };
             if came.signal == libc::SIGCHLD || came.by_kernel && !job.own_group {
                 continue;
             }

@@ -8,10 +8,11 @@ use crate::ended::{not_started, say};
 use crate::job::{Start, wants_own_group};
 use crate::keep;
 use crate::said::Failure;
-use crate::supervise::{Ended, Watch};
+use crate::supervise::{Beside, Ended, Watch};
 use crate::terminal::Terminal;
 use chappe::{LEASE_VARIABLE, Lease};
 use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// A job that is to be run.
@@ -24,6 +25,10 @@ pub struct Under<'a> {
     pub lease: Option<&'a Lease>,
     /// The object's name.
     pub object: &'a str,
+    /// What else the command and all that it starts have open; closed here once they have it.
+    pub line: Option<OwnedFd>,
+    /// What is looked after beside it.
+    pub beside: Option<&'a mut dyn Beside>,
     /// How it is run.
     pub how: &'a Job,
     /// Whether chappe's own messages are JSON.
@@ -49,7 +54,9 @@ impl Under<'_> {
     /// That it could not be started.
     pub fn run(mut self) -> Result<Ran, Failure> {
         self.environment.extend(self.lease.map(|lease| (LEASE_VARIABLE, lease.cookie().into())));
-        let inherits: Vec<_> = self.lease.iter().map(|lease| lease.as_fd()).collect();
+        let line = self.line.take();
+        let inherits: Vec<_> =
+            self.lease.iter().map(|lease| lease.as_fd()).chain(line.as_ref().map(AsFd::as_fd)).collect();
         let terminal = Terminal::find();
         let own_group = wants_own_group(&terminal, self.how.foreground);
         let watch = Watch::begin(own_group);
@@ -62,9 +69,13 @@ impl Under<'_> {
             own_group,
         };
         let job = start.start(&terminal).map_err(|e| not_started(&self.command[0], &e))?;
+        drop(line);
         let from = Instant::now();
-        let ended = watch.stay(&job, &terminal, self.how.grace.0);
-        let survivors = keep::survivors();
+        let beside = self.beside.as_deref_mut().map(|beside| beside as &mut dyn Beside);
+        let ended = watch.stay(&job, &terminal, self.how.grace.0, beside);
+        let own = self.beside.as_ref().and_then(|beside| beside.own());
+        let mut survivors = keep::survivors();
+        survivors.retain(|process| Some(process.pid) != own);
         if let Some(lease) = self.lease
             && let Err(e) = keep::look_after(&survivors, lease, self.object, watch.before)
         {

@@ -41,11 +41,39 @@ pub struct Acquire {
     /// Without it that is refused: a process that waits for a permit that only its own end gives back waits for ever.
     #[arg(long)]
     pub nested: bool,
+    /// On an engine: how long a machine that is cut off keeps the permit (2s to 1h; 10s)
+    ///
+    /// The job is ended before that, since another's may begin then.
+    #[arg(long, value_name = "DURATION", value_parser = parse, hide_short_help = true)]
+    pub ttl: Option<Duration>,
+    /// On an engine: what is done when the permit is lost while the command runs; chappe ends with 125 in each case
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLoss::Term, hide_short_help = true)]
+    pub on_loss: OnLoss,
+    /// On an engine: how long to try to reach it (5s)
+    #[arg(long, value_name = "DURATION", value_parser = parse, hide_short_help = true)]
+    pub connect_timeout: Option<Duration>,
+    /// On an engine: also one that may end leases of jobs that live
+    #[arg(long, hide_short_help = true)]
+    pub allow_old_engine: bool,
+    /// On an engine: also under a local permit, where two that wait for each other's would wait for ever
+    #[arg(long, hide_short_help = true)]
+    pub local_first: bool,
     /// The command to run and its arguments
     ///
     /// They are handed on as they stand; with -I, STR in them becomes CHAPPE_PERMIT.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// What becomes of a job whose permit is lost.
+#[derive(clap::ValueEnum, serde::Serialize, serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLoss {
+    /// TERM, and KILL of all of it before another's can begin.
+    Term,
+    /// KILL.
+    Kill,
+    /// Nothing: it checks its fencing token itself.
+    Warn,
 }
 
 /// The end of its short help.
@@ -75,6 +103,19 @@ What the command gets in its environment:
   CHAPPE_PERMIT_INDEXES  all the numbers, with a space between
   CHAPPE_LEASE           the lease's mark. One open file is inherited,
                          too: a process with either keeps all permits taken
+
+On an engine that many machines share (etcd):
+  @REMOTE/POOL names a pool of the engine REMOTE of
+  ~/.config/chappe/remotes.toml or /etc/chappe/remotes.toml, @/POOL one of
+  CHAPPE_ON's; with --on URL all names are there.
+    [lab]
+    url = \"etcds://h1,h2,h3/lab\"
+    ca = \"/etc/chappe/ca.pem\"
+  The command gets also CHAPPE_TOKEN, a number that grows with each grant
+  of the permit (CHAPPE_TOKENS with -n), and CHAPPE_REMOTE, the URL.
+  A permit goes with a lease of --ttl, which chappe renews. If it cannot,
+  the command is ended before the permit can be another's. If chappe is
+  killed, a keeper beside it renews the lease while the command runs.
 
 Exit status, as env(1) and timeout(1) have it:
   the command's own; if a signal killed it, chappe dies of the same one
@@ -112,4 +153,7 @@ With --json:
   {\"event\": \"ended\", \"permit\": TEXT, \"permits\": [TEXT],
     \"status\": N or null, \"signal\": N or null, \"held_ms\": N,
     \"left_running\": N, \"taken_away\": BOOL, \"lost\": [TEXT]}
+  on an engine also, in the first, \"token\": N, \"remote\": TEXT (@REMOTE
+  or the URL), and in the second \"reason\": \"unreachable\", \"revoked\",
+  \"forced\" or null
   {\"error\": TEXT, \"status\": N or null}";

@@ -23,7 +23,8 @@ ls:
       \"capacity\": N, \"size\": N, \"bytes\": N, \"waiting\": N}
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": TEXT, \"damaged\": TEXT, \"waiting\": N}
   and MEMBER is {\"pid\": N, \"tid\": N, \"label\": TEXT}, and \"pid_namespace\": N (its inode) where the numbers are those
-  of another PID namespace
+  of another PID namespace; on an engine
+    {\"name\": TEXT, \"kind\": \"pool\", \"permits\": N, \"held\": N, \"waiting\": N}
 
 show:
   what `ls` says of it, and
@@ -38,6 +39,9 @@ show:
     \"sending\": [MEMBER], \"receiving\": [MEMBER], \"waiters_for_room\": [as \"waiters\"],
     and with --interval
     \"rates\": {\"interval_ms\": N, \"sent_per_s\": N, \"received_per_s\": N}
+    of a pool on an engine
+    \"holders\": [{\"index\": N, \"host\": TEXT, \"pid\": N, \"label\": TEXT, \"token\": N, \"lease_seconds\": N or null}],
+    \"waiters\": [{\"host\": TEXT, \"pid\": N, \"label\": TEXT, \"wants\": N, \"pools\": [TEXT]}]
 
 doctor:
   {\"directory\": TEXT,

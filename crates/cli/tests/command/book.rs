@@ -10,6 +10,8 @@ struct Block {
     script: String,
     /// What it prints; a hidden one prints nothing that matters.
     prints: Option<String>,
+    /// Whether it needs an engine.
+    engine: bool,
 }
 
 /// What a chapter shows of a file that is tested elsewhere.
@@ -53,12 +55,13 @@ fn blocks(text: &str) -> (Vec<Block>, Vec<Quotation>) {
             body.iter().map(|l| format!("{l}\n")).collect::<String>()
         };
         match line {
-            "```sh,run" => {
-                all.push(Block { line: at, script: until("```"), prints: Some(String::new()) });
+            "```sh,run" | "```sh,engine" => {
+                let engine = line == "```sh,engine";
+                all.push(Block { line: at, script: until("```"), prints: Some(String::new()), engine });
                 behind = true;
             }
             "<!-- run" => {
-                all.push(Block { line: at, script: until("-->"), prints: None });
+                all.push(Block { line: at, script: until("-->"), prints: None, engine: false });
                 behind = false;
             }
             "```output" => {
@@ -136,8 +139,8 @@ impl Drop for LeftOver {
     }
 }
 
-/// Runs a chapter's blocks in one shell. Answers what each printed, and its status.
-fn run(all: &[Block], here: &Place) -> Vec<(String, String)> {
+/// Runs a chapter's blocks in one shell, with more in its environment. Answers what each printed, and its status.
+fn run(all: &[Block], here: &Place, more: &[(&str, &Path)]) -> Vec<(String, String)> {
     let mut script = String::new();
     for block in all {
         script += &format!("{}\nprintf '{MARK}%s{MARK}' $?\n", block.script.trim_end());
@@ -149,6 +152,7 @@ fn run(all: &[Block], here: &Place) -> Vec<(String, String)> {
     let (out, err) = (here.file("out"), here.file("err"));
     let file = |path: &Path| std::fs::File::create(path).unwrap();
     let mut shell = here.program("bash", &["chapter"]);
+    shell.envs(more.iter().copied());
     let ended = Place::spawn(shell.env("PATH", path).stdout(file(&out)).stderr(file(&err))).status();
     let (out, err) = (std::fs::read_to_string(out).unwrap(), std::fs::read_to_string(err).unwrap());
     assert!(ended.success(), "{ended}: {err}");
@@ -162,22 +166,36 @@ fn run(all: &[Block], here: &Place) -> Vec<(String, String)> {
 fn the_guide_shows_what_happens() {
     for chapter in chapters() {
         let here = Place::new();
-        let _left = LeftOver(here.arenas().display().to_string());
         let (mut all, quotations) = blocks(&std::fs::read_to_string(&chapter).unwrap());
         // The first build has no graphs; that it says so is tested elsewhere.
-        all.retain(|b| cfg!(feature = "graph") || !b.script.contains("chappe graph "));
+        all.retain(|b| !b.engine && (cfg!(feature = "graph") || !b.script.contains("chappe graph ")));
         for q in quotations {
             assert!(q.is_true(), "{}, line {}: {} has no such lines", chapter.display(), q.line, q.file);
         }
-        for (block, (printed, status)) in all.iter().zip(run(&all, &here)) {
-            let at = format!("{}, line {}:\n{}", chapter.display(), block.line, block.script);
-            assert_eq!(status, "0", "{at}");
-            let Some(prints) = &block.prints else { continue };
-            let (expected, found) = (normal(prints, &here.arenas()), normal(&printed, &here.arenas()));
-            let lines = |text| str::lines(text).collect::<Vec<_>>();
-            assert!(fits(&lines(&expected), &lines(&found)), "{at}prints:\n{printed}and not:\n{prints}");
-        }
+        check(&chapter, &all, &here, &[]);
     }
+}
+
+fn check(chapter: &Path, all: &[Block], here: &Place, more: &[(&str, &Path)]) {
+    let _left = LeftOver(here.arenas().display().to_string());
+    for (block, (printed, status)) in all.iter().zip(run(all, here, more)) {
+        let at = format!("{}, line {}:\n{}", chapter.display(), block.line, block.script);
+        assert_eq!(status, "0", "{at}");
+        let Some(prints) = &block.prints else { continue };
+        let (expected, found) = (normal(prints, &here.arenas()), normal(&printed, &here.arenas()));
+        let lines = |text| str::lines(text).collect::<Vec<_>>();
+        assert!(fits(&lines(&expected), &lines(&found)), "{at}prints:\n{printed}and not:\n{prints}");
+    }
+}
+
+/// What needs an engine of a chapter does what it shows, with this directory of configuration.
+#[cfg(feature = "remote")]
+pub fn with_an_engine(chapter: &str, config: &Path) {
+    let chapter = chapters().into_iter().find(|path| path.ends_with(chapter)).expect("a chapter");
+    let mut all = blocks(&std::fs::read_to_string(&chapter).unwrap()).0;
+    all.retain(|b| b.engine);
+    assert!(!all.is_empty());
+    check(&chapter, &all, &Place::new(), &[("XDG_CONFIG_HOME", config)]);
 }
 
 #[test]

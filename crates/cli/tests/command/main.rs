@@ -8,6 +8,7 @@ mod broken;
 mod browser;
 mod crowd;
 mod doctor;
+mod elsewhere;
 mod eyes;
 mod filters;
 mod first;
@@ -32,6 +33,8 @@ mod objects;
 mod pipe;
 mod place;
 mod query;
+#[cfg(feature = "remote")]
+mod remote;
 mod room;
 mod run;
 mod schema;

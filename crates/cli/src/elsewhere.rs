@@ -1,0 +1,91 @@
+//! Which names are on other machines, and what is done with them: by `crate::remote`, where this build has it.
+
+use crate::args::{Cli, Command, PoolCommand, SemCommand, TubeCommand};
+use crate::built;
+use anyhow::{Result, bail};
+
+/// The names of a command, and why those of other machines are not for it; `None`: they are.
+fn names(command: &Command) -> (Vec<&str>, Option<&'static str>) {
+    const LATER: &str = "only pools can be on an engine so far";
+    const ORDER: &str = "pools on an engine serve their waiters in the order of arrival: leave --priority out";
+    match command {
+        Command::Acquire(a) => (a.pools.iter().map(String::as_str).collect(), (a.priority > 0).then_some(ORDER)),
+        Command::Pool(PoolCommand::Create { names, order, .. }) => {
+            (names.iter().map(String::as_str).collect(), order.priority.then_some(ORDER))
+        }
+        Command::Pool(PoolCommand::Rm { names, .. }) | Command::Rm { names, .. } => {
+            (names.iter().map(String::as_str).collect(), None)
+        }
+        Command::Pool(PoolCommand::Resize { name, .. })
+        | Command::Show { name, .. }
+        | Command::Release { name, .. } => (one(name), None),
+        Command::Ls { arena } => (arena.iter().map(String::as_str).collect(), None),
+        Command::Lock(a) => {
+            let why = "a lock that many jobs share has no engine's counterpart: a pool of one permit is a lock alone, `chappe acquire` takes it";
+            (one(&a.name), Some(why))
+        }
+        Command::Jobserver(a) => {
+            let why = "a build asks for slots thousands of times a minute, and an engine answers in milliseconds: take so many permits at once, \
+                       `chappe acquire -n 8 @REMOTE/POOL -- chappe jobserver --permits 8 -- make -j`";
+            (a.pool.iter().map(String::as_str).collect(), Some(why))
+        }
+        Command::Send(a) => (one(&a.name), Some(LATER)),
+        Command::Recv(a) => (a.names.iter().map(String::as_str).collect(), Some(LATER)),
+        Command::Sem(command) => (sem(command), Some(LATER)),
+        Command::Tube(command) => (tube(command), Some(LATER)),
+        Command::Map(_) | Command::Run(_) | Command::Pipe(_) | Command::Arena(_) | Command::Threads(_) => {
+            (vec![], Some("it is about the memory of one machine"))
+        }
+        _ => (vec![], Some("it is about this machine")),
+    }
+}
+
+fn one(name: &str) -> Vec<&str> {
+    vec![name]
+}
+
+fn sem(command: &SemCommand) -> Vec<&str> {
+    match command {
+        SemCommand::Create { names, .. } | SemCommand::Rm { names, .. } => names.iter().map(String::as_str).collect(),
+        SemCommand::Up { name, .. } | SemCommand::Down { name, .. } | SemCommand::Value { name } => vec![name],
+    }
+}
+
+fn tube(command: &TubeCommand) -> Vec<&str> {
+    match command {
+        TubeCommand::Create { names, .. } | TubeCommand::Rm { names, .. } => names.iter().map(String::as_str).collect(),
+        TubeCommand::Seal { name } => vec![name],
+    }
+}
+
+/// Whether a name is one of another machine's.
+pub fn is_remote(name: &str) -> bool {
+    name.starts_with('@')
+}
+
+/// Whether the command's names are on other machines.
+///
+/// # Errors
+/// That they cannot be, that some are and some are not, or that this build knows no other machine.
+pub fn asked(cli: &Cli) -> Result<bool> {
+    let (names, refused) = names(&cli.command);
+    let (there, here): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| is_remote(name));
+    if let (Some(name), Some(_)) = (there.first(), &cli.on) {
+        bail!("`{name}` says which engine it is on, and --on too: leave one out");
+    }
+    if there.is_empty() && cli.on.is_none() {
+        return Ok(false);
+    }
+    if let Some(why) = refused {
+        let what = there.first().map_or_else(|| "--on".to_owned(), |name| format!("`{name}`"));
+        bail!("{what} is not possible here: {why}");
+    }
+    if let (Some(there), Some(here), None) = (there.first(), here.first(), &cli.on) {
+        bail!(
+            "`{there}` is on an engine and `{here}` on this machine: one choice cannot have both. To have both at once, take the remote one \
+             first: `chappe acquire {there} -- chappe acquire {here} -- COMMAND`"
+        );
+    }
+    built::need("remote")?;
+    Ok(true)
+}

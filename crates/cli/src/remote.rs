@@ -1,0 +1,70 @@
+//! Names on other machines: `@REMOTE/NAME`, and every name under `--on URL`.
+//!
+//! [`place`] says where a name is and how to reach it, [`acquire`] runs a job under a remote permit, [`hold`] looks after that permit beside the
+//! job, [`keeper`] starts the process that does so when chappe is gone or stopped, [`stay`] is that
+//! process, [`pools`] is everything else.
+
+mod acquire;
+mod held;
+mod hold;
+mod keeper;
+mod line;
+mod place;
+mod pools;
+pub mod stay;
+mod toml;
+
+use crate::args::{Cli, Command, PoolCommand};
+use crate::names;
+use crate::said::{Failure, all_done, done, failed, write};
+use anyhow::{Result, anyhow};
+use chappe::remote::etcd::Etcd;
+use place::Place;
+
+/// Runs a command whose names are on an engine.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn run(cli: &Cli, file_size: bool) -> Result<u8, Failure> {
+    let (on, json) = (cli.on.as_deref(), cli.json);
+    let at = |names: &[String]| -> Result<(Place, Etcd), Failure> {
+        let place = Place::of(names, on).map_err(failed)?;
+        let etcd = place.connect().map_err(|e| failed(anyhow!(e)))?;
+        Ok((place, etcd))
+    };
+    match &cli.command {
+        Command::Acquire(a) => return acquire::run(a, on, json, file_size),
+        Command::Pool(PoolCommand::Create { names, permits, .. }) => {
+            let (place, etcd) = at(names)?;
+            all_done(names::each(&place.names, |pool| pools::create(&place, &etcd, pool, *permits)), json)
+        }
+        Command::Pool(PoolCommand::Resize { name, permits }) => {
+            let (place, etcd) = at(std::slice::from_ref(name))?;
+            done(pools::resize(&place, &etcd, &place.names[0], *permits), json)
+        }
+        Command::Pool(PoolCommand::Rm { names, force }) | Command::Rm { names, force } => {
+            let (place, etcd) = at(names)?;
+            all_done(names::each(&place.names, |pool| pools::remove(&place, &etcd, pool, *force)), json)
+        }
+        Command::Release { name, index, force } => {
+            let (place, etcd) = at(std::slice::from_ref(name))?;
+            done(pools::release(&place, &etcd, &place.names[0], *index, *force), json)
+        }
+        Command::Show { name, .. } => {
+            let (place, etcd) = at(std::slice::from_ref(name))?;
+            pools::show(&place, &etcd, &place.names[0], json).map_err(failed).and_then(|text| write(text.as_bytes()))
+        }
+        Command::Ls { arena } => {
+            let place = match (arena, on) {
+                (None, Some(url)) => Place::of(&[], Some(url)),
+                (Some(name), None) => Place::named(name.trim_start_matches('@').trim_end_matches('/')),
+                _ => Err(anyhow!("with --on there is no arena to name")),
+            };
+            let place = place.map_err(failed)?;
+            let etcd = place.connect().map_err(|e| failed(anyhow!(e)))?;
+            pools::list(&place, &etcd, json).map_err(failed).and_then(|text| write(text.as_bytes()))
+        }
+        _ => Err(failed(anyhow!("only pools can be on an engine"))),
+    }?;
+    Ok(0)
+}

@@ -1,0 +1,344 @@
+//! `chappe acquire` of remote pools: as of local ones, but what is held goes with a lease, which a keeper looks after too.
+
+use super::held::Held;
+use super::hold::{Guard, Hold};
+use super::keeper::{Begin, Keeper, Now};
+use super::line;
+use super::{Place, pools};
+use crate::acquire::filled_in;
+use crate::args::Acquire;
+use crate::ended::{FAILED, TIMED_OUT, as_it_did, label, say};
+use crate::line::Line;
+use crate::look::{ms, permits_text};
+use crate::said::{Failure, tell};
+use crate::take::Until;
+use crate::time;
+use crate::under::Under;
+use anyhow::{Result, anyhow, bail};
+use chappe::remote::acquire::{Acquire as Machine, Grant, Outcome, Want};
+use chappe::remote::drive::{self, Circumstances, DriveError};
+use chappe::remote::etcd::{Etcd, Session};
+use chappe::remote::grant::Attempt;
+use chappe::remote::keys;
+use chappe::remote::life;
+use serde_json::json;
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Runs the command.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result<u8, Failure> {
+    let failed = |why| Failure { status: FAILED, why };
+    let place = Place::of(&a.pools, on).map_err(failed)?;
+    let want = Want { pools: place.names.clone(), n: a.count, wait: !a.nonblock };
+    want.check().map_err(|e| failed(anyhow!(e)))?;
+    let ttl = a.ttl.or(place.ttl).unwrap_or(life::USUAL);
+    life::check(ttl).map_err(|e| failed(anyhow!(e)))?;
+    refuse(a, &place).map_err(failed)?;
+    let mut place = place;
+    place.options.allow_old_engine = a.allow_old_engine;
+    if let Some(patience) = a.connect_timeout {
+        place.options.connect_timeout = patience;
+    }
+
+    let began = Instant::now();
+    let etcd = place.connect().map_err(|e| failed(e.into()))?;
+    if let Some(permits) = a.create {
+        let permits = permits.unwrap_or_else(|| a.count.into());
+        for pool in &place.names {
+            pools::make(&etcd, &place, pool, permits, false).map_err(failed)?;
+        }
+    }
+    let until = Until::of(a.timeout, a.nonblock);
+    let (grant, session, keeper, line) = wait(a, &place, &etcd, &want, ttl, began, until, json)?;
+    let (read, write) = line;
+    let waited = began.elapsed();
+
+    let pool = &want.pools[grant.pool];
+    let size = pools::size(&etcd, &place, pool).unwrap_or(1);
+    let permit = |index: &u32| if size > 1 { format!("{}:{index}", place.name(pool)) } else { place.name(pool) };
+    let names: Vec<String> = grant.indices.iter().map(permit).collect();
+    if json {
+        tell(json!({
+            "event": "acquired", "permit": names[0], "permits": names, "pool": place.name(pool), "index": grant.pool,
+            "permit_index": grant.indices[0], "waited_ms": ms(waited), "token": grant.token, "remote": place.called,
+        }));
+    }
+    let words = |all: Vec<String>| all.join(" ");
+    let token = grant.token.to_string();
+    let environment = vec![
+        ("CHAPPE_PERMIT", names[0].clone().into()),
+        ("CHAPPE_PERMITS", names.join(" ").into()),
+        ("CHAPPE_COUNT", names.len().to_string().into()),
+        ("CHAPPE_INDEX", grant.pool.to_string().into()),
+        ("CHAPPE_PERMIT_INDEX", grant.indices[0].to_string().into()),
+        ("CHAPPE_PERMIT_INDEXES", words(grant.indices.iter().map(u32::to_string).collect()).into()),
+        ("CHAPPE_TOKEN", token.clone().into()),
+        ("CHAPPE_TOKENS", words(vec![token; names.len()]).into()),
+        ("CHAPPE_REMOTE", place.options.url().into()),
+    ];
+    let held = Held {
+        namespace: place.options.namespace.clone(),
+        pool: pool.clone(),
+        indices: grant.indices.clone(),
+        token: grant.token,
+        waited: waited > Duration::from_millis(500),
+    };
+    let mut hold = Hold::of(etcd.clone(), session, held.clone(), a.on_loss, Some(keeper));
+    let command = a.replace.as_ref().map_or_else(|| a.command.clone(), |mark| filled_in(&a.command, mark, &names[0]));
+    let mut guard = Guard { hold: &mut hold, line: &read, told: false };
+    let under = Under {
+        command: &command,
+        environment,
+        lease: None,
+        object: pool,
+        // Without it the job's end is that of its first process.
+        line: (!a.job.close).then_some(write),
+        beside: Some(&mut guard),
+        how: &a.job,
+        json,
+        file_size,
+    };
+    let ran = match under.run() {
+        Ok(ran) => ran,
+        Err(e) => {
+            let _ = drive::release(&etcd, &mut held.release(place.space()), || true);
+            let lease = hold.lease();
+            hold.end();
+            let _ = chappe::remote::engine::Engine::revoke(&etcd, lease);
+            return Err(e);
+        }
+    };
+    let mut lost: Vec<u32> = if hold.is_lost() { grant.indices.clone() } else { vec![] };
+    let reason = hold.loss().map(super::hold::Loss::reason);
+    let lease = hold.lease();
+    // What the job left running keeps the permit: the keeper stays for it.
+    if line::has_ended(&read) || a.job.close {
+        if lost.is_empty() {
+            let gives_up = Instant::now() + Duration::from_secs(3);
+            match drive::release(&etcd, &mut held.release(place.space()), || Instant::now() >= gives_up) {
+                Ok(gone) => lost = gone,
+                Err(why) => say(json, &format!("permit {} comes back when its lease ends: {why}", names[0])),
+            }
+        }
+        if chappe::remote::engine::Engine::revoke(&etcd, lease).is_ok() {
+            hold.end();
+        }
+    }
+    let lost: Vec<String> = lost.iter().map(permit).collect();
+    let status = ended(&ran, &names, &lost, reason.or((!lost.is_empty()).then_some("forced")), json);
+    Ok(if lost.is_empty() { as_it_did(ran.ended, None) } else { status })
+}
+
+/// Says how it ended; answers the status of one that has lost its permit.
+fn ended(ran: &crate::under::Ran, names: &[String], lost: &[String], reason: Option<&str>, json: bool) -> u8 {
+    if json {
+        let (status, signal) = ran.ended.parts();
+        tell(json!({
+            "event": "ended", "permit": names[0], "permits": names, "status": status, "signal": signal,
+            "held_ms": ms(ran.after), "left_running": ran.left, "taken_away": !lost.is_empty(),
+            "lost": lost, "reason": reason,
+        }));
+    } else if let Some(permit) = lost.first() {
+        let how = match reason {
+            Some("unreachable") => "the engine did not answer in time",
+            Some("revoked") => "its lease was ended",
+            _ => "it was taken away",
+        };
+        say(false, &format!("permit {permit} was lost while the command ran: {how}"));
+    }
+    FAILED
+}
+
+/// Refuses what would wait for itself, or for others in a circle.
+fn refuse(a: &Acquire, place: &Place) -> Result<()> {
+    let url = std::env::var("CHAPPE_REMOTE").unwrap_or_default();
+    let held = std::env::var("CHAPPE_PERMITS").unwrap_or_default();
+    let is_of = |permit: &str, pool: &str| {
+        let name = place.name(pool);
+        permit == name || permit.strip_prefix(&name).is_some_and(|rest| rest.starts_with(':'))
+    };
+    let own = place.names.iter().find(|pool| held.split(' ').any(|permit| is_of(permit, pool)));
+    if let (Some(pool), false) = (own, a.nested || url != place.options.url()) {
+        bail!(
+            "this command runs under a permit of pool `{}` already, which comes back only when it has ended. One permit is enough for both; \
+             with --nested chappe waits for another one, perhaps for ever",
+            place.name(pool)
+        );
+    }
+    if std::env::var_os(chappe::LEASE_VARIABLE).is_some() && !a.local_first {
+        bail!(
+            "this command runs under a local permit, and would wait for a remote one: two machines that each have theirs and wait for the \
+             other's wait for ever. Take the remote one outside: `chappe acquire {} -- chappe acquire LOCAL -- COMMAND`; or be sure, and say \
+             --local-first",
+            place.name(&place.names[0])
+        );
+    }
+    Ok(())
+}
+
+/// What a wait looks at, and tells.
+struct Around<'a> {
+    session: &'a Session,
+    keeper: RefCell<Keeper>,
+    until: Option<Instant>,
+    /// What the line on the terminal says.
+    shown: Arc<Mutex<String>>,
+    place: &'a Place,
+    want: &'a Want,
+    silent: RefCell<Option<String>>,
+}
+
+impl Around<'_> {
+    fn show(&self, text: String) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    fn wanted(&self) -> String {
+        let names: Vec<String> = self.want.pools.iter().map(|pool| self.place.name(pool)).collect();
+        let all = names.join(" or ");
+        if self.want.n == 1 { all } else { format!("{} of {all}", permits_text(self.want.n)) }
+    }
+}
+
+impl Circumstances for Around<'_> {
+    fn is_over(&self) -> bool {
+        self.session.is_over()
+    }
+
+    fn gives_up(&self) -> bool {
+        let life = self.session.life();
+        self.keeper.borrow_mut().tell(|now| (now.deadline, now.ttl) = (life.deadline(), life.ttl()));
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    fn look_again(&self) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.unwrap_or(Duration::MAX).clamp(Duration::from_millis(1), self.session.life().every())
+    }
+
+    fn waits(&self, machine: &Machine) {
+        self.silent.take();
+        let place = machine.place().map_or_else(String::new, |place| format!(", {} before it in line", place));
+        self.show(format!("chappe: waiting for {}{place}; {}", self.wanted(), pools::held_by(machine.views())));
+    }
+
+    fn silent(&self, why: &str) {
+        *self.silent.borrow_mut() = Some(why.to_owned());
+        self.show(format!("chappe: waiting for {}; the engine does not answer: {why}", self.wanted()));
+    }
+}
+
+type Line2 = (OwnedFd, OwnedFd);
+
+/// Waits for the grant. A lease that ends meanwhile is made anew: the place in the queue is then another.
+#[expect(clippy::too_many_arguments, reason = "one caller, which has all of it as it stands")]
+fn wait(
+    a: &Acquire,
+    place: &Place,
+    etcd: &Etcd,
+    want: &Want,
+    ttl: Duration,
+    began: Instant,
+    until: Until,
+    json: bool,
+) -> Result<(Grant, Session, Keeper, Line2), Failure> {
+    let failed = |why| Failure { status: FAILED, why };
+    let until = match until {
+        Until::Over(patience) => began.checked_add(patience),
+        Until::Now | Until::Forever => None,
+    };
+    let shown = Arc::new(Mutex::new(format!("chappe: waiting for {}", place.called)));
+    let text = Arc::clone(&shown);
+    let _line = Line::show(json, move || text.lock().unwrap_or_else(PoisonError::into_inner).clone());
+    loop {
+        let session = match etcd.session(ttl) {
+            Ok(session) => session,
+            Err(chappe::remote::engine::EngineError::Unknown(why))
+                if until.is_some_and(|until| Instant::now() >= until) =>
+            {
+                return Err(Failure { status: TIMED_OUT, why: anyhow!("the engine gives no lease: {why}") });
+            }
+            Err(chappe::remote::engine::EngineError::Unknown(why))
+                if began.elapsed() < place.options.connect_timeout =>
+            {
+                *shown.lock().unwrap_or_else(PoisonError::into_inner) =
+                    format!("chappe: the engine gives no lease: {why}");
+                continue;
+            }
+            Err(e) => return Err(failed(anyhow!("the engine gives no lease, its members may have no quorum: {e}"))),
+        };
+        let (life, line) = (session.life(), line::open().map_err(|e| failed(e.into()))?);
+        let begin = Begin { options: place.options.clone(), lease: session.lease().0, on_loss: a.on_loss };
+        let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
+        let keeper = line.0.try_clone().and_then(|read| Keeper::start(begin, now, read));
+        let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
+        let who = keys::Who { host: host(), pid: std::process::id(), label: label(&a.command) };
+        let by = Attempt { id: keys::attempt(session.lease(), 1), lease: session.lease(), who };
+        let mut machine = Machine::new(place.space(), by, want.clone());
+        let around = Around {
+            session: &session,
+            keeper: RefCell::new(keeper),
+            until,
+            shown: Arc::clone(&shown),
+            place,
+            want,
+            silent: RefCell::new(None),
+        };
+        let came = drive::acquire(etcd, &place.space(), &want.pools, &mut machine, &around);
+        let (wanted, mut keeper, views) = (around.wanted(), around.keeper.into_inner(), machine.views());
+        let why = match came {
+            Ok(Outcome::Granted(grant)) if !session.is_over() => {
+                let held = Held {
+                    namespace: place.options.namespace.clone(),
+                    pool: want.pools[grant.pool].clone(),
+                    indices: grant.indices.clone(),
+                    token: grant.token,
+                    waited: true,
+                };
+                keeper.tell(|now| now.held = Some(held));
+                return Ok((grant, session, keeper, line));
+            }
+            Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) => {
+                // It gave what it had to those that wait; this one begins anew at the end.
+                keeper.end();
+                continue;
+            }
+            Ok(Outcome::WouldBlock) => (TIMED_OUT, format!("no permit of {wanted} is free; {}", pools::held_by(views))),
+            Ok(Outcome::Cancelled) => {
+                let time = time::show(a.timeout.unwrap_or_default());
+                (TIMED_OUT, format!("timed out after {time} waiting for {wanted}; {}", pools::held_by(views)))
+            }
+            Ok(Outcome::NoPool(at)) => (FAILED, pools::unknown(place, &want.pools[at])),
+            Ok(Outcome::Removed(at)) => {
+                (FAILED, format!("pool `{}` was removed while it was waited for", place.name(&want.pools[at])))
+            }
+            Ok(Outcome::TooMany(has)) => {
+                let n = want.n;
+                (
+                    FAILED,
+                    format!(
+                        "pool `{}` has {}: it never has {n} at once",
+                        place.name(&want.pools[0]),
+                        permits_text(has)
+                    ),
+                )
+            }
+            Ok(Outcome::Newer(format)) => (FAILED, pools::newer(place, format)),
+            Ok(Outcome::Refused(why)) => (FAILED, format!("the engine refuses: {why}")),
+            Err(e) => (TIMED_OUT, format!("timed out waiting for {wanted}: {e}")),
+        };
+        let _ = session.end();
+        keeper.end();
+        return Err(Failure { status: why.0, why: anyhow!(why.1) });
+    }
+}
+
+/// This machine's name.
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |name| name.trim().to_owned())
+}

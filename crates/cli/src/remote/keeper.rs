@@ -1,0 +1,147 @@
+//! The process that looks after a remote permit when chappe cannot: `chappe keep --line N`, which `chappe acquire` starts before it waits.
+//!
+//! ```text
+//!   chappe ---- pipe: who holds what, until when ----> keeper          the pipe ends: chappe is gone
+//!   job and all that it started ---- the line -------> chappe, keeper  the line ends: all of them have ended
+//! ```
+//!
+//! | what happens | what the keeper does |
+//! |---|---|
+//! | chappe is killed while it waits | ends the lease: the place in the queue is gone at once |
+//! | chappe is killed, its job goes on | renews the lease in its place until the line ends, and gives the permit back; has a keeper of its own |
+//! | both are killed | gives the permit back at once |
+//! | chappe is stopped, or cut off from the engine | TERM and KILL of the job before the engine can give the permit away |
+//! | chappe has done all itself | ends with it |
+//! | the keeper is killed | chappe starts another |
+//!
+//! If chappe and its keepers are all killed at the same time and the job is not, the job goes on without its permit when the lease has ended: then
+//! only the fencing token protects.
+
+use super::held::Held;
+use super::line;
+use crate::args::OnLoss;
+use crate::job::inheritable;
+use crate::signals;
+use chappe::remote::etcd::Options;
+use chappe::remote::life::Life;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// What a keeper is told first.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Begin {
+    /// The engine.
+    pub options: Options,
+    /// The lease.
+    pub lease: i64,
+    /// What is done when it is lost.
+    pub on_loss: OnLoss,
+}
+
+/// What it is told each time that something of it is new.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Now {
+    /// The deadline, since boot.
+    pub deadline: Duration,
+    /// The lease's time to live.
+    pub ttl: Duration,
+    /// What is held.
+    pub held: Option<Held>,
+    /// The job's first process, and whether it has a group of its own.
+    pub job: Option<(i32, bool)>,
+    /// All is given back.
+    pub done: bool,
+}
+
+impl Now {
+    /// The lease's life, as it was told.
+    pub fn life(&self) -> Life {
+        Life::new(self.deadline.saturating_sub(self.ttl), self.ttl)
+    }
+}
+
+/// Bytes that its pipe is to hold: certificates are among what it is told.
+const ROOM: i32 = 1 << 20;
+
+/// A keeper that runs.
+pub struct Keeper {
+    begin: Begin,
+    now: Now,
+    line: OwnedFd,
+    child: Option<(Child, File)>,
+}
+
+impl Keeper {
+    /// Starts one. `line` is the end of the line that is read.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start(begin: Begin, now: Now, line: OwnedFd) -> io::Result<Keeper> {
+        let mut keeper = Keeper { begin, now, line, child: None };
+        keeper.spawn()?;
+        Ok(keeper)
+    }
+
+    fn spawn(&mut self) -> io::Result<()> {
+        // All that it must know waits for it: this process may be killed right after its start.
+        let (read, write) = line::open()?;
+        // SAFETY: plain calls on an open descriptor. A keeper that is stopped must not stop chappe.
+        unsafe {
+            libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM);
+            libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK);
+        }
+        let mut input = File::from(write);
+        input.write_all(line_of(&self.begin).as_bytes())?;
+        input.write_all(line_of(&self.now).as_bytes())?;
+        let line = self.line.as_raw_fd();
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("chappe").args(["keep", "--line", &line.to_string()]).current_dir("/");
+        // Nothing of what marks a local permit's job.
+        command.env_clear().stdin(read).stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
+        unsafe {
+            command.pre_exec(move || {
+                libc::setsid();
+                signals::Set::of(&[]).set();
+                inheritable(line)
+            });
+        }
+        self.child = Some((command.spawn()?, input));
+        Ok(())
+    }
+
+    /// Tells it what is new, and starts another if it is gone.
+    pub fn tell(&mut self, change: impl FnOnce(&mut Now)) {
+        let before = self.now.clone();
+        change(&mut self.now);
+        let is_gone = self.child.as_mut().is_none_or(|(child, _)| !matches!(child.try_wait(), Ok(None)));
+        if is_gone {
+            // Without one the job is ended by chappe alone: that is no reason to end it now.
+            let _ = self.spawn();
+        } else if before != self.now
+            && let Some((_, input)) = &mut self.child
+        {
+            // A line is written whole or not at all; what is missed comes with the next one.
+            let _ = input.write_all(line_of(&self.now).as_bytes());
+        }
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> Option<i32> {
+        self.child.as_ref().map(|(child, _)| child.id() as i32)
+    }
+
+    /// All is given back: it may end.
+    pub fn end(mut self) {
+        self.tell(|now| now.done = true);
+    }
+}
+
+fn line_of(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default() + "\n"
+}

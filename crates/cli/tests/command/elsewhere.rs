@@ -1,0 +1,49 @@
+//! Names on other machines: what is refused before any engine is asked.
+
+use crate::place::Place;
+
+/// Fails with this status, and says all of these.
+#[track_caller]
+fn refused(args: &[&str], status: i32, parts: &[&str]) {
+    let ran = Place::new().run(args);
+    assert_eq!(ran.status, Some(status), "{args:?}: {ran:?}");
+    for part in parts {
+        assert!(ran.err.contains(part), "{args:?}: {part}: {}", ran.err);
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+#[test]
+fn a_build_without_the_client_says_which_command_builds_it() {
+    let how = "`cargo install --path crates/cli --features remote`";
+    refused(&["acquire", "@lab/gpu", "--", "true"], 125, &["built without names on other machines", how]);
+    refused(&["--on", "etcd://h/lab", "ls"], 1, &[how]);
+    refused(&["show", "@lab/gpu"], 1, &[how]);
+    refused(&["pool", "create", "@lab/gpu"], 1, &[how]);
+}
+
+#[test]
+fn what_cannot_be_on_an_engine_says_why_and_what_to_do() {
+    refused(&["lock", "@lab/x", "--", "true"], 125, &["`@lab/x`", "a pool of one permit"]);
+    refused(
+        &["jobserver", "--pool", "@lab/x", "--", "true"],
+        125,
+        &["chappe acquire -n 8 @REMOTE/POOL -- chappe jobserver"],
+    );
+    refused(&["send", "@lab/x"], 1, &["only pools can be on an engine so far"]);
+    refused(&["sem", "up", "@lab/x"], 1, &["only pools"]);
+    refused(&["acquire", "--priority", "1", "@lab/x", "--", "true"], 125, &["`@lab/x`", "in the order of arrival"]);
+    refused(&["pool", "create", "--priority", "@lab/x"], 1, &["leave --priority out"]);
+    refused(&["--on", "etcd://h/lab", "doctor"], 1, &["--on", "about this machine"]);
+    refused(
+        &["acquire", "@lab/x", "gpu0", "--", "true"],
+        125,
+        &["one choice cannot have both", "chappe acquire @lab/x -- chappe acquire gpu0 -- COMMAND"],
+    );
+    refused(&["--on", "etcd://h/lab", "acquire", "@lab/x", "--", "true"], 125, &["--on too: leave one out"]);
+}
+
+#[test]
+fn a_local_name_does_not_look_like_one_on_another_machine() {
+    refused(&["pool", "create", "lab/@x"], 1, &["starts with `@`, as the names on other machines do"]);
+}
