@@ -43,7 +43,7 @@ pub const WORDS: usize = 256;
 pub const KEEPER: usize = 0;
 /// How many survivors can leave a note.
 pub const NOTES: usize = 5;
-const TEXT: usize = 400;
+const TEXT: usize = 1000;
 
 /// The shared page.
 #[repr(C)]
@@ -320,11 +320,12 @@ impl Stage {
         self.board.answer.load(SeqCst) == self.board.cue.load(SeqCst)
     }
 
-    /// The first verdict that is not good, after all survivors have exited.
+    /// The first verdict that is not good, after all survivors have exited, and what the other survivors found: a survivor that waits in
+    /// vain for another says so first, and the other's verdict is the reason.
     pub fn verdict(&self) -> Verdict {
-        for note in &self.board.notes {
+        let found = |note: &Note| {
             let fault = match note.fault.load(SeqCst) {
-                0 => continue,
+                0 => return None,
                 1 => Fault::Wedged,
                 3 => Fault::Lost,
                 4 => Fault::Doubled,
@@ -332,10 +333,12 @@ impl Stage {
                 _ => Fault::Torn,
             };
             let length = note.length.load(SeqCst) as usize;
-            // SAFETY: its writer has exited; no process writes any more.
+            // SAFETY: its writer stored the fault last, and writes no more.
             let text = unsafe { &(&*note.text.get())[..length] };
-            return Err((fault, String::from_utf8_lossy(text).into_owned()));
-        }
-        Ok(())
+            Some((fault, String::from_utf8_lossy(text).into_owned()))
+        };
+        let all: Vec<_> = self.board.notes.iter().filter_map(found).collect();
+        let Some((fault, _)) = all.first() else { return Ok(()) };
+        Err((*fault, all.iter().map(|(_, text)| &**text).collect::<Vec<_>>().join("; another survivor: ")))
     }
 }

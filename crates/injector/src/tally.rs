@@ -127,8 +127,10 @@ impl Tally {
                     Fault::Doubled => self.doubled += 1,
                     Fault::Leaked => self.leaked += 1,
                 }
-                self.note(format!("{whence}: {fault:?}: {text}"));
-                // One fault a trial: the second is a consequence.
+                // One fault a trial: the second is a consequence, or the reason.
+                let second = trial.verdict.as_ref().err().filter(|(_, second)| second != text);
+                let second = second.map_or(String::new(), |(_, text)| format!("; survivors: {text}"));
+                self.note(format!("{whence}: {fault:?}: {text}{second}"));
                 return true;
             }
         }

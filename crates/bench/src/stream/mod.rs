@@ -17,7 +17,7 @@ use crate::table::Aim;
 use std::path::Path;
 
 /// What can be measured alone.
-pub const PARTS: [&str; 6] = ["stages", "turns", "notes", "cook", "jack", "pipe"];
+pub const PARTS: [&str; 7] = ["stages", "turns", "notes", "cook", "jack", "source", "pipe"];
 
 /// Measures and prints: one part, or all. `seconds` is how long each row of the JACK server goes on.
 ///
@@ -49,6 +49,9 @@ pub fn measure(chappe: &Path, runs: usize, only: Option<&str>, seconds: u64) -> 
     }
     #[cfg(not(feature = "stream"))]
     let _ = seconds;
+    if wanted("source") {
+        aims.extend(pipe::measure_source(chappe, runs)?);
+    }
     if wanted("pipe") {
         aims.extend(pipe::measure(chappe, runs)?);
     }

@@ -7,7 +7,7 @@ use chappe::{Condvar, LockError};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::mutexes::{self, check, enter};
-use super::world::{FIRST, SECOND, World, fault, fine};
+use super::world::{ABSENT, FIRST, SECOND, World, fault, fine};
 use super::{Operation, Reason};
 use crate::board::{Fault, Verdict};
 
@@ -120,7 +120,7 @@ pub fn all() -> Vec<Operation> {
                 // Both wait before either is notified: no other has heard anything.
                 w.call(FIRST);
                 w.call(SECOND);
-                w.demand(|| w.waiting() == 2, "helpers do not come to wait:")
+                w.demand(|| w.waiting() == 2, ABSENT)
             })
             .provide(provide)
             .check(|w| {

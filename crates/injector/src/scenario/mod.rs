@@ -316,6 +316,7 @@ impl Scenario for Case {
 
     fn helper(&self, stage: &Stage, which: usize) -> Verdict {
         let w = self.world(stage);
+        stage.word(world::HELPERS + which).store(u64::from(std::process::id()), SeqCst);
         let verdict = if self.scene == Scene::Met {
             w.attend(MEET)?;
             stage.word(HERE).store(u64::from(std::process::id()), SeqCst);
@@ -347,9 +348,7 @@ impl Case {
             if first == 2 {
                 w.call(SECOND);
             }
-            if !stage.until(|| w.waiting() >= first) {
-                return Err((Fault::Wedged, "helpers do not come to wait".to_owned()));
-            }
+            w.demand(|| w.waiting() >= first, world::ABSENT)?;
         }
         if !self.operation.led {
             // There are no cues: the victim says when it is where it should be.

@@ -72,7 +72,7 @@ fn attended(w: &World, many: bool) {
         w.call(SECOND);
         let all = if many { w.helpers() } else { 1 };
         let count = || super::world::waiters_of("t");
-        assert!(w.stage().until(|| count() == all), "helpers do not come to wait");
+        w.gathered(|| count() == all);
     }
 }
 

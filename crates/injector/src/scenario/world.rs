@@ -37,10 +37,14 @@ const JOB_HAS_ENDED: usize = 8;
 pub const LET_GO: usize = 9;
 /// The keeper had let go before the victim died.
 pub const WOKEN: usize = 14;
+/// The process of helper `i`: word `HELPERS + i`.
+pub const HELPERS: usize = 16;
 /// The process of helper `i` that is about to sleep outside any arena: word `SLEEPERS + i`.
 pub const SLEEPERS: usize = 10;
 /// The holder of permit `i` of pool `j`: word `OWNERS + 16 * j + i`.
 const OWNERS: usize = 64;
+/// What is said of helpers that should wait by now.
+pub const ABSENT: &str = "helpers do not come to wait:";
 
 /// Capacities of every arena here: small enough to fill in a moment.
 pub const OPTIONS: ArenaOptions =
@@ -145,8 +149,13 @@ impl<'a> World<'a> {
             self.call(FIRST);
             self.call(SECOND);
             let all = self.scene.helpers();
-            assert!(self.stage.until(|| waiting() == all), "helpers do not come to wait");
+            self.gathered(|| waiting() == all);
         }
+    }
+
+    /// The victim waits until its helpers do.
+    pub fn gathered(&self, all_wait: impl FnMut() -> bool) {
+        assert!(self.stage.until(all_wait), "{ABSENT} {}", self.describe());
     }
 
     /// Whether the keeper had let go before the victim died.
@@ -335,8 +344,20 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Holders and waiters, for findings.
+    /// The helpers' processes, what each does, and holders and waiters, for findings.
     pub fn describe(&self) -> String {
+        let helper = |which: usize| {
+            let pid = self.stage.word(HELPERS + which).load(SeqCst);
+            let state = step::state(pid as libc::pid_t).map_or('?', char::from);
+            let file = |name| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+            format!("helper {which} is {pid}, {state} in {}, call {}; ", file("wchan"), file("syscall").trim_end())
+        };
+        let called = [FIRST, SECOND, MEET].map(|word| self.stage.word(word).load(SeqCst));
+        let helpers: String = (0..self.scene.helpers()).map(helper).collect();
+        format!("called {called:?}, {} through; {helpers}{}", self.done_helpers(), self.owners())
+    }
+
+    fn owners(&self) -> String {
         let Queue::Pool(pool) = *self.queue.borrow() else {
             let all = Arena::open("default").map_or(Vec::new(), |arena| arena.objects());
             let states: Vec<_> = all.iter().map(|o| (&o.name, &o.state, o.waiting)).collect();
