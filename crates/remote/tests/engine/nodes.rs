@@ -61,8 +61,9 @@ impl Nodes {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Relaxed: each gets another, whatever the order.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nodes-{}-{number}", std::process::id());
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let (all, name) = (Path::new(env!("CARGO_TARGET_TMPDIR")), format!("nodes-{}-{number}", std::process::id()));
+        sweep(all);
+        let directory = all.join(name);
         std::fs::create_dir_all(&directory).unwrap();
         let scheme = if more.contains(&"--cert-file") { "https" } else { "http" };
         let (clients, peers) = (ports(many), ports(many));
@@ -123,6 +124,18 @@ impl Drop for Nodes {
             }
         }
         let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Removes the data of nodes whose test program was killed: its nodes have ended with it.
+fn sweep(all: &Path) {
+    for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let of = name.to_str().and_then(|name| name.strip_prefix("nodes-")?.split('-').next()?.parse::<u32>().ok());
+        if of.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Another program may do so at the same time.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
