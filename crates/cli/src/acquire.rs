@@ -75,7 +75,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         let (status, signal) = ran.ended.parts();
         let event = json!({
             "event": "ended", "permit": name, "permits": names, "status": status, "signal": signal,
-            "held_ms": ms(ran.after), "left_running": ran.left, "taken_away": !lost.is_empty(),
+            "held_ms": ms(ran.after), "left_running": ran.left.len(), "taken_away": !lost.is_empty(),
             "lost": lost,
         });
         tell(event);

@@ -124,7 +124,7 @@ pub fn keep(pids: &[i32], object: Option<&str>) {
 }
 
 /// A descriptor that tells the end of a process; `Some(None)` before Linux 5.3; `None` if it has ended already.
-fn watch(pid: i32) -> Option<Option<OwnedFd>> {
+pub fn watch(pid: i32) -> Option<Option<OwnedFd>> {
     // SAFETY: a plain system call; the descriptor it returns is ours.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     if fd >= 0 {

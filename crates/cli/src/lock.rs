@@ -71,7 +71,7 @@ pub fn run(a: &Lock, json: bool, file_size: bool) -> Result<u8, Failure> {
         let (status, signal) = ran.ended.parts();
         tell(json!({
             "event": "ended", "lock": a.name, "shared": a.shared, "status": status, "signal": signal,
-            "held_ms": look::ms(ran.after), "left_running": ran.left, "removed": removed,
+            "held_ms": look::ms(ran.after), "left_running": ran.left.len(), "removed": removed,
         }));
     } else if removed {
         say(false, &format!("lock {} was removed while the command ran", a.name));

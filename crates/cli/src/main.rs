@@ -201,8 +201,8 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Man { directory: Some(to) } => man::write_all(&to)
             .map_err(|e| failed(anyhow::anyhow!("cannot write manual pages into {}: {e}", to.display()))),
         #[cfg(feature = "remote")]
-        Command::Keep(args::Keep { line: Some(line), .. }) => {
-            remote::stay::keep(line);
+        Command::Keep(args::Keep { line: Some(line), told: Some(told), .. }) => {
+            remote::stay::keep(line, told);
             Ok(())
         }
         Command::Keep(k) => {

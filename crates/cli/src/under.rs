@@ -5,6 +5,7 @@
 
 use crate::args::Job;
 use crate::ended::{not_started, say};
+use crate::family::Process;
 use crate::job::{Start, wants_own_group};
 use crate::keep;
 use crate::said::Failure;
@@ -43,8 +44,8 @@ pub struct Ran {
     pub ended: Ended,
     /// After how long.
     pub after: Duration,
-    /// How many processes it left running.
-    pub left: usize,
+    /// The processes that it left running.
+    pub left: Vec<Process>,
 }
 
 impl Under<'_> {
@@ -81,6 +82,6 @@ impl Under<'_> {
         {
             say(self.json, &e.to_string());
         }
-        Ok(Ran { ended, after: from.elapsed(), left: survivors.len() })
+        Ok(Ran { ended, after: from.elapsed(), left: survivors })
     }
 }

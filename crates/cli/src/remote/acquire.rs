@@ -3,7 +3,7 @@
 use super::held::Held;
 use super::hold::{Guard, Hold};
 use super::keeper::{Begin, Keeper, Now};
-use super::line;
+use super::line::{self, Crew, MARK};
 use super::{Place, pools};
 use crate::acquire::filled_in;
 use crate::args::Acquire;
@@ -17,6 +17,7 @@ use crate::under::Under;
 use anyhow::{Result, anyhow, bail};
 use chappe::remote::acquire::{Acquire as Machine, Grant, Outcome, Want};
 use chappe::remote::drive::{self, Circumstances, DriveError};
+use chappe::remote::engine::{Engine, EngineError};
 use chappe::remote::etcd::{Etcd, Session};
 use chappe::remote::grant::Attempt;
 use chappe::remote::keys;
@@ -54,8 +55,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         }
     }
     let until = Until::of(a.timeout, a.nonblock);
-    let (grant, session, keeper, line) = wait(a, &place, &etcd, &want, ttl, began, until, json)?;
-    let (read, write) = line;
+    let (grant, session, keeper, (read, write)) = wait(a, &place, &etcd, &want, ttl, began, until, json)?;
     let waited = began.elapsed();
 
     let pool = &want.pools[grant.pool];
@@ -80,6 +80,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         ("CHAPPE_TOKEN", token.clone().into()),
         ("CHAPPE_TOKENS", words(vec![token; names.len()]).into()),
         ("CHAPPE_REMOTE", place.options.url().into()),
+        (MARK, marks(&grant.id).into()),
     ];
     let held = Held {
         namespace: place.options.namespace.clone(),
@@ -90,7 +91,12 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     };
     let mut hold = Hold::of(etcd.clone(), session, held.clone(), a.on_loss, Some(keeper));
     let command = a.replace.as_ref().map_or_else(|| a.command.clone(), |mark| filled_in(&a.command, mark, &names[0]));
-    let mut guard = Guard { hold: &mut hold, line: &read, told: false };
+    let mut crew = Crew::new(read, grant.id.clone(), std::process::id() as i32);
+    if hold.is_lost() {
+        // Stopped since it was granted. Its keeper gives back what is left.
+        return Err(failed(anyhow!("permit {} was lost before the command began", names[0])));
+    }
+    let mut guard = Guard { hold: &mut hold, crew: &mut crew, begun: false };
     let under = Under {
         command: &command,
         environment,
@@ -109,15 +115,14 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
             let _ = drive::release(&etcd, &mut held.release(place.space()), || true);
             let lease = hold.lease();
             hold.end();
-            let _ = chappe::remote::engine::Engine::revoke(&etcd, lease);
+            let _ = etcd.revoke(lease);
             return Err(e);
         }
     };
     let mut lost: Vec<u32> = if hold.is_lost() { grant.indices.clone() } else { vec![] };
     let reason = hold.loss().map(super::hold::Loss::reason);
     let lease = hold.lease();
-    // What the job left running keeps the permit: the keeper stays for it.
-    if line::has_ended(&read) || a.job.close {
+    if a.job.close || ran.left.is_empty() && crew.line_has_ended() {
         if lost.is_empty() {
             let gives_up = Instant::now() + Duration::from_secs(3);
             match drive::release(&etcd, &mut held.release(place.space()), || Instant::now() >= gives_up) {
@@ -125,9 +130,12 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
                 Err(why) => say(json, &format!("permit {} comes back when its lease ends: {why}", names[0])),
             }
         }
-        if chappe::remote::engine::Engine::revoke(&etcd, lease).is_ok() {
+        if etcd.revoke(lease).is_ok() {
             hold.end();
         }
+    } else {
+        // What the job left running keeps the permit: the keeper stays for it.
+        hold.leaves(ran.left.iter().map(|process| process.pid).collect());
     }
     let lost: Vec<String> = lost.iter().map(permit).collect();
     let status = ended(&ran, &names, &lost, reason.or((!lost.is_empty()).then_some("forced")), json);
@@ -140,12 +148,14 @@ fn ended(ran: &crate::under::Ran, names: &[String], lost: &[String], reason: Opt
         let (status, signal) = ran.ended.parts();
         tell(json!({
             "event": "ended", "permit": names[0], "permits": names, "status": status, "signal": signal,
-            "held_ms": ms(ran.after), "left_running": ran.left, "taken_away": !lost.is_empty(),
+            "held_ms": ms(ran.after), "left_running": ran.left.len(), "taken_away": !lost.is_empty(),
             "lost": lost, "reason": reason,
         }));
     } else if let Some(permit) = lost.first() {
         let how = match reason {
-            Some("unreachable") => "the engine did not answer in time",
+            Some("unreachable") => {
+                "its lease was not renewed in time; the engine did not answer, or chappe was stopped"
+            }
             Some("revoked") => "its lease was ended",
             _ => "it was taken away",
         };
@@ -255,30 +265,33 @@ fn wait(
     let shown = Arc::new(Mutex::new(format!("chappe: waiting for {}", place.called)));
     let text = Arc::clone(&shown);
     let _line = Line::show(json, move || text.lock().unwrap_or_else(PoisonError::into_inner).clone());
+    // A waiter that had a place in line waits for the engine, too.
+    let mut was_in_line = false;
     loop {
         let session = match etcd.session(ttl) {
             Ok(session) => session,
-            Err(chappe::remote::engine::EngineError::Unknown(why))
-                if until.is_some_and(|until| Instant::now() >= until) =>
-            {
+            Err(EngineError::Unknown(why)) if until.is_some_and(|until| Instant::now() >= until) => {
                 return Err(Failure { status: TIMED_OUT, why: anyhow!("the engine gives no lease: {why}") });
             }
-            Err(chappe::remote::engine::EngineError::Unknown(why))
-                if began.elapsed() < place.options.connect_timeout =>
-            {
+            Err(EngineError::Unknown(why)) if was_in_line || began.elapsed() < place.options.connect_timeout => {
                 *shown.lock().unwrap_or_else(PoisonError::into_inner) =
                     format!("chappe: the engine gives no lease: {why}");
                 continue;
             }
-            Err(e) => return Err(failed(anyhow!("the engine gives no lease, its members may have no quorum: {e}"))),
+            Err(EngineError::Unknown(why)) => {
+                return Err(failed(anyhow!("the engine gives no lease, its members may have no quorum: {why}")));
+            }
+            Err(e) => return Err(failed(anyhow!("the engine gives no lease: {e}"))),
         };
         let (life, line) = (session.life(), line::open().map_err(|e| failed(e.into()))?);
-        let begin = Begin { options: place.options.clone(), lease: session.lease().0, on_loss: a.on_loss };
+        let id = keys::attempt(session.lease(), 1);
+        let (options, lease) = (place.options.clone(), session.lease().0);
+        let begin = Begin { options, lease, on_loss: a.on_loss, mark: id.clone() };
         let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
         let keeper = line.0.try_clone().and_then(|read| Keeper::start(begin, now, read));
         let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
         let who = keys::Who { host: host(), pid: std::process::id(), label: label(&a.command) };
-        let by = Attempt { id: keys::attempt(session.lease(), 1), lease: session.lease(), who };
+        let by = Attempt { id, lease: session.lease(), who };
         let mut machine = Machine::new(place.space(), by, want.clone());
         let around = Around {
             session: &session,
@@ -305,6 +318,7 @@ fn wait(
             }
             Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) => {
                 // It gave what it had to those that wait; this one begins anew at the end.
+                was_in_line = true;
                 keeper.end();
                 continue;
             }
@@ -313,8 +327,9 @@ fn wait(
                 let time = time::show(a.timeout.unwrap_or_default());
                 (TIMED_OUT, format!("timed out after {time} waiting for {wanted}; {}", pools::held_by(views)))
             }
-            Ok(Outcome::NoPool(at)) => (FAILED, pools::unknown(place, &want.pools[at])),
-            Ok(Outcome::Removed(at)) => {
+            Ok(Outcome::NoPool(at)) if !was_in_line => (FAILED, pools::unknown(place, &want.pools[at])),
+            // Its place in line may have been seen to go before the pool.
+            Ok(Outcome::NoPool(at) | Outcome::Removed(at)) => {
                 (FAILED, format!("pool `{}` was removed while it was waited for", place.name(&want.pools[at])))
             }
             Ok(Outcome::TooMany(has)) => {
@@ -336,6 +351,11 @@ fn wait(
         keeper.end();
         return Err(Failure { status: why.0, why: anyhow!(why.1) });
     }
+}
+
+/// The job's marks: of this permit, and of those under which it waited for it.
+fn marks(id: &str) -> String {
+    std::env::var(MARK).map_or_else(|_| id.to_owned(), |outer| format!("{outer},{id}"))
 }
 
 /// This machine's name.

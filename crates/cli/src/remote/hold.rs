@@ -9,14 +9,13 @@
 
 use super::held::Held;
 use super::keeper::Keeper;
-use super::line;
+use super::line::Crew;
 use crate::args::OnLoss;
 use crate::job::Job;
 use crate::signals::{self, Set};
 use crate::supervise::Beside;
 use chappe::remote::engine::{Change, Engine, EngineError, LeaseId, News, Op, Reply, Revision, Txn, Watch};
 use chappe::remote::etcd::{Etcd, Session, now};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -137,28 +136,42 @@ impl Hold {
     }
 
     /// The keeper's part: until all of the job has ended.
-    pub fn stay_until_the_line_ends(&mut self, job: Option<(i32, bool)>, line: &OwnedFd) {
-        while !line::has_ended(line) {
-            let next = self.due(|| line::ask_to_end(job), || line::kill(job, line));
-            line::wait(line, next.min(Duration::from_millis(500)));
+    pub fn stay_until_the_end_of(&mut self, crew: &Crew) {
+        while !crew.has_ended() {
+            let next = self.due(|| crew.ask_to_end(), || crew.kill());
+            // The successor may have to be started anew.
+            crew.wait(next.min(Duration::from_millis(500)));
         }
+    }
+
+    /// The job has ended, but for these: from the end of this process on the permit is the keeper's.
+    pub fn leaves(&mut self, pids: Vec<i32>) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.tell(|now| now.left = pids);
+        }
+    }
+
+    /// Looks after it no longer.
+    pub fn keeper(mut self) -> Option<Keeper> {
+        self.keeper.take()
     }
 }
 
-/// The permit beside its job, with the line that tells which processes are the job's.
+/// The permit beside its job.
 pub struct Guard<'a> {
     /// The permit.
     pub hold: &'a mut Hold,
-    /// The end that is read.
-    pub line: &'a OwnedFd,
-    /// Whether the keeper knows the job.
-    pub told: bool,
+    /// The job's processes.
+    pub crew: &'a mut Crew,
+    /// Whether it has begun.
+    pub begun: bool,
 }
 
 impl Beside for Guard<'_> {
     fn look(&mut self, job: &Job) -> Option<Duration> {
-        if !self.told {
-            self.told = true;
+        if !self.begun {
+            self.begun = true;
+            self.crew.begins(job.pid, job.own_group);
             self.hold.begins(job);
         }
         let term = || {
@@ -167,7 +180,7 @@ impl Beside for Guard<'_> {
         };
         let kill = || {
             job.signal(libc::SIGKILL);
-            line::kill(Some((job.pid, job.own_group)), self.line);
+            self.crew.kill();
         };
         Some(self.hold.due(term, kill))
     }
@@ -215,7 +228,11 @@ fn undisturbed(etcd: &Etcd, held: &Held, from: Revision) -> Option<Revision> {
                 return reply.replies.iter().all(there).then_some(reply.revision + 1);
             }
             Err(EngineError::Unknown(_)) => {}
-            Err(_) => return Some(from),
+            // It refuses to tell: as long as the lease is renewed, the permit is held.
+            Err(_) => {
+                std::thread::sleep(Duration::from_secs(1));
+                return Some(from);
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The process that looks after a remote permit when chappe cannot: `chappe keep --line N`, which `chappe acquire` starts before it waits.
+//! The process that looks after a remote permit when chappe cannot: `chappe keep --line N --told M`, which `chappe acquire` starts before it waits.
 //!
 //! ```text
 //!   chappe ---- pipe: who holds what, until when ----> keeper          the pipe ends: chappe is gone
-//!   job and all that it started ---- the line -------> chappe, keeper  the line ends: all of them have ended
+//!   job and all that it started ---- the line -------> chappe, keeper  the line ends: all that have it open have ended
 //! ```
 //!
 //! | what happens | what the keeper does |
@@ -12,7 +12,7 @@
 //! | both are killed | gives the permit back at once |
 //! | chappe is stopped, or cut off from the engine | TERM and KILL of the job before the engine can give the permit away |
 //! | chappe has done all itself | ends with it |
-//! | the keeper is killed | chappe starts another |
+//! | the keeper is killed, or does not read what it is told four times | chappe starts another |
 //!
 //! If chappe and its keepers are all killed at the same time and the job is not, the job goes on without its permit when the lease has ended: then
 //! only the fencing token protects.
@@ -26,8 +26,8 @@ use chappe::remote::etcd::Options;
 use chappe::remote::life::Life;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub struct Begin {
     pub lease: i64,
     /// What is done when it is lost.
     pub on_loss: OnLoss,
+    /// What the job has in its environment.
+    pub mark: String,
 }
 
 /// What it is told each time that something of it is new.
@@ -54,6 +56,8 @@ pub struct Now {
     pub held: Option<Held>,
     /// The job's first process, and whether it has a group of its own.
     pub job: Option<(i32, bool)>,
+    /// Other processes of the job, which only chappe knows.
+    pub left: Vec<i32>,
     /// All is given back.
     pub done: bool,
 }
@@ -65,8 +69,8 @@ impl Now {
     }
 }
 
-/// Bytes that its pipe is to hold: certificates are among what it is told.
-const ROOM: i32 = 1 << 20;
+/// How many lines may be unread: a keeper that does not read is of no use.
+const UNREAD: usize = 4;
 
 /// A keeper that runs.
 pub struct Keeper {
@@ -88,46 +92,50 @@ impl Keeper {
     }
 
     fn spawn(&mut self) -> io::Result<()> {
-        // All that it must know waits for it: this process may be killed right after its start.
+        // All that it must know is there before it is: this process may be killed right after its start.
+        let mut first = memory()?;
+        first.write_all((line_of(&self.begin) + &line_of(&self.now)).as_bytes())?;
+        first.rewind()?;
         let (read, write) = line::open()?;
-        // SAFETY: plain calls on an open descriptor. A keeper that is stopped must not stop chappe.
-        unsafe {
-            libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM);
-            libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK);
-        }
-        let mut input = File::from(write);
-        input.write_all(line_of(&self.begin).as_bytes())?;
-        input.write_all(line_of(&self.now).as_bytes())?;
-        let line = self.line.as_raw_fd();
+        // SAFETY: a plain call on an open descriptor. A keeper that is stopped must not stop chappe.
+        unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        let (line, told) = (self.line.as_raw_fd(), read.as_raw_fd());
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("chappe").args(["keep", "--line", &line.to_string()]).current_dir("/");
+        command.arg0("chappe").args(["keep", "--line", &line.to_string(), "--told", &told.to_string()]);
         // Nothing of what marks a local permit's job.
-        command.env_clear().stdin(read).stdout(Stdio::null()).stderr(Stdio::null());
+        command.current_dir("/").env_clear().stdin(first).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
         unsafe {
             command.pre_exec(move || {
                 libc::setsid();
                 signals::Set::of(&[]).set();
-                inheritable(line)
+                inheritable(line)?;
+                inheritable(told)
             });
         }
-        self.child = Some((command.spawn()?, input));
+        self.child = Some((command.spawn()?, File::from(write)));
         Ok(())
     }
 
-    /// Tells it what is new, and starts another if it is gone.
+    /// Tells it what is new, and starts another if it is gone, or does not listen.
     pub fn tell(&mut self, change: impl FnOnce(&mut Now)) {
         let before = self.now.clone();
         change(&mut self.now);
-        let is_gone = self.child.as_mut().is_none_or(|(child, _)| !matches!(child.try_wait(), Ok(None)));
-        if is_gone {
+        let text = if before == self.now { String::new() } else { line_of(&self.now) };
+        let is_of_use = self.child.as_mut().is_some_and(|(child, input)| {
+            // What cannot be waited for has been: it is gone, and its number may be another's.
+            let lives = matches!(child.try_wait(), Ok(None));
+            // A line is written whole or not at all: it is shorter than PIPE_BUF.
+            let listens =
+                text.is_empty() || unread(input) <= UNREAD * text.len() && input.write_all(text.as_bytes()).is_ok();
+            if lives && !listens {
+                let _ = child.kill();
+            }
+            lives && listens
+        });
+        if !is_of_use {
             // Without one the job is ended by chappe alone: that is no reason to end it now.
             let _ = self.spawn();
-        } else if before != self.now
-            && let Some((_, input)) = &mut self.child
-        {
-            // A line is written whole or not at all; what is missed comes with the next one.
-            let _ = input.write_all(line_of(&self.now).as_bytes());
         }
     }
 
@@ -140,6 +148,25 @@ impl Keeper {
     pub fn end(mut self) {
         self.tell(|now| now.done = true);
     }
+}
+
+/// The bytes of a pipe that nobody has read yet.
+fn unread(pipe: &File) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: a place for the number.
+    unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    usize::try_from(bytes).unwrap_or_default()
+}
+
+/// A file without a name.
+fn memory() -> io::Result<File> {
+    // SAFETY: the name is a C string.
+    let fd = unsafe { libc::memfd_create(c"chappe".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 fn line_of(value: &impl Serialize) -> String {

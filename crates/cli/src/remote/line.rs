@@ -1,11 +1,28 @@
-//! The line: a pipe of which a job and all that it starts have one end open. It ends when all of them have.
+//! A job's processes, as those that look after its permit know them.
+//!
+//! | a process of the job | is known by |
+//! |---|---|
+//! | has the line open, a pipe's end that its first process gets and all that it starts | the pipe's other end, which ends when all have closed it |
+//! | has closed it | its mark: [`MARK`] in its environment |
+//! | has cleared that, too | chappe, whose descendant it is, and which names it to the keeper at its own end |
+//!
+//! What such a one starts after chappe's end is not seen, as with local permits.
+//!
+//! A group's number may be another's when its first process has ended and been waited for. So the group gets a signal only while that process
+//! lives, or while one of the job's is known to be in it.
 
+use crate::keep;
 use crate::signals;
+use chappe::marks::Marked;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// The two ends of a line: that which is read, and that which the job and all that it starts have open.
+/// What a job has in its environment: the attempts that have got its permits, separated by commas.
+pub const MARK: &str = "CHAPPE_HOLD";
+
+/// A pipe: the end that is read, and the one that is written. Neither is inherited.
 ///
 /// # Errors
 /// The system's.
@@ -19,12 +36,7 @@ pub fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Whether the line has ended: nobody has its other end open.
-pub fn has_ended(line: &OwnedFd) -> bool {
-    wait(line, Duration::ZERO)
-}
-
-/// Waits until something can be read, or the other end is gone.
+/// Waits until something can be read, or the other end is gone; answers whether it is so.
 pub fn wait(from: &impl AsRawFd, patience: Duration) -> bool {
     let mut one = libc::pollfd { fd: from.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: the one entry is valid for the call.
@@ -32,41 +44,165 @@ pub fn wait(from: &impl AsRawFd, patience: Duration) -> bool {
     one.revents != 0
 }
 
-/// Asks a job to end, also one that is stopped.
-pub fn ask_to_end(job: Option<(i32, bool)>) {
-    if let Some((pid, group)) = job {
-        let to = if group { -pid } else { pid };
-        signals::send(to, libc::SIGTERM);
-        signals::send(to, libc::SIGCONT);
+/// The same until a time since boot. It comes while the machine sleeps, too, and then at once when that wakes.
+pub fn wait_until(from: &impl AsRawFd, at: Duration) -> bool {
+    // SAFETY: a plain call; the descriptor is ours.
+    let alarm = unsafe { libc::timerfd_create(libc::CLOCK_BOOTTIME, libc::TFD_CLOEXEC) };
+    if alarm < 0 {
+        return wait(from, Duration::from_millis(100));
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    let alarm = unsafe { OwnedFd::from_raw_fd(alarm) };
+    let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let nanos = libc::c_long::from(at.subsec_nanos()).max(1);
+    let at =
+        libc::timespec { tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX), tv_nsec: nanos };
+    let when = libc::itimerspec { it_interval: none, it_value: at };
+    let entry = |fd: &dyn AsRawFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut two = [entry(from), entry(&alarm)];
+    // SAFETY: the time and the two entries are valid for the calls.
+    unsafe {
+        libc::timerfd_settime(alarm.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const when, std::ptr::null_mut());
+        libc::poll(two.as_mut_ptr(), 2, -1);
+    }
+    two[0].revents != 0
+}
+
+/// A process that is not this one's child, so that its number may be another's later.
+struct Process {
+    pid: i32,
+    /// None before Linux 5.3.
+    fd: Option<OwnedFd>,
+}
+
+impl Process {
+    /// `None`: it has ended.
+    fn of(pid: i32) -> Option<Process> {
+        keep::watch(pid).map(|fd| Process { pid, fd })
+    }
+
+    fn lives(&self) -> bool {
+        match &self.fd {
+            Some(fd) => !wait(fd, Duration::ZERO),
+            None => std::fs::exists(format!("/proc/{}", self.pid)).unwrap_or(false),
+        }
     }
 }
 
-/// Ends all of a job: its group, and every process that has the line's other end open.
-pub fn kill(job: Option<(i32, bool)>, line: &OwnedFd) {
-    match job {
-        Some((pid, true)) => signals::send(-pid, libc::SIGKILL),
-        Some((pid, false)) => signals::send(pid, libc::SIGKILL),
-        None => {}
-    }
-    writers(line).into_iter().for_each(|pid| signals::send(pid, libc::SIGKILL));
+/// All of a job.
+pub struct Crew {
+    line: OwnedFd,
+    mark: String,
+    /// chappe, which has the line's other end open itself for a moment.
+    chappe: i32,
+    first: Option<Process>,
+    own_group: bool,
+    left: Vec<Process>,
 }
 
-/// The processes that have the line's other end open.
-fn writers(line: &OwnedFd) -> Vec<i32> {
-    let target = std::fs::read_link(format!("/proc/self/fd/{}", line.as_raw_fd())).ok();
-    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let writes = |pid: &i32| {
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        open.filter(|fd| std::fs::read_link(fd.path()).ok() == target).any(|fd| {
-            let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", fd.file_name().to_string_lossy()));
-            let flags = info.ok().and_then(|info| {
-                let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?.trim();
-                i32::from_str_radix(flags, 8).ok()
-            });
-            flags.is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_WRONLY)
-        })
-    };
-    let me = std::process::id() as i32;
-    if target.is_none() { vec![] } else { pids.filter(|pid| *pid != me && writes(pid)).collect() }
+impl Crew {
+    /// Of a job that has not begun. `line` is the end that is read.
+    pub fn new(line: OwnedFd, mark: String, chappe: i32) -> Crew {
+        Crew { line, mark, chappe, first: None, own_group: false, left: Vec::new() }
+    }
+
+    /// It has begun: its first process, and whether that has a group of its own.
+    pub fn begins(&mut self, pid: i32, own_group: bool) {
+        (self.first, self.own_group) = (Process::of(pid), own_group);
+    }
+
+    /// These are its as well.
+    pub fn leaves(&mut self, pids: &[i32]) {
+        self.left.extend(pids.iter().filter_map(|pid| Process::of(*pid)));
+    }
+
+    /// The line.
+    pub fn line(&self) -> &OwnedFd {
+        &self.line
+    }
+
+    /// Whether none has the line open.
+    pub fn line_has_ended(&self) -> bool {
+        wait(&self.line, Duration::ZERO)
+    }
+
+    /// Whether none is left. A look at all processes, once the line has ended.
+    pub fn has_ended(&self) -> bool {
+        self.line_has_ended() && !self.left.iter().any(Process::lives) && self.marked().is_empty()
+    }
+
+    /// Waits for a part of it to end.
+    pub fn wait(&self, patience: Duration) {
+        if self.line_has_ended() {
+            std::thread::sleep(patience.min(Duration::from_millis(100)));
+        } else {
+            wait(&self.line, patience);
+        }
+    }
+
+    /// Asks it to end, also what is stopped.
+    pub fn ask_to_end(&self) {
+        self.send(&[libc::SIGTERM, libc::SIGCONT], false);
+    }
+
+    /// Kills all of it. What was forked during the look is found the next time.
+    pub fn kill(&self) {
+        self.send(&[libc::SIGKILL], true);
+    }
+
+    fn send(&self, signals: &[i32], to_each: bool) {
+        let send = |to: i32| signals.iter().for_each(|signal| signals::send(to, *signal));
+        let group = self.first.as_ref().filter(|_| self.own_group).map(|first| first.pid);
+        let first = self.first.as_ref().filter(|first| first.lives());
+        // At once: the look at all processes takes its time.
+        if let Some(first) = first {
+            group.map(|group| -group).into_iter().chain([first.pid]).for_each(send);
+        }
+        if !to_each && first.is_some() && group.is_some() {
+            return;
+        }
+        let found = self.found();
+        // SAFETY: a plain system call.
+        let in_group = |pid: &i32| Some(unsafe { libc::getpgid(*pid) }) == group;
+        if let (None, Some(group), true) = (first, group, found.iter().any(in_group)) {
+            send(-group);
+        }
+        if to_each || group.is_none() {
+            found.into_iter().for_each(send);
+        }
+    }
+
+    /// All that can be found.
+    fn found(&self) -> BTreeSet<i32> {
+        let left = self.left.iter().filter(|process| process.lives()).map(|process| process.pid);
+        left.chain(self.writers()).chain(self.marked()).collect()
+    }
+
+    fn is_of_it(&self, pid: i32) -> bool {
+        pid != std::process::id() as i32 && pid != self.chappe
+    }
+
+    fn marked(&self) -> Vec<i32> {
+        let all = Marked::look(MARK).bearers(&self.mark).bear;
+        all.into_iter().map(|pid| pid as i32).filter(|pid| self.is_of_it(*pid)).collect()
+    }
+
+    /// The processes that have the line's other end open.
+    fn writers(&self) -> Vec<i32> {
+        let target = std::fs::read_link(format!("/proc/self/fd/{}", self.line.as_raw_fd())).ok();
+        let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let writes = |pid: &i32| {
+            let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            open.filter(|fd| std::fs::read_link(fd.path()).ok() == target).any(|fd| {
+                let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", fd.file_name().to_string_lossy()));
+                let flags = info.ok().and_then(|info| {
+                    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?.trim();
+                    i32::from_str_radix(flags, 8).ok()
+                });
+                flags.is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_WRONLY)
+            })
+        };
+        if target.is_none() { vec![] } else { pids.filter(|pid| self.is_of_it(*pid) && writes(pid)).collect() }
+    }
 }

@@ -1,89 +1,112 @@
-//! What the keeper does, as the process that it is: `chappe keep --line N`.
+//! What the keeper does, as the process that it is: `chappe keep --line N --told M`.
 
 use super::hold::Hold;
 use super::keeper::{Begin, Keeper, Now};
-use super::line::{ask_to_end, has_ended, kill, wait};
+use super::line::{Crew, wait_until};
 use crate::args::OnLoss;
 use chappe::remote::drive;
 use chappe::remote::engine::{Engine, LeaseId};
-use chappe::remote::etcd::{Etcd, Options, now};
+use chappe::remote::etcd::{Etcd, now};
 use chappe::remote::keys::Space;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// What chappe has told so far.
+/// How long a killed job may take to end, before it is killed again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// What chappe tells.
 struct Told {
     pipe: File,
     part: Vec<u8>,
 }
 
 impl Told {
-    /// The next lines, as far as they have come; `None`: chappe is gone.
-    fn lines(&mut self) -> Option<Vec<String>> {
+    /// What has come, as far as it is whole; `None`: chappe is gone.
+    fn read(&mut self) -> Option<Vec<Now>> {
         let mut bytes = [0; 4096];
         match self.pipe.read(&mut bytes) {
             Ok(0) => return None,
             Ok(some) => self.part.extend_from_slice(&bytes[..some]),
             Err(_) => return Some(vec![]),
         }
-        let mut lines = Vec::new();
-        while let Some(end) = self.part.iter().position(|byte| *byte == b'\n') {
-            let rest = self.part.split_off(end + 1);
-            lines.push(String::from_utf8_lossy(&std::mem::replace(&mut self.part, rest)).into_owned());
-        }
-        Some(lines)
+        let end = self.part.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let rest = self.part.split_off(end);
+        let lines = std::mem::replace(&mut self.part, rest);
+        Some(lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
 }
 
-/// `chappe keep --line N`.
-pub fn keep(line: RawFd) {
+/// `chappe keep --line N --told M`.
+pub fn keep(line: RawFd, told: RawFd) {
     // SAFETY: chappe started this process with both, for it alone.
-    let (line, pipe) = unsafe { (OwnedFd::from_raw_fd(line), File::from_raw_fd(0)) };
-    // SAFETY: a plain call on an open descriptor.
-    unsafe { libc::fcntl(line.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
+    let (line, pipe) = unsafe { (OwnedFd::from_raw_fd(line), File::from_raw_fd(told)) };
+    close_all_but(line.as_raw_fd(), pipe.as_raw_fd());
+    let mut first = String::new();
+    let _ = std::io::stdin().read_to_string(&mut first);
+    let parts = first.split_once('\n');
+    let read =
+        parts.and_then(|(begin, state)| Some((serde_json::from_str(begin).ok()?, serde_json::from_str(state).ok()?)));
+    let Some((begin, state)): Option<(Begin, Now)> = read else { return };
     let chappe = std::os::unix::process::parent_id() as i32;
-    let (mut told, mut begin, mut state) = (Told { pipe, part: vec![] }, None::<Begin>, Now::default());
-    let mut asked = false;
+    let mut crew = Crew::new(line, begin.mark.clone(), chappe);
+    let state = beside(chappe, &begin, state, Told { pipe, part: vec![] }, &mut crew);
+    if !state.done {
+        take_over(begin, state, &crew);
+    }
+}
+
+/// Closes what chappe has inherited, such as the line of a job in which it runs itself; hands on neither of these two.
+fn close_all_but(a: RawFd, b: RawFd) {
+    let (first, second) = (a.min(b).unsigned_abs(), a.max(b).unsigned_abs());
+    for (from, to) in [(3, first - 1), (first + 1, second - 1), (second + 1, libc::c_uint::MAX)] {
+        if from <= to {
+            // SAFETY: nobody here has a descriptor beyond the standard ones and these two.
+            unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
+        }
+    }
+    for fd in [a, b] {
+        // SAFETY: a plain call on an open descriptor.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+/// Beside chappe, until that is gone; answers what it told last.
+fn beside(chappe: i32, begin: &Begin, mut state: Now, mut told: Told, crew: &mut Crew) -> Now {
+    know(crew, &Now::default(), &state);
+    let (mut asked, mut next) = (false, Duration::ZERO);
     loop {
         let life = state.life();
-        let (due, at) = (state.job.is_some() && begin.is_some(), now());
-        let next = match life.kill_at().saturating_sub(at) {
-            _ if !due => Duration::from_secs(3600),
-            Duration::ZERO => Duration::from_millis(500),
-            left => left.min(life.every()).max(Duration::from_millis(10)),
-        };
-        let came = wait(&told.pipe, next);
-        let at = now();
-        let warns = begin.as_ref().is_some_and(|begin| begin.on_loss == OnLoss::Warn);
-        if due && !came && !warns {
-            let stopped = is_stopped(chappe);
-            if at >= life.kill_at() {
-                kill(state.job, &line);
-            } else if at >= life.term_at() && stopped && !asked {
-                asked = true;
-                ask_to_end(state.job);
+        // Before that no process of the job can be there.
+        let may_run = state.held.is_some() && begin.on_loss != OnLoss::Warn;
+        let due = if begin.on_loss == OnLoss::Term && !asked { life.term_at() } else { life.kill_at() };
+        if wait_until(&told.pipe, if may_run { due.max(next) } else { Duration::MAX }) {
+            let Some(news) = told.read() else { return state };
+            for new in news {
+                know(crew, &state, &new);
+                (state, asked, next) = (new, false, Duration::ZERO);
             }
-        }
-        if !came {
-            continue;
-        }
-        let Some(lines) = told.lines() else { break };
-        for text in lines {
-            if begin.is_none() {
-                begin = serde_json::from_str(&text).ok();
-            } else if let Ok(new) = serde_json::from_str(&text) {
-                state = new;
-                asked = false;
+        } else if now() >= life.kill_at() {
+            crew.kill();
+            next = now() + AGAIN;
+        } else {
+            asked = true;
+            // Else it has asked itself.
+            if is_stopped(chappe) {
+                crew.ask_to_end();
             }
         }
     }
-    if let Some(begin) = begin
-        && !state.done
-    {
-        take_over(begin, state, line);
+}
+
+/// What is new of the job's processes.
+fn know(crew: &mut Crew, old: &Now, new: &Now) {
+    if let (None, Some((pid, own_group))) = (old.job, new.job) {
+        crew.begins(pid, own_group);
     }
+    crew.leaves(&new.left[old.left.len().min(new.left.len())..]);
 }
 
 fn is_stopped(pid: i32) -> bool {
@@ -92,44 +115,63 @@ fn is_stopped(pid: i32) -> bool {
 }
 
 /// chappe is gone.
-fn take_over(begin: Begin, state: Now, line: OwnedFd) {
-    let (lease, mut life) = (LeaseId(begin.lease), state.life());
-    let own = line.try_clone().and_then(|line| Keeper::start(begin.clone(), state.clone(), line));
-    let options = Options { connect_timeout: Duration::from_millis(200), ..begin.options.clone() };
-    let etcd = loop {
-        match Etcd::connect(&options) {
-            Ok(etcd) => break etcd,
-            Err(_) if !life.is_over(now()) => {
-                if begin.on_loss == OnLoss::Term && now() >= life.term_at() {
-                    ask_to_end(state.job);
-                }
-            }
-            Err(_) => {
-                if state.held.is_some() && begin.on_loss != OnLoss::Warn {
-                    kill(state.job, &line);
-                }
-                return;
-            }
-        }
-    };
-    let session = etcd.renewing(lease, life);
-    if let (Some(held), false) = (&state.held, has_ended(&line)) {
-        let mut hold = Hold::of(etcd.clone(), session, held.clone(), begin.on_loss, own.ok());
-        hold.stay_until_the_line_ends(state.job, &line);
-        if let Ok(space) = Space::new(&begin.options.namespace)
-            && !hold.is_lost()
-        {
-            let _ = drive::release(&etcd, &mut held.release(space), || true);
-        }
-        let _ = etcd.revoke(lease);
-        return hold.end();
+fn take_over(begin: Begin, state: Now, crew: &Crew) {
+    let (lease, mut life, came) = (LeaseId(begin.lease), state.life(), connecting(&begin));
+    // One that can end before its work is done needs a successor: so not when nothing is left but to give all back.
+    let needs = state.held.is_some() && !crew.has_ended();
+    let own = needs.then(|| crew.line().try_clone().and_then(|line| Keeper::start(begin.clone(), state.clone(), line)));
+    let own = own.and_then(Result::ok);
+    let Some(etcd) = connected(&begin, &state, crew, &came) else { return own.into_iter().for_each(Keeper::end) };
+    let mut own = own;
+    let mut is_lost = life.is_over(now()) && begin.on_loss == OnLoss::Warn;
+    if let (Some(held), true) = (&state.held, needs && !is_lost) {
+        let session = etcd.renewing(lease, life);
+        let mut hold = Hold::of(etcd.clone(), session, held.clone(), begin.on_loss, own.take());
+        hold.stay_until_the_end_of(crew);
+        is_lost = hold.is_lost();
+        own = hold.keeper();
     }
     // The head of the queue has it sooner if it is handed over.
-    if let (Some(held), Ok(space)) = (&state.held, Space::new(&begin.options.namespace)) {
+    if let (Some(held), Ok(space), false) = (&state.held, Space::new(&begin.options.namespace), is_lost) {
         let _ = drive::release(&etcd, &mut held.release(space), || true);
     }
     let _ = etcd.revoke(lease);
-    if let Ok(own) = own {
-        own.end();
+    own.into_iter().for_each(Keeper::end);
+}
+
+/// Connects; meanwhile the job ends in time. `None`: the lease is over, and with it the job, unless that is only warned.
+fn connected(begin: &Begin, state: &Now, crew: &Crew, came: &Receiver<Etcd>) -> Option<Etcd> {
+    let (mut life, mut asked) = (state.life(), false);
+    loop {
+        // One that connects at once is there before the first look.
+        if let Ok(etcd) = came.recv_timeout(Duration::from_millis(50)) {
+            return Some(etcd);
+        }
+        let (at, ends) = (now(), begin.on_loss != OnLoss::Warn && state.held.is_some());
+        if life.is_over(at) {
+            if !ends || crew.has_ended() {
+                return None;
+            }
+            crew.kill();
+        } else if begin.on_loss == OnLoss::Term && ends && at >= life.term_at() && !asked {
+            asked = true;
+            crew.ask_to_end();
+        }
     }
+}
+
+/// On a thread of its own: a try may take longer than the job has.
+fn connecting(begin: &Begin) -> Receiver<Etcd> {
+    let ((done, came), options) = (channel(), begin.options.clone());
+    let body = move || {
+        loop {
+            match Etcd::connect(&options) {
+                Ok(etcd) => return drop(done.send(etcd)),
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    };
+    // It ends with the process. Without it the job is ended when the lease is.
+    let _ = std::thread::Builder::new().name("chappe-connect".into()).spawn(body);
+    came
 }

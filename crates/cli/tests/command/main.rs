@@ -21,6 +21,8 @@ mod jack;
 mod jobserver;
 mod jobserver_make;
 mod jobserver_old;
+#[cfg(feature = "remote")]
+mod keeper;
 mod late;
 mod lateness;
 mod lease;

@@ -5,27 +5,26 @@ use crate::jobserver::event;
 use crate::place::{Place, Running, kill, runs, until, wait_for_go};
 use nodes::Nodes;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[path = "../../../remote/tests/engine/nodes.rs"]
-mod nodes;
+pub mod nodes;
 
 /// A place whose `@/` is a namespace of its own on three nodes.
-struct Lab {
-    here: Place,
-    nodes: Arc<Nodes>,
-    url: String,
+pub struct Lab {
+    pub here: Place,
+    pub nodes: Arc<Nodes>,
+    pub url: String,
 }
 
 impl Lab {
-    fn new(namespace: &str) -> Option<Lab> {
-        let nodes = Nodes::three()?;
+    pub fn new(namespace: &str) -> Option<Lab> {
+        Some(Lab::on(Nodes::three()?, namespace))
+    }
+
+    pub fn on(nodes: Arc<Nodes>, namespace: &str) -> Lab {
         let url = nodes.url(namespace);
         let lab = Lab { here: Place::new(), nodes, url };
         // They may have just been started.
@@ -33,53 +32,52 @@ impl Lab {
         while lab.command(&["ls", "@"]).output().unwrap().status.code() != Some(0) {
             assert!(begun.elapsed() < Duration::from_secs(60), "the engine does not begin");
         }
-        Some(lab)
+        lab
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = self.here.command(args);
         command.env("CHAPPE_ON", &self.url);
         command
     }
 
-    fn spawn(&self, args: &[&str]) -> Running {
+    pub fn spawn(&self, args: &[&str]) -> Running {
         Place::spawn(&mut self.command(args))
     }
 
     #[track_caller]
-    fn ok(&self, args: &[&str]) -> String {
+    pub fn ok(&self, args: &[&str]) -> String {
         let ran = self.spawn(args).end();
         assert_eq!(ran.status, Some(0), "{args:?}: {ran:?}");
         ran.out
     }
 
-    fn json(&self, args: &[&str]) -> Value {
+    pub fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.ok(&[&["--json"], args].concat())).unwrap()
     }
 
-    fn held(&self, pool: &str) -> u64 {
+    pub fn held(&self, pool: &str) -> u64 {
         self.json(&["show", pool])["held"].as_u64().unwrap()
     }
 
+    /// Until so many are in line.
+    pub fn waiting(&self, pool: &str, many: u64) {
+        until("the waiters", || (self.json(&["show", pool])["waiting"] == many).then_some(()));
+    }
+
+    /// Until so many are held.
+    pub fn holders(&self, pool: &str, many: u64) {
+        until("the holders", || (self.held(pool) == many).then_some(()));
+    }
+
     /// A job that notes its process, and goes on until `go-NAME` is there.
-    fn job(&self, name: &str, more: &[&str]) -> (Running, u32) {
+    pub fn job(&self, name: &str, more: &[&str]) -> (Running, u32) {
         let script = format!("echo $$ > {name}.new; mv {name}.new {name}; {}", wait_for_go(name));
         let args = [&["acquire"], more, &["@/gpu", "--", "sh", "-c", &script]].concat();
         let chappe = self.spawn(&args);
         let pid = self.here.read(name).trim().parse().unwrap();
         (chappe, pid)
     }
-}
-
-/// The keeper that belongs to this chappe.
-fn keeper(chappe: u32) -> u32 {
-    until("the keeper", || {
-        let text = std::fs::read_to_string(format!("/proc/{chappe}/task/{chappe}/children")).ok()?;
-        text.split_whitespace().find_map(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-            line.starts_with(b"chappe\0keep\0").then(|| pid.parse().unwrap())
-        })
-    })
 }
 
 #[test]
@@ -126,138 +124,13 @@ fn a_pool_that_is_taken_says_by_whom_and_times_out() {
     assert!(refused.status == Some(1) && refused.err.contains("--force"), "{refused:?}");
     // Who waits is served by whoever ends.
     let next = lab.spawn(&["acquire", "@/gpu", "--", "true"]);
-    until("the waiter", || (lab.json(&["show", "@/gpu"])["waiting"] == 1).then_some(()));
+    lab.waiting("@/gpu", 1);
     lab.here.go("job");
     assert_eq!((chappe.end().status, next.end().status), (Some(0), Some(0)));
     assert_eq!(lab.held("@/gpu"), 0);
     lab.ok(&["pool", "rm", "@/gpu"]);
     let gone = lab.spawn(&["acquire", "@/gpu", "--", "true"]).end();
     assert!(gone.status == Some(125) && gone.err.contains("chappe pool create @/gpu"), "{gone:?}");
-}
-
-#[test]
-#[ignore = "storm: it kills chappe"]
-fn when_chappe_is_killed_its_job_keeps_the_permit_until_it_ends() {
-    let Some(lab) = Lab::new("killed") else { return };
-    lab.ok(&["pool", "create", "@/gpu"]);
-    let (chappe, job) = lab.job("job", &["--ttl", "2s"]);
-    chappe.kill(libc::SIGKILL);
-    assert_eq!(chappe.status().signal(), Some(libc::SIGKILL));
-    // Longer than the lease: somebody renews it.
-    let until_then = Instant::now() + Duration::from_secs(4);
-    while Instant::now() < until_then {
-        assert!(runs(job) && lab.held("@/gpu") == 1);
-    }
-    let next = lab.spawn(&["acquire", "@/gpu", "--", "true"]);
-    until("the waiter", || (lab.json(&["show", "@/gpu"])["waiting"] == 1).then_some(()));
-    lab.here.go("job");
-    assert_eq!(next.end().status, Some(0));
-    until("the permit", || (lab.held("@/gpu") == 0).then_some(()));
-}
-
-#[test]
-#[ignore = "storm: it kills chappe"]
-fn when_chappe_and_its_job_are_killed_the_permit_comes_back_long_before_the_lease_ends() {
-    let Some(lab) = Lab::new("both") else { return };
-    lab.ok(&["pool", "create", "@/gpu"]);
-    for round in 0..5 {
-        let name = format!("job{round}");
-        let (chappe, job) = lab.job(&name, &["--ttl", "1h"]);
-        let next = lab.spawn(&["acquire", "@/gpu", "--", "true"]);
-        until("the waiter", || (lab.json(&["show", "@/gpu"])["waiting"] == 1).then_some(()));
-        chappe.kill(libc::SIGKILL);
-        kill(job, libc::SIGKILL);
-        assert_eq!(next.end().status, Some(0));
-    }
-}
-
-#[test]
-#[ignore = "storm: it kills chappe"]
-fn a_keeper_that_is_killed_has_a_successor_and_so_has_that_of_a_killed_chappe() {
-    let Some(lab) = Lab::new("keepers") else { return };
-    lab.ok(&["pool", "create", "@/gpu"]);
-    let (chappe, job) = lab.job("job", &["--ttl", "2s"]);
-    let first = keeper(chappe.pid());
-    kill(first, libc::SIGKILL);
-    let second = until("another keeper", || Some(keeper(chappe.pid())).filter(|pid| *pid != first));
-    chappe.kill(libc::SIGKILL);
-    // It has one of its own now, which takes over in turn.
-    let third = keeper(second);
-    kill(second, libc::SIGKILL);
-    let fourth = keeper(third);
-    assert!(runs(job) && lab.held("@/gpu") == 1);
-    lab.here.go("job");
-    until("the permit", || (lab.held("@/gpu") == 0).then_some(()));
-    until("the keepers' ends", || (!runs(third) && !runs(fourth)).then_some(()));
-}
-
-#[test]
-#[ignore = "storm: it stops chappe"]
-fn a_stopped_chappe_loses_its_permit_and_its_job_is_ended_before_another_begins() {
-    let Some(lab) = Lab::new("stopped") else { return };
-    lab.ok(&["pool", "create", "@/gpu"]);
-    let (chappe, job) = lab.job("job", &["--ttl", "2s"]);
-    chappe.kill(libc::SIGSTOP);
-    let script = format!("kill -0 {job} 2>/dev/null && ! grep -q '^State:.Z' /proc/{job}/status && exit 3; exit 0");
-    let next = lab.spawn(&["acquire", "@/gpu", "--", "sh", "-c", &script]).end();
-    assert_eq!(next.status, Some(0), "the job goes on beside the next: {next:?}");
-    chappe.kill(libc::SIGCONT);
-    let ran = chappe.end();
-    assert_eq!(ran.status, Some(125), "{ran:?}");
-    assert!(ran.err.contains("permit @/gpu was lost while the command ran"), "{ran:?}");
-}
-
-/// Hands on bytes to an engine, until it is cut.
-struct Cable {
-    port: u16,
-    cut: Arc<AtomicBool>,
-}
-
-impl Cable {
-    fn to(endpoint: &str) -> Cable {
-        let (listener, to, cut) =
-            (TcpListener::bind("127.0.0.1:0").unwrap(), endpoint.to_owned(), Arc::new(AtomicBool::new(false)));
-        let (port, is_cut) = (listener.local_addr().unwrap().port(), Arc::clone(&cut));
-        std::thread::spawn(move || {
-            for from in listener.incoming().flatten() {
-                let Ok(to) = TcpStream::connect(&to) else { continue };
-                for (mut from, mut to) in [(from.try_clone().unwrap(), to.try_clone().unwrap()), (to, from)] {
-                    let is_cut = Arc::clone(&is_cut);
-                    std::thread::spawn(move || {
-                        let mut bytes = [0; 16384];
-                        while let Ok(some @ 1..) = from.read(&mut bytes) {
-                            // Relaxed: what is on its way may still come. What is cut swallows, and says nothing.
-                            if !is_cut.load(Ordering::Relaxed) && to.write_all(&bytes[..some]).is_err() {
-                                return;
-                            }
-                        }
-                    });
-                }
-            }
-        });
-        Cable { port, cut }
-    }
-}
-
-#[test]
-#[ignore = "storm: it cuts chappe off"]
-fn a_job_that_is_cut_off_is_dead_before_the_next_has_its_permit() {
-    let Some(lab) = Lab::new("cable") else { return };
-    lab.ok(&["pool", "create", "@/gpu"]);
-    let cable = Cable::to(&lab.nodes.endpoints[0]);
-    // It ignores TERM, and what it has started has closed its files.
-    let script = "trap '' TERM; echo $$ > job.new; mv job.new job; while :; do sleep 1; done";
-    let mut command = lab.command(&["acquire", "--ttl", "3s", "@/gpu", "--", "sh", "-c", script]);
-    let chappe = Place::spawn(command.env("CHAPPE_ON", format!("etcd://127.0.0.1:{}/cable", cable.port)));
-    let job: u32 = lab.here.read("job").trim().parse().unwrap();
-    // Relaxed: nothing else is told by it.
-    cable.cut.store(true, Ordering::Relaxed);
-    let script = format!("kill -0 {job} 2>/dev/null && exit 3; exit 0");
-    let next = lab.spawn(&["acquire", "@/gpu", "--", "sh", "-c", &script]).end();
-    assert_eq!(next.status, Some(0), "the job goes on beside the next: {next:?}");
-    let ran = chappe.end();
-    assert_eq!(ran.status, Some(125), "{ran:?}");
-    assert!(ran.err.contains("the engine did not answer in time"), "{ran:?}");
 }
 
 #[test]
@@ -295,19 +168,6 @@ fn events_as_json_have_the_token_and_the_reason_of_a_loss() {
     assert!(acquired["token"].as_u64().is_some_and(|token| token > 0), "{acquired}");
     assert_eq!((ended["reason"].as_str(), ended["lost"][0].as_str()), (Some("forced"), Some("@/gpu")), "{ended}");
     assert_eq!(ended["left_running"], 0);
-}
-
-#[test]
-#[ignore = "storm: it starts engines"]
-fn what_a_job_leaves_running_keeps_the_permit() {
-    let Some(lab) = Lab::new("left") else { return };
-    lab.ok(&["pool", "create", "@/gpu"]);
-    let script = format!("({}) >/dev/null 2>&1 & exit 0", wait_for_go("left"));
-    let ran = lab.spawn(&["acquire", "--ttl", "2s", "@/gpu", "--", "sh", "-c", &script]).end();
-    assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert_eq!(lab.held("@/gpu"), 1);
-    lab.here.go("left");
-    until("the permit", || (lab.held("@/gpu") == 0).then_some(()));
 }
 
 #[test]
@@ -353,6 +213,68 @@ fn an_engine_has_a_name_in_a_file() {
         assert_eq!(ran.status, Some(125), "{text}: {ran:?}");
         assert!(ran.err.contains(part), "{text}: {}", ran.err);
     }
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn a_pool_that_cannot_serve_says_so_at_once_or_as_soon_as_it_is_so() {
+    let Some(lab) = Lab::new("cannot") else { return };
+    let refused = |ran: &crate::place::Ran, part: &str| {
+        assert!(ran.status == Some(125) && ran.err.contains(part), "{part}: {ran:?}");
+    };
+    lab.ok(&["pool", "create", "@/two", "--permits", "2"]);
+    let three = lab.spawn(&["acquire", "-n", "3", "@/two", "--", "true"]).end();
+    refused(&three, "pool `@/two` has 2 permits: it never has 3 at once");
+    let other = lab.spawn(&["acquire", "--create=3", "@/two", "--", "true"]).end();
+    refused(&other, "pool `@/two` has 2 permits, not 3");
+    lab.ok(&["pool", "create", "@/gpu"]);
+    let (chappe, _) = lab.job("job", &[]);
+    let both = lab.spawn(&["acquire", "-n", "2", "@/two", "--", "sh", "-c", &wait_for_go("both")]);
+    lab.holders("@/two", 2);
+    let (shrunk, removed) =
+        (lab.spawn(&["acquire", "-n", "2", "@/two", "--", "true"]), lab.spawn(&["acquire", "@/gpu", "--", "true"]));
+    lab.waiting("@/two", 1);
+    lab.waiting("@/gpu", 1);
+    lab.ok(&["pool", "resize", "@/two", "1"]);
+    refused(&shrunk.end(), "pool `@/two` has 1 permit: it never has 2 at once");
+    lab.ok(&["pool", "rm", "--force", "@/gpu"]);
+    refused(&removed.end(), "pool `@/gpu` was removed while it was waited for");
+    refused(&chappe.end(), "permit @/gpu was lost while the command ran: it was taken away");
+    lab.here.go("both");
+    assert_eq!(both.end().status, Some(0));
+    for (permits, part) in [("0", "1 to"), ("99999999", "not 99999999")] {
+        let ran = lab.spawn(&["pool", "create", "@/many", "--permits", permits]).end();
+        assert!(ran.status == Some(1) && ran.err.contains(part), "{ran:?}");
+    }
+    // What a newer chappe has written is left alone.
+    let etcdctl = nodes::program("etcdctl").expect("it is built with etcd");
+    let put = ["--endpoints", &lab.nodes.endpoints[0], "put", "chappe/1/cannot/format", r#"{"format":9}"#];
+    assert!(Command::new(etcdctl).args(put).output().unwrap().status.success());
+    let newer = lab.spawn(&["acquire", "@/two", "--", "true"]).end();
+    refused(&newer, "has format 9, and this chappe knows 1: it is older than what wrote there");
+    let shown = lab.spawn(&["show", "@/two"]).end();
+    assert!(shown.status == Some(1) && shown.err.contains("has format 9"), "{shown:?}");
+}
+
+#[test]
+#[ignore = "storm: it kills engines"]
+fn without_a_quorum_no_permit_is_given_and_a_job_ends_before_its_lease_does() {
+    let Some(nodes) = Nodes::own(3, &[]) else { return };
+    let lab = Lab::on(Arc::new(nodes), "quorum");
+    lab.ok(&["pool", "create", "@/gpu"]);
+    let (chappe, job) = lab.job("job", &["--ttl", "4s"]);
+    let waits = lab.spawn(&["acquire", "--ttl", "3s", "--timeout", "9s", "@/gpu", "--", "true"]);
+    lab.waiting("@/gpu", 1);
+    for pid in &lab.nodes.pids[..2] {
+        kill(*pid as u32, libc::SIGKILL);
+    }
+    let ran = chappe.end();
+    assert!(ran.status == Some(125) && ran.err.contains("was not renewed in time"), "{ran:?}");
+    assert!(!runs(job));
+    let waited = waits.end();
+    assert!(waited.status == Some(124) && waited.err.contains("engine"), "{waited:?}");
+    let before = lab.spawn(&["acquire", "--connect-timeout", "1s", "@/gpu", "--", "true"]).end();
+    assert!(before.status == Some(125) && before.err.contains("quorum"), "{before:?}");
 }
 
 #[test]
