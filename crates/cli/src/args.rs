@@ -318,7 +318,10 @@ pub enum Command {
     /// Exit status 1 if an arena cannot be used, or something took too long to look at;
     /// findings alone are no failure.
     #[command(verbatim_doc_comment)]
-    Doctor,
+    Doctor {
+        /// @REMOTE: an engine, its members and whether permits can be had there, in place of this machine
+        engine: Option<String>,
+    },
     /// What commands print with --json
     ///
     /// One value, or one a line where a command goes on or has several names. TEXT is a string, N a number, BOOL true or false. Of the commands that are not

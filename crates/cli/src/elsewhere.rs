@@ -1,5 +1,7 @@
 //! Which names are on other machines, and what is done with them: by `crate::remote`, where this build has it.
 
+use crate::args::metrics::Metrics;
+use crate::args::top::Top;
 use crate::args::{Cli, Command, PoolCommand, SemCommand, TubeCommand};
 use crate::built;
 use anyhow::{Result, bail};
@@ -19,7 +21,9 @@ fn names(command: &Command) -> (Vec<&str>, Option<&'static str>) {
         Command::Pool(PoolCommand::Resize { name, .. })
         | Command::Show { name, .. }
         | Command::Release { name, .. } => (one(name), None),
-        Command::Ls { arena } => (arena.iter().map(String::as_str).collect(), None),
+        Command::Ls { arena: all } | Command::Doctor { engine: all } | Command::Metrics(Metrics { arena: all, .. }) => {
+            (all.iter().map(String::as_str).collect(), None)
+        }
         Command::Lock(a) => {
             let why = "a lock that many jobs share has no engine's counterpart: a pool of one permit is a lock alone, `chappe acquire` takes it";
             (one(&a.name), Some(why))
@@ -36,6 +40,10 @@ fn names(command: &Command) -> (Vec<&str>, Option<&'static str>) {
         Command::Map(_) | Command::Run(_) | Command::Pipe(_) | Command::Arena(_) | Command::Threads(_) => {
             (vec![], Some("it is about the memory of one machine"))
         }
+        Command::Top(Top { arena, .. }) => (
+            arena.iter().map(String::as_str).collect(),
+            Some("it shows this machine; `chappe ls` and `chappe metrics` show an engine"),
+        ),
         _ => (vec![], Some("it is about this machine")),
     }
 }

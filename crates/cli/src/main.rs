@@ -144,7 +144,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
         Command::Run(a) => return Err(preload::run(&a, file_size)),
         Command::Pipe(a) => return pipe::run(&a, json, file_size),
-        Command::Doctor => {
+        Command::Doctor { .. } => {
             chappe::Arena::sweep_families();
             return print(health::doctor(json));
         }
@@ -172,7 +172,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         Command::Threads(a) => return eyes::threads::run(&a, json),
-        Command::Metrics(a) => return eyes::metrics::run(&a),
+        Command::Metrics(a) => return eyes::metrics::run(&a, || eyes::metrics::text(a.arena.as_deref())),
         Command::Lateness(a) => return lateness::run(&a, json),
         Command::Lab { words } => return Err(lab::run(&words)),
         Command::Watch(a) => return eyes::watch::run(&a, json),

@@ -5,6 +5,7 @@
 //! process, [`pools`] is everything else.
 
 mod acquire;
+mod health;
 mod held;
 mod hold;
 mod keeper;
@@ -15,11 +16,25 @@ pub mod stay;
 mod toml;
 
 use crate::args::{Cli, Command, PoolCommand};
+use crate::eyes::metrics;
 use crate::names;
-use crate::said::{Failure, all_done, done, failed, write};
-use anyhow::{Result, anyhow};
+use crate::said::{Failure, all_done, done, failed, print, write};
+use anyhow::{Result, anyhow, bail, ensure};
 use chappe::remote::etcd::Etcd;
 use place::Place;
+
+/// An engine as a whole.
+fn whole(name: Option<&str>, on: Option<&str>) -> Result<Place> {
+    match (name, on) {
+        (None, Some(url)) => Place::of(&[], Some(url)),
+        (Some(name), None) => {
+            let own = name.trim_start_matches('@').trim_end_matches('/');
+            ensure!(!own.contains('/'), "`{name}` is an object on an engine: `@REMOTE` is all of one");
+            Place::named(own)
+        }
+        _ => bail!("with --on there is no arena or engine to name"),
+    }
+}
 
 /// Runs a command whose names are on an engine.
 ///
@@ -55,14 +70,17 @@ pub fn run(cli: &Cli, file_size: bool) -> Result<u8, Failure> {
             pools::show(&place, &etcd, &place.names[0], json).map_err(failed).and_then(|text| write(text.as_bytes()))
         }
         Command::Ls { arena } => {
-            let place = match (arena, on) {
-                (None, Some(url)) => Place::of(&[], Some(url)),
-                (Some(name), None) => Place::named(name.trim_start_matches('@').trim_end_matches('/')),
-                _ => Err(anyhow!("with --on there is no arena to name")),
-            };
-            let place = place.map_err(failed)?;
+            let place = whole(arena.as_deref(), on).map_err(failed)?;
             let etcd = place.connect().map_err(|e| failed(anyhow!(e)))?;
             pools::list(&place, &etcd, json).map_err(failed).and_then(|text| write(text.as_bytes()))
+        }
+        Command::Doctor { engine } => {
+            let place = whole(engine.as_deref(), on).map_err(failed)?;
+            return print(health::doctor(&place, json));
+        }
+        Command::Metrics(a) => {
+            let place = whole(a.arena.as_deref(), on).map_err(failed)?;
+            return metrics::run(a, || pools::exposition(&place));
         }
         _ => Err(failed(anyhow!("only pools can be on an engine"))),
     }?;

@@ -63,6 +63,11 @@ doctor:
     lost-name, condemned-mutex, torn-mutex, kept-slots, removed-in-use, damaged, full,
     changing or not-a-member; around them unlinked-arena, removed-arena, unnamed-arena,
     directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or no-proc
+  of an engine
+  {\"engine\": TEXT, \"members\": [{\"endpoint\": TEXT, \"version\": TEXT or null, \"error\": TEXT or null,
+    \"leader\": BOOL, \"bytes\": N or null, \"quota\": N or null, \"took_ms\": N or null, \"alarms\": [TEXT]}],
+    \"read_ms\": N or null, \"lease_ms\": N or null, \"findings\": [FINDING]}
+  where KIND is unreachable, old-engine, no-leader, nearly-full, alarm or unusable
 
 errors, on stderr:
   {\"error\": TEXT}; if the exit status is not 1 {\"error\": TEXT, \"status\": N}";

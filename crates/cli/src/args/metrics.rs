@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// `chappe metrics`.
 #[derive(clap::Args, Debug)]
 pub struct Metrics {
-    /// Only this arena
+    /// Only this arena; or the pools of an engine, @REMOTE
     pub arena: Option<String>,
     /// Write them into this file, whole or not at all: for node_exporter's textfile directory
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]

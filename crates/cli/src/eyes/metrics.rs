@@ -14,26 +14,27 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Runs it.
-pub fn run(a: &Metrics) -> Result<u8, Failure> {
+/// Runs it, with what makes the text.
+pub fn run(a: &Metrics, text: impl Fn() -> Result<String>) -> Result<u8, Failure> {
     match (&a.output, a.listen) {
-        (Some(file), _) => replace(file, &text(a.arena.as_deref()).map_err(failed)?).map_err(failed)?,
-        (None, Some(address)) => listen(address, a.arena.as_deref()).map_err(failed)?,
-        (None, None) => write(text(a.arena.as_deref()).map_err(failed)?.as_bytes())?,
+        (Some(file), _) => replace(file, &text().map_err(failed)?).map_err(failed)?,
+        (None, Some(address)) => listen(address, text).map_err(failed)?,
+        (None, None) => write(text().map_err(failed)?.as_bytes())?,
     }
     Ok(0)
 }
 
-fn text(arena: Option<&str>) -> Result<String> {
+/// The text of this machine's arenas, or of one of them.
+pub fn text(arena: Option<&str>) -> Result<String> {
     Ok(exposition(&Snapshot::take(arena, None)?))
 }
 
 /// A value of a label: the three characters that the format escapes.
-fn label(text: &str) -> String {
+pub fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn head(out: &mut String, name: &str, sort: &str, help: &str) {
+pub fn head(out: &mut String, name: &str, sort: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {sort}");
 }
 
@@ -101,11 +102,11 @@ fn replace(file: &Path, text: &str) -> Result<()> {
     written.with_context(|| format!("cannot write {}", file.display())).map_err(|e| anyhow!(crate::look::chain(&e)))
 }
 
-fn listen(address: SocketAddr, arena: Option<&str>) -> Result<()> {
+fn listen(address: SocketAddr, text: impl Fn() -> Result<String>) -> Result<()> {
     let listener = http::listen(address)?;
     crate::said::tell(format_args!("chappe: metrics at http://{}/metrics", listener.local_addr()?));
     http::serve(&listener, |request| match request.path.as_str() {
-        "/metrics" => match text(arena) {
+        "/metrics" => match text() {
             Ok(body) => Answer { status: "200 OK", content: "text/plain; version=0.0.4; charset=utf-8", body },
             Err(e) => Answer::refused("503 Service Unavailable", &e.to_string()),
         },

@@ -1,6 +1,7 @@
 //! Making, resizing, removing, listing and showing remote pools, and taking permits away.
 
 use super::Place;
+use crate::eyes::metrics;
 use crate::look::{permits_text, plain};
 use crate::names;
 use crate::said::complain;
@@ -194,16 +195,43 @@ fn who(who: &keys::Who) -> String {
     plain(&format!("{} pid {} `{}`", who.host, who.pid, who.label))
 }
 
-/// `chappe ls @REMOTE`.
-pub fn list(place: &Place, etcd: &Etcd, json: bool) -> Result<String> {
+/// All pools of an engine.
+fn all(place: &Place, etcd: &Etcd) -> Result<Vec<(String, View)>> {
     let space = place.space();
     let reply = etcd.txn(&Txn::of(vec![Op::Get(space.pools())])).map_err(engine_said)?;
     let Some(Reply::Found(entries)) = reply.replies.first() else { bail!("the engine's answer makes no sense") };
     let part = |entry: &Entry| space.part(&entry.key).map(|(pool, part)| (pool.to_owned(), part == Part::Size));
     let pools: BTreeSet<String> =
         entries.iter().filter_map(part).filter(|(_, size)| *size).map(|(pool, _)| pool).collect();
-    let views: Vec<(String, View)> =
-        pools.into_iter().map(|pool| (pool.clone(), View::of(&space, &pool, entries, reply.revision))).collect();
+    Ok(pools.into_iter().map(|pool| (pool.clone(), View::of(&space, &pool, entries, reply.revision))).collect())
+}
+
+/// `chappe metrics @REMOTE`: by the names of local pools. An engine that cannot be read is said to be down.
+pub fn exposition(place: &Place) -> Result<String> {
+    let views = place.connect().map_err(|e| anyhow!(e)).and_then(|etcd| all(place, &etcd));
+    let mut out = String::new();
+    let arena = metrics::label(&place.called);
+    metrics::head(&mut out, "chappe_arena_up", "gauge", "1 if the arena or engine could be looked at.");
+    let _ = writeln!(out, "chappe_arena_up{{arena=\"{arena}\"}} {}", u8::from(views.is_ok()));
+    type Of = fn(&View) -> usize;
+    let permits: Of = |view| view.size.map_or(0, |(permits, _)| permits as usize);
+    let figures: [(&str, &str, Of); 3] = [
+        ("chappe_pool_permits", "Permits that the pool has.", permits),
+        ("chappe_pool_held", "Permits that are held.", |view| view.held.len()),
+        ("chappe_pool_waiting", "Waiters.", |view| view.queue.len()),
+    ];
+    for (name, help, of) in figures {
+        metrics::head(&mut out, name, "gauge", help);
+        for (pool, view) in views.iter().flatten() {
+            let _ = writeln!(out, "{name}{{arena=\"{arena}\",name=\"{}\"}} {}", metrics::label(pool), of(view));
+        }
+    }
+    Ok(out)
+}
+
+/// `chappe ls @REMOTE`.
+pub fn list(place: &Place, etcd: &Etcd, json: bool) -> Result<String> {
+    let views = all(place, etcd)?;
     if json {
         let rows: Vec<Value> = views.iter().map(|(pool, view)| row(place, pool, view)).collect();
         return Ok(serde_json::to_string(&rows)? + "\n");

@@ -34,7 +34,8 @@ fn what_cannot_be_on_an_engine_says_why_and_what_to_do() {
     refused(&["sem", "up", "@lab/x"], 1, &["only pools"]);
     refused(&["acquire", "--priority", "1", "@lab/x", "--", "true"], 125, &["`@lab/x`", "in the order of arrival"]);
     refused(&["pool", "create", "--priority", "@lab/x"], 1, &["leave --priority out"]);
-    refused(&["--on", "etcd://h/lab", "doctor"], 1, &["--on", "about this machine"]);
+    refused(&["--on", "etcd://h/lab", "threads", "1"], 1, &["--on", "memory of one machine"]);
+    refused(&["top", "@lab"], 1, &["`chappe metrics`"]);
     refused(
         &["acquire", "@lab/x", "gpu0", "--", "true"],
         125,

@@ -217,6 +217,48 @@ fn an_engine_has_a_name_in_a_file() {
 
 #[test]
 #[ignore = "storm: it starts engines"]
+fn an_engine_says_what_it_has_and_how_it_is() {
+    let Some(nodes) = Nodes::own(3, &[]) else { return };
+    let lab = Lab::on(Arc::new(nodes), "health");
+    lab.ok(&["pool", "create", "@/gpu", "--permits", "2"]);
+    let (chappe, _) = lab.job("job", &[]);
+    let told = lab.ok(&["metrics", "@"]);
+    for line in [
+        "chappe_arena_up{arena=\"@\"} 1",
+        "chappe_pool_permits{arena=\"@\",name=\"gpu\"} 2",
+        "chappe_pool_held{arena=\"@\",name=\"gpu\"} 1",
+        "chappe_pool_waiting{arena=\"@\",name=\"gpu\"} 0",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    }
+    let well = lab.json(&["doctor", "@"]);
+    assert_eq!(
+        (well["members"].as_array().unwrap().len(), well["findings"].as_array().unwrap().len()),
+        (3, 0),
+        "{well}"
+    );
+    assert!(
+        well["read_ms"].is_u64() && well["lease_ms"].is_u64() && well["members"][0]["version"].is_string(),
+        "{well}"
+    );
+    assert!(lab.ok(&["doctor", "@"]).ends_with("  nothing is wrong\n"));
+    kill(lab.nodes.pids[0] as u32, libc::SIGKILL);
+    let hurt = until("the others' leader", || {
+        let hurt = lab.spawn(&["--json", "doctor", "@"]).end();
+        (hurt.status == Some(0)).then(|| serde_json::from_str::<Value>(&hurt.out).unwrap())
+    });
+    assert_eq!(hurt["findings"][0]["kind"], "unreachable", "{hurt}");
+    kill(lab.nodes.pids[1] as u32, libc::SIGKILL);
+    let dead = lab.spawn(&["doctor", "@"]).end();
+    assert!(dead.status == Some(1) && dead.out.contains("it cannot be read"), "{dead:?}");
+    let told = lab.ok(&["metrics", "@"]);
+    assert!(told.contains("chappe_arena_up{arena=\"@\"} 0") && !told.contains("gpu"), "{told}");
+    // Its job goes on until the lease's deadline: nobody can do anything for it.
+    drop(chappe);
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
 fn a_pool_that_cannot_serve_says_so_at_once_or_as_soon_as_it_is_so() {
     let Some(lab) = Lab::new("cannot") else { return };
     let refused = |ran: &crate::place::Ran, part: &str| {

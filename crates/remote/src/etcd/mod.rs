@@ -7,6 +7,7 @@ mod version;
 mod wire;
 
 pub use options::{Options, Tls};
+pub use version::check as check_version;
 
 use crate::engine::{Engine, EngineError, Keys, LeaseId, News, Op, Revision, Txn, TxnReply, Watch};
 use crate::life::Life;
