@@ -6,7 +6,7 @@ mod house;
 
 use chappe::tube::bounded;
 use chappe::tube::named::{Kind, Receiver, Sender, Tube, TubeOptions};
-use chappe::{Role, set_role};
+use chappe::{Pool, Role, Semaphore, set_role};
 use house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use std::time::Duration;
 
@@ -48,6 +48,9 @@ fn actor() {
     if let Some(kind) = role.strip_prefix("asks ") {
         return asks(kind);
     }
+    if role == "registers" {
+        return say(&registrations().to_string());
+    }
     if role == "many refused" {
         let receiver = Tube::<u64>::open("many").unwrap().receiver().unwrap();
         refuse_membarrier();
@@ -73,6 +76,23 @@ fn actor() {
         back.send(n).unwrap();
     }
     listen();
+}
+
+/// What this process has registered for with membarrier, after all that it did with a pool, a mutex, a semaphore and a tube with many ends.
+fn registrations() -> i64 {
+    let pool = Pool::open_or_create("p", 1).unwrap();
+    let options = TubeOptions { slots: 1, kind: Kind::Mpmc, ..TubeOptions::default() };
+    let tube = Tube::<u64>::open_or_create("t", &options).unwrap();
+    let (sender, receiver) = (tube.sender().unwrap(), tube.receiver().unwrap());
+    sender.send(1).unwrap();
+    assert_eq!(receiver.recv().unwrap(), 1);
+    assert!(receiver.recv_timeout(Duration::from_millis(1)).is_err());
+    let units = Semaphore::open_or_create("s", 1).unwrap();
+    units.try_down().unwrap();
+    let _held = pool.acquire().unwrap();
+    assert!(pool.acquire_timeout(Duration::from_millis(1)).is_err());
+    // SAFETY: it reads no memory. MEMBARRIER_CMD_GET_REGISTRATIONS, since Linux 6.3.
+    unsafe { libc::syscall(libc::SYS_membarrier, 1 << 9, 0, 0) }
 }
 
 /// More often than a thread that sleeps until it is woken, in half a second.
@@ -118,6 +138,16 @@ fn asks(what: &str) {
         (most, waits) = (most.max(wait()), waits + 1);
     }
     say(&most.to_string());
+}
+
+/// The kernel registers a process of several threads after a grace period: 10 to 70 ms of each short command, and more than 20 s while a
+/// processor stands still.
+#[test]
+fn a_process_that_needs_no_fence_of_others_registers_for_none() {
+    let house = House::new("registers");
+    let found = house.actor("registers").hear().parse::<i64>().unwrap();
+    // Negative: a kernel that does not tell.
+    assert!(found <= 0, "registered for {found:#x}");
 }
 
 /// A sleeper, where the other end goes without fences, asks for its own fence; if it cannot have it any more, it wakes up again and again.

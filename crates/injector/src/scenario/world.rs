@@ -129,9 +129,10 @@ impl<'a> World<'a> {
         self.stage.word(word).store(1, SeqCst);
     }
 
-    /// Waits for a call. The keeper always calls in the end, unless it has failed: then nothing matters any more.
+    /// Waits for a call. The keeper always calls in the end, unless it has failed: then nothing matters any more. The limit is for a director
+    /// that was killed: else the director ends the helpers, and a trial may take longer where a processor stands still.
     pub fn attend(&self, word: usize) -> Verdict {
-        let limit = self.stage.limit * 2;
+        let limit = self.stage.limit * 20;
         if within(limit, || self.stage.word(word).load(SeqCst) != 0) {
             return Ok(());
         }

@@ -59,9 +59,13 @@ impl Holds {
 
     /// The holds of a member that is the calling thread. They stay with its slot, for the next occupant.
     pub fn of(map: &Map, member: u32) -> Holds {
-        // Without the fence, or with the bias switched off, no holds are needed.
+        // Without the fence, or with the bias switched off, no holds are needed. The fence is not looked for in vain: where the process has
+        // several threads, the kernel registers it after a grace period only (10 to 70 ms; 20 s were seen while a processor stood still).
+        if !map.is_private() || !biases() {
+            return Holds::NONE;
+        }
         fence::prepare();
-        if !map.is_private() || !biases() || !fence::is_asymmetric() {
+        if !fence::is_asymmetric() {
             return Holds::NONE;
         }
         let its = &map.member(member).holds;

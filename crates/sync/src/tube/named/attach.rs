@@ -177,6 +177,10 @@ fn end_name(side: Side) -> &'static str {
 impl Attachment {
     /// Attaches an end of the tube at this place.
     pub fn new(map: &'static Map, place: Place, side: Side) -> Result<Attachment, TubeError> {
+        // If this thread has a core of its own, waiters at the other end are not to interrupt it. The kernel registers a process that has several
+        // threads after a grace period only: that is not to pass under the arena's lock, nor at all if the next line begins the second thread.
+        let registered = |pipe: Mapped| if has_own_core() { pipe } else { pipe.registered(side) };
+        Pipe::of(map, place).filter(Mapped::is_live).map(registered);
         // As members, so that both deaths are seen: of the process, and of this thread in the middle of this.
         let joined = process_attachment(map)?;
         attachment(map, |_| ())?;
@@ -188,8 +192,7 @@ impl Attachment {
         let Some(pipe) = Pipe::of(map, place).filter(Mapped::is_live) else {
             return Err(TubeError::Dead { name: name() });
         };
-        // If this thread has a core of its own, waiters at the other end are not to interrupt it.
-        let pipe = if has_own_core() { pipe } else { pipe.registered(side) };
+        let pipe = registered(pipe);
         let incarnation = Cell::new(table.incarnation);
         if let Some(at) = table.entry(&pipe, side) {
             if side == Side::Senders && pipe.is_sealed() {
