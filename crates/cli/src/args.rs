@@ -557,6 +557,9 @@ receiver at a time: what another receives meanwhile is missing, and what that
 leaves behind when it dies comes late. Then this ends with an error that names
 the gap. What a receiver before this one left behind comes first, in order.
 
+At a tube that is empty and has no sender this waits for the next one, and ends
+when all that came have gone, whether they have sent anything or not.
+
 A record that another receiver had when it died comes once more, and stderr
 says so. With --json: {\"records\": N, \"bytes\": N, \"again\": N, \"ms\": N} on
 stderr at the end; with status 3 also \"sender_died\": true.";

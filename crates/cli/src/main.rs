@@ -36,6 +36,7 @@ mod names;
 mod pipe;
 mod preload;
 mod program;
+mod progress;
 mod query;
 #[cfg(feature = "remote")]
 mod remote;

@@ -1,9 +1,9 @@
 //! `chappe query`: questions about CSV, JSON and lines.
 
 use crate::args::{From, Query, To};
+use crate::progress;
 use anyhow::{Context, Result, anyhow, bail};
 use chappe::rows::{Ask, AskError, Format, Input, Pattern, SHOWN, Style};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write, stderr, stdin, stdout};
@@ -40,7 +40,7 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
         None => Style::Csv,
     };
     // On a terminal rows and a bar would be in each other's way.
-    let bar = (!json && stderr().is_terminal() && !stdout().is_terminal()).then(|| bar(bytes));
+    let bar = (!json && stderr().is_terminal() && !stdout().is_terminal()).then(|| progress::bar(bytes));
     let mut progress = |more: usize| bar.iter().for_each(|bar| bar.inc(more as u64));
     let ran = chappe::rows::run(&ask, inputs, style, &mut stdout().lock(), &mut progress);
     if let Some(bar) = bar {
@@ -80,14 +80,6 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
 fn say(text: &str) {
     let plain = text.replace(char::is_control, "?");
     let _ = writeln!(stderr(), "{plain}");
-}
-
-fn bar(bytes: Option<u64>) -> ProgressBar {
-    let (bar, style) = match bytes {
-        Some(bytes) => (ProgressBar::new(bytes), "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go"),
-        None => (ProgressBar::new_spinner(), "{spinner} {bytes}, {bytes_per_sec}, {elapsed}"),
-    };
-    bar.with_style(ProgressStyle::with_template(style).expect("a template that can be read"))
 }
 
 /// The files, opened, and how many bytes they have, if that is known.

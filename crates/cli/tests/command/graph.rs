@@ -1,6 +1,6 @@
 //! `chappe graph`, as shell users have it.
 
-use crate::place::Place;
+use crate::place::{Place, until};
 
 /// A graph's file with this text.
 fn file(here: &Place, text: &str) -> String {
@@ -23,6 +23,26 @@ fn a_graph_in_two_processes_does_the_same_and_leaves_nothing() {
     here.ok(&["graph", "run", "--quiet", &graph]);
     assert_eq!(std::fs::read(&from).unwrap(), std::fs::read(&to).unwrap());
     assert_eq!(here.ok(&["ls"]), "");
+}
+
+#[test]
+fn a_graph_waits_at_an_empty_tube_for_its_next_sender() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "80"]);
+    let sent = |text: &str| {
+        let mut child = here.command(&["send", "-l", "t"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+    };
+    let graph = file(&here, "tube \"t\" as=lines | print");
+    for text in ["one\n", "", "two\n"] {
+        let running = Place::spawn(&mut here.command(&["graph", "run", "--quiet", &graph]));
+        let comes = || here.json(&["show", "t"])["receiving"].as_array().map(|all| all.len() == 1);
+        until("the graph receives", || comes().filter(|there| *there));
+        sent(text);
+        let ran = running.end();
+        assert_eq!((ran.status, ran.out.as_str()), (Some(0), text), "{}", ran.err);
+    }
 }
 
 #[test]

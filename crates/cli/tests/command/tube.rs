@@ -49,6 +49,33 @@ fn lines_go_from_one_shell_to_another() {
 }
 
 #[test]
+fn a_stream_without_a_record_ends_as_others_do() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "80"]);
+    here.ok(&["tube", "create", "b", "--size", "80", "--broadcast"]);
+    let waits = |name: &str, key: &str, args: &[&str]| {
+        let receiver = recv(&here, &[&[name], args].concat());
+        until("it receives", || {
+            let there = &here.json(&["show", name])[key];
+            (there == 1 || there.as_array().is_some_and(|all| all.len() == 1)).then_some(())
+        });
+        receiver
+    };
+    for _ in 0..2 {
+        let receiver = waits("t", "receiving", &[]);
+        assert_eq!(send(&here, &["t"], b"").0, Some(0));
+        assert_eq!(ended(receiver).out, "");
+        // Now it is a tube that has had senders: what comes next is waited for.
+        let receiver = waits("t", "receiving", &["-l"]);
+        assert_eq!(send(&here, &["t", "-l"], b"x\n").0, Some(0));
+        assert_eq!(ended(receiver).out, "x\n");
+    }
+    let receiver = waits("b", "subscribers", &[]);
+    assert_eq!(send(&here, &["b"], b"").0, Some(0));
+    assert_eq!(ended(receiver).out, "");
+}
+
+#[test]
 fn a_stream_of_bytes_comes_out_as_it_went_in() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "1000", "--slots", "3"]);

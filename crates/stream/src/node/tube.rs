@@ -9,7 +9,8 @@
 //!
 //! A stage that writes to a tube makes the tube if it is not there; a tube that is read must exist. The reading stage
 //! releases a message when all stages up to the next queue or pump have processed its block. If the graph is killed
-//! before that, the message is redelivered to the next receiver, marked.
+//! before that, the message is redelivered to the next receiver, marked. A tube in which nothing is, and that has no sender, is waited at until one comes;
+//! the line ends when the last sender has gone.
 //!
 //! With `full=drop` a block that finds no room is dropped, and its frames (lines, packets) are counted. Otherwise the
 //! stage waits for room, also while there is no receiver yet. When the graph is to stop, it stops waiting and counts
@@ -21,7 +22,7 @@ use crate::process::tubes::{FromTube, LOOK};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::packets::Link;
-use chappe_sync::tube::named::{NotSent, Sender, Tube, TubeOptions};
+use chappe_sync::tube::named::{Awaited, NotSent, Sender, Tube, TubeOptions};
 use chappe_synth::Schema;
 use std::sync::Arc;
 
@@ -195,9 +196,13 @@ fn tube(call: &Call<'_>) -> Result<Plan, Wrong> {
         let of = read_as(call)?;
         let gives = of.clone();
         let plan = Plan::source(gives, move || {
-            let receiver = Tube::<[u8]>::open(&name).and_then(|t| t.receiver()).map_err(Fault::new)?;
+            let tubes = [Tube::<[u8]>::open(&name).map_err(Fault::new)?];
+            let mut awaited = Awaited::new(&tubes).map_err(Fault::new)?;
+            let receiver = tubes[0].receiver().map_err(Fault::new)?;
+            // A tube that is gone has no more senders.
+            let awaits = move || awaited.may_come(&tubes).unwrap_or(false);
             let element = of.element.clone();
-            let from = FromTube::with(receiver, None, move |message, again| {
+            let from = FromTube::with(receiver, None, awaits, move |message, again| {
                 block(message, &of, &name).map(|block| Block { again, ..block })
             })?;
             Ok(Body::Source(Box::new(Receives { from, of: element })))

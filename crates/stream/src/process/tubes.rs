@@ -154,15 +154,18 @@ pub struct FromTube {
 
 fn hand_over(
     receiver: &Receiver<[u8]>,
+    awaits: &mut dyn FnMut() -> bool,
     blocks: &tube::Sender<Result<Block, Fault>>,
     done: &tube::Receiver<()>,
     gone: &AtomicU32,
     block: impl Fn(&[u8], bool) -> Result<Block, Fault>,
 ) {
+    let mut some = false;
     // Relaxed: a wish to end, which has no other data.
     while gone.load(Ordering::Relaxed) == 0 {
         match receiver.borrow_timeout(LOOK) {
             Ok(loan) => {
+                some = true;
                 let sent = blocks.send(block(&loan, loan.again()));
                 // An error: the light thread has gone, so the graph has ended.
                 if sent.is_err() || done.recv().is_err() {
@@ -172,6 +175,8 @@ fn hand_over(
                 let _ = loan.release();
             }
             Err(NotReceived::Timeout | NotReceived::Empty | NotReceived::Interrupted) => {}
+            // The stream has not begun.
+            Err(NotReceived::Disconnected { .. }) if !some && awaits() => std::thread::sleep(LOOK),
             // No sender is left. If one was killed, the keeper has restarted its part before, or ends the graph.
             Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. } | NotReceived::Dead { .. }) => return,
             Err(e) => {
@@ -186,13 +191,15 @@ impl FromTube {
     /// That of a tube.
     pub fn new(name: &str, parts: Option<Keeps>) -> Result<FromTube, Fault> {
         let receiver = Tube::<[u8]>::open(name).and_then(|t| t.receiver()).map_err(Fault::new)?;
-        FromTube::with(receiver, parts, block)
+        FromTube::with(receiver, parts, || false, block)
     }
 
-    /// One that makes blocks of records in its own way; of each it hears whether it comes again.
+    /// One that makes blocks of records in its own way; of each it hears whether it comes again. `awaits`: whether a sender may come yet, where nothing
+    /// and no sender was there.
     pub fn with(
         receiver: Receiver<[u8]>,
         parts: Option<Keeps>,
+        mut awaits: impl FnMut() -> bool + Send + 'static,
         block: impl Fn(&[u8], bool) -> Result<Block, Fault> + Send + 'static,
     ) -> Result<FromTube, Fault> {
         let (hand, blocks) = tube::bounded(1);
@@ -200,7 +207,7 @@ impl FromTube {
         let gone = Arc::new(AtomicU32::new(0));
         let ours = Arc::clone(&gone);
         thread::background("graph-tube", move || {
-            hand_over(&receiver, &hand, &over, &ours, block);
+            hand_over(&receiver, &mut awaits, &hand, &over, &ours, block);
             drop((receiver, parts));
         })?;
         Ok(FromTube { blocks, done, busy: false, gone })

@@ -74,6 +74,8 @@ pub struct BroadcastInfo {
     pub sent: u64,
     /// The processes that publish, one entry a publisher.
     pub publishers: Vec<Who>,
+    /// How many times a publisher has come since it was made; wraps.
+    pub publishers_came: u32,
     /// How many publishers have died, or broken off, since it was made, modulo 2^19.
     pub publishers_died: u32,
     /// The subscribers.
@@ -105,6 +107,7 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<BroadcastInfo> {
         schema: cast.schema(),
         schema_hash: Some(cast.schema_hash()).filter(|hash| *hash != 0),
         sent: cast.ring.claimed(),
+        publishers_came: cast.came(),
         publishers_died: cast.died(),
         publishers: cast.publishers().map(|member| map.who(member)).collect(),
         subscribers: cast.subscriptions().map(one).collect(),

@@ -110,6 +110,8 @@ pub struct TubeInfo {
     pub receivers: Vec<Who>,
     /// How many times a process has come to the receivers' end since it was made; wraps.
     pub receivers_came: u32,
+    /// The same of the senders' end.
+    pub senders_came: u32,
     /// How many senders have gone without having ended well: died, or broke off.
     pub senders_died: u32,
     /// The threads that wait for room, in the order of arrival.
@@ -147,6 +149,7 @@ pub(crate) fn info(map: &'static Map, place: Place) -> Option<TubeInfo> {
         senders: who(Side::Senders),
         receivers: who(Side::Receivers),
         receivers_came: pipe.came(Side::Receivers),
+        senders_came: pipe.came(Side::Senders),
         senders_died: pipe.died(),
         senders_waiting: waiters(map, pipe.end),
         receivers_waiting: waiters(map, pipe.place),

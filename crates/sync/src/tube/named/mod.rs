@@ -35,6 +35,8 @@ pub(crate) mod senders;
 #[cfg(not(feature = "sim"))]
 mod attach;
 #[cfg(not(feature = "sim"))]
+mod awaited;
+#[cfg(not(feature = "sim"))]
 mod chosen;
 #[cfg(not(feature = "sim"))]
 mod descriptor;
@@ -57,16 +59,17 @@ pub(crate) use pipe::{clear, drain, is_attached, recover};
 pub(crate) use senders::{drain_end, is_named};
 
 #[cfg(not(feature = "sim"))]
-pub(crate) use self::{
-    descriptor::{Outlet, Watched, not_ours},
-    made::info,
-    pipe::{is_used_by, keep_from_all},
-};
-#[cfg(not(feature = "sim"))]
 pub use self::{
+    awaited::Awaited,
     ends::{Receiver, Sender},
     error::{NotReceived, NotSent, TubeError},
     made::{Kind, Tube, TubeInfo, TubeOptions},
     message::Record,
     place::{Loan, Slot},
+};
+#[cfg(not(feature = "sim"))]
+pub(crate) use self::{
+    descriptor::{Outlet, Watched, not_ours},
+    made::info,
+    pipe::{is_used_by, keep_from_all},
 };

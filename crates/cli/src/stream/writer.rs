@@ -1,0 +1,71 @@
+//! How `chappe recv` writes records.
+
+use super::passed::no_schema;
+use crate::args::Recv;
+use crate::format::Output;
+use anyhow::{Context, Result};
+use chappe::synth::Schema;
+use std::io::{ErrorKind, StdoutLock, Write, stdout};
+use std::time::Duration;
+
+/// How records are written.
+pub enum Writer {
+    Plain(StdoutLock<'static>),
+    Fields(Box<Output<StdoutLock<'static>>>),
+}
+
+impl Writer {
+    pub fn new(a: &Recv, schema: Option<String>) -> Result<Writer> {
+        let out = stdout().lock();
+        let (condition, list) = (a.condition.as_deref(), a.select.as_deref());
+        if a.format.is_none() && condition.is_none() && list.is_none() {
+            return Ok(Writer::Plain(out));
+        }
+        let schema = Schema::parse(&schema.ok_or_else(|| no_schema(&a.names[0]))?)?;
+        let output = Output::new(out, &schema, condition, list, &a.param, a.format)?;
+        Ok(Writer::Fields(Box::new(output)))
+    }
+
+    /// Whether something was written.
+    pub fn put(&mut self, record: &[u8], tag: Option<&str>, line: bool) -> std::io::Result<bool> {
+        match self {
+            Writer::Plain(out) => put(out, record, tag, line).map(|()| true),
+            Writer::Fields(output) => output.record(tag, record, line),
+        }
+    }
+
+    /// How long it is until it has to write something though nothing comes.
+    pub fn ends_in(&self) -> Option<Duration> {
+        if let Writer::Fields(output) = self { output.ends_in() } else { None }
+    }
+
+    pub fn with_fields(
+        &mut self,
+        act: impl FnOnce(&mut Output<StdoutLock<'static>>) -> std::io::Result<()>,
+    ) -> Result<()> {
+        match self {
+            Writer::Plain(_) => Ok(()),
+            Writer::Fields(output) => act(output).context("cannot write to stdout"),
+        }
+    }
+}
+
+fn put(out: &mut impl Write, record: &[u8], tag: Option<&str>, line: bool) -> std::io::Result<()> {
+    if let Some(tag) = tag {
+        write!(out, "{tag}\t")?;
+    }
+    out.write_all(record)?;
+    if line {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// Why a record was not written, or not added up.
+pub fn unwritten(e: &std::io::Error) -> String {
+    match e.kind() {
+        // It was not made of the system's.
+        ErrorKind::InvalidData | ErrorKind::OutOfMemory => e.to_string(),
+        _ => format!("cannot write to stdout: {e}"),
+    }
+}
