@@ -18,6 +18,7 @@
 //! | [`jack`] | `jack` |
 //! | [`midi`] | `midi` |
 //! | [`packets`] | `packets pcap` |
+//! | [`fields`] | `fields` |
 //! | [`tube`] | `tube` |
 //! | [`rows`] | `parse where select field csv json` |
 //! | [`cook`] | `cook onlcr tabs` |
@@ -25,6 +26,7 @@
 pub mod blocks;
 pub mod clocks;
 pub mod cook;
+pub mod fields;
 pub mod files;
 pub mod filters;
 pub mod jack;
@@ -66,6 +68,7 @@ pub fn all() -> Vec<Kind> {
         jack::kinds(),
         midi::kinds(),
         packets::kinds(),
+        fields::kinds(),
         tube::kinds(),
         rows::kinds(),
         cook::kinds(),
