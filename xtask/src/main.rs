@@ -19,6 +19,7 @@
 //! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei, Boost and kernel threads
+//! cargo xtask bench query [MIB] [--quick]  questions about text beside mawk, jq, DuckDB, polars, ripgrep and tshark (1024 MiB each)
 //! cargo xtask bench stream [N | --quick] [stages|turns|notes|cook|jack|pipe] [--seconds S]
 //!                                        `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
 //!                                        a client of a JACK server; N runs (10), S seconds for each row of the server (30)
@@ -121,7 +122,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["bench", "python", rest @ ..] => python::bench(rest),
         ["bench", "c", rest @ ..] => bench_c(rest),
         ["bench", "thread", rest @ ..] => bench_thread(rest),
-        ["bench", "stream", rest @ ..] => bench_stream(rest),
+        ["bench", what @ ("stream" | "query"), rest @ ..] => bench_command(what, rest),
         ["crashsim", rest @ ..] => explore::command(rest),
         ["kill-sweep"] => injector("sweep", &["--all", "--jobs", &stages::processors().to_string()]),
         ["kill-sweep", rest @ ..] => injector("sweep", rest),
@@ -265,12 +266,12 @@ fn bench_thread(rest: &[&str]) -> Result<()> {
 }
 
 /// The command itself is measured.
-fn bench_stream(rest: &[&str]) -> Result<()> {
+fn bench_command(what: &str, rest: &[&str]) -> Result<()> {
     Cargo::new("build").args(DIST_ALL).args(["-p", "chappe-cli"]).run()?;
     let chappe = target().join("dist/chappe").display().to_string();
     Cargo::new("run")
         .args(DIST)
-        .args(["-p", "chappe-bench", "--features", "stream", "--", "stream", &chappe])
+        .args(["-p", "chappe-bench", "--features", "stream", "--", what, &chappe])
         .args(rest)
         .run()
 }

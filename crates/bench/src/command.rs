@@ -11,6 +11,8 @@
 //!
 //! `chappe-bench synth`: queries that become code, beside interpreters and hand-written Rust.
 //!
+//! `chappe-bench query CHAPPE [MIB]`: questions about text beside mawk, jq, DuckDB, polars, ripgrep and tshark, where those are installed.
+//!
 //! `chappe-bench thread`: light threads beside Go's and others'.
 //!
 //! `chappe-bench stream`: `chappe pipe` beside the plain shell, graphs beside calls, turns and a JACK server.
@@ -22,7 +24,7 @@ use crate::house::House;
 use crate::ras::{self, again};
 use crate::robustness::{self as cost, worker};
 use crate::table::Aim;
-use crate::{c, choice, death, footprint, handoff, machine, pair, queue, realtime, stream, sync, tube, waiters};
+use crate::{c, choice, death, footprint, handoff, machine, pair, query, queue, realtime, stream, sync, tube, waiters};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -33,6 +35,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench waiters [N...]\n       \
                      chappe-bench queue [N...]\n       \
                      chappe-bench stream CHAPPE [RUNS] [stages|turns|notes|cook|jack|source|pipe] [--seconds N] [--quick]    (built with the feature `stream`)\n       \
+                     chappe-bench query CHAPPE [MIB] [--quick]\n       \
                      chappe-bench synth [--quick]    (built with the feature `jit`)\n       \
                      chappe-bench thread [--go PROGRAM] [--boost PROGRAM] [--quick]    (built with the feature `threads`)";
 
@@ -109,6 +112,32 @@ fn queries(args: &[&str]) -> ExitCode {
     let aims = crate::synth::all(rounds);
     println!("{}\n\n{}", machine::load(), Aim::report(&aims));
     ExitCode::SUCCESS
+}
+
+/// `cargo xtask bench query` builds the command, and says where it is.
+fn texts(args: &[&str]) -> ExitCode {
+    let quick = args.contains(&"--quick");
+    let args: Vec<&str> = args.iter().filter(|a| **a != "--quick").copied().collect();
+    let (chappe, mib) = match args[..] {
+        [chappe] => (chappe, Some(if quick { 64 } else { 1024 })),
+        [chappe, mib] => (chappe, mib.parse().ok()),
+        _ => ("", None),
+    };
+    let Some(mib) = mib.filter(|mib: &u64| *mib > 0) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    println!("{}", machine::facts());
+    match query::measure(Path::new(chappe), mib << 20, if quick { 3 } else { 9 }) {
+        Ok(aims) => {
+            println!("{}\n\n{}", machine::load(), Aim::report(&aims));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// `cargo xtask bench c` builds the programs in C, and says where they are.
@@ -229,6 +258,7 @@ pub fn main() -> ExitCode {
             return if stream::part::serve(rest) { ExitCode::SUCCESS } else { ExitCode::from(2) };
         }
         ["stream", ref rest @ ..] => return streams(rest),
+        ["query", ref rest @ ..] => return texts(rest),
         ["robustness", ref rest @ ..] => return robustness(rest),
         ["c", ref rest @ ..] => return in_c(rest),
         ["waiters", ref rest @ ..] => return many_wait(rest),

@@ -43,6 +43,7 @@ pub mod objects;
 pub mod pair;
 pub mod peers;
 pub mod process;
+pub mod query;
 pub mod queue;
 pub mod ras;
 pub mod raw;
