@@ -58,6 +58,8 @@ pub struct Output<W: Write> {
     writer: Option<Writer>,
     /// The names of columns are the first line.
     has_head: bool,
+    /// The name of a column before them.
+    pub first: Option<&'static str>,
     /// Bytes of what is written.
     row: usize,
     size: usize,
@@ -99,6 +101,7 @@ impl<W: Write> Output<W> {
             out,
             writer: style.map(|style| Writer::new(style, &rows)),
             has_head: style == Some(Style::Csv),
+            first: None,
             row: rows.size() as usize,
             size: schema.size() as usize,
             query,
@@ -202,7 +205,11 @@ impl<W: Write> Output<W> {
         if let Some(ordered) = self.ordered.take() {
             self.all(&ordered.finish().bytes)?;
         }
-        self.pause()
+        self.pause()?;
+        // Names are there even if nothing else is.
+        let mut text = Vec::new();
+        self.writer.iter_mut().for_each(|writer| writer.head(self.first, &mut text));
+        self.out.write_all(&text).and_then(|()| self.out.flush())
     }
 
     fn all(&mut self, rows: &[u8]) -> std::io::Result<()> {
@@ -212,7 +219,7 @@ impl<W: Write> Output<W> {
     fn write(&mut self, tag: Option<&str>, record: &[u8], line: bool) -> std::io::Result<()> {
         self.text.clear();
         if let Some(writer) = &mut self.writer {
-            writer.head(tag.map(|_| "tube"), &mut self.text);
+            writer.head(self.first, &mut self.text);
         }
         if let Some(tag) = tag {
             self.text.extend_from_slice(tag.as_bytes());

@@ -99,7 +99,7 @@ fn answer(result: Result<u8, Failure>, json: bool) -> ExitCode {
     match result {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            let text = failure.why.to_string();
+            let text = look::chain(&failure.why);
             if json {
                 tell_failure(&text, failure.status);
             } else {

@@ -60,10 +60,8 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
         return Ok(());
     }
     if report.late > 0 {
-        say(&format!(
-            "chappe: {} records came when their window had ended, or had no time: `late` waits for them",
-            report.late
-        ));
+        let came = if report.late == 1 { "1 record" } else { &format!("{} records", report.late) };
+        say(&format!("chappe: {came} came when a window of theirs had ended, or had no time: `late` waits for them"));
     }
     if report.bad > 0 {
         let lines = if report.bad == 1 { "1 line" } else { &format!("{} lines", report.bad) };

@@ -5,7 +5,7 @@ use crate::cut::nullable;
 use crate::format::{Format, Reader};
 use crate::infer::Column;
 use crate::text::Part;
-use chappe_synth::{Complaint, FieldType, Query, Schema, Value, suggestion, written};
+use chappe_synth::{Complaint, FieldType, Query, Scalar, Schema, TimePattern, Value, suggestion, written};
 use std::collections::HashSet;
 
 /// What becomes of a record with something wrong.
@@ -107,6 +107,10 @@ pub struct Asked {
     pub bound: chappe_synth::Bound,
     /// What is read.
     pub schema: Schema,
+    /// The columns whose types nobody has said.
+    pub guessed: Vec<String>,
+    /// How times are written, where that is said.
+    pub times: Vec<(String, TimePattern)>,
 }
 
 impl Asked {
@@ -116,7 +120,9 @@ impl Asked {
     /// What makes no sense.
     pub fn new(ask: &Ask, name: &str, part: &mut Part) -> Result<(Asked, Reader, usize), AskError> {
         let (columns, from) = head(ask, name, part)?;
-        let given = ask.schema.as_deref().map(Schema::parse_columns).transpose()?;
+        let given = ask.schema.as_deref().map(Schema::parse_text).transpose()?;
+        let (given, times) = given.unzip();
+        let times = times.unwrap_or_default();
         let mentions = Query::mentions(&ask.query)?;
         // A question about a member that no object of the first ones has gives it a type.
         let more =
@@ -127,7 +133,10 @@ impl Asked {
             root.is_some_and(|root| columns.iter().any(|c| c == root)) && !columns.contains(name)
         };
         let more = mentions.names.iter().filter(is_within).chain(more.map(|f| &f.name));
-        let mut columns: Vec<String> = columns.iter().chain(more).cloned().collect();
+        // Where there is no object at all, each name is one of a member.
+        let nothing = columns.is_empty() && ask.format == Format::Json && !mentions.all;
+        let any = mentions.names.iter().filter(|_| nothing);
+        let mut columns: Vec<String> = columns.iter().chain(more).chain(any).cloned().collect();
         let mut seen = HashSet::new();
         columns.retain(|name| name.is_empty() || seen.insert(name.clone()));
         if let Some(field) = given.iter().flat_map(Schema::fields).find(|f| !columns.contains(&f.name)) {
@@ -148,18 +157,20 @@ impl Asked {
                 *kind = nullable(field.kind);
             }
         }
-        let schema = Schema::laid_out(wanted.iter().cloned().zip(kinds)).map_err(wrong)?;
+        // Said types stand.
+        let guessed = |name: &String| given.as_ref().is_none_or(|s| s.field(name).is_none());
+        let empty = (0..wanted.len()).filter(|at| guesses[*at].is_empty() && guessed(&wanted[*at]));
+        let schema = settled(&ask.query, &wanted, kinds, empty).map_err(wrong)?;
         let query = Query::parse(&schema, &ask.query).map_err(|e| {
-            // Said types stand.
-            let guessed = |name: &String| given.as_ref().is_none_or(|s| s.field(name).is_none());
             let spoilt = wanted.iter().zip(&guesses).filter(|(name, _)| guessed(name));
             let complaint = with_all(&ask.query, &schema, &columns, e);
             spoilt_by_few(&ask.query, &schema, spoilt, &complaint).unwrap_or(AskError::Text(complaint))
         })?;
         let params: Vec<(&str, Value)> = ask.params.iter().map(|(name, v)| (name.as_str(), v.clone())).collect();
         let bound = query.bind(&params)?;
-        let reader = reader(ask, name, &schema, &columns)?;
-        Ok((Asked { bound, schema }, reader, from))
+        let reader = reader(ask, name, &schema, &columns)?.with_times(&times);
+        let guessed = wanted.iter().filter(|name| guessed(name)).cloned().collect();
+        Ok((Asked { bound, schema, guessed, times }, reader, from))
     }
 
     /// What reads another file, by its own first line.
@@ -168,7 +179,7 @@ impl Asked {
     /// It lacks a column.
     pub fn reader_of(&self, ask: &Ask, name: &str, part: &mut Part) -> Result<(Reader, usize), AskError> {
         let (columns, from) = head(ask, name, part)?;
-        Ok((reader(ask, name, &self.schema, &columns)?, from))
+        Ok((reader(ask, name, &self.schema, &columns)?.with_times(&self.times), from))
     }
 }
 
@@ -184,6 +195,33 @@ fn reader(ask: &Ask, name: &str, schema: &Schema, columns: &[String]) -> Result<
         let near = suggestion(&lacks, columns.iter().map(String::as_str));
         AskError::Head(name.into(), format!("there is no column `{lacks}`{near}"))
     })
+}
+
+/// The schema in which columns that have no value yet are what the query makes of them: texts, or numbers where those carry it further.
+fn settled(
+    query: &str,
+    names: &[String],
+    mut kinds: Vec<FieldType>,
+    empty: impl Iterator<Item = usize>,
+) -> Result<Schema, String> {
+    let laid_out = |kinds: &[FieldType]| Schema::laid_out(names.iter().cloned().zip(kinds.iter().copied()));
+    let wrong_at = |schema: &Schema| Query::parse(schema, query).err().map(|e| (e.line(), e.column()));
+    let mut schema = laid_out(&kinds)?;
+    let mut wrong = wrong_at(&schema);
+    for at in empty {
+        for scalar in [Scalar::F64, Scalar::I64, Scalar::Bool] {
+            let Some(before) = wrong else { return Ok(schema) };
+            let was = std::mem::replace(&mut kinds[at], FieldType::Maybe(scalar));
+            let other = laid_out(&kinds)?;
+            let now = wrong_at(&other);
+            if now.is_none_or(|now| now > before) {
+                (schema, wrong) = (other, now);
+                break;
+            }
+            kinds[at] = was;
+        }
+    }
+    Ok(schema)
 }
 
 /// The complaint with a way out, if the query makes sense when a column that has a few other values is one of numbers.

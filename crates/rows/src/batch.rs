@@ -1,6 +1,7 @@
 //! Records that have been read, and what is wrong with those that could not be.
 
 use crate::place::Slot;
+use chappe_synth::time;
 use std::borrow::Cow;
 
 /// How many records are handed on at once: they stay in the nearest caches.
@@ -119,10 +120,24 @@ impl Trouble {
             Trouble::Field(slot, from, to) => {
                 let Slot { name, kind, .. } = &slots[*slot];
                 let kind = kind.to_string();
+                if from == to && kind.ends_with('?') {
+                    return format!(
+                        "`{name}` is an empty text, \"\", and no {}: write nothing for NULL",
+                        kind.trim_end_matches('?')
+                    );
+                }
                 if from == to {
                     return format!("`{name}` is empty, and {kind} has no NULL: the schema may say {kind}?");
                 }
-                format!("`{name}` is `{}`, and no {}", shown(&text[*from..*to]), kind.trim_end_matches('?'))
+                let (value, kind) = (&text[*from..*to], kind.trim_end_matches('?'));
+                let far = if let Some(pattern) = &slots[*slot].pattern {
+                    format!(" as `{}` has it", pattern.text())
+                } else if kind == "time" && time::is_far(value) {
+                    format!(": they are from {}", time::RANGE)
+                } else {
+                    String::new()
+                };
+                format!("`{name}` is `{}`, and no {kind}{far}", shown(value))
             }
             Trouble::Fields(has, wanted) => {
                 format!("it has {has} field{}, and the first line {wanted}", if *has == 1 { "" } else { "s" })

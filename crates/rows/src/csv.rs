@@ -1,7 +1,7 @@
 //! Comma-separated values, by RFC 4180: quotes around a field, doubled within one, line ends in quotes, CRLF or LF.
 //!
 //! Only the columns that are asked for are looked at; of the others the ends are found, 64 bytes at a time. A quote counts at the begin of a field
-//! alone. An empty field is NULL, `""` is an empty text. Empty lines are left out.
+//! alone. An empty field is NULL, `""` is an empty text. Empty lines are left out, where there is more than one column: of one they are its NULL.
 
 use crate::batch::{Fill, Trouble};
 use crate::place::{Slot, may_be_null};
@@ -93,7 +93,7 @@ pub fn whole(text: &[u8], len: usize, last: usize, delimiter: u8, looked: &mut L
 pub fn names(text: &mut [u8], len: usize, delimiter: u8) -> Result<(Vec<String>, usize), Trouble> {
     let mut all = Csv { delimiter, columns: usize::MAX, slots: Vec::new() };
     let (mut spans, mut seps) = (Vec::new(), Seps::new(delimiter, text, 0));
-    let next = all.fields(text, len, &mut seps, 0, |_, _, from, to| spans.push((from, to)));
+    let next = all.fields(text, len, &mut seps, 0, |_, _, span, _| spans.push(span));
     let next = next.map_err(|(what, _)| what)?.1;
     let mut seen = HashSet::new();
     let mut names = Vec::new();
@@ -118,18 +118,18 @@ impl Csv {
         len: usize,
         seps: &mut Seps,
         start: usize,
-        mut each: impl FnMut(&mut [u8], usize, usize, usize),
+        mut each: impl FnMut(&mut [u8], usize, (usize, usize), bool),
     ) -> Result<(usize, usize), (Trouble, Option<usize>)> {
         let (mut column, mut field, mut behind) = (0, start, false);
         loop {
-            let mut from = field;
+            let (mut from, mut whole) = (field, true);
             let (mut to, end);
             if text[field] == b'"' {
                 let (quote, doubled) = closing(&text[..len], field + 1).ok_or((Trouble::Open, None))?;
                 seps.skip_to(text, quote + 1);
                 end = seps.next(text);
                 let is_end = end == quote + 1 || (end == quote + 2 && text[quote + 1] == b'\r' && text[end] == b'\n');
-                behind |= !is_end;
+                (whole, behind) = (is_end, behind | !is_end);
                 from += 1;
                 to = if doubled { undoubled(text, from, quote) } else { quote };
             } else {
@@ -139,7 +139,7 @@ impl Csv {
                     to -= 1;
                 }
             }
-            each(text, column, from, to);
+            each(text, column, (from, to), whole);
             column += 1;
             field = end + 1;
             if text[end] == b'\n' {
@@ -154,15 +154,16 @@ impl Csv {
         let mut seps = Seps::new(self.delimiter, job.text, job.from.min(job.len));
         while !job.is_done() {
             let start = job.from;
-            if job.text[start] == b'\n' || (job.text[start] == b'\r' && job.text[start + 1] == b'\n') {
+            let empty = job.text[start] == b'\n' || (job.text[start] == b'\r' && job.text[start + 1] == b'\n');
+            if empty && self.columns > 1 {
                 job.from = seps.next(job.text) + 1;
                 continue;
             }
             let record = job.batch.begin(start);
             let (mut next, mut trouble) = (0, None);
-            let ran = self.fields(job.text, job.len, &mut seps, start, |text, column, from, to| {
+            let ran = self.fields(job.text, job.len, &mut seps, start, |text, column, (from, to), whole| {
                 let Some(slot) = slots.get(next).filter(|s| s.column == column) else { return };
-                let fits = if from == to && text[from - usize::from(from > 0)] != b'"' {
+                let fits = if !whole || from == to && text[from - usize::from(from > 0)] != b'"' {
                     slot.none(record)
                 } else {
                     slot.put(text, from, to, record)

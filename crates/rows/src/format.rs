@@ -8,7 +8,7 @@ use crate::lines::{Lines, Pattern};
 use crate::place::{Slot, slots};
 use crate::seps::PAD;
 use chappe_synth::ir::{NO_TEXT, load, text_of};
-use chappe_synth::{FieldType, Scalar, Schema};
+use chappe_synth::{FieldType, Scalar, Schema, TimePattern};
 use memchr::memrchr;
 
 /// How far a text has been looked at that has no whole record yet.
@@ -51,7 +51,7 @@ impl Format {
         const OBJECTS: usize = 1000;
         match self {
             Format::Csv(delimiter) => csv::names(text, len, *delimiter),
-            Format::Json => Ok((json::names(&text[..len], OBJECTS), 0)),
+            Format::Json => Ok((json::names(&text[..len], OBJECTS)?, 0)),
             Format::Lines(pattern) => Ok((pattern.names(), 0)),
         }
     }
@@ -89,7 +89,8 @@ impl Format {
         /// So many bytes are looked at.
         const SAMPLE: usize = 1 << 18;
         let sample = len.min(from + SAMPLE);
-        let len = self.whole(text, sample, &mut Looked::default()).unwrap_or(len);
+        // Of a record that is longer all is looked at.
+        let len = self.whole(text, sample, &mut Looked::default()).filter(|end| *end > from).unwrap_or(len);
         let mut text = text[..len + PAD].to_vec();
         let schema = Schema::laid_out(wanted.iter().map(|name| (name.clone(), FieldType::Str)))?;
         let mut reader = self.reader(&schema, columns)?;
@@ -125,6 +126,16 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
+    /// With patterns of times, by the names of their columns.
+    pub fn with_times(mut self, times: &[(String, TimePattern)]) -> Reader {
+        let (Reader::Csv(Csv { slots, .. }) | Reader::Json(Json { slots, .. }) | Reader::Lines(Lines { slots, .. })) =
+            &mut self;
+        for slot in slots {
+            slot.pattern = times.iter().find(|(name, _)| *name == slot.name).map(|(_, pattern)| pattern.clone());
+        }
+        self
+    }
+
     /// What is read.
     pub fn slots(&self) -> &[Slot] {
         match self {

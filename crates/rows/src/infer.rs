@@ -1,7 +1,8 @@
 //! What columns are, from the first records.
 //!
 //! Whole numbers are `i64`, other numbers `f64`, `true` and `false` `bool`, all else text; any may be NULL. A number that begins with a zero
-//! (a postal code) or does not fit `i64` is text: neither may lose a digit. What JSON quotes is text.
+//! (a postal code) or does not fit `i64` is text: neither may lose a digit. `NaN`, `inf` and `-inf` are doubles, as those are written here. What JSON
+//! quotes is text.
 
 use crate::number;
 use chappe_synth::{FieldType, Scalar};
@@ -47,6 +48,8 @@ impl Guess {
                 }
             }
             [b'0'..=b'9' | b'.', ..] if number::double(value).is_some() => Guess::Double,
+            // As doubles are written here, and elsewhere.
+            b"NaN" | b"inf" if value[0] != b'+' => Guess::Double,
             _ => Guess::Text,
         }
     }
@@ -90,6 +93,11 @@ impl Column {
         }
     }
 
+    /// Whether there was no value.
+    pub fn is_empty(&self) -> bool {
+        self.guess == Guess::Nothing
+    }
+
     /// What it is.
     pub fn field(&self) -> FieldType {
         self.guess.field()
@@ -117,8 +125,12 @@ mod tests {
         assert_eq!((guess(&["1e3"]), guess(&[".5"]), guess(&["-0.5"])), (Guess::Double, Guess::Double, Guess::Double));
         assert_eq!((guess(&["true", "false"]), guess(&["true", "1"])), (Guess::Bool, Guess::Text));
         assert_eq!(
-            (guess(&["01234"]), guess(&["9223372036854775808"]), guess(&["nan"])),
-            (Guess::Text, Guess::Text, Guess::Text)
+            (guess(&["01234"]), guess(&["9223372036854775808"]), guess(&["nan"]), guess(&["1e400", "2.5"])),
+            (Guess::Text, Guess::Text, Guess::Text, Guess::Text)
+        );
+        assert_eq!(
+            (guess(&["1", "NaN"]), guess(&["-inf", "2"]), guess(&["inf", "x"])),
+            (Guess::Double, Guess::Double, Guess::Text)
         );
         assert_eq!((guess(&["-"]), guess(&[]), guess(&["1", "x"])), (Guess::Text, Guess::Nothing, Guess::Text));
     }

@@ -17,6 +17,8 @@ pub struct Json {
     pub slots: Vec<Slot>,
     /// Where each lies in the text.
     pub spans: Vec<Option<(usize, usize)>>,
+    /// Whether it is a member of that name, and not one within another.
+    direct: Vec<bool>,
     /// Each member must be asked for, and each that is must be there.
     pub strict: bool,
     inner: Vec<Inner>,
@@ -86,34 +88,57 @@ impl<'de> Visitor<'de> for Object<'_> {
             let from = raw.get().as_ptr() as usize - base;
             if let Some(slot) = key.0 {
                 json.spans[slot] = Some((from, from + raw.get().len()));
+                json.direct[slot] = true;
             }
             let Some(inner) = key.1.map(|at| &mut json.inner[at]) else { continue };
-            inner.json.spans.fill(None);
+            inner.json.forget();
             let mut parser = serde_json::Deserializer::from_str(raw.get());
-            // What is no object has no members.
-            if parser.deserialize_map(Object { json: &mut inner.json, base }).is_ok() {
-                for (slot, span) in inner.of.iter().zip(&inner.json.spans) {
-                    json.spans[*slot] = json.spans[*slot].or(*span);
-                }
+            // What is no object has no members. Of two members of one name the last one counts, with all that is in it.
+            if parser.deserialize_map(Object { json: &mut inner.json, base }).is_err() {
+                inner.json.forget();
+            }
+            for (slot, span) in inner.of.iter().zip(&inner.json.spans).filter(|(slot, _)| !json.direct[**slot]) {
+                json.spans[*slot] = *span;
             }
         }
         Ok(())
     }
 }
 
+/// Why a line is no object.
+fn no_object(line: &[u8], e: &serde_json::Error) -> String {
+    if line.trim_ascii_start().starts_with(b"[") {
+        return "it is a list, and an object a line is read: `jq -c '.[]'` makes such lines of a list".into();
+    }
+    let what = e.to_string();
+    let what = match what.split(" at line ").next().unwrap_or_default() {
+        "trailing characters" => "something stands behind the object, and one object a line is read",
+        other => other,
+    };
+    format!("column {}: {what}: `{}`", e.column(), shown(line))
+}
+
 /// All names of the first objects of a text, in the order in which they come.
-pub fn names(text: &[u8], most: usize) -> Vec<String> {
+///
+/// # Errors
+/// No line of them is an object: what the first one is.
+pub fn names(text: &[u8], most: usize) -> Result<Vec<String>, Trouble> {
     let mut names: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for line in text.split(|b| *b == b'\n').take(most) {
-        let Ok(object) = serde_json::from_slice::<Names>(line) else { continue };
-        for name in object.0 {
-            if seen.insert(name.clone()) {
-                names.push(name);
+    let (mut some, mut wrong) = (false, None);
+    for line in text.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(most) {
+        match serde_json::from_slice::<Names>(line) {
+            Ok(Names(all)) => {
+                some = true;
+                names.extend(all.into_iter().filter(|name| seen.insert(name.clone())));
             }
+            Err(e) => _ = wrong.get_or_insert_with(|| no_object(line, &e)),
         }
     }
-    names
+    match wrong {
+        Some(what) if !some => Err(Trouble::Other(what)),
+        _ => Ok(names),
+    }
 }
 
 struct Names(Vec<String>);
@@ -156,7 +181,7 @@ impl Json {
             }
         }
         let inner = roots.into_iter().map(|(name, of, slots)| Inner { name, of, json: Json::new(slots) }).collect();
-        Json { spans: vec![None; slots.len()], slots, strict: false, inner }
+        Json { spans: vec![None; slots.len()], direct: vec![false; slots.len()], slots, strict: false, inner }
     }
 
     /// Reads records.
@@ -169,13 +194,11 @@ impl Json {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            self.spans.fill(None);
+            self.forget();
             let mut parser = serde_json::Deserializer::from_slice(line);
             let object = Object { base: job.text.as_ptr() as usize, json: self };
             if let Err(e) = parser.deserialize_map(object).and_then(|()| parser.end()) {
-                let what = e.to_string();
-                let what = what.split(" at line ").next().unwrap_or_default();
-                let what = format!("column {}: {what}: `{}`", e.column(), shown(line));
+                let what = no_object(line, &e);
                 job.lost(start, &Trouble::Other(what));
                 continue;
             }
@@ -212,6 +235,11 @@ impl Json {
 }
 
 impl Json {
+    fn forget(&mut self) {
+        self.spans.fill(None);
+        self.direct.fill(false);
+    }
+
     /// Whether a value that cannot stay as it is written lies in one that must.
     fn lies_in_another(&self, at: usize, value: &[u8]) -> bool {
         if self.inner.is_empty() || !(value[0] == b'"' && memchr(b'\\', value).is_some()) {

@@ -2,19 +2,34 @@
 //!
 //! What is between braces names a column, `{}` one that is left out; all else stands in the line as it stands in the pattern. A column goes to the
 //! first place where what follows it in the pattern stands. An empty column, and a lone `-` as logs have it, is NULL. `{{` is a brace.
+//!
+//! What has a named group, `(?P<status>[0-9]+)` or `(?<status>...)`, is a regular expression (of `regex-lite`): it is looked for anywhere in the line, and
+//! its groups are the columns.
 
 use crate::batch::{Fill, Trouble, shown};
 use crate::place::{Slot, may_be_null};
 use memchr::{memchr, memmem};
+use regex_lite::Regex;
 
 /// A pattern.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Pattern {
+    /// Its groups are the columns.
+    pub(crate) regex: Option<Regex>,
     /// What stands before the first column.
     pub(crate) first: Vec<u8>,
     /// The columns, and what stands behind each.
     pub(crate) columns: Vec<(String, Vec<u8>)>,
 }
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        let text = |pattern: &Pattern| pattern.regex.as_ref().map(|r| r.as_str().to_owned());
+        self.first == other.first && self.columns == other.columns && text(self) == text(other)
+    }
+}
+
+impl Eq for Pattern {}
 
 impl Pattern {
     /// Reads it.
@@ -22,7 +37,10 @@ impl Pattern {
     /// # Errors
     /// What is no pattern.
     pub fn parse(text: &str) -> Result<Pattern, String> {
-        let mut pattern = Pattern { first: Vec::new(), columns: Vec::new() };
+        if text.contains("(?P<") || text.contains("(?<") {
+            return Pattern::of_regex(text);
+        }
+        let mut pattern = Pattern { regex: None, first: Vec::new(), columns: Vec::new() };
         let mut rest = text;
         loop {
             let open = rest.find('{').unwrap_or(rest.len());
@@ -59,6 +77,14 @@ impl Pattern {
         Ok(pattern)
     }
 
+    fn of_regex(text: &str) -> Result<Pattern, String> {
+        let regex = Regex::new(text).map_err(|e| format!("this regular expression cannot be read: {e}"))?;
+        // The first group is all of it.
+        let groups = regex.capture_names().skip(1);
+        let columns = groups.map(|name| (name.unwrap_or_default().to_owned(), Vec::new())).collect();
+        Ok(Pattern { regex: Some(regex), first: Vec::new(), columns })
+    }
+
     /// The names of the columns; of one that is left out it is empty.
     pub fn names(&self) -> Vec<String> {
         self.columns.iter().map(|(name, _)| name.clone()).collect()
@@ -93,8 +119,27 @@ impl Lines {
     }
 
     fn line(&self, text: &[u8], start: usize, end: usize, record: &mut [u8]) -> Result<(), Trouble> {
-        let Pattern { first, columns } = &self.pattern;
+        let Pattern { first, columns, regex } = &self.pattern;
         let no = || Trouble::Other(format!("the pattern does not fit `{}`", shown(&text[start..end])));
+        if let Some(regex) = regex {
+            let line = std::str::from_utf8(&text[start..end]);
+            let line = line.map_err(|_| Trouble::Other(format!("`{}` is no UTF-8", shown(&text[start..end]))))?;
+            let groups = regex.captures(line).ok_or_else(no)?;
+            let mut trouble = None;
+            for (next, slot) in self.slots.iter().enumerate() {
+                let span = groups.get(slot.column + 1).map(|g| (start + g.start(), start + g.end()));
+                let span = span.filter(|(from, to)| from < to && &text[*from..*to] != b"-");
+                let fits = match span {
+                    Some((from, to)) => slot.put(text, from, to, record),
+                    None => slot.none(record),
+                };
+                if !fits && trouble.is_none() {
+                    let (from, to) = span.unwrap_or((start, start));
+                    trouble = Some(Trouble::Field(next, from, to));
+                }
+            }
+            return trouble.map_or(Ok(()), Err);
+        }
         if !text[start..end].starts_with(first) {
             return Err(no());
         }
@@ -134,5 +179,7 @@ mod tests {
         assert!(wrong("{a} {a}").contains("twice") && wrong("plain").contains("has columns"));
         assert_eq!(Pattern::parse("{{x} {a}").unwrap().first, b"{x} ");
         assert_eq!(Pattern::parse("[{a}] {} {b}").unwrap().names(), ["a", "", "b"]);
+        assert_eq!(Pattern::parse(r"^(?P<a>\d+) (x|y) (?<b>.{2})$").unwrap().names(), ["a", "", "b"]);
+        assert!(wrong("(?P<a>[)").contains("cannot be read"));
     }
 }

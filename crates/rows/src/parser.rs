@@ -6,7 +6,7 @@ use crate::cut::{Cut, MAX_RECORD_TEXT};
 use crate::format::{Format, Reader};
 use crate::report::Report;
 use crate::seps::PAD;
-use chappe_synth::{FieldType, Schema, suggestion};
+use chappe_synth::{FieldType, Schema, TimePattern, suggestion};
 use memchr::memchr_iter;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub struct Parsed {
     pub left_out: u64,
     /// Behind these records something is wrong, and no more come: what, and where.
     pub stopped: Option<String>,
+    /// It is a record that [`OnBad::Skip`] and [`OnBad::Keep`] go on behind.
+    pub is_record: bool,
 }
 
 /// Makes records of one text. It keeps what is no whole record yet; of each byte it has one copy.
@@ -34,6 +36,7 @@ pub struct Parser {
     rest: Vec<u8>,
     lines: u64,
     on_bad: OnBad,
+    times: Vec<(String, TimePattern)>,
     strict: bool,
     has_texts: bool,
     stopped: bool,
@@ -54,6 +57,7 @@ impl Parser {
             rest: Vec::new(),
             lines: 0,
             on_bad,
+            times: Vec::new(),
             strict: false,
             has_texts: schema.fields().iter().any(|f| f.kind == FieldType::Str),
             stopped: false,
@@ -63,6 +67,13 @@ impl Parser {
             parser.read_by(&mut [], 0)?;
         }
         Ok(parser)
+    }
+
+    /// Times of these columns are written so.
+    #[must_use]
+    pub fn with_times(mut self, times: Vec<(String, TimePattern)>) -> Parser {
+        self.reader = self.reader.map(|reader| reader.with_times(&times));
+        Parser { times, ..self }
     }
 
     /// Each column of the text must be one of the schema, and each of the schema must be there.
@@ -92,7 +103,7 @@ impl Parser {
         let reader = self.format.reader(&self.schema, &columns).map_err(|lacks| {
             format!("there is no column `{lacks}`{}", suggestion(&lacks, columns.iter().map(String::as_str)))
         })?;
-        self.reader = Some(reader);
+        self.reader = Some(reader.with_times(&self.times));
         Ok(from)
     }
 
@@ -168,7 +179,7 @@ impl Parser {
         self.report.records += places.len() as u64;
         let parsed = Parsed { records, left_out, ..Parsed::default() };
         match first {
-            Some((_, line, what)) => self.stop(line, parsed, &what),
+            Some((_, line, what)) => self.stop(line, Parsed { is_record: true, ..parsed }, &what),
             None => parsed,
         }
     }

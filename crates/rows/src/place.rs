@@ -2,7 +2,7 @@
 
 use crate::number;
 use chappe_synth::ir::NO_TEXT;
-use chappe_synth::{FieldType, Scalar, Schema, time};
+use chappe_synth::{FieldType, Scalar, Schema, TimePattern, time};
 
 /// A column that is read: which one, and where its value goes.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Slot {
     pub at: usize,
     /// What goes there.
     pub kind: FieldType,
+    /// How a time is written, where that is said.
+    pub pattern: Option<TimePattern>,
 }
 
 /// The slots of a schema whose fields are columns of these names, by their order in the text. A name that no column has is answered.
@@ -24,7 +26,7 @@ pub struct Slot {
 pub fn slots(schema: &Schema, columns: &[String]) -> Result<Vec<Slot>, String> {
     let slot = |f: &chappe_synth::Field| {
         let column = columns.iter().position(|c| *c == f.name).ok_or_else(|| f.name.clone())?;
-        Ok(Slot { column, name: f.name.clone(), at: f.at as usize, kind: f.kind })
+        Ok(Slot { column, name: f.name.clone(), at: f.at as usize, kind: f.kind, pattern: None })
     };
     let mut slots: Vec<Slot> = schema.fields().iter().map(slot).collect::<Result<_, String>>()?;
     slots.sort_by_key(|s| s.column);
@@ -92,9 +94,9 @@ impl Slot {
                 }
                 fits
             }
-            FieldType::Scalar(scalar) => scalar_into(scalar, value.trim_ascii(), &mut record[self.at..]),
+            FieldType::Scalar(scalar) => self.scalar_into(scalar, value.trim_ascii(), &mut record[self.at..]),
             FieldType::Maybe(scalar) => {
-                let fits = scalar_into(scalar, value.trim_ascii(), &mut record[self.at..]);
+                let fits = self.scalar_into(scalar, value.trim_ascii(), &mut record[self.at..]);
                 record[self.at + scalar.width() as usize] = u8::from(fits);
                 fits
             }
@@ -103,29 +105,38 @@ impl Slot {
     }
 }
 
-fn scalar_into(scalar: Scalar, value: &[u8], place: &mut [u8]) -> bool {
-    let width = scalar.width() as usize;
-    let word = match scalar {
-        Scalar::Bool => match value {
-            b"true" | b"1" => Some(1),
-            b"false" | b"0" => Some(0),
-            _ => None,
-        },
-        Scalar::Time => time::parse(value).map(i64::cast_unsigned),
-        Scalar::F64 => number::double(value).map(f64::to_bits),
-        Scalar::F32 => std::str::from_utf8(value).ok().and_then(|t| t.parse::<f32>().ok()).map(|n| n.to_bits().into()),
-        Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => {
-            number::uint(value).filter(|n| width == 8 || n >> (8 * width) == 0)
+impl Slot {
+    fn scalar_into(&self, scalar: Scalar, value: &[u8], place: &mut [u8]) -> bool {
+        let width = scalar.width() as usize;
+        let word = match scalar {
+            Scalar::Bool => match value {
+                b"true" | b"1" => Some(1),
+                b"false" | b"0" => Some(0),
+                _ => None,
+            },
+            Scalar::Time => {
+                let time = self.pattern.as_ref().map_or_else(|| time::parse(value), |pattern| pattern.time(value));
+                time.map(i64::cast_unsigned)
+            }
+            Scalar::F64 => number::double(value).map(f64::to_bits),
+            Scalar::F32 => {
+                let number = std::str::from_utf8(value).ok().and_then(|t| t.parse::<f32>().ok());
+                // As of doubles: infinity has no digit.
+                number.filter(|n| n.is_finite() || !value.iter().any(u8::is_ascii_digit)).map(|n| n.to_bits().into())
+            }
+            Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => {
+                number::uint(value).filter(|n| width == 8 || n >> (8 * width) == 0)
+            }
+            Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
+                let spare = 64 - 8 * width as u32;
+                number::int(value).filter(|n| n << spare >> spare == *n).map(i64::cast_unsigned)
+            }
+        };
+        if let Some(word) = word {
+            place[..width].copy_from_slice(&word.to_le_bytes()[..width]);
         }
-        Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
-            let spare = 64 - 8 * width as u32;
-            number::int(value).filter(|n| n << spare >> spare == *n).map(i64::cast_unsigned)
-        }
-    };
-    if let Some(word) = word {
-        place[..width].copy_from_slice(&word.to_le_bytes()[..width]);
+        word.is_some()
     }
-    word.is_some()
 }
 
 #[cfg(test)]
@@ -133,7 +144,7 @@ mod tests {
     use super::*;
 
     fn put(kind: FieldType, text: &str) -> Option<Vec<u8>> {
-        let slot = Slot { column: 0, name: "x".into(), at: 1, kind };
+        let slot = Slot { column: 0, name: "x".into(), at: 1, kind, pattern: None };
         let mut record = vec![0; 1 + kind.width() as usize];
         slot.put(text.as_bytes(), 0, text.len(), &mut record).then(|| record.split_off(1))
     }
@@ -149,6 +160,8 @@ mod tests {
         assert_eq!(scalar(Scalar::U16, " 256 "), Some(vec![0, 1]));
         assert_eq!(scalar(Scalar::U64, "18446744073709551615"), Some(vec![255; 8]));
         assert_eq!(scalar(Scalar::F32, "0.5"), Some(0.5f32.to_le_bytes().to_vec()));
+        assert_eq!((scalar(Scalar::F32, "1e39"), scalar(Scalar::F64, "1e400")), (None, None));
+        assert_eq!(scalar(Scalar::F32, "inf"), Some(f32::INFINITY.to_le_bytes().to_vec()));
         assert_eq!((scalar(Scalar::Bool, "true"), scalar(Scalar::Bool, "yes")), (Some(vec![1]), None));
         let there = |n: i64| [&n.to_le_bytes()[..], &[1]].concat();
         assert_eq!(put(FieldType::Maybe(Scalar::I64), "7"), Some(there(7)));

@@ -4,13 +4,18 @@
 //! Parts go round: the answer is the same whichever thread is faster, also where it is a sum of doubles.
 
 use crate::ask::{Ask, AskError, Asked, OnBad};
-use crate::batch::{Batch, Fill};
-use crate::format::Reader;
+use crate::batch::{Batch, Fill, Trouble};
+use crate::format::{Format, Reader};
+use crate::number;
+use crate::place::Slot;
 use crate::report::{Report, SHOWN};
+use crate::seps::PAD;
 use crate::text::{Input, Part, Text};
 use crate::write::{Style, Writer, schema_text};
 use chappe_plat::clock::time_of_day;
-use chappe_synth::{Bound, Evaluator, Live, Ordered, Records, Rows, Schema, SummaryError, Trust, Windows};
+use chappe_synth::{
+    Bound, Evaluator, FieldType, Live, Ordered, Records, Rows, Scalar, Schema, SummaryError, Trust, Windows, written,
+};
 use memchr::memchr_iter;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -34,6 +39,8 @@ struct Done {
     bad: u64,
     /// The first bad ones, by the line within the part.
     shown: Vec<(u64, String)>,
+    /// How the first one could be read.
+    advice: String,
     out: Vec<u8>,
     rows: Rows,
     failed: Option<(u64, SummaryError)>,
@@ -49,6 +56,7 @@ struct Worker {
     on_bad: OnBad,
     projected: Vec<u8>,
     bound: Bound,
+    guessed: Vec<String>,
 }
 
 impl Worker {
@@ -65,6 +73,7 @@ impl Worker {
             on_bad: ask.on_bad,
             projected: Vec::new(),
             bound: asked.bound.clone(),
+            guessed: asked.guessed.clone(),
         })
     }
 
@@ -83,9 +92,14 @@ impl Worker {
         let mut counted = (0, 0u64);
         while place < len && done.failed.is_none() {
             self.batch.clear();
-            let (bad, shown) = (&mut done.bad, &mut done.shown);
-            let mut wrong = |text: &[u8], at: usize, what: &crate::batch::Trouble| {
+            let (bad, shown, advice) = (&mut done.bad, &mut done.shown, &mut done.advice);
+            let mut wrong = |text: &[u8], at: usize, what: &Trouble| {
                 *bad += 1;
+                if let (0, Trouble::Field(slot, from, to)) = (shown.len(), what)
+                    && self.guessed.contains(&slots[*slot].name)
+                {
+                    *advice = otherwise(&slots[*slot], &text[*from..*to]);
+                }
                 if shown.len() < SHOWN {
                     counted = (at, counted.1 + memchr_iter(b'\n', &text[counted.0..at]).count() as u64);
                     shown.push((counted.1 + 1, what.told(text, &slots)));
@@ -146,7 +160,6 @@ struct Sink<'a> {
     input: usize,
     report: Report,
     ordered: Option<Ordered>,
-    sums: bool,
     writer: Writer,
     results: Schema,
     text: Vec<u8>,
@@ -162,7 +175,11 @@ impl Sink<'_> {
         self.report.records += done.records;
         self.report.bad += done.bad;
         if let (OnBad::Stop, Some((line, what))) = (self.ask.on_bad, done.shown.first()) {
-            return Err(AskError::Bad { file: file.clone(), line: self.lines + line, what: what.clone() });
+            return Err(AskError::Bad {
+                file: file.clone(),
+                line: self.lines + line,
+                what: what.clone() + &done.advice,
+            });
         }
         for (line, what) in done.shown {
             if !self.report.is_full() {
@@ -170,7 +187,7 @@ impl Sink<'_> {
             }
         }
         if let Some((line, e)) = done.failed {
-            return Err(failed(e, format!("{file}:{}", self.lines + line)));
+            return Err(failed(self.ask, e, format!("{file}:{}", self.lines + line)));
         }
         self.lines += done.lines;
         if let Some(ordered) = &mut self.ordered {
@@ -208,18 +225,27 @@ impl Sink<'_> {
             self.report.late = windows.late();
         }
         let mut text = Vec::new();
-        // Of nothing that was added up there is no line, not even of names.
-        if !rows.bytes.is_empty() || !self.sums {
-            self.writer.rows(&rows.bytes, &rows.texts, &mut text);
-        }
+        // Names are there even if nothing else is.
+        self.writer.rows(&rows.bytes, &rows.texts, &mut text);
         self.put(&text)?;
         Ok(self.report)
     }
 }
 
-fn failed(e: SummaryError, place: String) -> AskError {
+/// How a value can be read that is not what its column was guessed to be.
+fn otherwise(slot: &Slot, value: &[u8]) -> String {
+    let kind =
+        if slot.kind == FieldType::Maybe(Scalar::I64) && number::double(value).is_some() { "f64" } else { "str" };
+    format!(", which the first lines are: --schema '{}: {kind}' takes it", written(&slot.name))
+}
+
+fn failed(ask: &Ask, e: SummaryError, place: String) -> AskError {
     match e {
-        SummaryError::Memory { .. } => AskError::Memory(e.to_string()),
+        // A thread has a share of it.
+        SummaryError::Memory { .. } => AskError::Memory(format!(
+            "the groups and their values need more than the {} bytes that they may have",
+            ask.memory
+        )),
         e => AskError::Overflow { place, what: e.to_string() },
     }
 }
@@ -241,10 +267,9 @@ pub fn run(
 ) -> Result<Report, AskError> {
     let names: Vec<String> = inputs.iter().map(|i| i.name.clone()).collect();
     let mut text = Text::new(&ask.format, inputs);
-    let Some(mut part) = text.next()? else { return Err(AskError::Nothing(names.join(", "))) };
+    let mut part = begin(ask, &mut text, &names)?;
     let (asked, reader, from) = Asked::new(ask, &names[part.input], &mut part)?;
     let query = asked.bound.query();
-    let sums = query.sums_up();
     let mut sink = Sink {
         ask,
         names,
@@ -252,8 +277,7 @@ pub fn run(
         lines: 0,
         input: 0,
         report: Report::default(),
-        ordered: if sums { None } else { Ordered::new(query) },
-        sums,
+        ordered: if query.sums_up() { None } else { Ordered::new(query) },
         writer: Writer::new(style, query.rows().unwrap_or(query.schema())),
         results: query.rows().unwrap_or(query.schema()).clone(),
         text: Vec::new(),
@@ -302,7 +326,7 @@ pub fn run(
             let windows = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             match (&mut all, windows) {
                 (Some(all), Some(more)) => {
-                    all.merge(&more).map_err(|e| failed(e, "all that was read, together".into()))?
+                    all.merge(&more).map_err(|e| failed(ask, e, "all that was read, together".into()))?
                 }
                 (all, more) => *all = more,
             }
@@ -312,6 +336,14 @@ pub fn run(
     sink.finish(windows)
 }
 
+/// The first part. Of texts that have no line of names nothing is as good as something.
+fn begin(ask: &Ask, text: &mut Text, names: &[String]) -> Result<Part, AskError> {
+    match text.next()? {
+        None if matches!(ask.format, Format::Csv(_)) => Err(AskError::Nothing(names.join(", "))),
+        part => Ok(part.unwrap_or_else(|| Part { text: vec![0; PAD], first: true, ..Part::default() })),
+    }
+}
+
 /// What the columns that a question names are: as [`Ask::schema`] takes it.
 ///
 /// # Errors
@@ -319,9 +351,9 @@ pub fn run(
 pub fn columns(ask: &Ask, inputs: Vec<Input>) -> Result<String, AskError> {
     let names: Vec<String> = inputs.iter().map(|i| i.name.clone()).collect();
     let mut text = Text::new(&ask.format, inputs);
-    let Some(mut part) = text.next()? else { return Err(AskError::Nothing(names.join(", "))) };
+    let mut part = begin(ask, &mut text, &names)?;
     let (asked, ..) = Asked::new(ask, &names[part.input], &mut part)?;
-    Ok(schema_text(&asked.schema))
+    Ok(schema_text(&asked.schema, &asked.times))
 }
 
 /// A thread: where its tasks go, and where what it has done comes from.

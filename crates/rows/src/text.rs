@@ -104,15 +104,19 @@ impl Text {
             text.clear();
             text.append(&mut self.rest);
             let mut len = text.len();
-            let mut want = PART.max(2 * len);
+            let mut want = PART.max((2 * len).min(MAX_RECORD_TEXT));
             let part = loop {
                 text.resize(want + PAD, 0);
                 let (ended, short) = self.fill(&mut text, &mut len, want)?;
-                let Some(whole) = self.cut.whole(&mut text, &mut len, ended) else {
+                let found = self.cut.whole(&mut text, &mut len, ended);
+                // A line of names alone says nothing of the columns: at an input's begin a record comes with it.
+                let whole = found.filter(|whole| ended || !self.begins || self.cut.has_more_than_names(&text, *whole));
+                let Some(whole) = whole else {
                     if len >= MAX_RECORD_TEXT {
-                        return Err(ReadError::Long(self.inputs[self.at].name.clone(), self.lines + 1));
+                        let names = memchr_iter(b'\n', &text[..found.unwrap_or(0)]).count() as u64;
+                        return Err(ReadError::Long(self.inputs[self.at].name.clone(), self.lines + names + 1));
                     }
-                    want = if len < want { want } else { 2 * want };
+                    want = if len < want { want } else { (2 * want).min(MAX_RECORD_TEXT) };
                     continue;
                 };
                 self.rest.extend_from_slice(&text[whole..len]);

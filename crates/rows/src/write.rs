@@ -5,7 +5,7 @@
 
 use crate::lines::Pattern;
 use chappe_synth::ir::{NO_TEXT, load, text_of};
-use chappe_synth::{Field, FieldType, Scalar, Schema, suggestion, time, written};
+use chappe_synth::{Field, FieldType, Scalar, Schema, TimePattern, suggestion, time, written};
 use std::io::Write;
 
 /// How records are written.
@@ -55,7 +55,7 @@ impl Writer {
 
     /// The names, if the style has a line for them and they were not written yet. `first`: the name of a column before the others.
     pub fn head(&mut self, first: Option<&str>, out: &mut Vec<u8>) {
-        if self.style != Style::Csv || std::mem::replace(&mut self.began, true) {
+        if self.style != Style::Csv || self.names.is_empty() || std::mem::replace(&mut self.began, true) {
             return;
         }
         for name in first.map(str::as_bytes).into_iter().chain(self.names.iter().map(Vec::as_slice)) {
@@ -133,8 +133,12 @@ impl Writer {
 }
 
 /// What the columns of a schema are, as people write it where text is read: any of them may be empty.
-pub fn schema_text(schema: &Schema) -> String {
-    let column = |f: &Field| format!("{}: {}", written(&f.name), f.kind.to_string().trim_end_matches('?'));
+pub fn schema_text(schema: &Schema, times: &[(String, TimePattern)]) -> String {
+    let column = |f: &Field| {
+        let pattern = times.iter().find(|(name, _)| *name == f.name);
+        let pattern = pattern.map_or(String::new(), |(_, pattern)| format!(" '{}'", pattern.text()));
+        format!("{}: {}{pattern}", written(&f.name), f.kind.to_string().trim_end_matches('?'))
+    };
     schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
@@ -153,6 +157,11 @@ impl LineWriter {
     /// # Errors
     /// They lack one.
     pub fn new(pattern: &Pattern, schema: &Schema) -> Result<LineWriter, String> {
+        if pattern.regex.is_some() {
+            return Err(
+                "lines are written by a pattern as in \"{ip} [{time}]\", and not by a regular expression".into()
+            );
+        }
         let part = |(name, behind): &(String, Vec<u8>)| {
             let field = schema.field(name).cloned();
             if field.is_none() && !name.is_empty() {

@@ -105,9 +105,7 @@ impl Builder {
             (Bin::Or, Some(1), _) => Some(a),
             (Bin::Or, _, Some(1)) => Some(b),
             (Bin::And | Bin::Or, _, _) if a == b => Some(a),
-            (Bin::Add | Bin::Sub | Bin::Shl | Bin::ShrU | Bin::ShrS | Bin::OrWord | Bin::XorWord, _, Some(0)) => {
-                Some(a)
-            }
+            (Bin::Add | Bin::Sub | Bin::Shl | Bin::ShrU | Bin::OrWord | Bin::XorWord, _, Some(0)) => Some(a),
             (Bin::Mul | Bin::DivU | Bin::DivS, _, Some(1)) | (Bin::AndWord, _, Some(u64::MAX)) => Some(a),
             (Bin::Add | Bin::OrWord | Bin::XorWord, Some(0), _) | (Bin::Mul, Some(1), _) => Some(b),
             (Bin::Mul | Bin::AndWord, _, Some(0)) => Some(b),

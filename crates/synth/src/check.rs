@@ -13,13 +13,15 @@
 //! | function | of | answers |
 //! |---|---|---|
 //! | `int(x) uint(x) double(x)` | numbers, `int(bool)` | see [`crate::ir`] for what does not fit |
-//! | `time('2026-11-29T07:00:00Z')` | a text that is written out | int: nanoseconds since 1970 |
+//! | `time('2026-11-29T07:00:00Z') time($from)` | a text that is written out, or a parameter | int: nanoseconds since 1970 |
 //! | `math.abs(x)` | int, double | the least int stays as it is |
 //! | `math.least(a, b) math.greatest(a, b)` | two numbers | the first where they are equal, or one is NaN |
 //! | `math.isNaN(x)` | double | bool |
-//! | `math.bitAnd(a, b) bitOr bitXor bitNot(a) bitShiftLeft(a, n) bitShiftRight(a, n)` | int or uint | a shift right of an int keeps its sign |
+//! | `math.bitAnd(a, b) bitOr bitXor bitNot(a) bitShiftLeft(a, n) bitShiftRight(a, n)` | int or uint | a shift right of an int brings in zeros, a shift by 64 or more, or by less than 0, gives 0 |
 //! | `s.startsWith(t)` | a field and a text | bool |
 //! | `s.endsWith(t) s.contains(t)` | a field of any length and a text | bool |
+
+mod calls;
 
 use crate::build::Builder;
 use crate::complaint::{Complaint, Span};
@@ -27,7 +29,6 @@ use crate::ir::{Bin, Id, Kind, MAX_TEXT, Op, Pattern, TextTest, Type, Un, With, 
 use crate::nearest::suggestion;
 use crate::schema::{FieldType, Scalar, Schema};
 use crate::tree::{NodeId, Operator, Parser, What};
-use crate::words::{AGGREGATES, FUNCTIONS};
 
 /// A parameter of a query.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -299,6 +300,9 @@ impl<'a> Checker<'a> {
                     (Kind::Bool, Kind::Int) => format!(": write `int({shown})`"),
                     _ => String::new(),
                 };
+                if wanted == Kind::Text {
+                    return self.complain(span, "strings are compared, and nothing else is computed of them");
+                }
                 self.complain(span, format!("{} is needed here, and this is {}{advice}", a(wanted), a(is)))
             }
         }
@@ -350,6 +354,10 @@ impl<'a> Checker<'a> {
             }
             What::If(c, x, y) => {
                 let c = self.to(*c, parser, Kind::Bool)?;
+                if let Some(text) = [*x, *y].into_iter().find(|node| self.kind(*node) == Some(Kind::Text)) {
+                    let message = "a choice is between numbers or bools, and this is a string";
+                    return self.complain(parser.nodes[text].span, message);
+                }
                 let (x, y, kind) = self.alike(*x, *y, parser)?;
                 Ok(Low::Value(self.builder.push(Op::Select(c, x, y)), kind))
             }
@@ -453,7 +461,7 @@ impl<'a> Checker<'a> {
                 return Ok(Low::Value(self.text(y, x, turned, p)?, Kind::Bool));
             }
         }
-        if self.kind(x) == Some(Kind::Text) && self.kind(y) == Some(Kind::Text) {
+        if test.is_some() && self.kind(x) == Some(Kind::Text) && self.kind(y) == Some(Kind::Text) {
             return self.complain(p.nodes[x].span, FIXED);
         }
         if let Some(text) = [x, y].into_iter().find(|node| self.kind(*node) == Some(Kind::Text)) {
@@ -544,7 +552,11 @@ impl<'a> Checker<'a> {
                 );
             }
             _ => {
-                let is = self.kind(other).map_or("a number".to_owned(), a);
+                let is = match self.low[other] {
+                    Low::Null => "`null`".to_owned(),
+                    Low::Nothing => "no value".to_owned(),
+                    _ => self.kind(other).map_or("a number".to_owned(), a),
+                };
                 return self.complain(other_span, format!("a string is needed here, and this is {is}"));
             }
         };
@@ -556,120 +568,6 @@ impl<'a> Checker<'a> {
             }
             _ => self.complain(span, FIXED),
         }
-    }
-
-    fn call(&mut self, name: &str, of: &[NodeId], p: &Parser<'_>, span: Span) -> Result<Low, Complaint> {
-        let wanted = match name {
-            "int" | "uint" | "double" | "time" | "math.abs" | "math.isNaN" | "math.bitNot" => 1,
-            "math.least" | "math.greatest" | "math.bitAnd" | "math.bitOr" | "math.bitXor" | "math.bitShiftLeft"
-            | "math.bitShiftRight" => 2,
-            _ if AGGREGATES.contains(&name) => {
-                return self
-                    .complain(span, format!("`{name}` is over many records: it stands in a list of columns, alone"));
-            }
-            "avg" | "average" => return self.complain(span, format!("there is no function `{name}`: write `mean`")),
-            "median" => return self.complain(span, "there is no function `median`: write `quantile(x, 0.5)`"),
-            _ => {
-                let message = format!("there is no function `{name}`{}", suggestion(name, FUNCTIONS));
-                return self.complain(span, message);
-            }
-        };
-        if of.len() != wanted {
-            let message =
-                format!("`{name}` takes {wanted} argument{}, not {}", if wanted == 1 { "" } else { "s" }, of.len());
-            return self.complain(span, message);
-        }
-        match name {
-            "int" | "uint" | "double" => self.convert(name, of[0], p, span),
-            "time" => match &self.low[of[0]] {
-                Low::Text(text) => match crate::time::parse(text) {
-                    Some(time) => Ok(Low::Value(self.builder.push(Op::Word(time.cast_unsigned())), Kind::Int)),
-                    None => self.complain(p.nodes[of[0]].span, "this is no time: time('2026-11-29T07:00:00Z')"),
-                },
-                _ => self.complain(
-                    p.nodes[of[0]].span,
-                    "`time` takes a text that is written out: time('2026-11-29T07:00:00Z')",
-                ),
-            },
-            "math.isNaN" => {
-                let x = self.to(of[0], p, Kind::Double)?;
-                Ok(Low::Value(self.builder.push(Op::Bin(Bin::NeDouble, x, x)), Kind::Bool))
-            }
-            "math.abs" => {
-                let kind = self.kind(of[0]).unwrap_or(Kind::Int);
-                let x = self.to(of[0], p, kind)?;
-                let (zero, less, minus) = match kind {
-                    Kind::Int => (Op::Word(0), Bin::LtS, Un::NegWord),
-                    // Of 0 and -0 the first: `0.0 - x` where x is less or equal.
-                    Kind::Double => (Op::Double(0), Bin::LeDouble, Un::NegDouble),
-                    _ => return self.complain(span, format!("`math.abs` is not for {kind}s")),
-                };
-                let zero = self.builder.push(zero);
-                let negative = self.builder.push(Op::Bin(less, x, zero));
-                let minus = self.builder.push(Op::Un(minus, x));
-                let minus = match kind {
-                    // -0.0 <= 0.0, and its negative is 0.0; 0.0 <= 0.0 as well, and its negative is -0.0: add 0.
-                    Kind::Double => self.builder.push(Op::Bin(Bin::AddDouble, minus, zero)),
-                    _ => minus,
-                };
-                Ok(Low::Value(self.builder.push(Op::Select(negative, minus, x)), kind))
-            }
-            "math.least" | "math.greatest" => {
-                let (x, y, kind) = self.alike(of[0], of[1], p)?;
-                let less = match kind {
-                    Kind::Int => Bin::LtS,
-                    Kind::Uint => Bin::LtU,
-                    Kind::Double => Bin::LtDouble,
-                    _ => return self.complain(span, format!("`{name}` is not for {kind}s")),
-                };
-                let (l, r) = if name == "math.least" { (y, x) } else { (x, y) };
-                let other = self.builder.push(Op::Bin(less, l, r));
-                Ok(Low::Value(self.builder.push(Op::Select(other, y, x)), kind))
-            }
-            _ => self.bits(name, of, p, span),
-        }
-    }
-
-    fn convert(&mut self, name: &str, of: NodeId, p: &Parser<'_>, span: Span) -> Result<Low, Complaint> {
-        let to = match name {
-            "int" => Kind::Int,
-            "uint" => Kind::Uint,
-            _ => Kind::Double,
-        };
-        let negative = matches!(self.low[of], Low::Number(n) if n < 0);
-        let from = self.kind(of).unwrap_or(if negative && to == Kind::Uint { Kind::Int } else { to });
-        let x = self.to(of, p, from)?;
-        let id = match (from, to) {
-            (Kind::Int | Kind::Uint, Kind::Int | Kind::Uint) | (Kind::Double, Kind::Double) => x,
-            (Kind::Int, Kind::Double) => self.builder.push(Op::Un(Un::IntToDouble, x)),
-            (Kind::Uint, Kind::Double) => self.builder.push(Op::Un(Un::UintToDouble, x)),
-            (Kind::Double, Kind::Int) => self.builder.push(Op::Un(Un::DoubleToInt, x)),
-            (Kind::Double, Kind::Uint) => self.builder.push(Op::Un(Un::DoubleToUint, x)),
-            (Kind::Bool, Kind::Int | Kind::Uint) => self.builder.push(Op::Un(Un::BoolToWord, x)),
-            _ => return self.complain(span, format!("{} does not convert to {}", a(from), a(to))),
-        };
-        Ok(Low::Value(id, to))
-    }
-
-    fn bits(&mut self, name: &str, of: &[NodeId], p: &Parser<'_>, span: Span) -> Result<Low, Complaint> {
-        let kind = of.iter().find_map(|n| self.kind(*n)).unwrap_or(Kind::Int);
-        if !matches!(kind, Kind::Int | Kind::Uint) {
-            return self.complain(span, format!("`{name}` is not for {kind}s"));
-        }
-        let x = self.to(of[0], p, kind)?;
-        if name == "math.bitNot" {
-            return Ok(Low::Value(self.builder.push(Op::Un(Un::NotWord, x)), kind));
-        }
-        let y = self.to(of[1], p, kind)?;
-        let bin = match (name, kind) {
-            ("math.bitAnd", _) => Bin::AndWord,
-            ("math.bitOr", _) => Bin::OrWord,
-            ("math.bitXor", _) => Bin::XorWord,
-            ("math.bitShiftLeft", _) => Bin::Shl,
-            (_, Kind::Int) => Bin::ShrS,
-            _ => Bin::ShrU,
-        };
-        Ok(Low::Value(self.builder.push(Op::Bin(bin, x, y)), kind))
     }
 }
 

@@ -233,12 +233,12 @@ impl Maker<'_> {
             Op::Bin(op, a, b) if op.types().0 != Type::Bool && op.types().1 != Type::Bool => {
                 let a = self.words(a);
                 if let Some(c) = self.constant(b) {
-                    return for_bins!(op, [Add, Sub, Mul, DivS, DivU, RemS, RemU, AndWord, OrWord, XorWord, Shl, ShrS, ShrU,
+                    return for_bins!(op, [Add, Sub, Mul, DivS, DivU, RemS, RemU, AndWord, OrWord, XorWord, Shl, ShrU,
                         AddDouble, SubDouble, MulDouble, DivDouble], B => Box::new(move |r: &[u8]| binary(B, a(r), c)),
                         else Box::new(move |r: &[u8]| binary(op, a(r), c)));
                 }
                 let b = self.words(b);
-                for_bins!(op, [Add, Sub, Mul, DivS, DivU, RemS, RemU, AndWord, OrWord, XorWord, Shl, ShrS, ShrU,
+                for_bins!(op, [Add, Sub, Mul, DivS, DivU, RemS, RemU, AndWord, OrWord, XorWord, Shl, ShrU,
                     AddDouble, SubDouble, MulDouble, DivDouble], B => Box::new(move |r: &[u8]| binary(B, a(r), b(r))),
                     else Box::new(move |r: &[u8]| binary(op, a(r), b(r))))
             }

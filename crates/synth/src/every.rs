@@ -6,7 +6,7 @@ use crate::lex::{Kind as Lexeme, Token};
 use crate::nearest::suggestion;
 use crate::schema::{Schema, written};
 use crate::tree::Parser;
-use crate::window::{By, MAX_WINDOWS, Step, Window, is_time, number};
+use crate::window::{By, Decimal, MAX_WINDOWS, Step, Window, is_time, number};
 
 /// Reads what stands behind `every`.
 ///
@@ -35,18 +35,22 @@ pub fn window(schema: &Schema, parser: &mut Parser<'_>) -> Result<Window, Compla
         None => (length, 1),
         Some(token) => {
             let hop = step(&by, token, parser)?;
-            let many = match (length, hop) {
-                (Step::Whole(length), Step::Whole(hop)) if length.is_multiple_of(hop) => length / hop,
-                (Step::Double(length), Step::Double(hop))
-                    if ((length / hop).round() * hop - length).abs() <= length * 1e-9 =>
-                {
-                    (length / hop).round() as u64
+            let (exact, many) = match (length, hop) {
+                (Step::Whole(length), Step::Whole(hop)) => (length.is_multiple_of(hop), length / hop),
+                (Step::Double(Decimal { value: length, .. }), Step::Double(Decimal { value: hop, .. })) => {
+                    let many = (length / hop).round();
+                    ((many * hop - length).abs() <= length * 1e-9, many as u64)
                 }
-                _ => {
-                    return parser
-                        .complain(token.span, "a window has a whole number of hops: every 10 hop 5, not hop 3");
-                }
+                _ => (false, 1),
             };
+            if many == 0 {
+                let message = "a hop is no longer than its window: else what lies between two windows would be in none";
+                return parser.complain(token.span, message);
+            }
+            if !exact {
+                return parser
+                    .complain(token.span, "a window has a whole number of hops: hop 5 or 2 for every 10, not hop 3");
+            }
             if many > MAX_WINDOWS {
                 let message =
                     format!("each record would be in {many} windows, and it may be in {MAX_WINDOWS}: hop further");
@@ -55,7 +59,7 @@ pub fn window(schema: &Schema, parser: &mut Parser<'_>) -> Result<Window, Compla
             (hop, many)
         }
     };
-    let mut late = if let Step::Double(_) = hop { Step::Double(0.0) } else { Step::Whole(0) };
+    let mut late = if let Step::Double(_) = hop { Step::Double(Decimal::new(0.0)) } else { Step::Whole(0) };
     let span = parser.peek().span;
     if parser.take_word("late")? {
         let By::Field(_) = by else {
@@ -73,9 +77,12 @@ pub fn window(schema: &Schema, parser: &mut Parser<'_>) -> Result<Window, Compla
 /// A length of windows, by what time is.
 fn step(by: &By, token: &Token, parser: &Parser<'_>) -> Result<Step, Complaint> {
     let is_double = matches!(by, By::Field(field) if number(field.kind) == Some(Kind::Double));
+    if token.kind == Lexeme::Sign("-") {
+        return parser.complain(token.span, "a length is missing here, and none is negative");
+    }
     let step = match (&token.kind, by) {
-        (Lexeme::Int(n), By::Field(_)) if is_double => Some(Step::Double(*n as f64)),
-        (Lexeme::Double(n), By::Field(_)) if is_double => Some(Step::Double(*n)),
+        (Lexeme::Int(n), By::Field(_)) if is_double => Some(Step::Double(Decimal::new(*n as f64))),
+        (Lexeme::Double(n), By::Field(_)) if is_double => Some(Step::Double(Decimal::new(*n))),
         (Lexeme::Time(n), By::Clock) => Some(Step::Whole(*n)),
         (Lexeme::Time(n), By::Field(field)) if is_time(field.kind) => Some(Step::Whole(*n)),
         (Lexeme::Int(n), By::Field(field)) if !is_time(field.kind) => Some(Step::Whole(*n)),
@@ -84,8 +91,11 @@ fn step(by: &By, token: &Token, parser: &Parser<'_>) -> Result<Step, Complaint> 
     };
     match (step, by) {
         (Some(Step::Whole(0)), _) => parser.complain(token.span, "nothing is in a window of 0"),
-        (Some(Step::Double(d)), _) if d <= 0.0 => parser.complain(token.span, "nothing is in a window of 0"),
+        (Some(Step::Double(d)), _) if d.value <= 0.0 => parser.complain(token.span, "nothing is in a window of 0"),
         (Some(step), _) => Ok(step),
+        (None, By::Number) if matches!(token.kind, Lexeme::Double(_)) => {
+            parser.complain(token.span, "records are whole: write every 1000, or every 2.5 on a field")
+        }
         (None, By::Number) => parser.complain(
             token.span,
             "windows are so many records (every 1000), so much time (every 10s), or so much of a field (every 10000 on ts)",

@@ -291,6 +291,12 @@ impl Items {
             };
             self.top = Some(n);
         }
+        let next = parser.peek();
+        if let Lexeme::Name(word) = &next.kind
+            && let "by" | "every" = word.as_str()
+        {
+            return parser.complain(next.span, format!("`{word}` stands before `order` and `top`"));
+        }
         Ok(())
     }
 }

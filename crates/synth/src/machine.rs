@@ -629,7 +629,6 @@ impl<'a> Lower<'a> {
             Bin::OrWord | Bin::Or => ins.bor(a, b),
             Bin::XorWord | Bin::Xor => ins.bxor(a, b),
             Bin::Shl => ins.ishl(a, b),
-            Bin::ShrS => ins.sshr(a, b),
             Bin::ShrU => ins.ushr(a, b),
             Bin::AddDouble => ins.fadd(a, b),
             Bin::SubDouble => ins.fsub(a, b),

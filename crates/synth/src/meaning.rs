@@ -55,7 +55,6 @@ pub fn binary(op: Bin, a: u64, b: u64) -> u64 {
         Bin::OrWord => a | b,
         Bin::XorWord => a ^ b,
         Bin::Shl => a.wrapping_shl(b as u32),
-        Bin::ShrS => s.wrapping_shr(b as u32) as u64,
         Bin::ShrU => a.wrapping_shr(b as u32),
         Bin::AddDouble => (x + y).to_bits(),
         Bin::SubDouble => (x - y).to_bits(),

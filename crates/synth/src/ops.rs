@@ -69,7 +69,6 @@ pub enum Bin {
     OrWord,
     XorWord,
     Shl,
-    ShrS,
     ShrU,
     AddDouble,
     SubDouble,
@@ -92,7 +91,7 @@ pub enum Bin {
 
 impl Bin {
     /// All of them.
-    pub const ALL: [Bin; 30] = [
+    pub const ALL: [Bin; 29] = [
         Bin::Add,
         Bin::Sub,
         Bin::Mul,
@@ -104,7 +103,6 @@ impl Bin {
         Bin::OrWord,
         Bin::XorWord,
         Bin::Shl,
-        Bin::ShrS,
         Bin::ShrU,
         Bin::AddDouble,
         Bin::SubDouble,

@@ -27,6 +27,7 @@ use crate::ir::{Column, Kind, Source, Type, Value, Verified};
 use crate::lex::{Kind as Lexeme, Lexer};
 use crate::list::{Items, Keyed, Order};
 use crate::schema::Schema;
+use crate::time;
 use crate::tree::Parser;
 use crate::window::Window;
 
@@ -274,6 +275,8 @@ impl Query {
                 (Value::Uint(n), Kind::Int) => i64::try_from(*n).ok().map(Value::Int),
                 (Value::Int(n), Kind::Double) => Some(Value::Double(*n as f64)),
                 (Value::Uint(n), Kind::Double) => Some(Value::Double(*n as f64)),
+                // For `time($name)`.
+                (Value::Text(text), Kind::Int) if text.get(4) == Some(&b'-') => time::parse(text).map(Value::Int),
                 (value, kind) => (value.kind() == *kind).then(|| value.clone()),
             };
             let Some(value) = fits else { return Err(BindError::Type(name.clone(), *kind, value.to_string())) };

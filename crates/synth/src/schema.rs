@@ -17,7 +17,7 @@
 //! | `i8 i16 i32 i64` | `int8_t ...` | 1 2 4 8 | int |
 //! | `u8 u16 u32 u64` | `uint8_t ...` | 1 2 4 8 | uint |
 //! | `f32 f64` | `float double` | 4 8 | double |
-//! | `time` | `int64_t` | 8; nanoseconds since 1970: as text RFC 3339 ([`crate::time`]) | int |
+//! | `time` | `int64_t` | 8; nanoseconds since 1970: as text RFC 3339 ([`crate::time`]), or by a pattern ([`TimePattern`]) | int |
 //! | `str[N]` | `char[N]` | N; ends at its first zero byte | string |
 //! | `i64?` and so on | a struct of the number and a `bool` | one more: whether there is a value | as without `?`, or NULL |
 //!
@@ -32,6 +32,7 @@
 
 use crate::complaint::{Complaint, Span};
 use crate::lex::{Kind, Lexer, Token};
+use crate::pattern::TimePattern;
 use std::fmt;
 
 /// The most bytes of a record.
@@ -233,7 +234,7 @@ impl Schema {
     /// assert_eq!(trade.to_string(), "price: f64 @ 0, qty: i32 @ 8, sym: str[8] @ 12; size 24");
     /// ```
     pub fn parse(text: &str) -> Result<Schema, Complaint> {
-        Reader { text, lexer: Lexer::new(text), fields: Vec::new(), end: 0, align: 1, any_length: false }.schema()
+        Reader::new(text, Of::Tubes).schema().map(|(schema, _)| schema)
     }
 
     /// Reads the text form of what is read from text: `str` may stand without a length.
@@ -241,7 +242,15 @@ impl Schema {
     /// # Errors
     /// As [`Schema::parse`].
     pub fn parse_columns(text: &str) -> Result<Schema, Complaint> {
-        Reader { text, lexer: Lexer::new(text), fields: Vec::new(), end: 0, align: 1, any_length: true }.schema()
+        Reader::new(text, Of::Columns).schema().map(|(schema, _)| schema)
+    }
+
+    /// The same with patterns of times, each with the name of its field: `at: time '%d.%m.%Y %H:%M', sym: str`.
+    ///
+    /// # Errors
+    /// As [`Schema::parse`]; what is no pattern.
+    pub fn parse_text(text: &str) -> Result<(Schema, Vec<(String, TimePattern)>), Complaint> {
+        Reader::new(text, Of::Text).schema()
     }
 
     /// Fields one behind the other, by the C rule. Of none, a record has one byte.
@@ -320,8 +329,19 @@ pub fn written(name: &str) -> std::borrow::Cow<'_, str> {
     format!("`{}`", name.replace('`', "``")).into()
 }
 
+/// What a schema is of: what may stand in it.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Tubes,
+    /// Texts of any length as well.
+    Columns,
+    /// And patterns of times.
+    Text,
+}
+
 struct Reader<'a> {
-    any_length: bool,
+    of: Of,
+    patterns: Vec<(String, TimePattern)>,
     text: &'a str,
     lexer: Lexer<'a>,
     fields: Vec<(Field, Span)>,
@@ -330,6 +350,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn new(text: &str, of: Of) -> Reader<'_> {
+        Reader { of, patterns: Vec::new(), text, lexer: Lexer::new(text), fields: Vec::new(), end: 0, align: 1 }
+    }
+
     fn complain<T>(&self, span: Span, message: impl Into<String>) -> Result<T, Complaint> {
         Err(Complaint::new(self.text, span, message))
     }
@@ -351,7 +375,7 @@ impl Reader<'_> {
         }
     }
 
-    fn schema(mut self) -> Result<Schema, Complaint> {
+    fn schema(mut self) -> Result<(Schema, Vec<(String, TimePattern)>), Complaint> {
         let mut size = None;
         let last = loop {
             let token = self.lexer.next()?;
@@ -396,7 +420,7 @@ impl Reader<'_> {
                 return self.complain(two[1].1, message);
             }
         }
-        Ok(Schema { fields: self.fields.into_iter().map(|(f, _)| f).collect(), size })
+        Ok((Schema { fields: self.fields.into_iter().map(|(f, _)| f).collect(), size }, self.patterns))
     }
 
     /// A field behind its name; answers what follows it.
@@ -413,7 +437,7 @@ impl Reader<'_> {
         let kind = match &token.kind {
             Kind::Name(n) if n == "str" => 'text: {
                 let bracket = self.lexer.next()?;
-                if self.any_length && bracket.kind != Kind::Sign("[") {
+                if self.of != Of::Tubes && bracket.kind != Kind::Sign("[") {
                     next = Some(bracket);
                     break 'text FieldType::Str;
                 }
@@ -430,19 +454,29 @@ impl Reader<'_> {
             Kind::Name(n) => match Scalar::ALL.iter().find(|s| s.name() == n) {
                 Some(scalar) => FieldType::Scalar(*scalar),
                 None => {
-                    let message = format!("`{n}` is no type: there are bool, i8 to i64, u8 to u64, f32, f64, str[N]");
+                    let message =
+                        format!("`{n}` is no type: there are bool, i8 to i64, u8 to u64, f32, f64, time, str[N]");
                     return self.complain(token.span, message);
                 }
             },
             _ => {
-                return self
-                    .complain(token.span, "a type is missing here: bool, i8 to i64, u8 to u64, f32, f64, str[N]");
+                return self.complain(
+                    token.span,
+                    "a type is missing here: bool, i8 to i64, u8 to u64, f32, f64, time, str[N]",
+                );
             }
         };
         let mut after = match next {
             Some(token) => token,
             None => self.lexer.next()?,
         };
+        if let (FieldType::Scalar(Scalar::Time), Kind::Text(pattern), Of::Text) = (kind, &after.kind, self.of) {
+            match TimePattern::parse(&String::from_utf8_lossy(pattern)) {
+                Ok(pattern) => self.patterns.push((name.clone(), pattern)),
+                Err(why) => return self.complain(after.span, why),
+            }
+            after = self.lexer.next()?;
+        }
         let mut kind = kind;
         if let (FieldType::Scalar(scalar), Kind::Sign("?")) = (kind, &after.kind) {
             kind = FieldType::Maybe(scalar);

@@ -359,6 +359,26 @@ fn put(place: &mut [u8], kind: FieldType, outcome: Outcome<'_>, text: u64) {
     }
 }
 
+/// Adds to a key what all values have that are equal: zeros of both signs, NaNs, whatever is true.
+#[inline]
+fn equal(key: &mut Vec<u8>, scalar: Scalar, value: &[u8]) {
+    let start = key.len();
+    key.extend_from_slice(value);
+    match scalar {
+        Scalar::Bool => key[start] = u8::from(value[0] != 0),
+        Scalar::F32 | Scalar::F64 => {
+            let number = f64::from_bits(load(value, 0, scalar));
+            if number == 0.0 {
+                key[start..].fill(0);
+            } else if number.is_nan() {
+                let nan = if scalar == Scalar::F32 { &f32::NAN.to_le_bytes()[..] } else { &f64::NAN.to_le_bytes()[..] };
+                key[start..].copy_from_slice(nan);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The key of a row: its fields' bytes, of a text of any length first how many there are. What lies behind the end of a text of fixed length is no
 /// part of it, nor is what lies where there is no value: two keys that read the same are the same.
 #[inline]
@@ -370,15 +390,15 @@ fn key_of<'k>(key: &'k mut Vec<u8>, keyed: &Keyed, row: &'k [u8], texts: &[u8]) 
         let value = &row[at..at + width];
         at += width;
         match kind {
-            FieldType::Scalar(_) => key.extend_from_slice(value),
+            FieldType::Scalar(scalar) => equal(key, *scalar, value),
             FieldType::Text(_) => {
                 let end = value.iter().position(|b| *b == 0).unwrap_or(width);
                 key.extend_from_slice(&value[..end]);
                 key.resize(key.len() + width - end, 0);
             }
             FieldType::Maybe(_) if value[width - 1] == 0 => key.resize(key.len() + width, 0),
-            FieldType::Maybe(_) => {
-                key.extend_from_slice(&value[..width - 1]);
+            FieldType::Maybe(scalar) => {
+                equal(key, *scalar, &value[..width - 1]);
                 key.push(1);
             }
             FieldType::Str => {

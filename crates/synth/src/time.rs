@@ -8,23 +8,23 @@
 
 use std::io::Write;
 
-const SECOND: i64 = 1_000_000_000;
-const MONTHS: [&[u8]; 12] =
+pub(crate) const SECOND: i64 = 1_000_000_000;
+pub(crate) const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
 /// Digits from the front of a text.
-struct Rest<'a>(&'a [u8]);
+pub(crate) struct Rest<'a>(pub &'a [u8]);
 
 impl Rest<'_> {
     /// A number of so few digits that it fits.
-    fn number(&mut self, digits: usize) -> Option<i64> {
+    pub fn number(&mut self, digits: usize) -> Option<i64> {
         let (front, rest) = self.0.split_at_checked(digits)?;
         let number = front.iter().try_fold(0, |n, b| b.is_ascii_digit().then(|| 10 * n + i64::from(b - b'0')))?;
         self.0 = rest;
         Some(number)
     }
 
-    fn one_of(&mut self, signs: &[u8]) -> Option<u8> {
+    pub fn one_of(&mut self, signs: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         signs.contains(first).then(|| self.0 = rest)?;
         Some(*first)
@@ -55,7 +55,7 @@ impl Rest<'_> {
     }
 
     /// How far a zone is ahead of UTC; nothing is UTC.
-    fn zone(&mut self) -> Option<i64> {
+    pub fn zone(&mut self) -> Option<i64> {
         let sign = match self.one_of(b"Zz+-") {
             None | Some(b'Z' | b'z') => return Some(0),
             Some(b'-') => -1,
@@ -69,7 +69,7 @@ impl Rest<'_> {
 }
 
 /// The days from 1970 to a day; none: there is no such day.
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+pub(crate) fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let long = match month {
         2 => 28 + i64::from(leap),
@@ -98,9 +98,19 @@ fn day_of(days: i64) -> (i64, i64, i64) {
     (era * 400 + year + i64::from(month <= 2), month, of_year - (153 * part + 2) / 5 + 1)
 }
 
-fn together(days: i64, clock: i64, ahead: i64) -> Option<i64> {
+pub(crate) fn together(days: i64, clock: i64, ahead: i64) -> Option<i64> {
     let all = i128::from(days) * 86_400 * i128::from(SECOND) + i128::from(clock) - i128::from(ahead);
     i64::try_from(all).ok()
+}
+
+/// The times that there are.
+pub const RANGE: &str = "1677-09-21T00:12:44Z to 2262-04-11T23:47:16Z";
+
+/// Whether a text that is no time begins with a year in which there is none.
+pub fn is_far(text: &[u8]) -> bool {
+    let mut rest = Rest(text.trim_ascii());
+    let year = rest.number(4);
+    rest.one_of(b"-").is_some() && year.is_some_and(|year| !(1678..2262).contains(&year))
 }
 
 /// A time from its text; none: it is none, or before 1677 or after 2262.

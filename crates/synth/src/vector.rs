@@ -484,7 +484,7 @@ fn two(s: &mut Scratch, op: Bin, a: From, b: From, to: usize, n: usize) {
         };
     }
     loops!(
-        words: [Add, Sub, Mul, DivS, DivU, RemS, RemU, AndWord, OrWord, XorWord, Shl, ShrS, ShrU, AddDouble, SubDouble,
+        words: [Add, Sub, Mul, DivS, DivU, RemS, RemU, AndWord, OrWord, XorWord, Shl, ShrU, AddDouble, SubDouble,
             MulDouble, DivDouble],
         compare: [Eq, Ne, LtS, LeS, LtU, LeU, EqDouble, NeDouble, LtDouble, LeDouble],
         bools: [And, Or, Xor]

@@ -36,7 +36,59 @@ pub enum Step {
     /// Of what has whole numbers.
     Whole(u64),
     /// Of a field of doubles.
-    Double(f64),
+    Double(Decimal),
+}
+
+/// A double as people write it: so many units of one part of a power of ten. A multiple of it is the double nearest to what people would write.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Decimal {
+    /// The double.
+    pub value: f64,
+    units: f64,
+    parts: f64,
+}
+
+/// Doubles have all whole numbers up to here.
+const EXACT: f64 = (1u64 << 53) as f64;
+/// And all powers of ten up to this one.
+const TENS: i32 = 22;
+
+impl Decimal {
+    /// Of a double that is finite, and not negative.
+    pub fn new(value: f64) -> Decimal {
+        let text = format!("{value:e}");
+        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+        let places = digits.split_once('.').map_or(0, |(_, part)| part.len() as i32);
+        let power: i32 = power.parse::<i32>().unwrap_or(0) - places;
+        let units: f64 = digits.replace('.', "").parse().unwrap_or(value);
+        if (-TENS..=0).contains(&power) {
+            Decimal { value, units, parts: 10f64.powi(-power) }
+        } else {
+            Decimal { value, units: value, parts: 1.0 }
+        }
+    }
+
+    fn times(self, many: f64) -> f64 {
+        let units = many * self.units;
+        // Both are exact, so one division rounds once.
+        if units.abs() <= EXACT { units / self.parts } else { many * self.value }
+    }
+
+    /// The greatest multiple that is not above a time; none: doubles do not tell multiples there from each other.
+    fn below(self, time: f64) -> Option<i128> {
+        let mut many = (time / self.value).floor();
+        if many.is_nan() || many.abs() >= EXACT {
+            return None;
+        }
+        // The division rounds; what a window is named by decides.
+        while self.times(many) > time {
+            many -= 1.0;
+        }
+        while self.times(many + 1.0) <= time {
+            many += 1.0;
+        }
+        Some(many as i128)
+    }
 }
 
 /// The windows of a query.
@@ -61,9 +113,6 @@ pub struct Place {
     pub mark: i128,
 }
 
-/// Numbers of hops are below this, so that no sum of two overflows.
-const FAR: f64 = (1u128 << 100) as f64;
-
 impl Window {
     /// The place of a time in whole numbers.
     pub fn at(&self, time: i128) -> Place {
@@ -81,22 +130,36 @@ impl Window {
         };
         let word = load(record, field.at, scalar);
         let (Step::Double(hop), Step::Double(late)) = (self.hop, self.late) else {
-            let is_signed = matches!(scalar, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::Time);
-            return Some(self.at(if is_signed { i128::from(word.cast_signed()) } else { i128::from(word) }));
+            return Some(self.at(if is_unsigned(scalar) { i128::from(word) } else { i128::from(word.cast_signed()) }));
         };
         let time = f64::from_bits(word);
-        let number = |time: f64| (time / hop).floor().clamp(-FAR, FAR) as i128;
-        time.is_finite().then(|| Place { hop: number(time), mark: number(time - late) })
+        Some(Place { hop: hop.below(time)?, mark: hop.below(time - late.value)? })
+    }
+
+    fn is_unsigned(&self) -> bool {
+        matches!(&self.by, By::Field(field) if matches!(field.kind, FieldType::Scalar(s) | FieldType::Maybe(s) if is_unsigned(s)))
+    }
+
+    /// The first hop that windows begin at: its column names none before it. The window with the least time of all is named by that.
+    pub fn first(&self) -> i128 {
+        match self.hop {
+            Step::Whole(each) if !self.is_unsigned() => i128::from(i64::MIN).div_euclid(each.into()),
+            Step::Whole(_) => 0,
+            Step::Double(_) => i128::MIN,
+        }
     }
 
     /// Where a window begins, as its column has it.
     pub fn start(&self, hop: i128) -> u64 {
         match self.hop {
             Step::Whole(each) => {
-                let at = hop.saturating_mul(each.into()).clamp(i64::MIN.into(), i64::MAX.into());
-                (at as i64).cast_unsigned()
+                let at = hop.saturating_mul(each.into());
+                if self.is_unsigned() {
+                    return at.clamp(0, u64::MAX.into()) as u64;
+                }
+                (at.clamp(i64::MIN.into(), i64::MAX.into()) as i64).cast_unsigned()
             }
-            Step::Double(each) => (hop as f64 * each).to_bits(),
+            Step::Double(each) => each.times(hop as f64).to_bits(),
         }
     }
 
@@ -106,9 +169,14 @@ impl Window {
             (_, Step::Double(_)) => Scalar::F64,
             (By::Clock, _) => Scalar::Time,
             (By::Field(field), _) if is_time(field.kind) => Scalar::Time,
+            _ if self.is_unsigned() => Scalar::U64,
             _ => Scalar::I64,
         })
     }
+}
+
+fn is_unsigned(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64)
 }
 
 /// Whether a field is a time.

@@ -48,7 +48,7 @@ impl Windows {
         if self.window.is_some() { self.size } else { self.plain.size() }
     }
 
-    /// How many records came when a window of theirs had ended, or had no time.
+    /// How many records that the query asks for came when a window of theirs had ended, or had no time.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -95,7 +95,7 @@ impl Windows {
             let alike = |at: &usize| place(*at, self.number + (*at - from) as u64) == first;
             let many = 1 + (from + 1..records.len()).take_while(alike).count();
             match first {
-                None => self.late += many as u64,
+                None => self.miss(evaluator, records.part(from, many)),
                 Some(place) => {
                     self.reach(place.mark, &window, &mut ended);
                     self.put(evaluator, records.part(from, many), place.hop, &window).map_err(|e| e.behind(from))?;
@@ -111,6 +111,13 @@ impl Windows {
         Ok(())
     }
 
+    /// Counts those that the query asks for.
+    fn miss(&mut self, evaluator: &mut Evaluator, records: Records<'_>) {
+        let mut passing = Vec::new();
+        evaluator.select(records, &mut passing);
+        self.late += passing.len() as u64;
+    }
+
     /// Adds records of one hop to its windows that go on.
     fn put(
         &mut self,
@@ -121,9 +128,10 @@ impl Windows {
     ) -> Result<(), SummaryError> {
         let many = i128::from(window.many);
         // The youngest one begins here, the oldest one ends here.
-        let first = (hop - many + 1).max(self.mark.saturating_sub(many).saturating_add(1));
-        if first > hop - many + 1 && window.by != By::Number {
-            self.late += records.len() as u64;
+        let oldest = (hop - many + 1).max(window.first());
+        let first = oldest.max(self.mark.saturating_sub(many).saturating_add(1));
+        if first > oldest && window.by != By::Number {
+            self.miss(evaluator, records);
         }
         for begin in first..=hop {
             let summary = self.open.entry(begin).or_insert_with(|| {

@@ -28,7 +28,7 @@ const WAYS: [&str; 11] = [
 const ROOMS: [&str; 5] = ["arena", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 44] = [
+const PLACES: [(&str, &str); 45] = [
     ("crates/sync/src/wait/rest.rs", "the one place to park"),
     ("crates/sync/src/wait/word.rs", "the one place to wake"),
     ("crates/sync/src/patience.rs", "lets time pass, for nobody: a light thread gives its processor up meanwhile"),
@@ -83,6 +83,10 @@ const PLACES: [(&str, &str); 44] = [
     ("crates/thread/src/asks.rs", "a light thread lets others have its proc, as it was asked to"),
     ("crates/thread/src/step.rs", "a light thread lets others have its proc, as it was asked to"),
     ("crates/stream/src/process/keep.rs", "looks whether a graph's processes run on: they tell nobody"),
+    (
+        "crates/stream/src/process/tubes.rs",
+        "looks whether a sender has come to a tube that is empty: no object tells it",
+    ),
     ("crates/stream/src/process/part.rs", "looks whether the graph is to stop: a word of its keeper's, no object"),
     ("crates/thread/src/lib.rs", "what kernel threads get of the functions that sleep and yield by name"),
 ];

@@ -66,7 +66,7 @@ pub struct Query {
     /// What the text is; else its name or its first character says it
     #[arg(long, value_enum, value_name = "FORM", conflicts_with = "lines")]
     pub from: Option<From>,
-    /// It is lines, and each looks so: '{ip} {user} [{time}] "{request}" {status}'
+    /// It is lines, and each looks so: '{ip} {user} [{time}] "{request}" {status}', or has the named groups of a regular expression
     #[arg(long, value_name = "PATTERN")]
     pub lines: Option<String>,
     /// What is between the values of CSV: one character, or tab
@@ -132,11 +132,12 @@ What is read:
         ends in it; LF or CRLF; \"\" is an empty text, nothing is NULL
   JSON  an object a line; absent members and null are NULL; an object or a
         list in it is text, and `a.b` between backticks a member of one
-  lines {name} is a column, {} is left out, {{ a brace; - alone is NULL
+  lines {name} is a column, {} is left out, {{ a brace; - alone is NULL;
+        '(?P<name>...)' is a regular expression, found anywhere in a line
   What a column is is guessed from the first 256 KiB: integer, double,
   bool, or text. Numbers that begin with 0 or need more than 64 bits are
   text, as no digit may be lost. --schema says it otherwise, --print-schema
-  prints it.
+  prints it. Times: --schema 'ts: time', or ts: time '%d.%m.%Y %H:%M'.
 
 A line with something wrong (too few or too many fields, a value that is
 not what its column is) ends the command with its place; with --on-bad skip

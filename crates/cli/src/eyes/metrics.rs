@@ -99,7 +99,7 @@ fn replace(file: &Path, text: &str) -> Result<()> {
         // What is left of it is of no use. That it is not there is well.
         let _ = std::fs::remove_file(&beside);
     }
-    written.with_context(|| format!("cannot write {}", file.display())).map_err(|e| anyhow!(crate::look::chain(&e)))
+    written.with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn listen(address: SocketAddr, text: impl Fn() -> Result<String>) -> Result<()> {

@@ -22,7 +22,8 @@ impl Writer {
             return Ok(Writer::Plain(out));
         }
         let schema = Schema::parse(&schema.ok_or_else(|| no_schema(&a.names[0]))?)?;
-        let output = Output::new(out, &schema, condition, list, &a.param, a.format)?;
+        let mut output = Output::new(out, &schema, condition, list, &a.param, a.format)?;
+        output.first = a.tag.then_some("tube");
         Ok(Writer::Fields(Box::new(output)))
     }
 

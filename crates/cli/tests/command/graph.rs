@@ -46,6 +46,18 @@ fn a_graph_waits_at_an_empty_tube_for_its_next_sender() {
 }
 
 #[test]
+fn a_graph_ends_well_when_the_reader_of_its_output_has_seen_enough() {
+    let here = Place::new();
+    let graph = file(&here, "sine 440 seconds=1e9 | print");
+    let mut command = here.command(&["graph", "run", "--quiet", &graph]);
+    let mut running =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(running.stdout.take());
+    let ran = running.wait_with_output().unwrap();
+    assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
+}
+
+#[test]
 fn what_is_wrong_with_a_graph_is_said_with_its_place() {
     let here = Place::new();
     let said = |text: &str| here.fails(1, &["graph", "check", &file(&here, text)]);

@@ -65,7 +65,11 @@ fn what_is_wrong_is_said_with_its_place() {
         why.contains("there is no field `pxx`: is it `px`? (line 1, column 7)") && why.contains("\n        ^^^"),
         "{why}"
     );
-    assert!(place.fails(1, &["query", "select a", "/nowhere/x.csv"]).contains("cannot read /nowhere/x.csv"));
+    assert!(
+        place
+            .fails(1, &["query", "select a", "/nowhere/x.csv"])
+            .contains("cannot read /nowhere/x.csv: No such file or directory")
+    );
     assert!(place.fails(1, &["query", "select a", "/"]).contains("/ is a directory"));
     assert!(
         place

@@ -3,7 +3,9 @@
 mod agree;
 #[path = "../../../synth/tests/dice/mod.rs"]
 mod dice;
+mod files;
 mod fuzz;
+mod rules;
 
 use chappe_rows::{Ask, Format, Input, OnBad, Parser, Pattern, Report, Style, Writer, columns, run, with_nulls};
 use chappe_synth::Schema;
@@ -44,6 +46,93 @@ fn refused(format: &Format, text: impl AsRef<[u8]>, query: &str) -> String {
 const TRADES: &str = "sym,px,qty,note\nA,10.5,2,x\nB,9,1,\nA,12.25,,\"\"\n,20,4,y\nC,11,5,x\n";
 
 #[test]
+fn what_one_query_writes_another_reads() {
+    // A NULL of the only column is an empty line.
+    let nulls = of(&CSV, "a,b\n1,\n2,5\n3,\n", "select b");
+    assert_eq!(nulls, "b\n\n5\n\n");
+    assert_eq!(of(&CSV, &nulls, "select count() as all, count(b) as n, sum(b) as s"), "all,n,s\n3,1,5\n");
+    assert_eq!(of(&CSV, "b\r\n\r\n5\r\n", "select count() as n"), "n\n2\n");
+    assert_eq!(of(&CSV, "a,b\n\n1,2\n", "select count() as n"), "n\n1\n");
+    // No row at all has its names, and they can be asked.
+    for query in
+        ["where px > 99 select sum(qty * px) as s by sym", "where px > 99 select max(qty) as s", "select px as s top 0"]
+    {
+        let none = of(&CSV, TRADES, query);
+        assert!(none == "sym,s\n" || none == "s\n", "{none}");
+        assert_eq!(of(&CSV, &none, "where s > 1.5 select sum(s) as t, max(2.0 * s) as m"), "t,m\n");
+        assert_eq!(of(&CSV, &none, "select count() as n by s"), "s,n\n");
+        assert_eq!(of(&CSV, &none, "select math.bitAnd(s, 1) as t"), "t\n");
+    }
+    assert_eq!(of(&Format::Json, "", "where a > 1 select a, b.startsWith('x') as c"), "a,c\n");
+    assert_eq!(of(&Format::Json, "", "select *"), "");
+    let numbers = of(&CSV, "a\n1.0\n-1.0\n0.0\n", "select a / 0.0 as q");
+    assert_eq!(of(&CSV, &numbers, "where q > 0.0 select count() as n"), "n\n1\n", "{numbers}");
+}
+
+#[test]
+fn of_two_members_of_one_name_the_last_counts_with_all_in_it() {
+    let ask = |text: &str| of(&Format::Json, text, "select `a.b` as b, a");
+    assert_eq!(ask("{\"a\":{\"b\":1},\"a\":{\"b\":2}}\n"), "b,a\n2,\"{\"\"b\"\":2}\"\n");
+    assert_eq!(ask("{\"a\":{\"b\":1},\"a\":{\"c\":2}}\n"), "b,a\n,\"{\"\"c\"\":2}\"\n");
+    assert_eq!(ask("{\"a\":{\"b\":1},\"a\":5}\n"), "b,a\n,5\n");
+    assert_eq!(of(&Format::Json, "{\"a.b\":7,\"a\":{\"b\":1}}\n", "select `a.b` as b"), "b\n7\n");
+}
+
+#[test]
+fn columns_are_guessed_by_records_however_long_those_are() {
+    let long = "x".repeat(if cfg!(debug_assertions) { 300_000 } else { 3_000_000 });
+    let text = format!("a,b,c\n1,2.5,{long}\n2,3.5,y\n");
+    assert_eq!(of(&CSV, &text, "select sum(a) as a, sum(b) as b"), "a,b\n3,6.0\n");
+    // What came later is said with the way to read it.
+    let two = |second: &str| {
+        let ask = ask(&CSV, "select max(q) as m");
+        answered(&ask, vec![input("one", "q\n1\n"), input("two", second)], Style::Csv).unwrap_err()
+    };
+    let said = two("q\n2.5\n");
+    assert!(
+        said.starts_with("two:2: `q` is `2.5`, and no i64, which the first lines are: --schema 'q: f64' takes it; "),
+        "{said}"
+    );
+    assert!(two("q\nx\n").contains("--schema 'q: str' takes it"));
+}
+
+#[test]
+fn what_is_wrong_in_a_field_is_null_where_the_record_is_kept() {
+    let keep = |text: &str| {
+        answered(&Ask { on_bad: OnBad::Keep, ..ask(&CSV, "select *") }, vec![input("t", text)], Style::Csv)
+    };
+    let (out, report) = keep("a,b,c\n1,\"x\"y,3\n2,\"z\",4\n").unwrap();
+    assert_eq!((out.as_str(), report.bad), ("a,b,c\n1,,3\n2,z,4\n", 1));
+    let typed = Ask { schema: Some("a: f64".into()), ..ask(&CSV, "select a") };
+    let said = answered(&typed, vec![input("t", "a\n1e400\n")], Style::Csv).unwrap_err();
+    assert!(said.contains("`a` is `1e400`, and no f64"), "{said}");
+    let said = answered(
+        &Ask { schema: Some("a: i64".into()), ..ask(&CSV, "select a, b") },
+        vec![input("t", "a,b\n\"\",1\n")],
+        Style::Csv,
+    )
+    .unwrap_err();
+    assert!(
+        said.contains("`a` is an empty text, \"\", and no i64: write nothing for NULL") && !said.contains("i64?"),
+        "{said}"
+    );
+}
+
+#[test]
+fn lines_that_are_no_objects_say_what_to_do() {
+    for (text, says) in [
+        ("[{\"a\":1},{\"a\":2}]\n", "the first line: it is a list, and an object a line is read: `jq -c '.[]'`"),
+        ("{\"a\":1} {\"a\":2}\n", "something stands behind the object, and one object a line is read"),
+        ("7\n", "expected an object: `7`"),
+    ] {
+        let said = refused(&Format::Json, text, "select a");
+        assert!(said.contains(says), "{said}");
+    }
+    let said = refused(&Format::Json, "{\"a\":1}\n[1]\n", "select a");
+    assert!(said.starts_with("t:2: it is a list"), "{said}");
+}
+
+#[test]
 fn a_sum_over_text_is_refused_at_the_text() {
     for query in ["select sum(note * px)", "select px * note", "select note - 1"] {
         let text = refused(&CSV, TRADES, query);
@@ -68,7 +157,7 @@ fn rows_are_filtered_computed_and_added_up() {
     assert_eq!(t("select first(sym) as f, last(sym) as l, min(note) as a, max(note) as b"), "f,l,a,b\nA,C,\"\",y\n");
     assert_eq!(t("where qty == null || note == null select count()"), "count\n2\n");
     assert_eq!(t("where note.contains('x') || sym < 'B' select sym, qty top 2"), "sym,qty\nA,2\nA,\n");
-    assert_eq!(t("where px > 100 select sum(px)"), "");
+    assert_eq!(t("where px > 100 select sum(px)"), "sum_px\n");
     assert_eq!(t("select count(*) as n"), "n\n5\n");
 }
 
@@ -313,7 +402,7 @@ fn bad_lines_stop_are_left_out_or_are_kept() {
     let wrong = refused(&Format::Json, "{\"a\":1}\n{\"a\":}\n", "select a");
     assert!(wrong.starts_with("t:2: column 6: expected value: `{\"a\":}`"), "{wrong}");
     let wrong = refused(&Format::Json, "{\"a\":1}\n[1]\n", "select a");
-    assert!(wrong.contains("t:2") && wrong.contains("expected an object on one line"), "{wrong}");
+    assert!(wrong.starts_with("t:2: it is a list"), "{wrong}");
 }
 
 #[test]
@@ -341,12 +430,9 @@ fn many_columns(count: usize) {
 }
 
 #[test]
-#[ignore = "storm: a record of 64 MiB and a million columns, some 20 s with a memchr that is not optimised"]
-fn a_record_without_an_end_is_refused_and_a_million_columns_are_read() {
+#[ignore = "storm: a million columns, some seconds with a memchr that is not optimised"]
+fn a_million_columns_are_read() {
     many_columns(1_000_000);
-    let endless = Input { name: "t".into(), bytes: Box::new(std::io::repeat(b'x')) };
-    let wrong = answered(&ask(&CSV, "select a"), vec![endless], Style::Csv).unwrap_err();
-    assert!(wrong.starts_with("t:1: this record has more than 67108864 bytes"), "{wrong}");
 }
 
 #[test]
@@ -447,7 +533,7 @@ fn a_mistake_in_a_query_is_pointed_at() {
         ("select qty every 10", "`every` is for aggregates"),
         ("select count() every 0", "nothing is in a window of 0"),
         ("select count() every 10 hop 3", "a whole number of hops"),
-        ("select count() every 10.5", "so many records (every 1000)"),
+        ("select count() every x", "so many records (every 1000)"),
         ("select count() every 10s hop 5", "a time is missing here"),
         ("select count() every 10 on note", "windows are over numbers"),
         ("select count() every 10 on pc", "is it `px`?"),

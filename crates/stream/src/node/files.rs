@@ -166,7 +166,18 @@ struct Print {
 }
 
 impl Stage for Print {
-    fn put(&mut self, block: Block, _: &mut dyn Out) -> Result<(), Fault> {
+    fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        match self.print(&block) {
+            // The reader has seen enough.
+            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => out.finish(),
+            printed => printed?,
+        }
+        Ok(())
+    }
+}
+
+impl Print {
+    fn print(&self, block: &Block) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         match &block.data {
             Data::Bytes(bytes) if self.text => out.write_all(bytes)?,

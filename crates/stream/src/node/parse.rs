@@ -21,7 +21,7 @@ pub struct Parse {
 
 impl Parse {
     fn hand_on(&mut self, parsed: Parsed, again: bool, out: &mut dyn Out) -> Result<(), Fault> {
-        let Parsed { records, texts, left_out, stopped } = parsed;
+        let Parsed { records, texts, left_out, stopped, is_record } = parsed;
         if left_out > 0 && stopped.is_none() {
             out.drop_frames(left_out);
         }
@@ -30,6 +30,7 @@ impl Parse {
         }
         match stopped {
             None => Ok(()),
+            Some(what) if !is_record => Err(Fault(what)),
             Some(what) => Err(Fault(format!(
                 "{what}; onbad=skip leaves such records out, onbad=keep takes NULL for what is wrong"
             ))),
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(out, "window,k,s\n0,a,4\n0,b,7\n10,a,4\n30,b,6\n");
         assert_eq!(report.dropped(), 2);
         let says = report.node("select").unwrap().says.clone().unwrap();
-        assert_eq!(says, "2 records came when their window had ended, or had no time");
+        assert_eq!(says, "2 records came when a window of theirs had ended, or had no time");
         assert_eq!(ran(dir.path(), &by("max(n) as m every 3")).unwrap().0, "window,m\n0,3\n3,6\n6,8\n");
         assert_eq!(ran(dir.path(), &by("k, n order n desc top 2")).unwrap().0, "k,n\na,8\na,7\n");
         assert_eq!(ran(dir.path(), &by("k, n top 2")).unwrap().0, "k,n\na,1\nb,2\n");

@@ -87,6 +87,13 @@ impl Stage for ToLines {
         }
         out.put(block.instead(Data::Bytes(text)))
     }
+
+    fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        // Names are there even if nothing else is.
+        let mut text = Vec::new();
+        self.writer.head(None, &mut text);
+        if text.is_empty() { Ok(()) } else { out.put(Block::bytes(text)) }
+    }
 }
 
 /// A number of each record.
@@ -180,10 +187,12 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
         _ => OnBad::Stop,
     };
     let said = call.text(at, "schema")?;
+    let mut times = Vec::new();
     let schema = match (said, call.begin()) {
         (Some((text, span)), _) => {
-            let schema =
-                Schema::parse_columns(text).map_err(|e| Wrong::at(span, format!("the schema: {}", e.message())))?;
+            let read = Schema::parse_text(text).map_err(|e| Wrong::at(span, format!("the schema: {}", e.message())))?;
+            let schema = read.0;
+            times = read.1;
             with_nulls(&schema).map_err(|why| Wrong::at(span, why))?
         }
         (None, Some((text, all))) => {
@@ -197,8 +206,8 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
         }
     };
     let wrong = |why| Wrong { span: said.map(|(_, span)| span), what: why };
-    let parser = Parser::new(&format, &schema, on_bad).map_err(wrong)?;
-    let guessed = said.is_none().then(|| format!("{begin} {}", quoted(&schema_text(&schema))));
+    let parser = Parser::new(&format, &schema, on_bad).map_err(wrong)?.with_times(times);
+    let guessed = said.is_none().then(|| format!("{begin} {}", quoted(&schema_text(&schema, &[]))));
     let gives = Type::of(Element::Record(Arc::new(schema)));
     // Names that stand in the first line, and half a record, are lost with the process.
     let anew = if of == "csv" || input.element == Element::Byte { Anew::Never } else { Anew::Fresh };

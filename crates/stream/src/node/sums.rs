@@ -88,6 +88,7 @@ impl Stage for Sums {
     }
 
     fn says(&self) -> Option<String> {
-        (self.late > 0).then(|| format!("{} records came when their window had ended, or had no time", self.late))
+        let came = if self.late == 1 { "1 record" } else { &format!("{} records", self.late) };
+        (self.late > 0).then(|| format!("{came} came when a window of theirs had ended, or had no time"))
     }
 }

@@ -41,7 +41,7 @@ fn expressions_mean_what_the_table_says() {
         ("int(1e300) == 9223372036854775807 && int(0.0 / 0.0) == 0 && uint(-1.0) == 0u", true),
         ("int(price) == 2 && uint(qty) > 100u", true),
         ("math.abs(qty) == 7 && math.least(qty, 3) == -7 && math.greatest(price, 9.0) == 9.0", true),
-        ("math.bitAnd(id, 1) == 1 && math.bitShiftRight(qty, 1) == -4 && math.bitNot(qty) == 6", true),
+        ("math.bitAnd(id, 1) == 1 && math.bitShiftRight(qty, 1) == 9223372036854775804 && math.bitNot(qty) == 6", true),
         ("live ? price > 100.0 : price < 3.0", true),
         ("qty == 3 ? true : live == false", true),
         ("1 < 2", true),
