@@ -14,8 +14,8 @@
 //! | chappe has done all itself | ends with it |
 //! | the keeper is killed, or does not read what it is told four times | chappe starts another |
 //!
-//! If chappe and its keepers are all killed at the same time and the job is not, the job goes on without its permit when the lease has ended: then
-//! only the fencing token protects.
+//! If chappe and its keepers are all killed, or stopped, at the same time and the job is not, the job goes on without its permit when the lease
+//! has ended: then only the fencing token protects.
 
 use super::held::Held;
 use super::line;
