@@ -23,7 +23,7 @@ use chappe::remote::grant::Attempt;
 use chappe::remote::keys;
 use chappe::remote::life;
 use serde_json::json;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,11 +55,13 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         }
     }
     let until = Until::of(a.timeout, a.nonblock);
-    let (grant, session, keeper, (read, write)) = wait(a, &place, &etcd, &want, ttl, began, until, json)?;
+    let Got { grant, size, session, keeper, line: (read, write) } =
+        wait(a, &place, &etcd, &want, ttl, began, until, json)?;
+    // The attempt may have another name by now: the keeper looks for this one.
+    let mark = keeper.mark().to_owned();
     let waited = began.elapsed();
 
     let pool = &want.pools[grant.pool];
-    let size = pools::size(&etcd, &place, pool).unwrap_or(1);
     let permit = |index: &u32| if size > 1 { format!("{}:{index}", place.name(pool)) } else { place.name(pool) };
     let names: Vec<String> = grant.indices.iter().map(permit).collect();
     if json {
@@ -80,7 +82,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         ("CHAPPE_TOKEN", token.clone().into()),
         ("CHAPPE_TOKENS", words(vec![token; names.len()]).into()),
         ("CHAPPE_REMOTE", place.options.url().into()),
-        (MARK, marks(&grant.id).into()),
+        (MARK, marks(&mark).into()),
     ];
     let held = Held {
         namespace: place.options.namespace.clone(),
@@ -91,7 +93,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     };
     let mut hold = Hold::of(etcd.clone(), session, held.clone(), a.on_loss, Some(keeper));
     let command = a.replace.as_ref().map_or_else(|| a.command.clone(), |mark| filled_in(&a.command, mark, &names[0]));
-    let mut crew = Crew::new(read, grant.id.clone(), std::process::id() as i32);
+    let mut crew = Crew::new(read, mark, std::process::id() as i32);
     if hold.is_lost() {
         // Stopped since it was granted. Its keeper gives back what is left.
         return Err(failed(anyhow!("permit {} was lost before the command began", names[0])));
@@ -113,9 +115,10 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         Ok(ran) => ran,
         Err(e) => {
             let _ = drive::release(&etcd, &mut held.release(place.space()), || true);
-            let lease = hold.lease();
-            hold.end();
-            let _ = etcd.revoke(lease);
+            // Without an answer its keeper gives it back.
+            if etcd.revoke(hold.lease()).is_ok() {
+                hold.end();
+            }
             return Err(e);
         }
     };
@@ -201,6 +204,8 @@ struct Around<'a> {
     place: &'a Place,
     want: &'a Want,
     silent: RefCell<Option<String>>,
+    /// Whether it has had a place in line.
+    in_line: Cell<bool>,
 }
 
 impl Around<'_> {
@@ -233,6 +238,7 @@ impl Circumstances for Around<'_> {
 
     fn waits(&self, machine: &Machine) {
         self.silent.take();
+        self.in_line.set(true);
         let place = machine.place().map_or_else(String::new, |place| format!(", {} before it in line", place));
         self.show(format!("chappe: waiting for {}{place}; {}", self.wanted(), pools::held_by(machine.views())));
     }
@@ -243,7 +249,15 @@ impl Circumstances for Around<'_> {
     }
 }
 
-type Line2 = (OwnedFd, OwnedFd);
+/// What was waited for.
+struct Got {
+    grant: Grant,
+    /// How many permits the pool has.
+    size: u32,
+    session: Session,
+    keeper: Keeper,
+    line: (OwnedFd, OwnedFd),
+}
 
 /// Waits for the grant. A lease that ends meanwhile is made anew: the place in the queue is then another.
 #[expect(clippy::too_many_arguments, reason = "one caller, which has all of it as it stands")]
@@ -256,11 +270,13 @@ fn wait(
     began: Instant,
     until: Until,
     json: bool,
-) -> Result<(Grant, Session, Keeper, Line2), Failure> {
+) -> Result<Got, Failure> {
     let failed = |why| Failure { status: FAILED, why };
     let until = match until {
         Until::Over(patience) => began.checked_add(patience),
-        Until::Now | Until::Forever => None,
+        // What can be had at once takes the engine's answers, and no longer than one of them may be waited for.
+        Until::Now => began.checked_add(place.options.connect_timeout),
+        Until::Forever => None,
     };
     let shown = Arc::new(Mutex::new(format!("chappe: waiting for {}", place.called)));
     let text = Arc::clone(&shown);
@@ -270,7 +286,7 @@ fn wait(
     loop {
         let session = match etcd.session(ttl) {
             Ok(session) => session,
-            Err(EngineError::Unknown(why)) if until.is_some_and(|until| Instant::now() >= until) => {
+            Err(EngineError::Unknown(why)) if !a.nonblock && until.is_some_and(|until| Instant::now() >= until) => {
                 return Err(Failure { status: TIMED_OUT, why: anyhow!("the engine gives no lease: {why}") });
             }
             Err(EngineError::Unknown(why)) if was_in_line || began.elapsed() < place.options.connect_timeout => {
@@ -290,7 +306,7 @@ fn wait(
         let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
         let keeper = line.0.try_clone().and_then(|read| Keeper::start(begin, now, read));
         let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
-        let who = keys::Who { host: host(), pid: std::process::id(), label: label(&a.command) };
+        let who = keys::Who { host: host(), pid: std::process::id(), label: short(label(&a.command)) };
         let by = Attempt { id, lease: session.lease(), who };
         let mut machine = Machine::new(place.space(), by, want.clone());
         let around = Around {
@@ -301,8 +317,10 @@ fn wait(
             place,
             want,
             silent: RefCell::new(None),
+            in_line: Cell::new(was_in_line),
         };
         let came = drive::acquire(etcd, &place.space(), &want.pools, &mut machine, &around);
+        was_in_line = around.in_line.get();
         let (wanted, mut keeper, views) = (around.wanted(), around.keeper.into_inner(), machine.views());
         let why = match came {
             Ok(Outcome::Granted(grant)) if !session.is_over() => {
@@ -314,17 +332,17 @@ fn wait(
                     waited: true,
                 };
                 keeper.tell(|now| now.held = Some(held));
-                return Ok((grant, session, keeper, line));
+                let size = views[grant.pool].size.map_or(1, |(permits, _)| permits);
+                return Ok(Got { grant, size, session, keeper, line });
             }
             Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) => {
                 // It gave what it had to those that wait; this one begins anew at the end.
-                was_in_line = true;
-                keeper.end();
+                give_up(session, keeper);
                 continue;
             }
             Ok(Outcome::WouldBlock) => (TIMED_OUT, format!("no permit of {wanted} is free; {}", pools::held_by(views))),
             Ok(Outcome::Cancelled) => {
-                let time = time::show(a.timeout.unwrap_or_default());
+                let time = time::show(a.timeout.unwrap_or(place.options.connect_timeout));
                 (TIMED_OUT, format!("timed out after {time} waiting for {wanted}; {}", pools::held_by(views)))
             }
             Ok(Outcome::NoPool(at)) if !was_in_line => (FAILED, pools::unknown(place, &want.pools[at])),
@@ -347,15 +365,27 @@ fn wait(
             Ok(Outcome::Refused(why)) => (FAILED, format!("the engine refuses: {why}")),
             Err(e) => (TIMED_OUT, format!("timed out waiting for {wanted}: {e}")),
         };
-        let _ = session.end();
-        keeper.end();
+        give_up(session, keeper);
         return Err(Failure { status: why.0, why: anyhow!(why.1) });
+    }
+}
+
+/// Ends the lease, with what may have been granted under it meanwhile. Without an answer the keeper goes on with that.
+fn give_up(session: Session, keeper: Keeper) {
+    if session.end().is_ok() {
+        keeper.end();
     }
 }
 
 /// The job's marks: of this permit, and of those under which it waited for it.
 fn marks(id: &str) -> String {
     std::env::var(MARK).map_or_else(|_| id.to_owned(), |outer| format!("{outer},{id}"))
+}
+
+/// A label that each waiter reads of each: an engine takes no entry of any length.
+fn short(label: String) -> String {
+    const MOST: usize = 200;
+    if label.len() <= MOST { label } else { format!("{}...", &label[..label.floor_char_boundary(MOST - 3)]) }
 }
 
 /// This machine's name.

@@ -12,7 +12,7 @@
 //! | both are killed | gives the permit back at once |
 //! | chappe is stopped, or cut off from the engine | TERM and KILL of the job before the engine can give the permit away |
 //! | chappe has done all itself | ends with it |
-//! | the keeper is killed, or does not read what it is told four times | chappe starts another |
+//! | the keeper is killed or stopped, or does not read what it is told four times | chappe starts another when it next tells it something, within a fifth of the TTL |
 //!
 //! If chappe and its keepers are all killed, or stopped, at the same time and the job is not, the job goes on without its permit when the lease
 //! has ended: then only the fencing token protects.
@@ -128,10 +128,12 @@ impl Keeper {
             // A line is written whole or not at all: it is shorter than PIPE_BUF.
             let listens =
                 text.is_empty() || unread(input) <= UNREAD * text.len() && input.write_all(text.as_bytes()).is_ok();
-            if lives && !listens {
+            // One that is stopped reads what it was told when it is too late.
+            let is_stopped = is_stopped(child.id() as i32);
+            if lives && (!listens || is_stopped) {
                 let _ = child.kill();
             }
-            lives && listens
+            lives && listens && !is_stopped
         });
         if !is_of_use {
             // Without one the job is ended by chappe alone: that is no reason to end it now.
@@ -144,10 +146,21 @@ impl Keeper {
         self.child.as_ref().map(|(child, _)| child.id() as i32)
     }
 
+    /// What the job must have in its environment for it.
+    pub fn mark(&self) -> &str {
+        &self.begin.mark
+    }
+
     /// All is given back: it may end.
     pub fn end(mut self) {
         self.tell(|now| now.done = true);
     }
+}
+
+/// Whether a process is stopped.
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
 /// The bytes of a pipe that nobody has read yet.

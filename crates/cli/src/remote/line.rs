@@ -4,7 +4,8 @@
 //! |---|---|
 //! | has the line open, a pipe's end that its first process gets and all that it starts | the pipe's other end, which ends when all have closed it |
 //! | has closed it | its mark: [`MARK`] in its environment |
-//! | has cleared that, too | chappe, whose descendant it is, and which names it to the keeper at its own end |
+//! | is the first, and has cleared that, too | its number |
+//! | is another that has | chappe, whose descendant it is, and which names it to the keeper at its own end |
 //!
 //! What such a one starts after chappe's end is not seen, as with local permits.
 //!
@@ -36,20 +37,20 @@ pub fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Waits until something can be read, or the other end is gone; answers whether it is so.
-pub fn wait(from: &impl AsRawFd, patience: Duration) -> bool {
-    let mut one = libc::pollfd { fd: from.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+/// Waits for these events, or until the other end is gone; answers whether it is so.
+fn wait(from: &impl AsRawFd, events: libc::c_short, patience: Duration) -> bool {
+    let mut one = libc::pollfd { fd: from.as_raw_fd(), events, revents: 0 };
     // SAFETY: the one entry is valid for the call.
     unsafe { libc::poll(&raw mut one, 1, i32::try_from(patience.as_millis()).unwrap_or(i32::MAX)) };
     one.revents != 0
 }
 
-/// The same until a time since boot. It comes while the machine sleeps, too, and then at once when that wakes.
+/// Waits until something can be read, or the other end is gone, until a time since boot; answers whether it is so. The time comes while the machine sleeps, too, and then at once when that wakes.
 pub fn wait_until(from: &impl AsRawFd, at: Duration) -> bool {
     // SAFETY: a plain call; the descriptor is ours.
     let alarm = unsafe { libc::timerfd_create(libc::CLOCK_BOOTTIME, libc::TFD_CLOEXEC) };
     if alarm < 0 {
-        return wait(from, Duration::from_millis(100));
+        return wait(from, libc::POLLIN, Duration::from_millis(100));
     }
     // SAFETY: a fresh descriptor that nobody else owns.
     let alarm = unsafe { OwnedFd::from_raw_fd(alarm) };
@@ -83,7 +84,7 @@ impl Process {
 
     fn lives(&self) -> bool {
         match &self.fd {
-            Some(fd) => !wait(fd, Duration::ZERO),
+            Some(fd) => !wait(fd, libc::POLLIN, Duration::ZERO),
             None => std::fs::exists(format!("/proc/{}", self.pid)).unwrap_or(false),
         }
     }
@@ -121,14 +122,15 @@ impl Crew {
         &self.line
     }
 
-    /// Whether none has the line open.
+    /// Whether none has the line open. What one has written there is not its end.
     pub fn line_has_ended(&self) -> bool {
-        wait(&self.line, Duration::ZERO)
+        wait(&self.line, 0, Duration::ZERO)
     }
 
     /// Whether none is left. A look at all processes, once the line has ended.
     pub fn has_ended(&self) -> bool {
-        self.line_has_ended() && !self.left.iter().any(Process::lives) && self.marked().is_empty()
+        let known = || self.first.iter().chain(&self.left).any(Process::lives);
+        self.line_has_ended() && !known() && self.marked().is_empty()
     }
 
     /// Waits for a part of it to end.
@@ -136,7 +138,7 @@ impl Crew {
         if self.line_has_ended() {
             std::thread::sleep(patience.min(Duration::from_millis(100)));
         } else {
-            wait(&self.line, patience);
+            wait(&self.line, 0, patience);
         }
     }
 

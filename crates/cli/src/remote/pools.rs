@@ -58,11 +58,6 @@ fn seen(etcd: &Etcd, place: &Place, pool: &str) -> Result<(View, u32)> {
     Ok((view, permits))
 }
 
-/// How many permits a pool has.
-pub fn size(etcd: &Etcd, place: &Place, pool: &str) -> Option<u32> {
-    seen(etcd, place, pool).ok().map(|(_, permits)| permits)
-}
-
 /// That there is no such pool.
 pub fn unknown(place: &Place, pool: &str) -> String {
     let name = place.name(pool);

@@ -1,7 +1,7 @@
 //! What the keeper does, as the process that it is: `chappe keep --line N --told M`.
 
 use super::hold::Hold;
-use super::keeper::{Begin, Keeper, Now};
+use super::keeper::{Begin, Keeper, Now, is_stopped};
 use super::line::{Crew, wait_until};
 use crate::args::OnLoss;
 use chappe::remote::drive;
@@ -90,7 +90,8 @@ fn beside(chappe: i32, begin: &Begin, mut state: Now, mut told: Told, crew: &mut
             }
         } else if now() >= life.kill_at() {
             crew.kill();
-            next = now() + AGAIN;
+            // Until there is something new: a chappe that has ended its job may stay stopped for long.
+            next = if crew.has_ended() { Duration::MAX } else { now() + AGAIN };
         } else {
             asked = true;
             // Else it has asked itself.
@@ -107,11 +108,6 @@ fn know(crew: &mut Crew, old: &Now, new: &Now) {
         crew.begins(pid, own_group);
     }
     crew.leaves(&new.left[old.left.len().min(new.left.len())..]);
-}
-
-fn is_stopped(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
 /// chappe is gone.
@@ -135,7 +131,10 @@ fn take_over(begin: Begin, state: Now, crew: &Crew) {
     if let (Some(held), Ok(space), false) = (&state.held, Space::new(&begin.options.namespace), is_lost) {
         let _ = drive::release(&etcd, &mut held.release(space), || true);
     }
-    let _ = etcd.revoke(lease);
+    // What is not answered is repeated for as long as there is something to end.
+    while etcd.revoke(lease).is_err() && !life.is_over(now()) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
     own.into_iter().for_each(Keeper::end);
 }
 

@@ -102,6 +102,9 @@ fn a_job_has_its_permits_name_and_token_and_its_status_is_chappes() {
     let all = lab.ok(&["ls", "@"]);
     assert!(all.contains("@/gpu") && all.contains("@/own"), "{all}");
     assert_eq!(lab.spawn(&["acquire", "@/gpu", "--", "sh", "-c", "kill -9 $$"]).end().signal, Some(libc::SIGKILL));
+    // A command that is longer than what an engine takes.
+    let word = "x".repeat(120 << 10);
+    lab.ok(&[&["acquire", "@/gpu", "--", "true"], [word.as_str(); 14].as_slice()].concat());
 }
 
 #[test]

@@ -77,8 +77,9 @@ impl Client {
                 .map_err(bad)?
                 .connect_timeout(Duration::from_millis(1500))
                 .tcp_nodelay(true)
-                // An endpoint that is cut off swallows what is sent to it, and says nothing.
-                .http2_keep_alive_interval(Duration::from_secs(1))
+                // An endpoint that is cut off swallows what is sent to it, and says nothing. etcd ends a connection on which it is asked more
+                // often than each 5 s (its `grpc-keepalive-min-time`) whether it is there.
+                .http2_keep_alive_interval(Duration::from_secs(6))
                 .keep_alive_timeout(Duration::from_secs(2))
                 .keep_alive_while_idle(true);
             if let Some(tls) = &options.tls {
