@@ -1,12 +1,12 @@
 //! `chappe acquire` of remote pools: as of local ones, but what is held goes with a lease, which a keeper looks after too.
 
 use super::held::Held;
-use super::hold::{Guard, Hold};
+use super::hold::{Guard, Hold, Loss};
 use super::keeper::{Begin, Keeper, Now};
 use super::line::{self, Crew, MARK};
 use super::{Place, pools};
 use crate::acquire::filled_in;
-use crate::args::Acquire;
+use crate::args::{Acquire, OnLoss};
 use crate::ended::{FAILED, TIMED_OUT, as_it_did, label, say};
 use crate::line::Line;
 use crate::look::{ms, permits_text};
@@ -48,6 +48,9 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
 
     let began = Instant::now();
     let etcd = place.connect().map_err(|e| failed(e.into()))?;
+    if !a.nested {
+        refuse_itself(&etcd, &place).map_err(failed)?;
+    }
     if let Some(permits) = a.create {
         let permits = permits.unwrap_or_else(|| a.count.into());
         for pool in &place.names {
@@ -122,10 +125,24 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
             return Err(e);
         }
     };
+    let left: Vec<i32> = ran.left.iter().map(|process| process.pid).collect();
+    crew.leaves(&left);
+    // What the job left running keeps the permit: the keeper stays for it.
+    let mut goes_on = !(a.job.close || left.is_empty() && crew.line_has_ended());
+    let ends = hold.is_lost() && a.on_loss != OnLoss::Warn;
+    if goes_on && (ends || !hold.leaves(left)) {
+        hold.stay_until_the_end_of(&crew);
+        goes_on = false;
+    }
     let mut lost: Vec<u32> = if hold.is_lost() { grant.indices.clone() } else { vec![] };
-    let reason = hold.loss().map(super::hold::Loss::reason);
     let lease = hold.lease();
-    if a.job.close || ran.left.is_empty() && crew.line_has_ended() {
+    let reason = match hold.loss() {
+        // What was held went with it.
+        Some(Loss::Forced) if etcd.left(lease).is_ok_and(|left| left.is_zero()) => Some(Loss::Revoked),
+        loss => loss,
+    };
+    let reason = reason.map(Loss::reason);
+    if !goes_on {
         if lost.is_empty() {
             let gives_up = Instant::now() + Duration::from_secs(3);
             match drive::release(&etcd, &mut held.release(place.space()), || Instant::now() >= gives_up) {
@@ -136,9 +153,6 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         if etcd.revoke(lease).is_ok() {
             hold.end();
         }
-    } else {
-        // What the job left running keeps the permit: the keeper stays for it.
-        hold.leaves(ran.left.iter().map(|process| process.pid).collect());
     }
     let lost: Vec<String> = lost.iter().map(permit).collect();
     let status = ended(&ran, &names, &lost, reason.or((!lost.is_empty()).then_some("forced")), json);
@@ -167,22 +181,21 @@ fn ended(ran: &crate::under::Ran, names: &[String], lost: &[String], reason: Opt
     FAILED
 }
 
-/// Refuses what would wait for itself, or for others in a circle.
-fn refuse(a: &Acquire, place: &Place) -> Result<()> {
-    let url = std::env::var("CHAPPE_REMOTE").unwrap_or_default();
-    let held = std::env::var("CHAPPE_PERMITS").unwrap_or_default();
-    let is_of = |permit: &str, pool: &str| {
-        let name = place.name(pool);
-        permit == name || permit.strip_prefix(&name).is_some_and(|rest| rest.starts_with(':'))
-    };
-    let own = place.names.iter().find(|pool| held.split(' ').any(|permit| is_of(permit, pool)));
-    if let (Some(pool), false) = (own, a.nested || url != place.options.url()) {
+/// Refuses what would wait for itself: the job of a permit, however deep within, that wants another of the same pool.
+fn refuse_itself(etcd: &Etcd, place: &Place) -> Result<()> {
+    let Ok(marks) = std::env::var(MARK) else { return Ok(()) };
+    if let Some(pool) = place.names.iter().find(|pool| pools::is_held_by(etcd, place, pool, &marks)) {
         bail!(
             "this command runs under a permit of pool `{}` already, which comes back only when it has ended. One permit is enough for both; \
              with --nested chappe waits for another one, perhaps for ever",
             place.name(pool)
         );
     }
+    Ok(())
+}
+
+/// Refuses what would wait for others in a circle.
+fn refuse(a: &Acquire, place: &Place) -> Result<()> {
     if std::env::var_os(chappe::LEASE_VARIABLE).is_some() && !a.local_first {
         bail!(
             "this command runs under a local permit, and would wait for a remote one: two machines that each have theirs and wait for the \

@@ -74,11 +74,10 @@ impl Hold {
     /// Why it was lost, if it was.
     pub fn loss(&mut self) -> Option<Loss> {
         if self.loss.is_none() {
-            let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let over = self.session.is_over();
-            self.loss = seen.or_else(|| {
-                over.then(|| if now() >= self.session.life().kill_at() { Loss::Unreachable } else { Loss::Revoked })
-            });
+            let by_time = (over && now() >= self.session.life().kill_at()).then_some(Loss::Unreachable);
+            let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            self.loss = by_time.or(seen).or(over.then_some(Loss::Revoked));
         }
         self.loss
     }
@@ -145,10 +144,9 @@ impl Hold {
     }
 
     /// The job has ended, but for these: from the end of this process on the permit is the keeper's.
-    pub fn leaves(&mut self, pids: Vec<i32>) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.tell(|now| now.left = pids);
-        }
+    /// Answers whether there is one.
+    pub fn leaves(&mut self, pids: Vec<i32>) -> bool {
+        self.keeper.as_mut().is_some_and(|keeper| keeper.tell(|now| now.left = pids))
     }
 
     /// Looks after it no longer.

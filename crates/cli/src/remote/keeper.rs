@@ -16,6 +16,8 @@
 //!
 //! If chappe and its keepers are all killed, or stopped, at the same time and the job is not, the job goes on without its permit when the lease
 //! has ended: then only the fencing token protects.
+//!
+//! The keeper does not ask the engine: of a permit that is taken away while chappe is stopped it knows only that it is not renewed.
 
 use super::held::Held;
 use super::line;
@@ -118,7 +120,8 @@ impl Keeper {
     }
 
     /// Tells it what is new, and starts another if it is gone, or does not listen.
-    pub fn tell(&mut self, change: impl FnOnce(&mut Now)) {
+    /// Answers whether there is one.
+    pub fn tell(&mut self, change: impl FnOnce(&mut Now)) -> bool {
         let before = self.now.clone();
         change(&mut self.now);
         let text = if before == self.now { String::new() } else { line_of(&self.now) };
@@ -135,10 +138,8 @@ impl Keeper {
             }
             lives && listens && !is_stopped
         });
-        if !is_of_use {
-            // Without one the job is ended by chappe alone: that is no reason to end it now.
-            let _ = self.spawn();
-        }
+        // Without one the job is ended by chappe alone: that is no reason to end it now.
+        is_of_use || self.spawn().is_ok()
     }
 
     /// Its number.

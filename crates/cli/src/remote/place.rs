@@ -15,6 +15,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use chappe::remote::etcd::{ConnectError, Etcd, Options, Tls};
 use chappe::remote::keys::{self, Space};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,12 +74,22 @@ impl Place {
         }
         let mut looked = Vec::new();
         for path in files() {
-            let Ok(text) = std::fs::read_to_string(&path) else {
-                looked.push(path.display().to_string());
-                continue;
+            let text = match std::fs::read_to_string(&path) {
+                Ok(text) => text,
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    looked.push(path.display().to_string());
+                    continue;
+                }
+                Err(e) => bail!("cannot read {}: {e}", path.display()),
             };
             let tables = toml::read(&text).map_err(|e| anyhow!("{}, {e}", path.display()))?;
             if let Some(table) = tables.get(remote) {
+                if table.contains_key("password") {
+                    bail!(
+                        "{}, [{remote}]: a password stands in a file of its own, which `password-file` names",
+                        path.display()
+                    );
+                }
                 let url = table.get("url").with_context(|| format!("{}: [{remote}] has no `url`", path.display()))?;
                 return Place::at(called, url, table).map_err(|e| anyhow!("{}, [{remote}]: {e:#}", path.display()));
             }
@@ -101,6 +112,9 @@ impl Place {
             bail!("`ca`, `cert` and `key` are for TLS, and {url} is without: write etcds://");
         }
         if let Some(tls) = &mut options.tls {
+            if ca.is_none() {
+                bail!("{url} needs `ca`: the file with the certificates by which the engine's are signed");
+            }
             *tls = Tls { ca, own: both("cert", cert, "key", key)? };
         }
         let password = match file("password-file")? {

@@ -58,6 +58,15 @@ fn seen(etcd: &Etcd, place: &Place, pool: &str) -> Result<(View, u32)> {
     Ok((view, permits))
 }
 
+/// Whether one of these attempts, separated by commas, has a permit of it.
+pub fn is_held_by(etcd: &Etcd, place: &Place, pool: &str, attempts: &str) -> bool {
+    let is = |id: &str, attempt: &str| {
+        id.strip_prefix(attempt).is_some_and(|rest| matches!(rest.get(..1), None | Some(".")))
+    };
+    let own = |id: &str| attempts.split(',').any(|attempt| is(id, attempt));
+    see(etcd, place, pool).is_ok_and(|view| view.held.values().any(|held| own(&held.holder.id)))
+}
+
 /// That there is no such pool.
 pub fn unknown(place: &Place, pool: &str) -> String {
     let name = place.name(pool);
@@ -164,7 +173,10 @@ pub fn release(place: &Place, etcd: &Etcd, name: &str, index: Option<u32>, force
     );
     let mut machine = Release::new(place.space(), pool.to_owned(), vec![index], held.token, true);
     let lost = drive::release(etcd, &mut machine, || true).map_err(|e| anyhow!("the engine does not answer: {e}"))?;
-    ensure!(lost.is_empty(), "permit {permit} has another holder by now");
+    ensure!(
+        lost.is_empty(),
+        "permit {permit} is held by {whose} no longer: it came back, or was taken away, meanwhile"
+    );
     complain(
         false,
         &format!(

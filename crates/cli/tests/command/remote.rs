@@ -147,6 +147,22 @@ fn a_permit_that_is_taken_away_ends_its_job_and_says_so() {
     let ran = chappe.end();
     assert!(ran.status == Some(125) && ran.err.contains("it was taken away"), "{ran:?}");
     assert!(!runs(job));
+    // One that has started another, which does not listen.
+    let script = "setsid sh -c 'trap \"\" TERM; echo $$ > deaf.new; mv deaf.new deaf; exec sleep 1000' >/dev/null 2>&1 & exec sleep 1000";
+    let chappe = lab.spawn(&["acquire", "@/gpu", "--", "sh", "-c", script]);
+    let deaf: u32 = lab.here.read("deaf").trim().parse().unwrap();
+    lab.ok(&["release", "@/gpu", "--force"]);
+    assert_eq!(chappe.end().status, Some(125));
+    assert!(!runs(deaf));
+    // One whose lease is ended.
+    let Some(etcdctl) = nodes::program("etcdctl") else { return };
+    let script = "echo ${CHAPPE_HOLD%-*} > lease.new; mv lease.new lease; exec sleep 1000";
+    let chappe = lab.spawn(&["acquire", "@/gpu", "--", "sh", "-c", script]);
+    let lease = lab.here.read("lease");
+    let end = ["--endpoints", &lab.nodes.endpoints[0], "lease", "revoke", lease.trim()];
+    assert!(Command::new(etcdctl).args(end).output().unwrap().status.success());
+    let ran = chappe.end();
+    assert!(ran.status == Some(125) && ran.err.contains("its lease was ended"), "{ran:?}");
     // One that checks its token itself is left alone, and chappe says so at its end.
     let (chappe, job) = lab.job("other", &["--on-loss", "warn"]);
     lab.ok(&["release", "@/gpu", "--force"]);
@@ -186,6 +202,11 @@ fn remote_permits_are_taken_outside_and_local_ones_inside() {
     lab.ok(&sure);
     let twice = lab.spawn(&["acquire", "@/gpu", "--", "sh", "-c", "exec $CHAPPE acquire @/gpu -- true"]).end();
     assert!(twice.status == Some(125) && twice.err.contains("--nested"), "{twice:?}");
+    // Deeper, and by another name.
+    lab.ok(&["pool", "create", "@/other"]);
+    let deep = "exec $CHAPPE acquire @/other -- sh -c 'exec $CHAPPE --on $CHAPPE_ON acquire gpu -- true'";
+    let deep = lab.spawn(&["acquire", "@/gpu", "--", "sh", "-c", deep]).end();
+    assert!(deep.status == Some(125) && deep.err.contains("--nested"), "{deep:?}");
 }
 
 #[test]
@@ -209,6 +230,8 @@ fn an_engine_has_a_name_in_a_file() {
         ("[lab]\nurl = \"etcd://h\"\nca = \"/nowhere\"", "/nowhere"),
         ("[lab]\nurl = \"etcd://h\"\nuser = \"ann\"", "`user` is set, and `password-file` is not"),
         ("[lab]\nurl = \"etcd://h\"\ncolour = \"red\"", "`colour` is no key here"),
+        ("[lab]\nurl = \"etcd://h\"\npassword = \"x\"", "`password-file` names"),
+        ("[lab]\nurl = \"etcds://h\"", "needs `ca`"),
         ("[lab]\nurl = etcd", "line 2"),
         ("[lab]\nurl = \"etcd://h\"\nttl = \"1s\"", "a time to live of 1s is not possible"),
     ] {

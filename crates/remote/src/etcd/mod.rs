@@ -232,7 +232,8 @@ async fn renew(client: &Client, lease: LeaseId, life: &Weak<Mutex<Life>>) {
         let Some(known) = life.upgrade().map(|life| *held(&life)) else { return };
         let (every, patience) = (known.every(), known.patience());
         // One that was not answered is tried again soon: until the members have a leader again, each refuses at once.
-        tokio::time::sleep(if answered { every } else { every.min(3 * PAUSE) }).await;
+        let next = (known.deadline() + every).saturating_sub(known.ttl() + now());
+        tokio::time::sleep(if answered { next } else { every.min(3 * PAUSE) }).await;
         answered = false;
         for _ in 0..client.ends() {
             let sent = now();
