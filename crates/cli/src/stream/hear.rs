@@ -24,9 +24,10 @@ pub fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
             how = how.param(name.as_str(), value.clone());
         }
     }
-    // A stream has ended when a publisher that came from now on has gone, whether it had anything to say or not.
-    let before = tube.info()?.publishers_came;
-    let mut seen = before;
+    // A stream has ended when a publisher that is there, or comes, has gone, whether it had anything to say or not.
+    let info = tube.info()?;
+    let mut seen = info.publishers_came;
+    let before = seen.wrapping_sub(info.publishers.len() as u32);
     let subscription = tube.subscribe(how)?;
     let mut buffer = vec![0; tube.info()?.size as usize];
     let patience = || a.timeout.map(|timeout| Instant::now() + timeout);

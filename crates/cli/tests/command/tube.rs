@@ -53,12 +53,15 @@ fn a_stream_without_a_record_ends_as_others_do() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "80"]);
     here.ok(&["tube", "create", "b", "--size", "80", "--broadcast"]);
+    let there = |name: &str, key: &str| {
+        until(key, || {
+            let there = &here.json(&["show", name])[key];
+            (*there == 1 || there.as_array().is_some_and(|all| all.len() == 1)).then_some(())
+        });
+    };
     let waits = |name: &str, key: &str, args: &[&str]| {
         let receiver = recv(&here, &[&[name], args].concat());
-        until("it receives", || {
-            let there = &here.json(&["show", name])[key];
-            (there == 1 || there.as_array().is_some_and(|all| all.len() == 1)).then_some(())
-        });
+        there(name, key);
         receiver
     };
     for _ in 0..2 {
@@ -73,6 +76,15 @@ fn a_stream_without_a_record_ends_as_others_do() {
     let receiver = waits("b", "subscribers", &[]);
     assert_eq!(send(&here, &["b"], b"").0, Some(0));
     assert_eq!(ended(receiver).out, "");
+    // A sender that was there before the receiver, and goes without a word.
+    for (name, sends, receives) in [("t", "sending", "receiving"), ("b", "publishers", "subscribers")] {
+        let mut sender = sender(&here, &[name]);
+        there(name, sends);
+        let receiver = waits(name, receives, &[]);
+        drop(sender.stdin.take());
+        assert!(sender.wait().unwrap().success());
+        assert_eq!(ended(receiver).out, "");
+    }
 }
 
 #[test]

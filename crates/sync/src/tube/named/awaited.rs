@@ -5,11 +5,11 @@ use super::made::Tube;
 
 /// Says to a receiver that found nothing and no sender whether one may come yet.
 ///
-/// A tube outlives its users: one that is empty and has no sender may have had one long ago. The stream that a receiver waits for begins with the
-/// first sender that comes from [`Awaited::new`] on, and has ended when all of them have gone, whether they have sent anything or not.
+/// A tube outlives its users: one that is empty and has no sender may have had one long ago. The stream that a receiver waits for is that of the
+/// senders that are there at [`Awaited::new`], or come later, and has ended when all of them have gone, whether they have sent anything or not.
 #[derive(Debug)]
 pub struct Awaited {
-    /// Of each tube: how many times one had come at the begin, and at the last look.
+    /// Of each tube: how many times one had come that had gone before the begin, and how many times one had come at the last look.
     came: Vec<(u32, u32)>,
 }
 
@@ -19,8 +19,11 @@ impl Awaited {
     /// # Errors
     /// As [`Tube::info`].
     pub fn new<T: ?Sized>(tubes: &[Tube<T>]) -> Result<Awaited, TubeError> {
-        let now = |tube: &Tube<T>| tube.info().map(|info| (info.senders_came, info.senders_came));
-        Ok(Awaited { came: tubes.iter().map(now).collect::<Result<_, _>>()? })
+        let now = |tube: &Tube<T>| {
+            let info = tube.info()?;
+            Ok((info.senders_came.wrapping_sub(info.senders.len() as u32), info.senders_came))
+        };
+        Ok(Awaited { came: tubes.iter().map(now).collect::<Result<_, TubeError>>()? })
     }
 
     /// To be asked when no message was there and no sender: true: look again after a while. Does not wait.
