@@ -2,6 +2,7 @@
 
 use crate::args::{From, Query, To};
 use crate::progress;
+use crate::said::stdout_is_there;
 use anyhow::{Context, Result, anyhow, bail};
 use chappe::rows::{Ask, AskError, Format, Input, Pattern, SHOWN, Style};
 use serde_json::json;
@@ -16,6 +17,7 @@ use std::time::Instant;
 /// What makes no sense, or cannot be read or written.
 pub fn run(a: &Query, json: bool) -> Result<()> {
     let began = Instant::now();
+    stdout_is_there()?;
     let (inputs, bytes) = inputs(a)?;
     let (format, inputs) = form(a, inputs)?;
     let ask = Ask {

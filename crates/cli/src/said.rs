@@ -1,9 +1,31 @@
 //! What the command says: what was done, on stdout; what was not, on stderr, and with which status.
 
 use crate::look;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::json;
 use std::io::Write;
+use std::sync::OnceLock;
+
+/// Whether this process began without a stdout: the standard library opens /dev/null in its place before `main`, and what is written there is lost.
+static CLOSED: OnceLock<bool> = OnceLock::new();
+
+/// Runs when the program is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    // SAFETY: it takes numbers and answers one.
+    let closed = unsafe { libc::fcntl(1, libc::F_GETFD) } == -1;
+    // It runs once.
+    let _ = CLOSED.set(closed);
+}
+
+/// Before something is taken that is to be written to stdout.
+pub fn stdout_is_there() -> Result<()> {
+    ensure!(CLOSED.get() != Some(&true), "cannot write to stdout: it is closed; give it a file, a pipe or /dev/null");
+    Ok(())
+}
 
 /// A command that did not do what it was asked, and the status that says so.
 pub struct Failure {

@@ -3,6 +3,7 @@
 use super::passed::no_schema;
 use crate::args::Recv;
 use crate::format::Output;
+use crate::said::stdout_is_there;
 use anyhow::{Context, Result};
 use chappe::synth::Schema;
 use std::io::{ErrorKind, StdoutLock, Write, stdout};
@@ -16,6 +17,7 @@ pub enum Writer {
 
 impl Writer {
     pub fn new(a: &Recv, schema: Option<String>) -> Result<Writer> {
+        stdout_is_there()?;
         let out = stdout().lock();
         let (condition, list) = (a.condition.as_deref(), a.select.as_deref());
         if a.format.is_none() && condition.is_none() && list.is_none() {

@@ -235,6 +235,18 @@ fn what_could_not_be_written_is_received_by_the_next() {
     let ran = command.spawn().expect("it starts").wait_with_output().expect("it ends");
     let why = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(!ran.status.success() && why.contains("cannot write to stdout: No space left"), "{why}");
+    // Nor a stdout at all.
+    let mut command = here.command(&["recv", "t", "--lines", "--timeout", "30s"]);
+    // SAFETY: `close` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::close(1);
+            Ok(())
+        });
+    }
+    let ran = command.stderr(Stdio::piped()).spawn().expect("it starts").wait_with_output().expect("it ends");
+    let why = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(!ran.status.success() && why.contains("cannot write to stdout: it is closed"), "{why}");
     assert_eq!(ended(recv(&here, &["t", "--lines"])).out, "three\nfour\n");
     assert!(from.wait().expect("it ends").success());
 }
