@@ -252,7 +252,7 @@ mod tests {
             };
             assert!(tally.count(&seen, "here"));
             assert_eq!((tally.of(fault), tally.faults(), tally.clean()), (1, 1, false), "{fault:?}");
-            assert_eq!(tally.findings, [format!("here: {fault:?}: first")]);
+            assert_eq!(tally.findings, [format!("here: {fault:?}: first; survivors: then")]);
             assert!(!tally.count(&trial(), "there"));
             assert_eq!((tally.of(fault), tally.trials), (1, 2));
         }

@@ -38,7 +38,7 @@ pub const LET_GO: usize = 9;
 /// The keeper had let go before the victim died.
 pub const WOKEN: usize = 14;
 /// The process of helper `i`: word `HELPERS + i`.
-pub const HELPERS: usize = 16;
+pub const HELPERS: usize = 248;
 /// The process of helper `i` that is about to sleep outside any arena: word `SLEEPERS + i`.
 pub const SLEEPERS: usize = 10;
 /// The holder of permit `i` of pool `j`: word `OWNERS + 16 * j + i`.
