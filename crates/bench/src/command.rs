@@ -128,9 +128,14 @@ fn texts(args: &[&str]) -> ExitCode {
         return ExitCode::from(2);
     };
     println!("{}", machine::facts());
-    match query::measure(Path::new(chappe), mib << 20, if quick { 3 } else { 9 }) {
+    reported(&query::measure(Path::new(chappe), mib << 20, if quick { 3 } else { 9 }))
+}
+
+/// Prints the aims, or what is missing.
+fn reported(measured: &Result<Vec<Aim>, String>) -> ExitCode {
+    match measured {
         Ok(aims) => {
-            println!("{}\n\n{}", machine::load(), Aim::report(&aims));
+            println!("{}\n\n{}", machine::load(), Aim::report(aims));
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -153,16 +158,7 @@ fn in_c(args: &[&str]) -> ExitCode {
     let _house = busy_house("c");
     println!("{}", machine::facts());
     let programs = c::Programs { pairs: Path::new(pairs), preload: Path::new(preload) };
-    match c::measure(&programs, rounds) {
-        Ok(aims) => {
-            println!("{}\n\n{}", machine::load(), Aim::report(&aims));
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    reported(&c::measure(&programs, rounds))
 }
 
 fn many_wait(args: &[&str]) -> ExitCode {
@@ -206,16 +202,7 @@ fn streams(args: &[&str]) -> ExitCode {
         return ExitCode::from(2);
     };
     println!("{}", machine::facts());
-    match stream::measure(Path::new(chappe), runs, only, seconds) {
-        Ok(aims) => {
-            println!("{}\n\n{}", machine::load(), Aim::report(&aims));
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    reported(&stream::measure(Path::new(chappe), runs, only, seconds))
 }
 
 /// A place for arenas, in a program of more than one thread: programs that need locks have threads; with none, the C library

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use texts::Form;
 
-/// One question, and who answers it.
+/// One question, and the programs that answer it.
 struct Question {
     title: &'static str,
     form: Form,

@@ -302,6 +302,7 @@ mod tests {
         let looks = Cell::new(0);
         let attach = |handle: Handle, _| {
             assert_eq!(looks.replace(1), 0, "it looks again for ever");
+            // SeqCst: as the remover of an arena stores it.
             map.header().state.store(REMOVED, Ordering::SeqCst);
             map.unmake(&map.admin(), handle.place);
             Err::<(), _>(handle.vanished())

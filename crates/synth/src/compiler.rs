@@ -68,7 +68,7 @@ fn ask(version: Arc<Version>, form: Form) -> bool {
     // Taken: by another that asks, or, in a forked child, for ever: then it goes without.
     let Ok(mut compiler) = COMPILER.try_lock() else { return false };
     let here = process::incarnation();
-    if compiler.as_ref().is_none_or(|(who, _)| *who != here) {
+    if compiler.as_ref().is_none_or(|(process, _)| *process != here) {
         let (send, receive) = mpsc::channel::<Work>();
         let body = move || {
             for (version, form) in receive {

@@ -1,7 +1,7 @@
 //! The process that looks after a remote permit when chappe cannot: `chappe keep --line N --told M`, which `chappe acquire` starts before it waits.
 //!
 //! ```text
-//!   chappe ---- pipe: who holds what, until when ----> keeper          the pipe ends: chappe is gone
+//!   chappe ---- pipe: holder, permits, deadline ----> keeper          the pipe ends: chappe is gone
 //!   job and all that it started ---- the line -------> chappe, keeper  the line ends: all that have it open have ended
 //! ```
 //!

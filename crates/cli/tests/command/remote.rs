@@ -125,7 +125,7 @@ fn a_pool_that_is_taken_says_by_whom_and_times_out() {
     assert!(in_use.status == Some(1) && in_use.err.contains("is in use"), "{in_use:?}");
     let refused = lab.spawn(&["release", "@/gpu"]).end();
     assert!(refused.status == Some(1) && refused.err.contains("--force"), "{refused:?}");
-    // Who waits is served by whoever ends.
+    // A job that ends serves the waiter.
     let next = lab.spawn(&["acquire", "@/gpu", "--", "true"]);
     lab.waiting("@/gpu", 1);
     lab.here.go("job");
