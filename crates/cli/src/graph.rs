@@ -14,8 +14,8 @@ use serde_json::json;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Something was late, and that was asked for.
-const LATE: u8 = 3;
+/// Something was late, and that was asked for; or a sender of a tube that was read has not ended well, as `chappe recv` has it.
+const LATE_OR_BROKEN: u8 = 3;
 
 /// Runs the command.
 ///
@@ -45,7 +45,7 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
             let labels: Vec<String> = running.graph().nodes().iter().map(|n| n.label.clone()).collect();
             let report = running.wait().map_err(|e| failed(anyhow!("{}: {e}", file.display())))?;
             after(&report, &labels, json, *quiet);
-            Ok(if *late && report.late() > 0 { LATE } else { 0 })
+            Ok(if (*late && report.late() > 0) || report.broken() > 0 { LATE_OR_BROKEN } else { 0 })
         }
         GraphCommand::Check { file } => {
             let graph = read(file, false)?;

@@ -16,7 +16,7 @@ pub enum OnBad {
     Stop,
     /// It is left out and counted.
     Skip,
-    /// It is kept with NULL for what is wrong, and counted; left out if it is no record at all.
+    /// It is kept with NULL for what is wrong, and counted: all of it, if it is no record at all. Left out where the schema has no NULL.
     Keep,
 }
 
@@ -111,14 +111,22 @@ pub struct Asked {
     pub guessed: Vec<String>,
     /// How times are written, where that is said.
     pub times: Vec<(String, TimePattern)>,
+    /// Columns of which no value was seen, and that the query compares as texts.
+    doubtful: Vec<String>,
 }
 
 impl Asked {
-    /// By the begin of the first text: the columns' names, and where its records begin.
+    /// By the begin of the first text: the columns' names, and where its records begin. Where a column has no value there, `further` gives the begins of more
+    /// texts, and whether each is all of it.
     ///
     /// # Errors
     /// What makes no sense.
-    pub fn new(ask: &Ask, name: &str, part: &mut Part) -> Result<(Asked, Reader, usize), AskError> {
+    pub fn new(
+        ask: &Ask,
+        name: &str,
+        part: &mut Part,
+        further: &mut dyn FnMut() -> Option<(Vec<u8>, bool)>,
+    ) -> Result<(Asked, Reader, usize), AskError> {
         let (columns, from) = head(ask, name, part)?;
         let given = ask.schema.as_deref().map(Schema::parse_text).transpose()?;
         let (given, times) = given.unzip();
@@ -150,15 +158,25 @@ impl Asked {
         let wanted: Vec<String> =
             columns.iter().filter(|c| !c.is_empty() && (mentions.all || mentioned.contains(c))).cloned().collect();
         let wrong = |why| AskError::Head(name.into(), format!("{why}: name those that are wanted behind `select`"));
-        let guesses = ask.format.guess(&part.text, part.len, from, &columns, &wanted).map_err(wrong)?;
+        let mut guesses = ask.format.guess(&part.text, part.len, from, &columns, &wanted).map_err(wrong)?;
+        // Said types stand.
+        let guessed = |name: &String| given.as_ref().is_none_or(|s| s.field(name).is_none());
+        let unknown = |guesses: &[Column]| guesses.iter().zip(&wanted).any(|(g, name)| g.is_empty() && guessed(name));
+        while unknown(&guesses) {
+            let Some((text, all)) = further() else { break };
+            // What is wrong with a further text is told with its place when it is read.
+            let seen = ask.format.seen(&text, all).unwrap_or_default();
+            for (guess, name) in guesses.iter_mut().zip(&wanted).filter(|(guess, _)| guess.is_empty()) {
+                let more = seen.iter().find(|(column, _)| column == name);
+                more.into_iter().for_each(|(_, more)| guess.and(more.clone()));
+            }
+        }
         let mut kinds: Vec<FieldType> = guesses.iter().map(Column::field).collect();
         for (kind, name) in kinds.iter_mut().zip(&wanted) {
             if let Some(field) = given.as_ref().and_then(|s| s.field(name)) {
                 *kind = nullable(field.kind);
             }
         }
-        // Said types stand.
-        let guessed = |name: &String| given.as_ref().is_none_or(|s| s.field(name).is_none());
         let empty = (0..wanted.len()).filter(|at| guesses[*at].is_empty() && guessed(&wanted[*at]));
         let schema = settled(&ask.query, &wanted, kinds, empty).map_err(wrong)?;
         let query = Query::parse(&schema, &ask.query).map_err(|e| {
@@ -168,9 +186,12 @@ impl Asked {
         })?;
         let params: Vec<(&str, Value)> = ask.params.iter().map(|(name, v)| (name.as_str(), v.clone())).collect();
         let bound = query.bind(&params)?;
-        let reader = reader(ask, name, &schema, &columns)?.with_times(&times);
+        let unseen = wanted.iter().zip(&guesses).filter(|(name, guess)| guess.is_empty() && guessed(name));
+        let doubtful: Vec<String> =
+            if bound.query().compares_texts() { unseen.map(|(name, _)| name.clone()).collect() } else { Vec::new() };
+        let reader = reader(ask, name, &schema, &columns)?.with_times(&times).doubting(&doubtful);
         let guessed = wanted.iter().filter(|name| guessed(name)).cloned().collect();
-        Ok((Asked { bound, schema, guessed, times }, reader, from))
+        Ok((Asked { bound, schema, guessed, times, doubtful }, reader, from))
     }
 
     /// What reads another file, by its own first line.
@@ -179,7 +200,8 @@ impl Asked {
     /// It lacks a column.
     pub fn reader_of(&self, ask: &Ask, name: &str, part: &mut Part) -> Result<(Reader, usize), AskError> {
         let (columns, from) = head(ask, name, part)?;
-        Ok((reader(ask, name, &self.schema, &columns)?.with_times(&self.times), from))
+        let reader = reader(ask, name, &self.schema, &columns)?;
+        Ok((reader.with_times(&self.times).doubting(&self.doubtful), from))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records that have been read, and what is wrong with those that could not be.
 
 use crate::place::Slot;
-use chappe_synth::time;
+use chappe_synth::{time, written};
 use std::borrow::Cow;
 
 /// How many records are handed on at once: they stay in the nearest caches.
@@ -82,19 +82,14 @@ impl Fill<'_> {
         self.batch.is_full() || self.from >= self.len
     }
 
-    /// There is no record at this place, as something is wrong.
-    pub fn lost(&mut self, start: usize, what: &Trouble) {
-        self.batch.left_out += 1;
-        (self.bad)(self.text, start, what);
-    }
-
     /// The last record has something wrong. It is left out, unless it is to be kept and can be.
     pub fn wrong(&mut self, start: usize, what: &Trouble, can: bool) {
         if self.keep && can {
             return (self.bad)(self.text, start, what);
         }
         self.batch.undo();
-        self.lost(start, what);
+        self.batch.left_out += 1;
+        (self.bad)(self.text, start, what);
     }
 }
 
@@ -130,6 +125,13 @@ impl Trouble {
                     return format!("`{name}` is empty, and {kind} has no NULL: the schema may say {kind}?");
                 }
                 let (value, kind) = (&text[*from..*to], kind.trim_end_matches('?'));
+                if slots[*slot].doubtful && kind == "str" {
+                    let (name, value) = (written(name), shown(value));
+                    return format!(
+                        "`{name}` is `{value}`, and had no value where columns are guessed: the schema must say what it is, \
+                         `{name}: f64` or `{name}: str`"
+                    );
+                }
                 let far = if let Some(pattern) = &slots[*slot].pattern {
                     format!(" as `{}` has it", pattern.text())
                 } else if kind == "time" && time::is_far(value) {

@@ -64,11 +64,23 @@ impl Cut {
 }
 
 impl Format {
-    /// What the columns of a text are, by its begin, or by `all` of it: each of them is guessed.
+    /// What the columns of a text are, by its begin, or by `all` of it: each of them is guessed. And those that have no value there: they are texts, and
+    /// a number that comes later is none ([`Parser::doubting`](crate::Parser::doubting)).
     ///
     /// # Errors
     /// A first line that names no columns, too many of them, nothing to look at.
-    pub fn infer(&self, begin: &[u8], all: bool) -> Result<Schema, String> {
+    pub fn infer(&self, begin: &[u8], all: bool) -> Result<(Schema, Vec<String>), String> {
+        let seen = self.seen(begin, all)?;
+        let empty = |(name, column): &(String, Column)| (column.is_empty() && !all).then(|| name.clone());
+        let empty = seen.iter().filter_map(empty).collect();
+        Ok((Schema::laid_out(seen.into_iter().map(|(name, column)| (name, column.field())))?, empty))
+    }
+
+    /// What the values of each column are at the begin of a text.
+    ///
+    /// # Errors
+    /// As [`Format::infer`].
+    pub(crate) fn seen(&self, begin: &[u8], all: bool) -> Result<Vec<(String, Column)>, String> {
         let mut text = begin.to_vec();
         let mut len = text.len();
         text.resize(len + 1 + PAD, 0);
@@ -80,7 +92,7 @@ impl Format {
             self.names(&mut text, len).map_err(|e| format!("the first line: {}", e.told(&[], &[])))?;
         let wanted: Vec<String> = columns.iter().filter(|c| !c.is_empty()).cloned().collect();
         let kinds = self.guess(&text, len, from, &columns, &wanted)?;
-        Schema::laid_out(wanted.into_iter().zip(kinds.iter().map(Column::field)))
+        Ok(wanted.into_iter().zip(kinds).collect())
     }
 }
 

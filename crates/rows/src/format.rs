@@ -136,6 +136,14 @@ impl Reader {
         self
     }
 
+    /// Numbers in these columns are no texts.
+    pub fn doubting(mut self, names: &[String]) -> Reader {
+        let (Reader::Csv(Csv { slots, .. }) | Reader::Json(Json { slots, .. }) | Reader::Lines(Lines { slots, .. })) =
+            &mut self;
+        slots.iter_mut().for_each(|slot| slot.doubtful = names.contains(&slot.name));
+        self
+    }
+
     /// What is read.
     pub fn slots(&self) -> &[Slot] {
         match self {

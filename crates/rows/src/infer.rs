@@ -65,6 +65,11 @@ impl Guess {
     }
 }
 
+/// Whether a value would be guessed to be a number.
+pub fn is_number(value: &[u8]) -> bool {
+    matches!(Guess::of(value), Guess::Int | Guess::Double)
+}
+
 /// What the first values of a column say.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
@@ -90,6 +95,16 @@ impl Column {
                 self.other = value.to_vec();
             }
             self.others += 1;
+        }
+    }
+
+    /// With what the first values of a further text say.
+    pub fn and(&mut self, other: Column) {
+        self.guess = self.guess.and(other.guess);
+        self.numbers = self.numbers.and(other.numbers);
+        (self.count, self.others) = (self.count + other.count, self.others + other.others);
+        if self.other.is_empty() {
+            self.other = other.other;
         }
     }
 

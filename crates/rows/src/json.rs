@@ -4,7 +4,7 @@
 //! `null` are NULL. An object or a list in a text column is its JSON. A slot `a.b` is the member `a.b`, or else `b` of the object `a`.
 
 use crate::batch::{Fill, Trouble, shown};
-use crate::place::{Slot, may_be_null};
+use crate::place::{Slot, may_be_null, none};
 use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -199,7 +199,8 @@ impl Json {
             let object = Object { base: job.text.as_ptr() as usize, json: self };
             if let Err(e) = parser.deserialize_map(object).and_then(|()| parser.end()) {
                 let what = no_object(line, &e);
-                job.lost(start, &Trouble::Other(what));
+                let can = none(&self.slots, job.batch.begin(start));
+                job.wrong(start, &Trouble::Other(what), can);
                 continue;
             }
             let record = job.batch.begin(start);
@@ -265,5 +266,6 @@ fn put(slot: &Slot, text: &mut [u8], from: usize, to: usize, record: &mut [u8]) 
         to = from + plain.len();
         text[from..to].copy_from_slice(plain.as_bytes());
     }
-    slot.put(text, from, to, record)
+    // What JSON quotes is a text.
+    if slot.doubtful { slot.put_text(from, to, record) } else { slot.put(text, from, to, record) }
 }

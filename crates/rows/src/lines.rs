@@ -7,7 +7,7 @@
 //! its groups are the columns.
 
 use crate::batch::{Fill, Trouble, shown};
-use crate::place::{Slot, may_be_null};
+use crate::place::{Slot, may_be_null, none};
 use memchr::{memchr, memmem};
 use regex_lite::Regex;
 
@@ -111,8 +111,11 @@ impl Lines {
             if start == end {
                 continue;
             }
-            if let Err(trouble) = self.line(job.text, start, end, job.batch.begin(start)) {
-                let can = matches!(trouble, Trouble::Field(..)) && may_be_null(&self.slots);
+            let record = job.batch.begin(start);
+            if let Err(trouble) = self.line(job.text, start, end, record) {
+                // Of a line that the pattern does not fit nothing is known.
+                let is_field = matches!(trouble, Trouble::Field(..));
+                let can = if is_field { may_be_null(&self.slots) } else { none(&self.slots, record) };
                 job.wrong(start, &trouble, can);
             }
         }

@@ -37,6 +37,7 @@ pub struct Parser {
     lines: u64,
     on_bad: OnBad,
     times: Vec<(String, TimePattern)>,
+    doubtful: Vec<String>,
     strict: bool,
     has_texts: bool,
     stopped: bool,
@@ -58,6 +59,7 @@ impl Parser {
             lines: 0,
             on_bad,
             times: Vec::new(),
+            doubtful: Vec::new(),
             strict: false,
             has_texts: schema.fields().iter().any(|f| f.kind == FieldType::Str),
             stopped: false,
@@ -74,6 +76,13 @@ impl Parser {
     pub fn with_times(mut self, times: Vec<(String, TimePattern)>) -> Parser {
         self.reader = self.reader.map(|reader| reader.with_times(&times));
         Parser { times, ..self }
+    }
+
+    /// These columns had no value where they were guessed: one that is a number is something wrong.
+    #[must_use]
+    pub fn doubting(mut self, names: Vec<String>) -> Parser {
+        self.reader = self.reader.map(|reader| reader.doubting(&names));
+        Parser { doubtful: names, ..self }
     }
 
     /// Each column of the text must be one of the schema, and each of the schema must be there.
@@ -103,7 +112,7 @@ impl Parser {
         let reader = self.format.reader(&self.schema, &columns).map_err(|lacks| {
             format!("there is no column `{lacks}`{}", suggestion(&lacks, columns.iter().map(String::as_str)))
         })?;
-        self.reader = Some(reader.with_times(&self.times));
+        self.reader = Some(reader.with_times(&self.times).doubting(&self.doubtful));
         Ok(from)
     }
 

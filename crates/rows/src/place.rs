@@ -1,5 +1,6 @@
 //! Fields of text into their places of a record.
 
+use crate::infer::is_number;
 use crate::number;
 use chappe_synth::ir::NO_TEXT;
 use chappe_synth::{FieldType, Scalar, Schema, TimePattern, time};
@@ -17,6 +18,8 @@ pub struct Slot {
     pub kind: FieldType,
     /// How a time is written, where that is said.
     pub pattern: Option<TimePattern>,
+    /// It is a text as nobody has said, or could see, what it is: a number that comes is no text.
+    pub doubtful: bool,
 }
 
 /// The slots of a schema whose fields are columns of these names, by their order in the text. A name that no column has is answered.
@@ -26,7 +29,7 @@ pub struct Slot {
 pub fn slots(schema: &Schema, columns: &[String]) -> Result<Vec<Slot>, String> {
     let slot = |f: &chappe_synth::Field| {
         let column = columns.iter().position(|c| *c == f.name).ok_or_else(|| f.name.clone())?;
-        Ok(Slot { column, name: f.name.clone(), at: f.at as usize, kind: f.kind, pattern: None })
+        Ok(Slot { column, name: f.name.clone(), at: f.at as usize, kind: f.kind, pattern: None, doubtful: false })
     };
     let mut slots: Vec<Slot> = schema.fields().iter().map(slot).collect::<Result<_, String>>()?;
     slots.sort_by_key(|s| s.column);
@@ -36,6 +39,12 @@ pub fn slots(schema: &Schema, columns: &[String]) -> Result<Vec<Slot>, String> {
 /// Whether each of these can say that it has no value.
 pub fn may_be_null(slots: &[Slot]) -> bool {
     slots.iter().all(|s| !matches!(s.kind, FieldType::Scalar(_)))
+}
+
+/// Says in a record that none of these has a value. Whether each can say so.
+pub fn none(slots: &[Slot], record: &mut [u8]) -> bool {
+    record.fill(0);
+    slots.iter().fold(true, |all, slot| all & slot.none(record))
 }
 
 impl Slot {
@@ -59,11 +68,8 @@ impl Slot {
     pub fn put(&self, text: &[u8], from: usize, to: usize, record: &mut [u8]) -> bool {
         let value = &text[from..to];
         match self.kind {
-            FieldType::Str => {
-                let word = (value.len() as u64) << 32 | from as u64;
-                record[self.at..self.at + 8].copy_from_slice(&word.to_le_bytes());
-                true
-            }
+            FieldType::Str if self.doubtful && is_number(value) => false,
+            FieldType::Str => self.put_text(from, to, record),
             FieldType::Maybe(Scalar::F64) => match number::double(value) {
                 Some(n) => {
                     record[self.at..self.at + 8].copy_from_slice(&n.to_le_bytes());
@@ -82,6 +88,16 @@ impl Slot {
             },
             _ => self.put_slowly(value, record),
         }
+    }
+
+    /// Puts the text between two places into a record, which is no number whatever stands in it. Whether it is to be a text.
+    #[inline]
+    pub fn put_text(&self, from: usize, to: usize, record: &mut [u8]) -> bool {
+        let word = ((to - from) as u64) << 32 | from as u64;
+        if self.kind == FieldType::Str {
+            record[self.at..self.at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        self.kind == FieldType::Str
     }
 
     #[inline(never)]
@@ -144,7 +160,7 @@ mod tests {
     use super::*;
 
     fn put(kind: FieldType, text: &str) -> Option<Vec<u8>> {
-        let slot = Slot { column: 0, name: "x".into(), at: 1, kind, pattern: None };
+        let slot = Slot { column: 0, name: "x".into(), at: 1, kind, pattern: None, doubtful: false };
         let mut record = vec![0; 1 + kind.width() as usize];
         slot.put(text.as_bytes(), 0, text.len(), &mut record).then(|| record.split_off(1))
     }

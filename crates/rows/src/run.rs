@@ -268,7 +268,9 @@ pub fn run(
     let names: Vec<String> = inputs.iter().map(|i| i.name.clone()).collect();
     let mut text = Text::new(&ask.format, inputs);
     let mut part = begin(ask, &mut text, &names)?;
-    let (asked, reader, from) = Asked::new(ask, &names[part.input], &mut part)?;
+    let mut further = text.begins_behind(part.input);
+    let (asked, reader, from) = Asked::new(ask, &names[part.input], &mut part, &mut further)?;
+    drop(further);
     let query = asked.bound.query();
     let mut sink = Sink {
         ask,
@@ -352,7 +354,8 @@ pub fn columns(ask: &Ask, inputs: Vec<Input>) -> Result<String, AskError> {
     let names: Vec<String> = inputs.iter().map(|i| i.name.clone()).collect();
     let mut text = Text::new(&ask.format, inputs);
     let mut part = begin(ask, &mut text, &names)?;
-    let (asked, ..) = Asked::new(ask, &names[part.input], &mut part)?;
+    let mut further = text.begins_behind(part.input);
+    let (asked, ..) = Asked::new(ask, &names[part.input], &mut part, &mut further)?;
     Ok(schema_text(&asked.schema, &asked.times))
 }
 

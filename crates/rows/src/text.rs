@@ -4,7 +4,7 @@ use crate::cut::{Cut, MAX_RECORD_TEXT};
 use crate::format::Format;
 use crate::seps::PAD;
 use memchr::memchr_iter;
-use std::io::Read;
+use std::io::{Cursor, Read};
 
 /// How many bytes a part has. Few where tests are to see many parts.
 const PART: usize = if cfg!(debug_assertions) { 1 << 16 } else { 1 << 20 };
@@ -87,6 +87,24 @@ impl Text {
     /// Whether all has been read.
     pub fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// The begins of the inputs behind one, each when it is asked for, and whether that is all of it. They are read again later, so all together have a bound.
+    pub fn begins_behind(&mut self, input: usize) -> impl FnMut() -> Option<(Vec<u8>, bool)> {
+        /// So many bytes of each input, and of all of them.
+        const BEGIN: usize = 1 << 16;
+        const ALL: usize = 1 << 26;
+        let (mut next, mut kept) = (input + 1, 0);
+        move || {
+            let input = self.inputs.get_mut(next).filter(|_| kept < ALL)?;
+            next += 1;
+            let mut begin = Vec::new();
+            let ended = (&mut input.bytes).take(BEGIN as u64).read_to_end(&mut begin).is_ok_and(|n| n < BEGIN);
+            kept += begin.len();
+            let rest = std::mem::replace(&mut input.bytes, Box::new(std::io::empty()));
+            input.bytes = Box::new(Cursor::new(begin.clone()).chain(rest));
+            Some((begin, ended))
+        }
     }
 
     /// Room that is no longer used.

@@ -15,6 +15,8 @@ pub struct Counts {
     pub latest: f64,
     /// Blocks that may have come twice.
     pub again: u64,
+    /// Of a source: how many inputs have ended before they were done: a sender died, or stopped with an error. What came may be a part.
+    pub broken: u64,
     /// How often another body was seated.
     pub replaced: u64,
     /// Nanoseconds within it and what it calls, where a probe measures.

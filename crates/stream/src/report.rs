@@ -79,6 +79,11 @@ impl Report {
         self.nodes.iter().map(|n| n.counts.dropped).sum::<u64>() + blocks
     }
 
+    /// How many inputs have ended before they were done: a sender of a tube died, or stopped with an error. What came of them may be a part.
+    pub fn broken(&self) -> u64 {
+        self.nodes.iter().map(|n| n.counts.broken).sum()
+    }
+
     /// How often anything was late.
     pub fn late(&self) -> u64 {
         self.nodes.iter().map(|n| n.counts.late).sum()

@@ -70,6 +70,7 @@ pub struct Seat {
     late: AtomicU64,
     latest: AtomicU64,
     again: AtomicU64,
+    broken: AtomicU64,
     replaced: AtomicU64,
     ns: AtomicU64,
     done: AtomicU32,
@@ -102,6 +103,7 @@ impl Seat {
             late: AtomicU64::new(before.late),
             latest: AtomicU64::new(before.latest.to_bits()),
             again: AtomicU64::new(before.again),
+            broken: AtomicU64::new(before.broken),
             replaced: zero(),
             ns: zero(),
             done: AtomicU32::new(0),
@@ -153,6 +155,15 @@ impl Seat {
         }
     }
 
+    /// Counts an input that has ended before it was done.
+    fn broken(&self) {
+        add(&self.broken, 1);
+        if let Some(shared) = &self.shared {
+            // Relaxed: this thread alone writes it.
+            shared.broken(self.node, self.broken.load(Ordering::Relaxed));
+        }
+    }
+
     fn late(&self, by: f64) {
         add(&self.late, 1);
         // Relaxed: a count, as above.
@@ -187,6 +198,7 @@ impl Seat {
             late: read(&self.late),
             latest: f64::from_bits(read(&self.latest)),
             again: read(&self.again),
+            broken: read(&self.broken),
             replaced: read(&self.replaced),
             ns: read(&self.ns),
         }
@@ -308,6 +320,9 @@ impl SourceSlot {
         match self.source.dropped() {
             0 => {}
             frames => self.seat.drop_frames(frames),
+        }
+        if matches!(got, Ok(None)) && self.source.is_broken() {
+            self.seat.broken();
         }
         got
     }

@@ -104,6 +104,11 @@ pub trait Source: Send {
         0
     }
 
+    /// Whether it has ended before those that feed it were done: one died, or stopped with an error. It is asked when there is no next block.
+    fn is_broken(&self) -> bool {
+        false
+    }
+
     /// What there is to say at the end, in a line.
     fn says(&self) -> Option<String> {
         None

@@ -23,10 +23,10 @@
 use crate::build::{fuse, specialise};
 use crate::check::{Checker, Parameter};
 use crate::complaint::{Complaint, Span};
-use crate::ir::{Column, Kind, Source, Type, Value, Verified};
+use crate::ir::{Column, Kind, Op, Source, Type, Value, Verified, With};
 use crate::lex::{Kind as Lexeme, Lexer};
-use crate::list::{Items, Keyed, Order};
-use crate::schema::Schema;
+use crate::list::{Added, How, Items, Keyed, Order};
+use crate::schema::{FieldType, Schema};
 use crate::time;
 use crate::tree::Parser;
 use crate::window::Window;
@@ -253,6 +253,18 @@ impl Query {
     /// Whether it adds up.
     pub fn sums_up(&self) -> bool {
         self.keyed.is_some() || !self.program.aggregates.is_empty()
+    }
+
+    /// Whether its answer depends on how texts of any length compare with each other: they are ordered, or the least or greatest of them is asked for. Texts
+    /// that are written out in it are the asker's own.
+    pub fn compares_texts(&self) -> bool {
+        let is_text = |kind: FieldType| kind == FieldType::Str;
+        let added = self.keyed.iter().flat_map(|keyed| &keyed.added);
+        let least = |added: &Added| matches!(added.how, How::Min | How::Max) && added.kind == Kind::Text;
+        let fields = self.rows().unwrap_or(&self.schema).fields();
+        let ordered = |order: &Order| fields.get(order.field).is_some_and(|field| is_text(field.kind));
+        let compared = |op: &Op| matches!(op, Op::Text { with: With::Value(_), .. });
+        added.into_iter().any(least) || self.order.iter().any(ordered) || self.program.ops.iter().any(compared)
     }
 
     /// The query for these values of its parameters: they become constants of its program. An int or a uint is taken where another

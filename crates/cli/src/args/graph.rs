@@ -8,12 +8,13 @@ use std::path::PathBuf;
 pub enum GraphCommand {
     /// Run a graph to its end, and say what each stage has done
     ///
-    /// The report goes to stderr: blocks, elements, what was dropped, what was late. Exits with 3 if anything was late, and --late was given.
+    /// The report goes to stderr: blocks, elements, what was dropped, what was late. Exits with 3 if a sender of a tube that it
+    /// read died, or stopped with an error, before it was done (what came may be a part), and if anything was late, and --late was given.
     ///
     /// Ctrl-C, SIGTERM and SIGHUP end the sources, and all stages hand on and write what they have; a second one ends the command at once, and so does the
     /// first after five seconds.
     ///
-    /// JSON: {"seconds": N, "nodes": [{"label": TEXT, "blocks": N, "elements": N, "dropped": N, "late": N, "latest": N, "again": N, "says": TEXT or null,
+    /// JSON: {"seconds": N, "nodes": [{"label": TEXT, "blocks": N, "elements": N, "dropped": N, "late": N, "latest": N, "again": N, "broken": N, "says": TEXT or null,
     /// "process": TEXT or null}],
     /// "queues": [{"from": TEXT, "to": TEXT, "puts": N, "full": N, "empty": N}], "parts": [{"name": TEXT, "restarts": N, "again": N,
     /// "dropped_blocks": N}]}

@@ -12,7 +12,7 @@ use std::path::Path;
 pub fn after(report: &Report, labels: &[String], json: bool, quiet: bool) {
     if json {
         tell(told(report, labels));
-    } else if !quiet || report.dropped() > 0 || report.parts.iter().any(|p| p.restarts > 0) {
+    } else if !quiet || report.dropped() > 0 || report.broken() > 0 || report.parts.iter().any(|p| p.restarts > 0) {
         tell(shown(report).trim_end());
     }
 }
@@ -41,7 +41,7 @@ fn told(report: &Report, labels: &[String]) -> serde_json::Value {
     let nodes = report.nodes.iter().map(|n| {
         let c = &n.counts;
         json!({ "label": n.label, "blocks": c.blocks, "elements": c.elements, "dropped": c.dropped, "late": c.late,
-            "latest": c.latest, "again": c.again, "says": n.says, "process": n.process })
+            "latest": c.latest, "again": c.again, "broken": c.broken, "says": n.says, "process": n.process })
     });
     let queues = report.queues.iter().map(|q| {
         json!({ "from": labels[q.from], "to": labels[q.to], "puts": q.counts.puts, "full": q.counts.full, "empty": q.counts.empty })

@@ -46,6 +46,71 @@ fn a_graph_waits_at_an_empty_tube_for_its_next_sender() {
 }
 
 #[test]
+fn a_graph_says_that_a_sender_has_died_or_its_tube_has_gone() {
+    let here = Place::new();
+    let graph = |text: &str| file(&here, text);
+    for process in ["", " @apart"] {
+        here.ok(&["tube", "create", "t", "--size", "80"]);
+        let mut sender = here.command(&["send", "-l", "t"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(sender.stdin.as_mut().unwrap(), b"{\"a\":1}\n{\"a\":2}\n").unwrap();
+        let counts = || here.json(&["show", "t"])["sent"].as_u64().filter(|n| *n == 2);
+        until("it has sent", counts);
+        let text = format!(
+            "tube \"t\"{process} | parse json \"a: i64\"{process} | select \"sum(a) as s\"{process} | json | print"
+        );
+        let running = Place::spawn(&mut here.command(&["graph", "run", "--quiet", &graph(&text)]));
+        until("it receives", || here.json(&["show", "t"])["received"].as_u64().filter(|n| *n == 2));
+        sender.kill().unwrap();
+        sender.wait().unwrap();
+        let ran = running.end();
+        // What came is handed on to the end.
+        assert_eq!((ran.status, ran.out.as_str()), (Some(3), "{\"s\":3}\n"), "{}", ran.err);
+        assert!(ran.err.contains("a sender of `t` died, or stopped with an error, before it was done"), "{}", ran.err);
+        here.ok(&["tube", "rm", "t"]);
+    }
+    here.ok(&["tube", "create", "t", "--size", "80"]);
+    let running = Place::spawn(&mut here.command(&["graph", "run", "--quiet", &graph("tube \"t\" as=lines | print")]));
+    until("it receives", || here.json(&["show", "t"])["receiving"].as_array().filter(|all| all.len() == 1).map(|_| ()));
+    here.ok(&["tube", "rm", "--force", "t"]);
+    let ran = running.end();
+    assert_eq!(ran.status, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("tube `t` was removed while it was read"), "{}", ran.err);
+}
+
+#[test]
+fn records_of_a_tube_are_those_of_its_schema() {
+    let here = Place::new();
+    let csv = here.file("in.csv");
+    std::fs::write(&csv, "ts,sym\n1,A\n2,B\n").unwrap();
+    let ran = |text: &str| here.run(&["graph", "run", "--quiet", &file(&here, text)]);
+    let fields = "ts: i64, sym: str[4]";
+    let sends = |fields: &str| format!("file {csv:?} | parse csv \"{fields}\" | select \"ts, sym\" | tube \"t\"");
+    // One that is made by a graph has the schema of what comes.
+    let sent = ran(&sends(fields));
+    assert_eq!(sent.status, Some(0), "{}", sent.err);
+    let stored = here.json(&["show", "t"])["schema"].as_str().unwrap().to_owned();
+    assert_eq!(stored, "ts: i64? @ 0, sym: str[4] @ 9; size 16");
+    // It is known where it is read.
+    let read = ran("tube \"t\" | json | print");
+    assert_eq!(read.out, "{\"ts\":1,\"sym\":\"A\"}\n{\"ts\":2,\"sym\":\"B\"}\n", "{}", read.err);
+    let other = ran(&sends("ts: u32, sym: str[4]"));
+    assert_eq!(other.status, Some(1));
+    let both = ["tube `t` has records of another schema: it has `", "and this is `ts: u32?", &stored[..8]];
+    assert!(both.iter().all(|part| other.err.contains(part)), "{}", other.err);
+    let other = ran("tube \"t\" as=records schema=\"ts: u64, sym: str[4]\" | json | print");
+    let both = ["it has `ts: i64? @ 0", "and this is `ts: u64 @ 0", "(line 1, column "];
+    assert!(other.status == Some(1) && both.iter().all(|part| other.err.contains(part)), "{}", other.err);
+    for (text, says) in [
+        ("tube \"t\" as=lines | print", "tube `t` has records of `ts: i64?"),
+        ("tube \"u\" as=records | json | print", "there is no tube `u` that has a schema: say what its records are"),
+        ("sine 1 | cast i16 | tube \"t\"", "tube `t` has records of `ts: i64?"),
+    ] {
+        let said = ran(text);
+        assert!(said.status == Some(1) && said.err.contains(says), "{text}: {}", said.err);
+    }
+}
+
+#[test]
 fn a_graph_ends_well_when_the_reader_of_its_output_has_seen_enough() {
     let here = Place::new();
     let graph = file(&here, "sine 440 seconds=1e9 | print");

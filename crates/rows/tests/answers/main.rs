@@ -97,6 +97,75 @@ fn columns_are_guessed_by_records_however_long_those_are() {
 }
 
 #[test]
+fn a_column_without_a_value_at_first_is_what_comes_later() {
+    let asked = |query: &str, files: &[(&str, &str)]| {
+        answered(&ask(&CSV, query), files.iter().map(|(name, text)| input(name, text)).collect(), Style::Csv)
+    };
+    let files = [("one", "k,q\na,\n"), ("two", "k,q\nb,9\nb,10\n"), ("three", "q,k\n,c\n2.5,c\n")];
+    // As texts 9 would be the greatest.
+    let answer = asked("select max(q) as m, min(q) as l, count(q) as n", &files[..2]).unwrap().0;
+    assert_eq!(answer, "m,l,n\n10,9,2\n");
+    assert_eq!(asked("select k, q order q desc top 2", &files[..2]).unwrap().0, "k,q\nb,10\nb,9\n");
+    assert_eq!(asked("where q > 9 select q", &files[..2]).unwrap().0, "q\n10\n");
+    // The first value says what it is, as in one file.
+    let said = asked("select max(q) as m", &files).unwrap_err();
+    assert!(said.contains("three:3: `q` is `2.5`, and no i64"), "{said}");
+    // What comes further on than anyone looks is refused, where the answer would be another one by texts.
+    let empty: String = (0..40_000).map(|n| format!("{n},,,,,,\n")).collect();
+    let text = format!("n,q,a,b,c,d,e\n{empty}1,9,,,,,\n2,10,,,,,\n");
+    for query in
+        ["select max(q) as m", "select q order q desc top 1", "where q == a select q", "select min(q) as m by n"]
+    {
+        let said = asked(query, &[("far", &text)]).unwrap_err();
+        assert!(said.contains("far:40002: `q` is `9`, and had no value where columns are guessed"), "{query}: {said}");
+        assert!(said.contains("the schema must say what it is, `q: f64` or `q: str`"), "{said}");
+    }
+    assert_eq!(asked("where n > 39999 select q", &[("far", &text)]).unwrap().0, "q\n");
+    assert_eq!(asked("where q != null select q", &[("far", &text)]).unwrap().0, "q\n9\n10\n");
+    for (said, most) in [("q: i64", "10"), ("q: str", "9")] {
+        let asked = Ask { schema: Some(said.into()), ..ask(&CSV, "select max(q) as m") };
+        assert_eq!(answered(&asked, vec![input("far", &text)], Style::Csv).unwrap().0, format!("m\n{most}\n"));
+    }
+    // What JSON quotes is a text; a member that comes later is one of numbers.
+    let empty: String = (0..20_000).map(|_| "{\"a\":null,\"b\":1}\n").collect();
+    let json = |last: &str| {
+        let text = format!("{empty}{last}\n");
+        answered(&ask(&Format::Json, "select max(a) as m"), vec![input("t", text)], Style::Csv)
+    };
+    assert_eq!(json("{\"a\":\"9\"}").unwrap().0, "m\n9\n");
+    assert!(json("{\"a\":9}").unwrap_err().contains("t:20001: `a` is `9`, and had no value"));
+}
+
+#[test]
+fn a_line_that_is_no_record_is_kept_as_one_without_values() {
+    let kept = |format: &Format, text: &str, query: &str| {
+        let (out, report) =
+            answered(&Ask { on_bad: OnBad::Keep, ..ask(format, query) }, vec![input("t", text)], Style::Csv).unwrap();
+        (out, report.records, report.bad)
+    };
+    let json = "{\"a\":1,\"b\":\"x\"}\nno json\n[2]\n{\"a\":3,\"b\":}\n{\"a\":4}\n";
+    assert_eq!(kept(&Format::Json, json, "select a, b"), ("a,b\n1,x\n,\n,\n,\n4,\n".into(), 5, 3));
+    let lines = "1 [x]\nother\n2 [y\n3 [z]\n";
+    for pattern in ["{a} [{b}]", r"^(?P<a>[0-9]+) \[(?P<b>.*)\]$"] {
+        let format = Format::Lines(Pattern::parse(pattern).unwrap());
+        assert_eq!(kept(&format, lines, "select a, b"), ("a,b\n1,x\n,\n,\n3,z\n".into(), 4, 2), "{pattern}");
+        assert_eq!(kept(&format, lines, "select count() as n, count(a) as a"), ("n,a\n4,2\n".into(), 4, 2));
+        // In pieces, and where the schema has no NULL they are left out and counted.
+        let with = |fields: &str| {
+            let schema = Schema::parse_columns(fields).unwrap();
+            let mut parser = Parser::new(&format, &schema, OnBad::Keep).unwrap();
+            let parsed = parser.piece(lines.as_bytes(), true);
+            (parsed.records.len() / schema.size() as usize, parsed.left_out, parser.report().bad)
+        };
+        assert_eq!((with("a: i64?, b: str"), with("a: i64, b: str")), ((4, 0, 2), (2, 2, 2)));
+    }
+    let no_utf8 = b"1 [x]\n\xff [y]\n";
+    let format = Format::Lines(Pattern::parse(r"(?P<a>\S+) \[(?P<b>.)\]").unwrap());
+    let asked = Ask { on_bad: OnBad::Keep, ..ask(&format, "select count() as n, count(b) as b") };
+    assert_eq!(answered(&asked, vec![input("t", no_utf8)], Style::Csv).unwrap().0, "n,b\n2,1\n");
+}
+
+#[test]
 fn what_is_wrong_in_a_field_is_null_where_the_record_is_kept() {
     let keep = |text: &str| {
         answered(&Ask { on_bad: OnBad::Keep, ..ask(&CSV, "select *") }, vec![input("t", text)], Style::Csv)

@@ -155,7 +155,7 @@ fn the_named_groups_of_a_regular_expression_are_columns() {
     );
     assert_eq!(of(&lines, log, "where status >= 500 select sum(status) as s by verb"), "verb,s\nPUT,500\n");
     assert!(
-        refused(&lines, &format!("{log}nothing\n"), "select ip").contains("t:3: the pattern does not fit `nothing`")
+        refused(&lines, format!("{log}nothing\n"), "select ip").contains("t:3: the pattern does not fit `nothing`")
     );
     assert!(refused(&lines, b"\xff\n".as_slice(), "select ip").contains("is no UTF-8"));
 }

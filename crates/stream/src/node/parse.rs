@@ -146,6 +146,20 @@ mod tests {
     }
 
     #[test]
+    fn a_number_in_a_column_that_was_guessed_without_a_value_is_no_text() {
+        let empty: String = (0..60_000).map(|n| format!("{n},,\n")).collect();
+        let dir = with(&[("in", &format!("n,q,r\n{empty}1,9,x\n2,10,y\n")), ("short", "n,q\n1,\n2,\n")]);
+        let why =
+            ran(dir.path(), "file \"@in\" | parse csv | select \"max(q) as m\" | csv | lines \"@out\"").unwrap_err();
+        let why = why.to_string();
+        assert!(why.contains("line 60002: `q` is `9`, and had no value where columns are guessed"), "{why}");
+        let text =
+            "file \"@in\" | parse csv \"q: i64, r: str\" | select \"max(q) as m, max(r) as r\" | csv | lines \"@out\"";
+        assert_eq!(ran(dir.path(), text).unwrap().0, "m,r\n10,y\n");
+        assert_eq!(ran(dir.path(), "file \"@short\" | parse csv | csv | lines \"@out\"").unwrap().0, "n,q\n1,\n2,\n");
+    }
+
+    #[test]
     fn what_is_kept_at_a_failure_is_what_came_before() {
         let rows: String = (0..3000).map(|n| format!("{n}\n")).collect();
         let dir = with(&[("in", &format!("a\n{rows}x\n9\n"))]);

@@ -187,7 +187,7 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
         _ => OnBad::Stop,
     };
     let said = call.text(at, "schema")?;
-    let mut times = Vec::new();
+    let (mut times, mut doubtful) = (Vec::new(), Vec::new());
     let schema = match (said, call.begin()) {
         (Some((text, span)), _) => {
             let read = Schema::parse_text(text).map_err(|e| Wrong::at(span, format!("the schema: {}", e.message())))?;
@@ -196,7 +196,10 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
             with_nulls(&schema).map_err(|why| Wrong::at(span, why))?
         }
         (None, Some((text, all))) => {
-            format.infer(&text, all).map_err(|why| Wrong::new(format!("the columns cannot be guessed: {why}")))?
+            let guessed = format.infer(&text, all);
+            let (schema, empty) = guessed.map_err(|why| Wrong::new(format!("the columns cannot be guessed: {why}")))?;
+            doubtful = empty;
+            schema
         }
         (None, None) => {
             return Err(Wrong::new(format!(
@@ -206,7 +209,7 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
         }
     };
     let wrong = |why| Wrong { span: said.map(|(_, span)| span), what: why };
-    let parser = Parser::new(&format, &schema, on_bad).map_err(wrong)?.with_times(times);
+    let parser = Parser::new(&format, &schema, on_bad).map_err(wrong)?.with_times(times).doubting(doubtful);
     let guessed = said.is_none().then(|| format!("{begin} {}", quoted(&schema_text(&schema, &[]))));
     let gives = Type::of(Element::Record(Arc::new(schema)));
     // Names that stand in the first line, and half a record, are lost with the process.

@@ -4,13 +4,14 @@
 //! |---|---|
 //! | lines | a line, without its newline |
 //! | packets | a packet, with its head ([`crate::node::packets`]) |
-//! | records | a record |
+//! | records | a record; the tube keeps their schema, and a tube of another one is refused |
 //! | numbers, samples, bytes | as many whole frames as there is room for |
 //!
 //! A stage that writes to a tube makes the tube if it is not there; a tube that is read must exist. The reading stage
 //! releases a message when all stages up to the next queue or pump have processed its block. If the graph is killed
 //! before that, the message is redelivered to the next receiver, marked. A tube in which nothing is, and that has no sender, is waited at until one comes;
-//! the line ends when the last sender has gone.
+//! the line ends when the last sender has gone. If one of them died, or stopped with an error, the report counts it ([`crate::Report::broken`]): what came
+//! may be a part. A tube that is removed meanwhile ends the graph with an error.
 //!
 //! With `full=drop` a block that finds no room is dropped, and its frames (lines, packets) are counted. Otherwise the
 //! stage waits for room, also while there is no receiver yet. When the graph is to stop, it stops waiting and counts
@@ -18,7 +19,7 @@
 
 use super::packets;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
-use crate::process::tubes::{FromTube, LOOK};
+use crate::process::tubes::{Ended, FromTube, LOOK};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::packets::Link;
@@ -65,7 +66,7 @@ impl ToTube {
                     // The light threads of this proc go on meanwhile.
                     sent = chappe_thread::block_in_place(|| self.sender.send_timeout(message, LOOK));
                 }
-                Err(NotSent::Disconnected { .. } | NotSent::Dead { .. }) => return Ok(Sent::Gone),
+                Err(NotSent::Disconnected { .. }) => return Ok(Sent::Gone),
                 Err(e) => return Err(Fault::new(e)),
             }
         }
@@ -136,12 +137,28 @@ impl Stage for ToTube {
 struct Receives {
     from: FromTube,
     of: Element,
+    name: String,
 }
 
 impl Source for Receives {
     fn get(&mut self) -> Result<Option<Block>, Fault> {
         let of = &self.of;
-        self.from.get_or(|| Block::from_bytes(of, &[]))
+        let got = self.from.get_or(|| Block::from_bytes(of, &[]))?;
+        if got.is_none() && self.from.ended() == Ended::Removed {
+            return Err(Fault(format!("tube `{}` was removed while it was read", self.name)));
+        }
+        Ok(got)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.from.ended() == Ended::Broken
+    }
+
+    fn says(&self) -> Option<String> {
+        let name = &self.name;
+        self.is_broken().then(|| {
+            format!("a sender of `{name}` died, or stopped with an error, before it was done: what came may be a part")
+        })
     }
 }
 
@@ -165,22 +182,26 @@ fn block(message: &[u8], of: &Type, name: &str) -> Result<Block, Fault> {
     Ok(block)
 }
 
-/// The type of what is read.
-fn read_as(call: &Call<'_>) -> Result<Type, Wrong> {
-    let element = match call.choice(1, "as", &["lines", "bytes", "f32", "i16", "packets", "records"])? {
-        None | Some("lines") => Element::Line,
-        Some("f32") => Element::F32,
-        Some("i16") => Element::I16,
-        Some("packets") => {
-            let link = call.number_or(usize::MAX, "link", (0.0, 65_535.0), f64::from(Link::ETHERNET.0))?;
-            Element::Packet(Link(link as u32))
+/// Refuses a tube whose schema is another one. `has`: what the tube has.
+fn agrees(name: &str, has: Option<&str>, schema: &Schema) -> Result<(), String> {
+    let wanted = schema.to_string();
+    match has {
+        Some(has) if has != wanted => {
+            Err(format!("tube `{name}` has records of another schema: it has `{has}`, and this is `{wanted}`"))
         }
-        Some("records") => {
-            let (text, at) = call.needs_text(usize::MAX, "schema")?;
-            let schema = Schema::parse(text).map_err(|e| Wrong::at(at, format!("the schema: {}", e.message())))?;
-            Element::Record(Arc::new(schema))
+        _ => Ok(()),
+    }
+}
+
+/// The type of what is read from a tube; `has`: its schema, if it is there and has one.
+fn read_as(call: &Call<'_>, name: &str, has: Option<&str>) -> Result<Type, Wrong> {
+    let words = ["lines", "bytes", "f32", "i16", "packets", "records"];
+    let element = match (call.choice(1, "as", &words)?, has) {
+        (Some("lines"), Some(has)) => {
+            return Err(Wrong::new(format!("tube `{name}` has records of `{has}`, and no lines: say as=records")));
         }
-        _ => Element::Byte,
+        (None, Some(_)) | (Some("records"), _) => Element::Record(Arc::new(records_of(call, name, has)?)),
+        (as_what, _) => unstructured(call, as_what)?,
     };
     let of = Type::of(element);
     if !matches!(of.element, Element::F32 | Element::I16) {
@@ -190,22 +211,57 @@ fn read_as(call: &Call<'_>) -> Result<Type, Wrong> {
     Ok(Type { shape, rate: call.number(usize::MAX, "rate", (1e-6, 1e9))?, ..of })
 }
 
+/// The schema of the records of a tube: as it is said, or as the tube has it; both are the same.
+fn records_of(call: &Call<'_>, name: &str, has: Option<&str>) -> Result<Schema, Wrong> {
+    let parsed = |text| Schema::parse(text).map_err(|e| format!("the schema: {}", e.message()));
+    match (call.text(usize::MAX, "schema")?, has) {
+        (Some((text, at)), has) => {
+            let schema = parsed(text).map_err(|why| Wrong::at(at, why))?;
+            agrees(name, has, &schema).map_err(|why| Wrong::at(at, why))?;
+            Ok(schema)
+        }
+        (None, Some(has)) => parsed(has).map_err(Wrong::new),
+        (None, None) => Err(Wrong::new(format!(
+            "there is no tube `{name}` that has a schema: say what its records are, as in schema=\"ts: u64, px: f64\""
+        ))),
+    }
+}
+
+/// What is no record.
+fn unstructured(call: &Call<'_>, as_what: Option<&str>) -> Result<Element, Wrong> {
+    Ok(match as_what {
+        None | Some("lines") => Element::Line,
+        Some("f32") => Element::F32,
+        Some("i16") => Element::I16,
+        Some("packets") => {
+            let link = call.number_or(usize::MAX, "link", (0.0, 65_535.0), f64::from(Link::ETHERNET.0))?;
+            Element::Packet(Link(link as u32))
+        }
+        _ => Element::Byte,
+    })
+}
+
 fn tube(call: &Call<'_>) -> Result<Plan, Wrong> {
     let name = call.needs_text(0, "name")?.0.to_owned();
     if call.inputs.is_empty() {
-        let of = read_as(call)?;
+        // Planning looks, and makes nothing: a tube that is not there yet is looked at when the graph begins.
+        let there = Tube::<[u8]>::open(&name).ok().and_then(|tube| tube.schema().ok().flatten());
+        let of = read_as(call, &name, there.as_deref())?;
         let gives = of.clone();
         let plan = Plan::source(gives, move || {
             let tubes = [Tube::<[u8]>::open(&name).map_err(Fault::new)?];
+            if let Element::Record(schema) = &of.element {
+                agrees(&name, tubes[0].schema().map_err(Fault::new)?.as_deref(), schema).map_err(Fault)?;
+            }
             let mut awaited = Awaited::new(&tubes).map_err(Fault::new)?;
             let receiver = tubes[0].receiver().map_err(Fault::new)?;
             // A tube that is gone has no more senders.
             let awaits = move || awaited.may_come(&tubes).unwrap_or(false);
-            let element = of.element.clone();
+            let (element, from) = (of.element.clone(), name.clone());
             let from = FromTube::with(receiver, None, awaits, move |message, again| {
-                block(message, &of, &name).map(|block| Block { again, ..block })
+                block(message, &of, &from).map(|block| Block { again, ..block })
             })?;
-            Ok(Body::Source(Box::new(Receives { from, of: element })))
+            Ok(Body::Source(Box::new(Receives { from, of: element, name })))
         });
         return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Fresh));
     }
@@ -222,7 +278,20 @@ fn tube(call: &Call<'_>) -> Result<Plan, Wrong> {
     let drops = call.choice(usize::MAX, "full", &["wait", "drop"])? == Some("drop");
     Ok(Plan::sink(move || {
         let options = TubeOptions { slots, size, ..TubeOptions::default() };
-        let there = Tube::<[u8]>::open(&name).or_else(|_| Tube::open_or_create(&name, &options)).map_err(Fault::new)?;
+        let schema = if let Element::Record(schema) = &of.element { Some(schema) } else { None };
+        let made = || match schema {
+            Some(schema) if size as usize == frame => Tube::open_or_create_of(&name, &options, &schema.to_string()),
+            _ => Tube::open_or_create(&name, &options),
+        };
+        let there = Tube::<[u8]>::open(&name).or_else(|_| made()).map_err(Fault::new)?;
+        let has = there.schema().map_err(Fault::new)?;
+        match (schema, &has) {
+            (Some(schema), has) => agrees(&name, has.as_deref(), schema).map_err(Fault)?,
+            (None, Some(has)) if of.element != Element::Byte => {
+                return Err(Fault(format!("tube `{name}` has records of `{has}`, and this is {of}")));
+            }
+            _ => {}
+        }
         let most = there.info().map_err(Fault::new)?.size as usize;
         if most < least {
             let why = format!("tube `{name}` has messages of {most} bytes at most, and this is {of}: {least} or more");
@@ -238,7 +307,7 @@ fn tube(call: &Call<'_>) -> Result<Plan, Wrong> {
 pub fn kinds() -> Vec<Kind> {
     vec![Kind::new(
         "tube",
-        "\"NAME\" [as=lines|bytes|f32|i16|packets|records] [schema=\"...\"] [channels=1] [rate=HZ] [slots=64] [size=BYTES] [full=wait|drop]",
+        "\"NAME\" [as=lines|bytes|f32|i16|packets|records] [schema=\"SCHEMA\"] [channels=1] [rate=HZ] [slots=64] [size=BYTES] [full=wait|drop]",
         "a named tube: received from, or sent to if something leads to it (and made, if it is not there)",
         tube,
     )]

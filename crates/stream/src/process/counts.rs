@@ -1,7 +1,7 @@
 //! A part's counts: words of the graph's arena, which survive a kill of the part's process.
 //!
 //! ```text
-//!  0: stop | of each node: blocks elements dropped late latest again finished - | of each queue: put finished
+//!  0: stop | of each node: blocks elements dropped late latest again finished broken | of each queue: put finished
 //! ```
 //!
 //! Each count has one writer at a time: the part's thread at that node. A part that is begun anew goes on from the
@@ -71,6 +71,7 @@ impl Shared {
             late: self.read(at + 3),
             latest: f64::from_bits(self.read(at + 4)),
             again: self.read(at + 5),
+            broken: self.read(at + 7),
             ..Counts::default()
         }
     }
@@ -90,6 +91,11 @@ impl Shared {
     pub fn late(&self, node: usize, count: u64, latest: u64) {
         let at = 4 + NODE * node as u32;
         let _ = self.words.update([at, at + 1], |now| *now = [count, latest]);
+    }
+
+    /// Records how many inputs of a node have ended before they were done.
+    pub fn broken(&self, node: usize, count: u64) {
+        self.write(8 + NODE * node as u32, count);
     }
 
     /// How many blocks of a source are finished (P1).
@@ -147,8 +153,17 @@ mod tests {
         shared.count(1, 5, 500, 1);
         shared.dropped(1, 7);
         shared.late(1, 2, 0.5f64.to_bits());
-        let expected =
-            Counts { blocks: 5, elements: 500, dropped: 7, late: 2, latest: 0.5, again: 1, ..Counts::default() };
+        shared.broken(1, 1);
+        let expected = Counts {
+            blocks: 5,
+            elements: 500,
+            dropped: 7,
+            late: 2,
+            latest: 0.5,
+            again: 1,
+            broken: 1,
+            ..Counts::default()
+        };
         assert_eq!(
             (shared.counts(1), shared.counts(0), shared.counts(2)),
             (expected, Counts::default(), Counts::default())

@@ -143,13 +143,33 @@ impl Stage for ToTube {
     }
 }
 
+/// How what comes through a tube has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// It has not, or all senders have ended well.
+    Well,
+    /// A sender died, or stopped with an error: what came may be a part.
+    Broken,
+    /// The tube was removed.
+    Removed,
+}
+
+/// What the two threads of a receiving end tell each other.
+#[derive(Default)]
+struct Told {
+    /// The light thread has gone.
+    gone: AtomicU32,
+    /// An [`Ended`].
+    ended: AtomicU32,
+}
+
 /// The receiving end.
 pub struct FromTube {
     blocks: tube::Receiver<Result<Block, Fault>>,
     done: tube::Sender<()>,
     /// The light thread has one in work.
     busy: bool,
-    gone: Arc<AtomicU32>,
+    told: Arc<Told>,
 }
 
 fn hand_over(
@@ -157,12 +177,12 @@ fn hand_over(
     awaits: &mut dyn FnMut() -> bool,
     blocks: &tube::Sender<Result<Block, Fault>>,
     done: &tube::Receiver<()>,
-    gone: &AtomicU32,
+    told: &Told,
     block: impl Fn(&[u8], bool) -> Result<Block, Fault>,
 ) {
     let mut some = false;
     // Relaxed: a wish to end, which has no other data.
-    while gone.load(Ordering::Relaxed) == 0 {
+    while told.gone.load(Ordering::Relaxed) == 0 {
         match receiver.borrow_timeout(LOOK) {
             Ok(loan) => {
                 some = true;
@@ -178,7 +198,12 @@ fn hand_over(
             // The stream has not begun.
             Err(NotReceived::Disconnected { .. }) if !some && awaits() => std::thread::sleep(LOOK),
             // No sender is left. If one was killed, the keeper has restarted its part before, or ends the graph.
-            Err(NotReceived::Disconnected { .. } | NotReceived::SenderDied { .. } | NotReceived::Dead { .. }) => return,
+            Err(NotReceived::Disconnected { .. }) => return,
+            Err(e @ (NotReceived::SenderDied { .. } | NotReceived::Dead { .. })) => {
+                let ended = if matches!(e, NotReceived::Dead { .. }) { Ended::Removed } else { Ended::Broken };
+                // Relaxed: it is read when `blocks` has ended, whose end orders the two.
+                return told.ended.store(ended as u32, Ordering::Relaxed);
+            }
             Err(e) => {
                 let _ = blocks.send(Err(Fault::new(e)));
                 return;
@@ -204,13 +229,13 @@ impl FromTube {
     ) -> Result<FromTube, Fault> {
         let (hand, blocks) = tube::bounded(1);
         let (done, over) = tube::bounded(1);
-        let gone = Arc::new(AtomicU32::new(0));
-        let ours = Arc::clone(&gone);
+        let told = Arc::<Told>::default();
+        let ours = Arc::clone(&told);
         thread::background("graph-tube", move || {
             hand_over(&receiver, &mut awaits, &hand, &over, &ours, block);
-            drop((receiver, parts));
+            drop((hand, receiver, parts));
         })?;
-        Ok(FromTube { blocks, done, busy: false, gone })
+        Ok(FromTube { blocks, done, busy: false, told })
     }
 }
 
@@ -220,6 +245,16 @@ impl FromTube {
         if std::mem::take(&mut self.busy) {
             // An error is: the thread has gone.
             let _ = self.done.send(());
+        }
+    }
+
+    /// How it has ended, when there is no next block.
+    pub fn ended(&self) -> Ended {
+        // Relaxed: as where it is stored.
+        match self.told.ended.load(Ordering::Relaxed) {
+            word if word == Ended::Broken as u32 => Ended::Broken,
+            word if word == Ended::Removed as u32 => Ended::Removed,
+            _ => Ended::Well,
         }
     }
 
@@ -253,7 +288,7 @@ impl Source for FromTube {
 impl Drop for FromTube {
     fn drop(&mut self) {
         // Relaxed: as above.
-        self.gone.store(1, Ordering::Relaxed);
+        self.told.gone.store(1, Ordering::Relaxed);
     }
 }
 
