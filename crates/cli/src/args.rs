@@ -43,7 +43,7 @@ pub use sem::SemCommand;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-pub use stream::{Recv, Send};
+pub use stream::{Recv, Send, Whole};
 pub use tube::{Ends, TubeCommand};
 
 /// Pools of permits, locks and channels for the processes of one machine, that lose nothing when a process is killed.

@@ -1,5 +1,6 @@
 //! Records as people and programs read them: fields by a tube's schema, as lines of JSON or as CSV; and which of them, and what of each.
 
+use crate::args::Whole;
 use anyhow::Result;
 use chappe::rows::{self, Input, Style, Writer, clock};
 use chappe::synth::{Live, Ordered, Query, Records, Schema, Summary, SummaryError, Trust, Value, Windows};
@@ -58,6 +59,7 @@ pub struct Output<W: Write> {
     writer: Option<Writer>,
     /// The names of columns are the first line.
     has_head: bool,
+    is_table: bool,
     /// The name of a column before them.
     pub first: Option<&'static str>,
     /// Bytes of what is written.
@@ -66,6 +68,7 @@ pub struct Output<W: Write> {
     query: Option<chappe::synth::Evaluator>,
     windows: Option<Windows>,
     ordered: Option<Ordered>,
+    memory: usize,
     selects: bool,
     rows: Vec<u8>,
     text: Vec<u8>,
@@ -84,30 +87,56 @@ impl<W: Write> Output<W> {
         params: &[(String, Value)],
         format: Option<Format>,
     ) -> Result<Output<W>> {
-        let (mut query, mut windows, mut ordered, mut rows) = (None, None, None, schema.clone());
-        if condition.is_some() || list.is_some() {
-            let asked = Query::new(schema, condition, list)?;
-            let params: Vec<(&str, Value)> = params.iter().map(|(name, v)| (name.as_str(), v.clone())).collect();
-            if let (Some(_), Some(of)) = (list, asked.rows()) {
-                rows = of.clone();
-            }
-            windows = Windows::new(&asked);
-            ordered = if windows.is_some() { None } else { Ordered::new(&asked) };
-            query = Some(Live::new(&asked, &params, Trust::Own)?.evaluator());
-        }
+        let asked = match (condition, list) {
+            (None, None) => None,
+            _ => Some(Query::new(schema, condition, list)?),
+        };
         let format = if list.is_some() { format.or(Some(Format::Json)) } else { format };
         let style = format.map(|f| if f == Format::Json { Style::Json } else { Style::Csv });
+        Output::made(out, schema, asked.map(|asked| (asked, list.is_some())), params, (style, Summary::MEMORY))
+    }
+
+    /// The same for a query in one text.
+    ///
+    /// # Errors
+    /// What makes no sense, with the place.
+    pub fn of_query(out: W, schema: &Schema, whole: &Whole, params: &[(String, Value)]) -> Result<Output<W>> {
+        let query = Query::parse(schema, &whole.text)?;
+        Output::made(out, schema, Some((query, true)), params, (Some(whole.style), whole.memory))
+    }
+
+    /// For a query, and whether rows are made of records; a style, and the memory that there is.
+    fn made(
+        out: W,
+        schema: &Schema,
+        asked: Option<(Query, bool)>,
+        params: &[(String, Value)],
+        (style, memory): (Option<Style>, usize),
+    ) -> Result<Output<W>> {
+        let (mut query, mut windows, mut ordered, mut rows, mut selects) = (None, None, None, schema.clone(), false);
+        if let Some((asked, has_list)) = asked {
+            let params: Vec<(&str, Value)> = params.iter().map(|(name, v)| (name.as_str(), v.clone())).collect();
+            if let Some(of) = asked.rows().filter(|_| has_list) {
+                rows = of.clone();
+            }
+            windows = Windows::new(&asked).map(|windows| windows.limit(memory));
+            ordered = if windows.is_some() { None } else { Ordered::new(&asked) };
+            selects = has_list;
+            query = Some(Live::new(&asked, &params, Trust::Own)?.evaluator());
+        }
         Ok(Output {
             out,
             writer: style.map(|style| Writer::new(style, &rows)),
             has_head: style == Some(Style::Csv),
+            is_table: style == Some(Style::Table),
             first: None,
             row: rows.size() as usize,
             size: schema.size() as usize,
             query,
             windows,
             ordered,
-            selects: list.is_some(),
+            memory,
+            selects,
             rows: Vec::new(),
             text: Vec::new(),
         })
@@ -144,8 +173,8 @@ impl<W: Write> Output<W> {
                 }
                 if let Some(ordered) = &mut self.ordered {
                     ordered.add(&self.rows, &[]);
-                    if ordered.size() > Summary::MEMORY {
-                        let what = format!("the rows to be ordered need more than {} bytes", Summary::MEMORY);
+                    if ordered.size() > self.memory {
+                        let what = format!("the rows to be ordered need more than {} bytes", self.memory);
                         return Err(Error::new(ErrorKind::OutOfMemory, what));
                     }
                     return Ok(false);
@@ -213,10 +242,18 @@ impl<W: Write> Output<W> {
     }
 
     fn all(&mut self, rows: &[u8]) -> std::io::Result<()> {
+        if let Some(writer) = self.writer.as_mut().filter(|_| self.is_table) {
+            self.text.clear();
+            writer.rows(rows, &[], &mut self.text);
+            return self.out.write_all(&self.text);
+        }
         rows.chunks_exact(self.row.max(1)).try_for_each(|row| self.write(None, row, true))
     }
 
     fn write(&mut self, tag: Option<&str>, record: &[u8], line: bool) -> std::io::Result<()> {
+        if self.is_table {
+            return self.all(record);
+        }
         self.text.clear();
         if let Some(writer) = &mut self.writer {
             writer.head(self.first, &mut self.text);

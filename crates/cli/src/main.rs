@@ -33,6 +33,7 @@ mod man;
 mod map;
 mod meant;
 mod names;
+mod notify;
 mod pipe;
 mod preload;
 mod program;
@@ -165,7 +166,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         #[cfg(all(not(feature = "graph"), any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Graph(_) => built::need("graph").map_err(failed),
         Command::Send(a) => return stream::send(&a, json),
-        Command::Query(a) => query::run(&a, json).map_err(failed),
+        Command::Query(a) => return query::run(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),
         Command::Top(a) => {
             chappe::Arena::sweep_families();

@@ -1,10 +1,13 @@
 //! `chappe query`: questions about CSV, JSON and lines.
 
-use crate::args::{From, Query, To};
-use crate::progress;
-use crate::said::stdout_is_there;
+mod files;
+mod follow;
+
+use crate::args::{From, Query, Recv, To, Whole};
+use crate::said::{Failure, failed, stdout_is_there};
+use crate::{progress, stream};
 use anyhow::{Context, Result, anyhow, bail};
-use chappe::rows::{Ask, AskError, Format, Input, Pattern, SHOWN, Style};
+use chappe::rows::{Ask, AskError, Format, Input, Pattern, Report, SHOWN, Style};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write, stderr, stdin, stdout};
@@ -15,45 +18,76 @@ use std::time::Instant;
 ///
 /// # Errors
 /// What makes no sense, or cannot be read or written.
-pub fn run(a: &Query, json: bool) -> Result<()> {
+pub fn run(a: &Query, json: bool) -> Result<u8, Failure> {
+    if a.tube.is_empty() {
+        return of_files(a, json).map(|()| 0).map_err(failed);
+    }
+    let memory = usize::try_from(a.memory).unwrap_or(usize::MAX);
+    let whole = Whole { text: a.query.clone(), style: style(a, json), memory };
+    let (names, param) = (a.tube.clone(), a.param.clone());
+    stream::recv(&Recv { names, follow: a.follow, param, query: Some(whole), ..Recv::default() }, json)
+}
+
+fn of_files(a: &Query, json: bool) -> Result<()> {
     let began = Instant::now();
     stdout_is_there()?;
-    let (inputs, bytes) = inputs(a)?;
-    let (format, inputs) = form(a, inputs)?;
-    let ask = Ask {
+    if a.follow {
+        return follow::run(a, json);
+    }
+    let (mut inputs, bytes) = inputs(a)?;
+    let format = form_of_first(a, &mut inputs)?;
+    let ask = asked(a, format, std::thread::available_parallelism().map_or(1, usize::from));
+    if a.print_schema {
+        let schema = chappe::rows::columns(&ask, inputs)?;
+        return writeln!(stdout(), "{schema}").context("cannot write to stdout");
+    }
+    // On a terminal rows and a bar would be in each other's way.
+    let bar = (!json && stderr().is_terminal() && !stdout().is_terminal()).then(|| progress::bar(bytes));
+    let mut progress = |more: usize| bar.iter().for_each(|bar| bar.inc(more as u64));
+    let ran = chappe::rows::run(&ask, inputs, style(a, json), &mut stdout().lock(), &mut progress);
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    tell(ran.map_err(Into::into), began, json)
+}
+
+/// The question, over what this is.
+fn asked(a: &Query, format: Format, threads: usize) -> Ask {
+    Ask {
         format,
         query: a.query.clone(),
         params: a.param.clone(),
         schema: a.schema.clone(),
         on_bad: a.on_bad.on_bad(),
         memory: usize::try_from(a.memory).unwrap_or(usize::MAX),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    if a.print_schema {
-        let schema = chappe::rows::columns(&ask, inputs)?;
-        return writeln!(stdout(), "{schema}").context("cannot write to stdout");
+        threads,
     }
-    let style = match a.format {
+}
+
+fn style(a: &Query, json: bool) -> Style {
+    match a.format {
         Some(To::Csv) => Style::Csv,
         Some(To::Json) => Style::Json,
         Some(To::Table) => Style::Table,
         None if json => Style::Json,
         None if stdout().is_terminal() => Style::Table,
         None => Style::Csv,
-    };
-    // On a terminal rows and a bar would be in each other's way.
-    let bar = (!json && stderr().is_terminal() && !stdout().is_terminal()).then(|| progress::bar(bytes));
-    let mut progress = |more: usize| bar.iter().for_each(|bar| bar.inc(more as u64));
-    let ran = chappe::rows::run(&ask, inputs, style, &mut stdout().lock(), &mut progress);
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
     }
+}
+
+/// Says what it has come to.
+fn tell(ran: Result<Report>, began: Instant, json: bool) -> Result<()> {
     let report = match ran {
         Ok(report) => report,
-        // The reader may have seen enough.
-        Err(AskError::Write(e)) if e.kind() == ErrorKind::BrokenPipe => return Ok(()),
-        Err(AskError::Write(e)) => bail!("cannot write to stdout: {e}"),
-        Err(e) => return Err(e.into()),
+        Err(e) => {
+            return match e.downcast::<AskError>() {
+                // The reader may have seen enough.
+                Ok(AskError::Write(e)) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+                Ok(AskError::Write(e)) => Err(anyhow!("cannot write to stdout: {e}")),
+                Ok(e) => Err(e.into()),
+                Err(e) => Err(e),
+            };
+        }
     };
     if json {
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -97,7 +131,7 @@ fn inputs(a: &Query) -> Result<(Vec<Input>, Option<u64>)> {
         let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
         let facts = file.metadata().with_context(|| format!("cannot read {name}"))?;
         if facts.is_dir() {
-            bail!("{name} is a directory: name the files in it");
+            bail!("{name} is a directory: name the files in it, or say --follow to read them as they grow");
         }
         bytes = bytes.filter(|_| facts.is_file()).map(|b| b + facts.len());
         inputs.push(Input { name, bytes: Box::new(file) });
@@ -105,27 +139,39 @@ fn inputs(a: &Query) -> Result<(Vec<Input>, Option<u64>)> {
     Ok((inputs, bytes))
 }
 
-/// What the text is: as it is said, by the name, or by its first character.
-fn form(a: &Query, mut inputs: Vec<Input>) -> Result<(Format, Vec<Input>)> {
+/// What the text is whose name is this and that begins so: as it is said, by the name, or by its first character.
+fn form(a: &Query, name: &str, first: &[u8]) -> Result<Format> {
     if let Some(pattern) = &a.lines {
-        let pattern = Pattern::parse(pattern).map_err(|why| anyhow!("--lines: {why}"))?;
-        return Ok((Format::Lines(pattern), inputs));
+        return Ok(Format::Lines(Pattern::parse(pattern).map_err(|why| anyhow!("--lines: {why}"))?));
     }
-    let name = inputs[0].name.to_lowercase();
-    let from = if let Some(from) = a.from.or(a.delimiter.map(|_| From::Csv)) {
-        from
-    } else if [".json", ".jsonl", ".ndjson"].iter().any(|end| name.ends_with(end)) {
-        From::Json
-    } else if [".csv", ".tsv"].iter().any(|end| name.ends_with(end)) {
-        From::Csv
-    } else {
-        let bytes = std::mem::replace(&mut inputs[0].bytes, Box::new(std::io::empty()));
-        let mut peeked = BufReader::with_capacity(1 << 16, bytes);
-        let first = peeked.fill_buf().with_context(|| format!("cannot read {}", inputs[0].name))?;
-        let is_json = first.trim_ascii_start().first() == Some(&b'{');
-        inputs[0].bytes = Box::new(peeked) as Box<dyn Read + Send>;
-        if is_json { From::Json } else { From::Csv }
+    let from = said(a, name)
+        .unwrap_or_else(|| if first.trim_ascii_start().first() == Some(&b'{') { From::Json } else { From::Csv });
+    let tabs = name.to_lowercase().ends_with(".tsv");
+    let delimiter = a.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
+    Ok(if from == From::Json { Format::Json } else { Format::Csv(delimiter) })
+}
+
+/// The same, where it need not be looked at.
+fn said(a: &Query, name: &str) -> Option<From> {
+    let name = name.to_lowercase();
+    let ends = |all: &[&str]| all.iter().any(|end| name.ends_with(end));
+    let by_name = || match () {
+        () if ends(&[".json", ".jsonl", ".ndjson"]) => Some(From::Json),
+        () if ends(&[".csv", ".tsv"]) => Some(From::Csv),
+        () => None,
     };
-    let delimiter = a.delimiter.unwrap_or(if name.ends_with(".tsv") { b'\t' } else { b',' });
-    Ok((if from == From::Json { Format::Json } else { Format::Csv(delimiter) }, inputs))
+    a.from.or(a.delimiter.map(|_| From::Csv)).or_else(by_name)
+}
+
+/// What the first of them is.
+fn form_of_first(a: &Query, inputs: &mut [Input]) -> Result<Format> {
+    let Input { name, bytes } = &mut inputs[0];
+    if a.lines.is_some() || said(a, name).is_some() {
+        return form(a, name, &[]);
+    }
+    let mut peeked = BufReader::with_capacity(1 << 16, std::mem::replace(bytes, Box::new(std::io::empty())));
+    let first = peeked.fill_buf().with_context(|| format!("cannot read {name}"))?;
+    let format = form(a, name, first);
+    *bytes = Box::new(peeked) as Box<dyn Read + Send>;
+    format
 }

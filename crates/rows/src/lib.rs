@@ -25,7 +25,7 @@
 //! texts lie where they were read; nothing is allocated for a record.
 //!
 //! The layers, each knows those above it: `seps` and `number` (bytes), `place` (fields into records), `csv`, `json`, `lines`, `infer`, `format` (forms of
-//! text), `cut` (whole records of a text), `text` (parts of files), `ask`, `run`; `parser` (a text that comes in pieces), `records`; `write` (records as
+//! text), `cut` (whole records of a text), `text` (parts of files), `ask`, `run`, `grow` (texts that grow); `parser` (a text that comes in pieces), `records`; `write` (records as
 //! text).
 
 mod ask;
@@ -33,6 +33,7 @@ mod batch;
 mod csv;
 mod cut;
 mod format;
+mod grow;
 mod infer;
 mod json;
 mod lines;
@@ -50,6 +51,7 @@ pub use ask::{Ask, AskError, OnBad};
 pub use chappe_plat::clock::time_of_day as clock;
 pub use cut::{MAX_RECORD_TEXT, with_nulls};
 pub use format::Format;
+pub use grow::Growing;
 pub use lines::Pattern;
 pub use parser::{Parsed, Parser};
 pub use records::records;

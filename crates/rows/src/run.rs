@@ -21,17 +21,18 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 /// A part that is read.
-struct Task {
-    part: Part,
-    reader: Arc<Reader>,
-    from: usize,
+pub(crate) struct Task {
+    pub part: Part,
+    pub reader: Arc<Reader>,
+    pub from: usize,
 }
 
 /// What has become of it.
 #[derive(Default)]
-struct Done {
+pub(crate) struct Done {
     input: usize,
     room: Vec<u8>,
     lines: u64,
@@ -47,9 +48,9 @@ struct Done {
 }
 
 /// What a thread has.
-struct Worker {
+pub(crate) struct Worker {
     evaluator: Evaluator,
-    windows: Option<Windows>,
+    pub windows: Option<Windows>,
     /// Rows go out as text, unless they are ordered or shown as a table.
     writer: Option<Writer>,
     batch: Batch,
@@ -60,7 +61,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(ask: &Ask, asked: &Asked, style: Style, share: usize) -> Result<Worker, AskError> {
+    pub fn new(ask: &Ask, asked: &Asked, style: Style, share: usize) -> Result<Worker, AskError> {
         let query = asked.bound.query();
         let windows = Windows::new(query).map(|w| w.limit(ask.memory / share));
         let kept = windows.is_some() || style == Style::Table || Ordered::new(query).is_some();
@@ -77,7 +78,25 @@ impl Worker {
         })
     }
 
-    fn work(&mut self, task: Task) -> Done {
+    /// How long it is until a window ends by the clock, if one is open.
+    pub fn ends_in(&self) -> Option<Duration> {
+        self.windows.as_ref()?.ends_in(time_of_day()).map(Duration::from_nanos)
+    }
+
+    /// Nothing has come: windows by the clock may have ended.
+    pub fn time_goes_by(&mut self) -> Done {
+        let mut done = Done::default();
+        if let Some(windows) = &mut self.windows {
+            let size = self.bound.program().record as usize;
+            let results = self.bound.query().rows().unwrap_or(self.bound.query().schema());
+            let ended = |rows: &Rows| done.rows.extend(results, rows);
+            let added = windows.add(&mut self.evaluator, Records::new(&[], size, size), time_of_day, ended);
+            done.failed = added.err().map(|e| (0, e));
+        }
+        done
+    }
+
+    pub fn work(&mut self, task: Task) -> Done {
         let Task { part, reader, from } = task;
         let Part { input, mut text, len, number, .. } = part;
         let mut reader = (*reader).clone();
@@ -151,13 +170,13 @@ impl Worker {
 }
 
 /// Where what threads have done comes together, in the order of the parts.
-struct Sink<'a> {
-    ask: &'a Ask,
-    names: Vec<String>,
+pub(crate) struct Sink<'a> {
+    on_bad: OnBad,
+    memory: usize,
+    pub names: Vec<String>,
     out: &'a mut dyn Write,
-    /// Lines of the input before this part.
-    lines: u64,
-    input: usize,
+    /// Lines of each input before the next part.
+    lines: Vec<u64>,
     report: Report,
     ordered: Option<Ordered>,
     writer: Writer,
@@ -165,35 +184,57 @@ struct Sink<'a> {
     text: Vec<u8>,
 }
 
-impl Sink<'_> {
-    /// Takes the next part's. Whether more is wanted; and its room.
-    fn take(&mut self, done: Done) -> Result<(bool, Vec<u8>), AskError> {
-        if self.input != done.input {
-            (self.input, self.lines) = (done.input, 0);
+impl<'a> Sink<'a> {
+    pub fn new(ask: &Ask, asked: &Asked, names: Vec<String>, style: Style, out: &'a mut dyn Write) -> Sink<'a> {
+        let query = asked.bound.query();
+        let results = query.rows().unwrap_or(query.schema()).clone();
+        Sink {
+            on_bad: ask.on_bad,
+            memory: ask.memory,
+            names,
+            out,
+            lines: Vec::new(),
+            report: Report::default(),
+            ordered: if query.sums_up() { None } else { Ordered::new(query) },
+            writer: Writer::new(style, &results),
+            results,
+            text: Vec::new(),
         }
+    }
+
+    /// How many lines of an input have been.
+    pub fn lines_of(&self, input: usize) -> u64 {
+        self.lines.get(input).copied().unwrap_or(0)
+    }
+
+    /// An input begins anew.
+    pub fn no_lines(&mut self, input: usize) {
+        self.lines.iter_mut().skip(input).take(1).for_each(|lines| *lines = 0);
+    }
+
+    /// Takes the next part's. Whether more is wanted; and its room.
+    pub fn take(&mut self, done: Done) -> Result<(bool, Vec<u8>), AskError> {
+        let before = self.lines_of(done.input);
         let file = &self.names[done.input];
         self.report.records += done.records;
         self.report.bad += done.bad;
-        if let (OnBad::Stop, Some((line, what))) = (self.ask.on_bad, done.shown.first()) {
-            return Err(AskError::Bad {
-                file: file.clone(),
-                line: self.lines + line,
-                what: what.clone() + &done.advice,
-            });
+        if let (OnBad::Stop, Some((line, what))) = (self.on_bad, done.shown.first()) {
+            return Err(AskError::Bad { file: file.clone(), line: before + line, what: what.clone() + &done.advice });
         }
         for (line, what) in done.shown {
             if !self.report.is_full() {
-                self.report.shown.push(format!("{file}:{}: {what}", self.lines + line));
+                self.report.shown.push(format!("{file}:{}: {what}", before + line));
             }
         }
         if let Some((line, e)) = done.failed {
-            return Err(failed(self.ask, e, format!("{file}:{}", self.lines + line)));
+            return Err(failed(self.memory, e, format!("{file}:{}", before + line)));
         }
-        self.lines += done.lines;
+        self.lines.resize(self.lines.len().max(done.input + 1), 0);
+        self.lines[done.input] += done.lines;
         if let Some(ordered) = &mut self.ordered {
             ordered.add(&done.rows.bytes, &done.rows.texts);
-            if ordered.size() > self.ask.memory {
-                let what = format!("the rows that are kept to be ordered need more than {} bytes", self.ask.memory);
+            if ordered.size() > self.memory {
+                let what = format!("the rows that are kept to be ordered need more than {} bytes", self.memory);
                 return Err(AskError::Memory(what));
             }
             return Ok((!ordered.is_full(), done.room));
@@ -218,7 +259,7 @@ impl Sink<'_> {
         self.out.write_all(text).and_then(|()| self.out.flush()).map_err(AskError::Write)
     }
 
-    fn finish(mut self, windows: Option<Windows>) -> Result<Report, AskError> {
+    pub fn finish(mut self, windows: Option<Windows>) -> Result<Report, AskError> {
         let mut rows = self.ordered.take().map(Ordered::finish).unwrap_or_default();
         if let Some(mut windows) = windows {
             windows.finish(|ended| rows.extend(&self.results, ended));
@@ -239,12 +280,12 @@ fn otherwise(slot: &Slot, value: &[u8]) -> String {
     format!(", which the first lines are: --schema '{}: {kind}' takes it", written(&slot.name))
 }
 
-fn failed(ask: &Ask, e: SummaryError, place: String) -> AskError {
+fn failed(memory: usize, e: SummaryError, place: String) -> AskError {
     match e {
         // A thread has a share of it.
         SummaryError::Memory { .. } => AskError::Memory(format!(
             "the groups and their values need more than the {} bytes that they may have",
-            ask.memory
+            memory
         )),
         e => AskError::Overflow { place, what: e.to_string() },
     }
@@ -272,18 +313,7 @@ pub fn run(
     let (asked, reader, from) = Asked::new(ask, &names[part.input], &mut part, &mut further)?;
     drop(further);
     let query = asked.bound.query();
-    let mut sink = Sink {
-        ask,
-        names,
-        out,
-        lines: 0,
-        input: 0,
-        report: Report::default(),
-        ordered: if query.sums_up() { None } else { Ordered::new(query) },
-        writer: Writer::new(style, query.rows().unwrap_or(query.schema())),
-        results: query.rows().unwrap_or(query.schema()).clone(),
-        text: Vec::new(),
-    };
+    let mut sink = Sink::new(ask, &asked, names, style, out);
     let mut source = Source { ask, asked: &asked, reader: Arc::new(reader), text };
     // What comes slowly, or is small, is one thread's; so are windows, which end in the order of the records.
     let alone = source.text.is_over() || part.short || query.window().is_some();
@@ -328,7 +358,7 @@ pub fn run(
             let windows = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             match (&mut all, windows) {
                 (Some(all), Some(more)) => {
-                    all.merge(&more).map_err(|e| failed(ask, e, "all that was read, together".into()))?
+                    all.merge(&more).map_err(|e| failed(ask.memory, e, "all that was read, together".into()))?
                 }
                 (all, more) => *all = more,
             }

@@ -63,6 +63,9 @@ pub struct Query {
     /// The files, one behind the other; none, or -: stdin
     #[arg(value_name = "FILE")]
     pub files: Vec<std::path::PathBuf>,
+    /// Records of a tube that has a schema, and no files: they are received, as by `chappe recv`. Given several times: of all of them
+    #[arg(long, short, conflicts_with_all = ["from", "lines", "delimiter", "schema", "print_schema", "files"], value_name = "NAME")]
+    pub tube: Vec<String>,
     /// What the text is; else its name or its first character says it
     #[arg(long, value_enum, value_name = "FORM", conflicts_with = "lines")]
     pub from: Option<From>,
@@ -87,6 +90,9 @@ pub struct Query {
     /// The most memory for groups, and for rows to be ordered
     #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "1G")]
     pub memory: u64,
+    /// Go on as the files, or those in directories, grow, until Ctrl-C: windows come as they end, sums then
+    #[arg(long, short, conflicts_with = "print_schema")]
+    pub follow: bool,
     /// Print what the columns are, as --schema takes it, and no answer
     #[arg(long)]
     pub print_schema: bool,
@@ -142,6 +148,17 @@ What is read:
 A line with something wrong (too few or too many fields, a value that is
 not what its column is) ends the command with its place; with --on-bad skip
 and keep such lines are counted, and stderr names the first ten.
+
+With --follow files are read as they grow, and all in directories that are
+named (not those whose names begin with a dot, nor in directories within);
+half a line waits for its end. A file that is renamed, or replaced by another,
+is read to its end, for five seconds more, and the new one from its begin, as
+one that was truncated. Each has its own line of names. Ctrl-C, SIGTERM and
+SIGHUP end it: sums are written, and the status is 0.
+
+--tube receives the records of a tube until its senders have gone; with
+--follow it goes on, and sums come whenever no sender is left. The status is
+that of `chappe recv`: 3 when a sender died.
 
 Memory: groups and rows to be ordered have --memory, a line has at most
 64 MiB; beside that the command takes some MiB.

@@ -45,7 +45,7 @@ With --json:
   {\"name\": TEXT, \"records\": N, \"bytes\": N, \"ms\": N} on stdout at the end";
 
 /// `chappe recv`.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Default)]
 pub struct Recv {
     /// The tubes, all in one arena
     #[arg(required = true, value_name = "NAME")]
@@ -80,9 +80,30 @@ pub struct Recv {
     /// A parameter of the expressions
     #[arg(long, value_name = "NAME=VALUE", value_parser = format::param)]
     pub param: Vec<(String, chappe::synth::Value)>,
+    /// What `chappe query --tube` asks.
+    #[arg(skip)]
+    pub query: Option<Whole>,
     /// Of a broadcast tube, when this is too slow: block (senders wait), drop-oldest, or drop-newest:N (keep N)
     #[arg(long, value_name = "HOW", value_parser = slow)]
     pub slow: Option<Slow>,
+}
+
+/// All of a query in one text, and how its rows are written.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// `where ... select ...`.
+    pub text: String,
+    /// How.
+    pub style: chappe::rows::Style,
+    /// So many bytes for groups and rows that are kept.
+    pub memory: usize,
+}
+
+impl Recv {
+    /// Whether fields are asked for, by the schema.
+    pub fn has_fields(&self) -> bool {
+        self.format.is_some() || self.condition.is_some() || self.select.is_some() || self.query.is_some()
+    }
 }
 
 /// How a subscriber lags, as it is written: `block`, `drop-oldest`, `drop-newest:8`.

@@ -13,6 +13,7 @@
 //!
 //! What was left behind after a kill is removed by the next job server of the same user, and by `chappe doctor`.
 
+use crate::notify::{Event, Notify};
 use anyhow::{Result, anyhow, bail};
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -96,7 +97,7 @@ pub struct Place {
     queue: UnixStream,
     /// What the job inherits.
     heir: UnixStream,
-    notify: File,
+    notify: Notify,
     fifos: usize,
 }
 
@@ -115,14 +116,9 @@ impl Place {
         if !lock(&alive).map_err(failed)? {
             bail!("{} is somebody else's", path.display());
         }
-        // SAFETY: takes a number; the descriptor it returns is ours.
-        let notify = unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) };
-        if notify < 0 {
-            let e = io::Error::last_os_error();
-            bail!("cannot watch fifos: {e}; /proc/sys/fs/inotify/max_user_instances says how many may do so");
-        }
-        // SAFETY: a fresh descriptor that nobody else owns.
-        let notify = unsafe { File::from_raw_fd(notify) };
+        let notify = Notify::new().map_err(|e| {
+            anyhow!("cannot watch fifos: {e}; /proc/sys/fs/inotify/max_user_instances says how many may do so")
+        })?;
         let place = Place { queue, heir, notify, fifos: 0, path };
         place.keep(alive.as_fd()).map_err(|e| anyhow!("cannot pass on descriptors: {e}"))?;
         Ok(place)
@@ -166,11 +162,7 @@ impl Place {
         // What cannot be kept (a thousand are) is lost only to a job whose chappe was killed.
         let _ = self.keep(file.as_fd());
         let of = libc::IN_OPEN | libc::IN_CLOSE | libc::IN_ACCESS | libc::IN_MODIFY;
-        // SAFETY: a C string and an open descriptor.
-        let watch = unsafe { libc::inotify_add_watch(self.notify.as_raw_fd(), name.as_ptr(), of) };
-        if watch < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let watch = self.notify.watch(&path, of)?;
         Ok(Fifo { file, number, watch, inode: (m.dev(), m.ino()) })
     }
 
@@ -186,25 +178,13 @@ impl Place {
 
     /// What happened since the last call.
     pub fn news(&self) -> Vec<News> {
-        let mut all = Vec::new();
-        let mut buffer = [0; 4096];
-        while let Ok(len) = (&self.notify).read(&mut buffer)
-            && len > 0
-        {
-            let mut rest = &buffer[..len];
-            // A file that is watched by its own name has no name in its news.
-            while let Some((event, more)) = rest.split_at_checked(16) {
-                let word = |at: usize| u32::from_ne_bytes([event[at], event[at + 1], event[at + 2], event[at + 3]]);
-                let mask = word(4);
-                all.push(News {
-                    watch: word(0) as i32,
-                    opened: mask & libc::IN_OPEN != 0,
-                    closed: mask & libc::IN_CLOSE != 0,
-                });
-                rest = more.get(word(12) as usize..).unwrap_or_default();
-            }
-        }
-        all
+        // A file that is watched by its own name has no name in its news.
+        let news = |e: Event| News {
+            watch: e.watch,
+            opened: e.what & libc::IN_OPEN != 0,
+            closed: e.what & libc::IN_CLOSE != 0,
+        };
+        self.notify.events().into_iter().map(news).collect()
     }
 
     /// Puts a copy of a descriptor where the job keeps it.

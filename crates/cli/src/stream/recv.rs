@@ -152,7 +152,7 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
 
 /// The schema of several tubes, if that is needed: all have the same.
 fn agreed(tubes: &[Tube<[u8]>], a: &Recv) -> Result<Option<String>> {
-    if a.format.is_none() && a.condition.is_none() && a.select.is_none() {
+    if !a.has_fields() {
         return Ok(None);
     }
     let all = tubes.iter().map(Tube::schema).collect::<Result<Vec<_>, _>>()?;

@@ -20,11 +20,14 @@ impl Writer {
         stdout_is_there()?;
         let out = stdout().lock();
         let (condition, list) = (a.condition.as_deref(), a.select.as_deref());
-        if a.format.is_none() && condition.is_none() && list.is_none() {
+        if !a.has_fields() {
             return Ok(Writer::Plain(out));
         }
         let schema = Schema::parse(&schema.ok_or_else(|| no_schema(&a.names[0]))?)?;
-        let mut output = Output::new(out, &schema, condition, list, &a.param, a.format)?;
+        let mut output = match &a.query {
+            Some(whole) => Output::of_query(out, &schema, whole, &a.param)?,
+            None => Output::new(out, &schema, condition, list, &a.param, a.format)?,
+        };
         output.first = a.tag.then_some("tube");
         Ok(Writer::Fields(Box::new(output)))
     }

@@ -1,6 +1,6 @@
 //! Questions about CSV, JSON and lines.
 
-use crate::place::{Place, Ran, Running};
+use crate::place::{Place, Ran, Running, until};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -97,4 +97,119 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     drop(child.stdout.take());
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
+/// `chappe query --follow` whose rows go to a file.
+struct Following {
+    running: Running,
+    out: std::path::PathBuf,
+}
+
+impl Following {
+    fn begin(place: &Place, args: &[&str]) -> Following {
+        let out = place.file("followed");
+        let mut command = place.command(&[&["query", "--follow", "--format", "csv"], args].concat());
+        command.stdin(Stdio::null()).stdout(std::fs::File::create(&out).unwrap()).stderr(Stdio::piped());
+        Following { running: Running::from(command.spawn().expect("it starts")), out }
+    }
+
+    fn has(&self, rows: &str) {
+        let mut last = String::new();
+        let what = format!("it writes {rows:?}");
+        until(&what, || {
+            last = std::fs::read_to_string(&self.out).unwrap();
+            (last == rows).then_some(())
+        });
+    }
+
+    /// Ctrl-C: what it has written by then, and said.
+    fn end(self) -> (String, String) {
+        self.running.kill(libc::SIGINT);
+        let ran = self.running.end();
+        assert_eq!(ran.status, Some(0), "{}", ran.err);
+        (std::fs::read_to_string(&self.out).unwrap(), ran.err)
+    }
+}
+
+fn append(path: &std::path::Path, text: &str) {
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn a_file_is_followed_as_it_grows_is_replaced_and_truncated() {
+    let place = Place::new();
+    let log = place.file("log.csv");
+    append(&log, "sym,qty\nA,1\nB,");
+    let following = Following::begin(&place, &["where qty != 3 select sym, qty", log.to_str().unwrap()]);
+    following.has("sym,qty\nA,1\n");
+    // Half a line waits for its end.
+    append(&log, "2\nC,3\nD,");
+    following.has("sym,qty\nA,1\nB,2\n");
+    append(&log, "4\n");
+    following.has("sym,qty\nA,1\nB,2\nD,4\n");
+    // Renamed, still written to, and another one in its place, which has its columns in another order.
+    let old = place.file("log.csv.1");
+    std::fs::rename(&log, &old).unwrap();
+    append(&old, "E,5\n");
+    append(&log, "qty,sym\n6,F\n");
+    until("both are read", || {
+        let out = std::fs::read_to_string(&following.out).unwrap();
+        (out.contains("E,5\n") && out.contains("F,6\n")).then_some(())
+    });
+    append(&old, "G,7\n");
+    until("who writes it may not know yet", || {
+        std::fs::read_to_string(&following.out).unwrap().contains("G,7\n").then_some(())
+    });
+    std::fs::write(&log, "sym,qty\n").unwrap();
+    append(&log, "H,8\n");
+    until("it begins anew", || std::fs::read_to_string(&following.out).unwrap().contains("H,8\n").then_some(()));
+    // What has no line end is the last line.
+    append(&log, "I,9");
+    let (out, said) = following.end();
+    assert!(out.ends_with("H,8\nI,9\n"), "{out}");
+    let mut rows: Vec<&str> = out.lines().skip(1).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, ["A,1", "B,2", "D,4", "E,5", "F,6", "G,7", "H,8", "I,9"]);
+    assert!(said.contains("log.csv was truncated: it is read from its begin"), "{said}");
+}
+
+#[test]
+fn a_directory_is_followed_and_sums_come_window_by_window_and_at_the_end() {
+    let place = Place::new();
+    let dir = place.file("logs");
+    std::fs::create_dir(&dir).unwrap();
+    let in_it = |name: &str| dir.join(name);
+    append(&in_it(".hidden"), "no json\n");
+    std::fs::create_dir(in_it("within")).unwrap();
+    let dir_name = dir.to_str().unwrap();
+    // Nothing is there yet: the first file says what they are.
+    let sums = Following::begin(&place, &["select k, sum(n) as s by k", dir_name]);
+    append(&in_it("a.log"), "{\"k\":\"x\",\"n\":1}\n");
+    append(&in_it("b.log"), "{\"k\":\"y\",\"n\":2}\n{\"k\":\"x\",\"n\":4}\n");
+    std::fs::rename(in_it("a.log"), in_it("a.log.1")).unwrap();
+    append(&in_it("a.log"), "{\"k\":\"z\",\"n\":8}");
+    let windows = {
+        let other = Place::new();
+        let following = Following::begin(&other, &["select sum(n) as s every 10 on n", dir_name]);
+        append(&in_it("c.log"), "{\"k\":\"x\",\"n\":25}\n");
+        following.has("window,s\n0,7\n");
+        append(&in_it("c.log"), "{\"k\":\"x\",\"n\":50}\n");
+        following.has("window,s\n0,7\n20,25\n");
+        following.end().0
+    };
+    // The rest of a.log counted as late: it came when its window had ended.
+    assert_eq!(windows, "window,s\n0,7\n20,25\n50,50\n");
+    let (out, said) = sums.end();
+    let mut rows: Vec<&str> = out.lines().collect();
+    rows.sort_unstable();
+    assert_eq!((rows, said.as_str()), (vec!["k,s", "x,80", "y,2", "z,8"], ""));
+    // What the query makes no sense of ends it.
+    let why = place.fails(1, &["query", "--follow", "select q", in_it("c.log").to_str().unwrap(), "--from", "json"]);
+    assert!(why.contains("there is no field `q`"), "{why}");
+    let why = place.fails(1, &["query", "--follow", "select n", "/nowhere/x"]);
+    assert!(why.contains("cannot read /nowhere/x: No such file"), "{why}");
+    let why = place.fails(1, &["query", "--follow", "select n", "/dev/null"]);
+    assert!(why.contains("/dev/null is neither a file nor a directory"), "{why}");
+    assert_eq!(fed(&place, &["--follow", "select sum(a) as s"], "a\n1\n2").out, "s\n3\n");
 }

@@ -80,3 +80,22 @@ fn each_subscriber_gets_what_it_asks_for() {
     assert_eq!(dear.end().out, "{\"ts\":2,\"price\":99.0,\"sym\":\"Y\"}\n{\"ts\":3,\"price\":120.25,\"sym\":\"X\"}\n");
     place.ok(&["rm", "b"]);
 }
+
+#[test]
+fn a_tube_is_asked_like_a_file() {
+    let place = Place::new();
+    place.ok(&["tube", "create", "t", "u", "--schema", FIELDS]);
+    for tube in ["t", "u"] {
+        assert!(feed(&place, &[tube, "--format", "csv"], CSV).wait().unwrap().success());
+    }
+    let asked = "where price > $min select sym, count() as n, max(price) as most by sym order sym";
+    let both = ["query", "--tube", "t", "--tube", "u", asked, "--param", "min=50"];
+    assert_eq!(place.ok(&both), "sym,n,most\nX,2,120.25\nY,2,99.0\n");
+    assert!(feed(&place, &["t", "--format", "csv"], CSV).wait().unwrap().success());
+    let table = ["query", "--tube", "t", "select ts, sym top 2", "--format", "table"];
+    assert_eq!(place.ok(&table), "ts  sym\n--  ---\n 1  X\n 2  Y\n");
+    let why = place.fails(2, &["query", "--tube", "t", "select ts", "--from", "csv"]);
+    assert!(why.contains("cannot be used with"), "{why}");
+    place.ok(&["tube", "create", "plain"]);
+    assert!(place.fails(1, &["query", "--tube", "plain", "select ts"]).contains("tube `plain` has no schema"));
+}

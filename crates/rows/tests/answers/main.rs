@@ -7,7 +7,9 @@ mod files;
 mod fuzz;
 mod rules;
 
-use chappe_rows::{Ask, Format, Input, OnBad, Parser, Pattern, Report, Style, Writer, columns, run, with_nulls};
+use chappe_rows::{
+    Ask, Format, Growing, Input, OnBad, Parser, Pattern, Report, Style, Writer, columns, run, with_nulls,
+};
 use chappe_synth::Schema;
 use std::io::Read;
 
@@ -134,6 +136,38 @@ fn a_column_without_a_value_at_first_is_what_comes_later() {
     };
     assert_eq!(json("{\"a\":\"9\"}").unwrap().0, "m\n9\n");
     assert!(json("{\"a\":9}").unwrap_err().contains("t:20001: `a` is `9`, and had no value"));
+}
+
+#[test]
+fn texts_that_grow_in_any_order_are_one_table() {
+    let texts = ["sym,qty\nA,1\nB,2\r\n\"C\nD\",3\nA,", "\u{feff}qty,sym\n5,B\n6,\"q\"\"q\"\n7,A"];
+    let query = "select sym, sum(qty) as s, count() as n by sym order sym";
+    // The last line of the first one is cut off.
+    let expected = "sym,s,n\nA,8,3\nB,7,2\n\"C\nD\",3,1\n\"q\"\"q\",6,1\n";
+    let mut dice = dice::Dice(7);
+    for _ in 0..200 {
+        let mut out = Vec::new();
+        let mut growing = Growing::new(ask(&CSV, query), Style::Csv, &mut out);
+        let mut rest: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+        assert_eq!(["one", "two"].map(|name| growing.begin(name)), [0, 1]);
+        while rest.iter().any(|text| !text.is_empty()) {
+            let text = dice.below(2);
+            let (piece, left) = rest[text].split_at(dice.below(9).min(rest[text].len()));
+            rest[text] = left;
+            assert!(growing.piece(text, piece).unwrap());
+        }
+        let report = growing.finish().unwrap();
+        assert_eq!((String::from_utf8(out).unwrap().as_str(), report.records), (expected, 7));
+    }
+    let mut out = Vec::new();
+    let mut growing = Growing::new(ask(&CSV, "select a"), Style::Csv, &mut out);
+    let one = growing.begin("one");
+    assert!(growing.piece(one, b"a\n1\n2\nha").unwrap());
+    growing.begin_anew(one);
+    assert!(growing.piece(one, b"b,a\n3,4\n5\n").unwrap_err().to_string().starts_with("one:3: it has 1 field"));
+    assert!(growing.piece(one, b"b,a\n3,4\n5\n").is_err());
+    drop(growing);
+    assert_eq!(out, b"a\n1\n2\n");
 }
 
 #[test]
