@@ -34,13 +34,15 @@ class Documented(Case):
         for name in set(chappe.__all__) - {"BrokenBarrierError"}:
             self.assertTrue((getattr(chappe, name).__doc__ or "").strip(), name)
 
-    def test_the_chapter(self):
-        text = (book() / "book/src/python.md").read_text()
-        # An empty line ends what an example prints.
-        test = doctest.DocTestParser().get_doctest(text.replace("```", ""), {}, "python.md", "python.md", 0)
-        failed, tried = doctest.DocTestRunner().run(test)
-        self.assertEqual(failed, 0)
-        self.assertGreater(tried, 10)
+    def test_the_chapters(self):
+        for chapter, least in (("python.md", 10), ("recipes.md", 5)):
+            text = (book() / "book/src" / chapter).read_text()
+            # What is shown of a file is tested there. An empty line ends what an example prints.
+            text = re.sub(r"```python,from=.*?```", "", text, flags=re.S).replace("```", "")
+            test = doctest.DocTestParser().get_doctest(text, {}, chapter, chapter, 0)
+            failed, tried = doctest.DocTestRunner().run(test)
+            self.assertEqual(failed, 0, chapter)
+            self.assertGreater(tried, least, chapter)
 
     def test_the_quick_start(self):
         text = (book() / "README.md").read_text()
