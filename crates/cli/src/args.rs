@@ -180,7 +180,7 @@ pub enum Command {
     /// List what there is: in one arena, or in all
     #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
-        /// The arena; @REMOTE lists the pools of an engine
+        /// The arena, or one object; @REMOTE lists the pools of an engine
         arena: Option<String>,
     },
     /// Show the state of an object: its holders with their times, and its waiters in order

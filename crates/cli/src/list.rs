@@ -34,7 +34,10 @@ pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
             None => anyhow!(too_long(&format!("arena `{name}`"))),
         };
         if only.is_some() {
-            return Err(why);
+            // Where no arena has that name an object may have it.
+            let Some(Ok(object)) = patience.look(Duration::ZERO, move || find(&name)) else { return Err(why) };
+            all.push(object);
+            continue;
         }
         complain(json, &why.to_string());
         status = 1;

@@ -35,6 +35,10 @@ fn an_unknown_pool_names_those_that_are_there_and_the_command_that_makes_one() {
     says(&here.fails(1, &["pool", "rm", "lab/x"]), &["no pool `lab/x`", "`chappe pool create lab/x` makes one"]);
     here.ok(&["pool", "create", "lab/y"]);
     says(&here.fails(1, &["pool", "rm", "lab/x"]), &["there is only `lab/y`"]);
+    here.ok(&["pool", "create", "alone", "lab/alone"]);
+    assert!(here.ok(&["ls", "alone"]).contains("alone  pool"));
+    assert!(here.ok(&["ls", "lab/alone"]).contains("lab/alone  pool"));
+    here.ok(&["rm", "alone", "lab/alone"]);
     says(&here.fails(1, &["ls", "nowhere"]), &["no arena `nowhere`", "`chappe arena create nowhere` makes one"]);
     says(&here.fails(1, &["arena", "rm", "nowhere"]), &["no arena `nowhere`"]);
 }
