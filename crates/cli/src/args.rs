@@ -14,6 +14,7 @@ mod order;
 mod pipe;
 mod query;
 mod run;
+mod schema;
 mod sem;
 mod stream;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -39,14 +40,15 @@ use order::Order;
 pub use pipe::Pipe;
 pub use query::{From, Query, To};
 pub use run::Run;
+pub use schema::SchemaCommand;
 pub use sem::SemCommand;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-pub use stream::{Recv, Send, Whole};
+pub use stream::{Recv, Send};
 pub use tube::{Ends, TubeCommand};
 
-/// Pools of permits, locks and channels for the processes of one machine, that lose nothing when a process is killed.
+/// Pools of permits, locks and channels between processes, that lose nothing when one is killed.
 ///
 /// `chappe acquire` runs a command under a permit of a pool, `chappe lock` under a lock: it comes back however the command ends. There is no daemon: all
 /// lives in a file in /dev/shm/chappe-UID. `gpu` is an object of arena `default`, `lab/gpu` of arena `lab`.
@@ -238,6 +240,9 @@ pub enum Command {
     /// or has not. No process waits for another.
     #[command(subcommand)]
     Map(MapCommand),
+    /// Keep what records are under a name, which stands wherever a schema may be said
+    #[command(subcommand, after_help = schema::END)]
+    Schema(SchemaCommand),
     /// Run, check or show a graph: stages through which sound, bytes, lines or records flow
     ///
     /// A graph is a small text: `wav "in.wav" | lowpass 800 | tee (spectrum 1024 | png "s.png") | wav "out.wav"`. Types are checked before anything runs.

@@ -33,6 +33,7 @@ enum Names {
     Semaphores,
     Tubes,
     Maps,
+    Schemas,
     Objects,
     Arenas,
 }
@@ -45,6 +46,7 @@ fn names_of(path: &[&str]) -> Option<Names> {
         ["sem", "up" | "down" | "value" | "rm"] => Names::Semaphores,
         ["send" | "recv"] | ["tube", "seal" | "rm"] => Names::Tubes,
         ["map", "put" | "get" | "ls" | "delete" | "watch" | "rm"] => Names::Maps,
+        ["schema", "show" | "rm"] => Names::Schemas,
         ["show" | "rm"] => Names::Objects,
         ["ls"] | ["arena", "rm"] => Names::Arenas,
         _ => return None,
@@ -150,13 +152,16 @@ fn named(names: Names) -> Vec<String> {
     if names == Names::Arenas {
         return arenas;
     }
+    if names == Names::Schemas {
+        return arenas.iter().flat_map(|arena| crate::schema::names(arena)).collect();
+    }
     let is_wanted = |info: &ObjectInfo| match names {
         Names::Pools => matches!(info.state, ObjectState::Pool(_)),
         Names::Locks => matches!(info.state, ObjectState::RwLock { .. }),
         Names::Semaphores => matches!(info.state, ObjectState::Semaphore { .. }),
         Names::Tubes => matches!(info.state, ObjectState::Tube(_) | ObjectState::Broadcast(_)),
         Names::Maps => matches!(info.state, ObjectState::Map(_)),
-        Names::Objects | Names::Arenas => true,
+        Names::Objects | Names::Schemas | Names::Arenas => true,
     };
     let objects = |arena: Arena| arena.objects().into_iter().filter(is_wanted).map(move |info| called(arena, &info));
     arenas.iter().filter_map(|name| Arena::open(name).ok()).flat_map(objects).collect()

@@ -37,9 +37,12 @@ fn names(command: &Command) -> (Vec<&str>, Option<&'static str>) {
         Command::Recv(a) => (a.names.iter().map(String::as_str).collect(), Some(LATER)),
         Command::Sem(command) => (sem(command), Some(LATER)),
         Command::Tube(command) => (tube(command), Some(LATER)),
-        Command::Map(_) | Command::Run(_) | Command::Pipe(_) | Command::Arena(_) | Command::Threads(_) => {
-            (vec![], Some("it is about the memory of one machine"))
-        }
+        Command::Map(_)
+        | Command::Schema(_)
+        | Command::Run(_)
+        | Command::Pipe(_)
+        | Command::Arena(_)
+        | Command::Threads(_) => (vec![], Some("it is about the memory of one machine")),
         Command::Top(Top { arena, .. }) => (
             arena.iter().map(String::as_str).collect(),
             Some("it shows this machine; `chappe ls` and `chappe metrics` show an engine"),

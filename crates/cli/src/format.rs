@@ -1,6 +1,5 @@
 //! Records as people and programs read them: fields by a tube's schema, as lines of JSON or as CSV; and which of them, and what of each.
 
-use crate::args::Whole;
 use anyhow::Result;
 use chappe::rows::{self, Input, Style, Writer, clock};
 use chappe::synth::{Live, Ordered, Query, Records, Schema, Summary, SummaryError, Trust, Value, Windows};
@@ -16,26 +15,25 @@ pub enum Format {
     Csv,
 }
 
-/// A parameter of an expression, `NAME=VALUE`.
+/// All of a query in one text, and how its rows are written.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// `where ... select ...`.
+    pub text: String,
+    /// How.
+    pub style: Style,
+    /// So many bytes for groups and rows that are kept.
+    pub memory: usize,
+}
+
+/// A parameter of an expression, `NAME=VALUE`. What the value is, a number or a text, the expression says.
 ///
 /// # Errors
 /// What is wrong with the text.
 pub fn param(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is no parameter: write NAME=VALUE"))?;
     let name = name.strip_prefix('$').unwrap_or(name).to_owned();
-    let number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
-    let value = match value {
-        "true" | "false" => Value::Bool(value == "true"),
-        _ => match value.parse::<i64>() {
-            Ok(n) => Value::Int(n),
-            Err(_) => match (value.parse::<u64>(), value.parse::<f64>()) {
-                (Ok(n), _) => Value::Uint(n),
-                (_, Ok(d)) if number(value) => Value::Double(d),
-                _ => Value::Text(value.as_bytes().to_vec()),
-            },
-        },
-    };
-    Ok((name, value))
+    Ok((name, Value::Text(value.as_bytes().to_vec())))
 }
 
 /// Reads records from text, each as many bytes as the schema says.
@@ -51,6 +49,9 @@ pub fn encode(
     };
     rows::records(&format, schema, Input { name: "stdin".into(), bytes: Box::new(input) }, record)
 }
+
+/// So many records are added up together at most.
+const BATCH: usize = 512;
 
 /// Writes records as text, or as they are; those that are asked for, and of them what is.
 pub struct Output<W: Write> {
@@ -69,6 +70,8 @@ pub struct Output<W: Write> {
     windows: Option<Windows>,
     ordered: Option<Ordered>,
     memory: usize,
+    /// Records that are to be added up together.
+    batch: Vec<u8>,
     selects: bool,
     rows: Vec<u8>,
     text: Vec<u8>,
@@ -136,13 +139,14 @@ impl<W: Write> Output<W> {
             windows,
             ordered,
             memory,
+            batch: Vec::new(),
             selects,
             rows: Vec::new(),
             text: Vec::new(),
         })
     }
 
-    /// A record: it is written, or counted, or not asked for. Answers whether something was written.
+    /// A record: it is written, or added up, or not asked for. Answers whether it was written, or is to be added up: its condition is asked then.
     ///
     /// # Errors
     /// The system's; a record that is too short for the schema; what does not fit a sum.
@@ -151,22 +155,17 @@ impl<W: Write> Output<W> {
             let what = format!("a record of {} bytes, and by the tube's schema each has {}", record.len(), self.size);
             return Err(Error::new(ErrorKind::InvalidData, what));
         }
-        let one = Records::new(record, self.size, self.size);
-        match (&mut self.query, &mut self.windows) {
-            (None, _) => self.write(tag, record, line)?,
-            (Some(query), Some(windows)) => {
-                let mut ended = Vec::new();
-                windows.add(query, one, clock, |rows| ended.extend_from_slice(&rows.bytes)).map_err(|e| match e {
-                    SummaryError::Memory { .. } => Error::new(ErrorKind::OutOfMemory, e),
-                    e => Error::new(ErrorKind::InvalidData, e),
-                })?;
-                self.all(&ended)?;
-                if !ended.is_empty() {
-                    self.out.flush()?;
-                }
-                return Ok(false);
+        if self.windows.is_some() {
+            self.batch.extend_from_slice(&record[..self.size]);
+            if self.batch.len() >= BATCH * self.size {
+                self.add_up()?;
             }
-            (Some(query), None) if self.selects => {
+            return Ok(true);
+        }
+        let one = Records::new(record, self.size, self.size);
+        match &mut self.query {
+            None => self.write(tag, record, line)?,
+            Some(query) if self.selects => {
                 self.rows.clear();
                 if query.project(one, &mut self.rows) == 0 {
                     return Ok(false);
@@ -183,7 +182,7 @@ impl<W: Write> Output<W> {
                 self.write(tag, &row, line)?;
                 self.rows = row;
             }
-            (Some(query), None) => {
+            Some(query) => {
                 if !query.test(record) {
                     return Ok(false);
                 }
@@ -192,6 +191,14 @@ impl<W: Write> Output<W> {
         }
         self.out.flush()?;
         Ok(true)
+    }
+
+    /// Adds up the records that have been handed over: before nothing comes for a while, or they would be seen late.
+    ///
+    /// # Errors
+    /// The system's; what does not fit a sum.
+    pub fn add_up(&mut self) -> std::io::Result<()> {
+        if self.batch.is_empty() { Ok(()) } else { self.time_goes_by() }
     }
 
     /// How long it is until a window ends by the clock, if one is open.
@@ -206,8 +213,16 @@ impl<W: Write> Output<W> {
     pub fn time_goes_by(&mut self) -> std::io::Result<()> {
         let (mut ended, size) = (Vec::new(), self.size);
         if let (Some(query), Some(windows)) = (&mut self.query, &mut self.windows) {
-            let none = Records::new(&[], size, size);
-            windows.add(query, none, clock, |rows| ended.extend_from_slice(&rows.bytes)).map_err(Error::other)?;
+            let records = Records::new(&self.batch, size, size);
+            let added = windows.add(query, records, clock, |rows| ended.extend_from_slice(&rows.bytes));
+            self.batch.clear();
+            added.map_err(|e| match e {
+                SummaryError::Memory { .. } => Error::new(ErrorKind::OutOfMemory, e),
+                e => Error::new(ErrorKind::InvalidData, e),
+            })?;
+        }
+        if ended.is_empty() {
+            return Ok(());
         }
         self.all(&ended)?;
         self.out.flush()
@@ -218,6 +233,7 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// The system's.
     pub fn pause(&mut self) -> std::io::Result<()> {
+        self.add_up()?;
         let mut rows = Vec::new();
         if let Some(windows) = &mut self.windows {
             windows.finish(|ended| rows.extend_from_slice(&ended.bytes));

@@ -42,6 +42,7 @@ mod query;
 #[cfg(feature = "remote")]
 mod remote;
 mod said;
+mod schema;
 mod sem;
 mod share;
 mod signals;
@@ -161,6 +162,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Sem(command) => return sem::run(&command, json),
         Command::Tube(command) => all_done(tube::run(&command), json),
         Command::Map(command) => return map::run(&command, json),
+        Command::Schema(command) => return schema::run(&command, json),
         #[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Graph(command) => return graph::run(&command, json),
         #[cfg(all(not(feature = "graph"), any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -8,6 +8,8 @@ use crate::{names, time};
 use anyhow::{Error, Result, bail};
 pub use broadcast::{Broadcasts, broadcast_text, is_one as is_broadcast};
 use broadcast::{fits, schema_text};
+use chappe::schemas::resolved;
+use chappe::synth::Schema;
 use chappe::tube::broadcast::Broadcast;
 use chappe::tube::named::{Kind, Tube, TubeInfo, TubeOptions};
 use chappe::{Arena, ObjectInfo, ObjectState, Waiter};
@@ -22,6 +24,7 @@ pub fn run(command: &TubeCommand) -> (Vec<Value>, Vec<Error>) {
         TubeCommand::Create { names, size, slots, kind, drops, schema, broadcast, subscribers } => {
             let schema = schema.as_deref();
             let made = |name: &str| {
+                let slots = &slots.map_or_else(|| usual_slots(schema), Ok)?;
                 if *broadcast {
                     broadcast::create(name, *size, *slots, *subscribers, schema)
                 } else {
@@ -46,6 +49,14 @@ pub fn run(command: &TubeCommand) -> (Vec<Value>, Vec<Error>) {
             Ok(json!({ "removed": name }))
         }),
     }
+}
+
+/// How many slots a tube has if nobody says it: so many small records that an end does not wait for the other one after a few.
+fn usual_slots(schema: Option<&str>) -> Result<u64> {
+    const BYTES: u64 = 1 << 16;
+    let Some(schema) = schema else { return Ok(16) };
+    let size = Schema::parse(&resolved(schema)?).map_or(BYTES, |schema| schema.size().into());
+    Ok((BYTES / size).clamp(16, 1024))
 }
 
 fn create(name: &str, size: u64, slots: u64, ends: Ends, drops: bool, schema: Option<&str>) -> Result<Value> {

@@ -100,6 +100,11 @@ impl Parser {
         &self.report
     }
 
+    /// Whether there is something that is no whole record yet.
+    pub fn has_rest(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
     /// What reads the records, by the names of the columns; where the records begin.
     fn read_by(&mut self, text: &mut [u8], len: usize) -> Result<usize, String> {
         let (columns, from) = self.format.names(text, len).map_err(|e| e.told(&[], &[]))?;

@@ -92,7 +92,8 @@ impl Writer {
             }
         }
         if json {
-            out.extend_from_slice(b"}\n");
+            // An object without members has a begin, too.
+            out.extend_from_slice(if self.names.is_empty() { b"{}\n" } else { b"}\n" });
         } else {
             out.pop();
             out.push(b'\n');

@@ -76,6 +76,7 @@ pub fn through<'a>(
         let again = block.again;
         let mut out = Callout {
             seat,
+            cut: false,
             to: |mut block: Block| {
                 block.again |= again;
                 through(rest, tail, Some(seat), block)
@@ -96,11 +97,13 @@ impl LiveLimb {
 
     /// Nothing more comes: each stage hands on what it has, the first one first.
     pub fn end(&mut self) -> Result<(), Fault> {
+        // What is behind has seen enough, so what came was cut off somewhere.
+        let cut = self.is_done();
         for at in 0..self.slots.len() {
             let (before, rest) = self.slots.split_at_mut(at + 1);
             let Slot { stage, seat, .. } = &mut before[at];
             let (seat, tail): (&Seat, _) = (seat, &mut self.tail);
-            let mut out = Callout { seat, to: |block| through(rest, tail, Some(seat), block) };
+            let mut out = Callout { seat, cut, to: |block| through(rest, tail, Some(seat), block) };
             end(stage, seat, &mut out)?;
         }
         self.tail.end()

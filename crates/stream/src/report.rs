@@ -79,7 +79,8 @@ impl Report {
         self.nodes.iter().map(|n| n.counts.dropped).sum::<u64>() + blocks
     }
 
-    /// How many inputs have ended before they were done: a sender of a tube died, or stopped with an error. What came of them may be a part.
+    /// How many inputs have ended before they were done: a sender of a tube died, or stopped with an error; a capture file ends within a packet. What came
+    /// of them may be a part.
     pub fn broken(&self) -> u64 {
         self.nodes.iter().map(|n| n.counts.broken).sum()
     }

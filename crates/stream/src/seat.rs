@@ -263,6 +263,8 @@ fn take_over(stage: &mut Box<dyn Stage>, seat: &Seat, out: &mut dyn Out) -> Resu
 pub struct Callout<'a, P> {
     /// The seat.
     pub seat: &'a Seat,
+    /// What comes in has been cut off: see [`Out::is_cut`].
+    pub cut: bool,
     /// What it is linked to.
     pub to: P,
 }
@@ -287,6 +289,10 @@ impl<P: FnMut(Block) -> Result<(), Fault>> Out for Callout<'_, P> {
 
     fn is_stopped(&self) -> bool {
         self.seat.floor.stops()
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut || self.seat.floor.stops()
     }
 }
 

@@ -50,6 +50,11 @@ pub trait Out {
     fn is_stopped(&self) -> bool {
         false
     }
+
+    /// At a stage's end: whether what came in was cut off, since the graph is to stop, or nobody wants more. What is no whole line then is none.
+    fn is_cut(&self) -> bool {
+        false
+    }
 }
 
 /// Something that blocks are put into.

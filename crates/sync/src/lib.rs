@@ -154,6 +154,8 @@ mod registry;
 #[cfg(not(feature = "sim"))]
 mod role;
 #[cfg(not(feature = "sim"))]
+pub mod schemas;
+#[cfg(not(feature = "sim"))]
 mod select;
 #[cfg(not(feature = "sim"))]
 mod semaphore;

@@ -18,9 +18,7 @@ use crate::pool::Pool;
 use crate::semaphore::Semaphore;
 use crate::took::{Took, descriptor_of, down_of, permit_of};
 use crate::tube::named::{self, Record};
-use crate::tube::{
-    ReadyTimeoutError, Receiver, RecvError, SelectTimeoutError, SendError, Sender, TryReadyError, TrySelectError,
-};
+use crate::tube::{ReadyTimeoutError, RecvError, SelectTimeoutError, SendError, TryReadyError, TrySelectError};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -120,13 +118,13 @@ impl<'a> Select<'a> {
         }
     }
 
-    /// Adds an arm that sends to a tube; answers its number.
-    pub fn send<T>(&mut self, sender: &'a Sender<T>) -> usize {
+    /// Adds an arm that sends to a tube; answers its number. As [`Select::send_on`].
+    pub fn send<S: SendingEnd>(&mut self, sender: &'a S) -> usize {
         self.send_on(sender)
     }
 
-    /// Adds an arm that receives from a tube; answers its number.
-    pub fn recv<T>(&mut self, receiver: &'a Receiver<T>) -> usize {
+    /// Adds an arm that receives from a tube; answers its number. As [`Select::recv_on`].
+    pub fn recv<R: ReceivingEnd>(&mut self, receiver: &'a R) -> usize {
         self.recv_on(receiver)
     }
 
@@ -419,8 +417,8 @@ impl<'a> SelectedOperation<'a> {
     /// If it is another sender than the arm's.
     #[track_caller]
     #[inline]
-    pub fn send<T>(self, sender: &Sender<T>, message: T) -> Result<(), SendError<T>> {
-        sender.__finish(Took(self.complete(sender.__arm(), "sender")), message)
+    pub fn send<S: SendingEnd>(self, sender: &S, message: S::Message) -> Result<(), SendError<S::Message>> {
+        self.send_on(sender, message)
     }
 
     /// Receives the message.
@@ -432,8 +430,8 @@ impl<'a> SelectedOperation<'a> {
     /// If it is another receiver than the arm's.
     #[track_caller]
     #[inline]
-    pub fn recv<T>(self, receiver: &Receiver<T>) -> Result<T, RecvError> {
-        receiver.__finish(Took(self.complete(receiver.__arm(), "receiver")))
+    pub fn recv<R: ReceivingEnd>(self, receiver: &R) -> Result<R::Message, RecvError> {
+        self.recv_on(receiver)
     }
 
     /// As [`SelectedOperation::send`], by an end of any kind.

@@ -268,7 +268,7 @@ impl Query {
     }
 
     /// The query for these values of its parameters: they become constants of its program. An int or a uint is taken where another
-    /// number is asked for, if it is one.
+    /// number is asked for, if it is one; a text where a number, a bool or a time is, if it says one.
     ///
     /// # Errors
     /// A parameter without a value, or with one that does not fit; a value for a parameter that is not there.
@@ -287,8 +287,7 @@ impl Query {
                 (Value::Uint(n), Kind::Int) => i64::try_from(*n).ok().map(Value::Int),
                 (Value::Int(n), Kind::Double) => Some(Value::Double(*n as f64)),
                 (Value::Uint(n), Kind::Double) => Some(Value::Double(*n as f64)),
-                // For `time($name)`.
-                (Value::Text(text), Kind::Int) if text.get(4) == Some(&b'-') => time::parse(text).map(Value::Int),
+                (Value::Text(text), kind) if *kind != Kind::Text => read(text, *kind),
                 (value, kind) => (value.kind() == *kind).then(|| value.clone()),
             };
             let Some(value) = fits else { return Err(BindError::Type(name.clone(), *kind, value.to_string())) };
@@ -362,6 +361,19 @@ impl Bound {
         // The general program is the specialised one: its parameters are constants for good.
         query.program = program.clone();
         Ok(Bound { query, params: Vec::new(), program })
+    }
+}
+
+/// What a text says where no text is asked for: a number as it is written, `true`, `false`, a time for `time($name)`.
+fn read(text: &[u8], kind: Kind) -> Option<Value> {
+    let plain = std::str::from_utf8(text).ok()?;
+    match kind {
+        Kind::Int if text.get(4) == Some(&b'-') => time::parse(text).map(Value::Int),
+        Kind::Int => plain.parse().ok().map(Value::Int),
+        Kind::Uint => plain.parse().ok().map(Value::Uint),
+        Kind::Double => plain.parse().ok().map(Value::Double),
+        Kind::Bool => plain.parse().ok().map(Value::Bool),
+        Kind::Text => None,
     }
 }
 

@@ -9,7 +9,7 @@ pub enum GraphCommand {
     /// Run a graph to its end, and say what each stage has done
     ///
     /// The report goes to stderr: blocks, elements, what was dropped, what was late. Exits with 3 if a sender of a tube that it
-    /// read died, or stopped with an error, before it was done (what came may be a part), and if anything was late, and --late was given.
+    /// read died, or stopped with an error, before it was done, or a capture file ends within a packet (what came may be a part), and if anything was late, and --late was given.
     ///
     /// Ctrl-C, SIGTERM and SIGHUP end the sources, and all stages hand on and write what they have; a second one ends the command at once, and so does the
     /// first after five seconds.

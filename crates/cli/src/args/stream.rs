@@ -82,21 +82,10 @@ pub struct Recv {
     pub param: Vec<(String, chappe::synth::Value)>,
     /// What `chappe query --tube` asks.
     #[arg(skip)]
-    pub query: Option<Whole>,
+    pub query: Option<format::Whole>,
     /// Of a broadcast tube, when this is too slow: block (senders wait), drop-oldest, or drop-newest:N (keep N)
     #[arg(long, value_name = "HOW", value_parser = slow)]
     pub slow: Option<Slow>,
-}
-
-/// All of a query in one text, and how its rows are written.
-#[derive(Clone, Debug)]
-pub struct Whole {
-    /// `where ... select ...`.
-    pub text: String,
-    /// How.
-    pub style: chappe::rows::Style,
-    /// So many bytes for groups and rows that are kept.
-    pub memory: usize,
 }
 
 impl Recv {

@@ -13,12 +13,12 @@ pub enum TubeCommand {
         /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// The most bytes that one record can have (65536, 64K, 1M)
+        /// The most bytes that one record can have (65536, 64K, 1M); by --schema all have the same, and this is not said
         #[arg(long, short, value_name = "BYTES", default_value = "64K", value_parser = record)]
         size: u64,
-        /// How many records it has room for
-        #[arg(long, short = 'm', value_name = "N", default_value_t = 16)]
-        slots: u64,
+        /// How many records it has room for [default: 16; by --schema as many as have 64 KiB, but 16 to 1024]
+        #[arg(long, short = 'm', value_name = "N")]
+        slots: Option<u64>,
         /// How many processes may send to it and receive from it: one or many
         #[arg(long, short, value_enum, default_value_t = Ends::Mpmc)]
         kind: Ends,

@@ -3,7 +3,7 @@
 //! inotify(7) says when something happens; a look each second finds what it does not say (files of other machines, files behind links).
 
 use super::files::{Files, Looked, Takes};
-use super::{asked, form, say, style, tell};
+use super::question::{asked, form, say, style, tell};
 use crate::args::Query;
 use crate::notify::Notify;
 use crate::progress;
@@ -105,7 +105,7 @@ impl Takes for Answer<'_, '_> {
         if self.growing.is_none() {
             let format = form(self.a, &self.names[text], piece)?;
             let Some(out) = self.out.take() else { return Ok(false) };
-            let mut growing = Growing::new(asked(self.a, format, 1), style(self.a, self.json), out);
+            let mut growing = Growing::new(asked(self.a, format, 1)?, style(self.a, self.json), out);
             self.names.iter().for_each(|name| _ = growing.begin(name));
             self.growing = Some(growing);
         }

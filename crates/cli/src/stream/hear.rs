@@ -33,6 +33,7 @@ pub fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
     let patience = || a.timeout.map(|timeout| Instant::now() + timeout);
     let mut end = patience();
     let ended = loop {
+        out.with_fields(Output::add_up)?;
         if a.count.is_some_and(|count| passed.records >= count) {
             break Ended::Done;
         }

@@ -81,21 +81,30 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
     for name in &a.names {
         tubes.push(Tube::<[u8]>::open(name)?);
     }
-    let mut awaited = Awaited::new(&tubes)?;
-    for tube in &tubes {
-        receivers.push(tube.receiver()?);
-    }
     let schema = match tubes.as_slice() {
         [only] => only.schema()?,
         all => agreed(all, a)?,
     };
-    let mut courses = tubes.iter().map(|tube| Course::of(tube, a)).collect::<Result<Vec<_>>>()?;
+    // What is asked is looked at before this is a receiver: a sender whose only receiver goes at once has none any more.
     let mut out = Writer::new(a, schema)?;
+    let mut awaited = Awaited::new(&tubes)?;
+    for tube in &tubes {
+        receivers.push(tube.receiver()?);
+    }
+    let mut courses = tubes.iter().map(|tube| Course::of(tube, a)).collect::<Result<Vec<_>>>()?;
     let patience = || a.timeout.map(|timeout| Instant::now() + timeout);
     let mut end = patience();
     while a.count.is_none_or(|count| passed.records < count) {
         let mut died = None;
-        let found = next(&receivers, time::sooner(end, out.ends_in()), &mut died)?;
+        // While records are there, they are added up together.
+        let ready = if let [only] = receivers.as_slice() { at_once(only, &mut died)? } else { None };
+        let found = match ready {
+            Some(ready) => ready,
+            None => {
+                out.with_fields(Output::add_up)?;
+                next(&receivers, time::sooner(end, out.ends_in()), &mut died)?
+            }
+        };
         if let Some(which) = died {
             passed.sender_died(&a.names[which], a);
         }
@@ -170,6 +179,19 @@ fn next<'a>(receivers: &'a [Receiver<[u8]>], end: Option<Instant>, died: &mut Op
         Some((which, record)) => Next::Record(which, record),
         None if end.is_some_and(|end| Instant::now() >= end) => Next::TimedOut,
         None => Next::End,
+    })
+}
+
+/// The record of the only tube, or what is told of its end, if that is there without a wait.
+fn at_once<'a>(receiver: &'a Receiver<[u8]>, died: &mut Option<usize>) -> Result<Option<Next<'a>>> {
+    Ok(match receiver.try_borrow() {
+        Err(NotReceived::Empty | NotReceived::Interrupted | NotReceived::Disconnected { .. }) => None,
+        Err(NotReceived::SenderDied { .. }) => {
+            // It is told once.
+            *died = Some(0);
+            Some(Next::End)
+        }
+        borrowed => Some(Next::Record(0, borrowed?)),
     })
 }
 

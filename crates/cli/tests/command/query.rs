@@ -29,6 +29,10 @@ fn files_and_stdin_are_asked() {
     let errors = "where level == $level select count() as n, max(ms) as most";
     let asked = ["query", errors, json, "--param", "level=error"];
     assert_eq!(place.ok(&asked), "n,most\n2,7.0\n");
+    let zip = ["--schema", "zip: str", "--param", "zip=02139", "where zip == $zip && n > $n", "--param", "n=0"];
+    assert_eq!(fed(&place, &zip, "zip,n\n02139,1\n2139,1\n").out, "zip,n\n02139,1\n");
+    let wrong = fed(&place, &["where n > $n", "--param", "n=many"], "n\n1\n").err;
+    assert!(wrong.contains("parameter `$n` is of type int: `many` does not fit"), "{wrong}");
     let as_json = place.run(&[&asked[..], &["--json"]].concat());
     assert_eq!(as_json.out, "{\"n\":2,\"most\":7.0}\n");
     assert!(
@@ -83,6 +87,22 @@ fn what_is_wrong_is_said_with_its_place() {
             .contains("--memory allows more")
     );
     assert!(fed(&place, &["select a"], "").err.contains("nothing to read in stdin"));
+}
+
+#[test]
+fn more_files_are_asked_than_a_process_has_at_a_time() {
+    let place = Place::new();
+    let names: Vec<String> = (0..80).map(|n| place.file(&format!("{n}.csv")).display().to_string()).collect();
+    names.iter().enumerate().for_each(|(n, name)| std::fs::write(name, format!("k,v\n{n},\n{n},{n}\n")).unwrap());
+    let all = names.join(" ");
+    let script = format!("ulimit -n 40; exec \"$0\" query 'select sum(v) as s, count() as n, max(w) as w' {all}");
+    let mut command = place.program("sh", &["-c", &script, env!("CARGO_BIN_EXE_chappe")]);
+    let ran = Place::spawn(&mut command).end();
+    assert!(ran.err.contains("there is no field `w`"), "{}", ran.err);
+    let script = script.replace(", max(w) as w", "");
+    let ran = Place::spawn(&mut place.program("sh", &["-c", &script, env!("CARGO_BIN_EXE_chappe")])).end();
+    assert_eq!(ran.out, "s,n\n3160,160\n", "{}", ran.err);
+    assert_eq!(fed(&place, &["select *", "--format", "json"], "{}\n{}\n").out, "{}\n{}\n");
 }
 
 #[test]

@@ -99,3 +99,75 @@ fn a_tube_is_asked_like_a_file() {
     place.ok(&["tube", "create", "plain"]);
     assert!(place.fails(1, &["query", "--tube", "plain", "select ts"]).contains("tube `plain` has no schema"));
 }
+
+#[test]
+fn a_schema_has_a_name_that_stands_wherever_one_may_be_said() {
+    let place = Place::new();
+    assert_eq!(place.ok(&["schema", "ls"]), "");
+    let none = place.fails(1, &["tube", "create", "t", "--schema", "trade"]);
+    assert!(none.contains("there is no schema `trade`: `chappe schema ls`"), "{none}");
+    assert!(place.fails(1, &["schema", "show", "trade"]).contains("there is no schema `trade`"));
+    place.ok(&["schema", "create", "trade", FIELDS]);
+    // The same once more is no fault; another one is.
+    place.ok(&["schema", "create", "trade", FIELDS]);
+    let taken = place.fails(1, &["schema", "create", "trade", "a: i64"]);
+    assert!(taken.contains("schema `trade` is there as `ts: u64, price: f64, sym: str[4]`"), "{taken}");
+    assert!(place.fails(1, &["schema", "create", "x", "a: i6"]).contains("the schema makes no sense: "));
+    assert!(place.fails(1, &["schema", "create", "a b", "a: i64"]).contains("`a b`"));
+    place.ok(&["schema", "create", "lab/day", "at: time '%d.%m.%Y', n: i64"]);
+    assert_eq!(place.ok(&["schema", "show", "trade"]), format!("{FIELDS}\n"));
+    let listed = place.ok(&["schema", "ls"]);
+    assert!(
+        listed.contains("trade            ts: u64, price") && listed.contains("lab/day          at: time"),
+        "{listed}"
+    );
+    assert_eq!(place.ok(&["schema", "ls", "lab"]).lines().count(), 1);
+    assert_eq!(json(&place, &["schema", "show", "lab/day"])["schema"], "at: time '%d.%m.%Y', n: i64");
+    // In tubes, questions about text, and graphs.
+    let made = json(&place, &["tube", "create", "t", "--schema", "trade"]);
+    assert_eq!(made["schema"], "ts: u64 @ 0, price: f64 @ 8, sym: str[4] @ 16; size 24");
+    let csv = place.file("in.csv");
+    std::fs::write(&csv, "at,n\n29.11.2026,4\n").unwrap();
+    let csv = csv.to_str().unwrap();
+    assert_eq!(place.ok(&["query", "--schema", "lab/day", "select at", csv]), "at\n2026-11-29T00:00:00Z\n");
+    assert!(place.fails(1, &["query", "--schema", "week", "select at", csv]).contains("there is no schema `week`"));
+    #[cfg(feature = "graph")]
+    {
+        let graph = place.file("x.graph");
+        std::fs::write(&graph, format!("file {csv:?} | parse csv lab/day | json | print")).unwrap();
+        let ran = place.ok(&["graph", "run", "--quiet", graph.to_str().unwrap()]);
+        assert_eq!(ran, "{\"at\":\"2026-11-29T00:00:00Z\",\"n\":4}\n");
+        std::fs::write(&graph, "tube \"t\" as=records schema=trade | json | print").unwrap();
+        place.ok(&["graph", "check", graph.to_str().unwrap()]);
+    }
+    place.ok(&["schema", "rm", "trade"]);
+    assert!(place.fails(1, &["schema", "rm", "trade"]).contains("there is no schema `trade`"));
+    // What was made by it keeps its own.
+    assert!(place.ok(&["show", "t"]).contains("price: f64 @ 8"));
+}
+
+#[test]
+fn a_mistake_in_a_question_costs_no_sender_its_receiver() {
+    let place = Place::new();
+    place.ok(&["tube", "create", "t", "--schema", FIELDS]);
+    let mut command = place.command(&["send", "t", "--format", "csv"]);
+    let mut sender = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut pipe = sender.stdin.take().unwrap();
+    pipe.write_all(CSV.as_bytes()).unwrap();
+    until("it has sent", || (json(&place, &["show", "t"])["sent"] == 3).then_some(()));
+    assert!(place.fails(1, &["recv", "t", "--where", "prise > 1"]).contains("is it `price`?"));
+    assert!(place.fails(1, &["recv", "t", "--where", "price > $p"]).contains("parameter `$p` has no value"));
+    pipe.write_all(b"4,1.5,Z\n").unwrap();
+    until("it has sent more", || (json(&place, &["show", "t"])["sent"] == 4).then_some(()));
+    // So many records, also where they are added up; and they are counted.
+    let ran = place.run(&["recv", "t", "-n", "2", "--select", "count() as n, sum(ts) as s", "--json"]);
+    assert_eq!(ran.out, "{\"n\":2,\"s\":3}\n", "{}", ran.err);
+    assert!(ran.err.contains("\"records\":2"), "{}", ran.err);
+    let rest = Place::spawn(&mut place.command(&["recv", "t", "--select", "count() as n"]));
+    until("it receives", || (json(&place, &["show", "t"])["received"] == 4).then_some(()));
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    let ran = rest.end();
+    assert_eq!((ran.status, ran.out.as_str()), (Some(3), "{\"n\":2}\n"));
+    assert!(ran.err.contains("what came (2 records, 48 bytes) may be a part"), "{}", ran.err);
+}

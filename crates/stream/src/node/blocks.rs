@@ -159,6 +159,10 @@ impl<B: Stage> Out for Between<'_, B> {
     fn is_stopped(&self) -> bool {
         self.out.is_stopped()
     }
+
+    fn is_cut(&self) -> bool {
+        self.out.is_cut()
+    }
 }
 
 impl<A: Stage, B: Stage> Stage for Two<A, B> {

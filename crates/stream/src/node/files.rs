@@ -10,6 +10,7 @@ use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_rows::{LineWriter, Pattern};
+use chappe_sync::schemas::resolved;
 use chappe_synth::Schema;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -148,7 +149,8 @@ fn records(call: &Call<'_>) -> Result<Plan, Wrong> {
         return Ok(Plan::sink(move || stage(ToFile(created(&path)?))));
     }
     let (text, at) = call.needs_text(1, "schema")?;
-    let schema = Schema::parse(text).map_err(|e| Wrong::at(at, format!("the schema: {}", e.message())))?;
+    let text = resolved(text).map_err(|e| Wrong::at(at, e.to_string()))?;
+    let schema = Schema::parse(&text).map_err(|e| Wrong::at(at, format!("the schema: {}", e.message())))?;
     let gives = Type::of(Element::Record(Arc::new(schema)));
     let frame = gives.frame_bytes();
     let bytes = frame * (BYTES / frame).max(1);
@@ -345,6 +347,10 @@ impl Stage for Cut {
 
     fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
         if self.0.is_empty() {
+            return Ok(());
+        }
+        if out.is_cut() {
+            out.drop_frames(1);
             return Ok(());
         }
         self.0.push(b'\n');

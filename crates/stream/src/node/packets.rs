@@ -225,6 +225,8 @@ struct FromPcap {
     big: bool,
     nanos: bool,
     at: u64,
+    /// So many bytes at its end are no whole packet: whoever writes it has not got further, or was killed.
+    rest: usize,
 }
 
 impl FromPcap {
@@ -243,20 +245,19 @@ impl FromPcap {
             return Err(format!("{path} is no capture file{next}"));
         }
         let link = if is_big { word(&head, 20).swap_bytes() } else { word(&head, 20) };
-        let reader = FromPcap { file, path: path.to_owned(), big: is_big, nanos: magic == NANOS, at: 24 };
+        let reader = FromPcap { file, path: path.to_owned(), big: is_big, nanos: magic == NANOS, at: 24, rest: 0 };
         // The upper bits say other things.
         Ok((reader, Link(link & 0x0fff_ffff)))
     }
 
-    /// Fills all of it, or nothing where the file ends.
+    /// Fills all of it; false: the file ends before.
     fn fill(&mut self, to: &mut [u8]) -> Result<bool, Fault> {
         let mut have = 0;
         while have < to.len() {
             match self.file.read(&mut to[have..]) {
-                Ok(0) if have == 0 => return Ok(false),
                 Ok(0) => {
-                    let why = format!("{}: the last {have} bytes are no whole packet", self.path);
-                    return Err(Fault(why));
+                    self.rest += have;
+                    return Ok(false);
                 }
                 Ok(n) => have += n,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -285,14 +286,26 @@ impl Source for FromPcap {
                 let why = format!("{} is damaged at byte {begin}: there is no packet's head", self.path);
                 return Err(Fault(why));
             }
-            let mut data = vec![0; kept];
-            if kept > 0 && !self.fill(&mut data)? {
-                return Err(Fault(format!("{}: the last {HEAD} bytes are no whole packet", self.path)));
+            let (start, at) = (bytes.len(), u64::from(seconds) * 1_000_000_000 + u64::from(nanos));
+            push(&mut bytes, &One { at, bytes: &[], length });
+            bytes[start + 8..start + 12].copy_from_slice(&(kept as u32).to_le_bytes());
+            bytes.resize(start + HEAD + kept, 0);
+            if !self.fill(&mut bytes[start + HEAD..])? {
+                self.rest += HEAD;
+                bytes.truncate(start);
+                break;
             }
-            let at = u64::from(seconds) * 1_000_000_000 + u64::from(nanos);
-            push(&mut bytes, &One { at, bytes: &data, length });
         }
         Ok((!bytes.is_empty()).then_some(Block::of(Data::Bytes(bytes))))
+    }
+
+    fn is_broken(&self) -> bool {
+        self.rest > 0
+    }
+
+    fn says(&self) -> Option<String> {
+        let (path, rest) = (&self.path, self.rest);
+        self.is_broken().then(|| format!("{path} ends within a packet: its last {rest} bytes are left out"))
     }
 }
 
@@ -385,13 +398,23 @@ mod tests {
             (&file[..10], "p is no capture file: it has no head"),
             (&[7; 30], "p is no capture file"),
             (&[b"\x0a\x0d\x0d\x0a".as_slice(), &[0; 40]].concat()[..], "`tcpdump -r X -w Y` writes this one"),
-            (&file[..24 + 7], "p: the last 7 bytes are no whole packet"),
-            (&file[..24 + 18], "p: the last 2 bytes are no whole packet"),
-            (&file[..24 + 16], "p: the last 16 bytes are no whole packet"),
             (&[&file[..], &[0xff; 16]].concat()[..], "p is damaged at byte 59: there is no packet's head"),
         ] {
             let said = read(file).unwrap_err();
             assert!(said.contains(why), "{said}");
+        }
+        // One that is still written, or whose writer was killed, has its whole packets, and says what is left out.
+        let first = HEAD + each(&some()).next().unwrap().bytes.len();
+        for (len, whole, rest) in [(7, 0, 7), (16, 0, 16), (18, 0, 18), (first + 5, first, 5)] {
+            let part = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(part.path(), &file[..24 + len]).unwrap();
+            let (mut reader, _) = FromPcap::new(BufReader::new(part.reopen().unwrap()), "p").unwrap();
+            let mut all = Vec::new();
+            while let Some(mut block) = reader.get().unwrap() {
+                all.append(block.octets());
+            }
+            assert_eq!((&all[..], reader.is_broken()), (&some()[..whole], true), "{len}");
+            assert_eq!(reader.says().unwrap(), format!("p ends within a packet: its last {rest} bytes are left out"));
         }
     }
 

@@ -49,6 +49,12 @@ impl Stage for Parse {
     }
 
     fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        if out.is_cut() {
+            if self.parser.has_rest() {
+                out.drop_frames(1);
+            }
+            return Ok(());
+        }
         let parsed = self.parser.piece(&[], true);
         self.hand_on(parsed, false, out)
     }
@@ -157,6 +163,26 @@ mod tests {
             "file \"@in\" | parse csv \"q: i64, r: str\" | select \"max(q) as m, max(r) as r\" | csv | lines \"@out\"";
         assert_eq!(ran(dir.path(), text).unwrap().0, "m,r\n10,y\n");
         assert_eq!(ran(dir.path(), "file \"@short\" | parse csv | csv | lines \"@out\"").unwrap().0, "n,q\n1,\n2,\n");
+    }
+
+    #[test]
+    fn a_text_that_is_cut_off_has_no_half_a_record() {
+        let rows: String = (0..5_000).map(|n| format!("{n},x\n")).collect();
+        let json: String = (0..5_000).map(|n| format!("{{\"a\":{n}}}\n")).collect();
+        let dir = with(&[("csv", &format!("a,b\n{rows}")), ("json", &json)]);
+        for (file, form) in [("csv", "csv"), ("json", "json")] {
+            for behind in ["take 2", "queue 2 | take 2", "tee (null) | take 2", "take 2 | queue 2"] {
+                let text = format!(
+                    "file \"@{file}\" | parse {form} \"a: i64\" | {behind} | select \"sum(a) as s\" | csv | lines \"@out\""
+                );
+                let (out, _) = ran(dir.path(), &text).unwrap();
+                assert_eq!(out, "s\n1\n", "{text}");
+            }
+        }
+        // What has no line end at the end of its file is a line.
+        std::fs::write(dir.path().join("csv"), "a\n1\n2").unwrap();
+        let text = "file \"@csv\" | parse csv \"a: i64\" | select \"sum(a) as s\" | csv | lines \"@out\"";
+        assert_eq!(ran(dir.path(), text).unwrap().0, "s\n3\n");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::kind::{Anew, Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_rows::{Format, OnBad, Parser, Pattern, Style, Writer, schema_text, with_nulls};
+use chappe_sync::schemas::resolved;
 use chappe_synth::{Bound, Evaluator, FieldType, Live, LiveError, Query, Records, Scalar, Schema, Summary, Trust};
 use std::sync::Arc;
 
@@ -190,7 +191,9 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
     let (mut times, mut doubtful) = (Vec::new(), Vec::new());
     let schema = match (said, call.begin()) {
         (Some((text, span)), _) => {
-            let read = Schema::parse_text(text).map_err(|e| Wrong::at(span, format!("the schema: {}", e.message())))?;
+            let text = resolved(text).map_err(|e| Wrong::at(span, e.to_string()))?;
+            let read =
+                Schema::parse_text(&text).map_err(|e| Wrong::at(span, format!("the schema: {}", e.message())))?;
             let schema = read.0;
             times = read.1;
             with_nulls(&schema).map_err(|why| Wrong::at(span, why))?

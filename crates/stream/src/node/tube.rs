@@ -23,6 +23,7 @@ use crate::process::tubes::{Ended, FromTube, LOOK};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::packets::Link;
+use chappe_sync::schemas::resolved;
 use chappe_sync::tube::named::{Awaited, NotSent, Sender, Tube, TubeOptions};
 use chappe_synth::Schema;
 use std::sync::Arc;
@@ -213,10 +214,11 @@ fn read_as(call: &Call<'_>, name: &str, has: Option<&str>) -> Result<Type, Wrong
 
 /// The schema of the records of a tube: as it is said, or as the tube has it; both are the same.
 fn records_of(call: &Call<'_>, name: &str, has: Option<&str>) -> Result<Schema, Wrong> {
-    let parsed = |text| Schema::parse(text).map_err(|e| format!("the schema: {}", e.message()));
+    let parsed = |text: &str| Schema::parse(text).map_err(|e| format!("the schema: {}", e.message()));
     match (call.text(usize::MAX, "schema")?, has) {
         (Some((text, at)), has) => {
-            let schema = parsed(text).map_err(|why| Wrong::at(at, why))?;
+            let text = resolved(text).map_err(|e| Wrong::at(at, e.to_string()))?;
+            let schema = parsed(&text).map_err(|why| Wrong::at(at, why))?;
             agrees(name, has, &schema).map_err(|why| Wrong::at(at, why))?;
             Ok(schema)
         }

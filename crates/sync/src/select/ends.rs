@@ -11,6 +11,10 @@ mod sealed {
 }
 
 /// A receiving end of a tube, of any kind.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no receiving end of a tube",
+    note = "`Select::recv` and `recv_on` take the receivers of `tube`, `tube::named` and `tube::broadcast` by reference, and not what holds one: `&*receiver`"
+)]
 pub trait ReceivingEnd: sealed::Sealed {
     /// What comes out.
     type Message;
@@ -24,6 +28,10 @@ pub trait ReceivingEnd: sealed::Sealed {
 }
 
 /// A sending end of a tube, of any kind.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no sending end of a tube",
+    note = "`Select::send` and `send_on` take the senders of `tube` and `tube::named` by reference, and not what holds one: `&*sender`"
+)]
 pub trait SendingEnd: sealed::Sealed {
     /// What goes in.
     type Message;

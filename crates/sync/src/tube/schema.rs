@@ -10,9 +10,11 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
+    /// Of a text, or of the name of one.
     #[cfg(feature = "synth")]
     pub fn new(text: &str) -> Result<Parsed, TubeError> {
-        let schema = chappe_synth::Schema::parse(text).map_err(wrong("the schema makes no sense"))?;
+        let text = crate::schemas::resolved(text).map_err(|e| TubeError::Schema { what: e.to_string() })?;
+        let schema = chappe_synth::Schema::parse(&text).map_err(wrong("the schema makes no sense"))?;
         Ok(Parsed { text: schema.to_string(), size: schema.size(), hash: schema.hash() })
     }
 

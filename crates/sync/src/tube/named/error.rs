@@ -210,7 +210,7 @@ pub enum NotReceived {
     /// A signal was handled, or another thread interrupted the wait: see [`interruptible`](crate::interruptible).
     #[error("interrupted while waiting for a message")]
     Interrupted,
-    /// There is no message, and all senders have gone.
+    /// There is no message, and all senders have gone. It names its tube: match it as `NotReceived::Disconnected { .. }`.
     #[error("tube `{tube}` is empty and has no sender any more: they have gone, or died")]
     Disconnected {
         /// The tube's name.
