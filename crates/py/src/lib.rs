@@ -22,6 +22,7 @@ mod map;
 mod pickle;
 mod place;
 mod pool;
+mod query;
 mod quick;
 mod select;
 mod semaphore;
@@ -51,6 +52,8 @@ mod _chappe {
     use super::place::{before_fork, label, remove, show};
     #[pymodule_export]
     use super::pool::{Permit, Pool};
+    #[pymodule_export]
+    use super::query::Query;
     #[pymodule_export]
     use super::select::select;
     #[pymodule_export]

@@ -245,7 +245,8 @@ fn reserved(end: &mut Sender<[u8]>, time: Time) -> Result<named::Slot<'static, [
 /// # Errors
 /// `ValueError` with the place, if it makes no sense.
 pub fn canonical(schema: &str) -> PyResult<String> {
-    let parsed = chappe::synth::Schema::parse(schema).map(|schema| schema.to_string());
+    let text = chappe::schemas::resolved(schema).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let parsed = chappe::synth::Schema::parse(&text).map(|schema| schema.to_string());
     parsed.map_err(|e| PyValueError::new_err(format!("the schema makes no sense: {e}")))
 }
 

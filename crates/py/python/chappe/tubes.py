@@ -198,6 +198,37 @@ class _Receiving(_Closing):
 _send, _try_send = _chappe.Tube.send, _chappe.Tube.try_send
 
 
+def _come(tube, most, timeout):
+    """Records that are there, so many at most; if there is none, the next one."""
+    at_once, come = _chappe.Tube.try_recv, []
+    try:
+        while len(come) < most:
+            record = at_once(tube)
+            if record is None:
+                break
+            come.append(record)
+        if not come:
+            come.append(_chappe.Tube.recv(tube, timeout))
+    except (Disconnected, TimeoutError) as why:
+        return come, why
+    return come, None
+
+
+def _answered(tube, asked, timeout):
+    size, why = asked.size, None
+    while why is None and not asked.enough:
+        ends_in = asked.ends_in
+        limits = [limit for limit in (timeout, ends_in) if limit is not None]
+        come, why = _come(tube, 512, min(limits, default=None))
+        if isinstance(why, TimeoutError) and ends_in is not None and (timeout is None or ends_in < timeout):
+            # A window has ended.
+            why = None
+        yield from asked.add(b"".join(record[:size] for record in come))
+    yield from asked.finish()
+    if isinstance(why, (SenderDied, TimeoutError)):
+        raise why
+
+
 class Tube(_Receiving, _chappe.Tube):
     """A bounded channel of records between any number of processes, of up to `slots` records of up to `size` bytes.
 
@@ -286,6 +317,19 @@ class Tube(_Receiving, _chappe.Tube):
         wrong with the expression, with the column.
         """
         return self._decode("recv", super().recv(timeout, where, params))
+
+    def query(self, text, /, timeout=None, **params):
+        """The answer to a question over this tube's records, row by row, each a dict, in the language of `chappe query`.
+
+        `query("where px > $least select sym, sum(qty) as q by sym every 10s", least=10)`: what of each record, or sums over all or over windows
+        (the guide's chapter on queries). All records are received, as by `recv`. Rows of windows come when those end, sums of all when all senders have
+        gone; then it ends. One that has not ended well: SenderDied, behind what came. TimeoutError when no record has come for `timeout` seconds,
+        behind the sums of those that have. Times are ints of nanoseconds since 1970; no value is None. ValueError tells what is wrong with the
+        question, before any record is received.
+        """
+        if self.schema is None:
+            raise ValueError(f"tube `{self.name}` has no schema that a question could be over")
+        return _answered(self, _chappe.Query(self.schema, text, params), timeout)
 
     def recv_redelivered(self, timeout=None, *, where=None, **params):
         """As `recv`, with whether a receiver died that had it before."""
