@@ -8,7 +8,7 @@
 //!   thread
 //!   ras                                                restartable sequences
 //!   sync       rows                                    the protocols; text as records: neither knows the other
-//!   arena      synth      remote                       shared memory; expressions and machine code; many machines: none knows another
+//!   arena      synth      remote      term             shared memory; expressions and machine code; many machines; terminals: none knows another
 //!   plat                                               atomics, futex, clock, memory, files, processes
 //!   crashsim   macros   feedback                       what plat is when it is explored; `#[chappe::main]`; control loops, pure
 //! ```
@@ -20,7 +20,7 @@ use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 21] = [
+const LEVELS: [(&str, u32); 22] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
@@ -28,6 +28,7 @@ const LEVELS: [(&str, u32); 21] = [
     ("arena", 2),
     ("synth", 2),
     ("remote", 2),
+    ("term", 2),
     ("rows", 3),
     ("sync", 3),
     ("ras", 4),

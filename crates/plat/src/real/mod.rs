@@ -37,6 +37,7 @@ pub mod trap;
 pub mod twofold;
 #[cfg(feature = "uring")]
 pub mod uring;
+pub mod viewed;
 pub mod wide;
 
 #[inline(always)]

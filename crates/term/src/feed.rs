@@ -1,0 +1,327 @@
+//! From bytes to what they do: text goes straight onto the screen, whole sequences through [`vte`].
+//!
+//! **Any split gives the same screen.** What is not complete yet, a sequence or a character of several bytes, is kept as bytes, so that between
+//! two calls there is nothing but plain data, and the parser's own state is always that of a new one.
+//!
+//! | state | entered by | left by |
+//! |---|---|---|
+//! | text | | ESC |
+//! | escape | ESC | 0x30 to 0x7e |
+//! | control sequence | `ESC [` | 0x40 to 0x7e |
+//! | command (OSC) | `ESC ]` | BEL |
+//! | string (DCS, SOS, PM, APC), skipped | `ESC P X ^ _` | |
+//!
+//! In each, ESC begins anew, and CAN and SUB end it. A sequence of more than [`MOST`] bytes is skipped to its end: no memory is needed for it.
+
+use crate::screen::Screen;
+
+/// The most bytes of a sequence.
+pub const MOST: usize = 1024;
+
+/// Where in the stream the last byte was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum At {
+    /// In text.
+    #[default]
+    Text,
+    /// In an escape sequence.
+    Escape,
+    /// In a control sequence.
+    Control,
+    /// In a command of the operating system (OSC).
+    Command,
+    /// In a string that is skipped.
+    String,
+}
+
+impl At {
+    /// The state of a saved number.
+    pub fn of(number: u64) -> At {
+        [At::Text, At::Escape, At::Control, At::Command, At::String].get(number as usize).copied().unwrap_or_default()
+    }
+}
+
+const CAN: u8 = 0x18;
+const SUB: u8 = 0x1a;
+const ESC: u8 = 0x1b;
+
+/// A terminal as its program sees it: bytes go in, a screen and answers come out.
+pub struct Emulator {
+    screen: Screen,
+    parser: vte::Parser,
+    at: At,
+    /// The bytes of what is not complete yet. Of a sequence that is too long: so many that it is too long.
+    pending: Vec<u8>,
+}
+
+impl Emulator {
+    /// One with an empty screen.
+    pub fn new(columns: usize, rows: usize) -> Emulator {
+        Emulator::of(Screen::new(columns, rows), At::Text, Vec::new())
+    }
+
+    /// One that goes on where another was. What is said to be incomplete and is not is left out.
+    pub fn of(screen: Screen, at: At, pending: Vec<u8>) -> Emulator {
+        let is_part = std::str::from_utf8(&pending).is_err_and(|e| e.valid_up_to() == 0 && e.error_len().is_none());
+        let is_begun = pending.first() == Some(&ESC);
+        let makes_sense = if at == At::Text { pending.is_empty() || is_part } else { is_begun };
+        let (at, pending) = if makes_sense { (at, pending) } else { Default::default() };
+        Emulator { screen, parser: vte::Parser::new(), at, pending }
+    }
+
+    /// The screen.
+    pub fn screen(&self) -> &Screen {
+        &self.screen
+    }
+
+    /// The screen, to resize it and to take from it.
+    pub fn screen_mut(&mut self) -> &mut Screen {
+        &mut self.screen
+    }
+
+    /// The screen alone.
+    pub fn into_screen(self) -> Screen {
+        self.screen
+    }
+
+    /// What is not complete yet.
+    pub fn pending(&self) -> (At, &[u8]) {
+        (self.at, &self.pending)
+    }
+
+    /// Takes what the program wrote.
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let used = if self.at == At::Text { self.text(bytes) } else { self.sequence(bytes) };
+            bytes = &bytes[used..];
+        }
+    }
+
+    /// Takes text up to the next ESC; answers how many bytes.
+    fn text(&mut self, bytes: &[u8]) -> usize {
+        if !self.pending.is_empty() {
+            return self.rest_of_character(bytes);
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            match bytes[at] {
+                ESC => {
+                    self.at = At::Escape;
+                    break;
+                }
+                b' '..=b'~' => {
+                    let run = &bytes[at..];
+                    let len = printable(run);
+                    self.screen.put_ascii(&run[..len]);
+                    at += len;
+                }
+                byte @ (..b' ' | 0x7f) => {
+                    self.screen.control(byte);
+                    at += 1;
+                }
+                _ => {
+                    let run = &bytes[at..];
+                    let len = run.iter().position(u8::is_ascii).unwrap_or(run.len());
+                    self.characters(&run[..len], len < run.len());
+                    at += len;
+                }
+            }
+        }
+        at
+    }
+
+    /// Bytes above ASCII. `is_all`: what follows is known, and is none of them.
+    fn characters(&mut self, mut bytes: &[u8], is_all: bool) {
+        while !bytes.is_empty() {
+            let (valid, wrong) = match std::str::from_utf8(bytes) {
+                Ok(text) => (text.len(), Some(0)),
+                Err(e) => (e.valid_up_to(), e.error_len()),
+            };
+            String::from_utf8_lossy(&bytes[..valid]).chars().for_each(|c| self.character(c));
+            bytes = &bytes[valid..];
+            match wrong {
+                Some(wrong) if !bytes.is_empty() => {
+                    self.screen.put(char::REPLACEMENT_CHARACTER);
+                    bytes = &bytes[wrong..];
+                }
+                None if is_all => {
+                    self.screen.put(char::REPLACEMENT_CHARACTER);
+                    return;
+                }
+                None => {
+                    self.pending.extend(bytes);
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn character(&mut self, c: char) {
+        match c {
+            '\u{80}'..='\u{9f}' => self.screen.control(c as u8),
+            c => self.screen.put(c),
+        }
+    }
+
+    /// Goes on with a character whose first bytes came earlier.
+    fn rest_of_character(&mut self, bytes: &[u8]) -> usize {
+        let mut all = std::mem::take(&mut self.pending);
+        let had = all.len();
+        let more = bytes.iter().take(4 - had).take_while(|byte| !byte.is_ascii()).count();
+        all.extend(&bytes[..more]);
+        let is_all = more < bytes.len();
+        match std::str::from_utf8(&all) {
+            // Others may follow it.
+            Ok(text) => {
+                let first = text.chars().next().unwrap_or_default();
+                self.character(first);
+                first.len_utf8() - had
+            }
+            Err(e) if e.valid_up_to() > 0 => {
+                let first = String::from_utf8_lossy(&all[..e.valid_up_to()]).chars().next().unwrap_or_default();
+                self.character(first);
+                first.len_utf8() - had
+            }
+            Err(e) => match e.error_len() {
+                Some(wrong) => {
+                    self.screen.put(char::REPLACEMENT_CHARACTER);
+                    wrong.saturating_sub(had)
+                }
+                None if is_all => {
+                    self.screen.put(char::REPLACEMENT_CHARACTER);
+                    more
+                }
+                None => {
+                    self.pending = all;
+                    more
+                }
+            },
+        }
+    }
+
+    /// Takes a sequence up to its end; answers how many bytes. Its first byte, ESC, is either the first of these or the first of what is kept.
+    fn sequence(&mut self, bytes: &[u8]) -> usize {
+        let is_new = self.pending.is_empty();
+        let mut at = usize::from(is_new);
+        while at < bytes.len() {
+            let byte = bytes[at];
+            at += 1;
+            if byte == ESC {
+                // What it ends has what came before it; it begins the next one.
+                self.done(&bytes[..at], is_new);
+                self.at = At::Escape;
+                return at - 1;
+            }
+            let ends = match self.at {
+                _ if byte == CAN || byte == SUB => true,
+                At::Escape if (b' '..0x7f).contains(&byte) => self.escape(byte, &bytes[..at]),
+                At::Control => (0x40..0x7f).contains(&byte),
+                At::Command => byte == 0x07,
+                _ => false,
+            };
+            if ends {
+                self.done(&bytes[..at], is_new);
+                self.at = At::Text;
+                return at;
+            }
+        }
+        let room = (MOST + 1).saturating_sub(self.pending.len());
+        if self.at == At::String {
+            // Nothing of it is wanted.
+            self.pending.truncate(1);
+            self.pending.extend(is_new.then_some(ESC));
+        } else {
+            self.pending.extend(&bytes[..bytes.len().min(room)]);
+        }
+        bytes.len()
+    }
+
+    /// A byte of an escape sequence that is no control character; answers whether it ends it. `so_far`: with the byte.
+    fn escape(&mut self, byte: u8, so_far: &[u8]) -> bool {
+        // Behind ESC alone: with intermediates it is a sequence like others.
+        let before = self.pending.iter().chain(so_far).rev().skip(1);
+        let is_first = !before.clone().any(|byte| (b' '..=b'/').contains(byte));
+        match byte {
+            b'[' if is_first => self.at = At::Control,
+            b']' if is_first => self.at = At::Command,
+            b'P' | b'X' | b'^' | b'_' if is_first => self.at = At::String,
+            b'0'..=b'~' => return true,
+            _ => {}
+        }
+        false
+    }
+
+    /// A sequence is over: it does what it says, unless it is too long or a string.
+    fn done(&mut self, last: &[u8], is_new: bool) {
+        let is_wanted = self.at != At::String && self.pending.len() + last.len() <= MOST;
+        if is_new && is_wanted {
+            self.parser.advance(&mut self.screen, last);
+        } else if is_wanted {
+            self.parser.advance(&mut self.screen, &self.pending);
+            self.parser.advance(&mut self.screen, last);
+        } else if last.last() == Some(&SUB) || last.last() == Some(&CAN) {
+            self.screen.control(last[last.len() - 1]);
+        }
+        self.pending.clear();
+        // It was told the next ESC, too, which it will be told again.
+        if last.last() == Some(&ESC) {
+            self.parser = vte::Parser::new();
+        }
+    }
+}
+
+/// How many bytes at the start are printable ASCII: eight at a time.
+fn printable(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    for part in bytes.chunks_exact(8) {
+        let word = u64::from_le_bytes(part.try_into().unwrap_or_default());
+        // A byte below 0x20, one of 0x7f, or one above.
+        let low = word.wrapping_sub(ONES * 0x20) & !word;
+        let is_last = word.wrapping_add(ONES) | word;
+        if (low | is_last) & (ONES * 0x80) != 0 {
+            break;
+        }
+        at += 8;
+    }
+    at + bytes[at..].iter().position(|byte| !(b' '..=b'~').contains(byte)).unwrap_or(bytes.len() - at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_printable_characters_are_found_whole() {
+        for at in 0..20 {
+            for wrong in [0, 0x1f, 0x7f, 0x80, 0xff] {
+                let mut bytes = [b'~'; 20];
+                bytes[at] = wrong;
+                assert_eq!(printable(&bytes), at, "{wrong:#x}");
+            }
+        }
+        assert_eq!((printable(&[b' '; 20]), printable(b"")), (20, 0));
+    }
+
+    #[test]
+    fn a_sequence_that_is_cut_by_another_does_what_its_controls_say() {
+        let mut it = Emulator::new(10, 3);
+        it.feed(b"\x1b[3\n1\x1b[1mx\x1b]0;title\x1b\\y");
+        assert_eq!((it.screen().text(1), it.screen().title()), ("xy".into(), "title"));
+        assert_eq!(it.pending(), (At::Text, &[][..]));
+    }
+
+    #[test]
+    fn endless_strings_need_no_memory_and_end() {
+        for begin in ["\x1b]0;", "\x1bP", "\x1b_", "\x1b^", "\x1bX", "\x1b["] {
+            let mut it = Emulator::new(10, 3);
+            it.feed(begin.as_bytes());
+            (0..1000).for_each(|_| it.feed(&[b'1'; 1000]));
+            assert!(it.pending().1.len() <= MOST + 1);
+            it.feed(b"\x1b\\x");
+            assert_eq!((it.screen().text(0), it.screen().title()), ("x".into(), ""), "{begin:?}");
+        }
+    }
+}

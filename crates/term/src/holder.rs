@@ -1,0 +1,330 @@
+//! The holder's side of a terminal's file: bytes of the program come in, states and history go out. [`crate::layout`] has the protocol.
+
+use crate::feed::Emulator;
+use crate::layout::{self, READ, TAKEN_BYTES, TYPED, UNSAVED};
+use crate::place::Place;
+use crate::screen::{Screen, Scrolled, fit};
+use crate::store::{self, Beside, Kept};
+use chappe_plat::atomic::{Ordering, fence, low_half};
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::poll::Event;
+use chappe_plat::{clock, thread};
+use std::io;
+use std::sync::Arc;
+
+/// How many words a record of the history has beside its text: length and flags, line, and its size once more behind it.
+pub(crate) const FRAME: u64 = 3;
+/// In the first word of a record: the line goes on in the next one.
+pub(crate) const WRAPS: u64 = 1 << 63;
+
+/// What holds a terminal.
+pub struct Holder<'a> {
+    place: &'a Place,
+    emulator: Emulator,
+    beside: Beside,
+    /// How many bytes the last whole state comes from.
+    saved: u64,
+    version: u64,
+    kept: [Kept; 2],
+    /// Whether the ring of typed bytes was empty at the last look.
+    is_idle: bool,
+}
+
+impl<'a> Holder<'a> {
+    /// Takes over where the last holder was killed, or begins with an empty screen of this size.
+    pub fn begin(place: &'a Place, columns: usize, rows: usize) -> Holder<'a> {
+        // Acquire: all holders before are dead, and what they have written is there.
+        let load = |at: usize| place.word(at).load(Ordering::Acquire);
+        let version = load(layout::DONE);
+        let known = if version == 0 { None } else { store::load(&place.copy(version)) };
+        let (emulator, beside) = known.unwrap_or_else(|| (Emulator::new(columns, rows), Beside::default()));
+        let saved = beside.parsed;
+        let mut it = Holder { place, emulator, beside, saved, version, kept: Default::default(), is_idle: true };
+        // What was overwritten already is no history.
+        while it.beside.first < load(layout::FLOOR) && it.beside.first < it.beside.end {
+            it.forget_first();
+        }
+        it.settle_typing();
+        it.take_over();
+        it.save();
+        it
+    }
+
+    /// Counts what a dead holder had read and not counted, and parses what no whole state comes from.
+    fn take_over(&mut self) {
+        let taken = self.place.word(layout::TAKEN);
+        // Relaxed: only holders write it, and the others are dead.
+        let counted = taken.load(Ordering::Relaxed);
+        // I3.
+        let found = (0..READ as u64).rev().find(|at| self.ring(counted + at, 1)[0] != 0).map_or(0, |last| last + 1);
+        self.clear(counted + READ as u64, found);
+        taken.store(counted + found, Ordering::Relaxed); // Relaxed: as above.
+        while self.beside.parsed < counted + found {
+            let left = (counted + found - self.beside.parsed).min(READ as u64);
+            self.parse(left);
+        }
+    }
+
+    /// Bytes of the ring of taken ones that lie in one piece, from a position on, at most so many.
+    fn ring(&self, position: u64, most: u64) -> &'a [u8] {
+        let from = (position % TAKEN_BYTES as u64) as usize;
+        let len = (most as usize).min(TAKEN_BYTES - from);
+        // SAFETY: within the ring, which is mapped for good; only the one holder writes there, and not while a slice of it is read.
+        unsafe { std::slice::from_raw_parts(self.taken_at().add(from), len) }
+    }
+
+    fn taken_at(&self) -> *mut u8 {
+        std::ptr::from_ref(self.place.word(layout::TAKEN_AT)).cast_mut().cast()
+    }
+
+    /// Zeroes bytes of the ring.
+    fn clear(&mut self, position: u64, count: u64) {
+        let mut at = position;
+        while at < position + count {
+            let piece = self.ring(at, position + count - at);
+            let (start, len) = (piece.as_ptr().cast_mut(), piece.len());
+            // SAFETY: these bytes come from no reading yet, and every whole state has those of the lap before (I2).
+            unsafe { start.write_bytes(0, len) };
+            at += len as u64;
+        }
+    }
+
+    /// Where the next bytes of the program are to be read to, and how many there is room for.
+    pub fn room(&mut self) -> (*mut u8, usize) {
+        // Relaxed: its own word.
+        let taken = self.place.word(layout::TAKEN).load(Ordering::Relaxed);
+        let room = self.ring(taken, READ as u64);
+        (room.as_ptr().cast_mut(), room.len())
+    }
+
+    /// So many bytes were read to there.
+    pub fn took(&mut self, count: usize) {
+        let taken = self.place.word(layout::TAKEN);
+        // Relaxed: its own word.
+        let counted = taken.load(Ordering::Relaxed);
+        // I3: first what comes into the window.
+        self.clear(counted + READ as u64, count as u64);
+        // Release: whoever takes over sees the zeros.
+        taken.store(counted + count as u64, Ordering::Release);
+        self.parse(count as u64);
+        if self.unsaved() >= UNSAVED as u64 {
+            self.save();
+        }
+    }
+
+    fn parse(&mut self, count: u64) {
+        let piece = self.ring(self.beside.parsed, count);
+        self.emulator.feed(piece);
+        self.beside.parsed += piece.len() as u64;
+        let scrolled = self.emulator.screen_mut().take_scrolled();
+        self.remember(&scrolled);
+        // In the middle of taking over there may be more than is unsaved at most otherwise.
+        if self.unsaved() >= (TAKEN_BYTES / 2) as u64 {
+            self.save();
+        }
+    }
+
+    /// How many bytes were parsed that no whole state comes from.
+    pub fn unsaved(&self) -> u64 {
+        self.beside.parsed - self.saved
+    }
+
+    /// The screen.
+    pub fn screen(&self) -> &Screen {
+        self.emulator.screen()
+    }
+
+    /// Writes a state, and says so.
+    pub fn save(&mut self) {
+        self.version += 1;
+        self.beside.time = clock::time_of_day();
+        // Relaxed: E2, the fence orders it before the state's words.
+        self.place.word(layout::BEGUN).store(self.version, Ordering::Relaxed);
+        fence(Ordering::Release); // E2.
+        let kept = &mut self.kept[(self.version & 1) as usize];
+        store::save(&mut self.emulator, self.beside, self.place.state(self.version), kept);
+        self.place.word(layout::DONE).store(self.version, Ordering::Release); // E1 release: the words come before.
+        self.saved = self.beside.parsed;
+        self.place.tell();
+    }
+
+    /// Writes rows that have left the screen into the history.
+    fn remember(&mut self, scrolled: &Scrolled) {
+        let mut from = 0;
+        // The lines end where the screen begins.
+        let first = self.emulator.screen().base() - scrolled.ends.len() as u64;
+        for (line, (end, wraps)) in (first..).zip(&scrolled.ends) {
+            self.remember_line(&scrolled.text[from..*end], *wraps, line);
+            from = *end;
+        }
+    }
+
+    fn remember_line(&mut self, text: &[u8], wraps: bool, line: u64) {
+        let all = self.place.history() as u64;
+        // A line alone never takes more than a part of the history.
+        let text = &text[..text.len().min((all * 2) as usize)];
+        let size = FRAME + text.len().div_ceil(8) as u64;
+        while self.beside.end + size - self.beside.first > all {
+            self.forget_first();
+        }
+        let floor = self.place.word(layout::FLOOR);
+        // Relaxed: E3, the fence orders it before the words. It never goes back (I5).
+        floor.store(self.beside.first.max(floor.load(Ordering::Relaxed)), Ordering::Relaxed);
+        fence(Ordering::Release); // E3.
+        let (mut at, place) = (self.beside.end, self.place);
+        let mut put = |word: u64| {
+            place.past(at).store(word, Ordering::Relaxed); // Relaxed: E3.
+            at += 1;
+        };
+        put(text.len() as u64 | if wraps { WRAPS } else { 0 });
+        put(line);
+        let (whole, rest) = text.as_chunks::<8>();
+        whole.iter().for_each(|part| put(u64::from_le_bytes(*part)));
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            put(u64::from_le_bytes(word));
+        }
+        put(size);
+        if self.beside.first == self.beside.end {
+            self.beside.first_line = line;
+        }
+        self.beside.end += size;
+    }
+
+    fn forget_first(&mut self) {
+        // Relaxed: written by this process, or by a dead one.
+        let head = self.place.past(self.beside.first).load(Ordering::Relaxed);
+        let size = FRAME + (head & !WRAPS).div_ceil(8);
+        // What makes no sense is forgotten as a whole.
+        self.beside.first = self.beside.first.saturating_add(size).min(self.beside.end);
+        self.beside.first_line += 1;
+    }
+
+    /// A descriptor that is readable when there is something to do, from a thread that waits for the bell.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn bell(&self) -> io::Result<Arc<Event>> {
+        let event = Arc::new(Event::new()?);
+        let (to, bell) = (Arc::clone(&event), self.place.word(layout::BELL));
+        thread::background("term-bell", move || {
+            let mut seen = 0;
+            loop {
+                // Acquire: what is to be done came before.
+                let now = bell.load(Ordering::Acquire);
+                if now != seen {
+                    seen = now;
+                    to.signal();
+                }
+                futex::wait(low_half(bell), seen as u32, None, Scope::Shared);
+            }
+        })?;
+        Ok(event)
+    }
+
+    /// A dead holder's bytes that it was just typing are not typed again.
+    fn settle_typing(&mut self) {
+        let (given, giving) = (self.place.word(layout::GIVEN), self.place.word(layout::GIVING));
+        // Relaxed: only holders write them, and the others are dead.
+        let (had, intent) = (given.load(Ordering::Relaxed), giving.load(Ordering::Relaxed));
+        if intent > had + 1 {
+            // Release: who waits for them sees that they are in doubt.
+            self.place.word(layout::DOUBTS).fetch_add(1, Ordering::Release);
+            given.store(intent - 1, Ordering::Release); // E4 release.
+        }
+        giving.store(0, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// Bytes that are to be typed now; from here on they count as given, unless [`Holder::gave`] says otherwise.
+    pub fn to_type(&mut self) -> Vec<u8> {
+        // Relaxed: its own word.
+        let given = self.place.word(layout::GIVEN).load(Ordering::Relaxed);
+        let put = self.place.word(layout::PUT).load(Ordering::Acquire); // E4 acquire: the bytes are there.
+        let from = (given % TYPED as u64) as usize;
+        let len = (put.saturating_sub(given)).min((TYPED - from) as u64).min(1024) as usize;
+        if len == 0 {
+            self.is_idle = true;
+            return Vec::new();
+        }
+        if std::mem::replace(&mut self.is_idle, false) {
+            // Release: read by the writer once its bytes are given.
+            self.place.word(layout::AT_LINE).store(self.screen().line(), Ordering::Release);
+        }
+        let start = std::ptr::from_ref(self.place.word(layout::TYPED_AT)).cast::<u8>();
+        // SAFETY: within the ring; writers do not touch what is put and not given (E4).
+        let bytes = unsafe { std::slice::from_raw_parts(start.add(from), len) }.to_vec();
+        // Release: before it is typed.
+        self.place.word(layout::GIVING).store(given + len as u64 + 1, Ordering::Release);
+        bytes
+    }
+
+    /// So many of them were typed.
+    pub fn gave(&mut self, count: usize) {
+        let given = self.place.word(layout::GIVEN);
+        // Relaxed: its own word. E4 release: their place is free.
+        given.store(given.load(Ordering::Relaxed) + count as u64, Ordering::Release);
+        self.place.word(layout::GIVING).store(0, Ordering::Release); // Release: after it.
+        if count > 0 {
+            self.place.tell();
+        }
+    }
+
+    /// Answers to the program's questions, to be typed by the caller. They are given once at most: the state without them comes first.
+    pub fn take_answers(&mut self) -> Vec<u8> {
+        let answers = self.screen().answers().to_vec();
+        if !answers.is_empty() {
+            self.emulator.screen_mut().answered(answers.len());
+            self.save();
+        }
+        answers
+    }
+
+    /// The size that is wanted and not answered yet.
+    pub fn wanted(&self) -> Option<(usize, usize)> {
+        let wanted = self.place.word(layout::WANTED).load(Ordering::Acquire); // E5 acquire.
+        // Relaxed: its own word.
+        let sized = self.place.word(layout::SIZED).load(Ordering::Relaxed);
+        (wanted >> 33 != sized >> 1).then(|| fit((wanted & 0xffff) as usize, (wanted >> 16 & 0xffff) as usize))
+    }
+
+    /// Gives the screen the size that is wanted, and answers.
+    ///
+    /// # Errors
+    /// There is no storage for it; the size is as it was.
+    pub fn resize(&mut self) -> io::Result<()> {
+        let Some((columns, rows)) = self.wanted() else { return Ok(()) };
+        let number = self.place.word(layout::WANTED).load(Ordering::Acquire) >> 33; // E5 acquire.
+        let backed = self.place.back(columns, rows);
+        if backed.is_ok() {
+            // I4: what came before was parsed in the old size.
+            self.save();
+            self.emulator.screen_mut().resize(columns, rows);
+            let scrolled = self.emulator.screen_mut().take_scrolled();
+            self.remember(&scrolled);
+            self.save();
+        }
+        self.place.word(layout::SIZED).store(number << 1 | u64::from(backed.is_err()), Ordering::Release); // E5.
+        self.place.tell();
+        backed
+    }
+
+    /// Whether the keeper has said how the program ended.
+    pub fn has_ended(&self) -> bool {
+        self.place.word(layout::STATUS).load(Ordering::Acquire) != 0 // E5 acquire.
+    }
+
+    /// All that the program wrote until it ended is on the screen; with `for_good`, nothing can follow.
+    pub fn is_over(&mut self, for_good: bool) {
+        if self.unsaved() > 0 {
+            self.save();
+        }
+        let over = self.place.word(layout::OVER);
+        let level = if for_good { 2 } else { 1 };
+        // Relaxed: its own word.
+        if over.load(Ordering::Relaxed) < level {
+            over.store(level, Ordering::Release); // E5 release: the screen comes before.
+            self.place.tell();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Where things lie in a terminal's file, and the protocol of the words that its processes have in common.
+//!
+//! One file a terminal. The *keeper* starts the program and has its pseudo-terminal; the *holder*, its child, reads, parses and writes
+//! the screen; *viewers* map the file to read alone; *writers* (`send`, `attach`) put bytes into a ring, for the holder to type.
+//!
+//! ```text
+//!   control words | typed bytes | taken bytes | history | state 0 | state 1
+//!   4 KiB           64 KiB        256 KiB       chosen    store.rs; what is beyond the screen's size is not backed by storage
+//! ```
+//!
+//! | word | written by | what |
+//! |---|---|---|
+//! | [`EVENT`] | holder, keeper, writers | a count: something has changed. Sleepers wait on its low half |
+//! | [`BELL`] | writers, keeper | a count: there is something to do for the holder |
+//! | [`BEGUN`], [`DONE`] | holder | the version of the state that is being written, and the last one that is whole |
+//! | [`FLOOR`] | holder | positions of the history below this one are overwritten |
+//! | [`TAKEN`] | holder | how many bytes were taken from the program |
+//! | [`STATUS`], [`STATUS_TIME`] | keeper | how the program ended, and when |
+//! | [`OVER`] | holder | 1: what the program wrote until it ended is on the screen; 2: nothing can follow, as no process has the terminal open |
+//! | [`PUT`], [`GIVEN`] | writers; holder | how many bytes were put into the ring of typed bytes, and taken out of it |
+//! | [`GIVING`] | holder | what `GIVEN` is to be, plus 1, while bytes are being typed; else 0 |
+//! | [`DOUBTS`] | holder | how often a holder was killed while it typed |
+//! | [`AT_LINE`] | holder | the line of the cursor when the last bytes were begun to be typed |
+//! | [`WANTED`], [`SIZED`] | writers; holder | the size that is wanted, with a number; the number of the last one that was answered, and whether it was refused |
+//! | [`HOLDERS`] | keeper | how many holders there have been |
+//!
+//! **Invariants**
+//! - I1 State `DONE & 1` is whole: the holder writes the other one, and then moves `DONE`.
+//! - I2 Each byte that was taken from the program lies in the ring of taken bytes before it counts, and is not overwritten before a state that
+//!   comes from it is whole: `TAKEN - parsed` of that state is at most the ring's size.
+//! - I3 In the ring, the [`READ`] bytes from `TAKEN` on are zero before the holder reads into them.
+//! - I4 A state is a function of the state before it, of the bytes and of the sizes: each change of size has a state of its own.
+//! - I5 `FLOOR` only grows, is where a record of the history begins, and is moved before what lies below it is overwritten.
+//! - I6 Bytes are put by one writer at a time: it has the lock of byte [`WRITER_BYTE`] of the file.
+//! - I7 The keeper and its holders have one open file, which has the lock of byte [`ALIVE_BYTE`]: it is free when all of them have ended.
+//!
+//! **Edges**
+//! - E1 `DONE` release, acquire by viewers: the state's words are written.
+//! - E2 `BEGUN`, then a release fence, then the state's words; a viewer reads the words, then an acquire fence, then `BEGUN`: if that is not yet
+//!   two versions later, none of what it has read is of a later version.
+//! - E3 `FLOOR` and the history's words, as E2.
+//! - E4 `PUT` release, acquire by the holder: the bytes are there. `GIVEN` release, acquire by writers: their place may be used again.
+//! - E5 `STATUS`, `OVER`, `SIZED` release before `EVENT` moves; who has seen `EVENT` move sees them.
+//!
+//! **Progress** The holder waits for no one. A viewer that was overtaken copies again; a state is written at most once in a few hundred
+//! microseconds. A writer waits for the one before it, and for the program to read.
+//!
+//! **Deaths**
+//! - The holder, anywhere: the keeper starts another. That one takes state `DONE & 1` (I1), finds what the dead one had read and not counted
+//!   (up to the last byte that is not zero: I3; a terminal ignores bytes that are zero), and parses the bytes since (I2) to the same end (I4).
+//!   It writes the same lines into the same places of the history.
+//! - The holder, while it typed (`GIVING` is not 0): the program has got these bytes, or some, or none. They are not typed again, `DOUBTS`
+//!   grows, and the writer says so. Answers to the program's questions are typed at most once, too.
+//! - The keeper: the holder goes on; how the program ends is not known to anyone. The next death ends the terminal.
+//! - Both: the kernel hangs up, and the program gets SIGHUP. The file stays as it is; viewers see by I7 that it is over.
+//! - A writer: what it had put and not counted in `PUT` does not exist. A viewer: nothing.
+
+use chappe_plat::atomic::AtomicU64;
+
+/// What the first word holds: `chapterm`.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"chapterm");
+/// The version of this layout.
+pub const VERSION: u64 = 1;
+
+/// Which file this is.
+pub const IS_MAGIC: usize = 0;
+/// Of which version.
+pub const IS_VERSION: usize = 1;
+/// How many words the history has.
+pub const HISTORY_WORDS: usize = 2;
+/// When the terminal was made: nanoseconds since 1970.
+pub const BEGAN: usize = 3;
+/// Process ids and start times of the keeper, the holder and the program.
+pub const KEEPER: usize = 4;
+/// See [`KEEPER`].
+pub const HOLDER: usize = 6;
+/// See [`KEEPER`].
+pub const PROGRAM: usize = 8;
+/// See the table.
+pub const EVENT: usize = 16;
+/// See the table.
+pub const BELL: usize = 17;
+/// See the table.
+pub const BEGUN: usize = 18;
+/// See the table.
+pub const DONE: usize = 19;
+/// See the table.
+pub const FLOOR: usize = 20;
+/// See the table.
+pub const TAKEN: usize = 21;
+/// 0: it runs; `1 << 32 | N`: it has exited with N; `2 << 32 | N`: signal N ended it.
+pub const STATUS: usize = 22;
+/// See the table.
+pub const STATUS_TIME: usize = 23;
+/// See the table.
+pub const OVER: usize = 24;
+/// See the table.
+pub const PUT: usize = 25;
+/// See the table.
+pub const GIVEN: usize = 26;
+/// See the table.
+pub const GIVING: usize = 27;
+/// See the table.
+pub const DOUBTS: usize = 28;
+/// See the table.
+pub const AT_LINE: usize = 29;
+/// See the table.
+pub const WANTED: usize = 30;
+/// See the table.
+pub const SIZED: usize = 31;
+/// See the table.
+pub const HOLDERS: usize = 32;
+/// The length of the command's text, and the text.
+pub const COMMAND: usize = 64;
+/// How many bytes the command's text can have.
+pub const MOST_COMMAND: usize = (CONTROL - COMMAND - 1) * 8;
+
+/// How many words the control words are.
+pub const CONTROL: usize = 512;
+/// How many bytes can be put that were not typed yet.
+pub const TYPED: usize = 64 << 10;
+/// How many bytes can be taken that no whole state comes from.
+pub const TAKEN_BYTES: usize = 256 << 10;
+/// How many bytes are read at once.
+pub const READ: usize = 4096;
+/// How many bytes may be parsed before a state is written.
+pub const UNSAVED: usize = TAKEN_BYTES / 4;
+
+/// The byte of the file whose lock says that a keeper or a holder lives.
+pub const ALIVE_BYTE: u64 = 0;
+/// The byte of the file whose lock the writer has.
+pub const WRITER_BYTE: u64 = 1;
+
+/// The least history, in bytes.
+pub const LEAST_HISTORY: u64 = 64 << 10;
+/// The most.
+pub const MOST_HISTORY: u64 = 1 << 40;
+
+/// Where the typed bytes begin, in words.
+pub const TYPED_AT: usize = CONTROL;
+/// Where the taken bytes begin.
+pub const TAKEN_AT: usize = TYPED_AT + TYPED / 8;
+/// Where the history begins.
+pub const HISTORY_AT: usize = TAKEN_AT + TAKEN_BYTES / 8;
+
+/// Where a state begins, with so many words of history.
+pub fn state_at(history: usize, version: u64) -> usize {
+    HISTORY_AT + history + (version & 1) as usize * crate::store::WORDS
+}
+
+/// How many words the file has.
+pub fn words(history: usize) -> usize {
+    HISTORY_AT + history + 2 * crate::store::WORDS
+}
+
+/// The words of a mapped file.
+pub type Words = &'static [AtomicU64];

@@ -1,0 +1,28 @@
+//! Terminals whose screen, history and end outlive their programs: a screen that is plain data, in memory that processes share.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`feed`], [`screen`] | bytes in, a screen out: no input and no output of its own |
+//! | [`store`] | that screen as words without pointers |
+//! | [`layout`] | the file, and the protocol of its words |
+//! | [`place`] | files: made, found, removed |
+//! | [`holder`] | the one that reads the program and writes the screen |
+//! | [`view`] | looking and waiting |
+//! | [`typed`] | typing |
+#![deny(missing_docs)]
+
+pub mod cell;
+pub mod feed;
+pub mod grid;
+pub mod holder;
+pub mod intern;
+pub mod layout;
+pub mod line;
+pub mod modes;
+mod perform;
+pub mod place;
+pub mod screen;
+mod sgr;
+pub mod store;
+pub mod typed;
+pub mod view;

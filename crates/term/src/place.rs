@@ -1,0 +1,286 @@
+//! A terminal's file: made, found and mapped.
+
+use crate::layout::{self, Words};
+use crate::screen::fit;
+use crate::store;
+use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
+use chappe_plat::dir::Dir;
+use chappe_plat::futex::{self, Scope};
+use chappe_plat::{clock, dir, lease, process, viewed};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// How the names of terminals' files begin in the directory of arenas.
+pub const PREFIX: &str = ".term-";
+
+/// What went wrong with a terminal.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TermError {
+    /// The name is taken.
+    #[error("there is a terminal `{0}` already")]
+    Taken(String),
+    /// There is no such terminal.
+    #[error("there is no terminal `{0}`")]
+    Missing(String),
+    /// The caller may look at most.
+    #[error("terminal `{0}` is another user's: only that user and root may {1}")]
+    NotYours(String, &'static str),
+    /// The file is of another version of chappe, or not chappe's.
+    #[error("{0} is not a terminal of this version of chappe: remove it with the version that made it")]
+    Foreign(String),
+    /// There is no room.
+    #[error("no room for terminal `{0}`: {1} is full; give it less --history, or make room")]
+    Full(String, String),
+    /// The system's.
+    #[error("cannot {0}: {1}")]
+    Io(String, #[source] io::Error),
+}
+
+/// A terminal's file, mapped.
+pub struct Place {
+    name: String,
+    file: OwnedFd,
+    words: Words,
+    history: usize,
+}
+
+fn name_of(name: &str) -> String {
+    format!("{PREFIX}{name}")
+}
+
+/// The names of the terminals in a directory, sorted.
+///
+/// # Errors
+/// The system's.
+pub fn names(dir: &Dir) -> io::Result<Vec<String>> {
+    let names = dir.dotted_names()?.into_iter();
+    Ok(names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned)).collect())
+}
+
+/// Takes a terminal's name away. Whoever has mapped it keeps what is there.
+///
+/// # Errors
+/// `Missing`, `NotYours`, `Io`.
+pub fn remove(dir: &Dir, name: &str) -> Result<(), TermError> {
+    dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))
+}
+
+fn refused(e: io::Error, name: &str, what: &'static str) -> TermError {
+    match e.kind() {
+        io::ErrorKind::NotFound => TermError::Missing(name.into()),
+        io::ErrorKind::PermissionDenied => TermError::NotYours(name.into(), what),
+        _ => TermError::Io(format!("open terminal `{name}`"), e),
+    }
+}
+
+impl Place {
+    /// Makes a terminal of this size, with so many bytes of history, and what it runs as text. The caller's open file keeps it alive:
+    /// it, and what is forked from it, is the terminal's keeper and holder. With `others`, users that the directory admits may look.
+    ///
+    /// # Errors
+    /// `Taken`, `Full`, `Io`.
+    pub fn make(
+        dir: &Dir,
+        name: &str,
+        size: (usize, usize),
+        history: u64,
+        command: &str,
+        others: bool,
+    ) -> Result<Place, TermError> {
+        let history = history.clamp(layout::LEAST_HISTORY, layout::MOST_HISTORY).div_ceil(8) as usize;
+        let len = layout::words(history) * 8;
+        let full = |e: io::Error| match e.raw_os_error() {
+            Some(28) => TermError::Full(name.into(), dir.path().display().to_string()),
+            _ => TermError::Io(format!("make terminal `{name}` in {}", dir.path().display()), e),
+        };
+        // Backed later, for the size that it has. The last page is: with it the file has its length.
+        let hole = (layout::HISTORY_AT + history) as u64 * 8..len as u64 - 4096;
+        let file: OwnedFd = viewed::create(dir, len as u64, hole, others).map_err(full)?.into();
+        let at = viewed::map(&file, len, true).map_err(full)?;
+        let place = Place { name: name.into(), words: words_at(at, len), file, history };
+        place.back(size.0, size.1).map_err(full)?;
+        let set = |at: usize, value: u64| place.words[at].store(value, Ordering::Relaxed); // Relaxed: no one has it yet.
+        set(layout::IS_VERSION, layout::VERSION);
+        set(layout::HISTORY_WORDS, history as u64);
+        set(layout::BEGAN, clock::time_of_day());
+        let text = &command.as_bytes()[..command.len().min(layout::MOST_COMMAND)];
+        set(layout::COMMAND, text.len() as u64);
+        for (at, part) in text.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            set(layout::COMMAND + 1 + at, u64::from_le_bytes(word));
+        }
+        set(layout::IS_MAGIC, layout::MAGIC);
+        lease::try_lock(&place.file, layout::ALIVE_BYTE).map_err(full)?;
+        let linked = Dir::open(dir.path()).and_then(|dir| {
+            let again = place.file.try_clone().map(dir::File::of)?;
+            dir.link(&again, &name_of(name))
+        });
+        linked.map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => TermError::Taken(name.into()),
+            _ => full(e),
+        })?;
+        Ok(place)
+    }
+
+    /// Finds a terminal: to look at it, or to `write`.
+    ///
+    /// # Errors
+    /// `Missing`, `NotYours`, `Foreign`, `Io`.
+    pub fn find(dir: &Dir, name: &str, write: bool) -> Result<Place, TermError> {
+        let what = if write { "use it" } else { "look at it" };
+        let file = viewed::open(dir, &name_of(name), write).map_err(|e| refused(e, name, what))?;
+        let io = |e: io::Error| TermError::Io(format!("read terminal `{name}`"), e);
+        let len = file.facts().map_err(io)?.len as usize;
+        let foreign = || TermError::Foreign(dir.path().join(name_of(name)).display().to_string());
+        let mut head = [0; 24];
+        file.read_start(&mut head).map_err(io)?;
+        let word = |at: usize| u64::from_le_bytes(head[at * 8..at * 8 + 8].try_into().unwrap_or_default());
+        let is_ours = word(layout::IS_MAGIC) == layout::MAGIC && word(layout::IS_VERSION) == layout::VERSION;
+        let history = word(layout::HISTORY_WORDS);
+        if !is_ours || history > layout::MOST_HISTORY / 8 || layout::words(history as usize) * 8 != len {
+            return Err(foreign());
+        }
+        let file: OwnedFd = file.into();
+        let at = viewed::map(&file, len, write).map_err(io)?;
+        Ok(Place { name: name.into(), words: words_at(at, len), file, history: history as usize })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The user that it belongs to.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn owner(&self) -> io::Result<u32> {
+        Ok(dir::File::of(self.file.try_clone()?).facts()?.uid)
+    }
+
+    pub(crate) fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    pub(crate) fn word(&self, at: usize) -> &'static AtomicU64 {
+        &self.words[at]
+    }
+
+    /// How many words the history has.
+    pub(crate) fn history(&self) -> usize {
+        self.history
+    }
+
+    /// The history's word of a position.
+    pub(crate) fn past(&self, position: u64) -> &'static AtomicU64 {
+        &self.words[layout::HISTORY_AT + (position % self.history as u64) as usize]
+    }
+
+    /// The place of a version's state.
+    pub(crate) fn state(&self, version: u64) -> &'static [AtomicU64] {
+        let from = layout::state_at(self.history, version);
+        &self.words[from..from + store::WORDS]
+    }
+
+    /// Has storage behind both states for this size.
+    pub(crate) fn back(&self, columns: usize, rows: usize) -> io::Result<()> {
+        let (columns, rows) = fit(columns, rows);
+        for version in [0, 1] {
+            let state = &self.state(version)[..store::words_for(columns, rows)];
+            dir::back(state.as_ptr().cast_mut().cast(), std::mem::size_of_val(state))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the keeper or a holder lives.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_alive(&self) -> io::Result<bool> {
+        lease::is_locked(&self.file, layout::ALIVE_BYTE)
+    }
+
+    /// What it runs.
+    pub fn command(&self) -> String {
+        let load = |at: usize| self.words[at].load(Ordering::Relaxed); // Relaxed: written before it had a name.
+        let len = load(layout::COMMAND).min(layout::MOST_COMMAND as u64) as usize;
+        let words = (0..len.div_ceil(8)).flat_map(|at| load(layout::COMMAND + 1 + at).to_le_bytes());
+        let bytes: Vec<u8> = words.take(len).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The program has ended: the keeper's part. With this status, or by this signal.
+    pub fn program_ended(&self, status: Result<u8, i32>) {
+        let word = status.map_or_else(|signal| 2 << 32 | signal as u64, |status| 1 << 32 | u64::from(status));
+        // Relaxed: read behind the status.
+        self.word(layout::STATUS_TIME).store(clock::time_of_day(), Ordering::Relaxed);
+        self.word(layout::STATUS).store(word, Ordering::Release); // E5 release.
+        self.tell();
+        self.ring();
+    }
+
+    /// Another holder begins: the keeper's part.
+    pub fn count_holder(&self) {
+        self.word(layout::HOLDERS).fetch_add(1, Ordering::Relaxed); // Relaxed: a count, to be shown.
+    }
+
+    /// Says that something has changed.
+    pub(crate) fn tell(&self) {
+        let event = self.word(layout::EVENT);
+        event.fetch_add(1, Ordering::Release); // E5 release: what has changed comes before.
+        futex::wake(low_half(event), u32::MAX, Scope::Shared);
+    }
+
+    /// Says to the holder that there is something to do.
+    pub(crate) fn ring(&self) {
+        let bell = self.word(layout::BELL);
+        bell.fetch_add(1, Ordering::Release); // E4 release: what is to be done comes before.
+        futex::wake(low_half(bell), u32::MAX, Scope::Shared);
+    }
+
+    /// Writes down which process is the keeper, the holder or the program.
+    pub fn is(&self, what: Role, pid: u32) {
+        let started = process::start_time(pid).unwrap_or(0);
+        let at = what as usize;
+        // Relaxed: to be shown, and confirmed by the start time.
+        self.word(at).store(pid.into(), Ordering::Relaxed);
+        self.word(at + 1).store(started, Ordering::Relaxed);
+    }
+
+    /// The process that is the keeper, the holder or the program, as its own namespace numbers it; None: it has ended, as far as can be seen.
+    pub fn process(&self, what: Role) -> Option<u32> {
+        let at = what as usize;
+        // Relaxed: confirmed by the start time.
+        let (pid, started) = (self.word(at).load(Ordering::Relaxed), self.word(at + 1).load(Ordering::Relaxed));
+        let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
+        (process::start_time(pid) == Some(started)).then_some(pid)
+    }
+}
+
+/// A process of a terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It starts holders, and has the pseudo-terminal.
+    Keeper = layout::KEEPER as isize,
+    /// It reads, parses and types.
+    Holder = layout::HOLDER as isize,
+    /// What the terminal was made for.
+    Program = layout::PROGRAM as isize,
+}
+
+fn words_at(at: *mut u8, len: usize) -> Words {
+    // SAFETY: the mapping has this length, is aligned to a page, and stays for the rest of the process's life; every pattern is a
+    // valid word, and all access is atomic.
+    unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), len / 8) }
+}
+
+/// Opens the directory of terminals.
+///
+/// # Errors
+/// `Io`.
+pub fn directory(path: &Path) -> Result<Dir, TermError> {
+    Dir::open(path).map_err(|e| TermError::Io(format!("open {}", path.display()), e))
+}

@@ -1,0 +1,142 @@
+//! What writes to a terminal's file: bytes to be typed, and another size. One writer at a time.
+
+use crate::layout::{self, TYPED};
+use crate::place::Place;
+use crate::view::Watch;
+use chappe_plat::atomic::Ordering;
+use chappe_plat::{clock, lease};
+use std::io;
+use std::time::Duration;
+
+/// Why bytes were not typed, or not all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TypeError {
+    /// The time was up. The program does not read what is typed.
+    #[error("the program has not read its input: {left} of {all} bytes are not typed yet")]
+    Unread {
+        /// How many bytes are left.
+        left: u64,
+        /// How many there were.
+        all: u64,
+    },
+    /// The holder was killed while it typed.
+    #[error("the terminal's holder was killed while it typed this: the program has got it, a part of it, or nothing")]
+    Doubt,
+    /// There is no one that could type.
+    #[error("the terminal has ended")]
+    Over,
+    /// The system's.
+    #[error("cannot reach the terminal: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The right to type. Given back on drop, and by any death.
+pub struct Writer<'a> {
+    place: &'a Place,
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        lease::unlock(self.place.file(), layout::WRITER_BYTE);
+    }
+}
+
+impl Place {
+    /// The right to type, once no one else has it. It must have been found to write.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn writer(&self) -> io::Result<Writer<'_>> {
+        while !lease::try_lock(self.file(), layout::WRITER_BYTE)? {
+            lease::wait_unlocked(self.file(), layout::WRITER_BYTE, 1)?;
+        }
+        Ok(Writer { place: self })
+    }
+
+    /// Says to the holder that the keeper has news.
+    pub fn call_holder(&self) {
+        self.ring();
+    }
+}
+
+impl Writer<'_> {
+    /// Types bytes, all of them in one piece: what others type comes before or behind. Blocks until the program's side of the terminal has
+    /// taken them, at most for `patience`. Answers the line in which the cursor was when the first one was typed.
+    ///
+    /// # Errors
+    /// See [`TypeError`]. What is left when the time is up is typed as soon as the program reads.
+    pub fn type_bytes(&self, bytes: &[u8], patience: Option<Duration>) -> Result<u64, TypeError> {
+        let place = self.place;
+        let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
+        let load = |at: usize| place.word(at).load(Ordering::Acquire); // E4 acquire.
+        let mut watch = Watch::begin(place)?;
+        let doubts = load(layout::DOUBTS);
+        let mut rest = bytes;
+        let end = load(layout::PUT) + bytes.len() as u64;
+        loop {
+            watch.look();
+            let (given, put) = (load(layout::GIVEN), load(layout::PUT));
+            let room = TYPED - put.saturating_sub(given) as usize;
+            let (now, later) = rest.split_at(rest.len().min(room));
+            if !now.is_empty() {
+                self.put(put, now);
+                rest = later;
+                place.ring();
+            }
+            if load(layout::DOUBTS) != doubts {
+                return Err(TypeError::Doubt);
+            }
+            if given >= end {
+                return Ok(load(layout::AT_LINE));
+            }
+            let left = end - given;
+            if watch.is_gone() || load(layout::OVER) == 2 {
+                return Err(TypeError::Over);
+            }
+            if !watch.sleep(deadline) {
+                return Err(TypeError::Unread { left, all: bytes.len() as u64 });
+            }
+        }
+    }
+
+    fn put(&self, position: u64, bytes: &[u8]) {
+        let from = (position % TYPED as u64) as usize;
+        let first = bytes.len().min(TYPED - from);
+        let start: *mut u8 = std::ptr::from_ref(self.place.word(layout::TYPED_AT)).cast_mut().cast();
+        // SAFETY: within the ring; the holder does not read what is not put, and there is one writer (I6).
+        unsafe {
+            start.add(from).copy_from_nonoverlapping(bytes.as_ptr(), first);
+            start.copy_from_nonoverlapping(bytes[first..].as_ptr(), bytes.len() - first);
+        }
+        self.place.word(layout::PUT).store(position + bytes.len() as u64, Ordering::Release); // E4 release.
+    }
+
+    /// Asks for another size, and waits for the holder's answer; false: there is no room for it.
+    ///
+    /// # Errors
+    /// `Over`, `Unread` where the holder does not answer, `Io`.
+    pub fn resize(&self, columns: u16, rows: u16, patience: Option<Duration>) -> Result<bool, TypeError> {
+        let place = self.place;
+        let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
+        let mut watch = Watch::begin(place)?;
+        let wanted = place.word(layout::WANTED);
+        // Relaxed: there is one writer (I6).
+        let number = (wanted.load(Ordering::Relaxed) >> 33) + 1;
+        wanted.store(number << 33 | u64::from(rows) << 16 | u64::from(columns), Ordering::Release); // E5.
+        place.ring();
+        loop {
+            watch.look();
+            let sized = place.word(layout::SIZED).load(Ordering::Acquire); // E5 acquire.
+            if sized >> 1 == number {
+                return Ok(sized & 1 == 0);
+            }
+            if watch.is_gone() {
+                return Err(TypeError::Over);
+            }
+            if !watch.sleep(deadline) {
+                return Err(TypeError::Unread { left: 0, all: 0 });
+            }
+        }
+    }
+}

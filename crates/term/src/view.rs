@@ -1,0 +1,245 @@
+//! What looks at a terminal: snapshots of its screen, lines of its history, and waits for changes. It writes nothing, and holds nothing up.
+
+use crate::holder::{FRAME, WRAPS};
+use crate::layout;
+use crate::line;
+use crate::place::Place;
+use crate::screen::Screen;
+use crate::store::{self, Beside};
+use chappe_plat::atomic::{AtomicU32, Ordering, fence, low_half};
+use chappe_plat::futex::{self, Scope, Wait};
+use chappe_plat::{clock, lease, thread};
+use std::io;
+use std::sync::Arc;
+
+/// How a program ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// With this status.
+    Exited(u8),
+    /// By this signal.
+    Killed(i32),
+    /// Not known: the keeper was killed, or the holder with it, and the program got SIGHUP.
+    Unknown,
+}
+
+/// A screen as it was at one moment.
+pub struct Snapshot {
+    /// The screen.
+    pub screen: Screen,
+    /// Where its history lies, and when it was.
+    pub beside: Beside,
+    /// Its version: the higher, the later.
+    pub version: u64,
+}
+
+/// A line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// Its number.
+    pub number: u64,
+    /// Its text, with the sequences of its styles.
+    pub encoded: Vec<u8>,
+    /// Whether it goes on in the next one.
+    pub wraps: bool,
+}
+
+impl Line {
+    /// Its text alone.
+    pub fn text(&self) -> String {
+        line::plain(&self.encoded)
+    }
+}
+
+/// Some lines, the last ones those of the screen.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lines {
+    /// How many of those that were asked for are not in the history any more.
+    pub lost: u64,
+    /// The others, in order.
+    pub lines: Vec<Line>,
+}
+
+impl Place {
+    /// The screen now; None as long as no holder has begun.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        loop {
+            let version = self.word(layout::DONE).load(Ordering::Acquire); // E1 acquire: the words are written.
+            if version == 0 {
+                return None;
+            }
+            let words = self.copy(version);
+            fence(Ordering::Acquire); // E2.
+            // Relaxed: E2, the fence orders it behind the words.
+            if self.word(layout::BEGUN).load(Ordering::Relaxed) < version + 2 {
+                let (emulator, beside) = store::load(&words)?;
+                return Some(Snapshot { screen: emulator.into_screen(), beside, version });
+            }
+        }
+    }
+
+    /// The words of a state, as far as they are in use; the others are 0.
+    pub(crate) fn copy(&self, version: u64) -> Vec<u64> {
+        let state = self.state(version);
+        let load = |at: usize| state[at].load(Ordering::Relaxed); // Relaxed: E2.
+        let size = load(0);
+        let len = store::words_for(size as u32 as usize, (size >> 32) as usize).min(state.len());
+        let mut words = vec![0; len];
+        for part in store::parts(&|at| load(at)) {
+            let part = part.start.min(len)..part.end.min(len);
+            words[part.clone()].iter_mut().zip(part).for_each(|(word, at)| *word = load(at));
+        }
+        words
+    }
+
+    /// The lines from this number on: of the history, and of the screen that is shown.
+    pub fn lines(&self, of: &Snapshot, from: u64) -> Lines {
+        let mut lines = self.past_lines(of, from);
+        // Between the one that was asked for and the first that is there.
+        let first = lines.last().map_or(of.screen.base(), |line| line.number);
+        let lost = first.saturating_sub(from).min(of.screen.base().saturating_sub(from));
+        lines.reverse();
+        let shown = of.screen.shown();
+        for row in 0..shown.rows() {
+            let number = of.screen.base() + row as u64;
+            if number >= from {
+                let mut encoded = Vec::new();
+                line::encode(shown.row(row), &of.screen.styles, &of.screen.clusters, &mut encoded);
+                lines.push(Line { number, encoded, wraps: shown.wraps(row) });
+            }
+        }
+        Lines { lost, lines }
+    }
+
+    /// The lines of the history from this number on, the last one first.
+    fn past_lines(&self, of: &Snapshot, from: u64) -> Vec<Line> {
+        let (mut lines, mut at) = (Vec::new(), of.beside.end);
+        let load = |at: u64| self.past(at).load(Ordering::Relaxed); // Relaxed: E3.
+        // Whether what lies from here on was not overwritten before it was read.
+        let is_there = |at: u64| {
+            fence(Ordering::Acquire); // E3.
+            self.word(layout::FLOOR).load(Ordering::Relaxed) <= at // Relaxed: E3, behind the fence.
+        };
+        while at > of.beside.first {
+            let size = load(at - 1);
+            let Some(start) = at.checked_sub(size).filter(|start| size >= FRAME && *start >= of.beside.first) else {
+                break;
+            };
+            let (head, number) = (load(start), load(start + 1));
+            if !is_there(start) || number < from || number >= of.screen.base() {
+                break;
+            }
+            let mut encoded: Vec<u8> = (start + 2..at - 1).flat_map(|at| load(at).to_le_bytes()).collect();
+            if !is_there(start) {
+                break;
+            }
+            encoded.truncate((head & !WRAPS) as usize);
+            lines.push(Line { number, encoded, wraps: head & WRAPS != 0 });
+            at = start;
+        }
+        lines
+    }
+
+    /// How many bytes the history can have.
+    pub fn history_bytes(&self) -> u64 {
+        self.history() as u64 * 8
+    }
+
+    /// When the terminal was made, in nanoseconds since 1970.
+    pub fn began(&self) -> u64 {
+        self.word(layout::BEGAN).load(Ordering::Relaxed) // Relaxed: written before it had a name.
+    }
+
+    /// How many holders there have been.
+    pub fn holders(&self) -> u64 {
+        self.word(layout::HOLDERS).load(Ordering::Relaxed) // Relaxed: a count, to be shown.
+    }
+
+    /// How the program ended, and when, in nanoseconds since 1970 (0: not known); None: it runs.
+    ///
+    /// # Errors
+    /// The system's: then it cannot be determined.
+    pub fn ended(&self) -> io::Result<Option<(Ended, u64)>> {
+        let status = || self.word(layout::STATUS).load(Ordering::Acquire); // E5 acquire.
+        let mut now = status();
+        if now == 0 {
+            // A holder says that it is over only when the keeper has said how, or is dead. E5 acquire.
+            if self.word(layout::OVER).load(Ordering::Acquire) < 2 && self.is_alive()? {
+                return Ok(None);
+            }
+            // It may have been written just before the last process ended.
+            now = status();
+        }
+        // Relaxed: written before the status.
+        let time = self.word(layout::STATUS_TIME).load(Ordering::Relaxed);
+        Ok(Some(match now >> 32 {
+            1 => (Ended::Exited(now as u8), time),
+            2 => (Ended::Killed(now as i32), time),
+            _ => (Ended::Unknown, 0),
+        }))
+    }
+
+    /// Whether all that the program wrote until it ended is on the screen.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_complete(&self) -> io::Result<bool> {
+        // E5 acquire.
+        Ok(self.word(layout::OVER).load(Ordering::Acquire) > 0 || !self.is_alive()?)
+    }
+}
+
+/// Waits for changes of a terminal. A thread of it sleeps until the terminal's keeper and holder have ended.
+pub struct Watch<'a> {
+    place: &'a Place,
+    gone: Arc<AtomicU32>,
+    seen: u32,
+}
+
+/// How long a wait is where the kernel cannot wait for two words at once: then it looks again.
+const BACKSTOP: u64 = 1_000_000_000;
+
+impl<'a> Watch<'a> {
+    /// Watches from now on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn begin(place: &'a Place) -> io::Result<Watch<'a>> {
+        let gone = Arc::new(AtomicU32::new(0));
+        let (to, file) = (Arc::clone(&gone), place.file().try_clone()?);
+        thread::background("term-watch", move || {
+            // Where it cannot be waited for, the terminal seems to live.
+            if lease::wait_unlocked(&file, layout::ALIVE_BYTE, 1).is_ok() {
+                to.store(1, Ordering::Release); // Release: the last words of the dead come before.
+                futex::wake(&to, u32::MAX, Scope::Private);
+            }
+        })?;
+        Ok(Watch { place, gone, seen: 0 })
+    }
+
+    /// Whether keeper and holder have ended: nothing changes any more.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire) != 0 // Acquire: pairs with the thread's release.
+    }
+
+    /// Before a look: what changes from now on ends the next [`Watch::sleep`].
+    pub fn look(&mut self) {
+        self.seen = self.place.word(layout::EVENT).load(Ordering::Acquire) as u32; // E5 acquire.
+    }
+
+    /// Sleeps until something has changed since [`Watch::look`]; false: the deadline (monotonic, nanoseconds) has passed.
+    pub fn sleep(&self, deadline: Option<u64>) -> bool {
+        let event = low_half(self.place.word(layout::EVENT));
+        let words = [(event, self.seen, Scope::Shared), (&*self.gone, 0, Scope::Private)];
+        match futex::wait_any_of(&words, deadline) {
+            Wait::TimedOut => false,
+            Wait::Unsupported => {
+                let again = clock::now() + BACKSTOP;
+                let until = deadline.map_or(again, |deadline| deadline.min(again));
+                futex::wait(event, self.seen, Some(until), Scope::Shared);
+                deadline.is_none_or(|deadline| clock::now() < deadline)
+            }
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The memory that holders, viewers and writers have in common: holders that take over, viewers beside a holder that writes, a history that
+//! overruns, typing.
+
+use crate::streams;
+use chappe_plat::dir::Dir;
+use chappe_term::feed::Emulator;
+use chappe_term::holder::Holder;
+use chappe_term::layout::LEAST_HISTORY;
+use chappe_term::line;
+use chappe_term::place::{self, Place, TermError};
+use chappe_term::typed::TypeError;
+use chappe_term::view::{Ended, Watch};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const COLUMNS: usize = 20;
+const ROWS: usize = 8;
+
+struct Home {
+    _folder: tempfile::TempDir,
+    dir: Dir,
+}
+
+fn home() -> Home {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let dir = Dir::open(folder.path()).expect("it opens");
+    Home { _folder: folder, dir }
+}
+
+impl Home {
+    fn make(&self, name: &str) -> Place {
+        Place::make(&self.dir, name, (COLUMNS, ROWS), LEAST_HISTORY, "a command", false).expect("a terminal")
+    }
+}
+
+/// Bytes come from the program, as far as there is room at once. `counted`: the holder lives to count them.
+fn read(holder: &mut Holder<'_>, bytes: &[u8], counted: bool) -> usize {
+    let (to, room) = holder.room();
+    let len = bytes.len().min(room);
+    // SAFETY: as the kernel writes there in a read: the room is this long.
+    unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), len) };
+    if counted {
+        holder.took(len);
+    }
+    len
+}
+
+fn text(screen: &chappe_term::screen::Screen) -> Vec<String> {
+    (0..screen.rows()).map(|row| screen.text(row)).collect()
+}
+
+proptest! {
+    #![proptest_config(streams::cases(30))]
+
+    #[test]
+    fn a_holder_that_takes_over_comes_to_the_same_screen_and_history(
+        parts in prop::collection::vec((streams::narrow(), streams::wild(), 0..4u8), 1..20),
+    ) {
+        let home = home();
+        let place = home.make("t");
+        let mut oracle = Emulator::new(COLUMNS, ROWS);
+        let mut lines = Vec::new();
+        let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+        for (mut bytes, wild, then) in parts {
+            bytes.extend(wild);
+            // A reading that ends in zeros is one that ends before them: see the layout.
+            bytes.retain(|byte| *byte != 0);
+            oracle.feed(&bytes);
+            let scrolled = oracle.screen_mut().take_scrolled();
+            let mut from = 0;
+            for (end, _) in scrolled.ends {
+                lines.push(line::plain(&scrolled.text[from..end]));
+                from = end;
+            }
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let is_last = rest.len() <= 100;
+                // Killed behind the reading, or behind the counting, or not; with or without a state.
+                let used = read(&mut holder, &rest[..rest.len().min(100)], !(is_last && then == 1));
+                rest = &rest[used..];
+            }
+            match then {
+                1 | 2 => holder = Holder::begin(&place, COLUMNS, ROWS),
+                3 => holder.save(),
+                _ => {}
+            }
+        }
+        holder.save();
+        let now = place.snapshot().expect("a state");
+        prop_assert_eq!(text(&now.screen), text(oracle.screen()));
+        prop_assert_eq!((now.screen.cursor(), now.screen.base()), (oracle.screen().cursor(), oracle.screen().base()));
+        let kept = place.lines(&now, 0);
+        prop_assert_eq!(kept.lost, 0);
+        let past = kept.lines.iter().take(lines.len()).map(|line| line.text()).collect::<Vec<_>>();
+        prop_assert_eq!(past, lines);
+        prop_assert!(kept.lines.iter().enumerate().all(|(at, line)| line.number == at as u64));
+    }
+}
+
+#[test]
+fn more_than_the_rings_hold_goes_through_and_the_oldest_lines_are_counted_as_lost() {
+    let home = home();
+    let place = home.make("t");
+    let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+    let all: Vec<u8> = (0..100_000).flat_map(|n| format!("line {n}\r\n").into_bytes()).collect();
+    let mut rest = &all[..];
+    while !rest.is_empty() {
+        let used = read(&mut holder, rest, true);
+        rest = &rest[used..];
+    }
+    holder.save();
+    let now = place.snapshot().expect("a state");
+    assert_eq!(now.screen.base(), 100_001 - ROWS as u64);
+    let kept = place.lines(&now, 0);
+    assert!(kept.lost > 90_000 && kept.lost == kept.lines[0].number, "{}", kept.lost);
+    for line in &kept.lines[..kept.lines.len() - 1] {
+        assert_eq!(line.text(), format!("line {}", line.number));
+    }
+    let last = place.lines(&now, 99_990);
+    assert_eq!((last.lost, last.lines[0].text()), (0, "line 99990".into()));
+    drop(Holder::begin(&place, 1, 1));
+    assert_eq!(place.snapshot().expect("a state").screen.text(0), now.screen.text(0));
+}
+
+#[test]
+fn a_viewer_sees_whole_states_beside_a_holder_that_writes() {
+    let home = home();
+    let place = home.make("t");
+    let looker = Place::find(&home.dir, "t", false).expect("it is there");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+            for round in 0..2000u32 {
+                let c = char::from(b'a' + (round % 26) as u8);
+                let bytes = format!("\x1b[H{}", c.to_string().repeat(COLUMNS * ROWS));
+                read(&mut holder, bytes.as_bytes(), true);
+                holder.save();
+            }
+            holder.is_over(true);
+        });
+        let mut versions = 0;
+        let mut watch = Watch::begin(&looker).expect("a watch");
+        while !looker.is_complete().expect("known") {
+            watch.look();
+            let Some(now) = looker.snapshot() else { continue };
+            let cells: Vec<_> = (0..ROWS).flat_map(|row| now.screen.shown().row(row)).collect();
+            assert!(cells.iter().all(|cell| *cell == cells[0]), "{:?}", text(&now.screen));
+            versions = versions.max(now.version);
+        }
+        assert!(versions > 0);
+    });
+}
+
+#[test]
+fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
+    let home = home();
+    let place = home.make("t");
+    let writer = Place::find(&home.dir, "t", true).expect("it is there");
+    let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+    read(&mut holder, b"\r\n\r\n$ ", true);
+    holder.save();
+    let long: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+    std::thread::scope(|scope| {
+        let typing = scope.spawn(|| writer.writer().expect("the right").type_bytes(&long, None));
+        let mut typed: Vec<u8> = Vec::new();
+        while typed.len() < long.len() {
+            let now = holder.to_type();
+            // The program takes a part at a time.
+            let some = now.len().div_ceil(2);
+            typed.extend(&now[..some]);
+            holder.gave(some);
+            std::thread::yield_now();
+        }
+        assert_eq!(typing.join().expect("no panic").expect("typed"), 2);
+        assert!(typed == long);
+        let typing = scope.spawn(|| writer.writer().expect("the right").type_bytes(b"rm", None));
+        while holder.to_type().is_empty() {
+            std::thread::yield_now();
+        }
+        // Killed in the middle of it.
+        let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+        assert!(matches!(typing.join().expect("no panic"), Err(TypeError::Doubt)));
+        assert!(holder.to_type().is_empty());
+    });
+    let unread = writer.writer().expect("the right").type_bytes(b"xyz", Some(Duration::ZERO));
+    assert!(matches!(unread, Err(TypeError::Unread { left: 3, all: 3 })), "{unread:?}");
+}
+
+#[test]
+fn a_size_is_asked_for_and_answered() {
+    let home = home();
+    let place = home.make("t");
+    let writer = Place::find(&home.dir, "t", true).expect("it is there");
+    let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| writer.writer().expect("the right").resize(65_535, 65_535, None));
+        while holder.wanted().is_none() {
+            std::thread::yield_now();
+        }
+        holder.resize().expect("there is room");
+        assert!(asking.join().expect("no panic").expect("answered"));
+    });
+    let now = place.snapshot().expect("a state");
+    assert_eq!((now.screen.columns(), now.screen.rows()), chappe_term::screen::fit(65_535, 65_535));
+}
+
+#[test]
+fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
+    let home = home();
+    let place = home.make("t");
+    let again = Place::make(&home.dir, "t", (1, 1), 0, "", false);
+    assert!(matches!(again, Err(TermError::Taken(_))));
+    assert!(matches!(Place::find(&home.dir, "u", false), Err(TermError::Missing(_))));
+    let file = |name: &str| home.dir.path().join(format!(".term-{name}"));
+    std::fs::write(file("garbage"), "not a terminal at all, but long enough").expect("written");
+    std::fs::write(file("short"), "x").expect("written");
+    for name in ["garbage", "short"] {
+        assert!(matches!(Place::find(&home.dir, name, false), Err(TermError::Foreign(_))), "{name}");
+    }
+    assert_eq!(place::names(&home.dir).expect("listed"), ["garbage", "short", "t"]);
+    let found = Place::find(&home.dir, "t", false).expect("it is there");
+    assert_eq!((found.command(), found.snapshot().is_none()), ("a command".into(), true));
+    assert!(found.is_alive().expect("known") && found.ended().expect("known").is_none());
+    place.program_ended(Ok(7));
+    assert_eq!(found.ended().expect("known").map(|(how, _)| how), Some(Ended::Exited(7)));
+    place::remove(&home.dir, "t").expect("removed");
+    assert!(matches!(Place::find(&home.dir, "t", false), Err(TermError::Missing(_))));
+}
