@@ -120,12 +120,17 @@ pub use chappe_sync::{
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};
 #[doc(hidden)]
-pub use chappe_sync::{LockJob, LockLease, keep_environment, keeps_descendants, lock_jobs, prepare_forks};
+pub use chappe_sync::{
+    LockJob, LockLease, keep_environment, keeps_descendants, lock_jobs, open_directory, prepare_forks,
+};
 /// Queries over records that become code: filters, projections, aggregates. Features `synth`, and `jit` for machine code.
 #[cfg(feature = "synth")]
 pub use chappe_synth as synth;
 #[cfg(feature = "synth")]
 pub use chappe_synth::Fields;
+/// Terminals whose screen, history and end outlive their programs. Feature `term`.
+#[cfg(feature = "term")]
+pub use chappe_term as term;
 /// Light threads: a million of them, on the same objects. Feature `thread`, on by default.
 #[cfg(all(feature = "thread", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use chappe_thread as thread;

@@ -17,6 +17,7 @@ mod run;
 mod schema;
 mod sem;
 mod stream;
+pub mod term;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod threads;
 pub mod top;
@@ -104,9 +105,8 @@ fn with_short_help(mut command: clap::Command, more: &str) -> clap::Command {
 }
 
 const ROOT_SHORT: &str = "\
-Examples:
-  chappe acquire --create gpu0 gpu1 -- train
-  chappe lock --shared cpu -- make";
+Example:
+  chappe acquire --create gpu0 gpu1 -- train";
 
 const ROOT_END: &str = "\
 Examples:
@@ -249,6 +249,13 @@ pub enum Command {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[command(subcommand)]
     Graph(GraphCommand),
+    /// Run programs in terminals that outlive them: show, send, wait for a text, attach
+    ///
+    /// The screen, the lines that have left it and how the program ended lie in memory: they can be read while it runs and when it has ended, by any number of
+    /// commands, which hold nothing up. There is no server: each terminal has two small processes of its own, and loses nothing when
+    /// the one that reads is killed.
+    #[command(subcommand)]
+    Term(term::TermCommand),
     /// Send what comes on stdin to a tube, as records
     ///
     /// Waits while the tube is full, and to a broadcast tube for the first receiver. Records that were sent stay for the receivers,

@@ -3,12 +3,13 @@
 use anyhow::{Result, ensure};
 
 /// Feature, what it is for, whether this build has it, and with which feature it is built.
-const PARTS: [(&str, &str, bool, &str); 5] = [
+const PARTS: [(&str, &str, bool, &str); 6] = [
     ("backtrace", "backtraces", cfg!(feature = "backtrace"), FULL),
     ("graph", "graphs", cfg!(feature = "graph"), FULL),
     ("jit", "machine code for queries", cfg!(feature = "jit"), FULL),
     // Not in the other: HTTP, TLS and a runtime, which no job on one machine needs.
     ("remote", "names on other machines", cfg!(feature = "remote"), "remote"),
+    ("term", "terminals", cfg!(feature = "term"), FULL),
     ("top", "the screen of `chappe top`", cfg!(feature = "top"), FULL),
 ];
 const FULL: &str = "full";

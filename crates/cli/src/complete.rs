@@ -34,6 +34,7 @@ enum Names {
     Tubes,
     Maps,
     Schemas,
+    Terminals,
     Objects,
     Arenas,
 }
@@ -47,6 +48,7 @@ fn names_of(path: &[&str]) -> Option<Names> {
         ["send" | "recv"] | ["tube", "seal" | "rm"] => Names::Tubes,
         ["map", "put" | "get" | "ls" | "delete" | "watch" | "rm"] => Names::Maps,
         ["schema", "show" | "rm"] => Names::Schemas,
+        ["term", "show" | "send" | "wait" | "attach" | "rm" | "kill" | "resize"] => Names::Terminals,
         ["show" | "rm"] => Names::Objects,
         ["ls"] | ["arena", "rm"] => Names::Arenas,
         _ => return None,
@@ -148,6 +150,9 @@ fn values(option: &Arg) -> Vec<String> {
 
 /// What has such names. Arenas that cannot be looked at have none.
 fn named(names: Names) -> Vec<String> {
+    if names == Names::Terminals {
+        return terminals();
+    }
     let arenas = Arena::list().unwrap_or_default();
     if names == Names::Arenas {
         return arenas;
@@ -161,10 +166,20 @@ fn named(names: Names) -> Vec<String> {
         Names::Semaphores => matches!(info.state, ObjectState::Semaphore { .. }),
         Names::Tubes => matches!(info.state, ObjectState::Tube(_) | ObjectState::Broadcast(_)),
         Names::Maps => matches!(info.state, ObjectState::Map(_)),
-        Names::Objects | Names::Schemas | Names::Arenas => true,
+        Names::Objects | Names::Schemas | Names::Arenas | Names::Terminals => true,
     };
     let objects = |arena: Arena| arena.objects().into_iter().filter(is_wanted).map(move |info| called(arena, &info));
     arenas.iter().filter_map(|name| Arena::open(name).ok()).flat_map(objects).collect()
+}
+
+#[cfg(feature = "term")]
+fn terminals() -> Vec<String> {
+    crate::term::names()
+}
+
+#[cfg(not(feature = "term"))]
+fn terminals() -> Vec<String> {
+    Vec::new()
 }
 
 #[cfg(test)]

@@ -50,6 +50,8 @@ mod size;
 mod stream;
 mod supervise;
 mod take;
+#[cfg(feature = "term")]
+mod term;
 mod terminal;
 mod time;
 mod tube;
@@ -167,6 +169,10 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Graph(command) => return graph::run(&command, json),
         #[cfg(all(not(feature = "graph"), any(target_arch = "x86_64", target_arch = "aarch64")))]
         Command::Graph(_) => built::need("graph").map_err(failed),
+        #[cfg(feature = "term")]
+        Command::Term(command) => return term::run(&command, json, file_size),
+        #[cfg(not(feature = "term"))]
+        Command::Term(_) => built::need("term").map_err(failed),
         Command::Send(a) => return stream::send(&a, json),
         Command::Query(a) => return query::run(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),

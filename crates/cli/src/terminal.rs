@@ -39,13 +39,18 @@ pub fn is_of(fd: RawFd, group: i32) -> bool {
 
 /// How many columns the terminal has.
 pub fn columns(fd: RawFd) -> usize {
+    size(fd).map_or(80, |(columns, _)| columns.into())
+}
+
+/// How many columns and rows it has; None: it is no terminal, or does not know.
+pub fn size(fd: RawFd) -> Option<(u16, u16)> {
     // SAFETY: an all-zero winsize is a valid value, and a valid place for the call to fill in.
     let size = unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
         libc::ioctl(fd, libc::TIOCGWINSZ, &mut size);
         size
     };
-    if size.ws_col == 0 { 80 } else { size.ws_col.into() }
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
 /// Whether the descriptor is one end of a pipe or socket: a pipeline may be at work.

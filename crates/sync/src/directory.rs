@@ -80,8 +80,12 @@ fn is_taken(path: &Path) -> bool {
     dir::owner_of(path).is_some_and(|uid| uid != process::uid())
 }
 
-/// Opens the directory. Refuses a directory that others could have prepared.
-pub(crate) fn open_directory(make: bool) -> Result<Dir, ArenaError> {
+/// Opens the directory, made if need be where that is wanted. Refuses a directory that others could have prepared.
+///
+/// # Errors
+/// `Io`, `Owner`, `Mode`, `Taken` and others, with what to do.
+#[doc(hidden)]
+pub fn open_directory(make: bool) -> Result<Dir, ArenaError> {
     let path = directory()?;
     if !shared_by_choice() {
         if is_taken(&path) {

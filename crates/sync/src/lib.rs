@@ -179,7 +179,7 @@ pub use self::{
     bodied::{SharedError, SharedInfo},
     condition::Condvar,
     counter::Counter,
-    directory::{directory, keep_environment},
+    directory::{directory, keep_environment, open_directory},
     error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
     examine::{Belonging, Damage, Removed, Righted},
     fork::prepare as prepare_forks,

@@ -37,7 +37,15 @@ impl<'a> Holder<'a> {
         let load = |at: usize| place.word(at).load(Ordering::Acquire);
         let version = load(layout::DONE);
         let known = if version == 0 { None } else { store::load(&place.copy(version)) };
-        let (emulator, beside) = known.unwrap_or_else(|| (Emulator::new(columns, rows), Beside::default()));
+        // After a state that makes no sense: an empty screen, and no history, from what comes next on.
+        let after_harm = Beside {
+            parsed: load(layout::TAKEN),
+            first: load(layout::FLOOR) + place.history() as u64,
+            end: load(layout::FLOOR) + place.history() as u64,
+            ..Beside::default()
+        };
+        let beside = if version == 0 { Beside::default() } else { after_harm };
+        let (emulator, beside) = known.unwrap_or_else(|| (Emulator::new(columns, rows), beside));
         let saved = beside.parsed;
         let mut it = Holder { place, emulator, beside, saved, version, kept: Default::default(), is_idle: true };
         // What was overwritten already is no history.

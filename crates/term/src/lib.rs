@@ -8,7 +8,8 @@
 //! | [`place`] | files: made, found, removed |
 //! | [`holder`] | the one that reads the program and writes the screen |
 //! | [`view`] | looking and waiting |
-//! | [`typed`] | typing |
+//! | [`typed`], [`keys`] | typing, and what keys send |
+//! | [`paint`] | a screen on another terminal |
 #![deny(missing_docs)]
 
 pub mod cell;
@@ -16,9 +17,11 @@ pub mod feed;
 pub mod grid;
 pub mod holder;
 pub mod intern;
+pub mod keys;
 pub mod layout;
 pub mod line;
 pub mod modes;
+pub mod paint;
 mod perform;
 pub mod place;
 pub mod screen;

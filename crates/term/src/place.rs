@@ -8,7 +8,7 @@ use chappe_plat::dir::Dir;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::{clock, dir, lease, process, viewed};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// How the names of terminals' files begin in the directory of arenas.
@@ -21,6 +21,9 @@ pub enum TermError {
     /// The name is taken.
     #[error("there is a terminal `{0}` already")]
     Taken(String),
+    /// The name cannot be one.
+    #[error("`{0}` cannot be the name of a terminal: {1}")]
+    Name(String, &'static str),
     /// There is no such terminal.
     #[error("there is no terminal `{0}`")]
     Missing(String),
@@ -50,6 +53,22 @@ fn name_of(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
+/// Refuses what cannot be a name: it is one part of a path, and no option.
+fn check(name: &str) -> Result<(), TermError> {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || "._@:+-".contains(c);
+    let why = match name.chars().next() {
+        None => "it is empty",
+        Some('.' | '-' | '@') => "it begins with `.`, `-` or `@`",
+        _ if name.contains('/') => "it contains `/`; terminals are not in arenas",
+        _ if !name.chars().all(is_fit) => "use letters, digits and `._@:+-`",
+        _ if name.len() > MOST_NAME => "it has more than 120 bytes",
+        _ => return Ok(()),
+    };
+    Err(TermError::Name(name.into(), why))
+}
+
+const MOST_NAME: usize = 120;
+
 /// The names of the terminals in a directory, sorted.
 ///
 /// # Errors
@@ -62,8 +81,9 @@ pub fn names(dir: &Dir) -> io::Result<Vec<String>> {
 /// Takes a terminal's name away. Whoever has mapped it keeps what is there.
 ///
 /// # Errors
-/// `Missing`, `NotYours`, `Io`.
+/// `Name`, `Missing`, `NotYours`, `Io`.
 pub fn remove(dir: &Dir, name: &str) -> Result<(), TermError> {
+    check(name)?;
     dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))
 }
 
@@ -80,7 +100,7 @@ impl Place {
     /// it, and what is forked from it, is the terminal's keeper and holder. With `others`, users that the directory admits may look.
     ///
     /// # Errors
-    /// `Taken`, `Full`, `Io`.
+    /// `Name`, `Taken`, `Full`, `Io`.
     pub fn make(
         dir: &Dir,
         name: &str,
@@ -89,6 +109,7 @@ impl Place {
         command: &str,
         others: bool,
     ) -> Result<Place, TermError> {
+        check(name)?;
         let history = history.clamp(layout::LEAST_HISTORY, layout::MOST_HISTORY).div_ceil(8) as usize;
         let len = layout::words(history) * 8;
         let full = |e: io::Error| match e.raw_os_error() {
@@ -128,8 +149,9 @@ impl Place {
     /// Finds a terminal: to look at it, or to `write`.
     ///
     /// # Errors
-    /// `Missing`, `NotYours`, `Foreign`, `Io`.
+    /// `Name`, `Missing`, `NotYours`, `Foreign`, `Io`.
     pub fn find(dir: &Dir, name: &str, write: bool) -> Result<Place, TermError> {
+        check(name)?;
         let what = if write { "use it" } else { "look at it" };
         let file = viewed::open(dir, &name_of(name), write).map_err(|e| refused(e, name, what))?;
         let io = |e: io::Error| TermError::Io(format!("read terminal `{name}`"), e);
@@ -222,6 +244,11 @@ impl Place {
         self.ring();
     }
 
+    /// How many bytes of the program were taken so far.
+    pub fn taken(&self) -> u64 {
+        self.word(layout::TAKEN).load(Ordering::Relaxed) // Relaxed: a count.
+    }
+
     /// Another holder begins: the keeper's part.
     pub fn count_holder(&self) {
         self.word(layout::HOLDERS).fetch_add(1, Ordering::Relaxed); // Relaxed: a count, to be shown.
@@ -257,6 +284,12 @@ impl Place {
         let (pid, started) = (self.word(at).load(Ordering::Relaxed), self.word(at + 1).load(Ordering::Relaxed));
         let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
         (process::start_time(pid) == Some(started)).then_some(pid)
+    }
+}
+
+impl AsFd for Place {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

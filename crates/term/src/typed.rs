@@ -13,10 +13,14 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum TypeError {
     /// The time was up. The program does not read what is typed.
-    #[error("the program has not read its input: {left} of {all} bytes are not typed yet")]
+    #[error(
+        "the program has not read its input: {left} of {all} bytes are not typed; {kept} of them will be when it reads"
+    )]
     Unread {
         /// How many bytes are left.
         left: u64,
+        /// How many of these are kept for the program; the others are not.
+        kept: u64,
         /// How many there were.
         all: u64,
     },
@@ -53,11 +57,6 @@ impl Place {
         }
         Ok(Writer { place: self })
     }
-
-    /// Says to the holder that the keeper has news.
-    pub fn call_holder(&self) {
-        self.ring();
-    }
 }
 
 impl Writer<'_> {
@@ -65,17 +64,23 @@ impl Writer<'_> {
     /// taken them, at most for `patience`. Answers the line in which the cursor was when the first one was typed.
     ///
     /// # Errors
-    /// See [`TypeError`]. What is left when the time is up is typed as soon as the program reads.
-    pub fn type_bytes(&self, bytes: &[u8], patience: Option<Duration>) -> Result<u64, TypeError> {
+    /// See [`TypeError`].
+    pub fn type_bytes(
+        &self,
+        bytes: &[u8],
+        patience: Option<Duration>,
+        watch: &mut Watch<'_>,
+    ) -> Result<u64, TypeError> {
         let place = self.place;
         let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
         let load = |at: usize| place.word(at).load(Ordering::Acquire); // E4 acquire.
-        let mut watch = Watch::begin(place)?;
         let doubts = load(layout::DOUBTS);
         let mut rest = bytes;
         let end = load(layout::PUT) + bytes.len() as u64;
         loop {
             watch.look();
+            // First: what was typed before the end counts.
+            let is_over = watch.is_gone() || load(layout::OVER) == 2;
             let (given, put) = (load(layout::GIVEN), load(layout::PUT));
             let room = TYPED - put.saturating_sub(given) as usize;
             let (now, later) = rest.split_at(rest.len().min(room));
@@ -90,12 +95,13 @@ impl Writer<'_> {
             if given >= end {
                 return Ok(load(layout::AT_LINE));
             }
-            let left = end - given;
-            if watch.is_gone() || load(layout::OVER) == 2 {
+            if is_over {
                 return Err(TypeError::Over);
             }
             if !watch.sleep(deadline) {
-                return Err(TypeError::Unread { left, all: bytes.len() as u64 });
+                let left = (end - load(layout::GIVEN)).min(bytes.len() as u64);
+                let kept = left - (rest.len() as u64).min(left);
+                return Err(TypeError::Unread { left, kept, all: bytes.len() as u64 });
             }
         }
     }
@@ -116,10 +122,15 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// `Over`, `Unread` where the holder does not answer, `Io`.
-    pub fn resize(&self, columns: u16, rows: u16, patience: Option<Duration>) -> Result<bool, TypeError> {
+    pub fn resize(
+        &self,
+        columns: u16,
+        rows: u16,
+        patience: Option<Duration>,
+        watch: &mut Watch<'_>,
+    ) -> Result<bool, TypeError> {
         let place = self.place;
         let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
-        let mut watch = Watch::begin(place)?;
         let wanted = place.word(layout::WANTED);
         // Relaxed: there is one writer (I6).
         let number = (wanted.load(Ordering::Relaxed) >> 33) + 1;
@@ -135,7 +146,7 @@ impl Writer<'_> {
                 return Err(TypeError::Over);
             }
             if !watch.sleep(deadline) {
-                return Err(TypeError::Unread { left: 0, all: 0 });
+                return Err(TypeError::Unread { left: 0, kept: 0, all: 0 });
             }
         }
     }

@@ -11,6 +11,7 @@ use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::{clock, lease, thread};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,6 +226,11 @@ impl<'a> Watch<'a> {
     /// Before a look: what changes from now on ends the next [`Watch::sleep`].
     pub fn look(&mut self) {
         self.seen = self.place.word(layout::EVENT).load(Ordering::Acquire) as u32; // E5 acquire.
+    }
+
+    /// As [`Watch::sleep`], at most for so long.
+    pub fn sleep_for(&self, patience: Option<Duration>) -> bool {
+        self.sleep(patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64)))
     }
 
     /// Sleeps until something has changed since [`Watch::look`]; false: the deadline (monotonic, nanoseconds) has passed.

@@ -43,6 +43,8 @@ mod schema;
 mod sem;
 mod signals;
 mod slow;
+#[cfg(feature = "term")]
+mod term;
 mod terminal;
 mod threads;
 #[cfg(feature = "top")]

@@ -151,6 +151,11 @@ fn a_viewer_sees_whole_states_beside_a_holder_that_writes() {
     });
 }
 
+fn type_at(place: &Place, bytes: &[u8], patience: Option<Duration>) -> Result<u64, TypeError> {
+    let mut watch = Watch::begin(place).expect("a watch");
+    place.writer().expect("the right").type_bytes(bytes, patience, &mut watch)
+}
+
 #[test]
 fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
     let home = home();
@@ -161,7 +166,7 @@ fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
     holder.save();
     let long: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
     std::thread::scope(|scope| {
-        let typing = scope.spawn(|| writer.writer().expect("the right").type_bytes(&long, None));
+        let typing = scope.spawn(|| type_at(&writer, &long, None));
         let mut typed: Vec<u8> = Vec::new();
         while typed.len() < long.len() {
             let now = holder.to_type();
@@ -173,7 +178,7 @@ fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
         }
         assert_eq!(typing.join().expect("no panic").expect("typed"), 2);
         assert!(typed == long);
-        let typing = scope.spawn(|| writer.writer().expect("the right").type_bytes(b"rm", None));
+        let typing = scope.spawn(|| type_at(&writer, b"rm", None));
         while holder.to_type().is_empty() {
             std::thread::yield_now();
         }
@@ -182,8 +187,8 @@ fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
         assert!(matches!(typing.join().expect("no panic"), Err(TypeError::Doubt)));
         assert!(holder.to_type().is_empty());
     });
-    let unread = writer.writer().expect("the right").type_bytes(b"xyz", Some(Duration::ZERO));
-    assert!(matches!(unread, Err(TypeError::Unread { left: 3, all: 3 })), "{unread:?}");
+    let unread = type_at(&writer, b"xyz", Some(Duration::ZERO));
+    assert!(matches!(unread, Err(TypeError::Unread { left: 3, kept: 3, all: 3 })), "{unread:?}");
 }
 
 #[test]
@@ -193,7 +198,10 @@ fn a_size_is_asked_for_and_answered() {
     let writer = Place::find(&home.dir, "t", true).expect("it is there");
     let mut holder = Holder::begin(&place, COLUMNS, ROWS);
     std::thread::scope(|scope| {
-        let asking = scope.spawn(|| writer.writer().expect("the right").resize(65_535, 65_535, None));
+        let asking = scope.spawn(|| {
+            let mut watch = Watch::begin(&writer).expect("a watch");
+            writer.writer().expect("the right").resize(65_535, 65_535, None, &mut watch)
+        });
         while holder.wanted().is_none() {
             std::thread::yield_now();
         }
@@ -223,6 +231,9 @@ fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
     assert!(found.is_alive().expect("known") && found.ended().expect("known").is_none());
     place.program_ended(Ok(7));
     assert_eq!(found.ended().expect("known").map(|(how, _)| how), Some(Ended::Exited(7)));
+    for name in ["", ".a", "-a", "a/b", "a b", "é"] {
+        assert!(matches!(Place::find(&home.dir, name, false), Err(TermError::Name(..))), "{name}");
+    }
     place::remove(&home.dir, "t").expect("removed");
     assert!(matches!(Place::find(&home.dir, "t", false), Err(TermError::Missing(_))));
 }

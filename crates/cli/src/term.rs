@@ -1,0 +1,106 @@
+//! `chappe term`: programs in terminals that outlive them.
+//!
+//! [`run`] makes a terminal; its [`keeper`] starts the program and [`holder`]s; [`show`], [`wait`], [`typing`] and [`attach`] are what others do with it.
+//! `chappe::term` has the memory that all of them share.
+
+mod attach;
+mod found;
+mod holder;
+mod keeper;
+mod pty;
+mod run;
+mod show;
+mod typing;
+mod wait;
+
+use crate::args::term::TermCommand;
+use crate::said::{Failure, all_done, done, print};
+use anyhow::{Result, bail};
+use chappe::term::place::{self, Role};
+use chappe::term::view::Watch;
+pub use found::names;
+use found::{directory, find};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// How long `rm` waits for the keeper and the holder of a command that has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Runs the command.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Failure> {
+    match command {
+        TermCommand::Run { name, size, history, private, attach, command } => {
+            let wanted = keeper::Wanted { name, size: *size, history: *history, private: *private, command, file_size };
+            run::run(&wanted, *attach, json)
+        }
+        TermCommand::Show { name, history, ansi } => {
+            print(show::show(name, *history, *ansi, json).map(|text| (text, 0)))
+        }
+        TermCommand::Send { name, text, enter, key, paste, timeout } => {
+            let what = typing::What { text, enter: *enter, keys: key, paste: *paste };
+            typing::send(name, &what, *timeout, json)
+        }
+        TermCommand::Wait { name, regex, after, exit: _, timeout } => match regex {
+            Some(regex) => wait::text(name, regex, *after, *timeout, json),
+            None => wait::exit(name, *timeout, json),
+        },
+        TermCommand::Attach { name } => attach::attach(name),
+        TermCommand::Ls => print(show::list(json).map(|text| (text, 0))),
+        TermCommand::Rm { names } => {
+            all_done(crate::names::each(names, remove), json)?;
+            Ok(0)
+        }
+        TermCommand::Kill { name, signal } => {
+            done(kill(name, *signal), json)?;
+            Ok(0)
+        }
+        TermCommand::Resize { name, size } => {
+            done(typing::resize(name, *size), json)?;
+            Ok(0)
+        }
+    }
+}
+
+fn remove(name: &str) -> Result<Value> {
+    let place = find(name, true)?;
+    // Its own processes end just behind its command.
+    let (watch, began) = (Watch::begin(&place)?, Instant::now());
+    while place.ended()?.is_some() && !watch.is_gone() && began.elapsed() < LAST_WORDS {
+        watch.sleep_for(Some(LAST_WORDS));
+    }
+    if place.is_alive()? {
+        bail!(
+            "terminal `{name}` is in use: its command runs, or processes that it left have it open; `chappe term kill {name}` ends them"
+        );
+    }
+    place::remove(&directory(false)?, name)?;
+    Ok(json!({ "removed": name }))
+}
+
+fn kill(name: &str, signal: i32) -> Result<Value> {
+    let place = find(name, true)?;
+    let Some(pid) = place.process(Role::Program) else {
+        bail!("the command of terminal `{name}` has ended, or is in another PID namespace");
+    };
+    let mut groups = vec![pid as i32];
+    groups.extend(foreground(pid).filter(|group| *group != pid as i32 && *group > 0));
+    for group in groups {
+        // SAFETY: a plain system call.
+        if unsafe { libc::kill(-group, signal) } != 0 {
+            let e = std::io::Error::last_os_error();
+            if e.raw_os_error() != Some(libc::ESRCH) {
+                bail!("cannot send signal {signal} to the command of terminal `{name}`: {e}");
+            }
+        }
+    }
+    Ok(json!({ "name": name, "signal": signal }))
+}
+
+/// The process group that a process's terminal has in the foreground.
+fn foreground(pid: u32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(5)?.parse().ok()
+}

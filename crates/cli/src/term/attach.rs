@@ -1,0 +1,188 @@
+//! `chappe term attach`: a terminal on this one.
+//!
+//! One thread draws, at most 60 times a second, what has changed; the other types what comes from the keyboard. Neither is ever waited for by the
+//! terminal: its holder writes its states whether they are looked at or not.
+
+use super::found::{find, status_of, unknown, wrong};
+use crate::ended::FAILED;
+use crate::said::{Failure, failed, tell};
+use crate::signals::Set;
+use crate::terminal;
+use anyhow::{Result, anyhow, bail};
+use chappe::term::paint::Picture;
+use chappe::term::place::Place;
+use chappe::term::typed::TypeError;
+use chappe::term::view::Watch;
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The key that leaves: Ctrl-].
+const LEAVE: u8 = 0x1d;
+
+/// How long a picture stands at least.
+const PICTURE: Duration = Duration::from_micros(16_600);
+
+/// How long the program may leave what is typed unread.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What both threads know: the size of this terminal; None when nothing is to be drawn any more.
+type Size = Arc<Mutex<Option<(u16, u16)>>>;
+
+/// Attaches until the key comes, or the terminal is over.
+///
+/// # Errors
+/// This is no terminal, or the other is not this user's.
+pub fn attach(name: &str) -> Result<u8, Failure> {
+    let place = find(name, true).map_err(failed)?;
+    let before = RawMode::begin().map_err(failed)?;
+    let done = both(name, &place);
+    drop(before);
+    let is_left = done.map_err(failed)?;
+    if is_left {
+        tell(format_args!("chappe: left terminal `{name}`; `chappe term attach {name}` comes back"));
+        return Ok(0);
+    }
+    match place.ended().map_err(wrong)? {
+        Some((chappe::term::view::Ended::Unknown, _)) | None => Err(Failure { status: FAILED, why: unknown(name) }),
+        Some((how, _)) => Ok(status_of(how)),
+    }
+}
+
+/// This terminal without its line editing, on its alternate screen; put back on drop.
+struct RawMode {
+    before: libc::termios,
+}
+
+impl RawMode {
+    fn begin() -> Result<RawMode> {
+        if terminal::size(0).is_none() || terminal::size(1).is_none() {
+            bail!("this is no terminal to attach to: `chappe term show`, `send` and `wait` need none");
+        }
+        // SAFETY: an all-zero termios is a valid value, and a valid place for the call to fill in.
+        let before = unsafe {
+            let mut now: libc::termios = std::mem::zeroed();
+            if libc::tcgetattr(0, &mut now) != 0 {
+                bail!("cannot read the settings of this terminal: {}", io::Error::last_os_error());
+            }
+            let mut raw = now;
+            libc::cfmakeraw(&mut raw);
+            libc::tcsetattr(0, libc::TCSADRAIN, &raw);
+            now
+        };
+        show(b"\x1b[?1049h\x1b[2J");
+        Ok(RawMode { before })
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        show(b"\x1b[?1049l");
+        // SAFETY: the settings that were read at the beginning.
+        unsafe { libc::tcsetattr(0, libc::TCSADRAIN, &self.before) };
+    }
+}
+
+fn show(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    // A terminal that is gone: the keyboard's thread sees that.
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// Draws and types; true: left by the key.
+fn both(name: &str, place: &Place) -> Result<bool> {
+    let resized = Set::of(&[libc::SIGWINCH]);
+    resized.block();
+    let resized = resized.descriptor()?;
+    let size: Size = Arc::new(Mutex::new(terminal::size(0)));
+    let (over, tells) = io::pipe()?;
+    let looker = find(name, false)?;
+    let shared = Arc::clone(&size);
+    let drawing = std::thread::spawn(move || draw(&looker, &shared, tells));
+    let mut watch = Watch::begin(place)?;
+    fit(place, &size, &mut watch);
+    let is_left = loop {
+        let of = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut fds = [of(0), of(resized.as_raw_fd()), of(over.as_raw_fd())];
+        // SAFETY: the descriptors are valid for the call.
+        unsafe { libc::poll(fds.as_mut_ptr(), 3, -1) };
+        if fds[1].revents != 0 {
+            let mut info = [0u8; 128];
+            // SAFETY: the buffer is this long.
+            unsafe { libc::read(resized.as_raw_fd(), info.as_mut_ptr().cast(), info.len()) };
+            fit(place, &size, &mut watch);
+        }
+        if fds[2].revents != 0 {
+            break false;
+        }
+        if fds[0].revents == 0 {
+            continue;
+        }
+        let mut typed = [0u8; 4096];
+        // SAFETY: the buffer is this long.
+        let got = unsafe { libc::read(0, typed.as_mut_ptr().cast(), typed.len()) };
+        let Some(typed) = usize::try_from(got).ok().filter(|got| *got > 0).map(|got| &typed[..got]) else {
+            break true;
+        };
+        let end = typed.iter().position(|byte| *byte == LEAVE);
+        let typed = &typed[..end.unwrap_or(typed.len())];
+        if !typed.is_empty() {
+            match place.writer()?.type_bytes(typed, Some(PATIENCE), &mut watch) {
+                // It is typed when the program reads; a ring for it has room for more than anyone types.
+                Ok(_) | Err(TypeError::Unread { .. } | TypeError::Doubt) => {}
+                Err(TypeError::Over) => break false,
+                Err(e) => return Err(anyhow!(e)),
+            }
+        }
+        if end.is_some() {
+            break true;
+        }
+    };
+    // From here on it draws nothing.
+    *size.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    if !is_left {
+        // It has drawn the last picture.
+        let _ = drawing.join();
+    }
+    Ok(is_left)
+}
+
+/// Gives the terminal this one's size.
+fn fit(place: &Place, size: &Size, watch: &mut Watch<'_>) {
+    let Some((columns, rows)) = terminal::size(0) else { return };
+    *size.lock().unwrap_or_else(PoisonError::into_inner) = Some((columns, rows));
+    if let Ok(writer) = place.writer() {
+        // Where it cannot have it, a part of it is shown.
+        let _ = writer.resize(columns, rows, Some(PATIENCE), watch);
+    }
+}
+
+/// Draws until the terminal is over.
+fn draw(place: &Place, size: &Size, tells: PipeWriter) -> Result<()> {
+    let mut watch = Watch::begin(place)?;
+    let mut known = None;
+    let mut picture = Picture::new(0, 0);
+    loop {
+        watch.look();
+        let began = Instant::now();
+        let is_over = place.ended()?.is_some() && place.is_complete()?;
+        if let Some(now) = place.snapshot() {
+            let size = size.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some((columns, rows)) = *size else { return Ok(()) };
+            if known.replace((columns, rows)) != Some((columns, rows)) {
+                show(&picture.leave());
+                show(b"\x1b[2J");
+                picture = Picture::new(columns.into(), rows.into());
+            }
+            show(&picture.paint(&now.screen));
+        }
+        if is_over {
+            show(&picture.leave());
+            drop(tells);
+            return Ok(());
+        }
+        watch.sleep(None);
+        std::thread::sleep(PICTURE.saturating_sub(began.elapsed()));
+    }
+}

@@ -1,0 +1,58 @@
+//! Terminals as the commands find them, and how their commands' ends are said.
+
+use crate::ended::FAILED;
+use crate::said::{Failure, failed};
+use anyhow::{Result, anyhow, bail};
+use chappe::dir::Dir;
+use chappe::term::place::{self, Place};
+use chappe::term::view::Ended;
+
+/// The directory that terminals are in.
+pub fn directory(make: bool) -> Result<Dir> {
+    Ok(chappe::open_directory(make)?)
+}
+
+/// The names of all, for completions; none where they cannot be listed.
+pub fn names() -> Vec<String> {
+    directory(false).ok().and_then(|dir| place::names(&dir).ok()).unwrap_or_default()
+}
+
+/// A terminal, to look at it or to use it.
+pub fn find(name: &str, write: bool) -> Result<Place> {
+    let dir = match directory(false) {
+        Ok(dir) => dir,
+        // Nothing was ever made.
+        Err(_) if chappe::directory().is_ok_and(|path| !path.exists()) => bail!("there is no terminal `{name}`"),
+        Err(e) => return Err(e),
+    };
+    Ok(Place::find(&dir, name, write)?)
+}
+
+/// A state as JSON has it, the status, and the signal.
+pub fn parts(ended: Option<Ended>) -> (&'static str, Option<u8>, Option<i32>) {
+    match ended {
+        None => ("running", None, None),
+        Some(Ended::Exited(status)) => ("exited", Some(status), None),
+        Some(Ended::Killed(signal)) => ("killed", None, Some(signal)),
+        Some(Ended::Unknown) => ("unknown", None, None),
+    }
+}
+
+/// The status to end with as the command has ended.
+pub fn status_of(ended: Ended) -> u8 {
+    match ended {
+        Ended::Exited(status) => status,
+        Ended::Killed(signal) => 128 + signal as u8,
+        Ended::Unknown => FAILED,
+    }
+}
+
+/// What there is to say of an end that is not known.
+pub fn unknown(name: &str) -> anyhow::Error {
+    anyhow!("how the command of terminal `{name}` ended is not known: its keeper was killed")
+}
+
+/// The system's reason, as a failure.
+pub fn wrong(e: impl Into<anyhow::Error>) -> Failure {
+    failed(e.into())
+}

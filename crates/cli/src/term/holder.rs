@@ -1,0 +1,128 @@
+//! The holder of a terminal: it reads what the program writes, and types what is put for it.
+
+use super::pty;
+use chappe::term::holder::Holder;
+use chappe::term::place::{Place, Role};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Within this time after a state the next one waits for more: a flood is not copied for each line.
+const TOGETHER: Duration = Duration::from_micros(500);
+
+/// A state is written after this time at the latest, also in a flood.
+const LATEST: Duration = Duration::from_millis(4);
+
+/// How many readings there are between two looks at what else is to be done.
+const READINGS: usize = 16;
+
+/// How often it is tried again to read where no process has the program's side open, and the program runs.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What a round of reading ended with.
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum Read {
+    /// There may be more.
+    More,
+    /// There is nothing now.
+    Empty,
+    /// No process has the other end open.
+    Closed,
+}
+
+/// Holds the terminal to its end. It never returns: this is a process of its own.
+pub fn hold(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> ! {
+    let done = held(place, master, size, keeper);
+    chappe::process::exit(if done.is_ok() { 0 } else { 1 })
+}
+
+fn held(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> io::Result<()> {
+    let mut holder = Holder::begin(place, size.0.into(), size.1.into());
+    place.is(Role::Holder, chappe::process::pid());
+    let bell = holder.bell()?;
+    let watched = chappe::process::watch_exit(keeper).ok();
+    let (mut answers, mut saved) = (Vec::new(), Instant::now());
+    loop {
+        bell.clear();
+        let has_ended = holder.has_ended();
+        if holder.wanted().is_some() && holder.resize().is_ok() {
+            pty::set_size(master, holder.screen().columns() as u16, holder.screen().rows() as u16)?;
+        }
+        // A closed end is asked again: a process may have opened it.
+        let state = read(&mut holder, master)?;
+        let is_due = saved.elapsed() >= if state == Read::More { LATEST } else { TOGETHER };
+        if holder.unsaved() > 0 && is_due {
+            holder.save();
+            saved = Instant::now();
+        }
+        if state != Read::More && has_ended {
+            holder.is_over(false);
+        }
+        // SAFETY: a plain call.
+        let is_orphan = unsafe { libc::getppid() } as u32 != keeper;
+        if state == Read::Closed && (has_ended || is_orphan) {
+            holder.is_over(true);
+            return Ok(());
+        }
+        answers.extend(holder.take_answers());
+        let is_full = !type_all(&mut holder, master, &mut answers)?;
+        if state == Read::More {
+            continue;
+        }
+        let patience = match state {
+            Read::Closed => Some(AGAIN),
+            _ if holder.unsaved() > 0 => Some(TOGETHER.saturating_sub(saved.elapsed())),
+            _ => None,
+        };
+        let events = if is_full { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+        let of = |fd: i32, events| libc::pollfd { fd, events, revents: 0 };
+        let keeper_fd = watched.as_ref().filter(|_| !is_orphan).map_or(-1, AsRawFd::as_raw_fd);
+        // A closed end is always ready.
+        let master_fd = if state == Read::Closed { -1 } else { master.as_raw_fd() };
+        let bell_fd = bell.as_fd().as_raw_fd();
+        wait(&mut [of(master_fd, events), of(bell_fd, libc::POLLIN), of(keeper_fd, libc::POLLIN)], patience);
+    }
+}
+
+fn wait(fds: &mut [libc::pollfd], patience: Option<Duration>) {
+    let limit = patience.map(|d| libc::timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
+    let at = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the descriptors and the time are valid for the call; without a time, null waits for ever.
+    unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as u64, at, std::ptr::null()) };
+}
+
+fn read(holder: &mut Holder<'_>, master: &OwnedFd) -> io::Result<Read> {
+    for _ in 0..READINGS {
+        let (to, room) = holder.room();
+        // SAFETY: the room is the holder's, and this long.
+        match unsafe { pty::read(master, to, room) }? {
+            None => return Ok(Read::Empty),
+            Some(0) => return Ok(Read::Closed),
+            Some(count) => holder.took(count),
+        }
+    }
+    Ok(Read::More)
+}
+
+/// Types answers, and what was put; false: the program's side is full.
+fn type_all(holder: &mut Holder<'_>, master: &OwnedFd, answers: &mut Vec<u8>) -> io::Result<bool> {
+    while !answers.is_empty() {
+        match pty::write(master, answers)? {
+            Some(0) => answers.clear(),
+            Some(count) => _ = answers.drain(..count),
+            None => return Ok(false),
+        }
+    }
+    loop {
+        let bytes = holder.to_type();
+        if bytes.is_empty() {
+            return Ok(true);
+        }
+        let typed = pty::write(master, &bytes);
+        holder.gave(*typed.as_ref().ok().and_then(Option::as_ref).unwrap_or(&0));
+        match typed? {
+            Some(0) | None => return Ok(false),
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The keeper of a terminal: it starts the program, has its pseudo-terminal, and starts a holder whenever there is none.
+
+use super::holder;
+use super::pty::{self, Pty};
+use chappe::term::place::{Place, Role};
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{PipeWriter, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// What terminal is to be made.
+pub struct Wanted<'a> {
+    /// The terminal's name.
+    pub name: &'a str,
+    /// Its size, if one is asked for.
+    pub size: Option<(u16, u16)>,
+    /// How many bytes of history it has.
+    pub history: u64,
+    /// Whether others may not look.
+    pub private: bool,
+    /// The command.
+    pub command: &'a [OsString],
+    /// Whether SIGXFSZ is to have its default action in it.
+    pub file_size: bool,
+}
+
+/// After how many holders that have brought it no further the keeper gives up.
+const FUTILE: u32 = 100;
+
+/// Keeps the terminal to its end. It never returns: this is a process of its own.
+pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut tells: PipeWriter) -> ! {
+    // SAFETY: a plain call. The shell's hang-up does not reach a session of its own.
+    unsafe { libc::setsid() };
+    crate::signals::ignore(libc::SIGHUP);
+    crate::signals::default(libc::SIGCHLD);
+    have_only(&[place.as_fd(), pty.master.as_fd(), pty.slave.as_fd(), tells.as_fd()]);
+    let started = pty::start(&pty, wanted.command, wanted.name, wanted.file_size);
+    let Pty { master, slave } = pty;
+    // With it open, the end of the program's side would never be seen.
+    drop(slave);
+    let program = match started {
+        Ok(child) => child.id(),
+        Err(e) => {
+            let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
+            // The one that waits for it may be gone.
+            let _ = tells.write_all(&(-errno).to_le_bytes());
+            chappe::process::exit(1);
+        }
+    };
+    place.is(Role::Program, program);
+    place.is(Role::Keeper, chappe::process::pid());
+    leave_the_shell();
+    // Before there is another process that has the pipe.
+    let _ = tells.write_all(&(program as i32).to_le_bytes());
+    drop(tells);
+    let mut held = hold(place, &master, size);
+    let (mut has_ended, mut is_over) = (false, false);
+    let (mut futile, mut taken) = (0, 0);
+    while !(has_ended && is_over) {
+        let mut status = 0;
+        // SAFETY: the status is a valid place.
+        let pid = unsafe { libc::waitpid(-1, &mut status, 0) };
+        if pid < 0 {
+            break;
+        }
+        let how =
+            if libc::WIFSIGNALED(status) { Err(libc::WTERMSIG(status)) } else { Ok(libc::WEXITSTATUS(status) as u8) };
+        if pid as u32 == program {
+            place.program_ended(how);
+            has_ended = true;
+        } else if pid == held {
+            is_over = how == Ok(0);
+            if is_over {
+                continue;
+            }
+            let now = place.taken();
+            futile = if now == taken { futile + 1 } else { 0 };
+            taken = now;
+            if futile > FUTILE {
+                // The kernel hangs up. What the program wrote last ends each holder.
+                break;
+            }
+            held = hold(place, &master, size);
+        }
+    }
+    chappe::process::exit(0)
+}
+
+/// Closes whatever else the shell has left open: its pipes and locks are not to live as long as the terminal.
+fn have_only(wanted: &[BorrowedFd<'_>]) {
+    let Ok(all) = std::fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<i32> = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    let others = open.into_iter().filter(|fd| *fd > 2 && !wanted.iter().any(|wanted| wanted.as_raw_fd() == *fd));
+    // SAFETY: no one uses them in this process: it keeps the terminal, and nothing else.
+    others.for_each(|fd| _ = unsafe { libc::close(fd) });
+}
+
+/// Has no file and no directory of the shell's.
+fn leave_the_shell() {
+    if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
+        // SAFETY: plain calls on open descriptors.
+        (0..3).for_each(|fd| _ = unsafe { libc::dup2(null.as_raw_fd(), fd) });
+    }
+    // It stays where it is if that cannot be.
+    let _ = std::env::set_current_dir("/");
+}
+
+/// Starts a holder; its process id. -1 where the system has no process left: then the next death is waited for.
+fn hold(place: &Place, master: &OwnedFd, size: (u16, u16)) -> i32 {
+    let keeper = chappe::process::pid();
+    place.count_holder();
+    // SAFETY: this process has one thread: the child has all that it needs.
+    match unsafe { libc::fork() } {
+        0 => holder::hold(place, master, size, keeper),
+        pid => pid,
+    }
+}

@@ -1,0 +1,118 @@
+//! Pseudo-terminals: opening one, its size, its program, and calls that do not block.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// The two ends of a pseudo-terminal.
+pub struct Pty {
+    /// The one that is read and typed into; calls on it do not block.
+    pub master: OwnedFd,
+    /// The one that the program has.
+    pub slave: OwnedFd,
+}
+
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens one of this size.
+///
+/// # Errors
+/// The system's: there are no more of them, or none in this container.
+pub fn open(columns: u16, rows: u16) -> io::Result<Pty> {
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: plain calls; the descriptors are checked.
+    let master = owned(unsafe { libc::posix_openpt(flags | libc::O_NONBLOCK) })?;
+    let fd = master.as_raw_fd();
+    // SAFETY: plain calls on an open descriptor.
+    if unsafe { libc::grantpt(fd) != 0 || libc::unlockpt(fd) != 0 } {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above. It opens the other end, wherever its file system is mounted.
+    let slave = owned(unsafe { libc::ioctl(fd, libc::TIOCGPTPEER, flags) })?;
+    set_size(&master, columns, rows)?;
+    Ok(Pty { master, slave })
+}
+
+/// Gives it a size; the program is told by SIGWINCH.
+///
+/// # Errors
+/// The system's.
+pub fn set_size(master: &OwnedFd, columns: u16, rows: u16) -> io::Result<()> {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: an open descriptor and a valid struct.
+    if unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSWINSZ, &size) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Starts a program whose controlling terminal it is.
+///
+/// # Errors
+/// The system's, of the fork or of the exec.
+pub fn start(pty: &Pty, command: &[OsString], name: &str, file_size: bool) -> io::Result<Child> {
+    let end = || pty.slave.try_clone();
+    let mut child = Command::new(&command[0]);
+    child.args(&command[1..]).stdin(end()?).stdout(end()?).stderr(end()?);
+    child.env("TERM", "xterm-256color").env("COLORTERM", "truecolor").env("CHAPPE_TERM", name);
+    child.env_remove("LINES").env_remove("COLUMNS");
+    // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
+    unsafe {
+        child.pre_exec(move || {
+            crate::signals::default(libc::SIGHUP);
+            if file_size {
+                crate::signals::default(libc::SIGXFSZ);
+            }
+            if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+    child.spawn()
+}
+
+/// Reads without blocking. None: there is nothing now. 0: the other end is closed.
+///
+/// # Errors
+/// The system's.
+///
+/// # Safety
+/// `to` has room for `len` bytes.
+pub unsafe fn read(master: &OwnedFd, to: *mut u8, len: usize) -> io::Result<Option<usize>> {
+    // SAFETY: by the caller.
+    let got = unsafe { libc::read(master.as_raw_fd(), to.cast(), len) };
+    count(got)
+}
+
+/// Types without blocking. None: the program's side is full.
+///
+/// # Errors
+/// The system's.
+pub fn write(master: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the bytes are ours.
+    let put = unsafe { libc::write(master.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+    count(put)
+}
+
+fn count(got: isize) -> io::Result<Option<usize>> {
+    if got >= 0 {
+        return Ok(Some(got as usize));
+    }
+    let e = io::Error::last_os_error();
+    match e.raw_os_error() {
+        Some(libc::EAGAIN | libc::EINTR) => Ok(None),
+        // No process has the other end open.
+        Some(libc::EIO) => Ok(Some(0)),
+        _ => Err(e),
+    }
+}

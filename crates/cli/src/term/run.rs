@@ -1,0 +1,107 @@
+//! `chappe term run`: makes a terminal, and a process that keeps it.
+
+use super::attach;
+use super::found::{directory, find, wrong};
+use super::keeper::{self, Wanted};
+use super::pty;
+use crate::ended::{FAILED, label, not_started};
+use crate::said::{Failure, write};
+use crate::{names, terminal};
+use anyhow::{Result, anyhow};
+use chappe::term::place::{self, Place};
+use chappe::term::view::Watch;
+use serde_json::json;
+use std::io::{self, Read};
+
+/// Makes it.
+///
+/// # Errors
+/// With env(1)'s statuses.
+pub fn run(wanted: &Wanted<'_>, attach: bool, json: bool) -> Result<u8, Failure> {
+    let pid = begin(wanted)?;
+    if attach {
+        return attach::attach(wanted.name);
+    }
+    let name = wanted.name;
+    let text = if json { json!({ "name": name, "pid": pid }).to_string() } else { name.to_owned() };
+    write(format!("{text}\n").as_bytes())?;
+    Ok(0)
+}
+
+fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
+    let cannot = |why: anyhow::Error| Failure { status: FAILED, why };
+    let names = [wanted.name.to_owned()];
+    names::refuse_numbers(&names, "terminal", "--size NxN").map_err(cannot)?;
+    let dir = directory(true).map_err(cannot)?;
+    let size = wanted.size.or_else(|| terminal::size(0)).unwrap_or((80, 24));
+    let pty = pty::open(size.0, size.1).map_err(|e| cannot(anyhow!("cannot open a pseudo-terminal: {e}")))?;
+    let (told, tells) = io::pipe().map_err(|e| cannot(anyhow!("cannot make a pipe: {e}")))?;
+    let command = label(wanted.command);
+    let cells = (size.0.into(), size.1.into());
+    let place = Place::make(&dir, wanted.name, cells, wanted.history, &command, !wanted.private);
+    let place = place.map_err(|e| match e {
+        place::TermError::Taken(name) => cannot(anyhow!(
+            "there is a terminal `{name}` already: take another name, or remove it (`chappe term rm {name}`) when its command has ended"
+        )),
+        e => cannot(e.into()),
+    })?;
+    // SAFETY: this process has one thread: the child has all that it needs.
+    match unsafe { libc::fork() } {
+        -1 => {
+            let e = io::Error::last_os_error();
+            // What cannot be removed is found by `doctor`.
+            let _ = place::remove(&dir, wanted.name);
+            return Err(cannot(anyhow!("cannot fork: {e}")));
+        }
+        0 => {
+            drop(told);
+            keeper::keep(&place, pty, wanted, size, tells)
+        }
+        _ => {}
+    }
+    // The keeper has its own: this process is not to keep the terminal alive.
+    drop((tells, pty, place));
+    let news = read_news(told).map_err(|e| cannot(e.into()))?;
+    match news {
+        News::Runs(pid) => {
+            first_picture(wanted.name).map_err(wrong)?;
+            Ok(pid)
+        }
+        News::Failed(errno) => {
+            let _ = place::remove(&dir, wanted.name);
+            Err(not_started(&wanted.command[0], &io::Error::from_raw_os_error(errno)))
+        }
+        News::None => Err(cannot(anyhow!("the keeper of terminal `{}` was killed before it began", wanted.name))),
+    }
+}
+
+/// What the keeper says: a process id, or a negative error number.
+enum News {
+    Runs(u32),
+    Failed(i32),
+    None,
+}
+
+fn read_news(mut from: io::PipeReader) -> io::Result<News> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes)?;
+    Ok(match bytes.try_into().map(i32::from_le_bytes) {
+        Ok(pid @ 1..) => News::Runs(pid as u32),
+        Ok(errno) => News::Failed(-errno),
+        Err(_) => News::None,
+    })
+}
+
+/// Waits for the holder's first state.
+fn first_picture(name: &str) -> Result<()> {
+    // An open file of its own: the one that the terminal was made with is the keeper's.
+    let place = find(name, false)?;
+    let mut watch = Watch::begin(&place)?;
+    loop {
+        watch.look();
+        if place.snapshot().is_some() || watch.is_gone() {
+            return Ok(());
+        }
+        watch.sleep(None);
+    }
+}

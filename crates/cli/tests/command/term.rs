@@ -1,0 +1,186 @@
+//! Terminals: what shell users, scripts and agents do with them, and what kills do to them.
+
+use crate::place::{Place, kill, until};
+use serde_json::Value;
+
+/// A terminal that is ended with the test, also by a panic.
+struct Term<'a> {
+    here: &'a Place,
+    name: &'a str,
+}
+
+impl<'a> Term<'a> {
+    fn run(here: &'a Place, name: &'a str, options: &[&str], command: &[&str]) -> Term<'a> {
+        let said = here.ok(&[&["term", "run", name, "--size", "40x10"], options, &["--"], command].concat());
+        assert_eq!(said, format!("{name}\n"));
+        Term { here, name }
+    }
+
+    fn view(&self) -> Value {
+        self.here.json(&["term", "show", self.name])
+    }
+
+    fn pid(&self, what: &str) -> u32 {
+        self.view()[what].as_u64().unwrap_or_else(|| panic!("no {what}")) as u32
+    }
+
+    fn lines(&self, history: &str) -> Vec<String> {
+        self.here.ok(&["term", "show", self.name, "--history", history]).lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Term<'_> {
+    fn drop(&mut self) {
+        // It may have ended, or was never whole.
+        let _ = self.here.run(&["term", "kill", self.name, "--signal", "KILL"]);
+    }
+}
+
+#[test]
+fn a_command_is_run_looked_at_and_removed() {
+    let here = Place::new();
+    let term = Term::run(&here, "t", &[], &["sh", "-c", "echo one; printf '\\033[31mred\\033[m'; exit 7"]);
+    let ran = here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]);
+    assert_eq!(ran.status, Some(7));
+    assert_eq!(here.ok(&["term", "show", "t"]), "one\nred\n");
+    assert!(here.ok(&["term", "show", "t", "--ansi"]).contains("\x1b[0;31mred"));
+    let view = term.view();
+    assert_eq!((&view["state"], &view["status"], &view["columns"]), (&"exited".into(), &7.into(), &40.into()));
+    assert_eq!((&view["lines"][1]["text"], &view["cursor"]["column"]), (&"red".into(), &3.into()));
+    assert!(here.ok(&["term", "ls"]).contains("exited 7"));
+    until("keeper and holder end", || here.run(&["term", "rm", "t"]).status.filter(|status| *status == 0));
+    assert_eq!(here.ok(&["term", "ls"]), "");
+    assert_eq!(here.fails(1, &["term", "show", "t"]), "chappe: there is no terminal `t`\n");
+}
+
+#[test]
+fn what_is_typed_is_answered_behind_its_echo() {
+    let here = Place::new();
+    let term = Term::run(&here, "sh", &[], &["sh", "-c", "while read -r line; do echo \"got $line\"; done; echo end"]);
+    for round in 0..5 {
+        let line = here.ok(&["term", "send", "sh", "--enter", &format!("round {round}")]);
+        let found =
+            here.ok(&["term", "wait", "sh", "--after", line.trim(), &format!("round {round}"), "--timeout", "5m"]);
+        assert_eq!(found, format!("got round {round}\n"));
+    }
+    here.ok(&["term", "send", "sh", "--key", "C-d"]);
+    let found = here.json(&["term", "wait", "sh", "^e(n)d$", "--timeout", "5m"]);
+    assert_eq!((&found["text"], &found["lost"]), (&"end".into(), &0.into()));
+    assert_eq!(here.run(&["term", "wait", "--exit", "sh", "--timeout", "5m"]).status, Some(0));
+    let why = here.fails(1, &["term", "wait", "sh", "never"]);
+    assert!(why.contains("has ended without"), "{why}");
+    drop(term);
+}
+
+/// All that `seq` writes, whatever is killed.
+#[test]
+fn a_holder_that_is_killed_in_a_flood_loses_nothing() {
+    const LAST: u64 = 60_000;
+    let here = Place::new();
+    let script = format!("stty -echo; read x; seq {LAST}; read x");
+    let term = Term::run(&here, "t", &["--history", "16M"], &["sh", "-c", &script]);
+    here.ok(&["term", "send", "t", "--enter"]);
+    let mut killed = Vec::new();
+    for _ in 0..15 {
+        let pid = until("another holder", || {
+            let view = term.view();
+            view["holder"].as_u64().map(|pid| pid as u32).filter(|pid| !killed.contains(pid))
+        });
+        kill(pid, libc::SIGKILL);
+        killed.push(pid);
+    }
+    here.ok(&["term", "wait", "t", &format!("^{LAST}$"), "--after", "0", "--timeout", "5m"]);
+    let lines = term.lines("100000");
+    let wanted: Vec<String> = (1..=LAST).map(|n| n.to_string()).collect();
+    let from = lines.iter().position(|line| line == "1").expect("the first line");
+    assert!(lines[from..].iter().zip(&wanted).all(|(line, wanted)| line == wanted) && lines.len() >= wanted.len());
+    assert_eq!(term.view()["holders"], 16);
+    here.ok(&["term", "send", "t", "--enter"]);
+    assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(0));
+}
+
+#[test]
+fn a_terminal_whose_keeper_and_holder_are_killed_hangs_up_and_says_so() {
+    let here = Place::new();
+    let gone = here.file("gone");
+    let script = format!("trap 'echo hup > {}; exit' HUP; echo ready; while :; do sleep 1; done", gone.display());
+    let term = Term::run(&here, "t", &[], &["sh", "-c", &script]);
+    here.ok(&["term", "wait", "t", "ready", "--timeout", "5m"]);
+    let waiter = Place::spawn(&mut here.command(&["term", "wait", "--exit", "t"]));
+    let (keeper, holder) = (term.pid("keeper"), term.pid("holder"));
+    kill(keeper, libc::SIGKILL);
+    until("the keeper ends", || term.view()["keeper"].is_null().then_some(()));
+    assert_eq!(term.view()["state"], "running");
+    kill(holder, libc::SIGKILL);
+    let ended = waiter.end();
+    assert_eq!(ended.status, Some(125), "{}", ended.err);
+    assert!(ended.err.contains("its keeper was killed"), "{}", ended.err);
+    until("the program is hung up", || std::fs::read_to_string(&gone).ok().filter(|text| text == "hup\n"));
+    let shown = here.run(&["term", "show", "t"]);
+    assert_eq!(shown.out, "ready\n");
+    assert!(shown.err.contains("is not known"), "{}", shown.err);
+    let why = here.fails(1, &["term", "send", "t", "x"]);
+    assert!(why.contains("the terminal has ended"), "{why}");
+    here.ok(&["term", "rm", "t"]);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let here = Place::new();
+    let why = here.fails(127, &["term", "run", "t", "--", "no-such-command"]);
+    assert_eq!(why, "chappe: cannot run `no-such-command`: No such file or directory\n");
+    assert_eq!(here.ok(&["term", "ls"]), "");
+    let term = Term::run(&here, "t", &[], &["sleep", "1000"]);
+    for (status, args, part) in [
+        (125, &["term", "run", "t", "--", "true"][..], "already"),
+        (125, &["term", "run", "a/b", "--", "true"], "not in arenas"),
+        (125, &["term", "run", "12", "--", "true"], "is a number"),
+        (1, &["term", "rm", "t"], "is in use"),
+        (1, &["term", "send", "t", "--key", "Nonsense"], "is no key"),
+        (1, &["term", "attach", "t"], "no terminal to attach to"),
+        (2, &["term", "wait", "t", "a(b"], "^"),
+        (2, &["term", "resize", "t", "80"], "COLUMNSxROWS"),
+        (2, &["term", "run", "u", "--size", "0x0", "--", "true"], "COLUMNSxROWS"),
+        (124, &["term", "wait", "t", "x", "--timeout", "1ms"], "no line that has this"),
+        (124, &["term", "wait", "--exit", "t", "--timeout", "1ms"], "runs"),
+    ] {
+        let why = here.fails(status, args);
+        assert!(why.contains(part), "{args:?}: {why}");
+    }
+    here.ok(&["term", "kill", "t"]);
+    assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(129));
+    drop(term);
+}
+
+#[test]
+fn a_program_that_does_not_read_holds_back_what_is_typed_and_gets_it_later() {
+    let here = Place::new();
+    let script = "stty raw -echo; echo ready; cat fifo > /dev/null; head -c 100000 | wc -c";
+    std::fs::create_dir_all(here.path()).expect("a directory");
+    let made = here.program("mkfifo", &["fifo"]).status().expect("mkfifo runs");
+    assert!(made.success());
+    let term = Term::run(&here, "t", &[], &["sh", "-c", script]);
+    here.ok(&["term", "wait", "t", "ready", "--timeout", "5m"]);
+    let why = here.fails(124, &["term", "send", "t", &"x".repeat(50_000), "--timeout", "100ms"]);
+    assert!(why.contains("has not read its input"), "{why}");
+    std::fs::write(here.path().join("fifo"), "go").expect("it is read");
+    here.ok(&["term", "send", "t", &"y".repeat(50_000), "--timeout", "5m"]);
+    here.ok(&["term", "wait", "t", "^ *100000", "--timeout", "5m"]);
+    assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(0));
+    drop(term);
+}
+
+#[test]
+fn a_size_is_changed_and_the_program_learns_of_it() {
+    let here = Place::new();
+    let script = "trap 'stty size' WINCH; echo ready; while read -r x; do :; done";
+    let term = Term::run(&here, "t", &[], &["bash", "-c", script]);
+    here.ok(&["term", "wait", "t", "ready", "--timeout", "5m"]);
+    let sized = here.json(&["term", "resize", "t", "100x30"]);
+    assert_eq!((&sized["columns"], &sized["rows"]), (&100.into(), &30.into()));
+    here.ok(&["term", "send", "t", "--enter"]);
+    here.ok(&["term", "wait", "t", "30 100", "--timeout", "5m"]);
+    here.ok(&["term", "send", "t", "--key", "C-d"]);
+    assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(0));
+    drop(term);
+}
