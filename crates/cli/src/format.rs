@@ -201,6 +201,11 @@ impl<W: Write> Output<W> {
         if self.batch.is_empty() { Ok(()) } else { self.time_goes_by() }
     }
 
+    /// Whether rows are made of many records, or wait for them.
+    pub fn keeps(&self) -> bool {
+        self.windows.is_some() || self.ordered.is_some()
+    }
+
     /// How long it is until a window ends by the clock, if one is open.
     pub fn ends_in(&self) -> Option<Duration> {
         self.windows.as_ref()?.ends_in(clock()).map(Duration::from_nanos)

@@ -10,7 +10,7 @@ use crate::said::{Failure, failed, stdout_is_there};
 use crate::{progress, stream};
 use anyhow::{Context, Result, bail};
 use chappe::rows::{Format, Input};
-use question::{asked, form, said, style, tell};
+use question::{asked, form, said, say, style, tell};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,9 @@ fn of_files(a: &Query, json: bool) -> Result<()> {
     stdout_is_there()?;
     if a.follow {
         return follow::run(a, json);
+    }
+    if a.files.is_empty() && stdin().is_terminal() {
+        say("chappe: the text is read from the terminal, up to Ctrl-D; files are named behind the query");
     }
     let (mut inputs, bytes) = inputs(a)?;
     let format = form_of_first(a, &mut inputs)?;

@@ -189,8 +189,8 @@ impl Asked {
         let unseen = wanted.iter().zip(&guesses).filter(|(name, guess)| guess.is_empty() && guessed(name));
         let doubtful: Vec<String> =
             if bound.query().compares_texts() { unseen.map(|(name, _)| name.clone()).collect() } else { Vec::new() };
-        let reader = reader(ask, name, &schema, &columns)?.with_times(&times).doubting(&doubtful);
-        let guessed = wanted.iter().filter(|name| guessed(name)).cloned().collect();
+        let guessed: Vec<String> = wanted.iter().filter(|name| guessed(name)).cloned().collect();
+        let reader = reader(ask, name, &schema, &columns)?.with_times(&times).doubting(&doubtful, &guessed);
         Ok((Asked { bound, schema, guessed, times, doubtful }, reader, from))
     }
 
@@ -201,7 +201,7 @@ impl Asked {
     pub fn reader_of(&self, ask: &Ask, name: &str, part: &mut Part) -> Result<(Reader, usize), AskError> {
         let (columns, from) = head(ask, name, part)?;
         let reader = reader(ask, name, &self.schema, &columns)?;
-        Ok((reader.with_times(&self.times).doubting(&self.doubtful), from))
+        Ok((reader.with_times(&self.times).doubting(&self.doubtful, &self.guessed), from))
     }
 }
 

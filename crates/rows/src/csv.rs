@@ -42,6 +42,8 @@ fn undoubled(text: &mut [u8], from: usize, to: usize) -> usize {
         write += 1;
         read += if byte == b'"' { 2 } else { 1 };
     }
+    // What is left over was moved, and is no line end any more.
+    text[write..to].fill(b'"');
     write
 }
 

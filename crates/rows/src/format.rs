@@ -136,11 +136,13 @@ impl Reader {
         self
     }
 
-    /// Numbers in these columns are no texts.
-    pub fn doubting(mut self, names: &[String]) -> Reader {
+    /// Numbers in these columns are no texts, and of columns that nobody has said none loses a digit.
+    pub fn doubting(mut self, names: &[String], guessed: &[String]) -> Reader {
         let (Reader::Csv(Csv { slots, .. }) | Reader::Json(Json { slots, .. }) | Reader::Lines(Lines { slots, .. })) =
             &mut self;
-        slots.iter_mut().for_each(|slot| slot.doubtful = names.contains(&slot.name));
+        for slot in slots {
+            (slot.doubtful, slot.guessed) = (names.contains(&slot.name), guessed.contains(&slot.name));
+        }
         self
     }
 

@@ -39,7 +39,7 @@ impl Guess {
         let digits = value.strip_prefix(b"-").or_else(|| value.strip_prefix(b"+")).unwrap_or(value);
         match digits {
             b"true" | b"false" if digits.len() == value.len() => Guess::Bool,
-            [b'0', b'0'..=b'9', ..] => Guess::Text,
+            _ if leads_with_zero(value) => Guess::Text,
             all if all.iter().all(u8::is_ascii_digit) => {
                 if number::int(value).is_some() {
                     Guess::Int
@@ -63,6 +63,13 @@ impl Guess {
             Guess::Nothing | Guess::Text => FieldType::Str,
         }
     }
+}
+
+/// Whether a value is digits with a zero before them, as of a postal code: as a number it has lost that.
+#[inline]
+pub fn leads_with_zero(value: &[u8]) -> bool {
+    let digits = value.strip_prefix(b"-").or_else(|| value.strip_prefix(b"+")).unwrap_or(value);
+    matches!(digits, [b'0', b'0'..=b'9', ..])
 }
 
 /// Whether a value would be guessed to be a number.

@@ -25,11 +25,12 @@
 //! texts lie where they were read; nothing is allocated for a record.
 //!
 //! The layers, each knows those above it: `seps` and `number` (bytes), `place` (fields into records), `csv`, `json`, `lines`, `infer`, `format` (forms of
-//! text), `cut` (whole records of a text), `text` (parts of files), `ask`, `run`, `grow` (texts that grow); `parser` (a text that comes in pieces), `records`; `write` (records as
+//! text), `count` (lines), `cut` (whole records of a text), `text` (parts of files), `ask`, `run`, `grow` (texts that grow); `parser` (a text that comes in pieces), `records`; `write` (records as
 //! text).
 
 mod ask;
 mod batch;
+mod count;
 mod csv;
 mod cut;
 mod format;

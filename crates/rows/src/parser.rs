@@ -2,12 +2,12 @@
 
 use crate::ask::OnBad;
 use crate::batch::{Batch, Fill};
+use crate::count::LineEnds;
 use crate::cut::{Cut, MAX_RECORD_TEXT};
 use crate::format::{Format, Reader};
 use crate::report::Report;
 use crate::seps::PAD;
 use chappe_synth::{FieldType, Schema, TimePattern, suggestion};
-use memchr::memchr_iter;
 use std::sync::Arc;
 
 /// What came of a piece.
@@ -35,9 +35,12 @@ pub struct Parser {
     reader: Option<Reader>,
     rest: Vec<u8>,
     lines: u64,
+    /// Those of the piece in work.
+    line_ends: Option<LineEnds>,
     on_bad: OnBad,
     times: Vec<(String, TimePattern)>,
     doubtful: Vec<String>,
+    guessed: Vec<String>,
     strict: bool,
     has_texts: bool,
     stopped: bool,
@@ -57,9 +60,11 @@ impl Parser {
             reader: None,
             rest: Vec::new(),
             lines: 0,
+            line_ends: None,
             on_bad,
             times: Vec::new(),
             doubtful: Vec::new(),
+            guessed: Vec::new(),
             strict: false,
             has_texts: schema.fields().iter().any(|f| f.kind == FieldType::Str),
             stopped: false,
@@ -78,11 +83,12 @@ impl Parser {
         Parser { times, ..self }
     }
 
-    /// These columns had no value where they were guessed: one that is a number is something wrong.
+    /// The columns were guessed, and these had no value there: one that is a number is something wrong, as one is, in any column, that begins with 0.
     #[must_use]
     pub fn doubting(mut self, names: Vec<String>) -> Parser {
-        self.reader = self.reader.map(|reader| reader.doubting(&names));
-        Parser { doubtful: names, ..self }
+        let guessed: Vec<String> = self.schema.fields().iter().map(|f| f.name.clone()).collect();
+        self.reader = self.reader.map(|reader| reader.doubting(&names, &guessed));
+        Parser { doubtful: names, guessed, ..self }
     }
 
     /// Each column of the text must be one of the schema, and each of the schema must be there.
@@ -117,7 +123,7 @@ impl Parser {
         let reader = self.format.reader(&self.schema, &columns).map_err(|lacks| {
             format!("there is no column `{lacks}`{}", suggestion(&lacks, columns.iter().map(String::as_str)))
         })?;
-        self.reader = Some(reader.with_times(&self.times).doubting(&self.doubtful));
+        self.reader = Some(reader.with_times(&self.times).doubting(&self.doubtful, &self.guessed));
         Ok(from)
     }
 
@@ -152,8 +158,9 @@ impl Parser {
                 Err(what) => return self.stop(0, Parsed::default(), &what),
             }
         }
+        self.line_ends = self.reader.as_ref().map(|reader| LineEnds::new(reader, &text[..whole]));
         let parsed = self.parse(&mut text, whole, from);
-        self.lines += memchr_iter(b'\n', &text[..whole]).count() as u64;
+        self.lines += self.line_ends.take().map_or(0, |mut ends| ends.before(&text, whole));
         if !self.has_texts || parsed.records.is_empty() {
             return parsed;
         }
@@ -165,7 +172,7 @@ impl Parser {
         let slots = reader.slots().to_vec();
         let mut batch = Batch::of_all(self.schema.size() as usize);
         let (report, stops, before) = (&mut self.report, self.on_bad == OnBad::Stop, self.lines);
-        let (mut counted, mut first) = ((0, before + 1), None);
+        let (line_ends, mut first) = (&mut self.line_ends, None);
         let mut bad = |text: &[u8], at: usize, what: &crate::batch::Trouble| {
             // What comes behind the one that ends all was not asked for.
             if first.is_some() {
@@ -175,12 +182,12 @@ impl Parser {
             if report.is_full() {
                 return;
             }
-            counted = (at, counted.1 + memchr_iter(b'\n', &text[counted.0..at]).count() as u64);
+            let line = before + 1 + line_ends.as_mut().map_or(0, |ends| ends.before(text, at));
             let what = what.told(text, &slots);
             if stops {
-                first = Some((at, counted.1, what));
+                first = Some((at, line, what));
             } else {
-                report.shown.push(format!("line {}: {what}", counted.1));
+                report.shown.push(format!("line {line}: {what}"));
             }
         };
         let keep = self.on_bad == OnBad::Keep;

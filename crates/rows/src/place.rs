@@ -1,6 +1,6 @@
 //! Fields of text into their places of a record.
 
-use crate::infer::is_number;
+use crate::infer::{is_number, leads_with_zero};
 use crate::number;
 use chappe_synth::ir::NO_TEXT;
 use chappe_synth::{FieldType, Scalar, Schema, TimePattern, time};
@@ -20,6 +20,8 @@ pub struct Slot {
     pub pattern: Option<TimePattern>,
     /// It is a text as nobody has said, or could see, what it is: a number that comes is no text.
     pub doubtful: bool,
+    /// Nobody has said what it is: a number that would lose a digit is none.
+    pub guessed: bool,
 }
 
 /// The slots of a schema whose fields are columns of these names, by their order in the text. A name that no column has is answered.
@@ -29,7 +31,15 @@ pub struct Slot {
 pub fn slots(schema: &Schema, columns: &[String]) -> Result<Vec<Slot>, String> {
     let slot = |f: &chappe_synth::Field| {
         let column = columns.iter().position(|c| *c == f.name).ok_or_else(|| f.name.clone())?;
-        Ok(Slot { column, name: f.name.clone(), at: f.at as usize, kind: f.kind, pattern: None, doubtful: false })
+        Ok(Slot {
+            column,
+            name: f.name.clone(),
+            at: f.at as usize,
+            kind: f.kind,
+            pattern: None,
+            doubtful: false,
+            guessed: false,
+        })
     };
     let mut slots: Vec<Slot> = schema.fields().iter().map(slot).collect::<Result<_, String>>()?;
     slots.sort_by_key(|s| s.column);
@@ -68,6 +78,7 @@ impl Slot {
     pub fn put(&self, text: &[u8], from: usize, to: usize, record: &mut [u8]) -> bool {
         let value = &text[from..to];
         match self.kind {
+            FieldType::Maybe(_) if self.guessed && leads_with_zero(value) => false,
             FieldType::Str if self.doubtful && is_number(value) => false,
             FieldType::Str => self.put_text(from, to, record),
             FieldType::Maybe(Scalar::F64) => match number::double(value) {
@@ -160,7 +171,7 @@ mod tests {
     use super::*;
 
     fn put(kind: FieldType, text: &str) -> Option<Vec<u8>> {
-        let slot = Slot { column: 0, name: "x".into(), at: 1, kind, pattern: None, doubtful: false };
+        let slot = Slot { column: 0, name: "x".into(), at: 1, kind, pattern: None, doubtful: false, guessed: false };
         let mut record = vec![0; 1 + kind.width() as usize];
         slot.put(text.as_bytes(), 0, text.len(), &mut record).then(|| record.split_off(1))
     }

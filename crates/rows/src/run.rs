@@ -5,7 +5,9 @@
 
 use crate::ask::{Ask, AskError, Asked, OnBad};
 use crate::batch::{Batch, Fill, Trouble};
+use crate::count::LineEnds;
 use crate::format::{Format, Reader};
+use crate::infer::leads_with_zero;
 use crate::number;
 use crate::place::Slot;
 use crate::report::{Report, SHOWN};
@@ -16,7 +18,6 @@ use chappe_plat::clock::time_of_day;
 use chappe_synth::{
     Bound, Evaluator, FieldType, Live, Ordered, Records, Rows, Scalar, Schema, SummaryError, Trust, Windows, written,
 };
-use memchr::memchr_iter;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::Arc;
@@ -108,7 +109,7 @@ impl Worker {
         }
         let size = self.bound.program().record as usize;
         // Lines are counted where one must be named, and only on from there.
-        let mut counted = (0, 0u64);
+        let mut line_ends = LineEnds::new(&reader, &text[..len]);
         while place < len && done.failed.is_none() {
             self.batch.clear();
             let (bad, shown, advice) = (&mut done.bad, &mut done.shown, &mut done.advice);
@@ -120,8 +121,7 @@ impl Worker {
                     *advice = otherwise(&slots[*slot], &text[*from..*to]);
                 }
                 if shown.len() < SHOWN {
-                    counted = (at, counted.1 + memchr_iter(b'\n', &text[counted.0..at]).count() as u64);
-                    shown.push((counted.1 + 1, what.told(text, &slots)));
+                    shown.push((line_ends.before(text, at) + 1, what.told(text, &slots)));
                 }
             };
             let keep = self.on_bad == OnBad::Keep;
@@ -142,7 +142,7 @@ impl Worker {
                 if let Err(e) = windows.add(&mut self.evaluator, records, time_of_day, ended) {
                     let record = if let SummaryError::Overflow { record, .. } = &e { *record } else { None };
                     let at = record.map_or(0, |record| self.batch.places[record] as usize);
-                    done.failed = Some((memchr_iter(b'\n', &text[..at]).count() as u64 + 1, e));
+                    done.failed = Some((line_ends.before(&text, at) + 1, e));
                 }
                 continue;
             }
@@ -163,7 +163,7 @@ impl Worker {
                 }
             }
         }
-        done.lines = memchr_iter(b'\n', &text[..len]).count() as u64;
+        done.lines = line_ends.before(&text, len);
         done.room = text;
         done
     }
@@ -275,8 +275,8 @@ impl<'a> Sink<'a> {
 
 /// How a value can be read that is not what its column was guessed to be.
 fn otherwise(slot: &Slot, value: &[u8]) -> String {
-    let kind =
-        if slot.kind == FieldType::Maybe(Scalar::I64) && number::double(value).is_some() { "f64" } else { "str" };
+    let is_double = !leads_with_zero(value) && number::double(value).is_some();
+    let kind = if slot.kind == FieldType::Maybe(Scalar::I64) && is_double { "f64" } else { "str" };
     format!(", which the first lines are: --schema '{}: {kind}' takes it", written(&slot.name))
 }
 

@@ -247,16 +247,15 @@ impl<'a> Call<'a> {
         Call { reads, ..self }
     }
 
-    /// The begin of what comes in, and whether that is all of it. None: it is no file that is read from its begin.
-    pub fn begin(&self) -> Option<(Vec<u8>, bool)> {
-        const BEGIN: u64 = 1 << 18;
+    /// The begin of what comes in, so many bytes at most, and whether that is all of it. None: it is no file that is read from its begin.
+    pub fn begin(&self, most: u64) -> Option<(Vec<u8>, bool)> {
         let file = File::open(self.reads.as_ref()?).ok()?;
         if !file.metadata().ok()?.is_file() {
             return None;
         }
         let mut begin = Vec::new();
-        file.take(BEGIN).read_to_end(&mut begin).ok()?;
-        let all = (begin.len() as u64) < BEGIN;
+        file.take(most).read_to_end(&mut begin).ok()?;
+        let all = (begin.len() as u64) < most;
         Some((begin, all))
     }
 

@@ -4,7 +4,7 @@ use super::passed::no_schema;
 use crate::args::Recv;
 use crate::format::Output;
 use crate::said::stdout_is_there;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use chappe::synth::Schema;
 use std::io::{ErrorKind, StdoutLock, Write, stdout};
 use std::time::Duration;
@@ -28,6 +28,9 @@ impl Writer {
             Some(whole) => Output::of_query(out, &schema, whole, &a.param)?,
             None => Output::new(out, &schema, condition, list, &a.param, a.format)?,
         };
+        if a.tag && output.keeps() {
+            bail!("--tag says of each record which tube it came from, and what is added up or ordered has none");
+        }
         output.first = a.tag.then_some("tube");
         Ok(Writer::Fields(Box::new(output)))
     }

@@ -156,6 +156,7 @@ fn a_mistake_in_a_question_costs_no_sender_its_receiver() {
     pipe.write_all(CSV.as_bytes()).unwrap();
     until("it has sent", || (json(&place, &["show", "t"])["sent"] == 3).then_some(()));
     assert!(place.fails(1, &["recv", "t", "--where", "prise > 1"]).contains("is it `price`?"));
+    assert!(place.fails(1, &["recv", "t", "--tag", "--select", "count()"]).contains("--tag says of each record"));
     assert!(place.fails(1, &["recv", "t", "--where", "price > $p"]).contains("parameter `$p` has no value"));
     pipe.write_all(b"4,1.5,Z\n").unwrap();
     until("it has sent more", || (json(&place, &["show", "t"])["sent"] == 4).then_some(()));

@@ -139,6 +139,44 @@ fn a_column_without_a_value_at_first_is_what_comes_later() {
 }
 
 #[test]
+fn a_line_is_named_by_its_number_whatever_was_written_in_its_text() {
+    let csv = "i,t\n1,\"say \"\"hi\"\"\nand \"\"bye\"\"\n\"\nx,y\n";
+    let typed = |format: &Format, text: &str, pieces: usize| {
+        let asked = Ask { schema: Some("i: i64, t: str".into()), ..ask(format, "select sum(i) as s, count(t) as n") };
+        let schema = Schema::parse_columns("i: i64?, t: str").unwrap();
+        let mut parser = Parser::new(format, &schema, OnBad::Stop).unwrap();
+        let (first, second) = text.as_bytes().split_at(text.len() / pieces);
+        let stopped =
+            [(first, false), (second, false), (&[][..], true)].map(|(piece, end)| parser.piece(piece, end).stopped);
+        (
+            answered(&asked, vec![input("t", text)], Style::Csv).unwrap_err(),
+            stopped.into_iter().flatten().next().unwrap(),
+        )
+    };
+    let json = "{\"i\":1,\"t\":\"a\\nb\\n\\u000a\"}\n{\"i\":2,\"t\":\"\\n\"}\n{\"i\":\"x\"}\n";
+    for pieces in 1..5 {
+        let (said, stopped) = typed(&CSV, csv, pieces);
+        assert!(said.starts_with("t:5: `i` is `x`") && stopped.starts_with("line 5: "), "{said} {stopped}");
+        let (said, stopped) = typed(&Format::Json, json, pieces);
+        assert!(said.starts_with("t:3: `i` is `\"x\"`") && stopped.starts_with("line 3: "), "{said} {stopped}");
+    }
+}
+
+#[test]
+fn a_number_that_would_lose_a_digit_is_none() {
+    let text: String = "zip,x\n".to_owned() + &"10001,1.5\n".repeat(30_000) + "02139,2\n";
+    let said = refused(&CSV, &text, "select zip");
+    assert!(
+        said.contains("t:30002: `zip` is `02139`, and no i64, which the first lines are: --schema 'zip: str'"),
+        "{said}"
+    );
+    let said = refused(&CSV, text.replace("02139,2", "1,07.5"), "select x");
+    assert!(said.contains("`x` is `07.5`, and no f64, which the first lines are: --schema 'x: str'"), "{said}");
+    let typed = Ask { schema: Some("zip: i64".into()), ..ask(&CSV, "select max(zip) as z, last(zip) as l") };
+    assert_eq!(answered(&typed, vec![input("t", &text)], Style::Csv).unwrap().0, "z,l\n10001,2139\n");
+}
+
+#[test]
 fn texts_that_grow_in_any_order_are_one_table() {
     let texts = ["sym,qty\nA,1\nB,2\r\n\"C\nD\",3\nA,", "\u{feff}qty,sym\n5,B\n6,\"q\"\"q\"\n7,A"];
     let query = "select sym, sum(qty) as s, count() as n by sym order sym";

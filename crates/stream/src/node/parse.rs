@@ -163,6 +163,11 @@ mod tests {
             "file \"@in\" | parse csv \"q: i64, r: str\" | select \"max(q) as m, max(r) as r\" | csv | lines \"@out\"";
         assert_eq!(ran(dir.path(), text).unwrap().0, "m,r\n10,y\n");
         assert_eq!(ran(dir.path(), "file \"@short\" | parse csv | csv | lines \"@out\"").unwrap().0, "n,q\n1,\n2,\n");
+        // A first record that is longer than people look says what the columns are, and a postal code keeps its digits.
+        let long = format!("a,b\n1,{}\n2,y\n03,z\n", "x".repeat(300_000));
+        std::fs::write(dir.path().join("long"), &long).unwrap();
+        let text = "file \"@long\" | parse csv | select \"a\" | csv | lines \"@out\"";
+        assert_eq!(ran(dir.path(), text).unwrap().0, "a\n1\n2\n03\n");
     }
 
     #[test]

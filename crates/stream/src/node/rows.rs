@@ -6,7 +6,7 @@ use super::sums::Sums;
 use crate::kind::{Anew, Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
-use chappe_rows::{Format, OnBad, Parser, Pattern, Style, Writer, schema_text, with_nulls};
+use chappe_rows::{Format, MAX_RECORD_TEXT, OnBad, Parser, Pattern, Style, Writer, schema_text, with_nulls};
 use chappe_sync::schemas::resolved;
 use chappe_synth::{Bound, Evaluator, FieldType, Live, LiveError, Query, Records, Scalar, Schema, Summary, Trust};
 use std::sync::Arc;
@@ -189,7 +189,20 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
     };
     let said = call.text(at, "schema")?;
     let (mut times, mut doubtful) = (Vec::new(), Vec::new());
-    let schema = match (said, call.begin()) {
+    // A record may be longer than people look.
+    let begins = [1 << 18, MAX_RECORD_TEXT as u64 + (1 << 18)];
+    let guess = || {
+        let mut guessed = None;
+        for most in begins {
+            let (text, all) = call.begin(most)?;
+            guessed = Some(format.infer(&text, all));
+            if guessed.as_ref().is_some_and(Result::is_ok) || all {
+                break;
+            }
+        }
+        guessed
+    };
+    let schema = match (said, if said.is_some() { None } else { guess() }) {
         (Some((text, span)), _) => {
             let text = resolved(text).map_err(|e| Wrong::at(span, e.to_string()))?;
             let read =
@@ -198,8 +211,7 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
             times = read.1;
             with_nulls(&schema).map_err(|why| Wrong::at(span, why))?
         }
-        (None, Some((text, all))) => {
-            let guessed = format.infer(&text, all);
+        (None, Some(guessed)) => {
             let (schema, empty) = guessed.map_err(|why| Wrong::new(format!("the columns cannot be guessed: {why}")))?;
             doubtful = empty;
             schema
@@ -212,7 +224,8 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
         }
     };
     let wrong = |why| Wrong { span: said.map(|(_, span)| span), what: why };
-    let parser = Parser::new(&format, &schema, on_bad).map_err(wrong)?.with_times(times).doubting(doubtful);
+    let parser = Parser::new(&format, &schema, on_bad).map_err(wrong)?.with_times(times);
+    let parser = if said.is_none() { parser.doubting(doubtful) } else { parser };
     let guessed = said.is_none().then(|| format!("{begin} {}", quoted(&schema_text(&schema, &[]))));
     let gives = Type::of(Element::Record(Arc::new(schema)));
     // Names that stand in the first line, and half a record, are lost with the process.
