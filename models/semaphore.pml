@@ -21,7 +21,7 @@
  * Kills: at each step.
  *
  * Left out: barging (telling instead of granting is in mutex.pml); choice (choice.pml); a slot that is used again, of members
- * (member.pml) or objects (object.pml); words that are none; overflow; wrap-around of seq. See also the README of the models.
+ * (member.pml) or objects (object.pml); words that are none; overflow; wrap-around of seq, which stands for the stamp here. See also the README of the models.
  *
  * Mistakes:
  *   MISTAKE_NO_MARK            a waiter sets its bit, and not WAITERS (I6). Found: assertion

@@ -14,6 +14,8 @@ pub struct Batch {
     pub late: AtomicU64,
     /// How many there are.
     pub count: AtomicU64,
+    /// The ticket before which all of theirs are.
+    pub before: AtomicU64,
     /// The first that may still wait.
     pub next: AtomicU64,
     /// As many as there are members.
@@ -50,8 +52,8 @@ pub(crate) fn words(n: usize) -> Box<[AtomicU64]> {
 
 fn batches(n: usize, members: usize) -> Box<[Batch]> {
     let batch = |_| {
-        let [tag, late, count, next] = [const { AtomicU64::new(0) }; 4];
-        Batch { tag, late, count, next, entries: words(members) }
+        let [tag, late, count, before, next] = [const { AtomicU64::new(0) }; 5];
+        Batch { tag, late, count, before, next, entries: words(members) }
     };
     (0..n).map(batch).collect()
 }

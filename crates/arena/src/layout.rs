@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!   +--------+---------+----------+---------+-------------+-------+-------+--------+--------+
-//!   | header | members | visits   | objects |  wait sets  | cells | names | owners | blocks |
-//!   | 4 KiB  | 256 B   | 8 B      | 128 B   |  beyond 256 | 32 B  | 8 B   | 8 B    | 64 B   |
-//!   |        | each    | a member | each    |  members    | each  | each  | a block| each   |
+//!   | header | members | visits,  | objects |  wait sets  | cells | names | owners | blocks |
+//!   | 4 KiB  | 256 B   | rosters  | 128 B   |  beyond 256 | 32 B  | 8 B   | 8 B    | 64 B   |
+//!   |        | each    |          | each    |  members    | each  | each  | a block| each   |
 //!   +--------+---------+----------+---------+-------------+-------+-------+--------+--------+
 //! ```
 //!
@@ -17,7 +17,7 @@
 //!
 //! The wait sets beyond the first 256 members are panels, one for each 512 members: a panel has a line of 64 bytes for each object. So a
 //! scan of an object's bits reads whole lines, and an arena that has room for many members takes memory only for the panels of those that
-//! it has had. What has no storage behind it in a new arena, and when it gets it, is with [`Header::backed`].
+//! it has had. Before the panels lies a pair of words for each object that says in which of its lines a bit may stand (far.rs): a scan reads no others. What has no storage behind it in a new arena, and when it gets it, is with [`Header::backed`].
 //!
 //! A slot may be reused for an object of another kind while a thread still uses the old object. So the low three bits of an object's word
 //! tell the kinds apart, and every change is a compare-and-swap of the exact word that was read:
@@ -37,12 +37,14 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The version of this layout. Any change of an offset, or of the meaning of a word, gets another number.
-pub const VERSION: u32 = 26;
+pub const VERSION: u32 = 28;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
-/// The most members an arena can have: a cell names its holder in twelve bits, and one number means no holder.
-pub const MAX_MEMBERS: u32 = 4095;
+/// The most members an arena can have: a cell names its holder in sixteen bits, and one number means no holder.
+pub const MAX_MEMBERS: u32 = 65_535;
+/// How many members an arena has by default, at most; and a process's own.
+pub const USUAL_MEMBERS: u32 = 4095;
 /// The most objects an arena can have: a grant names its object in twenty bits.
 pub const MAX_OBJECTS: u32 = 1 << 20;
 /// The most permits one pool can have: a grant names the cell in sixteen bits.
@@ -57,14 +59,16 @@ pub const NAME_AT: usize = 76;
 pub const LASTING_AT: usize = 124;
 /// How many member slots one thread watches: two words for each of so many fit into one sleep beside a few others.
 pub const GROUP: u32 = 60;
-/// How many groups of members there can be.
-pub const GROUPS: usize = MAX_MEMBERS.div_ceil(GROUP) as usize;
 /// How many members' wait bits an object holds itself; and how many member slots get storage at once.
 pub const INLINE_MEMBERS: u32 = 256;
+/// How many members' visits have storage in a new arena.
+pub const FIRST_VISITS: u32 = 4096;
 /// How many members' wait bits each line of a panel holds.
 pub const PANEL_MEMBERS: u32 = 512;
 /// Bytes of such a line.
 pub const LINE: usize = PANEL_MEMBERS as usize / 8;
+/// Bytes that say in which lines of an object a bit may stand.
+pub const FAR: usize = 16;
 
 /// How many threads without a member slot can visit at once: see visit.rs.
 pub const GUESTS: usize = 8;
@@ -138,8 +142,6 @@ pub struct Header {
     pub watcher: AtomicU64,
     /// Always 0: reapers that stand by sleep on it, for each other's deaths.
     pub baton: AtomicU32,
-    /// One for each group of members: changes when a member joins there.
-    pub rosters: [AtomicU32; GROUPS],
     /// How far from the end the first object slot lies that was condemned (I10 of object.rs) since a maker last looked; 0: none was.
     pub condemned: AtomicU32,
     /// Where the next maker looks first for a free object slot: I14 of object.rs. Written under `admin`.
@@ -333,9 +335,15 @@ impl Geometry {
     pub fn panels(&self) -> u32 {
         self.members.saturating_sub(INLINE_MEMBERS).div_ceil(PANEL_MEMBERS)
     }
+    /// Where it is said of an object in which lines of the panels a bit may stand: see far.rs.
+    pub fn far_at(&self, object: u32) -> usize {
+        self.waiting_at() + object as usize * FAR
+    }
     /// Where an object's line of a panel is.
     pub fn line_at(&self, panel: u32, object: u32) -> usize {
-        self.waiting_at() + (panel as usize * self.objects as usize + object as usize) * LINE
+        let lines =
+            if self.panels() > 0 { self.far_at(self.objects + 1).next_multiple_of(LINE) } else { self.waiting_at() };
+        lines + (panel as usize * (self.objects as usize + 1) + object as usize) * LINE
     }
     /// Places in the table of names: a power of two, at most half full.
     pub fn names(&self) -> usize {
@@ -349,18 +357,27 @@ impl Geometry {
     pub fn visits_at(&self) -> usize {
         self.members_at() + self.members as usize * size_of::<Member>()
     }
+    /// Where the rosters begin: a word for each group of members, which changes when a member joins there.
+    pub fn rosters_at(&self) -> usize {
+        self.visits_at() + self.members as usize * 8
+    }
+    /// How many rosters there are. (The explorer's worlds have groups of their own size, and few members.)
+    pub fn rosters(&self) -> u32 {
+        self.members.div_ceil(GROUP).max(self.members.min(GROUP))
+    }
     /// Where the objects begin.
     pub fn objects_at(&self) -> usize {
-        self.visits_at() + (self.members as usize * 8).next_multiple_of(size_of::<Object>())
+        (self.rosters_at() + self.rosters() as usize * 4).next_multiple_of(size_of::<Object>())
     }
-    /// What has no storage behind it in a new arena: members and objects beyond the first, and all panels of wait bits; blocks and their
+    /// What has no storage behind it in a new arena: members, visits and objects beyond the first, and all panels of wait bits; blocks and their
     /// owners, but the last page, with which the file has its length.
     pub fn holes(&self) -> Vec<std::ops::Range<u64>> {
         let of = |at: usize, first: u32, each: usize, end: usize| (at + first as usize * each) as u64..end as u64;
         let members = of(self.members_at(), INLINE_MEMBERS.min(self.members), size_of::<Member>(), self.visits_at());
+        let visits = of(self.visits_at(), FIRST_VISITS.min(self.members), 8, self.rosters_at());
         let objects = of(self.objects_at(), STEP.min(self.objects), size_of::<Object>(), self.cells_at());
         let blocks = self.owners_at() as u64..(self.len() - 4096) as u64;
-        [members, objects, blocks].into_iter().filter(|hole| !hole.is_empty()).collect()
+        [members, visits, objects, blocks].into_iter().filter(|hole| !hole.is_empty()).collect()
     }
     /// Where the outside wait sets begin.
     pub fn waiting_at(&self) -> usize {

@@ -7,6 +7,7 @@ mod admin;
 mod batches;
 mod blocks;
 mod error;
+mod far;
 mod gate;
 mod kept;
 pub mod layout;

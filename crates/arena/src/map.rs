@@ -51,8 +51,10 @@ pub struct Map {
     pub(crate) hooks: Hooks,
     /// The incarnation of this process whose every thread may make units without an attachment: see [`Map::cover`].
     cover: AtomicU64,
-    /// The member that represents this process, as the layer above encodes it: see [`Map::keep_process_member`].
+    /// The member that represents this process: see [`Map::keep_process_member`].
     process_member: AtomicU64,
+    /// In which incarnation of the process.
+    represented: AtomicU64,
     /// The descriptor by which this process shows its presence: `incarnation:32 | descriptor + 1:32`; 0 for none.
     presence: AtomicU64,
     /// This process's.

@@ -542,6 +542,7 @@ impl Map {
             // Relaxed: the owner of the life word sets no bit just now.
             enlisting.store(0, Ordering::Relaxed);
         }
+        self.end_joining(i);
         let (word, bit) = (i as usize / 64, 1u64 << (i % 64));
         for o in 0..self.objects_used() {
             let w = self.waiting(o, word);
@@ -588,7 +589,7 @@ impl Map {
 
     /// Makes the threads that watch a group of slots look at it.
     pub(crate) fn ring_group(&self, group: u32) {
-        let roster = &self.header().rosters[group as usize];
+        let roster = self.roster(group);
         // Release: a thread that sees the new number sees the new member.
         roster.fetch_add(1, Ordering::Release);
         futex::wake(roster, u32::MAX, futex::Scope::Shared);

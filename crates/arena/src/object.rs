@@ -292,12 +292,6 @@ impl Map {
         near != 0 || (self.header().members_high.load(Ordering::SeqCst) > INLINE_MEMBERS && self.waits_far(object))
     }
 
-    #[cold]
-    fn waits_far(&self, object: u32) -> bool {
-        // SeqCst: as above.
-        (4..self.waiting_words()).any(|i| self.waiting(object, i).load(Ordering::SeqCst) != 0)
-    }
-
     pub(crate) fn insert_name(&self, hash: u64, index: u32) {
         // Relaxed: under admin.
         let counts = |at: usize| self.entry_counts(self.name_place(at).load(Ordering::Relaxed));

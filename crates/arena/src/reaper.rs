@@ -41,6 +41,9 @@
 //! A watcher in another PID namespace may be unable to tell whether a process is gone. It calls (`header.call`), and the reapers of that
 //! process's namespace look.
 //!
+//! - I7: where the system refuses the thread of a group, the reaper itself looks at the members of all groups that have none, twenty times a second,
+//!   and tries again each time: no member is unwatched because another thread was refused.
+//!
 //! A private arena's members are threads of one process: its reaper watches at once.
 //!
 //! Without futex_waitv (before Linux 5.16, or forced off) a watching thread polls the processes by pidfd, and looks at the words twenty
@@ -336,6 +339,7 @@ impl Reaper {
         let roster = self.group.roster();
         // After the roster was read: a member that joins in a group without a thread rings this roster.
         self.begin_groups();
+        self.look_at_the_rest(thorough);
         if self.role == Role::Watcher {
             // Release: after what was done.
             header.beat.fetch_add(1, Ordering::Release);
@@ -348,8 +352,28 @@ impl Reaper {
         self.group.round(self.w, roster, &words, Some((&self.pass_on, &header.baton)));
     }
 
-    /// Starts a thread for each group that has members and no thread yet. If the system refuses, the backstop remains, and the next round
-    /// tries again.
+    /// I7: looks at the members of the groups that have no thread.
+    fn look_at_the_rest(&mut self, thorough: bool) {
+        let map = self.map;
+        let rest = self.groups * map.group()..map.members_used();
+        self.group.hurries = !rest.is_empty();
+        let mut found = 0;
+        for i in rest {
+            #[cfg(not(feature = "sim"))]
+            if thorough {
+                map.mark_lost(i);
+            }
+            map.notice_exec(i);
+            if let Some(generation) = map.dead(i) {
+                found += 1;
+                map.sweep(i, generation);
+            }
+        }
+        let _ = thorough;
+        self.w.found(found);
+    }
+
+    /// Starts a thread for each group that has members and no thread yet. If the system refuses, the next round tries again: I7.
     fn begin_groups(&mut self) {
         let (w, map) = (self.w, self.map);
         while self.groups < map.members_used().div_ceil(map.group()) {

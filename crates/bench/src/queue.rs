@@ -102,7 +102,7 @@ pub fn measure(_house: &House, numbers: &[usize]) {
         let mut first = None;
         for n in numbers {
             let semaphore = if named {
-                let options = ArenaOptions { members: Some(4095), ..ArenaOptions::default() };
+                let options = ArenaOptions { members: Some(65_535), ..ArenaOptions::default() };
                 let name = format!("queue{n}");
                 Arena::create(&name, &options).expect("an arena");
                 Semaphore::create(&format!("{name}/s"), 0)

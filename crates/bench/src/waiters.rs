@@ -111,7 +111,7 @@ fn deaths(
 }
 
 fn idle_and_deaths(n: usize) {
-    let options = ArenaOptions { members: Some(4095), ..ArenaOptions::default() };
+    let options = ArenaOptions { members: Some(65_535), ..ArenaOptions::default() };
     let name = format!("waiters{n}");
     let arena = Arena::create(&name, &options).expect("an arena");
     let held = Pool::create_in(arena, "held", 1).expect("a pool");
@@ -174,7 +174,7 @@ fn together(n: usize, once: impl Fn()) -> f64 {
 
 fn semaphore(n: usize) {
     let posix = Posix::new(1, Scope::Shared);
-    let options = ArenaOptions { members: Some(4095), ..ArenaOptions::default() };
+    let options = ArenaOptions { members: Some(65_535), ..ArenaOptions::default() };
     let arena = Arena::create(&format!("semaphore{n}"), &options).expect("an arena");
     let ours = Semaphore::create_in(&arena, "one", 1).expect("a semaphore");
     let (mut theirs, mut mine) = (Vec::new(), Vec::new());

@@ -78,7 +78,7 @@ fn owner(name: &str) -> u64 {
 }
 
 fn held(member: u64, generation: u64) -> u64 {
-    1 | member << 28 | generation << 40
+    1 | member << 28 | generation << 44
 }
 
 fn word(name: &str, word: u64) {
@@ -171,7 +171,7 @@ fn what_is_in_the_name_of_nobody_is_free() {
     let sender = tube.sender().unwrap();
     // A member slot that was never used.
     word("p", held(9, 3));
-    word("m", 6 | 9 << 28 | 3 << 40);
+    word("m", 6 | 9 << 24 | 3 << 40);
     sender.send(1).unwrap();
     let g = map().geometry();
     let place = map().find("t").unwrap();

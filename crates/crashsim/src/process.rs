@@ -130,11 +130,14 @@ fn with_name(p: usize) -> String {
 /// Starts a thread of this process that may still sleep when all is over, and lets it go.
 ///
 /// # Errors
-/// None; the signature is that of the system's.
+/// EAGAIN, if the world refuses threads of this name.
 #[track_caller]
 pub fn background(name: &str, body: impl FnOnce() + 'static) -> io::Result<()> {
     turn_in_order();
     assert!(mode() != Mode::Outside, "threads are started in a world");
+    if with(|e| e.limits.refused == Some(name)) {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
     let t = with(|e| {
         let process = e.threads[me()].process;
         let t = e.add_thread(process, name);

@@ -70,7 +70,16 @@ pub struct Search {
 impl Search {
     fn new(name: &str, how: How, schedules: u64) -> Search {
         assert!(!name.is_empty() && !name.contains([':', ',']), "a search's name goes into its tokens");
-        let limits = Limits { kills: 0, stops: 0, resume: false, spurious: 0, holds: 0, steps: 20_000, backstops: 0 };
+        let limits = Limits {
+            kills: 0,
+            stops: 0,
+            resume: false,
+            spurious: 0,
+            holds: 0,
+            steps: 20_000,
+            backstops: 0,
+            refused: None,
+        };
         Search {
             name: name.to_owned(),
             how,

@@ -158,6 +158,8 @@ pub(crate) struct Limits {
     pub holds: u32,
     pub steps: u64,
     pub backstops: u32,
+    /// Background threads of this name are refused.
+    pub refused: Option<&'static str>,
 }
 
 /// What `apply` leaves to its caller.
@@ -223,7 +225,16 @@ impl Engine {
             files: Files::default(),
             cur: 0,
             anchor: Anchor::default(),
-            limits: Limits { kills: 0, stops: 0, resume: false, spurious: 0, holds: 0, steps: 0, backstops: 0 },
+            limits: Limits {
+                kills: 0,
+                stops: 0,
+                resume: false,
+                spurious: 0,
+                holds: 0,
+                steps: 0,
+                backstops: 0,
+                refused: None,
+            },
             steps: 0,
             run: 0,
             yielded: 0,

@@ -106,6 +106,11 @@ impl World {
         with(|e| e.outcomes.push(outcome));
     }
 
+    /// The system refuses background threads of this name.
+    pub fn refuses_threads(&self, name: &'static str) {
+        with(|e| e.limits.refused = Some(name));
+    }
+
     /// How many waits of a second or more may come to their end in one schedule. 0 unless told.
     pub fn backstops_at_most(&self, count: u32) {
         with(|e| e.limits.backstops = count);

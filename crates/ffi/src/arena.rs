@@ -25,7 +25,7 @@ impl Object for Arena {
 /// What an arena is made with. Set it to zeros first: 0 stands for what is usual.
 #[repr(C)]
 pub struct chappe_arena_options {
-    /// How many threads and processes can be attached at once (4095, and no more).
+    /// How many threads and processes can be attached at once (4095; at most 65535).
     pub members: u32,
     /// How many objects it can have (4096; at most 1048576).
     pub objects: u32,

@@ -251,6 +251,7 @@ impl Coded for WordsError {
             WordsError::Arena(e) => e.code(),
             WordsError::Interrupting => libc::EBUSY,
             WordsError::Memory { .. } => libc::ENOMEM,
+            WordsError::Member { .. } => libc::EUSERS,
             WordsError::Count { .. }
             | WordsError::Foreign { .. }
             | WordsError::Twice { .. }

@@ -451,7 +451,7 @@ pub fn process_attachment(map: &'static Map) -> Result<Joined, ArenaError> {
     .map_err(|source| ArenaError::Io { what: "cannot start the thread that holds owned permits".into(), source })?;
     let joined = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })??;
     attachments.push((now, key, joined));
-    keep_process_member(map, joined, now);
+    map.keep_process_member((joined.index, joined.generation), now);
     // `owned::ending` goes through what was met. A private arena has nothing that outlives its process.
     if !map.is_private() {
         meet(map);
@@ -459,21 +459,11 @@ pub fn process_attachment(map: &'static Map) -> Result<Joined, ArenaError> {
     Ok(joined)
 }
 
-/// As the arena's mapping keeps it: `incarnation:28 | member:12 | generation:24`.
-const INCARNATION: u32 = (1 << 28) - 1;
-
-fn keep_process_member(map: &Map, joined: Joined, incarnation: u64) {
-    let incarnation = u64::from(incarnation as u32 & INCARNATION);
-    map.keep_process_member(incarnation << 36 | u64::from(joined.index) << 24 | u64::from(joined.generation));
-}
-
 /// The member that stands for this process in an arena, if there is one yet. A few loads; signal handlers may call it.
 #[inline(always)]
 pub(crate) fn process_member(map: &'static Map) -> Option<Party> {
-    let kept = map.process_member();
-    let (member, generation) = ((kept >> 24) as u32 & 0xfff, kept as u32 & 0xff_ffff);
-    let is_ours = generation != 0 && process::is_incarnation_in((kept >> 36) as u32, INCARNATION);
-    is_ours.then_some(Party { map, member, generation, holds: Holds::NONE })
+    let (member, generation) = map.process_member(process::incarnation_if_any()?)?;
+    Some(Party { map, member, generation, holds: Holds::NONE })
 }
 
 /// Makes sure that this process's reaper (the thread that recovers dead members) runs and watches the arena. Without it a sleeper may sleep

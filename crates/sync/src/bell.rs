@@ -13,14 +13,13 @@
 //! The bell's slot is an attachment that the process keeps and lends to no thread. Where the kernel cannot sleep on two words (before Linux 5.16), or
 //! no attachment is left for a bell, the waiting thread keeps a kernel thread instead.
 
-use crate::lent::{holders, take};
+use crate::lent::holders::{self, Holders};
+use crate::lent::take;
 use chappe_arena::Map;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::light::{self, Chime, Record};
 use chappe_plat::process;
 use std::sync::{Mutex, PoisonError};
-
-const WORDS: usize = 64;
 
 /// A proc's bell in an arena.
 #[repr(C)]
@@ -29,9 +28,11 @@ pub(crate) struct Bell {
     /// The member whose slot it is in.
     pub member: u32,
     /// The attachments that wait: a bit an attachment.
-    waiting: [AtomicU64; WORDS],
+    waiting: Box<[AtomicU64]>,
+    /// Which of these words are not 0: a bit a word. Set and cleared on the proc itself; a word may have become 0 since.
+    some: Box<[AtomicU64]>,
     map: &'static Map,
-    holders: &'static [AtomicU64; 1 << 12],
+    holders: &'static Holders,
 }
 
 /// The incarnation of the process, the arena, the proc, and its bell. `None`: no bell could be made.
@@ -49,8 +50,11 @@ pub(crate) fn here(map: &'static Map) -> Option<&'static Bell> {
     }
     let bell = take(map).ok().map(|joined| {
         let chime = Chime::new(&map.member(joined.index).bell, answer);
-        let (waiting, holders) = ([const { AtomicU64::new(0) }; WORDS], holders::holders(map));
-        let bell: &'static Bell = Box::leak(Box::new(Bell { chime, member: joined.index, waiting, map, holders }));
+        let words = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect::<Box<[AtomicU64]>>();
+        let count = map.geometry().members.div_ceil(64) as usize;
+        let (waiting, some, holders) = (words(count), words(count.div_ceil(64)), holders::holders(map));
+        let bell = Box::leak(Box::new(Bell { chime, member: joined.index, waiting, some, map, holders }));
+        let bell: &'static Bell = bell;
         light::listen(&bell.chime);
         bell
     });
@@ -66,7 +70,9 @@ impl Bell {
     pub fn enlist(&'static self, member: u32) -> Enlisted {
         self.chime.comes();
         // Relaxed: set on the proc itself; another clears it.
-        self.waiting[member as usize / 64 % WORDS].fetch_or(1 << (member % 64), Ordering::Relaxed);
+        self.waiting[member as usize / 64].fetch_or(1 << (member % 64), Ordering::Relaxed);
+        let word = member / 64;
+        self.some[word as usize / 64].fetch_or(1 << (word % 64), Ordering::Relaxed); // Relaxed: the proc's own.
         Enlisted(self, member)
     }
 }
@@ -74,7 +80,7 @@ impl Bell {
 impl Drop for Enlisted {
     fn drop(&mut self) {
         // Relaxed: it is awake; if it is looked at once more, no harm is done.
-        self.0.waiting[self.1 as usize / 64 % WORDS].fetch_and(!(1 << (self.1 % 64)), Ordering::Relaxed);
+        self.0.waiting[self.1 as usize / 64].fetch_and(!(1 << (self.1 % 64)), Ordering::Relaxed);
         self.0.chime.goes();
     }
 }
@@ -83,17 +89,32 @@ impl Drop for Enlisted {
 fn answer(chime: &'static Chime, up: &mut dyn FnMut(&'static Record)) {
     // SAFETY: all chimes with this answer are the first part of a bell, and never go away.
     let bell = unsafe { &*std::ptr::from_ref(chime).cast::<Bell>() };
-    for (i, word) in bell.waiting.iter().enumerate() {
-        // Relaxed: the proc's own, or cleared since.
-        let mut bits = word.load(Ordering::Relaxed);
-        while bits != 0 {
-            let member = i as u32 * 64 + bits.trailing_zeros();
-            bits &= bits - 1;
-            if !crate::wait::still_waits(bell.map, member)
-                && let Some(who) = holders::held_by(bell.holders, member)
-            {
-                up(who);
+    for (i, some) in bell.some.iter().enumerate() {
+        // Relaxed: the proc's own.
+        for word in bits(some.load(Ordering::Relaxed)) {
+            // Relaxed: the proc's own, or cleared since.
+            let waiting = bell.waiting[i * 64 + word as usize].load(Ordering::Relaxed);
+            if waiting == 0 {
+                some.fetch_and(!(1 << word), Ordering::Relaxed); // Relaxed: the proc's own.
+            }
+            for bit in bits(waiting) {
+                let member = (i as u32 * 64 + word) * 64 + bit;
+                if !crate::wait::still_waits(bell.map, member)
+                    && let Some(who) = holders::held_by(bell.holders, member)
+                {
+                    up(who);
+                }
             }
         }
     }
+}
+
+/// The bits of a word that are set, by number.
+fn bits(word: u64) -> impl Iterator<Item = u32> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+        rest &= rest - 1;
+        Some(bit)
+    })
 }

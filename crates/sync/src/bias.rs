@@ -16,10 +16,12 @@
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-2 | tag | that of FREE: 0 in a pool, 5 in a mutex |
-//! | 3-27 | kept | the mutex's number, the cell's version: as in the word before |
-//! | 28-39 | owner | the member's number plus one: a free word has zeros in bits 28 to 63, so a biased word differs from it |
-//! | 40-62 | epoch | of the bias: one more each time |
+//! | 3-27; of a mutex 3-23 | kept | the cell's version, the mutex's number: as in the word before |
+//! | 28-43; 24-39 | owner | the member's number plus one: a free word has zeros there, so a biased word differs from it |
+//! | 44-62; 40-62 | epoch | the low bits of a number of the bias: one more each time |
 //! | 63 | REVOKING | a revoker is taking the bias away |
+//!
+//! (A cell's epoch has fewer bits: its version rises before each bias after the first as well, since the holder has given the permit back meanwhile.)
 //!
 //! ```text
 //!                  grant (by the holder)                 revoke                   hold: OUTSIDE
@@ -71,8 +73,8 @@ mod holds;
 pub(crate) use holds::Holds;
 pub use holds::biases;
 
-use crate::cell::{self, AUX_AT, MEMBER_AT, Word, aux_of, member_of};
-use crate::stamp::Stamp;
+use crate::cell::{self, Word};
+use crate::owner;
 use chappe_arena::Map;
 use chappe_arena::layout::Object;
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -80,14 +82,46 @@ use chappe_plat::{clock, fence, step};
 use holds::Hold;
 
 const TAG: u64 = 7;
-const KEPT: u64 = 0x01ff_ffff << 3;
-type Epoch = Stamp<AUX_AT, 23>;
-/// The bits of a member's generation.
-const GENERATION: u32 = aux_of(u64::MAX);
 const REVOKING: u64 = 1 << 63;
-/// The tags of a mutex (free, held), and those of a pool's cell.
-const MUTEX: (u64, u64) = (5, 6);
-const CELL: (u64, u64) = (0, 1);
+
+/// How a kind's words are laid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Form {
+    /// The tags.
+    free: u64,
+    held: u64,
+    /// What a bias keeps.
+    kept: u64,
+    member_at: u32,
+    /// Of the epoch, up to REVOKING.
+    epoch_at: u32,
+}
+
+const MUTEX: Form = Form {
+    free: owner::FREE,
+    held: owner::HELD,
+    kept: owner::KEPT,
+    member_at: owner::MEMBER_AT,
+    epoch_at: owner::AUX_AT,
+};
+const CELL: Form = Form { free: 0, held: 1, kept: cell::KEPT, member_at: cell::MEMBER_AT, epoch_at: cell::AUX_AT };
+
+impl Form {
+    /// Of a word that is free or biased.
+    #[inline(always)]
+    const fn of(word: u64) -> Form {
+        if word & TAG == CELL.free { CELL } else { MUTEX }
+    }
+    #[inline(always)]
+    const fn epochs(self) -> u64 {
+        !REVOKING & u64::MAX << self.epoch_at
+    }
+    /// The member in a word.
+    #[inline(always)]
+    const fn member(self, word: u64) -> u32 {
+        (word >> self.member_at) as u32 & cell::NOBODY
+    }
+}
 
 /// One in so many acquisitions is a sample. The number is odd: else a thread that takes two locks in turn would never sample one of them.
 pub(crate) const EVERY: u32 = 17;
@@ -95,6 +129,10 @@ pub(crate) const EVERY: u32 = 17;
 const FIRST: u64 = 256;
 /// The most acquisitions that it ever takes.
 const MOST: u64 = 1 << 16;
+/// In [`Object::run`]: the samples in a row of a member, whose number plus one is above them.
+const SAMPLES: u32 = 16;
+const MOST_SAMPLES: u32 = (1 << SAMPLES) - 1;
+const _: () = assert!(MOST / (EVERY as u64) < MOST_SAMPLES as u64);
 /// What each entering and leaving by a bias saves: two swaps. A bias has paid if it has saved more than its revocation takes (a system
 /// call, and the interrupt that it sends: half a microsecond to thirty), which is measured.
 const SAVES_NS: u64 = 8;
@@ -140,16 +178,11 @@ impl Record<'_> {
     }
 }
 
-/// A member plus one, as a biased word names it: 0 is nobody.
-#[inline(always)]
-fn owned(member: u32) -> u64 {
-    cell::owner(member.wrapping_add(1), 0)
-}
-
 /// The word of a lock that is biased to this member, without the epoch; `free` is any word of the lock.
 #[inline(always)]
-fn biased(free: u64, kind: (u64, u64), member: u32) -> u64 {
-    kind.0 | free & KEPT | owned(member)
+fn biased(free: u64, form: Form, member: u32) -> u64 {
+    // The member plus one: 0 is nobody.
+    form.free | free & form.kept | u64::from(member.wrapping_add(1)) << form.member_at
 }
 
 /// The word of a mutex that is biased to this member: `number` is that of its words.
@@ -158,11 +191,11 @@ pub(crate) fn mutex(number: u64, member: u32) -> u64 {
     biased(number, MUTEX, member)
 }
 
-/// What is added to the free word of a lock for a bias to this member.
+/// What is added to the free word of a mutex for a bias to this member.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 pub(crate) fn addition(member: u32) -> u64 {
-    owned(member)
+    owner::owner(member.wrapping_add(1), 0)
 }
 
 /// The same for a pool's first cell, which held, or would hold, the permit `held`.
@@ -179,13 +212,13 @@ fn raw(o: &Object) -> u64 {
 
 #[inline(always)]
 fn is(word: u64, mine: u64) -> bool {
-    (word ^ mine) & !Epoch::MASK == 0
+    (word ^ mine) & !Form::of(mine).epochs() == 0
 }
 
 /// The owner that a word names, if it is biased.
 fn owner(word: u64) -> Option<u32> {
-    let free = matches!(word & TAG, 0 | 5);
-    (free && word >> MEMBER_AT != 0).then(|| member_of(word).wrapping_sub(1))
+    let (form, free) = (Form::of(word), matches!(word & TAG, 0 | 5));
+    (free && form.member(word) != 0).then(|| form.member(word).wrapping_sub(1))
 }
 
 /// The owner's hold, if the word names one.
@@ -204,7 +237,7 @@ fn hold_of<'m>(map: &'m Map, o: &Object, word: u64) -> Option<&'m Hold> {
 /// Whether a cell's word is biased.
 #[inline(always)]
 pub(crate) fn is_biased(word: Word) -> bool {
-    word.0 & TAG == CELL.0 && word.0 >> MEMBER_AT != 0
+    word.0 & TAG == CELL.free && CELL.member(word.0) != 0
 }
 
 /// The owner of the bias, if there is one. Only a look: changes nothing.
@@ -271,7 +304,7 @@ pub(crate) fn leave(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
         return false;
     }
     // The thread's own hold, whatever the record beside the word points to by now: the permit may have been taken away by force.
-    let holds = Holds::known(map, (mine >> MEMBER_AT) as u32 - 1);
+    let holds = Holds::known(map, Form::of(mine).member(mine) - 1);
     // SAFETY: a thread with a bias has holds, and the word names the calling thread.
     let hold = unsafe { holds.at(object) };
     leave_by(map, o, object, mine, hold)
@@ -310,7 +343,7 @@ fn leave_late(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
             return !hold_of(map, o, mine).is_some_and(|hold| is_held_by_it(hold, seen, mine));
         }
         // SeqCst: as all swaps of the word.
-        if o.slot.word.compare_exchange(seen, free(seen), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        if o.slot.word.compare_exchange(seen, free(o, seen), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             step!("left a lock that was to be unbiased");
             if map.waits_on(object, o) {
                 crate::kinds::drain(map, object);
@@ -346,27 +379,26 @@ pub(crate) fn was_inside(map: &Map, o: &Object) -> Option<bool> {
     (raw(o) == seen).then_some(inside)
 }
 
-fn kind(word: u64) -> (u64, u64) {
-    if word & TAG == CELL.0 { CELL } else { MUTEX }
-}
-
 /// The word that says that the owner of a bias is the holder.
 fn held(hold: &Hold, word: u64) -> u64 {
     // Relaxed: I4.
-    let generation = hold.owner.load(Ordering::Relaxed) as u32 & GENERATION;
-    kind(word).1 | word & KEPT | cell::owner(owner(word).unwrap_or(0), generation)
+    let (generation, member) = (hold.owner.load(Ordering::Relaxed) as u32, owner(word).unwrap_or(0));
+    match Form::of(word) {
+        CELL => Word(word & CELL.kept).held(member, generation).0,
+        form => owner::held_by(member, generation) | word & form.kept,
+    }
 }
 
 /// Whether the word says that the owner of this bias is the holder, whatever its flags.
 fn is_held_by_it(hold: &Hold, word: u64, mine: u64) -> bool {
     // The flags of a mutex. A pool's cell has part of its version there, which does not change while the cell is held.
-    let flags = if kind(mine) == MUTEX { 0x38 } else { 0 };
+    let flags = if Form::of(mine) == MUTEX { 0x38 } else { 0 };
     (word ^ held(hold, mine)) & !flags == 0
 }
 
 /// The word of the free lock. A cell's version goes on, so that it is never the same word as before.
-fn free(word: u64) -> u64 {
-    if kind(word) == CELL { Word(word & KEPT).freed().0 } else { MUTEX.0 | word & KEPT }
+fn free(o: &Object, word: u64) -> u64 {
+    if Form::of(word) == CELL { Word(word & CELL.kept).freed().0 } else { owner::freed(o, word) }
 }
 
 /// The word without a bias: takes a bias away, if there is one (I2).
@@ -389,7 +421,8 @@ pub(crate) fn settled_of(map: &Map, o: &Object, member: u32, generation: u32) ->
 fn is_of(hold: &Hold, word: u64, who: (u32, u32)) -> bool {
     // Relaxed: I4, it says of which epoch it is.
     let its = hold.owner.load(Ordering::Relaxed);
-    owner(word) == Some(who.0) && its == Epoch::of(word) << 32 | u64::from(who.1 & GENERATION)
+    let form = Form::of(word);
+    owner(word) == Some(who.0) && its == (word & form.epochs()) >> form.epoch_at << 32 | u64::from(who.1)
 }
 
 #[cold]
@@ -416,7 +449,7 @@ fn revoke(map: &Map, o: &Object, quiet: Option<(u32, u32)>) -> u64 {
         let took = clock::now().saturating_sub(before);
         // E2 acquire: what its owner did inside, when it was there last.
         let inside = hold.filter(|h| h.inside.load(Ordering::Acquire) == INSIDE);
-        let to = inside.map_or_else(|| free(revoking), |hold| held(hold, revoking));
+        let to = inside.map_or_else(|| free(o, revoking), |hold| held(hold, revoking));
         // SeqCst: as all swaps of the word. I2: this very epoch's.
         if o.slot.word.compare_exchange(revoking, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             // Relaxed: a measure, not a promise.
@@ -462,6 +495,11 @@ pub(crate) fn at_once(o: &Object) {
     Record(o).terms().store(1, Ordering::Relaxed); // Relaxed: nobody else has it yet.
 }
 
+/// The form of a lock that is held.
+fn form_of_held(word: u64) -> Form {
+    if word & TAG == CELL.held { CELL } else { MUTEX }
+}
+
 /// Decides whether the calling thread gets a bias from now on. The thread, a member of this generation, has just taken the lock without one;
 /// `word` is what the lock says now. Called at one in [`EVERY`] acquisitions.
 ///
@@ -471,16 +509,16 @@ pub(crate) fn at_once(o: &Object) {
 #[inline(never)]
 pub(crate) unsafe fn consider(map: &Map, o: &Object, object: u32, word: u64, holds: Holds) {
     let record = Record(o);
-    let member = member_of(word);
+    let member = form_of_held(word).member(word);
     // Relaxed, these: the holder's.
     let (run, terms) = (o.run.load(Ordering::Relaxed), record.terms().load(Ordering::Relaxed));
-    let count = if run >> 20 == member + 1 { (run & 0xf_ffff) + 1 } else { 1 };
+    let count = if run >> SAMPLES == member + 1 { (run & MOST_SAMPLES) + 1 } else { 1 };
     if terms == 0 || holds.is_none() {
         return;
     }
     let enough = u64::from(count) * u64::from(EVERY) >= terms;
     // Relaxed: as above.
-    o.run.store(if enough { 0 } else { (member + 1) << 20 | count.min(0xf_ffff) }, Ordering::Relaxed);
+    o.run.store(if enough { 0 } else { (member + 1) << SAMPLES | count.min(MOST_SAMPLES) }, Ordering::Relaxed);
     if enough {
         // SAFETY: the caller's promise.
         unsafe { grant(map, o, object, word, holds) };
@@ -493,17 +531,19 @@ pub(crate) unsafe fn consider(map: &Map, o: &Object, object: u32, word: u64, hol
 /// As for [`consider`].
 pub(crate) unsafe fn grant(map: &Map, o: &Object, object: u32, word: u64, holds: Holds) {
     let record = Record(o);
-    let kind = if word & TAG == CELL.1 { CELL } else { MUTEX };
-    let (member, generation) = (member_of(word), aux_of(word));
+    let form = form_of_held(word);
+    let member = form.member(word);
+    // Relaxed: the calling thread's own.
+    let generation = (map.member(member).ident.load(Ordering::Relaxed) >> 32) as u32;
     // SAFETY: the caller's promise.
     let hold = unsafe { holds.at(object) };
     // Relaxed, all: published by the swap.
     hold.inside.store(INSIDE, Ordering::Relaxed);
     hold.entered.store(0, Ordering::Relaxed); // Relaxed: as above.
     record.hold().store(std::ptr::from_ref(hold) as u64, Ordering::Relaxed); // Relaxed: as above.
-    let epoch = record.epochs().fetch_add(1, Ordering::Relaxed).wrapping_add(1) & Epoch::of(u64::MAX); // Relaxed: as above.
+    let epoch = record.epochs().fetch_add(1, Ordering::Relaxed).wrapping_add(1) & form.epochs() >> form.epoch_at; // Relaxed: as above.
     hold.owner.store(epoch << 32 | u64::from(generation), Ordering::Relaxed); // Relaxed: as above.
-    let to = biased(word, kind, member) | Epoch::word(epoch);
+    let to = biased(word, form, member) | epoch << form.epoch_at;
     // SeqCst: I5, before the look at the bits. A mutex with a flag set is not this word.
     if o.slot.word.compare_exchange(word, to, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
         step!("bias granted, bits not yet looked at");

@@ -3,10 +3,10 @@
 //! | bits | field | |
 //! |---|---|---|
 //! | 0-2 | tag | 0 FREE, 1 HELD, 2 RESERVED, 3 LEASED (4 to 7: a word of another kind of object) |
-//! | 3-26 | version | one more each time the cell becomes free |
-//! | 27 | KEEPS | HELD, of an owned semaphore: its holder is ending in good order, and the unit ends with it (see `owned`) |
-//! | 28-39 | member | the holder's slot, or [`NOBODY`]: LEASED, its job goes on; HELD, retired (see `owned`) |
-//! | 40-63 | aux | HELD, LEASED: the holder's generation; RESERVED: the number of the wait it is reserved for |
+//! | 3 | KEEPS | HELD, of an owned semaphore: its holder is ending in good order, and the unit ends with it (see `owned`) |
+//! | 4-27 | version | one more each time the cell becomes free |
+//! | 28-43 | member | the holder's slot, or [`NOBODY`]: LEASED, its job goes on; HELD, retired (see `owned`) |
+//! | 44-63 | aux | the low bits, HELD, LEASED: of the holder's generation; RESERVED: of the number of the wait it is reserved for |
 //!
 //! ```text
 //!           take                 give back
@@ -23,38 +23,29 @@
 //! for 2^24 uses of the cell. A helper that slept through exactly 2^24 uses can mistake a word
 //! for an older one only if member, tag and aux agree too: then its action is right for the new word as
 //! well (a FREE word is free), or it takes a permit from a hold of the same member by force.
+//!
+//! That aux has only low bits does no harm. A recoverer takes a word for the dead generation's only while the member's slot says that this generation,
+//! all 24 bits of it, is not yet swept; before that no other has the slot. A drainer that finds a reservation for a waiting member finishes it only if that
+//! member is the first in line: so a reservation of an earlier wait of the same bits gives nobody anything out of turn.
 
 use crate::stamp::Stamp;
 use chappe_arena::layout::MAX_MEMBERS;
 use chappe_plat::ROBUST;
 
-/// Where a word that names an owner has the member's number: a permit's cell, a lock's word (`owner`), a biased one.
+/// Where a cell has the member's number, also when it is biased.
 pub(crate) const MEMBER_AT: u32 = 28;
-/// Where it has the rest (aux): the owner's generation, or the number of the wait that it is reserved for.
-pub(crate) const AUX_AT: u32 = 40;
+/// Where it has aux.
+pub(crate) const AUX_AT: u32 = 44;
+/// The bits of aux.
+const AUX: u32 = u32::MAX >> (AUX_AT - 32);
 /// The member number that means: no member.
-pub(crate) const NOBODY: u32 = (1 << (AUX_AT - MEMBER_AT)) - 1;
+pub(crate) const NOBODY: u32 = 0xffff;
 const _: () = assert!(MAX_MEMBERS <= NOBODY);
 
-/// The fields of a word that names an owner.
-#[inline(always)]
-pub(crate) const fn owner(member: u32, aux: u32) -> u64 {
-    (member as u64) << MEMBER_AT | (aux as u64) << AUX_AT
-}
-
-/// The member that a word names.
-#[inline(always)]
-pub(crate) const fn member_of(word: u64) -> u32 {
-    (word >> MEMBER_AT) as u32 & NOBODY
-}
-
-#[inline(always)]
-pub(crate) const fn aux_of(word: u64) -> u32 {
-    (word >> AUX_AT) as u32
-}
-
-type Version = Stamp<3, 24>;
-const KEEPS: u64 = 1 << 27;
+/// Version and biases aside: what a bias keeps of a word.
+pub(crate) const KEPT: u64 = KEEPS | Version::MASK;
+type Version = Stamp<4, 24>;
+const KEEPS: u64 = 1 << 3;
 
 /// The tag of a cell's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +70,7 @@ impl std::fmt::Debug for Word {
 
 impl Word {
     fn new(tag: u64, version: u64, member: u32, aux: u32) -> Word {
-        Word(tag | Version::word(version) | owner(member, aux))
+        Word(tag | Version::word(version) | u64::from(member) << MEMBER_AT | u64::from(aux) << AUX_AT)
     }
     pub fn tag(self) -> Tag {
         match self.0 & 7 {
@@ -94,10 +85,14 @@ impl Word {
         Version::of(self.0)
     }
     pub fn member(self) -> u32 {
-        member_of(self.0)
+        (self.0 >> MEMBER_AT) as u32 & NOBODY
     }
-    pub fn aux(self) -> u32 {
-        aux_of(self.0)
+    fn aux(self) -> u32 {
+        (self.0 >> AUX_AT) as u32
+    }
+    /// Whether it may be this generation's of its member, or for this wait of it: as far as the word says.
+    pub fn is_of(self, number: u32) -> bool {
+        self.aux() == number & AUX
     }
     /// Free again, and never the same word as before.
     pub fn freed(self) -> Word {
@@ -138,7 +133,7 @@ impl Word {
     }
     /// Whether it is reserved for this wait of a member.
     pub fn is_reserved(self, member: u32, wait: u32) -> bool {
-        self.tag() == Tag::Reserved && self.member() == member && self.aux() == wait
+        self.tag() == Tag::Reserved && self.member() == member && self.is_of(wait)
     }
     /// Whether only a job keeps it.
     pub fn is_orphan(self) -> bool {
@@ -158,5 +153,36 @@ impl Word {
     /// Free, in a slot that was of another kind before; the slot's generation replaces the version, which is lost.
     pub fn first(generation: u32) -> Word {
         Word::new(0, u64::from(generation) << 12, 0, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_names_every_member_and_keeps_its_version() {
+        for member in [0, 4_095, 4_096, MAX_MEMBERS - 1] {
+            let mut free = Word::first(7);
+            for _ in 0..3 {
+                free = free.freed();
+            }
+            let held = free.held(member, 0xff_ffff);
+            for word in [held, held.kept(), held.leased(), free.reserved(member, 0x7f_ffff)] {
+                assert_eq!((word.member(), word.version()), (member, free.version()), "{word:?}");
+                assert!(word.is_of(u32::MAX) && !word.is_of(u32::MAX - 1) && !word.is_free(), "{word:?}");
+                assert_eq!(word.freed(), free.freed());
+            }
+            assert!(
+                held.kept().is_kept()
+                    && held.kept().unkept() == held
+                    && !held.is_retired()
+                    && !held.leased().is_orphan()
+            );
+        }
+        let gone = Word::first(1).held(1, 2);
+        assert!(gone.retired().is_retired() && gone.orphaned().is_orphan());
+        assert_eq!(Word(Version::MASK).freed(), Word(0), "it wraps around");
+        assert_eq!(NOBODY >> (AUX_AT - MEMBER_AT), 0);
     }
 }

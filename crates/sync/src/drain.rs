@@ -302,16 +302,16 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
         let (word, _) = word_of(map, member);
         // SeqCst: I2 of the wait queue, after the cell was read.
         let state = State(word.load(Ordering::SeqCst));
-        if state.wait() == seen.aux() {
+        if seen.is_of(state.wait()) {
             let it = candidate(map, object, member, state);
             if !is_still(map, object, head) {
                 // A cell of the table may be another pool's by now.
                 return true;
             }
             if state.is_waiting() && waits_on(map, object, member) {
-                if it.need > 1 && next(map, Place { index: object, head }).is_some_and(|first| first < it) {
-                    // The first waiter, which set its bit late, needs the cell for all of its own. (A later waiter is the first when this one
-                    // has just been granted all.)
+                if next(map, Place { index: object, head }).is_some_and(|first| first < it) {
+                    // The first waiter set its bit late, and may need the cell for all of its own; or the reservation was for an earlier wait of the
+                    // same low bits. (A later waiter is the first when this one has just been granted.)
                     cell.swap(seen, seen.freed());
                     return false;
                 }
@@ -343,11 +343,11 @@ pub(crate) fn recover(map: &Map, object: u32, head: Head, member: u32, generatio
         let mut seen = cell.load();
         while seen.member() == member {
             let done = match seen.tag() {
-                Tag::Held if seen.aux() == generation => {
+                Tag::Held if seen.is_of(generation) && map.is_unswept(member, generation) => {
                     cell.swap(seen, left_by_the_dead(map, Place { index: object, head }, position, seen))
                 }
                 Tag::Reserved => resolve(map, object, head, position, cell, seen),
-                Tag::Leased if seen.aux() == generation => {
+                Tag::Leased if seen.is_of(generation) && map.is_unswept(member, generation) => {
                     lease = true;
                     cell.swap(seen, seen.orphaned())
                 }

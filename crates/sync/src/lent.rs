@@ -7,7 +7,7 @@
 //! free for the next.
 //!
 //! So in each arena as many light threads of a process can hold or wait for something at once as there are attachments left: some 4,000 in
-//! the private arena, some 1,000 in a named one, less those in use. The next one is refused ([`ArenaError::MembersFull`]).
+//! the private arena and in a named one that was made with the usual number of members, less those in use. The next one is refused ([`ArenaError::MembersFull`]).
 //!
 //! A granter in the same process wakes the light thread itself: [`holders`] tells which it is. Another process rings a bell: see `bell`.
 

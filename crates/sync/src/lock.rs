@@ -36,8 +36,8 @@
 //!   word says so before the waiter's bit is cleared. A thread that takes a free lock and then finds that the mutex was removed
 //!   gives it back, and gets `Dead`.
 //! - I8: a word has the number of its mutex. So a late operation on an earlier mutex of the slot fails, and changes nothing of
-//!   this one, not even for a moment. Otherwise a process killed at that moment would leave this one torn. The number has 22
-//!   bits: it comes again after 2^22 uses of the slot.
+//!   this one, not even for a moment. Otherwise a process killed at that moment would leave this one torn. A free word has all of
+//!   the number; one that names a holder cannot be an earlier mutex's (I7).
 //! - A death at each step. Before the swap of `unlock`: the word is the holder's, so TORN. After it: recovery drains. Told and not yet
 //!   tried: the same. Reserved: the reservation is void once recovery has set the member's word to IDLE.
 //!
@@ -55,12 +55,11 @@
 use crate::bias::{self, Holds};
 #[cfg(not(feature = "sim"))]
 use crate::cell::NOBODY;
-use crate::cell::{aux_of, member_of};
 #[cfg(not(feature = "sim"))]
 use crate::owner::ABANDONED;
 use crate::owner::{
-    self, CONDEMNED, FREE, HELD, KEPT, RESERVED, TOLD, TORN, WAITERS, free, held_by, is_condemned, lay_data, load,
-    number, pass, reserved_for, resolve, store_words, swap, update,
+    self, CONDEMNED, FREE, HELD, KEPT, RESERVED, TOLD, TORN, WAITERS, aux_of, free, freed, held_by, is_condemned,
+    lay_data, load, member_of, number, pass, reserved_for, resolve, store_words, swap, update,
 };
 use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, wake_granted, word_of};
 use chappe_arena::layout::{Head, Kind, Object};
@@ -87,25 +86,23 @@ pub(crate) enum Try {
     Dead,
 }
 
-/// Takes the lock if it is free, whole, and has no waiters: the commonest case. False means only that this failed.
+/// Takes the lock if it is free, whole, and has no waiters: the commonest case. `free`: [`free_word`]. False means only that this failed.
 #[inline(always)]
-pub(crate) fn take_one(map: &Map, o: &Object, place: Place, mine: u64) -> bool {
+pub(crate) fn take_one(map: &Map, o: &Object, place: Place, free: u64, mine: u64) -> bool {
     o.through(place.head);
-    let its = number(place.head);
     // Acquire: after the swap. The mutex may have been removed: then nobody gets it.
-    swap(o, FREE | its, mine | its) && (o.head.load(Ordering::Acquire) == place.head.0 || mistaken(map, place, mine))
+    swap(o, free, mine | free & KEPT) && (o.head.load(Ordering::Acquire) == place.head.0 || mistaken(map, place, mine))
 }
 
 #[cold]
 fn mistaken(map: &Map, place: Place, mine: u64) -> bool {
-    give(map, place, map.object(place.index), mine);
+    give(map, place, map.object(place.index), free_word(place), mine);
     false
 }
 
 /// The word of this mutex when it is free.
-#[cfg(not(feature = "sim"))]
 pub(crate) fn free_word(place: Place) -> u64 {
-    FREE | number(place.head)
+    owner::free_word(place.head)
 }
 
 /// Takes the lock if it is biased to the calling thread, which is `member`.
@@ -152,7 +149,7 @@ pub(crate) fn take(map: &Map, place: Place, mine: u64) -> Try {
         if swap(o, seen, mine | seen & KEPT) {
             // Acquire: again. It may have been removed meanwhile, and its slot be about to be another's: the word comes last.
             if o.head.load(Ordering::Acquire) != place.head.0 {
-                give(map, place, o, mine);
+                give(map, place, o, free_word(place), mine);
                 return Try::Dead;
             }
             settle_waiters(map, place.index, o, mine);
@@ -189,13 +186,13 @@ pub(crate) fn mark(map: &Map, object: u32) {
     update(o, || bias::settled(map, o), |seen| (seen & 7 >= FREE).then_some(seen | WAITERS));
 }
 
-/// Unlocks. False: the caller no longer held the lock.
+/// Unlocks. `free`: [`free_word`]. False: the caller no longer held the lock.
 #[inline(always)]
-pub(crate) fn give(map: &Map, place: Place, o: &Object, mine: u64) -> bool {
+pub(crate) fn give(map: &Map, place: Place, o: &Object, free: u64, mine: u64) -> bool {
     o.through(place.head);
-    let its = number(place.head);
+    let its = free & KEPT;
     bias::leave(map, o, place.index, bias::mutex(its, member_of(mine)))
-        || swap(o, mine | its, FREE | its)
+        || swap(o, mine | its, free)
         || give_slow(map, place.index, o, mine | its)
 }
 
@@ -332,8 +329,8 @@ pub(crate) fn recover(map: &Map, object: u32, member: u32, generation: u32) {
     untell(o);
     let its = |seen: u64| seen & !KEPT == held_by(member, generation);
     // I2: it may have died after it had cleared WAITERS and before it looked again.
-    let freed = |seen: u64| its(seen).then_some(FREE | TORN | WAITERS | seen & KEPT);
-    update(o, || bias::settled_of(map, o, member, generation), freed);
+    let torn = |seen: u64| its(seen).then(|| freed(o, seen) | TORN | WAITERS);
+    update(o, || bias::settled_of(map, o, member, generation), torn);
 }
 
 /// I7: whether a holder may still use the data.
@@ -399,7 +396,7 @@ pub(crate) fn take_idle(map: &Map, place: Place, mine: u64) -> bool {
     }
     let taken = seen & 7 == FREE && swap(o, seen, mine | seen & KEPT);
     if taken && !crate::wait::in_line(map, place).is_empty() {
-        give(map, place, o, mine);
+        give(map, place, o, free_word(place), mine);
         return false;
     }
     taken
@@ -417,7 +414,7 @@ pub(crate) fn make(
     map.make(admin, name, Kind::Mutex, |index, generation| {
         lay_data(map, (index, generation), bytes, hash, fill)?;
         // Overwrites what a pool may have had there: see `CellRef::note`.
-        store_words(map.object(index), FREE | number(Head::live(generation, Kind::Mutex)), clock::common());
+        store_words(map.object(index), owner::free_word(Head::live(generation, Kind::Mutex)), clock::common());
         Ok(())
     })
 }
@@ -431,11 +428,18 @@ pub(crate) fn is_reserved(o: &Object, member: u32) -> bool {
 
 /// As many of the bits of a process's incarnation as a guard has: so many successive forks.
 #[cfg(not(feature = "sim"))]
-pub(crate) const INCARNATION: u32 = 0xff_ffff;
+pub(crate) const INCARNATION: u32 = 0x7f_ffff;
 
-/// What a guard keeps of a held word: with the process's incarnation in the place of the word's flags and number.
+/// What a guard keeps of a held word: with the process's incarnation in the place of the word's tag, flags and number.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
 pub(crate) fn kept(word: u64, incarnation: u32) -> u64 {
-    word | u64::from(incarnation & INCARNATION) << 3
+    word & !(7 | KEPT) | u64::from(incarnation & INCARNATION) << 1
+}
+
+/// The held word, without flags and number.
+#[cfg(not(feature = "sim"))]
+#[inline(always)]
+pub(crate) fn held_word(kept: u64) -> u64 {
+    kept & !(7 | KEPT) | HELD
 }

@@ -26,12 +26,12 @@ mod tubes;
 mod ways;
 mod words;
 
+#[cfg(feature = "sim")]
+pub use actor::private_of_all;
 pub use actor::{
     Actor, HOOKS, Held, Locking, MutexAt, Refusal, attach, create, drain_all, granted_word, is_reserved, mark, private,
     remove,
 };
-#[cfg(feature = "sim")]
-pub use actor::{private_of_all, wide_numbers};
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
 pub use begun::InLine;
 #[cfg(feature = "sim")]

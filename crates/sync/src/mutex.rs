@@ -2,7 +2,7 @@
 
 use crate::attachment::{ThreadAttachment, attachment, last_attachment, party, party_at_hand, watched};
 use crate::bias::{self, Bias};
-use crate::cell::{self, NOBODY};
+use crate::cell::NOBODY;
 use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
 use crate::guarded::Data;
@@ -49,8 +49,10 @@ pub struct Mutex<T> {
     pub(crate) data: NonNull<T>,
     /// Whether the data is on this process's heap.
     own: bool,
-    /// Its free word if it may be biased, else 0.
+    /// Its free word.
     free: u64,
+    /// Whether it may be biased.
+    is_biasable: bool,
 }
 
 // SAFETY: the data is reached only through a guard, of which there is one at a time.
@@ -95,7 +97,8 @@ impl<T> NamedKind for Mutex<T> {
     }
     fn attach(handle: Handle, wanted: Option<&Data<'_>>) -> Result<Mutex<T>, ObjectError> {
         let data = wanted.unwrap_or(&Data::of::<T>(None)).found(&handle)?.cast();
-        Ok(Mutex { handle, data, own: false, free: 0 })
+        let free = lock::free_word(handle.place);
+        Ok(Mutex { handle, data, own: false, free, is_biasable: false })
     }
     fn unmake(handle: &Handle, admin: &Admin, force: bool) -> Result<(), ObjectError> {
         let word = attachment(handle.map, mine)?;
@@ -108,7 +111,7 @@ impl<T> NamedKind for Mutex<T> {
         handle.map.unmake(admin, handle.place);
         if !force {
             // Taken above, so that no thread could lock it meanwhile.
-            lock::give(handle.map, handle.place, handle.object, word);
+            lock::give(handle.map, handle.place, handle.object, lock::free_word(handle.place), word);
         }
         Ok(())
     }
@@ -134,10 +137,10 @@ impl<T> Mutex<T> {
     pub fn private_with(value: T, bias: Bias) -> Result<Mutex<T>, ObjectError> {
         let handle = Handle::private(&mut |map, admin, name| lock::make(map, admin, name, 0, 0, |_| ()))?;
         let biased = bias::allow(handle.map, handle.object, bias);
-        let free = if ROBUST && biased { lock::free_word(handle.place) } else { 0 };
+        let free = lock::free_word(handle.place);
         // On the heap: borrows of the data must outlive moves of the mutex.
         let data = NonNull::from(Box::leak(Box::new(value)));
-        Ok(Mutex { handle, data, own: true, free })
+        Ok(Mutex { handle, data, own: true, free, is_biasable: ROBUST && biased })
     }
 
     /// Its name; empty for a private one.
@@ -195,7 +198,7 @@ impl<T> Mutex<T> {
     #[inline(always)]
     pub(crate) fn get_now<const LOOKS: bool>(&self) -> Option<MutexGuard<'_, T>> {
         let h = &self.handle;
-        let kept = if self.free != 0 {
+        let kept = if self.is_biasable {
             // SAFETY: nothing in this block leaves an arena, or looks for an attachment.
             let attachment = unsafe { last_attachment() }?;
             if self.enter(attachment) {
@@ -216,7 +219,7 @@ impl<T> Mutex<T> {
     fn take_one(&self, me: &Party) -> Option<u64> {
         let h = &self.handle;
         let mine = owner::held_by(me.member, me.generation);
-        lock::take_one(h.map, h.object, h.place, mine).then_some(mine)
+        lock::take_one(h.map, h.object, h.place, self.free, mine).then_some(mine)
     }
 
     /// Locks one that may be biased, by the bias if it is this thread's.
@@ -262,7 +265,7 @@ impl<T> Mutex<T> {
         let (map, place) = (self.handle.map, self.handle.place);
         let mine = mine(attachment);
         // The thread may have used another arena since.
-        if self.free != 0 && self.enter(attachment) {
+        if self.is_biasable && self.enter(attachment) {
             return Ok(Try::Locked);
         }
         let attempt = || lock::take(map, place, mine);
@@ -365,13 +368,13 @@ pub struct MutexGuard<'a, T> {
     here: PhantomData<*const ()>,
 }
 
-/// What a guard must remember: the lock's word, and, in place of that word's flags and number, 24 bits of the process's incarnation (as many
+/// What a guard must remember: the lock's word, and, in place of that word's tag, flags and number, 23 bits of the process's incarnation (as many
 /// successive forks) and whether it was locked by a destructor that runs because of a panic: such a panic does not tear the data.
 #[derive(Clone, Copy)]
 struct Kept(u64);
 
 impl Kept {
-    const PANICKING: u64 = 1 << 27;
+    const PANICKING: u64 = 1;
 
     #[inline(always)]
     fn of(word: u64, incarnation: u32) -> Kept {
@@ -383,11 +386,11 @@ impl Kept {
     }
     #[inline(always)]
     fn word(self) -> u64 {
-        self.0 & !(u64::from(INCARNATION) << 3 | Kept::PANICKING)
+        lock::held_word(self.0)
     }
     #[inline(always)]
     fn is_ours(self) -> bool {
-        process::is_incarnation_in((self.0 >> 3) as u32, INCARNATION)
+        process::is_incarnation_in((self.0 >> 1) as u32, INCARNATION)
     }
 }
 
@@ -496,11 +499,11 @@ impl<T> Drop for MutexGuard<'_, T> {
         let free = self.mutex.free;
         let by_bias = || {
             // The member, plus one.
-            let mine = free + (self.kept.0 & cell::owner(NOBODY, 0)) + cell::owner(1, 0);
+            let mine = free + (self.kept.0 & owner::owner(NOBODY, 0)) + owner::owner(1, 0);
             bias::leave_own(h.map, h.object, h.place.index, mine)
         };
-        if free == 0 || !by_bias() {
-            lock::give(h.map, h.place, h.object, self.kept.word());
+        if !self.mutex.is_biasable || !by_bias() {
+            lock::give(h.map, h.place, h.object, free, self.kept.word());
         }
     }
 }

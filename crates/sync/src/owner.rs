@@ -7,13 +7,17 @@
 //! | 3 | WAITERS | a wait bit may be set: a thread that leaves must look |
 //! | 4 | TORN | a holder died or panicked, and no later holder has made the data whole |
 //! | 5 | TOLD | of a mutex: a waiter was told to try again, and has not tried yet |
-//! | 6-27 | number | the low bits of the slot's generation: successive locks in one slot have different words |
-//! | 28-39 | member | the holder, or the waiter it is reserved for; HELD by [`NOBODY`]: condemned, for ever |
+//! | 6-23 | number | the low bits of the slot's generation: successive locks in one slot have different words |
+//! | 24-39 | member | the holder, or the waiter it is reserved for; HELD by [`NOBODY`]: condemned, for ever |
 //! | 40-63 | aux | HELD: the holder's generation; RESERVED: the number of the wait; condemned: 1 if abandoned |
+//! | 40-53 | high | FREE: the other bits of the slot's generation |
+//!
+//! So a FREE word is one lock's alone, and a late locker fails. A word that says HELD has only the number's low bits; but while it says so the slot is no
+//! other lock's, and afterwards that generation of the member holds no other. A word that says RESERVED is for one wait, and in that wait for one lock.
 //!
 //! Every change is a swap from the exact word that was seen, by [`update`]: flags that another thread sets meanwhile are not lost.
 
-use crate::cell::{self, NOBODY, aux_of, member_of};
+use crate::cell::NOBODY;
 use crate::stamp::Stamp;
 use crate::wait::{State, grant, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Object};
@@ -27,27 +31,69 @@ pub(crate) const WAITERS: u64 = 1 << 3;
 pub(crate) const TORN: u64 = 1 << 4;
 pub(crate) const TOLD: u64 = 1 << 5;
 const FLAGS: u64 = WAITERS | TORN | TOLD;
-type Number = Stamp<6, 22>;
+type Number = Stamp<6, NUMBER>;
+const NUMBER: u32 = 18;
+type High = Stamp<AUX_AT, { u32::BITS - NUMBER }>;
+/// Where a lock's word has the member's number, also when it is biased.
+pub(crate) const MEMBER_AT: u32 = 24;
+/// Where it has aux.
+pub(crate) const AUX_AT: u32 = 40;
 /// The bits that do not change when the lock changes hands.
 pub(crate) const KEPT: u64 = FLAGS | Number::MASK;
-pub(crate) const CONDEMNED: u64 = HELD | TORN | cell::owner(NOBODY, 0);
+pub(crate) const CONDEMNED: u64 = HELD | TORN | owner(NOBODY, 0);
 /// Condemned, and a borrow of the data may still be in use.
-pub(crate) const ABANDONED: u64 = cell::owner(0, 1);
+pub(crate) const ABANDONED: u64 = owner(0, 1);
+
+/// The fields of a word that names an owner.
+#[inline(always)]
+pub(crate) const fn owner(member: u32, aux: u32) -> u64 {
+    (member as u64) << MEMBER_AT | (aux as u64) << AUX_AT
+}
+
+/// The member that a word names.
+#[inline(always)]
+pub(crate) const fn member_of(word: u64) -> u32 {
+    (word >> MEMBER_AT) as u32 & NOBODY
+}
+
+#[inline(always)]
+pub(crate) const fn aux_of(word: u64) -> u32 {
+    (word >> AUX_AT) as u32
+}
 
 /// The word of a lock that this member holds, without flags and number.
 #[inline(always)]
 pub(crate) fn held_by(member: u32, generation: u32) -> u64 {
-    HELD | cell::owner(member, generation)
+    HELD | owner(member, generation)
 }
 
 pub(crate) fn reserved_for(member: u32, wait: u32) -> u64 {
-    RESERVED | cell::owner(member, wait)
+    RESERVED | owner(member, wait)
 }
 
 /// The number in the words of a lock.
 #[inline(always)]
 pub(crate) fn number(head: Head) -> u64 {
     Number::word(head.generation().into())
+}
+
+/// The word of a lock when it is free, without flags.
+#[inline(always)]
+pub(crate) fn free_word(head: Head) -> u64 {
+    high(head) | number(head)
+}
+
+/// The same without the number that all words of the lock have.
+#[inline(always)]
+pub(crate) fn high(head: Head) -> u64 {
+    FREE | High::word((head.generation() >> NUMBER).into())
+}
+
+/// The word of a free lock, with the flags of one that was seen, which names an owner.
+#[inline]
+pub(crate) fn freed(o: &Object, seen: u64) -> u64 {
+    // Acquire: after the word: with the head of a later lock in the slot, the swap of the word fails.
+    high(Head(o.head.load(Ordering::Acquire))) | seen & KEPT
 }
 
 pub(crate) fn is_condemned(word: u64) -> bool {
@@ -62,7 +108,7 @@ pub(crate) fn is_had(word: u64) -> bool {
 /// The word of an object that has no use for it: RESERVED for no member, with the number of the slot's use. So a swap of it together with its
 /// neighbour `since` changes that object, or nothing (until the number comes again).
 pub(crate) fn unheld(generation: u32) -> u64 {
-    reserved_for(NOBODY, 0) | Number::word(generation.into())
+    reserved_for(NOBODY, generation >> NUMBER) | Number::word(generation.into())
 }
 
 /// Stores the two words of a slot that becomes another object's.
@@ -117,7 +163,8 @@ pub(crate) fn update(o: &Object, read: impl Fn() -> u64, to: impl Fn(u64) -> Opt
     }
 }
 
-/// Passes the lock on: from one word to another, flags and number aside, which stay. Answers the word that was changed; `None`: it said otherwise.
+/// Passes the lock on: from one word, which names an owner, to another, flags and number aside, which stay. (If that is free, it comes with the lock's
+/// [`high`].) Answers the word that was changed; `None`: it said otherwise.
 #[inline]
 pub(crate) fn pass(o: &Object, from: u64, to: u64) -> Option<u64> {
     update(o, || load(o), |seen| (seen & !KEPT == from).then_some(to | seen & KEPT))
@@ -126,7 +173,7 @@ pub(crate) fn pass(o: &Object, from: u64, to: u64) -> Option<u64> {
 /// Frees the lock, if its word still is this one, flags aside, which stay. Answers the word that was changed.
 #[inline]
 pub(crate) fn free(o: &Object, word: u64) -> Option<u64> {
-    update(o, || load(o), |seen| ((seen ^ word) & !FLAGS == 0).then_some(FREE | seen & KEPT))
+    update(o, || load(o), |seen| ((seen ^ word) & !FLAGS == 0).then(|| freed(o, seen)))
 }
 
 /// Declares the data whole (`false`) or torn (`true`). The caller, whose word is `mine`, holds the lock.
@@ -171,4 +218,31 @@ pub(crate) fn in_words(word: u64) -> String {
     };
     let flag = |bit, what| if word & bit != 0 { what } else { "" };
     format!("{who}{}{}", flag(WAITERS, ", waiters"), flag(TORN, ", torn"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chappe_arena::layout::{Kind, MAX_MEMBERS};
+
+    #[test]
+    fn a_word_names_every_member_beside_the_number_of_its_lock() {
+        let heads = [1, 0x3_ffff, 0x4_0001, 0xffff_ffff].map(|generation| Head::live(generation, Kind::Mutex));
+        for head in heads {
+            let free = free_word(head);
+            assert_eq!((free & 7, member_of(free)), (FREE, 0), "no bias");
+            for member in [0, 4_095, 4_096, MAX_MEMBERS - 1] {
+                for word in [held_by(member, 0xff_ffff), reserved_for(member, 0xff_ffff)] {
+                    let word = word | free & KEPT | WAITERS | TORN | TOLD;
+                    assert_eq!((member_of(word), aux_of(word)), (member, 0xff_ffff));
+                    assert_eq!(Number::alone(word), number(head));
+                    assert!(!is_condemned(word));
+                }
+            }
+        }
+        // All of them differ, whatever the flags.
+        let free = heads.map(free_word);
+        assert!((0..free.len()).all(|i| (0..i).all(|j| (free[i] ^ free[j]) & !FLAGS != 0)));
+        assert_eq!(NOBODY >> (AUX_AT - MEMBER_AT), 0);
+    }
 }

@@ -260,7 +260,7 @@ pub(crate) fn collect_for(me: &Party, holder: &Party, place: Place, grant: Grant
 pub(crate) fn seize_reserved(me: &Party, holder: &Party, object: u32, position: u32, number: u32) -> Option<Taken> {
     let cell = cell_at(me.map, object, position)?;
     let seen = cell.load();
-    let ours = seen.tag() == Tag::Reserved && seen.member() == me.member && seen.aux() == number;
+    let ours = seen.is_reserved(me.member, number);
     let mine = seen.held(holder.member, holder.generation);
     if !ours || !cell.swap(seen, mine) {
         return None;

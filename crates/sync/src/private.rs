@@ -72,8 +72,8 @@ fn purge(map: &'static Map) {
     }
     states(State::is_waiting).for_each(|(i, state)| idle(i, state));
     for object in 0..map.objects_used() {
-        for word in 0..map.waiting_words() {
-            map.waiting(object, word).store(0, Ordering::Relaxed); // Relaxed: as above.
+        for (first, _) in map.enlisted(object) {
+            map.waiting(object, first as usize / 64).store(0, Ordering::Relaxed); // Relaxed: as above.
         }
     }
     // What a thread was granted and had not taken goes back.

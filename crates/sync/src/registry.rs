@@ -9,7 +9,7 @@ use crate::kinds;
 use crate::known::KNOWN;
 use crate::private;
 use crate::waiters::bytes;
-use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS};
+use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS, USUAL_MEMBERS};
 use chappe_arena::{ArenaError, Hooks, Map, Standing, Who, check_name, io_at};
 use chappe_plat::dir::{Dir, can_back};
 use std::path::PathBuf;
@@ -39,8 +39,8 @@ pub(crate) fn is_familys(name: &str) -> bool {
 /// Capacities of a new arena; a `None` gets the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArenaOptions {
-    /// How many threads and processes can be attached at once (4095, and no more). Each takes memory when it first is, 64 KiB for 256 of them, and
-    /// 64 bytes an object for 512 beyond the first 256.
+    /// How many threads and processes can be attached at once (4095; at most 65535). Each takes memory when it first is, 64 KiB for 256 of them, and
+    /// 64 bytes an object for 512 beyond the first 256, and 16 more for the first of these.
     pub members: Option<u32>,
     /// How many objects it can have (4096).
     pub objects: Option<u32>,
@@ -52,10 +52,7 @@ pub struct ArenaOptions {
     pub data: Option<u64>,
 }
 
-/// How many members an arena has by default, at most.
-pub(crate) const USUAL_MEMBERS: u32 = MAX_MEMBERS;
-
-/// The same; without sparse files all of them take memory at once, and there are fewer.
+/// How many members an arena has by default; without sparse files all of them take memory at once, and there are fewer.
 fn usual_members() -> u32 {
     if can_back() { USUAL_MEMBERS } else { LITTLE_MEMBERS }
 }
@@ -292,7 +289,7 @@ impl Arena {
             return Ok(Arena(map));
         }
         crate::fork::prepare();
-        let g = Geometry { members: MAX_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 << 20 };
+        let g = Geometry { members: USUAL_MEMBERS, objects: 1 << 16, cells: 1 << 18, blocks: 1 << 20 };
         private::found(|| Map::private(g, HOOKS)).map(Arena)
     }
 

@@ -10,23 +10,24 @@
 //! | 0-2 | 4 | a semaphore's word |
 //! | 3 | WAITERS | a waiter's bit may stand: no thread takes past it, and a thread that adds must look |
 //! | 4-35 | count | saved wake-ups |
-//! | 36 | back | the unit on its way goes from the member to the count, not to the member |
-//! | 37-48 | member | the member it goes to or comes from; [`NOBODY`]: no unit is on its way |
-//! | 49-63 | seq | one more with each unit sent on its way, and twice with each wait |
+//! | 36 | WAY | a unit is on its way |
+//! | 37 | back | WAY: it goes from the member to the count, not to the member |
+//! | 38-53 | member | WAY: the member it goes to or comes from |
+//! | 37-63 | number | without WAY: the low bits of the slot's generation: successive semaphores in one slot have different words |
 //!
 //! Beside the word stands the *stamp* ([`Object`]'s `slot.since`), 64 bits. It rises by one with each change of the word, except changes that only
 //! add to or take from the count while no member waits. A change with a stamp swaps both words together (two neighbours, one instruction). So such a
-//! swap succeeds only if nothing was sent, brought back, marked or unmarked since the thread read the two, however long ago that was and however
-//! often seq has wrapped around since. A change without a stamp swaps the word alone, and only from a word without WAITERS: an equal word has the
-//! same count and no waiter, so the change is right even if the word has changed and changed back meanwhile.
+//! swap succeeds only if nothing was sent, brought back, marked or unmarked since the thread read the two, however long ago that was. A change without
+//! a stamp swaps the word alone, and only from a word without WAITERS and WAY: an equal word is the same semaphore's and has the same count and no
+//! waiter, so the change is right even if the word has changed and changed back meanwhile.
 //!
 //! ```text
 //!   down: count - 1 ------------------------------------- one compare-and-swap, if not WAITERS
 //!   up:   count + 1 ------------------------------------- one; then, if WAITERS, a look for waiters
 //!
 //!   hand-off, by any drainer:                a grant that goes back (I4):
-//!     count - 1, to m, seq s                   back from m, seq s'
-//!     m's word: WAITING n -> GRANTED s         m's word: GRANTED -> RETURNED
+//!     count - 1, to m                          back from m
+//!     m's word: WAITING n -> GRANTED           m's word: GRANTED -> RETURNED
 //!     to nobody   (or m gave up: count + 1)    count + 1, to nobody;  m's word: IDLE
 //! ```
 //!
@@ -36,10 +37,10 @@
 //! Invariants:
 //! - I1: a unit is in the count, on its way (at most one), or in the word of a member that says GRANTED by this semaphore
 //!   and not RETURNED. `up` adds one; a member that goes from GRANTED to IDLE has taken one. Nothing else changes the number.
-//! - I2: "to m, s" ends with no unit in the count only while m's word says GRANTED s; m does not leave GRANTED s before
+//! - I2: "to m" ends with no unit in the count only while m's word says GRANTED; m does not leave GRANTED before
 //!   its semaphore's word no longer says "to m". So a thread that finds the two together knows that m has the unit; a thread that finds
 //!   m's word otherwise knows that m was never granted it, and the unit goes back into the count.
-//! - I3: before m publishes a wait on this semaphore, it ends what is on its way to it and changes seq. So while m is in
+//! - I3: before m publishes a wait on this semaphore, it ends what is on its way to it and changes the stamp. So while m is in
 //!   such a wait n, each "to m" was made for wait n. A granter reads the word, then m's word and bit, then the word again: what was on its
 //!   way then was for the wait that it saw. A thread that finds it void sees n decided, and then a grant to n fails.
 //! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED, and RETURNED after "back". A grant is
@@ -52,8 +53,8 @@
 //! - I6: a waiter sets its bit, then WAITERS, and changes the stamp even if WAITERS stood. A thread that clears WAITERS has read the
 //!   word, then seen no bit, then swaps the word. So while a bit stands and its waiter may sleep, WAITERS stands.
 //! - I7: strong: after a waiter has set WAITERS, no `down` takes a unit before it, not even a `down` that had begun before.
-//! - I8: seq only tells a member's grants apart while a unit is on its way: which of them is this unit's. At that time the member has no other
-//!   grant of this semaphore, since the sender of the unit saw it wait after it had seen the stamp. So seq may wrap around.
+//! - I8: a grant of this semaphore that m's word says while a unit is on its way to m is this unit's: the sender of the unit saw m wait after it had
+//!   seen the stamp, so m had no grant then, and has got no other since. So neither the word nor the grant numbers the units.
 //!
 //! Barging: waiters may be overtaken, for throughput. A unit is not sent; the drainer tells the oldest waiters to try again
 //! ([`RETRY`]), as many at once as there are units. If a waiter that was told dies, or finds no unit, nothing is lost:
@@ -79,9 +80,8 @@
 //! granted to it, and another process recovers it, that unit is lost: only its own process could return it. And a forked child's copy of a
 //! private semaphore lacks a unit that a mixed choice of the parent had been granted and not taken.
 //!
-//! Explored: `tests/crash_semaphore.rs`, with a seq of one bit.
+//! Explored: `tests/crash_semaphore.rs`.
 
-use crate::cell::NOBODY;
 use crate::operation::{Collected, Refused, Taken};
 use crate::owner::store_words;
 use crate::stamp::Stamp;
@@ -89,7 +89,7 @@ use crate::wait::{
     Candidate, Grant, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of,
     tried_and_next, waits_on, wake_elsewhere, wake_granted, word_of,
 };
-use chappe_arena::layout::{Head, Kind, Object};
+use chappe_arena::layout::{Head, Kind, MAX_MEMBERS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
@@ -100,23 +100,16 @@ pub const MAX: u32 = i32::MAX as u32;
 const TAG: u64 = 4;
 const WAITERS: u64 = 1 << 3;
 const ONE: u64 = 1 << 4;
-const BACK: u64 = 1 << 36;
-const MEMBER: u64 = (NOBODY as u64) << 37;
-type Seq = Stamp<49, 15>;
-/// In the explorer seq has one bit, so that it wraps around all the time, unless a suite tests what the number is for.
-#[inline(always)]
-fn wrapped(word: u64) -> u64 {
-    #[cfg(feature = "sim")]
-    if WIDE.get().is_none() {
-        return word & ((1 << 50) - 1);
-    }
-    word
-}
-/// Set: the explored numbers are as wide as in a shipped build.
-#[cfg(feature = "sim")]
-pub(crate) static WIDE: std::sync::OnceLock<()> = std::sync::OnceLock::new();
-// A grant has its seq in the field where other grants say RETRY.
-const _: () = assert!(Seq::of(u64::MAX) < RETRY as u64);
+const WAY: u64 = 1 << 36;
+const BACK: u64 = 1 << 37;
+const MEMBER_AT: u32 = 38;
+/// A member's number, and all that is above the count.
+const MEMBER: u64 = 0xffff << MEMBER_AT;
+const ABOVE: u64 = u64::MAX << 36;
+const _: () = assert!(MAX_MEMBERS - 1 <= 0xffff);
+type Number = Stamp<37, 27>;
+/// What a grant says: which unit it is, nobody need tell (I8).
+const UNIT: u32 = 0;
 
 /// The word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,40 +117,34 @@ pub(crate) struct Units(pub u64);
 
 impl std::fmt::Debug for Units {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let way = match (self.member(), self.0 & BACK) {
-            (NOBODY, _) => "none under way".into(),
-            (m, 0) => format!("one under way to {m}"),
-            (m, _) => format!("one under way back from {m}"),
+        let way = match (self.0 & WAY, self.0 & BACK) {
+            (0, _) => format!("none under way, number {}", Number::of(self.0)),
+            (_, 0) => format!("one under way to {}", self.member()),
+            _ => format!("one under way back from {}", self.member()),
         };
         let waiters = if self.0 & WAITERS != 0 { ", waiters" } else { "" };
-        write!(f, "{} units, {way}, seq {}{waiters}", self.count(), self.seq())
+        write!(f, "{} units, {way}{waiters}", self.count())
     }
 }
 
 impl Units {
-    fn new(count: u32, seq: u32) -> Units {
-        Units(wrapped(TAG | u64::from(count) << 4 | MEMBER | Seq::word(seq.into())))
+    fn new(count: u32, generation: u32) -> Units {
+        Units(TAG | u64::from(count) << 4 | Number::word(generation.into()))
     }
     pub fn count(self) -> u32 {
         (self.0 >> 4) as u32
     }
     fn member(self) -> u32 {
-        (self.0 >> 37) as u32 & NOBODY
-    }
-    fn seq(self) -> u32 {
-        Seq::of(self.0) as u32
+        ((self.0 & MEMBER) >> MEMBER_AT) as u32
     }
     fn under_way(self) -> bool {
-        self.0 & MEMBER != MEMBER
+        self.0 & WAY != 0
     }
     fn is_whole(self, map: &Map) -> bool {
         self.0 & 7 == TAG && (!self.under_way() || self.member() < map.members_used())
     }
-    fn stamped(self) -> Units {
-        Units(wrapped(Seq::next(self.0)))
-    }
     fn marked(self) -> Units {
-        Units(self.0 | WAITERS).stamped()
+        Units(self.0 | WAITERS)
     }
     fn less(self) -> Units {
         Units(self.0 - ONE)
@@ -171,17 +158,19 @@ impl Units {
     /// A semaphore's word without waiters, and no unit is under way.
     #[inline(always)]
     fn is_plain(self) -> bool {
-        self.0 & (7 | WAITERS | MEMBER) == TAG | MEMBER
+        self.0 & (7 | WAITERS | WAY) == TAG
     }
     fn to(self, member: u32) -> Units {
-        Units((self.0 - ONE) & !(MEMBER | BACK) | u64::from(member) << 37).stamped()
+        Units((self.0 - ONE) & !ABOVE | WAY | u64::from(member) << MEMBER_AT)
     }
     fn back_from(self, member: u32) -> Units {
-        Units(self.0 & !MEMBER | BACK | u64::from(member) << 37).stamped()
+        Units(self.0 & !ABOVE | WAY | BACK | u64::from(member) << MEMBER_AT)
     }
-    /// The unit has arrived where it was sent, or is in the count.
-    fn arrived(self, in_count: bool) -> Units {
-        Units((self.0 & !BACK | MEMBER) + if in_count { ONE } else { 0 })
+    /// The unit has arrived where it was sent, or is in the count. The object is the semaphore, if its word still is this one.
+    fn arrived(self, o: &Object, in_count: bool) -> Units {
+        // Acquire: after the word: with the head of a later object in the slot, the swap of word and stamp fails.
+        let generation = Head(o.head.load(Ordering::Acquire)).generation();
+        Units((self.0 & !ABOVE | Number::word(generation.into())) + if in_count { ONE } else { 0 })
     }
 }
 
@@ -219,14 +208,14 @@ fn change(o: &Object, from: Seen, to: Units) -> Option<Seen> {
     // A swap of both is a full fence: E1 of the wait queue, as in `swap`.
     #[cfg(not(all(feature = "loom", not(feature = "sim"))))]
     let done = o.slot.pair().compare_exchange([from.units.0, from.stamp], [to.0, next.stamp]).is_ok();
-    // loom has no such swap; its searches are too short for seq to wrap around.
+    // loom has no such swap: the stamp first. In its searches no thread is stopped there while others send and end all that the word says.
     #[cfg(all(feature = "loom", not(feature = "sim")))]
-    let done = swap(o, from.units, to);
-    done.then_some(if cfg!(all(feature = "loom", not(feature = "sim"))) {
-        Seen { stamp: from.stamp, ..next }
-    } else {
-        next
-    })
+    let done = {
+        // SeqCst: as the swap of the word.
+        let since = o.slot.since.compare_exchange(from.stamp, next.stamp, Ordering::SeqCst, Ordering::SeqCst);
+        since.is_ok() && swap(o, from.units, to)
+    };
+    done.then_some(next)
 }
 
 /// How many units there are, without the one under way.
@@ -362,7 +351,7 @@ pub(crate) fn give(map: &Map, place: Place, o: &Object, n: u32) -> Result<(), Un
         if n > MAX.saturating_sub(seen.count()) {
             return Err(Unwanted::Overflow(seen.count()));
         }
-        if seen.0 & WAITERS == 0 {
+        if seen.is_plain() {
             if swap(o, seen, seen.more(n)) {
                 return Ok(());
             }
@@ -441,10 +430,10 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
 /// Grants what was sent. False: the grant failed, and the unit was concluded otherwise.
 fn deliver(map: &Map, object: u32, o: &Object, to: Candidate, sent: Seen) -> bool {
     step!("unit sent, not yet granted");
-    let granted = grant(map, to.member, to.state, object, sent.units.seq(), false);
+    let granted = grant(map, to.member, to.state, object, UNIT, false);
     if granted {
         // I2: if the object's word still says so, so does the member's. The member was woken: no thread need repeat that.
-        change(o, sent, sent.units.arrived(false));
+        change(o, sent, sent.units.arrived(o, false));
     } else {
         conclude(map, object, o, sent);
     }
@@ -469,7 +458,7 @@ fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
 
 /// Ends what is under way. Idempotent: if several threads conclude the same word, it happens once.
 fn conclude(map: &Map, object: u32, o: &Object, seen: Seen) {
-    conclude_by(map, object, o, seen, NOBODY);
+    conclude_by(map, object, o, seen, u32::MAX);
 }
 
 /// As [`conclude`], by the member `me`, which is awake.
@@ -490,13 +479,13 @@ fn conclude_by(map: &Map, object: u32, o: &Object, both: Seen, me: u32) {
             state = State(word.load(Ordering::SeqCst));
         }
         let returned = its(state).is_some_and(|g| g.returned);
-        change(o, both, seen.arrived(returned));
+        change(o, both, seen.arrived(o, returned));
         return;
     }
-    let mine = |state: State| its(state).is_some_and(|g| g.permit == seen.seq());
+    let mine = |state: State| its(state).is_some();
     // I3: a member that waits for something else by now has no bit here; the second look at the word.
     if state.is_waiting() && waits_on(map, object, member) && look(o) == both {
-        grant(map, member, state, object, seen.seq(), false);
+        grant(map, member, state, object, UNIT, false);
         // SeqCst: what was decided.
         state = State(word.load(Ordering::SeqCst));
     }
@@ -504,12 +493,12 @@ fn conclude_by(map: &Map, object: u32, o: &Object, both: Seen, me: u32) {
         // Its granter may have died or been stopped before the wake.
         wake_granted(map, member);
     }
-    change(o, both, seen.arrived(!mine(state)));
+    change(o, both, seen.arrived(o, !mine(state)));
 }
 
 /// I3: before a member publishes a wait on this semaphore.
 pub(crate) fn before(map: &Map, object: u32) {
-    stamp(map, object, Units::stamped);
+    stamp(map, object, |seen| seen);
 }
 
 /// I6: a member's bit was set.
@@ -636,11 +625,8 @@ pub(crate) fn make_part(
         o.permits.store(how, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.run.store(flags, Ordering::Relaxed); // Relaxed: published by the head.
-        let last = load(o);
-        // Beyond every seq that its last users have seen; far from it, if another kind was in the slot meanwhile.
-        let seq = if last.0 & 7 == TAG { last.seq() + 1 } else { generation.wrapping_mul(0x2545) };
         // Beyond all stamps of the semaphores that were here before.
-        store_words(o, Units::new(value, seq).0, u64::from(generation) << 32);
+        store_words(o, Units::new(value, generation).0, u64::from(generation) << 32);
         Ok(())
     })
 }
@@ -677,8 +663,29 @@ pub(crate) fn all(map: &Map, object: u32) -> u32 {
     let way = match (seen.under_way(), seen.0 & BACK != 0) {
         (false, _) => 0,
         // The member has it by now, or not yet.
-        (true, false) => u32::from(of(seen.member()).is_none_or(|g| g.permit != seen.seq())),
+        (true, false) => u32::from(of(seen.member()).is_none()),
         (true, true) => u32::from(of(seen.member()).is_none()),
     };
     seen.count() + granted + way
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_names_every_member_beside_the_count() {
+        for count in [1, MAX, u32::MAX] {
+            let free = Units::new(count, 0x1234_5678);
+            assert!(free.is_plain() && !free.marked().is_plain() && free.count() == count);
+            for member in [0, 4_095, 4_096, MAX_MEMBERS - 1] {
+                let (to, back) = (free.marked().to(member), free.back_from(member));
+                assert_eq!((to.member(), to.count(), to.0 & (BACK | WAITERS)), (member, count - 1, WAITERS));
+                assert_eq!((back.member(), back.count(), back.0 & BACK), (member, count, BACK));
+                assert!(to.under_way() && back.under_way() && !to.is_plain() && !back.is_plain());
+            }
+        }
+        // Successive semaphores of a slot have different words.
+        assert_ne!(Units::new(1, 1 << 26).0, Units::new(1, 0).0);
+    }
 }

@@ -4,11 +4,11 @@
 //! | number | of | bits | rises |
 //! |---|---|---|---|
 //! | version | a permit's cell (`cell`) | 24 | when the permit becomes free |
-//! | number | the word of a mutex, of a readers-writer lock (`lock`, `rwlock`) | 22 | with each object in the slot |
-//! | seq | a semaphore's word (`semaphore_word`) | 15 | when a unit is sent, or a waiter marked |
-//! | number | a wait (`wait`): its low bits in the word, the others (era) beside it | 23 of 55 | with each wait of the member |
+//! | number | the word of a mutex, of a readers-writer lock (`owner`): free; with a holder, or reserved | 32; 18 | with each object in the slot |
+//! | number | a semaphore's word without a unit on its way (`semaphore_word`) | 27 | with each object in the slot |
+//! | number | a wait (`wait`): its low bits in the word, and in a lock's; in a cell's | 23; 20 of 55 | with each wait of the member |
 //! | version | a batch of waiters (`wait`) | 42 | when a batch is built |
-//! | epoch | a bias (`bias`) | 23 | with each bias of the lock |
+//! | epoch | a bias (`bias`): of a mutex, of a pool, whose cell has its version as well | 23; 19 | with each bias of the lock |
 //! | number | a light thread's wait (`tube::lights`) | 37 | with each wait |
 //! | lap | a slot of a ring of records (`record`, `tube::broadcast`) | 45 | when the slot becomes empty |
 //! | turn | a piece of memory (`turns`), a record of an operation (`mcas`) | 44 | when it becomes free |

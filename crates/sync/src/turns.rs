@@ -12,8 +12,11 @@
 //! Lock-free: a swap fails because another member took or freed the piece.
 
 use crate::stamp::Stamp;
+use chappe_arena::layout::MAX_MEMBERS;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::ops::Range;
+
+const _: () = assert!(MAX_MEMBERS <= 0xffff);
 
 /// It has no owner, and is in no list.
 pub(crate) const FREE: u64 = 0;

@@ -168,8 +168,8 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         let member = who.party(map).member;
         arms[at].enlists();
         joining.before_bit(map, place.index);
-        // SeqCst: E1, before our look at the cells.
-        map.waiting(place.index, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
+        // E1, before our look at the cells.
+        map.enlist(place.index, member);
         begun.enlisted = k + 1;
         probe::wait(&map.header().name, &map.object(place.index).name, place.index, member);
         // SeqCst: after the bit; pairs with the remover, which changes the head and then looks at the bits.

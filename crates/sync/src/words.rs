@@ -3,7 +3,7 @@
 use crate::attachment::{attachment, party_at_hand};
 use crate::bodied::{Bodied, Plan, SharedError, fits, unmake};
 use crate::body::{Body, Form};
-use crate::mcas::{Field, MOST, MOST_WORDS, Shape, Step};
+use crate::mcas::{Field, MOST, MOST_PARTIES, MOST_WORDS, Shape, Step};
 use crate::registry::Arena;
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map};
@@ -38,6 +38,16 @@ pub enum WordsError {
     /// A signal handler was called in the middle of an operation of this thread on the same words.
     #[error("this signal handler interrupted an operation on the same words: read them, or let the thread change them")]
     Interrupting,
+    /// More threads are attached to the arena than can change words, and this one is beyond them.
+    #[error(
+        "the calling thread is member {member} of its arena, and only the first {most} can change words: let fewer be attached at a time"
+    )]
+    Member {
+        /// Its number.
+        member: u32,
+        /// How many can.
+        most: u32,
+    },
     /// There cannot be so many.
     #[error("there cannot be {count} words: 1 to {MOST_WORDS} are possible")]
     Capacity {
@@ -101,7 +111,8 @@ impl Drop for Memory {
 /// Signals: a handler may read words. A handler that interrupts its thread in the middle of a change cannot change any:
 /// [`WordsError::Interrupting`]. In a forked child they are a copy.
 ///
-/// Sizes: 16 bytes a word, and 1,152 for each thread that changes any.
+/// Sizes: 16 bytes a word, and 1,152 for each thread that can change any: for each member that the arena has room for, 8,192 at most. In a larger arena
+/// a thread that attaches behind so many others cannot change words: [`WordsError::Member`].
 ///
 /// Paper: synthesis, 5.1.3 and figure 5.3 (CAS2); nonblocking-real-time, 2.1 and 6 (MWCAS).
 ///
@@ -130,6 +141,11 @@ pub struct Words {
 enum Of {
     Private(&'static Map, #[allow(dead_code, reason = "it goes with the last handle")] Arc<Memory>),
     Named(Bodied),
+}
+
+/// How many of an arena's members can change words: each takes memory.
+fn parties(members: u32) -> u32 {
+    members.min(MOST_PARTIES)
 }
 
 /// The words in a body; none if there cannot be such.
@@ -164,7 +180,7 @@ impl Words {
             return Err(WordsError::Capacity { count: words });
         }
         let map = Arena::try_private()?.map();
-        let shape = Shape { words, parties: map.geometry().members, records: 4 };
+        let shape = Shape { words, parties: parties(map.geometry().members), records: 4 };
         let bytes = shape.bytes();
         let memory = Memory::zeroed(bytes).ok_or(WordsError::Memory { bytes })?;
         // SAFETY: so many zeroed bytes from a multiple of 64, that go with the last handle.
@@ -188,8 +204,8 @@ impl Words {
     fn made(name: &str, words: u32, first: &[u64], or_open: bool) -> Result<Words, WordsError> {
         let words = fits(Kind::Words, "words", words.into(), 1, MOST_WORDS)?;
         let of = |members: u32| {
-            let shape = Shape { words, parties: members, records: 4 };
-            (shape.bytes(), Form { numbers: [words, members, 4, 0], types: [0, 0] })
+            let shape = Shape { words, parties: parties(members), records: 4 };
+            (shape.bytes(), Form { numbers: [words, shape.parties, 4, 0], types: [0, 0] })
         };
         let fill = |at: NonNull<u8>, form: Form| {
             let [words, parties, records, _] = form.numbers;
@@ -329,6 +345,9 @@ impl Words {
             Of::Named(named) => named.me()?,
         };
         let field = self.field;
+        if u32::from(me) >= field.shape().parties {
+            return Err(WordsError::Member { member: me.into(), most: field.shape().parties });
+        }
         // Not 0, which stands for no member.
         if !field.enter(me, u64::from(life) + 1) {
             return Err(WordsError::Interrupting);

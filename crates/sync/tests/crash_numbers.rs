@@ -1,7 +1,7 @@
 //! Numbers that wrap around: a process is delayed before its swap for so long that all the other numbers are again what it has seen.
 //!
-//! In the explorer a semaphore's `seq` has one bit, and so have a wait's number in a grant and in a reservation: they wrap with every second
-//! wait, in all suites. Here are the smallest worlds in which that did harm before there was something beside them that does not wrap: searched
+//! In the explorer a wait's number in a grant and in a reservation has one bit: it wraps with every second wait, in all suites. A semaphore's word does
+//! not number the units at all. Here are the smallest worlds in which that did harm before there was something beside them that does not wrap: searched
 //! whole.
 
 use crate::crash::Stage;

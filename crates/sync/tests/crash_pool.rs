@@ -211,7 +211,7 @@ fn lease(world: &World) {
     let j = world.prepare("job").immortal();
     let _ = stage.member(j, "job");
     stage.reaper(j.run(move || {
-        while !pool.cell(0).starts_with("Leased(member 4095") {
+        while !pool.cell(0).starts_with("Leased(member 65535") {
             if pool.cell(0).starts_with("Free") && h.fate() != chappe_crashsim::Fate::Alive {
                 return;
             }

@@ -49,15 +49,8 @@ fn recovered_late(world: &World) {
     world.may_wait(|| true);
 }
 
-/// A swap without the lock knows the object by its word's number alone: the 15 bits of that must not come round meanwhile. In all of
-/// these tests, since they have one program.
-pub fn wide() {
-    model::wide_numbers();
-}
-
 #[test]
 fn a_late_recoverer_takes_nothing_of_the_next_occupant() {
-    wide();
     Search::depth("recovered_late", 2)
         .schedules(100_000)
         .run(recovered_late)
@@ -94,7 +87,6 @@ fn notified_late(world: &World, before: u32) {
 
 #[test]
 fn a_late_notification_is_nothing_to_who_waits_for_something_else() {
-    wide();
     // The number of the unit on its way may look as if it was to be woken, or not.
     for before in 0..2 {
         let search = Search::priorities(&format!("notified_late_{before}"), 3).schedules(20_000);
@@ -137,7 +129,6 @@ fn made_anew(world: &World) {
 
 #[test]
 fn a_late_swap_takes_nothing_of_the_next_object() {
-    wide();
     Search::priorities("reuse_object", 4)
         .schedules(20_000)
         .run(made_anew)
@@ -177,7 +168,6 @@ fn tube_begun(world: &World) {
 
 #[test]
 fn who_recovers_while_a_tube_is_made_leaves_it_alone() {
-    wide();
     Search::priorities("tube_begun", 4)
         .schedules(60_000)
         .run(tube_begun)
@@ -206,7 +196,6 @@ fn tube_drained(world: &World) {
 
 #[test]
 fn a_late_waiter_does_not_cost_a_new_tube_its_senders() {
-    wide();
     Search::depth("tube_drained_depth", 2).schedules(40_000).run(tube_drained).assert_clean();
 }
 
@@ -238,7 +227,6 @@ fn locked_late(world: &World) {
 
 #[test]
 fn who_comes_late_with_the_place_of_a_mutex_locks_no_other() {
-    wide();
     let reached = ["told that it is dead"];
     Search::depth("locked_late", 2).kills(1).schedules(30_000).run(locked_late).assert_clean().assert_reached(&reached);
 }
@@ -275,7 +263,6 @@ fn reserved_late(world: &World) {
 
 #[test]
 fn a_late_drainer_of_a_mutex_writes_nothing_into_the_next_object() {
-    wide();
     let search = Search::sweep("reserved_late").stops(1).resume();
     search.run(reserved_late).assert_clean().assert_reached(&["a lock in its place"]);
 }
@@ -315,7 +302,6 @@ fn hinted_late(world: &World) {
 
 #[test]
 fn a_hint_that_is_late_is_not_written_into_the_next_object() {
-    wide();
     Search::depth("hinted_late", 2)
         .schedules(20_000)
         .run(hinted_late)
@@ -354,7 +340,6 @@ fn hinted_late_at_a_tube(world: &World) {
 
 #[test]
 fn a_hint_that_is_late_takes_no_senders_from_a_tube() {
-    wide();
     let search = Search::depth("hinted_late_at_a_tube", 2).schedules(20_000);
     search.run(hinted_late_at_a_tube).assert_clean().assert_reached(&["a tube in its place"]);
 }
@@ -408,7 +393,6 @@ fn made(tube: &OnceCell<TubeAt>) -> &TubeAt {
 
 #[test]
 fn a_thread_late_at_a_removed_object_takes_no_word_from_a_tubes_waiter() {
-    wide();
     let reached = ["told that it is dead", "another has the slot", "sent"];
     for slots in 0..2 {
         let search = Search::sweep(&format!("told_late_{slots}")).stops(1).resume();
@@ -442,7 +426,6 @@ fn waited_late(world: &World) {
 
 #[test]
 fn a_thread_late_at_a_removed_object_lets_no_writer_sleep() {
-    wide();
     let reached = ["in the same slot", "written"];
     for search in [
         Search::priorities("waited_late", 4).schedules(20_000),
@@ -477,7 +460,6 @@ fn asked_late(world: &World) {
 
 #[test]
 fn a_thread_late_at_a_removed_pool_is_told_that_it_is_dead() {
-    wide();
     let search = Search::priorities("asked_late", 4).schedules(20_000);
     search.run(asked_late).assert_clean().assert_reached(&["another pool in its slot"]);
 }
@@ -531,6 +513,5 @@ fn lowered(world: &World) {
 
 #[test]
 fn a_walk_over_fewer_objects_misses_none() {
-    wide();
     searched_in(1_000, "lowered", lowered, &["waiter", "other", "lowered", "served"]);
 }

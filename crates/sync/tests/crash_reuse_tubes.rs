@@ -1,7 +1,6 @@
 //! The memory of named tubes used again: a recoverer or a member that comes late changes nothing of the next object there, tube or not.
 
 use crate::crash::Stage;
-use crate::crash_reuse::wide;
 use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Map, Sort};
 use chappe_crashsim::{Search, World, process, reached};
@@ -100,7 +99,6 @@ fn taken_over(world: &World, stage: &Stage, tube: NamedAt, word: Words, of: &Act
 
 #[test]
 fn a_late_recoverer_of_a_tube_changes_nothing_of_the_next_object() {
-    wide();
     let search = Search::sweep("recovered_beside").stops(1).resume();
     search.run(recovered_beside).assert_clean().assert_reached(&["another object in its memory"]);
 }
@@ -117,14 +115,12 @@ fn left_beside(world: &World) {
 
 #[test]
 fn a_thread_that_leaves_the_arena_changes_nothing_in_a_removed_tubes_memory() {
-    wide();
     let search = Search::sweep("left_beside").stops(1).resume();
     search.run(left_beside).assert_clean().assert_reached(&["another object in its memory"]);
 }
 
 #[test]
 fn a_handle_that_leaves_a_removed_tube_late_changes_nothing_of_the_next_object() {
-    wide();
     Search::sweep("left_late")
         .stops(1)
         .resume()
@@ -176,7 +172,6 @@ fn recovered_late_at_a_tube(world: &World) {
 
 #[test]
 fn one_that_recovers_late_takes_no_slot_of_the_next_tube() {
-    wide();
     let search = Search::sweep("recovered_late_at_a_tube").stops(1).resume();
     search.run(recovered_late_at_a_tube).assert_clean().assert_reached(&["the same number in the same memory"]);
 }

@@ -108,6 +108,34 @@ fn a_thread_that_watched_a_group_takes_no_wake_along() {
     }
 }
 
+/// The system refuses the thread that would watch the holder's group.
+fn refused(world: &World) {
+    let (stage, pools) = Stage::new(world, 10, &[1], 0);
+    stage.map.in_groups_of(2);
+    world.refuses_threads("chappe-watcher");
+    let w = world.prepare("waiter").immortal();
+    let me = stage.member(w, "waiter");
+    stage.member(w, "another");
+    let (h, ..) = stage.holder(world, "holder", &pools);
+    let (inside, pid) = (stage.inside, h.pid());
+    h.run(move || inside.forget(pid)).immortal();
+    stage.reaper(stage.lasting(w, move || {
+        let hold = stage.enter(&me, &pools, None).expect("a permit");
+        reached("served");
+        assert!(stage.leave(&me, hold));
+    }));
+}
+
+#[test]
+fn a_group_whose_thread_was_refused_is_watched_by_another() {
+    for search in [
+        Search::depth("watcher_refused_depth", 2).schedules(4_000),
+        Search::priorities("watcher_refused_pct", 4).schedules(4_000),
+    ] {
+        search.run(refused).assert_clean().assert_reached(&["served"]);
+    }
+}
+
 /// Two wait for the permit of a process that joins meanwhile, in a group that no reaper watches yet, and ends with it.
 fn newcomer(world: &World) {
     let (stage, pools) = Stage::new(world, 10, &[1], 0);

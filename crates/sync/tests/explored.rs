@@ -12,6 +12,7 @@ mod crash_bias;
 mod crash_broadcast;
 mod crash_condvar;
 mod crash_endings;
+mod crash_far;
 mod crash_interrupt;
 mod crash_late_writes;
 mod crash_left;

@@ -23,7 +23,7 @@
 //! Such a wait needs no attachment in an arena and no system call, and there can be as many as there are threads.
 //!
 //! Semaphores, pools, locks and everything that is named are waited for as lightly, but each thread that does so takes
-//! an attachment of the arena until it ends: some 4,000 threads can for what is private, some 1,000 for what is named. Another
+//! an attachment of the arena until it ends: some 4,000 threads can for what is private, and as many for what is named. Another
 //! process that grants something to a light thread rings its proc's doorbell (a word of the arena): a process sleeps in
 //! as many places as it has procs, whatever the number of its threads. Before Linux 5.16 a light thread that waits for
 //! a named object keeps its kernel thread for the length of the wait.

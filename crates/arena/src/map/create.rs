@@ -52,7 +52,8 @@ impl Map {
         let (inode, owner) = (facts.inode, facts.uid);
         let base = file.map(geometry.len()).map_err(|e| io_at("map", &path, e))?;
         let folder = dir.facts().map_err(|e| io_at("look at", dir.path(), e))?.inode;
-        let (dir, [cover, process_member, presence]) = (Some(dir.path().to_owned()), [const { AtomicU64::new(0) }; 3]);
+        let [cover, process_member, represented, presence] = [const { AtomicU64::new(0) }; 4];
+        let dir = Some(dir.path().to_owned());
         let (scope, name) = (Scope::Shared, name.into());
         Ok(Map {
             base,
@@ -66,6 +67,7 @@ impl Map {
             hooks,
             cover,
             process_member,
+            represented,
             presence,
             batches: Batches::named(geometry),
             blocks_next: Default::default(),
@@ -177,7 +179,8 @@ impl Map {
     fn unnamed(geometry: Geometry, hooks: Hooks, scope: Scope) -> Result<&'static Map, ArenaError> {
         let base = dir::map_private(geometry.len())
             .map_err(|e| ArenaError::Io { what: "cannot map memory for the private arena".into(), source: e })?;
-        let (name, [cover, process_member, presence]) = ("private".into(), [const { AtomicU64::new(0) }; 3]);
+        let [cover, process_member, represented, presence] = [const { AtomicU64::new(0) }; 4];
+        let name = "private".into();
         let (owner, dir, inode, folder) = (process::uid(), None, 0, 0);
         let map = Map {
             base,
@@ -191,6 +194,7 @@ impl Map {
             hooks,
             cover,
             process_member,
+            represented,
             presence,
             batches: Batches::private(geometry),
             blocks_next: Default::default(),

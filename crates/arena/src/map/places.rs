@@ -3,8 +3,10 @@
 use super::Map;
 use crate::error::ArenaError;
 use crate::gate::Gates;
-use crate::layout::{BLOCK, Cell, Geometry, Header, INLINE_MEMBERS, LINE, Member, Object, PANEL_MEMBERS, STEP};
-use chappe_plat::atomic::{AtomicU64, Ordering};
+use crate::layout::{
+    BLOCK, Cell, FAR, FIRST_VISITS, Geometry, Header, INLINE_MEMBERS, LINE, Member, Object, PANEL_MEMBERS, STEP,
+};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::Scope;
 use chappe_plat::{dir, process, room, step};
 use std::io;
@@ -20,7 +22,7 @@ impl Map {
         Gates::of(self.header(), directory, self.name(), self.inode())
     }
 
-    pub(super) fn at<T>(&self, offset: usize) -> &T {
+    pub(crate) fn at<T>(&self, offset: usize) -> &T {
         debug_assert!(offset + size_of::<T>() <= self.geometry.len());
         // SAFETY: the geometry was checked against the file's length when it was mapped; every T here is
         // made of atomics and life locks, for which any bytes are a valid value.
@@ -60,7 +62,7 @@ impl Map {
         assert!(i < self.geometry.cells);
         self.at(self.geometry.cells_at() + i as usize * size_of::<Cell>())
     }
-    /// A word of an object's wait set: the bits of members `64 * i ..`.
+    /// A word of an object's wait set: the bits of members `64 * i ..`. Behind the last object's, beyond the first members: far.rs.
     #[inline]
     pub fn waiting(&self, object: u32, i: usize) -> &AtomicU64 {
         const NEAR: usize = INLINE_MEMBERS as usize / 64;
@@ -68,8 +70,13 @@ impl Map {
             return &self.object(object).waiting[i];
         }
         let (panel, word) = ((i - NEAR) * 8 / LINE, (i - NEAR) * 8 % LINE);
-        assert!((panel as u32) < self.geometry.panels() && object < self.geometry.objects);
+        assert!((panel as u32) < self.geometry.panels() && object <= self.geometry.objects);
         self.at(self.geometry.line_at(panel as u32, object) + word)
+    }
+    /// The word of a group of members that changes when one joins there.
+    pub(crate) fn roster(&self, group: u32) -> &AtomicU32 {
+        assert!(group < self.geometry.rosters());
+        self.at(self.geometry.rosters_at() + group as usize * 4)
     }
     /// How many words of a wait set can have bits set now.
     #[inline]
@@ -106,16 +113,22 @@ impl Map {
         // Acquire: as in `cover`.
         self.cover.load(Ordering::Acquire) == incarnation
     }
-    /// Stores which member represents this process, for threads that may neither block nor allocate. 0 at first.
-    pub fn keep_process_member(&self, process_member: u64) {
+    /// Stores which member, of which generation, represents this incarnation of the process, for threads that may neither block nor allocate.
+    pub fn keep_process_member(&self, (member, generation): (u32, u32), incarnation: u64) {
         // Release: the member is one.
-        self.process_member.store(process_member, Ordering::Release);
+        self.process_member.store(u64::from(generation) << 32 | u64::from(member), Ordering::Release);
+        // Release: after the member: in a forked child, the parent's is not taken for its own.
+        self.represented.store(incarnation, Ordering::Release);
     }
-    /// The process_member stored last, by this process or by the one from which it was forked.
+    /// The member stored last, and its generation, if that was in this incarnation.
     #[inline(always)]
-    pub fn process_member(&self) -> u64 {
+    pub fn process_member(&self, incarnation: u64) -> Option<(u32, u32)> {
         // Acquire: as in `keep_process_member`.
-        self.process_member.load(Ordering::Acquire)
+        if self.represented.load(Ordering::Acquire) != incarnation {
+            return None;
+        }
+        let kept = self.process_member.load(Ordering::Acquire); // Acquire: as above.
+        (kept != 0).then_some((kept as u32, (kept >> 32) as u32))
     }
     pub(crate) fn keep_presence(&self, kept: i32) {
         let mine = u64::from(process::incarnation() as u32) << 32;
@@ -164,6 +177,9 @@ impl Map {
         step!("storage behind more objects announced");
         let count = STEP.min(g.objects - first);
         self.back(g.objects_at() + first as usize * size_of::<Object>(), count as usize * size_of::<Object>())?;
+        if panels > 0 {
+            self.back(g.far_at(first), count as usize * FAR)?;
+        }
         (0..panels).try_for_each(|panel| self.back(g.line_at(panel, first), count as usize * LINE))
     }
 
@@ -176,6 +192,9 @@ impl Map {
         let g = &self.geometry;
         let count = INLINE_MEMBERS.min(g.members - first) as usize;
         self.back(g.members_at() + first as usize * size_of::<Member>(), count * size_of::<Member>())?;
+        if first >= FIRST_VISITS {
+            self.back(g.visits_at() + first as usize * 8, count * 8)?;
+        }
         let behind = first - INLINE_MEMBERS;
         if !behind.is_multiple_of(PANEL_MEMBERS) {
             return Ok(());
@@ -184,6 +203,11 @@ impl Map {
         let (_, steps) = self.raise_backed(panel + 1, 0);
         step!("storage behind a panel of wait bits announced");
         let lines = ((steps + 1) * STEP).min(g.objects) as usize;
+        if panel == 0 {
+            self.back(g.far_at(0), lines * FAR)?;
+            self.back(g.far_at(g.objects), FAR)?;
+        }
+        self.back(g.line_at(panel, g.objects), LINE)?;
         self.back(g.line_at(panel, 0), lines * LINE)
     }
 

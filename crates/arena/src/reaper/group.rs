@@ -44,6 +44,8 @@ pub(super) struct Group {
     looks: u32,
     /// The members of other PID namespaces that it cannot judge, and for which it has called.
     called_for: Vec<Death>,
+    /// There are members that no thread watches: it must not sleep for long.
+    pub hurries: bool,
 }
 
 /// The body of a thread that watches a group. It ends some time after the arena was removed.
@@ -71,6 +73,7 @@ impl Group {
             looked: clock::now(),
             looks: 0,
             called_for: Vec::new(),
+            hurries: false,
         }
     }
 
@@ -84,7 +87,7 @@ impl Group {
     /// The roster's number, which changes when a member joins: read before the look at the members, I1.
     pub fn roster(&self) -> u32 {
         // Acquire: pairs with `ring_group`.
-        self.map.header().rosters[self.index as usize].load(Ordering::Acquire)
+        self.map.roster(self.index).load(Ordering::Acquire)
     }
 
     /// Looks at all members of the group, recovers the dead, and sleeps: on their words, the roster as it was, and `others`. If the thread
@@ -97,7 +100,7 @@ impl Group {
         baton: Option<(&PassOn, &AtomicU32)>,
     ) {
         let map = self.map;
-        let mut words = vec![(&map.header().rosters[self.index as usize], roster)];
+        let mut words = vec![(map.roster(self.index), roster)];
         words.extend_from_slice(others);
         let (mut unsure, mut again, mut missed) = (false, false, false);
         let (late, mut found) = (self.late.take(), Vec::new());
@@ -158,6 +161,7 @@ impl Group {
         self.looks = if unsure { self.looks + 1 } else { 0 };
         // There are a sixtieth as many of these threads as reapers that stand by: they may look twice as often.
         let longest = if self.index == 0 { BACKSTOP_NS } else { (patience(map) / 2).max(BACKSTOP_NS) };
+        let longest = if self.hurries { POLL_NS } else { longest };
         let at_most = if unsure { soon(self.looks) } else { longest };
         if let Some((pass_on, word)) = baton {
             pass_on.to(word);

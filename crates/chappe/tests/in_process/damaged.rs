@@ -18,8 +18,12 @@ fn object(name: &str) -> &'static Object {
 
 /// Words that name members, generations and waits that there are not, in every kind's tags.
 fn wild() -> impl Iterator<Item = u64> {
-    (0..8u64)
-        .flat_map(|tag| [tag | 2000 << 28 | 7 << 40, tag | 0xffe << 28 | 1 << 40, tag | 0xfff << 28, tag | !0 << 3])
+    // Where a cell has the member and what goes with it, and where a lock's word has them.
+    let at = [(28, 44), (24, 40)];
+    let of = move |tag: u64| {
+        at.map(|(m, aux)| [tag | 2000 << m | 7 << aux, tag | 0xfffe << m | 1 << aux, tag | 0xffff << m])
+    };
+    (0..8u64).flat_map(move |tag| of(tag).into_iter().flatten().chain([tag | !0 << 3]))
 }
 
 #[test]

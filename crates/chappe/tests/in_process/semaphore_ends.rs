@@ -179,7 +179,7 @@ fn scribble(arena: &str, name: &str, word: u64) {
 #[test]
 fn a_semaphore_whose_word_was_scribbled_over_is_dead_to_all() {
     let _house = House::new("scribbled");
-    let wild: [u64; 6] = [0, u64::MAX, 0xdead_beef_dead_beef, 1 << 63, 5, 4 | 0xffe << 37];
+    let wild: [u64; 6] = [0, u64::MAX, 0xdead_beef_dead_beef, 1 << 63, 5, 4 | 1 << 36 | 0xfffe << 38];
     for (round, word) in wild.into_iter().enumerate() {
         for touch in 0..3 {
             let name = format!("s{round}-{touch}");

@@ -83,7 +83,7 @@ fn four_thousand_commands_wait_in_line_and_are_served_in_order_and_the_next_is_t
     });
     assert_eq!(refused.status, Some(125), "{refused:?}");
     assert!(refused.err.contains("has all its 4095 member slots in use"), "{refused:?}");
-    assert!(refused.err.contains("4095 are the most"), "{refused:?}");
+    assert!(refused.err.contains("65535 are the most"), "{refused:?}");
     let line = line();
     here.go("a");
     assert_eq!(holder.end().status, Some(0));

@@ -65,7 +65,7 @@ typedef struct chappe_arena chappe_arena;
  */
 typedef struct chappe_arena_options {
     /**
-     * How many threads and processes can be attached at once (4095, and no more).
+     * How many threads and processes can be attached at once (4095; at most 65535).
      */
     uint32_t members;
     /**

@@ -1,6 +1,6 @@
 //! What observers see of pools; and of owned semaphores, which are shown under their pool.
 
-use super::row::{Had, Inspected, ObjectState, is_over};
+use super::row::{Had, Inspected, ObjectState};
 use crate::cell::{Tag, Word};
 use crate::drain::{cells, left_by_the_dead, permits};
 use crate::owned::{self, Pair};
@@ -38,7 +38,7 @@ impl Inspected for Pools {
 
     fn had(&self, map: &Map, place: Place, member: u32, generation: u32) -> Vec<Had> {
         let with = |tag| {
-            let its = move |word: Word| word.tag() == tag && word.member() == member && word.aux() == generation;
+            let its = move |word: Word| word.tag() == tag && word.member() == member && word.is_of(generation);
             cells(map, place.index).filter(|(_, c)| its(c.load())).map(|(position, _)| position).collect::<Vec<_>>()
         };
         let (held, leased) = (with(Tag::Held), with(Tag::Leased));
@@ -61,7 +61,8 @@ impl Inspected for Pools {
                 Tag::Leased => seen.orphaned(),
                 _ => left_by_the_dead(map, place, position, seen),
             };
-            if owned && is_over(map, seen.member(), seen.aux()) && cell.swap(seen, next()) {
+            let is_over = || map.occupant(seen.member()).is_none_or(|generation| !seen.is_of(generation));
+            if owned && is_over() && cell.swap(seen, next()) {
                 positions.push(position);
             }
         }

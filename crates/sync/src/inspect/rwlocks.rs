@@ -1,9 +1,9 @@
 //! What observers see of readers-writer locks, and of their parts. Invariants: those of `word`.
 
 use super::row::{Had, Inspected, ObjectState, is_over};
-use crate::cell::{NOBODY, aux_of, member_of};
+use crate::cell::NOBODY;
 use crate::kinds;
-use crate::owner::{FREE, HELD, KEPT, TORN, held_by, is_condemned, load, pass};
+use crate::owner::{FREE, HELD, KEPT, TORN, aux_of, held_by, is_condemned, load, member_of, pass};
 use crate::part::{head_of, whole};
 use crate::rwlock::word::Parts;
 use crate::wait::queue;
@@ -51,7 +51,7 @@ impl Inspected for RwLocks {
         let seen = load(parts.object());
         let (member, generation) = (member_of(seen), aux_of(seen));
         let names = seen & 7 == HELD && member != NOBODY && is_over(map, member, generation);
-        if names && pass(parts.object(), held_by(member, generation), FREE | TORN).is_some() {
+        if names && pass(parts.object(), held_by(member, generation), parts.free | TORN).is_some() {
             had.push(Had::Writes);
         }
         for member in parts.readers() {

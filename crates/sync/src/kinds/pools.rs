@@ -42,7 +42,7 @@ impl Protocol for Pools {
             return false;
         }
         bias::settled_of(map, map.object(object), member, generation);
-        let its = |w: Word| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.aux() == generation;
+        let its = |w: Word| matches!(w.tag(), Tag::Held | Tag::Leased) && w.member() == member && w.is_of(generation);
         cells(map, object).any(|(_, cell)| its(cell.load()))
     }
 

@@ -1,6 +1,7 @@
 //! Which light threads have the attachments that this process lends.
 
 use chappe_arena::Map;
+use chappe_arena::layout::USUAL_MEMBERS;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 #[cfg(not(feature = "loom"))]
 use chappe_plat::light::Record;
@@ -8,15 +9,12 @@ use chappe_plat::light::Record;
 use chappe_plat::process;
 use std::sync::{Mutex, PoisonError};
 
-/// A member's number has 12 bits.
-const MEMBERS: usize = 1 << 12;
-
 /// The light threads that have the attachments of an arena, by member.
-type Holders = [AtomicU64; MEMBERS];
+pub(crate) type Holders = [AtomicU64];
 
 /// Those of the private arena.
-static LENT: Holders = [const { AtomicU64::new(0) }; MEMBERS];
-/// Those of the named arenas, by arena: never freed.
+static LENT: [AtomicU64; USUAL_MEMBERS as usize] = [const { AtomicU64::new(0) }; USUAL_MEMBERS as usize];
+/// Those of the named arenas, by arena: as many as it has members, without storage where none was lent, and never freed.
 static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
 /// The process they belong to: in a forked child they are void.
 static OF: AtomicU64 = AtomicU64::new(0);
@@ -30,19 +28,24 @@ pub(crate) fn holders(map: &Map) -> &'static Holders {
     if let Some((_, holders)) = named.iter().find(|(of, _)| *of == key(map)) {
         return holders;
     }
-    let holders: &'static Holders = Box::leak(Box::new([const { AtomicU64::new(0) }; MEMBERS]));
+    // SAFETY: zeros are atomics.
+    let holders: &'static Holders =
+        Box::leak(unsafe { Box::<Holders>::new_zeroed_slice(map.geometry().members as usize).assume_init() });
     named.push((key(map), holders));
     holders
 }
 
 /// Where an attachment's light thread is noted.
 pub(super) fn slot(map: &Map, member: u32) -> &'static AtomicU64 {
-    &holders(map)[member as usize % MEMBERS]
+    let holders = holders(map);
+    &holders[member as usize % holders.len()]
 }
 
 /// In another incarnation of the process than before, none of whose light threads has an attachment.
 pub(super) fn begin_anew(now: u64) {
-    let clear = |holders: &Holders| holders.iter().for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: the parent's.
+    // Relaxed, both: the parent's. What is 0 is not written: it may have no storage.
+    let was_lent = |who: &&AtomicU64| who.load(Ordering::Relaxed) != 0;
+    let clear = |holders: &Holders| holders.iter().filter(was_lent).for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: as above.
     clear(&LENT);
     NAMED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|(_, holders)| clear(holders));
     OF.store(now, Ordering::Release); // Release: before the first attachment is lent.
@@ -62,7 +65,7 @@ pub(crate) fn holder(map: &Map, member: u32) -> Option<&'static Record> {
 #[cfg(not(feature = "loom"))]
 pub(crate) fn held_by(holders: &Holders, member: u32) -> Option<&'static Record> {
     // Acquire: a record, which is never freed; set before its thread could wait.
-    let record = holders[member as usize % MEMBERS].load(Ordering::Acquire) as *const Record;
+    let record = holders[member as usize % holders.len()].load(Ordering::Acquire) as *const Record;
     // Relaxed: set before any of them.
     if record.is_null() || !process::is_incarnation(OF.load(Ordering::Relaxed) as u32) {
         return None;

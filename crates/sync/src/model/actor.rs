@@ -384,7 +384,7 @@ impl Actor {
         if self.enter(mutex) {
             return Locking::Locked;
         }
-        if lock::take_one(mutex.map, o, mutex.place, self.mine()) {
+        if lock::take_one(mutex.map, o, mutex.place, lock::free_word(mutex.place), self.mine()) {
             self.locked(mutex, self.mine());
             return Locking::Locked;
         }
@@ -406,7 +406,8 @@ impl Actor {
 
     /// Unlocks. False: the mutex was not ours any more.
     pub fn unlock(&self, mutex: MutexAt) -> bool {
-        lock::give(mutex.map, mutex.place, mutex.map.object(mutex.place.index), self.mine())
+        let (place, o) = (mutex.place, mutex.map.object(mutex.place.index));
+        lock::give(mutex.map, place, o, lock::free_word(place), self.mine())
     }
 
     /// Marks the data as torn, or as whole again.
@@ -631,12 +632,6 @@ impl PoolAt {
 pub fn granted_word(number: u64, object: u32, permit: u32) -> u64 {
     let grant = crate::wait::Grant { private: false, dead: false, returned: false, object, permit };
     crate::wait::State::idle(number).granted(grant).0
-}
-
-/// Makes semaphores' numbers in this program as wide as those that ship, from now on.
-#[cfg(feature = "sim")]
-pub fn wide_numbers() {
-    semaphore_word::WIDE.get_or_init(|| ());
 }
 
 /// Drains every object, as the recovery of a dead member does.

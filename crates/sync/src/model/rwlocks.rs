@@ -1,10 +1,9 @@
 //! Readers-writer locks, as members use them under the explorer.
 
 use super::{Actor, Refusal};
-use crate::cell::member_of;
 use crate::claim::wait_for;
 use crate::operation::{Operation, WaitSpec};
-use crate::owner::{self, held_by};
+use crate::owner::{self, held_by, member_of};
 use crate::rwlock::row;
 use crate::rwlock::word::{Entry, Reading, Slots, Writing};
 use crate::wait::{Parties, Patience};

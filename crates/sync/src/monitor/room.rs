@@ -37,6 +37,7 @@
 
 use crate::stamp::Stamp;
 use chappe_arena::Visit;
+use chappe_arena::layout::MAX_MEMBERS;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::step;
@@ -86,7 +87,7 @@ pub struct Shape {
 impl Shape {
     /// Whether a room can have this shape.
     pub fn is_possible(self) -> bool {
-        (1..=1 << 13).contains(&self.members) && self.conditions <= MOST_CONDITIONS && self.bytes <= MOST_BYTES
+        (1..=MAX_MEMBERS).contains(&self.members) && self.conditions <= MOST_CONDITIONS && self.bytes <= MOST_BYTES
     }
 
     /// The size of the room itself; the conditions' names follow.

@@ -20,6 +20,7 @@ use std::ptr::NonNull;
 
 /// A number that no member has.
 pub(crate) const NOBODY: u16 = u16::MAX;
+const _: () = assert!(chappe_arena::layout::MAX_MEMBERS <= NOBODY as u32);
 
 pub(super) const EMPTY: u64 = 0;
 pub(super) const WRITING: u64 = 1;

@@ -5,7 +5,7 @@ use super::word::Parts;
 use crate::kinds;
 #[cfg(not(feature = "sim"))]
 use crate::owner::KEPT;
-use crate::owner::{FREE, TORN, held_by, is_had, lay_data, load, number, pass, store_words, unheld};
+use crate::owner::{TORN, free_word, held_by, is_had, lay_data, load, pass, store_words, unheld};
 use crate::part::{MAKING, head_of, is_being_made, whole, whole_in_service};
 use crate::wait::{notify_dead, waits_on};
 use chappe_arena::layout::{Head, Kind};
@@ -42,7 +42,7 @@ pub(crate) fn make(
                 its.permits.store(generation, Ordering::Relaxed); // Relaxed: as above.
                 its.hint.store(index + 1, Ordering::Release); // Release: after the generation.
             }
-            store_words(map.object(index), FREE | number(Head::live(generation, Kind::RwLock)), both);
+            store_words(map.object(index), free_word(Head::live(generation, Kind::RwLock)), both);
             Ok(())
         });
         if made.is_err() {
@@ -124,7 +124,7 @@ impl Protocol for RwLocks {
     fn recover(&self, map: &Map, at: Place, dead: Dead, _me: &mut Visitor<'_>) -> bool {
         let head = Head::live(at.head.generation(), Kind::RwLock);
         if let Some(parts) = Parts::of(map, Place { head, ..at }) {
-            pass(parts.object(), held_by(dead.member, dead.generation), FREE | TORN);
+            pass(parts.object(), held_by(dead.member, dead.generation), parts.free | TORN);
         }
         false
     }

@@ -47,14 +47,14 @@
 //!
 //! Explored: `tests/crash_rwlock.rs`.
 
-use crate::cell::{Word, member_of};
+use crate::cell::Word;
 use crate::kinds;
 use crate::operation::{Collected, Operation, Refused, Taken};
 #[cfg(not(feature = "sim"))]
 use crate::owner::ABANDONED;
 use crate::owner::{
-    self, CONDEMNED, FREE, HELD, KEPT, RESERVED, TORN, WAITERS, held_by, is_condemned, load, pass, reserved_for,
-    resolve, swap, update,
+    self, CONDEMNED, FREE, HELD, KEPT, RESERVED, TORN, WAITERS, held_by, is_condemned, load, member_of, pass,
+    reserved_for, resolve, swap, update,
 };
 use crate::part::{head_of, whole};
 use crate::wait::{
@@ -113,6 +113,8 @@ pub(crate) struct Slots {
     line: Place,
     /// The inside.
     inside: u32,
+    /// The word of the free lock, without its number and flags.
+    free: u64,
 }
 
 /// As [`Slots`], for a caller that has the arena for a moment only.
@@ -122,6 +124,7 @@ pub(crate) struct Parts<'m> {
     lock: Place,
     pub(crate) line: Place,
     pub(crate) inside: u32,
+    pub(crate) free: u64,
 }
 
 /// A part of a lock in service or removed and not yet cleared, if it is its own.
@@ -145,7 +148,7 @@ impl<'m> Parts<'m> {
         let at = |both: u64| (both as u32).checked_sub(1).filter(|index| *index < map.geometry().objects);
         let line = part(map, at(both)?, Kind::Line, lock)?;
         let inside = part(map, at(both >> 32)?, Kind::Inside, lock)?.index;
-        Some(Parts { map, lock, line, inside })
+        Some(Parts { map, lock, line, inside, free: owner::high(lock.head) })
     }
 
     pub(crate) fn object(&self) -> &'m Object {
@@ -155,11 +158,10 @@ impl<'m> Parts<'m> {
     /// I5: the members that read. A member that is just checking whether it may is among them for a moment.
     pub(crate) fn readers(self) -> impl Iterator<Item = u32> + 'm {
         let Parts { map, inside, .. } = self;
-        let words = (0..map.waiting_words()).map(move |i| (i as u32, map.waiting(inside, i)));
-        let all = words.flat_map(move |(i, word)| {
-            let bits = word.load(Ordering::SeqCst); // SeqCst: E1.
-            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| i * 64 + bit)
-        });
+        // E1.
+        let all = map
+            .enlisted(inside)
+            .flat_map(move |(first, bits)| (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| first + bit));
         all.filter(move |m| *m < map.geometry().members && map.member(*m).life.probe() != Life::Dead)
     }
 
@@ -197,9 +199,8 @@ impl<'m> Parts<'m> {
         }
         let seen = load(o);
         if passes(seen) {
-            let (word, bit) = (self.map.waiting(self.inside, member as usize / 64), 1 << (member % 64));
-            // SeqCst: E1, before the second look at the word. A bit that stood already is not this lock's: the lock was removed.
-            if word.fetch_or(bit, Ordering::SeqCst) & bit != 0 {
+            // E1, before the second look at the word. A bit that stood already is not this lock's: the lock was removed.
+            if self.map.enlist(self.inside, member) {
                 return Entry::Dead;
             }
             step!("bit inside set, word not yet looked at");
@@ -273,7 +274,7 @@ impl<'m> Parts<'m> {
     }
 
     fn leave_alone(self, mine: u64) -> bool {
-        self.leave_to(mine, FREE)
+        self.leave_to(mine, self.free)
     }
 
     /// I2: a bit was set in a line.
@@ -370,13 +371,13 @@ impl Slots {
     /// The slots of a lock; none if it has gone meanwhile.
     pub fn of(map: &'static Map, lock: Place) -> Option<Slots> {
         let Parts { line, inside, .. } = Parts::of(map, lock)?;
-        Some(Slots { map, lock, line, inside })
+        Some(Slots { map, lock, line, inside, free: owner::high(lock.head) })
     }
 
     fn parts(&self) -> Parts<'static> {
-        let Slots { map, lock, line, inside } = *self;
+        let Slots { map, lock, line, inside, free } = *self;
         [lock, line].into_iter().for_each(|place| map.through(place));
-        Parts { map, lock, line, inside }
+        Parts { map, lock, line, inside, free }
     }
 
     /// Where the lock is, its line, and its inside.
@@ -399,8 +400,8 @@ impl Slots {
     /// The writer becomes a reader, with no other writer in between.
     pub fn downgrade(&self, mine: u64) {
         let member = member_of(mine);
-        // SeqCst: E1, before the word says FREE.
-        self.map.waiting(self.inside, member as usize / 64).fetch_or(1 << (member % 64), Ordering::SeqCst);
+        // E1, before the word says FREE.
+        self.map.enlist(self.inside, member);
         step!("reads and writes");
         self.parts().leave_alone(mine);
     }

@@ -12,7 +12,8 @@
 //! What the processes share are two words in the arena's header for the objects that share a batch, and one word a member:
 //! - `batched`: some process may have a batch of all waiters with smaller tickets. It only grows.
 //! - `late`: how often a waiter found its ticket to be smaller than `batched`, and so may lack in a batch. It only grows.
-//! - `enlisting`, of each member: the ticket with which it is just setting its bits; 0: it is not.
+//! - `enlisting`, of each member: the ticket with which it is just setting its bits; 0: it is not. (A builder looks at the first members, and at those
+//!   that say that they are joining: arena, far.rs.)
 //!
 //! The tag of a batch changes with each step of it:
 //!
@@ -27,13 +28,14 @@
 //! ```
 //!
 //! `next` is the index of the first entry that may still wait, below the version, so that no drainer moves on a later batch. An entry is a
-//! member (12 bits) below its ticket.
+//! member (16 bits) below its ticket, of which it says by how much it is before the builder's bound: all ones for the bound itself. Where a waiter has come
+//! earlier than that can tell (2^48 tickets), there is no batch.
 //!
 //! Invariants:
 //! - B1: while the tag says READY and the arena's `late` is the batch's, each waiter of the object whose bit stands and whose ticket is smaller
 //!   than the builder's bound has an entry, not before `next`. So the first entry whose waiter still waits is the smallest candidate.
 //! - B2: an entry whose wait is over is so for ever: a wait that begins again with the same ticket is late.
-//! - B3: only the drainer whose claim it was writes the entries, `count` and `late`, and only before READY; so they are whole when READY is
+//! - B3: only the drainer whose claim it was writes the entries, `count`, `before` (the bound) and `late`, and only before READY; so they are whole when READY is
 //!   seen, and of the tag seen if the tag is the same afterwards.
 //!
 //! B1 follows from this order (E4, sequentially consistent). A waiter writes its ticket to `enlisting`; reads `batched`; adds one to `late` if
@@ -57,11 +59,11 @@
 
 use super::discipline::{Discipline, is_barging};
 use super::line::{Candidate, each, waits_at};
-use super::parties::Parties;
+use super::parties::{Parties, Party};
 use super::state::State;
 use super::word::word_of;
 use crate::stamp::Stamp;
-use chappe_arena::layout::{Head, Kind};
+use chappe_arena::layout::{Head, Kind, MAX_MEMBERS};
 use chappe_arena::{Batch, Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::{Life, step};
@@ -76,8 +78,20 @@ const READY: u64 = 3 << 20;
 const OBJECT: u64 = (1 << 20) - 1;
 type Version = Stamp<22, 42>;
 /// The width of the low field of an entry (below the ticket) and of `next` (below the version).
-const LOW: u32 = 12;
+const LOW: u32 = 16;
 const MASK: u64 = (1 << LOW) - 1;
+const _: () = assert!(MAX_MEMBERS as u64 <= MASK);
+
+/// An entry. `None`: it has no room for so early a ticket.
+fn entry(member: u32, ticket: u64, before: u64) -> Option<u64> {
+    let early = before.wrapping_sub(ticket);
+    (early <= u64::MAX >> LOW).then_some(!early << LOW | u64::from(member))
+}
+
+/// The member and the ticket of an entry.
+fn taken_apart(entry: u64, before: u64) -> (u32, u64) {
+    ((entry & MASK) as u32, before.wrapping_sub(!entry >> LOW))
+}
 
 /// The tag with another phase.
 fn at(tag: u64, phase: u64) -> u64 {
@@ -112,7 +126,8 @@ pub(super) fn next(map: &Map, at: Place) -> Option<Candidate> {
         // Acquire: B3, if the tag is the same below: what a later builder has written comes after its claim.
         let count = batch.count.load(Ordering::Acquire) as usize;
         let entry = (index < count).then(|| batch.entries.get(index)).flatten()?.load(Ordering::Acquire); // Acquire: as above.
-        let (member, ticket) = ((entry & MASK) as u32, entry >> LOW);
+        // Acquire: as above.
+        let (member, ticket) = taken_apart(entry, batch.before.load(Ordering::Acquire));
         let found = waiting(map, at, member, ticket);
         // Acquire: B3, as the count.
         let late = batch.late.load(Ordering::Acquire);
@@ -165,26 +180,28 @@ pub(super) fn build(map: &Map, whose: Place) {
     let mut before = map.header().ticket.load(Ordering::SeqCst);
     // SeqCst: E4, before the look at the waiters that are enlisting.
     map.batched(object).fetch_max(before, Ordering::SeqCst);
-    for member in 0..map.members_used() {
+    for member in map.joining() {
         // SeqCst: E4, after `batched` was raised.
         let ticket = map.enlisting(member).map_or(0, |e| e.load(Ordering::SeqCst));
         if ticket != 0 && ticket < before && map.member(member).life.probe() != Life::Dead {
             before = ticket;
         }
     }
-    let mut count = 0;
+    let (mut count, mut fits) = (0, true);
     each(map, whose, |c| {
         if c.state.is_waiting() && c.ticket < before && count < batch.entries.len() {
+            let Some(entry) = entry(c.member, c.ticket, before) else { return fits = false };
             // Release: B3, after the claim.
-            batch.entries[count].store(c.ticket << LOW | u64::from(c.member), Ordering::Release);
+            batch.entries[count].store(entry, Ordering::Release);
             count += 1;
         }
     });
     sort(batch, count);
-    batch.count.store(count as u64, Ordering::Release); // Release: B3, after the claim.
+    batch.before.store(before, Ordering::Release); // Release: B3, after the claim.
+    batch.count.store(count as u64, Ordering::Release); // Release: as above.
     batch.next.store(Version::of(tag) << LOW, Ordering::Release); // Release: B3, as the tag.
     // Release: B3. No other thread changes a claimed batch.
-    batch.tag.store(at(tag, if count > FEW as usize { READY } else { NONE }), Ordering::Release);
+    batch.tag.store(at(tag, if fits && count > FEW as usize { READY } else { NONE }), Ordering::Release);
 }
 
 /// Heapsort: in place, since a signal handler may be here.
@@ -226,8 +243,11 @@ impl<'a> Joining<'a> {
     /// After its record is published, before its first bit.
     pub fn begin(who: &'a Parties, tickets: (u64, u64)) -> Joining<'a> {
         let it = Joining { who, tickets };
-        // SeqCst: E4, before `batched`.
-        it.each(|word, ticket| word.store(ticket, Ordering::SeqCst));
+        it.each(|party, word, ticket| {
+            // SeqCst: E4, before `batched`.
+            word.store(ticket, Ordering::SeqCst);
+            party.map.begin_joining(party.member);
+        });
         it
     }
 
@@ -247,11 +267,11 @@ impl<'a> Joining<'a> {
         }
     }
 
-    fn each(&self, then: impl Fn(&AtomicU64, u64)) {
+    fn each(&self, then: impl Fn(&Party, &AtomicU64, u64)) {
         let main = (Some(&self.who.main), self.tickets.0);
         for (party, ticket) in [main, (self.who.private.as_ref(), self.tickets.1)] {
-            if let Some(word) = party.and_then(|p| p.map.enlisting(p.member)) {
-                then(word, ticket);
+            if let Some((party, word)) = party.and_then(|p| Some((p, p.map.enlisting(p.member)?))) {
+                then(party, word, ticket);
             }
         }
     }
@@ -261,6 +281,30 @@ impl Drop for Joining<'_> {
     /// All the waiter's bits are set, or it has given up.
     fn drop(&mut self) {
         // Release: E4, the bits come before.
-        self.each(|word, _| word.store(0, Ordering::Release));
+        self.each(|party, word, _| {
+            word.store(0, Ordering::Release);
+            party.map.end_joining(party.member);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MASK, entry, taken_apart};
+
+    #[test]
+    fn an_entry_names_every_member_and_keeps_the_order_of_the_tickets() {
+        for before in [1u64 << 20, 1 << 48, (1 << 48) + 5, u64::MAX - 3] {
+            let early = [1, 2, 4095, 4096, 1 << 19, (1 << 48) - 1];
+            let of = |member: u32, early: u64| entry(member, before - early, before);
+            for (early, member) in
+                early.into_iter().filter(|early| *early < before).zip([0, 4095, 4096, 65_534].into_iter().cycle())
+            {
+                assert_eq!(taken_apart(of(member, early).unwrap(), before), (member, before - early));
+                assert!(of(65_534, early) < of(0, early - 1), "{early} before {before}");
+            }
+        }
+        assert_eq!(entry(7, 0, 1 << 48), None, "it came too early");
+        assert_eq!(MASK, 0xffff);
     }
 }

@@ -77,14 +77,12 @@ pub(super) fn each_worth(
     worth: impl Fn(&Member) -> bool,
     mut see: impl FnMut(Candidate),
 ) {
-    for i in 0..map.waiting_words() {
-        let word = map.waiting(at.index, i);
-        // SeqCst: E1.
-        let mut bits = word.load(Ordering::SeqCst);
+    for (first, bits) in map.enlisted(at.index) {
+        let mut bits = bits;
         while bits != 0 {
             let bit = bits & bits.wrapping_neg();
             bits ^= bit;
-            let member = i as u32 * 64 + bit.trailing_zeros();
+            let member = first + bit.trailing_zeros();
             if member >= map.geometry().members {
                 break;
             }

@@ -76,14 +76,15 @@ struct CastHead {
     changes: AtomicU32,
     /// How many times a publisher has come.
     had: AtomicU32,
-    /// `generation:32 | deaths:19 | member + 1:13` of each publisher: I7.
+    /// `generation:24 | deaths:24 | member + 1:16` of each publisher: I7.
     publishers: [AtomicU64; MOST_PUBLISHERS],
 }
 
 /// In an entry of `publishers`: where the deaths are counted, and the most that they come to before they begin anew.
-const DEATH: u64 = 1 << 13;
-const DEATHS: u64 = 0x7ffff << 13;
-const _: () = assert!((chappe_arena::layout::MAX_MEMBERS as u64) < DEATH - 1);
+const DEATH: u64 = 1 << 16;
+const DEATHS: u64 = 0xff_ffff << 16;
+const GENERATION_AT: u32 = 40;
+const _: () = assert!((chappe_arena::layout::MAX_MEMBERS as u64) < DEATH);
 
 /// Whose an entry is.
 fn owner_of(entry: u64) -> u64 {
@@ -138,7 +139,7 @@ pub(crate) fn blocks_wanted(shape: Shape, schema: usize) -> Option<u32> {
 }
 
 pub(crate) fn by(member: u32, generation: u32) -> u64 {
-    u64::from(generation) << 32 | u64::from(member + 1)
+    u64::from(generation) << GENERATION_AT | u64::from(member + 1)
 }
 
 fn is_place_of(object: &Object, place: Place) -> bool {
@@ -247,7 +248,7 @@ impl<'m> Cast<'m> {
         }
         let m = self.map.member(member);
         // SeqCst: after the entry was read.
-        (m.ident.load(Ordering::SeqCst) >> 32) as u32 != (owner >> 32) as u32 || self.map.dead(member).is_some()
+        m.ident.load(Ordering::SeqCst) >> 32 != owner >> GENERATION_AT || self.map.dead(member).is_some()
     }
 
     /// The members that publish, the dead aside.
@@ -260,7 +261,7 @@ impl<'m> Cast<'m> {
         })
     }
 
-    /// How many publishers have died, or broken off, since the tube was made (I7), modulo 2^19.
+    /// How many publishers have died, or broken off, since the tube was made (I7), modulo 2^24.
     pub fn died(&self) -> u32 {
         let sum = self.head.publishers.iter().map(|entry| self.died_at(entry)).fold(0, u64::wrapping_add);
         ((sum & DEATHS) / DEATH) as u32

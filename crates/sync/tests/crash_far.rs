@@ -1,0 +1,112 @@
+//! Members beyond the first 256: a line of their bits is read only where a pair of words says that a bit may stand, and no waiter is missed for it.
+
+use crate::crash::directory;
+use chappe_arena::Map;
+use chappe_arena::layout::Geometry;
+use chappe_crashsim::{Search, World, reached};
+use chappe_plat::atomic::{AtomicU64, Ordering::SeqCst, pause};
+use chappe_sync::model::{self, PoolAt};
+
+/// Members of two lines, and what is free, or was given to whom.
+const NEAR: u32 = 299;
+const ALSO: u32 = 300;
+const OTHER: u32 = 800;
+
+struct Counter {
+    free: AtomicU64,
+    told: AtomicU64,
+}
+
+/// An arena that has had so many members, and an object.
+fn made(members: u32) -> (&'static Map, u32) {
+    let geometry = Geometry { members, objects: 1, cells: 1, blocks: 2 };
+    let map = model::create(&directory(), "default", geometry).expect("an arena");
+    let object = PoolAt::make(map, "p", 1).expect("a pool").place.index;
+    map.header().members_high.store(members, SeqCst);
+    (map, object)
+}
+
+fn leave(map: &Map, object: u32, member: u32) {
+    map.waiting(object, member as usize / 64).fetch_and(!(1 << (member % 64)), SeqCst);
+}
+
+/// The bits as a scan finds them.
+fn all(map: &Map, object: u32) -> Vec<u32> {
+    map.enlisted(object)
+        .flat_map(|(first, bits)| (0..64).filter(move |b| bits >> b & 1 != 0).map(move |b| first + b))
+        .collect()
+}
+
+/// One member has gone and looks whether another waits, or two do, and a last one comes while something is made free.
+fn world(world: &World, gone: &'static [u32], dies: bool) {
+    let (map, object) = made(900);
+    gone.iter().for_each(|member| _ = map.enlist(object, *member));
+    let counter = world.share(Counter { free: AtomicU64::new(0), told: AtomicU64::new(0) });
+    for member in gone {
+        let p = world.prepare("leaver");
+        let p = if dies { p } else { p.immortal() };
+        p.run(move || {
+            leave(map, object, *member);
+            if map.anybody_waits(object) {
+                reached("another waits");
+            }
+        });
+    }
+    world.prepare("giver").immortal().run(move || {
+        counter.free.store(1, SeqCst);
+        if all(map, object).contains(&NEAR) {
+            counter.told.store(1, SeqCst);
+            reached("told");
+        }
+    });
+    world.prepare("waiter").immortal().run(move || {
+        assert!(!map.enlist(object, NEAR));
+        if counter.free.load(SeqCst) == 1 {
+            reached("seen");
+        } else {
+            while counter.told.load(SeqCst) == 0 {
+                pause();
+            }
+        }
+        assert!(all(map, object).contains(&NEAR), "it stands, and is found");
+    });
+}
+
+fn explored(name: &str, gone: &'static [u32], dies: bool) {
+    let kills = u32::from(dies);
+    let deep = Search::depth(name, 2).kills(kills).schedules(8_000).run(|w| world(w, gone, dies));
+    let dice =
+        Search::priorities(&format!("{name}_pct"), 4).kills(kills).schedules(2_000).run(|w| world(w, gone, dies));
+    deep.assert_clean().assert_reached(&["another waits", "told", "seen"]);
+    dice.assert_clean();
+}
+
+#[test]
+fn who_leaves_a_line_hides_no_one_that_comes() {
+    explored("far_leaver", &[ALSO], false);
+}
+
+#[test]
+fn two_who_leave_two_lines_hide_no_one_either() {
+    explored("far_two", &[ALSO, OTHER], true);
+}
+
+/// A scan reads the lines of those that wait, and not of all that ever did.
+#[test]
+fn a_line_without_waiters_is_read_once() {
+    let read = |world: &World| {
+        let (map, object) = made(60_000);
+        for member in (256..60_000).step_by(100) {
+            map.enlist(object, member);
+            leave(map, object, member);
+        }
+        assert!(all(map, object).is_empty());
+        map.enlist(object, 59_999);
+        world.steps_at_most(60);
+        world.prepare("who gives").immortal().run(move || {
+            assert!(map.anybody_waits(object));
+            assert_eq!(all(map, object), [59_999]);
+        });
+    };
+    Search::depth("far_read", 0).run(read).assert_clean();
+}
