@@ -248,9 +248,10 @@ impl Reaper {
         };
         self.missed = false;
         let at_most = if self.looks > 0 { soon(self.looks) } else { patience(self.map) };
-        let words = [(&header.call, call), (header.watch.word(), watcher), (&header.baton, 0)];
+        // The baton before the watcher's word: whoever is woken for that one's death may die before this reaper sleeps on the words that follow.
+        let words = [(&header.baton, 0), (&header.call, call), (header.watch.word(), watcher)];
         if futex::wait_any(&words, Some(clock::now() + at_most), Scope::Shared) == Wait::Unsupported {
-            futex::wait(words[1].0, watcher, Some(clock::now() + POLL_NS), Scope::Shared);
+            futex::wait(header.watch.word(), watcher, Some(clock::now() + POLL_NS), Scope::Shared);
         }
     }
 
