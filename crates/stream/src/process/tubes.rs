@@ -233,7 +233,8 @@ impl FromTube {
         let ours = Arc::clone(&told);
         thread::background("graph-tube", move || {
             hand_over(&receiver, &mut awaits, &hand, &over, &ours, block);
-            drop((hand, receiver, parts));
+            // In this order: when `hand` goes the graph may end, and the arena of its parts is to have gone by then.
+            drop((receiver, parts, hand));
         })?;
         Ok(FromTube { blocks, done, busy: false, told })
     }
