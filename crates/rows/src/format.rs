@@ -49,6 +49,9 @@ impl Format {
     pub(crate) fn names(&self, text: &mut [u8], len: usize) -> Result<(Vec<String>, usize), Trouble> {
         /// So many objects say which members there are.
         const OBJECTS: usize = 1000;
+        if let Some(what) = no_text(&text[..len]) {
+            return Err(Trouble::Other(what.into()));
+        }
         match self {
             Format::Csv(delimiter) => csv::names(text, len, *delimiter),
             Format::Json => Ok((json::names(&text[..len], OBJECTS)?, 0)),
@@ -114,6 +117,18 @@ impl Format {
             }
         }
         Ok(guesses)
+    }
+}
+
+/// What it is that begins so, if that is surely no text that can be read.
+fn no_text(begin: &[u8]) -> Option<&'static str> {
+    match begin {
+        [0x1f, 0x8b, ..] => Some("it is compressed, and no text: `zcat` (gzip) before it makes text of it"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("it is compressed, and no text: `zstdcat` before it makes text of it"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            Some("it is UTF-16: `iconv -f UTF-16 -t UTF-8` makes text of it that is read")
+        }
+        _ => None,
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Style {
 #[derive(Debug)]
 pub struct Writer {
     style: Style,
+    /// What is between the values of CSV.
+    delimiter: u8,
     schema: Schema,
     /// Each name as the style writes it in front of a value.
     names: Vec<Vec<u8>>,
@@ -44,13 +46,18 @@ impl Writer {
                     json_text(field.name.as_bytes(), &mut name);
                     name.push(b':');
                 }
-                Style::Csv => csv_text(field.name.as_bytes(), &mut name),
-                Style::Table => name.extend_from_slice(field.name.as_bytes()),
+                Style::Csv | Style::Table => name.extend_from_slice(field.name.as_bytes()),
             }
             name
         };
         let names = schema.fields().iter().enumerate().map(name).collect();
-        Writer { style, schema: schema.clone(), names, widths: Vec::new(), began: false }
+        Writer { style, delimiter: b',', schema: schema.clone(), names, widths: Vec::new(), began: false }
+    }
+
+    /// With this between the values of CSV.
+    #[must_use]
+    pub fn delimited(self, delimiter: u8) -> Writer {
+        Writer { delimiter, ..self }
     }
 
     /// The names, if the style has a line for them and they were not written yet. `first`: the name of a column before the others.
@@ -59,8 +66,8 @@ impl Writer {
             return;
         }
         for name in first.map(str::as_bytes).into_iter().chain(self.names.iter().map(Vec::as_slice)) {
-            out.extend_from_slice(name);
-            out.push(b',');
+            csv_text(name, self.delimiter, out);
+            out.push(self.delimiter);
         }
         out.pop();
         out.push(b'\n');
@@ -83,12 +90,12 @@ impl Writer {
         for (field, name) in self.schema.fields().iter().zip(&self.names) {
             if json {
                 out.extend_from_slice(name);
-                if !value(field, row, texts, true, out) {
+                if !value(field, row, texts, None, out) {
                     out.extend_from_slice(b"null");
                 }
             } else {
-                value(field, row, texts, false, out);
-                out.push(b',');
+                value(field, row, texts, Some(self.delimiter), out);
+                out.push(self.delimiter);
             }
         }
         if json {
@@ -109,7 +116,7 @@ impl Writer {
                 let lossy = String::from_utf8_lossy(bytes);
                 return lossy.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
             }
-            value(field, row, texts, false, &mut text);
+            value(field, row, texts, Some(b','), &mut text);
             String::from_utf8_lossy(&text).into_owned()
         };
         let size = self.schema.size() as usize;
@@ -187,7 +194,7 @@ impl LineWriter {
                         let line_ends = out[start..].iter_mut().filter(|b| matches!(b, b'\n' | b'\r'));
                         line_ends.for_each(|b| *b = b' ');
                     }
-                    Some(field) => _ = value(field, row, texts, false, out),
+                    Some(field) => _ = value(field, row, texts, Some(b','), out),
                     None => {}
                 }
                 if out.len() == start {
@@ -229,16 +236,16 @@ fn bytes_of<'a>(field: &Field, row: &'a [u8], texts: &'a [u8]) -> Option<&'a [u8
     (word >> 32 != NO_TEXT >> 32).then(|| text_of(word, texts))
 }
 
-/// Writes a field's value. False: it is NULL, and nothing was written.
-fn value(field: &Field, row: &[u8], texts: &[u8], json: bool, out: &mut Vec<u8>) -> bool {
+/// Writes a field's value as CSV has it, with this between values, or as JSON. False: it is NULL, and nothing was written.
+fn value(field: &Field, row: &[u8], texts: &[u8], csv: Option<u8>, out: &mut Vec<u8>) -> bool {
     let scalar = match field.kind {
         FieldType::Text(_) | FieldType::Str => {
             let Some(text) = bytes_of(field, row, texts) else { return false };
-            match json {
-                true => json_text(text, out),
+            match csv {
+                None => json_text(text, out),
                 // A text of fixed length cannot be NULL.
-                false if text.is_empty() && field.kind == FieldType::Str => out.extend_from_slice(b"\"\""),
-                false => csv_text(text, out),
+                Some(_) if text.is_empty() && field.kind == FieldType::Str => out.extend_from_slice(b"\"\""),
+                Some(delimiter) => csv_text(text, delimiter, out),
             }
             return true;
         }
@@ -257,14 +264,14 @@ fn value(field: &Field, row: &[u8], texts: &[u8], json: bool, out: &mut Vec<u8>)
         }
         Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => digits(word, out),
         Scalar::Time => {
-            let quote: &[u8] = if json { b"\"" } else { b"" };
+            let quote: &[u8] = if csv.is_none() { b"\"" } else { b"" };
             out.extend_from_slice(quote);
             time::write(word.cast_signed(), out);
             out.extend_from_slice(quote);
         }
         Scalar::F32 | Scalar::F64 => {
             let number = f64::from_bits(word);
-            let quoted = json && !number.is_finite();
+            let quoted = csv.is_none() && !number.is_finite();
             if quoted {
                 out.push(b'"');
             }
@@ -294,8 +301,8 @@ fn digits(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&room[at..]);
 }
 
-fn csv_text(text: &[u8], out: &mut Vec<u8>) {
-    if !text.iter().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) {
+fn csv_text(text: &[u8], delimiter: u8, out: &mut Vec<u8>) {
+    if !text.iter().any(|b| *b == delimiter || matches!(b, b'"' | b'\n' | b'\r')) {
         return out.extend_from_slice(text);
     }
     out.push(b'"');

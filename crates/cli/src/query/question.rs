@@ -83,8 +83,13 @@ pub fn form(a: &Query, name: &str, first: &[u8]) -> Result<Format> {
     if let Some(pattern) = &a.lines {
         return Ok(Format::Lines(Pattern::parse(pattern).map_err(|why| anyhow!("--lines: {why}"))?));
     }
-    let from = said(a, name)
-        .unwrap_or_else(|| if first.trim_ascii_start().first() == Some(&b'{') { From::Json } else { From::Csv });
+    // A list of objects is no JSON that is read, and is told so.
+    let is_json = match first.trim_ascii_start() {
+        [b'{', ..] => true,
+        [b'[', rest @ ..] => rest.trim_ascii_start().first() == Some(&b'{'),
+        _ => false,
+    };
+    let from = said(a, name).unwrap_or(if is_json { From::Json } else { From::Csv });
     let tabs = name.to_lowercase().ends_with(".tsv");
     let delimiter = a.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
     Ok(if from == From::Json { Format::Json } else { Format::Csv(delimiter) })

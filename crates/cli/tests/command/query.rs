@@ -86,6 +86,8 @@ fn what_is_wrong_is_said_with_its_place() {
             .fails(1, &["query", "select sym, count() by sym", name, "--memory", "10"])
             .contains("--memory allows more")
     );
+    let list = fed(&place, &["select a"], "[\n  {\"a\":1}]").err;
+    assert!(list.contains("it is a list, and an object a line is read: `jq -c '.[]'`"), "{list}");
     assert!(fed(&place, &["select a"], "").err.contains("nothing to read in stdin"));
 }
 

@@ -1,15 +1,14 @@
 //! What is asked is answered, whatever the text looks like and however it comes; and what cannot be answered is refused with its place.
 
 mod agree;
+mod coming;
 #[path = "../../../synth/tests/dice/mod.rs"]
 mod dice;
 mod files;
 mod fuzz;
 mod rules;
 
-use chappe_rows::{
-    Ask, Format, Growing, Input, OnBad, Parser, Pattern, Report, Style, Writer, columns, run, with_nulls,
-};
+use chappe_rows::{Ask, Format, Input, OnBad, Parser, Pattern, Report, Style, Writer, columns, run, with_nulls};
 use chappe_synth::Schema;
 use std::io::Read;
 
@@ -96,116 +95,6 @@ fn columns_are_guessed_by_records_however_long_those_are() {
         "{said}"
     );
     assert!(two("q\nx\n").contains("--schema 'q: str' takes it"));
-}
-
-#[test]
-fn a_column_without_a_value_at_first_is_what_comes_later() {
-    let asked = |query: &str, files: &[(&str, &str)]| {
-        answered(&ask(&CSV, query), files.iter().map(|(name, text)| input(name, text)).collect(), Style::Csv)
-    };
-    let files = [("one", "k,q\na,\n"), ("two", "k,q\nb,9\nb,10\n"), ("three", "q,k\n,c\n2.5,c\n")];
-    // As texts 9 would be the greatest.
-    let answer = asked("select max(q) as m, min(q) as l, count(q) as n", &files[..2]).unwrap().0;
-    assert_eq!(answer, "m,l,n\n10,9,2\n");
-    assert_eq!(asked("select k, q order q desc top 2", &files[..2]).unwrap().0, "k,q\nb,10\nb,9\n");
-    assert_eq!(asked("where q > 9 select q", &files[..2]).unwrap().0, "q\n10\n");
-    // The first value says what it is, as in one file.
-    let said = asked("select max(q) as m", &files).unwrap_err();
-    assert!(said.contains("three:3: `q` is `2.5`, and no i64"), "{said}");
-    // What comes further on than anyone looks is refused, where the answer would be another one by texts.
-    let empty: String = (0..40_000).map(|n| format!("{n},,,,,,\n")).collect();
-    let text = format!("n,q,a,b,c,d,e\n{empty}1,9,,,,,\n2,10,,,,,\n");
-    for query in
-        ["select max(q) as m", "select q order q desc top 1", "where q == a select q", "select min(q) as m by n"]
-    {
-        let said = asked(query, &[("far", &text)]).unwrap_err();
-        assert!(said.contains("far:40002: `q` is `9`, and had no value where columns are guessed"), "{query}: {said}");
-        assert!(said.contains("the schema must say what it is, `q: f64` or `q: str`"), "{said}");
-    }
-    assert_eq!(asked("where n > 39999 select q", &[("far", &text)]).unwrap().0, "q\n");
-    assert_eq!(asked("where q != null select q", &[("far", &text)]).unwrap().0, "q\n9\n10\n");
-    for (said, most) in [("q: i64", "10"), ("q: str", "9")] {
-        let asked = Ask { schema: Some(said.into()), ..ask(&CSV, "select max(q) as m") };
-        assert_eq!(answered(&asked, vec![input("far", &text)], Style::Csv).unwrap().0, format!("m\n{most}\n"));
-    }
-    // What JSON quotes is a text; a member that comes later is one of numbers.
-    let empty: String = (0..20_000).map(|_| "{\"a\":null,\"b\":1}\n").collect();
-    let json = |last: &str| {
-        let text = format!("{empty}{last}\n");
-        answered(&ask(&Format::Json, "select max(a) as m"), vec![input("t", text)], Style::Csv)
-    };
-    assert_eq!(json("{\"a\":\"9\"}").unwrap().0, "m\n9\n");
-    assert!(json("{\"a\":9}").unwrap_err().contains("t:20001: `a` is `9`, and had no value"));
-}
-
-#[test]
-fn a_line_is_named_by_its_number_whatever_was_written_in_its_text() {
-    let csv = "i,t\n1,\"say \"\"hi\"\"\nand \"\"bye\"\"\n\"\nx,y\n";
-    let typed = |format: &Format, text: &str, pieces: usize| {
-        let asked = Ask { schema: Some("i: i64, t: str".into()), ..ask(format, "select sum(i) as s, count(t) as n") };
-        let schema = Schema::parse_columns("i: i64?, t: str").unwrap();
-        let mut parser = Parser::new(format, &schema, OnBad::Stop).unwrap();
-        let (first, second) = text.as_bytes().split_at(text.len() / pieces);
-        let stopped =
-            [(first, false), (second, false), (&[][..], true)].map(|(piece, end)| parser.piece(piece, end).stopped);
-        (
-            answered(&asked, vec![input("t", text)], Style::Csv).unwrap_err(),
-            stopped.into_iter().flatten().next().unwrap(),
-        )
-    };
-    let json = "{\"i\":1,\"t\":\"a\\nb\\n\\u000a\"}\n{\"i\":2,\"t\":\"\\n\"}\n{\"i\":\"x\"}\n";
-    for pieces in 1..5 {
-        let (said, stopped) = typed(&CSV, csv, pieces);
-        assert!(said.starts_with("t:5: `i` is `x`") && stopped.starts_with("line 5: "), "{said} {stopped}");
-        let (said, stopped) = typed(&Format::Json, json, pieces);
-        assert!(said.starts_with("t:3: `i` is `\"x\"`") && stopped.starts_with("line 3: "), "{said} {stopped}");
-    }
-}
-
-#[test]
-fn a_number_that_would_lose_a_digit_is_none() {
-    let text: String = "zip,x\n".to_owned() + &"10001,1.5\n".repeat(30_000) + "02139,2\n";
-    let said = refused(&CSV, &text, "select zip");
-    assert!(
-        said.contains("t:30002: `zip` is `02139`, and no i64, which the first lines are: --schema 'zip: str'"),
-        "{said}"
-    );
-    let said = refused(&CSV, text.replace("02139,2", "1,07.5"), "select x");
-    assert!(said.contains("`x` is `07.5`, and no f64, which the first lines are: --schema 'x: str'"), "{said}");
-    let typed = Ask { schema: Some("zip: i64".into()), ..ask(&CSV, "select max(zip) as z, last(zip) as l") };
-    assert_eq!(answered(&typed, vec![input("t", &text)], Style::Csv).unwrap().0, "z,l\n10001,2139\n");
-}
-
-#[test]
-fn texts_that_grow_in_any_order_are_one_table() {
-    let texts = ["sym,qty\nA,1\nB,2\r\n\"C\nD\",3\nA,", "\u{feff}qty,sym\n5,B\n6,\"q\"\"q\"\n7,A"];
-    let query = "select sym, sum(qty) as s, count() as n by sym order sym";
-    // The last line of the first one is cut off.
-    let expected = "sym,s,n\nA,8,3\nB,7,2\n\"C\nD\",3,1\n\"q\"\"q\",6,1\n";
-    let mut dice = dice::Dice(7);
-    for _ in 0..200 {
-        let mut out = Vec::new();
-        let mut growing = Growing::new(ask(&CSV, query), Style::Csv, &mut out);
-        let mut rest: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
-        assert_eq!(["one", "two"].map(|name| growing.begin(name)), [0, 1]);
-        while rest.iter().any(|text| !text.is_empty()) {
-            let text = dice.below(2);
-            let (piece, left) = rest[text].split_at(dice.below(9).min(rest[text].len()));
-            rest[text] = left;
-            assert!(growing.piece(text, piece).unwrap());
-        }
-        let report = growing.finish().unwrap();
-        assert_eq!((String::from_utf8(out).unwrap().as_str(), report.records), (expected, 7));
-    }
-    let mut out = Vec::new();
-    let mut growing = Growing::new(ask(&CSV, "select a"), Style::Csv, &mut out);
-    let one = growing.begin("one");
-    assert!(growing.piece(one, b"a\n1\n2\nha").unwrap());
-    growing.begin_anew(one);
-    assert!(growing.piece(one, b"b,a\n3,4\n5\n").unwrap_err().to_string().starts_with("one:3: it has 1 field"));
-    assert!(growing.piece(one, b"b,a\n3,4\n5\n").is_err());
-    drop(growing);
-    assert_eq!(out, b"a\n1\n2\n");
 }
 
 #[test]

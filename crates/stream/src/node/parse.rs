@@ -106,6 +106,14 @@ mod tests {
             says,
             "4 records; with the columns that it has guessed: parse csv \"ts: i64, sym: str, px: f64, qty: i64\""
         );
+        // With something else between values, there and back.
+        let text = "file \"@in.csv\" | parse csv \"sym: str, px: f64\" | csv delimiter=\";\" | lines \"@out\"";
+        let (semicolons, _) = ran(dir.path(), text).unwrap();
+        assert_eq!(semicolons, "sym;px\nA;10.5\nB;9.0\nA;12.25\nC, D;11.0\n");
+        let quoted = semicolons.replace("C, D", "\"C; D\"");
+        std::fs::write(dir.path().join("semi"), &quoted).unwrap();
+        let text = "file \"@semi\" | parse csv delimiter=\";\" | csv delimiter=\";\" | lines \"@out\"";
+        assert_eq!(ran(dir.path(), text).unwrap().0, quoted);
         // As it says, and by columns that are said: others are skipped.
         let text =
             "lines \"@in.csv\" | parse csv \"qty: i64, sym: str[4]\" | where \"qty != null\" | json | lines \"@out\"";
@@ -256,6 +264,7 @@ mod tests {
             ("stdin | parse lines \"{a}\" \"b: str\" | null", "there is no column `b`"),
             ("stdin | parse csv \"a: i6\" | null", "the schema: "),
             ("stdin | parse json delimiter=\";\" | null", "only csv has a delimiter"),
+            ("file \"@in.csv\" | parse csv | json delimiter=\";\" | print", "only csv has a delimiter"),
             ("sine 1 | parse csv | null", "`parse` takes lines or bytes, and this is f32"),
             ("file \"@in.csv\" | parse csv | lines \"{sim}\" | null", "there is no field `sim`: is it `sym`?"),
             ("file \"@in.csv\" | parse csv | select \"sum(px) every 5s on ts\" | null", "has a unit of its own"),

@@ -156,6 +156,19 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\t', "\\t"))
 }
 
+/// What is between values; `is_csv`: they may have something between them.
+fn delimiter(call: &Call<'_>, is_csv: bool) -> Result<u8, Wrong> {
+    Ok(match call.text(usize::MAX, "delimiter")? {
+        None => b',',
+        Some((_, span)) if !is_csv => return Err(Wrong::at(span, "only csv has a delimiter")),
+        Some(("tab" | "\t", _)) => b'\t',
+        Some((text, span)) => match text.as_bytes() {
+            [byte] if byte.is_ascii_graphic() && *byte != b'"' => *byte,
+            _ => return Err(Wrong::at(span, "a delimiter is one character, as in delimiter=\";\", or delimiter=tab")),
+        },
+    })
+}
+
 fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
     let input = call.input()?;
     if !matches!(input.element, Element::Byte | Element::Line) {
@@ -163,15 +176,7 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
     }
     let missing = || Wrong::new("`parse` needs to know of what: csv, json or lines");
     let of = call.choice(0, "of", &["csv", "json", "lines"])?.ok_or_else(missing)?;
-    let delimiter = match call.text(usize::MAX, "delimiter")? {
-        None => b',',
-        Some(("tab" | "\t", _)) => b'\t',
-        Some((text, span)) => match text.as_bytes() {
-            [byte] if of == "csv" && byte.is_ascii_graphic() && *byte != b'"' => *byte,
-            _ if of != "csv" => return Err(Wrong::at(span, "only csv has a delimiter")),
-            _ => return Err(Wrong::at(span, "a delimiter is one character, as in delimiter=\";\", or delimiter=tab")),
-        },
-    };
+    let delimiter = delimiter(call, of == "csv")?;
     let (mut begin, mut at) = (format!("parse {of}"), 1);
     let format = match of {
         "csv" => Format::Csv(delimiter),
@@ -238,7 +243,8 @@ pub fn kinds() -> Vec<Kind> {
     let to_lines = |json: bool| {
         move |call: &Call<'_>| {
             let schema = schema(call)?;
-            let writer = Writer::new(if json { Style::Json } else { Style::Csv }, &schema);
+            let delimiter = delimiter(call, !json)?;
+            let writer = Writer::new(if json { Style::Json } else { Style::Csv }, &schema).delimited(delimiter);
             Ok(Plan::filter(Type::of(Element::Line), move || stage(ToLines { writer })))
         }
     };
@@ -257,7 +263,7 @@ pub fn kinds() -> Vec<Kind> {
             |call| query(call, false),
         ),
         Kind::new("field", "NAME", "one number of each record; NaN where there is none", field),
-        Kind::new("csv", "", "records as rows of text, with their names first", to_lines(false)),
+        Kind::new("csv", "[delimiter=\",\"]", "records as rows of text, with their names first", to_lines(false)),
         Kind::new("json", "", "records as JSON, one a line", to_lines(true)),
     ]
 }
