@@ -1,22 +1,22 @@
 //! An arm of a choice.
 
 use crate::descriptor::descriptor;
-use crate::operation::Operation;
+use crate::operation::Arm;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// An arm of a choice: an operation that it may choose.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Armed<'a>(pub(crate) &'a dyn Operation);
+pub struct Armed<'a>(pub(crate) &'a dyn Arm);
 
 #[inline(always)]
-pub(crate) fn operations<'s, 'a>(arms: &'s [Armed<'a>]) -> &'s [&'a dyn Operation] {
+pub(crate) fn operations<'s, 'a>(arms: &'s [Armed<'a>]) -> &'s [&'a dyn Arm] {
     // SAFETY: an arm is nothing but its operation.
-    unsafe { &*(std::ptr::from_ref(arms) as *const [&'a dyn Operation]) }
+    unsafe { &*(std::ptr::from_ref(arms) as *const [&'a dyn Arm]) }
 }
 
 impl<'a> Armed<'a> {
-    pub(crate) fn new(operation: &'a dyn Operation) -> Armed<'a> {
+    pub(crate) fn new(operation: &'a dyn Arm) -> Armed<'a> {
         Armed(operation)
     }
     pub(crate) fn readable<F: AsFd>(fd: &'a F) -> Armed<'a> {

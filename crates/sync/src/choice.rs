@@ -26,12 +26,12 @@
 
 use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, attachment, watched};
-use crate::bias::Holds;
 use crate::claim::wait_for;
 use crate::error::SelectError;
 use crate::handle::shown;
 use crate::lull::{self, lull};
-use crate::operation::{Mode, Operation, Refused, Taken, TryFast, WaitSpec};
+use crate::mark::Mark;
+use crate::operation::{Arm, Looking, Mode, Nature, Refused, Site, Taken, TryFast, WaitSpec, due};
 use crate::order::{Order, one_of};
 use crate::patience::{Until, patience};
 #[cfg(not(feature = "sim"))]
@@ -62,7 +62,7 @@ pub(crate) struct How {
 /// The first part of a choice: tries the arms that need no attachment (membership of an arena). If that takes nothing, the returned order
 /// goes on with the first arm that needs an attachment.
 #[inline(always)]
-pub(crate) fn glance<A: Operation + ?Sized>(arms: &[&A], biased: bool) -> Result<(usize, Taken), Order> {
+pub(crate) fn glance<A: Arm + ?Sized>(arms: &[&A], biased: bool) -> Result<(usize, Taken), Order> {
     let mut order = if biased || arms.len().wrapping_sub(1) >= 64 {
         Order::new(arms.len(), biased)
     } else {
@@ -87,7 +87,7 @@ pub(crate) fn glance<A: Operation + ?Sized>(arms: &[&A], biased: bool) -> Result
 }
 
 /// Makes a choice. Answers which arm, and what it took.
-pub(crate) fn choose<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
+pub(crate) fn choose<A: Arm + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
     let order = match how.aim {
         Mode::Take => match glance(arms, how.biased) {
             Ok(found) => return Ok(found),
@@ -111,7 +111,7 @@ pub(crate) enum Straight {
 /// The straight way of a choice without a deadline, after a glance that has found nothing: for a light thread and a few private tubes without slots.
 #[cfg(not(feature = "sim"))]
 #[inline(always)]
-pub(crate) fn straight(arms: &[&dyn Operation], biased: bool) -> Straight {
+pub(crate) fn straight(arms: &[&dyn Arm], biased: bool) -> Straight {
     const WAITED: u64 = 8;
     let word = straight_and_back(arms.as_ptr(), arms.len(), biased);
     if word & 1 != 0 {
@@ -120,8 +120,7 @@ pub(crate) fn straight(arms: &[&dyn Operation], biased: bool) -> Straight {
     }
     if word & WAITED != 0 {
         let at = (word >> 1 & 3) as usize;
-        if let Ok(taken) = Mode::Take.attempt(arms[at], &nobody(arms[at].map()).main) {
-            arms[at].took();
+        if let Ok(taken) = arms[at].attempt(&nobody(arms[at].site().map).main, true) {
             return Straight::Found(at, taken);
         }
     }
@@ -129,11 +128,11 @@ pub(crate) fn straight(arms: &[&dyn Operation], biased: bool) -> Straight {
 
     back_by_jump! {
         /// Other threads run before it comes back. The word: a packet, the arm, and 1; or `WAITED` and the arm to be tried.
-        fn straight_and_back(arms: *const &dyn Operation, many: usize, biased: bool) -> u64 = straight_for_jump;
+        fn straight_and_back(arms: *const &dyn Arm, many: usize, biased: bool) -> u64 = straight_for_jump;
     }
 
     #[allow(improper_ctypes_definitions, reason = "called by Rust alone")]
-    extern "C-unwind" fn straight_for_jump(arms: *const &dyn Operation, many: usize, biased: bool) -> u64 {
+    extern "C-unwind" fn straight_for_jump(arms: *const &dyn Arm, many: usize, biased: bool) -> u64 {
         // SAFETY: the caller's slice.
         let arms = unsafe { std::slice::from_raw_parts(arms, many) };
         let Some(me) = light::current() else { return 0 };
@@ -158,7 +157,7 @@ pub(crate) fn straight(arms: &[&dyn Operation], biased: bool) -> Straight {
 
 /// The rest of a choice, after a glance. In front: a light thread has waited before, and goes to its old place.
 #[inline(never)]
-pub(crate) fn rest<A: Operation + ?Sized>(
+pub(crate) fn rest<A: Arm + ?Sized>(
     arms: &[&A],
     how: How,
     order: Order,
@@ -181,13 +180,13 @@ pub(crate) fn rest<A: Operation + ?Sized>(
     let made = attached(arms, how, order, main, private.filter(|_| named.is_some()));
     match made {
         // The thread is about to end, or the private arena has no room for so many waiters or tubes.
-        Err(SelectError::Arena(_)) if arms.iter().all(|arm| arm.dies_unseen()) => poll(arms, how),
+        Err(SelectError::Arena(_)) if all(arms, Nature::dies_unseen) => poll(arms, how),
         made => made,
     }
 }
 
 /// The choice of a light thread among private tubes and clocks.
-fn lightly<A: Operation + ?Sized>(
+fn lightly<A: Arm + ?Sized>(
     me: &'static Record,
     arms: &[&A],
     how: How,
@@ -198,7 +197,7 @@ fn lightly<A: Operation + ?Sized>(
         Until::Time(at) => Some(at),
         Until::Forever | Until::Now => None,
     };
-    let who = nobody(arms[0].map());
+    let who = nobody(arms[0].site().map);
     if let Some(found) = look(arms, &who, order, how.aim)? {
         return Ok(found);
     }
@@ -206,12 +205,13 @@ fn lightly<A: Operation + ?Sized>(
     if let Until::Now = how.until {
         return lull()?.ok_or(SelectError::WouldBlock);
     }
-    let packet = if arms.iter().any(|arm| arm.has_meetings()) { packet() } else { 0 };
+    let packet = if any(arms, meets) { packet() } else { 0 };
     let first = if how.biased { 0 } else { one_of(arms.len() as u32) as usize };
     let by = crate::interrupt::current();
     let wait = || wait_for_lightly(me, arms, Hope { aim: how.aim, first, deadline, packet, by, front });
-    let made = if arms.iter().any(|arm| arm.outside().is_some()) { light::from_outside(wait) } else { wait() };
-    let is_met = |(at, taken): &(usize, Taken)| arms[*at].has_meetings() && taken.word.0 == packet;
+    let is_outside = any(arms, |nature| matches!(nature, Nature::Descriptor(_)));
+    let made = if is_outside { light::from_outside(wait) } else { wait() };
+    let is_met = |(at, taken): &(usize, Taken)| meets(arms[*at].site().nature) && taken.word.0 == packet;
     if !made.as_ref().is_ok_and(is_met) {
         put_packet(packet);
     }
@@ -222,7 +222,7 @@ fn lightly<A: Operation + ?Sized>(
     }
 }
 
-fn attached<A: Operation + ?Sized>(
+fn attached<A: Arm + ?Sized>(
     arms: &[&A],
     how: How,
     order: Order,
@@ -238,7 +238,7 @@ fn attached<A: Operation + ?Sized>(
         let again = || look(arms, &who, Order::new(arms.len(), how.biased), how.aim);
         if let Until::Now = how.until {
             // Revive each of them, not only the first that helps.
-            let revived = arms.iter().filter(|a| a.revive()).count() > 0;
+            let revived = arms.iter().filter(|arm| is_revived(**arm, &who)).count() > 0;
             let found = if revived { again()? } else { None };
             let found = match found {
                 Some(found) => Some(found),
@@ -251,9 +251,9 @@ fn attached<A: Operation + ?Sized>(
 }
 
 /// The choice of a thread that cannot have a place in the wait queue: it looks every [`POLL`].
-fn poll<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
+fn poll<A: Arm + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
     loop {
-        let who = nobody(arms[0].map());
+        let who = nobody(arms[0].site().map);
         if let Some(found) = look(arms, &who, Order::new(arms.len(), how.biased), how.aim)? {
             return Ok(found);
         }
@@ -269,14 +269,33 @@ fn poll<A: Operation + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), 
     }
 }
 
+/// Whether all arms are of such a nature.
+fn all<A: Arm + ?Sized>(arms: &[&A], of: fn(Nature) -> bool) -> bool {
+    arms.iter().all(|arm| of(arm.site().nature))
+}
+
+/// Whether any arm is of such a nature.
+fn any<A: Arm + ?Sized>(arms: &[&A], of: fn(Nature) -> bool) -> bool {
+    arms.iter().any(|arm| of(arm.site().nature))
+}
+
+fn meets(nature: Nature) -> bool {
+    nature == Nature::Meeting
+}
+
+/// Gives back what dead members have of it: whether that may have freed something.
+fn is_revived<A: Arm + ?Sized>(arm: &A, who: &Parties) -> bool {
+    matches!(arm.look(who.party(arm.site().map), Looking::Dead), Ok(Mark::Something))
+}
+
 /// The party of a thread without an attachment.
 fn nobody(map: &'static Map) -> Parties {
-    Parties { main: Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }, private: None }
+    Parties { main: Party::nobody(map), private: None }
 }
 
 /// Tries the arms that are left in the order.
 #[inline]
-fn look<A: Operation + ?Sized>(
+fn look<A: Arm + ?Sized>(
     arms: &[&A],
     who: &Parties,
     order: Order,
@@ -287,7 +306,7 @@ fn look<A: Operation + ?Sized>(
 
 /// Waits: none of the arms is ready.
 #[inline(never)]
-fn wait<A: Operation + ?Sized>(
+fn wait<A: Arm + ?Sized>(
     arms: &[&A],
     who: &Parties,
     attachment: &ThreadAttachment,
@@ -299,41 +318,41 @@ fn wait<A: Operation + ?Sized>(
         Until::Forever | Until::Now => None,
     };
     let is_late = |end: Option<u64>| end.is_some_and(|end| clock::now() >= end);
-    if is_late(deadline) && arms.iter().all(|arm| arm.dies_unseen()) {
+    let is_unseen = all(arms, Nature::dies_unseen);
+    if is_late(deadline) && is_unseen {
         let found = lull(arms, who, how.biased, how.aim).map_err(|e| failed(arms, e))?;
         return found.ok_or(SelectError::Timeout);
     }
     let mut patience = patience(attachment);
-    let meets = arms.iter().any(|arm| arm.has_meetings());
+    let has_meetings = any(arms, meets);
     // Only a thread that waits finds a partner at a tube without slots. A thread that looks for ever is not in the queues of the other kinds.
     let looks = match patience.forever {
-        true => arms.iter().all(|arm| arm.is_tube()),
-        false => arms.iter().any(|arm| arm.is_tube()),
+        true => all(arms, Nature::is_tube),
+        false => any(arms, Nature::is_tube),
     };
-    if patience.forever && arms.iter().any(|arm| !arm.dies_unseen()) {
+    if patience.forever && !is_unseen {
         // A thread that never sleeps must see to it beforehand that deaths are noticed.
         watched(attachment).map_err(SelectError::System)?;
     }
-    if looks && !meets {
-        let due = arms.iter().filter_map(|arm| arm.due()).min();
-        let end = [deadline, due].into_iter().flatten().min();
+    if looks && !has_meetings {
+        let end = [deadline, due(arms, &who.main)].into_iter().flatten().min();
         if let Some(found) = spin(&attachment.looks, &patience, || is_late(end), || look().transpose()) {
             return found;
         }
         // The looks are used up.
         patience = Patience { none: !patience.forever, ..patience };
     }
-    for arm in arms {
-        arm.prepare()?;
+    for standing in arms.iter().filter_map(|arm| arm.standing()) {
+        standing.own.prepare()?;
     }
-    if arms.iter().any(|arm| !arm.dies_unseen()) {
+    if !is_unseen {
         watched(attachment).map_err(SelectError::System)?;
     }
-    let packet = if meets { packet() } else { 0 };
+    let packet = if has_meetings { packet() } else { 0 };
     let first = Order::new(arms.len(), how.biased).peek().unwrap_or(0);
     let wish = WaitSpec { aim: how.aim, first, biased: how.biased, deadline, patience: &patience, packet };
     let made = wait_for(who, arms, wish);
-    let is_met = |(at, taken): &(usize, Taken)| arms[*at].has_meetings() && taken.word.0 == packet;
+    let is_met = |(at, taken): &(usize, Taken)| meets(arms[*at].site().nature) && taken.word.0 == packet;
     if !made.as_ref().is_ok_and(is_met) {
         put_packet(packet);
     }
@@ -353,7 +372,7 @@ fn nothing(until: Until) -> Result<(usize, Taken), SelectError> {
 }
 
 /// The error of a choice whose arm refused.
-fn failed<A: Operation + ?Sized>(arms: &[&A], refused: Refused) -> SelectError {
+fn failed<A: Arm + ?Sized>(arms: &[&A], refused: Refused) -> SelectError {
     match refused {
         Refused::Dead(arm) => dead(arms, arm),
         Refused::Inherited(arm) => inherited(arms, arm),
@@ -363,22 +382,22 @@ fn failed<A: Operation + ?Sized>(arms: &[&A], refused: Refused) -> SelectError {
     }
 }
 
-fn inherited<A: Operation + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
-    let (map, place) = (arms[arm].map(), arms[arm].place());
+fn inherited<A: Arm + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
+    let Site { map, place, .. } = arms[arm].site();
     SelectError::Inherited { arm, name: shown(map, place) }
 }
 
-fn dead<A: Operation + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
-    let (map, place) = (arms[arm].map(), arms[arm].place());
+fn dead<A: Arm + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
+    let Site { map, place, .. } = arms[arm].site();
     SelectError::Dead { arm, name: shown(map, place) }
 }
 
 /// The named arena of the arms, if any arm is in one, and the private arena, if any arm is in it.
-fn arenas<A: Operation + ?Sized>(arms: &[&A]) -> Result<(Option<&'static Map>, Option<&'static Map>), SelectError> {
+fn arenas<A: Arm + ?Sized>(arms: &[&A]) -> Result<(Option<&'static Map>, Option<&'static Map>), SelectError> {
     let (mut named, mut private): (Option<&'static Map>, Option<&'static Map>) = (None, None);
     let mut last: *const Map = std::ptr::null();
     for arm in arms {
-        let map = arm.map();
+        let map = arm.site().map;
         if std::ptr::eq(map, last) {
             continue;
         }

@@ -6,28 +6,28 @@ pub(crate) use granted::granted;
 
 use crate::interrupt::Interrupt;
 use crate::lull::{look, lull};
-use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Mode, Nature, Refused, Taken, WaitSpec, due};
 use crate::order::Order;
 use crate::wait::{Ended, Parties, Terms, arrive, wait};
 use chappe_plat::clock;
 
 /// Waits for one of the arms. The caller has found none ready, and has seen to it that each has its object.
-pub(crate) fn wait_for<A: Operation + ?Sized>(
+pub(crate) fn wait_for<A: Arm + ?Sized>(
     who: &Parties,
     arms: &[&A],
     wish: WaitSpec<'_>,
 ) -> Result<(usize, Taken), Refused> {
     let WaitSpec { aim, first, biased, patience, packet, .. } = wish;
     let need = u32::from(aim == Mode::Take);
+    let mut natures = arms.iter().map(|arm| arm.site().nature);
+    // At arms of that nature alone, nothing can be taken that was not granted.
+    let may_look = natures.any(|nature| nature != Nature::Granting);
     patience.interrupt.into_iter().for_each(Interrupt::begin);
     let arrival = arrive(who, patience);
-    // At arms of the other kinds, nothing can be taken that was not granted.
-    let may_look = arms.iter().any(|arm| arm.is_tube() || arm.is_barging() || arm.is_fenced() || arm.due().is_some());
     let is_late = || wish.deadline.is_some_and(|d| clock::now() >= d);
     loop {
         // Another thread may have taken a clock's stroke: ask again.
-        let due = arms.iter().filter_map(|arm| arm.due()).min();
-        let deadline = [wish.deadline, due].into_iter().flatten().min();
+        let deadline = [wish.deadline, due(arms, &who.main)].into_iter().flatten().min();
         let (ended, begun) = wait(who, arms, Terms { first, arrival, need, packet, deadline, patience });
         match ended {
             Ended::Granted(grant, number) => {

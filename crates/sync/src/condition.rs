@@ -8,9 +8,10 @@ use crate::handle::Handle;
 use crate::interrupt::uninterrupted;
 use crate::mutex::{LockResult, MutexGuard};
 use crate::named::{Named, NamedKind};
+use crate::operation::Site;
 use crate::patience::{Until, patience};
 use crate::registry::ArenaOptions;
-use crate::wait::{Arm, Parties, in_line};
+use crate::wait::{Parties, in_line};
 use chappe_arena::layout::Kind;
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::process;
@@ -43,15 +44,6 @@ pub struct Condvar(Handle);
 impl std::fmt::Debug for Condvar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Condvar({:?})", self.name())
-    }
-}
-
-impl Arm for Condvar {
-    fn map(&self) -> &'static Map {
-        self.0.map
-    }
-    fn place(&self) -> Place {
-        self.0.place
     }
 }
 
@@ -149,7 +141,7 @@ impl Condvar {
             watched(attachment).map_err(LockError::System)?;
             let who = Parties { main: party(attachment), private: None };
             let unlock = || drop(guard.take());
-            Ok(condvar::wait(&who, self, deadline, &patience(attachment), unlock))
+            Ok(condvar::wait(&who, &Site::of(self.0.map, self.0.place), deadline, &patience(attachment), unlock))
         });
         let heard = match waited {
             Ok(Ok(heard)) => heard,

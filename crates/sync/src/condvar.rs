@@ -25,9 +25,10 @@
 //! Explored: `tests/crash_condvar.rs`.
 
 use crate::interrupt::Interrupt;
+use crate::operation::Site;
 use crate::owner::{store_words, unheld};
 use crate::wait::{
-    Arm, Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, next, rest, tell, wake_told,
+    Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, next, rest, tell, wake_told,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -48,9 +49,9 @@ pub(crate) enum Heard {
 }
 
 /// Waits for a notification. `unlock` gives the mutex up, once a notification would be heard (I1).
-pub(crate) fn wait<A: Arm>(
+pub(crate) fn wait(
     who: &Parties,
-    condvar: &A,
+    condvar: &Site,
     deadline: Option<u64>,
     patience: &Patience<'_>,
     unlock: impl FnOnce(),

@@ -13,7 +13,8 @@
 
 use crate::interrupt::Interrupt;
 use crate::lock::{self, Try};
-use crate::wait::{Arm, Ended, Parties, Patience, Terms, arrive, finish, wait};
+use crate::operation::Site;
+use crate::wait::{Ended, Parties, Patience, Terms, arrive, finish, wait};
 use chappe_plat::atomic::{give_way, pause};
 use chappe_plat::clock;
 
@@ -29,14 +30,8 @@ const PAUSING: u32 = 5;
 const PAUSES: u32 = 8;
 
 /// Waits for the mutex. The caller has found it held. `Busy`: the time was up first, or the wait was interrupted.
-pub(crate) fn contend<A: Arm>(
-    who: &Parties,
-    mutex: &A,
-    mine: u64,
-    deadline: Option<u64>,
-    patience: &Patience<'_>,
-) -> Try {
-    let (map, place) = (mutex.map(), mutex.place());
+pub(crate) fn contend(who: &Parties, mutex: &Site, mine: u64, deadline: Option<u64>, patience: &Patience<'_>) -> Try {
+    let Site { map, place, .. } = *mutex;
     let attempt = || lock::take(map, place, mine);
     let began = clock::now();
     patience.interrupt.into_iter().for_each(Interrupt::begin);

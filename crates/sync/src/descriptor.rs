@@ -20,12 +20,12 @@
 use crate::cell::Word;
 use crate::fork::{DESCRIPTORS, prepare};
 use crate::mark::Mark;
-use crate::operation::{Collected, Operation, Refused, Taken, TryFast};
+use crate::operation::{Arm, Looking, Nature, Refused, Site, Taken, TryFast, look_by_taking};
 use crate::registry::Arena;
 use crate::tube::End;
+use crate::tube::clock::NEVER;
 use crate::tube::lights::{Lights, Side, Standing};
-use crate::wait::{Arm, Grant, Party};
-use chappe_arena::{ArenaError, Map, Place};
+use crate::wait::Party;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::poll::{Ready, Watcher, is_ready};
 use chappe_plat::{clock, process, quiet, thread};
@@ -145,35 +145,6 @@ pub(crate) fn outcome(taken: Taken) -> io::Result<()> {
     if taken.position == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(taken.position as i32)) }
 }
 
-impl Arm for Descriptor {
-    fn map(&self) -> &'static Map {
-        self.end.map()
-    }
-    fn place(&self) -> Place {
-        self.end.place()
-    }
-    fn before(&self) {}
-    fn outside(&self) -> Option<RawFd> {
-        Some(self.fd)
-    }
-    fn enlists(&self) {
-        self.end.enlists();
-    }
-    fn enlisted(&self, _me: &Party) {}
-    fn is_fenced(&self) -> bool {
-        true
-    }
-    fn look(&self, _me: &Party) -> bool {
-        let asked = with(|registry| registry.ask(self.fd));
-        // Relaxed: our own note, for `due`.
-        self.refused.store(asked.is_err().into(), Ordering::Relaxed);
-        is_ready(self.fd, self.out).unwrap_or(true)
-    }
-    fn left(&self, _member: u32, grant: Option<Grant>) {
-        self.end.left(grant.map(|g| g.permit));
-    }
-}
-
 impl Descriptor {
     /// Whether a thread waits for it: I2, under the registry's lock.
     fn is_awaited(&self) -> bool {
@@ -181,7 +152,10 @@ impl Descriptor {
     }
 }
 
-impl Operation for Descriptor {
+impl Arm for Descriptor {
+    fn site(&self) -> Site {
+        Site { map: self.end.map(), place: self.end.place(), nature: Nature::Descriptor(self.fd) }
+    }
     fn standing(&self) -> Option<Standing<'_>> {
         let Descriptor { end, lights, .. } = self;
         Some(Standing { lights, side: Side::Recv, own: end, other: end, meets: false })
@@ -193,26 +167,24 @@ impl Operation for Descriptor {
             Err(e) => TryFast::Taken(Taken { position: e.raw_os_error().unwrap_or(0) as u32, word: Word(0) }),
         }
     }
-    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, _me: &Party, _told: bool) -> Result<Taken, Refused> {
         match self.glance() {
             TryFast::Taken(taken) => Ok(taken),
             _ => Err(Refused::NoneFree),
         }
     }
-    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
-        Collected::Nudged
-    }
-    fn mark(&self, _me: &Party) -> Mark {
-        Mark::Blind
-    }
-    fn prepare(&self) -> Result<(), ArenaError> {
-        self.end.prepare()
-    }
-    fn due(&self) -> Option<u64> {
-        // Relaxed: as in `look`.
-        (self.refused.load(Ordering::Relaxed) != 0).then(|| clock::now() + POLL_NS)
-    }
-    fn dies_unseen(&self) -> bool {
-        true
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        match how {
+            Looking::Free => look_by_taking(self, me, how),
+            Looking::Waiting => {
+                let asked = with(|registry| registry.ask(self.fd));
+                // Relaxed: our own note, for the mark.
+                self.refused.store(asked.is_err().into(), Ordering::Relaxed);
+                Ok(is_ready(self.fd, self.out).unwrap_or(true).into())
+            }
+            // Relaxed: as above.
+            _ if self.refused.load(Ordering::Relaxed) != 0 => Ok(Mark::Nothing(clock::now() + POLL_NS)),
+            _ => Ok(Mark::Nothing(NEVER)),
+        }
     }
 }

@@ -41,7 +41,7 @@
 
 use crate::claim::granted;
 use crate::mark::Mark;
-use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Looking, Mode, Nature, Refused, Site, Taken, WaitSpec};
 use crate::order::Order;
 use crate::wait::{Begun, Ended, Parties, Patience, Terms, arrive, begin, end};
 use chappe_plat::step;
@@ -56,14 +56,9 @@ const FEW: usize = 32;
 
 /// Tries the arms in this order.
 #[inline]
-pub(crate) fn look<A: Operation + ?Sized>(
-    arms: &[&A],
-    who: &Parties,
-    mut order: Order,
-    aim: Mode,
-) -> Result<Found, Refused> {
+pub(crate) fn look<A: Arm + ?Sized>(arms: &[&A], who: &Parties, mut order: Order, aim: Mode) -> Result<Found, Refused> {
     while let Some(at) = order.peek() {
-        match aim.attempt(arms[at], who.party(arms[at].map())) {
+        match aim.attempt(arms[at], who.party_in(|| arms[at].site().map), false) {
             Ok(taken) => return Ok(Some((at, taken))),
             Err(Refused::Dead(_)) => return Err(Refused::Dead(at)),
             #[cfg(not(feature = "sim"))]
@@ -76,23 +71,15 @@ pub(crate) fn look<A: Operation + ?Sized>(
 
 /// After a look at all arms that found nothing: whether there was a lull. If not, an arm that was ready.
 #[inline(never)]
-pub(crate) fn lull<A: Operation + ?Sized>(
-    arms: &[&A],
-    who: &Parties,
-    biased: bool,
-    aim: Mode,
-) -> Result<Found, Refused> {
+pub(crate) fn lull<A: Arm + ?Sized>(arms: &[&A], who: &Parties, biased: bool, aim: Mode) -> Result<Found, Refused> {
     if arms.len() < 2 {
         // That look was at one moment.
         return Ok(None);
     }
     let (mut queued, mut blind) = (0, 0);
-    for arm in arms {
-        match arm.mark(who.party(arm.map())) {
-            Mark::InQueue => queued += 1,
-            Mark::Blind => blind += 1,
-            Mark::Something | Mark::Nothing(_) => {}
-        }
+    for nature in arms.iter().map(|arm| arm.site().nature) {
+        queued += usize::from(nature.drains());
+        blind += usize::from(is_blind(nature));
     }
     let stands = queued > 0 && queued + blind > 1;
     loop {
@@ -107,6 +94,11 @@ pub(crate) fn lull<A: Operation + ?Sized>(
     }
 }
 
+/// Whether a look at it says nothing of the next look, and no queue tells of what comes.
+fn is_blind(nature: Nature) -> bool {
+    matches!(nature, Nature::Descriptor(_))
+}
+
 /// The outcome of two looks.
 enum Looks {
     /// There was a moment between the two at which nothing was there.
@@ -118,14 +110,19 @@ enum Looks {
 }
 
 /// Two looks at the marks. Between them, arms without a mark are tried, except those in whose queues the chooser stands.
-fn looks<A: Operation + ?Sized>(arms: &[&A], who: &Parties, stands: bool, aim: Mode) -> Result<Looks, Refused> {
+fn looks<A: Arm + ?Sized>(arms: &[&A], who: &Parties, stands: bool, aim: Mode) -> Result<Looks, Refused> {
+    let is_tried = |nature: Nature| is_blind(nature) || nature.drains() && !stands;
     let marks = || {
         arms.iter().try_fold(0u64, |sum, arm| {
-            let mark = match arm.mark(who.party(arm.map())) {
-                Mark::Something => return None,
-                Mark::Nothing(mark) => mark,
-                Mark::InQueue if stands => arm.mark_in_queue()?,
-                Mark::InQueue | Mark::Blind => 0,
+            let Site { map, nature, .. } = arm.site();
+            let how = if nature.drains() { Looking::Queued } else { Looking::Mark };
+            let mark = match arm {
+                _ if is_tried(nature) => 0,
+                arm => match arm.look(who.party(map), how) {
+                    Ok(Mark::Nothing(mark)) => mark,
+                    // What a try refuses, the try reports.
+                    _ => return None,
+                },
             };
             Some((sum.rotate_left(5) ^ mark).wrapping_mul(0x9e37_79b9_7f4a_7c15))
         })
@@ -133,13 +130,9 @@ fn looks<A: Operation + ?Sized>(arms: &[&A], who: &Parties, stands: bool, aim: M
     let Some(before) = marks() else { return Ok(Looks::Changed) };
     step!("nothing there, looked at one after the other");
     for (at, arm) in arms.iter().enumerate() {
-        let me = who.party(arm.map());
-        let is_tried = match arm.mark(me) {
-            Mark::InQueue => !stands,
-            Mark::Blind => true,
-            _ => false,
-        };
-        if is_tried && let Some((_, taken)) = look(&[*arm], who, Order::new(1, true), aim).map_err(|e| at_arm(e, at))? {
+        if is_tried(arm.site().nature)
+            && let Some((_, taken)) = look(&[*arm], who, Order::new(1, true), aim).map_err(|e| at_arm(e, at))?
+        {
             return Ok(Looks::Found(at, taken));
         }
     }
@@ -148,14 +141,14 @@ fn looks<A: Operation + ?Sized>(arms: &[&A], who: &Parties, stands: bool, aim: M
 
 /// As [`looks`], while the chooser stands in the queues of the arms that have no mark.
 #[cold]
-fn in_queues<A: Operation + ?Sized>(
+fn in_queues<A: Arm + ?Sized>(
     arms: &[&A],
     who: &Parties,
     queued: usize,
     biased: bool,
     aim: Mode,
 ) -> Result<Looks, Refused> {
-    let is_queued = |(_, arm): &(usize, &&A)| matches!(arm.mark(who.party(arm.map())), Mark::InQueue);
+    let is_queued = |(_, arm): &(usize, &&A)| arm.site().nature.drains();
     let of = |nth: usize| arms.iter().enumerate().filter(is_queued).nth(nth).map_or(0, |(at, _)| at);
     let queues = arms.iter().enumerate().filter(is_queued).map(|(_, arm)| *arm);
     let mut few = [const { MaybeUninit::uninit() }; FEW];
@@ -200,12 +193,7 @@ enum Ends {
     Void,
 }
 
-fn conclude<A: Operation + ?Sized>(
-    who: &Parties,
-    line: &[&A],
-    begun: &Begun,
-    wish: &WaitSpec<'_>,
-) -> Result<Ends, Refused> {
+fn conclude<A: Arm + ?Sized>(who: &Parties, line: &[&A], begun: &Begun, wish: &WaitSpec<'_>) -> Result<Ends, Refused> {
     match end(who, line, begun) {
         Ended::Granted(grant, number) => {
             Ok(granted(who, line, begun, grant, number, wish)?

@@ -13,9 +13,9 @@ use crate::cell::Tag;
 use crate::drain::{CellRef, cells, permits};
 use crate::interrupt::Interrupt;
 use crate::kinds::drain;
-use crate::operation::{Refused, Taken};
+use crate::operation::{Refused, Site, Taken};
 use crate::permit::{give, seize_reserved};
-use crate::wait::{Arm, Ended, Parties, Party, Patience, Terms, arrive, finish, next, wait};
+use crate::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, next, wait};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
@@ -117,15 +117,15 @@ pub(crate) fn take_many(place: Place, me: &Party, need: u32, into: &mut Many) ->
 }
 
 /// Waits for `need` permits. The caller has found too few.
-pub(crate) fn wait_many<A: Arm + ?Sized>(
+pub(crate) fn wait_many(
     who: &Parties,
-    pool: &A,
+    pool: &Site,
     need: u32,
     deadline: Option<u64>,
     patience: &Patience<'_>,
     into: &mut Many,
 ) -> Result<(), Refused> {
-    let (map, place) = (pool.map(), pool.place());
+    let Site { map, place, .. } = *pool;
     patience.interrupt.into_iter().for_each(Interrupt::begin);
     let terms = Terms { first: 0, arrival: arrive(who, patience), need, packet: 0, deadline, patience };
     loop {

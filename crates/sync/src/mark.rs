@@ -1,13 +1,17 @@
 //! What a look at an object says of the next look.
 
-/// What a look finds at an arm from which nothing could be taken: see `lull`.
+/// What a look finds at an arm: see `lull`.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// There is something: by now, or at this very moment.
     Something,
     /// There is nothing. If a later look finds the same number, there was nothing in between either.
     Nothing(u64),
-    /// A look says nothing of the next look; but a thread that stands in the queue is told of what comes.
-    InQueue,
-    /// A look says nothing of the next look.
-    Blind,
+}
+
+impl From<bool> for Mark {
+    /// A look that says nothing of the next look.
+    fn from(is_there: bool) -> Mark {
+        if is_there { Mark::Something } else { Mark::Nothing(0) }
+    }
 }

@@ -9,10 +9,11 @@ use crate::guarded::Data;
 use crate::handle::Handle;
 use crate::lock::{self, INCARNATION, Try, kept};
 use crate::named::{Named, NamedKind};
+use crate::operation::Site;
 use crate::owner;
 use crate::patience::{Until, patience};
 use crate::registry::ArenaOptions;
-use crate::wait::{Arm, Parties, Party, in_line};
+use crate::wait::{Parties, Party, in_line};
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -72,15 +73,6 @@ impl<T> Drop for Mutex<T> {
             // SAFETY: leaked by `private`, and dropped once. A guard's borrows do not outlive the mutex.
             drop(unsafe { Box::from_raw(self.data.as_ptr()) });
         }
-    }
-}
-
-impl<T> Arm for Mutex<T> {
-    fn map(&self) -> &'static Map {
-        self.handle.map
-    }
-    fn place(&self) -> Place {
-        self.handle.place
     }
 }
 
@@ -298,7 +290,7 @@ impl<T> Mutex<T> {
         };
         watched(attachment).map_err(LockError::System)?;
         let who = Parties { main: party(attachment), private: None };
-        match contend(&who, self, mine, deadline, &patience) {
+        match contend(&who, &Site::of(self.handle.map, self.handle.place), mine, deadline, &patience) {
             Try::Busy if patience.is_interrupted() => Err(LockError::Interrupted),
             seen => Ok(seen),
         }

@@ -12,12 +12,13 @@ use crate::error::{AcquireError, PoolError};
 use crate::handle::{Handle, its_slot};
 use crate::holders::{self, Holder, PoolInfo};
 use crate::lease;
+use crate::mark::Mark;
 use crate::named::{Named, NamedKind};
-use crate::operation::{Collected, Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, WaitSpec, look_by_taking};
 use crate::patience::{Until, patience};
 use crate::permit::{self, take};
 use crate::registry::{Arena, ArenaOptions};
-use crate::wait::{Arm, Discipline, Grant, Parties, Party, queue};
+use crate::wait::{Discipline, Grant, Parties, Party, queue};
 use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Kind, MAX_PERMITS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who};
@@ -60,16 +61,10 @@ impl std::fmt::Debug for Pool {
 }
 
 impl Arm for Pool {
-    fn map(&self) -> &'static Map {
-        self.handle.map
+    fn site(&self) -> Site {
+        Site::of(self.handle.map, self.handle.place)
     }
-    fn place(&self) -> Place {
-        self.handle.place
-    }
-}
-
-impl Operation for Pool {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, me: &Party, _told: bool) -> Result<Taken, Refused> {
         // SAFETY: the party is the calling thread.
         let entered = || unsafe { permit::enter(self.handle.object, self.handle.place, me) };
         let own = if self.biased && !me.holds.is_none() { entered() } else { None };
@@ -78,17 +73,14 @@ impl Operation for Pool {
             None => take(self.handle.place, me),
         }
     }
-    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
-        permit::collect(me, self.handle.place, grant, number)
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        if how == Looking::Dead { Ok(self.revive().into()) } else { look_by_taking(self, me, how) }
     }
-    fn put_back(&self, taken: Taken) {
+    fn collect(&self, me: &Party, grant: Option<Grant>, number: u32, _aim: Mode) -> Collected {
+        grant.map_or(Collected::Void, |grant| permit::collect(me, self.handle.place, grant, number))
+    }
+    fn give_back(&self, taken: Taken) {
         self.back(taken);
-    }
-    fn forgo(&self, taken: Taken) {
-        self.back(taken);
-    }
-    fn revive(&self) -> bool {
-        Pool::revive(self)
     }
 }
 
@@ -338,7 +330,7 @@ impl Pool {
 
     fn get_attached(&self, attachment: &ThreadAttachment, until: Until) -> Result<Taken, AcquireError> {
         let me = &party(attachment);
-        match self.attempt(me) {
+        match self.attempt(me, false) {
             Ok(taken) => return Ok(taken),
             Err(Refused::Dead(_)) => return Err(self.dead()),
             Err(_) => {}

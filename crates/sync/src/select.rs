@@ -534,8 +534,8 @@ impl Drop for SelectedOperation<'_> {
 
 #[cold]
 fn forgo(arm: Armed<'_>, taken: Option<Taken>) {
-    assert!(!arm.0.is_tube(), "dropped `SelectedOperation` without completing the operation");
+    assert!(!arm.0.site().nature.is_tube(), "dropped `SelectedOperation` without completing the operation");
     if let Some(taken) = taken {
-        arm.0.forgo(taken);
+        arm.0.give_back(taken);
     }
 }

@@ -5,13 +5,14 @@ use crate::attachment::{GUESSED, ThreadAttachment, WORD, attachment, is_attached
 use crate::claim::wait_for;
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
+use crate::mark::Mark;
 use crate::named::{Named, NamedKind};
 use crate::object_id::{self, ObjectId};
-use crate::operation::{Collected, Operation, Refused, Taken, TryFast, WaitSpec};
+use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, TryFast, WaitSpec};
 use crate::patience::{Until, patience};
 use crate::registry::{Arena, ArenaOptions};
 use crate::semaphore_word::{self, Units, Unwanted};
-use crate::wait::{self, Arm, Discipline, Grant, Parties, Party, in_line};
+use crate::wait::{self, Discipline, Grant, Parties, Party, in_line};
 use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -55,47 +56,25 @@ impl std::fmt::Debug for Semaphore {
 }
 
 impl Arm for Semaphore {
-    fn map(&self) -> &'static Map {
-        self.0.map
+    fn site(&self) -> Site {
+        semaphore_word::arm::site(self.0.map, self.0.place, self.0.object)
     }
-    fn place(&self) -> Place {
-        self.0.place
-    }
-}
-
-impl Operation for Semaphore {
     fn glance(&self) -> TryFast {
         // A named semaphore only after a check of the arms' arenas: two named arenas are refused, even if an arm is ready.
         let is_private = self.0.map.directory().is_none();
         if is_private && self.take_one() { TryFast::Taken(Taken::UNIT) } else { TryFast::Ask }
     }
-    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, _me: &Party, _told: bool) -> Result<Taken, Refused> {
         if self.take_one() {
             return Ok(Taken::UNIT);
         }
         semaphore_word::take(self.0.map, self.0.place).map(|()| Taken::UNIT)
     }
-    fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
-        semaphore_word::collect(grant)
+    fn look(&self, _me: &Party, how: Looking) -> Result<Mark, Refused> {
+        semaphore_word::arm::look_at(self.0.map, self.0.place, how)
     }
-    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
-        semaphore_word::is_there(self.0.map, self.0.place)
-    }
-    fn mark_in_queue(&self) -> Option<u64> {
-        semaphore_word::mark_in_queue(self.0.map, self.0.place)
-    }
-    fn is_barging(&self) -> bool {
-        wait::is_barging(self.0.object)
-    }
-    fn hand_back(&self, me: &Party) -> bool {
-        semaphore_word::hand_back(self.0.map, self.0.place.index, me.member)
-    }
-    fn revive(&self) -> bool {
-        let haunted = semaphore_word::haunted(self.0.map, self.0.place);
-        if haunted {
-            self.0.map.recover_dead();
-        }
-        haunted
+    fn collect(&self, me: &Party, grant: Option<Grant>, _number: u32, aim: Mode) -> Collected {
+        semaphore_word::arm::collect(me, self.0.place, grant, aim)
     }
 }
 
@@ -400,7 +379,7 @@ impl Semaphore {
             return Ok(());
         }
         let deadline = match until {
-            Until::Now if self.revive() && take()? => return Ok(()),
+            Until::Now if semaphore_word::arm::revive(self.0.map, self.0.place) && take()? => return Ok(()),
             Until::Now => return Err(DownError::WouldBlock),
             Until::Forever => None,
             Until::Time(at) => Some(at),

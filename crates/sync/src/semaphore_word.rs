@@ -82,12 +82,14 @@
 //!
 //! Explored: `tests/crash_semaphore.rs`.
 
-use crate::operation::{Collected, Refused, Taken};
+pub(crate) mod arm;
+
+use crate::operation::Refused;
 use crate::owner::store_words;
 use crate::stamp::Stamp;
 use crate::wait::{
-    Candidate, Grant, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of,
-    tried_and_next, waits_on, wake_elsewhere, wake_granted, word_of,
+    Candidate, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of, tried_and_next,
+    waits_on, wake_elsewhere, wake_granted, word_of,
 };
 use chappe_arena::layout::{Head, Kind, MAX_MEMBERS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -261,7 +263,7 @@ pub(crate) fn take(map: &Map, place: Place) -> Result<(), Refused> {
 }
 
 /// Whether [`take`] would take one.
-pub(crate) fn is_there(map: &Map, place: Place) -> Result<bool, Refused> {
+fn is_there(map: &Map, place: Place) -> Result<bool, Refused> {
     match find(map, place) {
         Ok(_) => Ok(true),
         Err(Refused::NoneFree) => Ok(false),
@@ -270,7 +272,7 @@ pub(crate) fn is_there(map: &Map, place: Place) -> Result<bool, Refused> {
 }
 
 /// For a waiter in the queue that was not granted anything: a mark that changes with each unit that was added and not granted to it.
-pub(crate) fn mark_in_queue(map: &Map, place: Place) -> Option<u64> {
+fn mark_in_queue(map: &Map, place: Place) -> Option<u64> {
     let o = map.object(place.index);
     if !is_barging(o) {
         return Some(0);
@@ -566,7 +568,7 @@ pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State, who
 }
 
 /// As [`take_back`], by the member itself, which was granted a unit but only wanted to know of it. False: it was a nudge.
-pub(crate) fn hand_back(map: &Map, object: u32, member: u32) -> bool {
+fn hand_back(map: &Map, object: u32, member: u32) -> bool {
     // SeqCst: our own word, which only a thread that takes the unit back still changes.
     let granted = State(word_of(map, member).0.load(Ordering::SeqCst));
     let is_unit = granted.grant().is_some_and(|g| !g.is_retry());
@@ -629,19 +631,6 @@ pub(crate) fn make_part(
         store_words(o, Units::new(value, generation).0, u64::from(generation) << 32);
         Ok(())
     })
-}
-
-/// What a grant gave, while the wait word still says GRANTED.
-pub(crate) fn collect(grant: Grant) -> Collected {
-    if grant.is_retry() { Collected::Nudged } else { Collected::Taken(Taken::UNIT) }
-}
-
-/// Whether a waiting member is dead, and may have been granted a unit.
-#[cfg(not(feature = "sim"))]
-pub(crate) fn haunted(map: &Map, at: Place) -> bool {
-    let mut haunted = false;
-    crate::wait::each(map, at, |c| haunted |= map.dead(c.member).is_some());
-    haunted
 }
 
 /// I7, for onlookers.

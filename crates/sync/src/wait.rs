@@ -89,7 +89,6 @@
 //! either it is granted, since the member waits there, or it goes back, and then the member, which looks at the cell before it takes, waits
 //! again. In the explorer the low bits are one.
 
-mod arm;
 mod batch;
 mod discipline;
 mod line;
@@ -101,7 +100,6 @@ mod state;
 mod terms;
 mod word;
 
-pub(crate) use arm::Arm;
 pub use discipline::Discipline;
 pub(crate) use discipline::{BARGING, NUMBER, arrive, is_barging};
 pub(crate) use line::{Candidate, candidate, each, is_no_others, is_still, waits_at, waits_on};
@@ -123,6 +121,9 @@ pub(crate) use word::{
 };
 
 use crate::kinds;
+use crate::mark::Mark;
+use crate::operation::{Arm, Looking, Mode, Nature, Site};
+use chappe_arena::Place;
 use chappe_arena::layout::Member;
 use chappe_plat::atomic::{self, Ordering};
 use chappe_plat::{fence, light, probe, step};
@@ -133,7 +134,7 @@ use state::{WAIT_MASK, WAITING, era, short};
 /// If it was granted, the wait word says so, and the bits stand, until the caller has taken it and said [`finish`].
 pub(crate) fn wait<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> (Ended, Begun) {
     let begun = begin(who, arms, terms);
-    if arms.iter().any(|arm| arm.outside().is_some()) {
+    if arms.iter().any(|arm| matches!(arm.site().nature, Nature::Descriptor(_))) {
         light::from_outside(|| rest(who, &begun, terms));
     } else {
         rest(who, &begun, terms);
@@ -152,21 +153,27 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         last = last.max(State(m.state.load(Ordering::Relaxed)).number(|| 0));
     }
     let number = last.wrapping_add(1) & WAIT_MASK;
-    for arm in arms.iter().filter(|arm| arm.is_queued()) {
-        arm.before();
+    for site in arms.iter().map(|arm| arm.site()).filter(|site| site.nature.drains()) {
+        kinds::before(site.map, site.place.index);
     }
     publish(who, number, terms);
     let joining = batch::Joining::begin(who, terms.arrival.tickets);
     let mut begun = Begun { number, first: terms.first, enlisted: 0, dead: None, is_blind: false };
+    let mut is_late = false;
     for k in 0..arms.len() {
         let at = (terms.first + k) % arms.len();
-        if !arms[at].is_queued() {
+        let Site { map, place, nature } = arms[at].site();
+        if !nature.is_queued() {
             begun.enlisted = k + 1;
             continue;
         }
-        let (map, place) = (arms[at].map(), arms[at].place());
-        let member = who.party(map).member;
-        arms[at].enlists();
+        let me = who.party(map);
+        let member = me.member;
+        if nature.has_end()
+            && let Some(standing) = arms[at].standing()
+        {
+            standing.own.enlists();
+        }
         joining.before_bit(map, place.index);
         // E1, before our look at the cells.
         map.enlist(place.index, member);
@@ -177,7 +184,15 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
             begun.dead = Some(at);
             break;
         }
-        arms[at].enlisted(who.party(map));
+        match nature {
+            Nature::Granting | Nature::Barging => kinds::enlisted(map, place.index),
+            Nature::Shared { fenced: false } => {
+                // SeqCst: I1 of the tube.
+                atomic::fence(Ordering::SeqCst);
+                tell_myself(arms[at], me, number);
+            }
+            _ => is_late = true,
+        }
         // SeqCst: R4.
         if State(word.load(Ordering::SeqCst)).is_granted() {
             return begun;
@@ -185,42 +200,62 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
     }
     // All bits are set: whatever else this wait does, it is in no batch's way.
     drop(joining);
-    if begun.dead.is_none() && arms.iter().any(|arm| arm.is_fenced()) {
+    if begun.dead.is_none() && is_late {
         begun.is_blind = !look(who, arms, &begun);
     }
     begun
 }
 
+/// Whether the member looks only when all bits are set, and after a fence for other threads.
+fn is_fenced(nature: Nature) -> bool {
+    nature.has_end() || nature == Nature::Shared { fenced: true }
+}
+
+/// A member's look at an arm, once its bit is set. If there is something, it tells itself, not the
+/// first waiter: that one may be stopped.
+fn tell_myself<A: Arm + ?Sized>(arm: &A, me: &Party, number: u64) -> bool {
+    let there = !matches!(arm.look(me, Looking::Waiting), Ok(Mark::Nothing(_)));
+    if there {
+        // A failure: it was decided already.
+        tell(me.map, me.member, State::new(WAITING, number), arm.site().place.index, AFTER_DEATH);
+    }
+    there
+}
+
 /// The second look, at the arms that need one. False: it was made without the fence, and may have missed something.
 fn look<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) -> bool {
     let (mut private, mut process_shared, mut alone) = (false, false, false);
-    // One arm per wait: a later wait turns the next.
+    // One end per wait: a later wait turns the next.
     let mut turns = None;
-    for arm in arms.iter().filter(|arm| arm.is_fenced()) {
-        if arm.is_fenced_between_processes() {
+    for arm in arms.iter().filter(|arm| is_fenced(arm.site().nature)) {
+        let Some(standing) = arm.standing() else {
             process_shared = true;
-        } else if arm.is_fenced_alone() {
+            continue;
+        };
+        // The thread's own fence is enough where each that could miss the bit makes one as well.
+        if standing.meets || standing.own.is_turned() {
             alone = true;
-        } else {
-            private = true;
-            turns = turns.or_else(|| arm.turns().then_some(arm));
+            continue;
+        }
+        private = true;
+        let Site { map, nature, .. } = arm.site();
+        if turns.is_none()
+            && nature == Nature::Tube
+            && let Ok(Mark::Nothing(gone_in)) = arm.look(who.party(map), Looking::Mark)
+            && standing.own.turns(gone_in)
+        {
+            turns = Some(standing.own);
         }
     }
     if alone {
         fence_alone();
     }
     let threads_are_fenced = !private || fence::try_heavy();
-    turns.into_iter().for_each(|arm| arm.turn(threads_are_fenced));
-    let is_fenced = threads_are_fenced && (!process_shared || fence::process_shared::try_heavy());
-    for arm in enlisted(arms, begun).filter(|arm| arm.is_fenced()) {
-        let (map, me) = (arm.map(), who.party(arm.map()));
-        if arm.look(me) {
-            // A failure: it was decided already.
-            tell(map, me.member, State::new(WAITING, begun.number), arm.place().index, AFTER_DEATH);
-            break;
-        }
-    }
-    is_fenced
+    turns.into_iter().for_each(|end| end.turn(threads_are_fenced));
+    let are_fenced = threads_are_fenced && (!process_shared || fence::process_shared::try_heavy());
+    let mut late = enlisted(arms, begun).filter(|(_, site)| is_fenced(site.nature));
+    late.any(|(arm, site)| tell_myself(arm, who.party(site.map), begun.number));
+    are_fenced
 }
 
 /// I2 of the meetings (tube, `rendezvous`): between the waiter's own bit and count, and its look at the other end.
@@ -240,7 +275,8 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
         if let Some(g) = state.grant() {
             let at = arm_granted(arms, begun, g);
             // Or it is of a later object in the slot.
-            let is_its = is_no_others(arms[at].map(), arms[at].place().index, arms[at].place().head);
+            let Site { map, place, .. } = arms[at].site();
+            let is_its = is_no_others(map, place.index, place.head);
             break match (g.dead, g.permit) {
                 (true, TOO_MANY) if is_its => Ended::TooMany,
                 (true, _) => Ended::Dead(at),
@@ -265,7 +301,7 @@ pub(crate) fn end<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun) ->
 /// What was granted is another object's, which came into the slot before our bit: it goes back there.
 #[cold]
 fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, begun: &Begun) -> Ended {
-    let (map, object) = (arms[at].map(), arms[at].place().index);
+    let Site { map, place: Place { index: object, .. }, .. } = arms[at].site();
     kinds::take_back(map, who.party(map).member, state, None);
     leave(who, arms, begun, None);
     finish(who, arms, begun);
@@ -278,20 +314,26 @@ fn refuse<A: Arm + ?Sized>(who: &Parties, arms: &[&A], at: usize, state: State, 
 /// Tells the arms that the wait is over, and the first arm of the granting object what was granted.
 fn leave<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun, grant: Option<Grant>) {
     let mut grant = grant;
-    for arm in enlisted(arms, begun) {
-        let (map, index) = (arm.map(), arm.place().index);
-        let its = grant.filter(|g| g.of(map, index));
+    for (arm, Site { map, place, nature }) in enlisted(arms, begun) {
+        let its = grant.filter(|g| g.of(map, place.index));
         if its.is_some() {
             grant = None;
         }
-        arm.left(who.party(map).member, its);
+        if nature.drains() {
+            kinds::left(map, place.index, who.party(map).member);
+        } else if let Some(standing) = arm.standing() {
+            standing.own.left(its.map(|g| g.permit));
+        } else {
+            arm.collect(who.party(map), None, 0, Mode::Take);
+        }
     }
 }
 
 /// The arms whose bits were set.
-fn enlisted<'a, A: Arm + ?Sized>(arms: &'a [&A], begun: &Begun) -> impl Iterator<Item = &'a A> {
+fn enlisted<'a, A: Arm + ?Sized>(arms: &'a [&A], begun: &Begun) -> impl Iterator<Item = (&'a A, Site)> {
     let (first, len) = (begun.first, arms.len());
-    (0..begun.enlisted).map(move |k| arms[(first + k) % len]).filter(|arm| arm.is_queued())
+    let all = (0..begun.enlisted).map(move |k| arms[(first + k) % len]);
+    all.map(|arm| (arm, arm.site())).filter(|(_, site)| site.nature.is_queued())
 }
 
 /// Notes that what was granted has been taken, or could not be; then clears the bits. In this order: while the word says
@@ -301,14 +343,14 @@ pub(crate) fn finish<A: Arm + ?Sized>(who: &Parties, arms: &[&A], begun: &Begun)
     // SeqCst: after the cell was taken; helpers see the reservation valid until then, I2.
     word.store(State::idle(begun.number).0, Ordering::SeqCst);
     step!("idle, bits still set");
-    for arm in enlisted(arms, begun) {
-        let member = who.party(arm.map()).member;
+    for (_, Site { map, place, .. }) in enlisted(arms, begun) {
+        let member = who.party(map).member;
         // AcqRel: I1; a drainer that saw the bit is refused by the wait word.
-        arm.map().waiting(arm.place().index, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
+        map.waiting(place.index, member as usize / 64).fetch_and(!(1 << (member % 64)), Ordering::AcqRel);
     }
-    if let Some(late) = begun.dead.map(|at| arms[at]) {
+    if let Some(late) = begun.dead.map(|at| arms[at].site()) {
         // I7.
-        kinds::drain(late.map(), late.place().index);
+        kinds::drain(late.map, late.place.index);
     }
 }
 
@@ -341,5 +383,6 @@ fn publish(who: &Parties, number: u64, terms: Terms<'_>) {
 pub(crate) fn arm_granted<A: Arm + ?Sized>(arms: &[&A], begun: &Begun, grant: Grant) -> usize {
     // In the order in which they were enlisted: of an object that is in two arms, either arm.
     let mut all = (0..arms.len()).map(|k| (begun.first + k) % arms.len());
-    all.find(|at| arms[*at].is_queued() && grant.of(arms[*at].map(), arms[*at].place().index)).unwrap_or(0)
+    let is_its = |site: Site| site.nature.is_queued() && grant.of(site.map, site.place.index);
+    all.find(|at| is_its(arms[*at].site())).unwrap_or(0)
 }

@@ -1,13 +1,13 @@
 //! The end of a wait that was granted: takes what was granted.
 
 use crate::kinds;
-use crate::operation::{Collected, Mode, Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Collected, Mode, Refused, Site, Taken, WaitSpec};
 use crate::order::one_of;
 use crate::wait::{Begun, Grant, Parties, Party, arm_granted, finish};
 use chappe_plat::step;
 
 /// Takes what was granted, and ends the wait. None: it is gone, or the waiter was told to try and found nothing.
-pub(crate) fn granted<A: Operation + ?Sized>(
+pub(crate) fn granted<A: Arm + ?Sized>(
     who: &Parties,
     arms: &[&A],
     begun: &Begun,
@@ -18,35 +18,30 @@ pub(crate) fn granted<A: Operation + ?Sized>(
     let aim = wish.aim;
     step!("granted, not yet taken");
     let at = any_like(arms, arm_granted(arms, begun, grant), wish.biased);
-    let me = who.party(arms[at].map());
-    if aim == Mode::Look && arms[at].hand_back(me) {
-        finish(who, arms, begun);
-        kinds::drain(arms[at].map(), arms[at].place().index);
-        return Ok(Some((at, Taken::UNIT)));
-    }
-    let collected = arms[at].collect(me, grant, number);
+    let Site { map, place, nature } = arms[at].site();
+    let me = who.party(map);
+    let collected = arms[at].collect(me, Some(grant), number, aim);
     finish(who, arms, begun);
     match collected {
+        Collected::HandedBack => {
+            kinds::drain(map, place.index);
+            Ok(Some((at, Taken::UNIT)))
+        }
         Collected::Taken(taken) => {
             if aim == Mode::Look {
-                arms[at].put_back(taken);
+                arms[at].give_back(taken);
             }
             Ok(Some((at, taken)))
         }
         Collected::Void => Ok(None),
         Collected::Nudged => {
             let (at, tried) = attempt_like(arms, at, me, aim);
-            if aim == Mode::Look && !arms[at].is_tube() {
+            if aim == Mode::Look && !nature.is_tube() {
                 // It takes nothing: the next waiter must be told, and nobody else would tell it. (Tubes tell threads that only look besides.)
-                kinds::drain(arms[at].map(), arms[at].place().index);
+                kinds::drain(map, place.index);
             }
             match tried {
-                Ok(taken) => {
-                    if aim == Mode::Take {
-                        arms[at].took();
-                    }
-                    Ok(Some((at, taken)))
-                }
+                Ok(taken) => Ok(Some((at, taken))),
                 Err(Refused::Dead(_)) => Err(Refused::Dead(at)),
                 Err(_) => Ok(None),
             }
@@ -56,20 +51,14 @@ pub(crate) fn granted<A: Operation + ?Sized>(
 
 /// Tries an arm, and if it has nothing the others that wait for the same object, where each may have something of its own: two subscriptions of one
 /// tube. The waiter was told of the object, not of the arm.
-fn attempt_like<A: Operation + ?Sized>(
-    arms: &[&A],
-    first: usize,
-    me: &Party,
-    aim: Mode,
-) -> (usize, Result<Taken, Refused>) {
-    let tried = aim.attempt(arms[first], me);
+fn attempt_like<A: Arm + ?Sized>(arms: &[&A], first: usize, me: &Party, aim: Mode) -> (usize, Result<Taken, Refused>) {
+    let tried = aim.attempt(arms[first], me, true);
     if !matches!(tried, Err(Refused::NoneFree)) {
         return (first, tried);
     }
-    let (map, index) = (arms[first].map(), arms[first].place().index);
-    let is_like = |arm: &A| arm.is_queued() && std::ptr::eq(arm.map(), map) && arm.place().index == index;
-    for (at, arm) in arms.iter().enumerate().filter(|(at, arm)| *at != first && is_like(arm)) {
-        match aim.attempt(*arm, me) {
+    let site = arms[first].site();
+    for (at, arm) in arms.iter().enumerate().filter(|(at, arm)| *at != first && site.is_like(&arm.site())) {
+        match aim.attempt(*arm, me, true) {
             Err(Refused::NoneFree) => {}
             other => return (at, other),
         }
@@ -78,11 +67,10 @@ fn attempt_like<A: Operation + ?Sized>(
 }
 
 /// Picks one of the arms that wait for the same object, each as likely; or the first.
-fn any_like<A: Operation + ?Sized>(arms: &[&A], at: usize, biased: bool) -> usize {
-    let (map, index) = (arms[at].map(), arms[at].place().index);
-    let is_like = |arm: &A| arm.is_queued() && std::ptr::eq(arm.map(), map) && arm.place().index == index;
+fn any_like<A: Arm + ?Sized>(arms: &[&A], at: usize, biased: bool) -> usize {
+    let site = arms[at].site();
     let (mut chosen, mut many) = (at, 0);
-    for (other, _) in arms.iter().enumerate().filter(|(_, arm)| is_like(arm)) {
+    for (other, _) in arms.iter().enumerate().filter(|(_, arm)| site.is_like(&arm.site())) {
         many += 1;
         if one_of(many) == 0 {
             chosen = other;

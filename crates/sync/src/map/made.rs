@@ -10,7 +10,6 @@ use crate::handle::Handle;
 use crate::named::{Named, NamedKind};
 use crate::registry::ArenaOptions;
 use crate::table::{Change, Decide, Full, MOST_BYTES, MOST_ENTRIES, Shape, Table, Walk};
-use crate::wait::Arm;
 use crate::waiters::{bytes, waiters};
 use chappe_arena::layout::USUAL_MEMBERS;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
@@ -119,15 +118,6 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Clone for Map<K, V> {
 impl<K: Datum + ?Sized, V: Datum + ?Sized> std::fmt::Debug for Map<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Map({:?})", self.name())
-    }
-}
-
-impl<K: Datum + ?Sized, V: Datum + ?Sized> Arm for Map<K, V> {
-    fn map(&self) -> &'static Arena {
-        self.handle.map
-    }
-    fn place(&self) -> Place {
-        self.handle.place
     }
 }
 

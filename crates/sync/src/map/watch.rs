@@ -6,6 +6,7 @@ use super::made::Map;
 use crate::attachment::party;
 use crate::attachment::{attachment, watched};
 use crate::condvar::{self, Heard};
+use crate::operation::Site;
 use crate::patience::{Until, patience};
 use crate::wait::Parties;
 use std::collections::BTreeMap;
@@ -95,13 +96,14 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
             let heard = attachment(self.map.handle.map, |attachment| {
                 watched(attachment).map_err(MapError::System)?;
                 let who = Parties { main: party(attachment), private: None };
+                let at = Site::of(self.map.handle.map, self.map.handle.place);
                 // I4 of the atlas: the map may have changed before the bit was set. Then this thread notifies itself, and all other waiters.
                 let look = || {
                     if self.look().map_or(true, |now| now != self.seen) {
                         condvar::notify_all(self.map.handle.map, self.map.handle.place);
                     }
                 };
-                Ok::<_, MapError>(condvar::wait(&who, self.map, deadline, &patience(attachment), look))
+                Ok::<_, MapError>(condvar::wait(&who, &at, deadline, &patience(attachment), look))
             })??;
             match heard {
                 Heard::Notified => {}

@@ -7,9 +7,9 @@ use crate::interrupt::Interrupt;
 use crate::kinds::{arrived, drain};
 use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
-use crate::operation::{Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Refused, Site, Taken, WaitSpec};
 use crate::owner;
-use crate::wait::{self, Arm, Discipline, Parties, Party, Patience};
+use crate::wait::{self, Discipline, Parties, Party, Patience};
 use crate::{claim::wait_for, contend::contend, permit, semaphore_word};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, MemberKind, Place};
@@ -34,15 +34,6 @@ pub struct MutexAt {
     pub map: &'static Map,
     /// The object.
     pub place: Place,
-}
-
-impl Arm for MutexAt {
-    fn map(&self) -> &'static Map {
-        self.map
-    }
-    fn place(&self) -> Place {
-        self.place
-    }
 }
 
 /// How an attempt to lock ended.
@@ -232,7 +223,7 @@ impl Actor {
     /// # Errors
     /// `NoneFree`, `Dead`.
     pub fn try_acquire(&self, pool: PoolAt) -> Result<Held, Refusal> {
-        let taken = pool.attempt(self.party(pool.map))?;
+        let taken = pool.attempt(self.party(pool.map), false)?;
         Ok(Held { pool, taken })
     }
 
@@ -264,7 +255,7 @@ impl Actor {
     /// # Errors
     /// `TimedOut`, `Dead`.
     pub fn choose(&self, arms: &[AnyAt], deadline: Option<u64>) -> Result<(usize, Option<Held>), Refusal> {
-        let operations: Vec<&dyn Operation> = arms.iter().map(AnyAt::operation).collect();
+        let operations: Vec<&dyn Arm> = arms.iter().map(AnyAt::operation).collect();
         let (at, taken) = self.choose_as(&operations, deadline, false)?;
         let held = match arms[at] {
             AnyAt::Pool(pool) => Some(Held { pool, taken }),
@@ -273,7 +264,7 @@ impl Actor {
         Ok((at, held))
     }
 
-    pub(super) fn choose_as<A: Operation + ?Sized>(
+    pub(super) fn choose_as<A: Arm + ?Sized>(
         &self,
         arms: &[&A],
         deadline: Option<u64>,
@@ -282,7 +273,7 @@ impl Actor {
         self.choose_until(arms, deadline, spin, None)
     }
 
-    pub(super) fn choose_until<A: Operation + ?Sized>(
+    pub(super) fn choose_until<A: Arm + ?Sized>(
         &self,
         arms: &[&A],
         deadline: Option<u64>,
@@ -290,7 +281,7 @@ impl Actor {
         interrupt: Option<&Interrupt>,
     ) -> Result<(usize, Taken), Refusal> {
         for (at, arm) in arms.iter().enumerate() {
-            match arm.attempt(self.party(arm.map())) {
+            match arm.attempt(self.party(arm.site().map), false) {
                 Ok(taken) => return Ok((at, taken)),
                 Err(Refused::Dead(_)) => return Err(Refusal::Dead(at)),
                 Err(_) => {}
@@ -300,8 +291,8 @@ impl Actor {
         let patience = Patience { forever: spin, none: !spin, interrupt, bell: self.bell, ..self.patience(&budget) };
         let who = match self.who.private {
             // The wait word of a wait in the private arena alone is the private one.
-            Some(p) if arms.iter().all(|a| std::ptr::eq(a.map(), p.map)) => Parties { main: p, private: None },
-            Some(p) if arms.iter().all(|a| !std::ptr::eq(a.map(), p.map)) => {
+            Some(p) if arms.iter().all(|a| std::ptr::eq(a.site().map, p.map)) => Parties { main: p, private: None },
+            Some(p) if arms.iter().all(|a| !std::ptr::eq(a.site().map, p.map)) => {
                 Parties { main: self.who.main, private: None }
             }
             _ => self.who,
@@ -314,7 +305,7 @@ impl Actor {
     /// # Errors
     /// `NoneFree`, `Dead`.
     pub fn try_down(&self, semaphore: SemaphoreAt) -> Result<(), Refusal> {
-        semaphore.attempt(self.party(semaphore.map))?;
+        semaphore.attempt(self.party(semaphore.map), false)?;
         Ok(())
     }
 
@@ -362,7 +353,7 @@ impl Actor {
                 let budget = Cell::new(0);
                 let patience = self.patience(&budget);
                 let who = Parties { private: None, ..self.who };
-                wait_many(&who, &pool, n, deadline, &patience, &mut many)?;
+                wait_many(&who, &pool.site(), n, deadline, &patience, &mut many)?;
             }
             other => other?,
         }
@@ -398,7 +389,7 @@ impl Actor {
                 let budget = Cell::new(0);
                 let patience = self.patience(&budget);
                 let who = Parties { private: None, ..self.who };
-                contend(&who, &mutex, self.mine(), deadline, &patience).into()
+                contend(&who, &Site::of(mutex.map, mutex.place), self.mine(), deadline, &patience).into()
             }
             other => other,
         }

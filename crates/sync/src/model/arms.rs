@@ -1,9 +1,10 @@
 //! Pools and semaphores as arms of a choice.
 
-use crate::operation::{Collected, Operation, Refused, Taken};
+use crate::mark::Mark;
+use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken};
 use crate::permit;
 use crate::semaphore_word;
-use crate::wait::{self, Arm, Grant, Party};
+use crate::wait::{Grant, Party};
 use chappe_arena::{Map, Place};
 
 /// A pool in an arena.
@@ -16,16 +17,10 @@ pub struct PoolAt {
 }
 
 impl Arm for PoolAt {
-    fn map(&self) -> &'static Map {
-        self.map
+    fn site(&self) -> Site {
+        Site::of(self.map, self.place)
     }
-    fn place(&self) -> Place {
-        self.place
-    }
-}
-
-impl Operation for PoolAt {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, me: &Party, _told: bool) -> Result<Taken, Refused> {
         let o = self.map.object(self.place.index);
         if let Some(taken) = permit::take_one(o, self.place, me) {
             return Ok(taken);
@@ -34,8 +29,8 @@ impl Operation for PoolAt {
         let last = if self.map.is_private() { None } else { permit::take_last(o, self.place, me) };
         last.map_or_else(|| permit::take(self.place, me), Ok)
     }
-    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
-        permit::collect(me, self.place, grant, number)
+    fn collect(&self, me: &Party, grant: Option<Grant>, number: u32, _aim: Mode) -> Collected {
+        grant.map_or(Collected::Void, |grant| permit::collect(me, self.place, grant, number))
     }
 }
 
@@ -49,35 +44,20 @@ pub struct SemaphoreAt {
 }
 
 impl Arm for SemaphoreAt {
-    fn map(&self) -> &'static Map {
-        self.map
+    fn site(&self) -> Site {
+        semaphore_word::arm::site(self.map, self.place, self.map.object(self.place.index))
     }
-    fn place(&self) -> Place {
-        self.place
-    }
-}
-
-impl Operation for SemaphoreAt {
-    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, _me: &Party, _told: bool) -> Result<Taken, Refused> {
         if semaphore_word::take_one(self.map.object(self.place.index), self.place).is_some() {
             return Ok(Taken::UNIT);
         }
         semaphore_word::take(self.map, self.place).map(|()| Taken::UNIT)
     }
-    fn collect(&self, _me: &Party, grant: Grant, _number: u32) -> Collected {
-        semaphore_word::collect(grant)
+    fn look(&self, _me: &Party, how: Looking) -> Result<Mark, Refused> {
+        semaphore_word::arm::look_at(self.map, self.place, how)
     }
-    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
-        semaphore_word::is_there(self.map, self.place)
-    }
-    fn is_barging(&self) -> bool {
-        wait::is_barging(self.map.object(self.place.index))
-    }
-    fn mark_in_queue(&self) -> Option<u64> {
-        semaphore_word::mark_in_queue(self.map, self.place)
-    }
-    fn hand_back(&self, me: &Party) -> bool {
-        semaphore_word::hand_back(self.map, self.place.index, me.member)
+    fn collect(&self, me: &Party, grant: Option<Grant>, _number: u32, aim: Mode) -> Collected {
+        semaphore_word::arm::collect(me, self.place, grant, aim)
     }
 }
 
@@ -91,7 +71,7 @@ pub enum AnyAt {
 }
 
 impl AnyAt {
-    pub(super) fn operation(&self) -> &dyn Operation {
+    pub(super) fn operation(&self) -> &dyn Arm {
         match self {
             AnyAt::Pool(p) => p,
             AnyAt::Semaphore(s) => s,

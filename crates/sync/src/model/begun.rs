@@ -3,8 +3,9 @@
 
 use super::{Actor, MutexAt, SemaphoreAt};
 use crate::claim::wait_for;
-use crate::operation::{Mode, Operation, WaitSpec};
-use crate::wait::{Arm, Begun, Terms, arrive, begin, end};
+use crate::mark::Mark;
+use crate::operation::{Arm, Looking, Mode, Site, WaitSpec};
+use crate::wait::{Begun, Terms, arrive, begin, end};
 use std::cell::Cell;
 
 /// A wait that has begun.
@@ -23,7 +24,7 @@ impl Actor {
 
     /// Waits until a unit could be taken, and takes none. False: the time was up.
     pub fn wait_for_one(&self, semaphore: SemaphoreAt, deadline: Option<u64>) -> bool {
-        if matches!(semaphore.is_ready(&self.who.main), Ok(true)) {
+        if matches!(semaphore.look(&self.who.main, Looking::Free), Ok(Mark::Something)) {
             return true;
         }
         let budget = Cell::new(0);
@@ -34,12 +35,12 @@ impl Actor {
 
     /// Begins to wait for a mutex, as if overtaken for long, and does not sleep.
     pub fn is_overdue_for(&self, mutex: MutexAt) -> InLine {
-        InLine(self.begin(mutex))
+        InLine(self.begin(Site::of(mutex.map, mutex.place)))
     }
 
     /// Gives that wait up.
     pub fn leaves_overdue(&self, mutex: MutexAt, InLine(begun): InLine) {
-        end(&self.who, &[&mutex], &begun);
+        end(&self.who, &[&Site::of(mutex.map, mutex.place)], &begun);
     }
 
     fn begin<A: Arm>(&self, arm: A) -> Begun {

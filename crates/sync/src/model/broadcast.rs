@@ -4,7 +4,7 @@ use super::named::Came;
 use super::{Actor, SemaphoreAt};
 use crate::claim::wait_for;
 use crate::lull::look;
-use crate::operation::{Mode, Operation, WaitSpec};
+use crate::operation::{Arm, Mode, WaitSpec};
 use crate::order::Order;
 use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by};
 use crate::tube::broadcast::heard::{Heard, Test};
@@ -232,7 +232,7 @@ impl Actor {
 
     /// Takes a message that a subscription wants, or a unit; or only looks whether there is one. Sleeps at once if there is none.
     pub fn picks(&self, heard: &HeardAt, semaphore: SemaphoreAt, looks: bool) -> Picked {
-        let (arms, who): ([&dyn Operation; 2], _) = ([&heard.heard, &semaphore], self.only());
+        let (arms, who): ([&dyn Arm; 2], _) = ([&heard.heard, &semaphore], self.only());
         let aim = if looks { Mode::Look } else { Mode::Take };
         let found = look(&arms, &who, Order::new(2, true), aim).expect("both are there");
         let found = found.unwrap_or_else(|| {

@@ -2,7 +2,8 @@
 
 use super::{Actor, Locking, MutexAt};
 use crate::condvar::{self, Heard};
-use crate::wait::{Arm, Parties};
+use crate::operation::Site;
+use crate::wait::Parties;
 use chappe_arena::{ArenaError, Map, Place};
 use std::cell::Cell;
 
@@ -13,15 +14,6 @@ pub struct CondvarAt {
     pub map: &'static Map,
     /// The object.
     pub place: Place,
-}
-
-impl Arm for CondvarAt {
-    fn map(&self) -> &'static Map {
-        self.map
-    }
-    fn place(&self) -> Place {
-        self.place
-    }
 }
 
 impl CondvarAt {
@@ -62,7 +54,7 @@ impl Actor {
         let patience = self.patience(&budget);
         let who = Parties { private: None, ..self.who };
         let unlock = || assert!(self.unlock(mutex));
-        let heard = condvar::wait(&who, &condvar, deadline, &patience, unlock);
+        let heard = condvar::wait(&who, &Site::of(condvar.map, condvar.place), deadline, &patience, unlock);
         (heard == Heard::Notified, self.lock(mutex, None))
     }
 }

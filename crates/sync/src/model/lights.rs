@@ -3,9 +3,8 @@
 //! The scheduler is left out: a thread that was given its token just goes on.
 
 use super::tubes::{Got, TubeAt, got, received};
-use crate::bias::Holds;
 use crate::interrupt::Interrupt;
-use crate::operation::{Mode, Operation, Refused, Taken};
+use crate::operation::{Arm, Mode, Refused, Taken};
 use crate::tube::body::arms::{In, Out};
 use crate::tube::body::{Not, met_by};
 use crate::tube::direct;
@@ -114,7 +113,7 @@ pub fn destroy(thread: &'static Record) {
 /// A choice: the straight way, if it has no deadline, and then the long way.
 fn wait_for_either(
     me: &'static Record,
-    arms: &[&dyn Operation],
+    arms: &[&dyn Arm],
     deadline: Option<u64>,
     packet: &Handoff,
 ) -> Result<(usize, Taken), Refused> {
@@ -124,8 +123,8 @@ fn wait_for_either(
         match straight::wait(me, arms, 0, packet) {
             Ended::Met(at) => return Ok((at, met_by(packet))),
             Ended::Told(at) => {
-                let nobody = Party { map: arms[at].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
-                if let Ok(taken) = Mode::Take.attempt(arms[at], &nobody) {
+                let nobody = Party::nobody(arms[at].site().map);
+                if let Ok(taken) = arms[at].attempt(&nobody, false) {
                     return Ok((at, taken));
                 }
                 hope.front = true;
@@ -167,7 +166,7 @@ impl TubeAt {
     pub fn recv_either_lightly(&self, other: &TubeAt, me: &'static Record, deadline: Option<u64>) -> (usize, Got) {
         light::set_current(me);
         let (one, two) = (In(self.tube()), In(other.tube()));
-        let arms: [&dyn Operation; 2] = [&one, &two];
+        let arms: [&dyn Arm; 2] = [&one, &two];
         match wait_for_either(me, &arms, deadline, &Handoff::of(me)) {
             Ok((0, taken)) => (0, received(self.tube().recv_taken(taken))),
             Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),
@@ -179,7 +178,7 @@ impl TubeAt {
     pub fn send_or_recv_lightly(&self, message: u64, other: &TubeAt, me: &'static Record) -> (usize, Got) {
         light::set_current(me);
         let (one, two) = (Out(self.tube()), In(other.tube()));
-        let arms: [&dyn Operation; 2] = [&one, &two];
+        let arms: [&dyn Arm; 2] = [&one, &two];
         match wait_for_either(me, &arms, None, &Handoff::of(me)) {
             Ok((0, taken)) => (0, got(self.tube().send_taken(taken, message))),
             Ok((_, taken)) => (1, received(other.tube().recv_taken(taken))),

@@ -2,7 +2,7 @@
 
 use super::{Actor, SemaphoreAt};
 use crate::claim::wait_for;
-use crate::operation::{Operation, WaitSpec};
+use crate::operation::{Arm, WaitSpec};
 use crate::record::{Borrowed, Shape, Slot};
 use crate::tube::named::arms::{
     In, Mapped, Not, Out, borrow_attached, borrowed, commit_attached, give_up, recv_attached,
@@ -226,7 +226,7 @@ impl Actor {
     /// Why not.
     pub fn reserve(&self, tube: NamedAt, message: u64) -> Result<Reserved, Came> {
         let budget = Cell::new(0);
-        let slot = match Out(tube.0).attempt(&self.who.main).map_err(Not::from) {
+        let slot = match Out(tube.0).attempt(&self.who.main, false).map_err(Not::from) {
             Ok(taken) => reserved(taken, self.me()),
             Err(Not::Now) => reserve_attached(&Out(tube.0), &self.lone(), None, &sleeper(&budget)),
             Err(why) => Err(why),
@@ -253,7 +253,7 @@ impl Actor {
     /// Why not.
     pub fn borrow(&self, tube: NamedAt) -> Result<(Lent, u64, bool), Came> {
         let budget = Cell::new(0);
-        let lent = match In(tube.0).attempt(&self.who.main).map_err(Not::from) {
+        let lent = match In(tube.0).attempt(&self.who.main, false).map_err(Not::from) {
             Ok(taken) => borrowed(&tube.0, taken),
             Err(Not::Now) => borrow_attached(&In(tube.0), &self.lone(), None, &sleeper(&budget)),
             Err(why) => Err(why),
@@ -277,8 +277,8 @@ impl Actor {
     /// Receives from a tube, or consumes a unit.
     pub fn get_or_down(&self, tube: NamedAt, semaphore: SemaphoreAt) -> Came {
         let into = In(tube.0);
-        let arms: [&dyn Operation; 2] = [&semaphore, &into];
-        let taken = arms.iter().enumerate().find_map(|(at, arm)| Some((at, arm.attempt(&self.who.main).ok()?)));
+        let arms: [&dyn Arm; 2] = [&semaphore, &into];
+        let taken = arms.iter().enumerate().find_map(|(at, arm)| Some((at, arm.attempt(&self.who.main, false).ok()?)));
         let budget = Cell::new(0);
         let patience = sleeper(&budget);
         let (at, taken) = match taken {

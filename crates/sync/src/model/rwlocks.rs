@@ -2,7 +2,7 @@
 
 use super::{Actor, Refusal};
 use crate::claim::wait_for;
-use crate::operation::{Operation, WaitSpec};
+use crate::operation::{Arm, WaitSpec};
 use crate::owner::{self, held_by, member_of};
 use crate::rwlock::row;
 use crate::rwlock::word::{Entry, Reading, Slots, Writing};
@@ -49,9 +49,9 @@ impl RwLockAt {
     /// Why the lock was not taken.
     pub fn enter(self, me: &Actor, writes: bool, deadline: Option<u64>) -> Result<Turn, Refusal> {
         let (reading, writing) = (Reading(self.0), Writing(self.0));
-        let arm: &dyn Operation = if writes { &writing } else { &reading };
+        let arm: &dyn Arm = if writes { &writing } else { &reading };
         let who = Parties { private: None, ..me.who };
-        let found = match arm.attempt(&who.main) {
+        let found = match arm.attempt(&who.main, false) {
             Ok(taken) => Ok(taken),
             Err(crate::operation::Refused::NoneFree) => {
                 let budget = Cell::new(0);

@@ -2,7 +2,7 @@
 
 use super::{Actor, SemaphoreAt};
 use crate::claim::wait_for;
-use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
 use crate::ring::{Ring, Spsc};
 #[cfg(feature = "loom")]
 use crate::tube::body::Ends;
@@ -284,10 +284,10 @@ impl Actor {
     }
 
     fn chosen(&self, arms: &Arms<'_>, deadline: Option<u64>, aim: Mode) -> Result<(usize, Taken), Refused> {
-        let ends: Vec<Box<dyn Operation + '_>> = arms.0.iter().map(End::operation).collect();
-        let ends: Vec<&dyn Operation> = ends.iter().map(|end| &**end).collect();
+        let ends: Vec<Box<dyn Arm + '_>> = arms.0.iter().map(End::operation).collect();
+        let ends: Vec<&dyn Arm> = ends.iter().map(|end| &**end).collect();
         for (at, end) in ends.iter().enumerate() {
-            if let Ok(taken) = aim.attempt(*end, &self.who.main) {
+            if let Ok(taken) = aim.attempt(*end, &self.who.main, false) {
                 return Ok((at, taken));
             }
         }
@@ -316,7 +316,7 @@ impl Arms<'_> {
 }
 
 impl<'t> End<'t> {
-    fn operation(&self) -> Box<dyn Operation + 't> {
+    fn operation(&self) -> Box<dyn Arm + 't> {
         match *self {
             End::Send(tube, _) => Box::new(Out(&tube.0)),
             End::Recv(tube) => Box::new(In(&tube.0)),

@@ -4,14 +4,15 @@ use super::{Actor, HeardAt, NamedAt, PoolAt, SemaphoreAt, TubeAt};
 use crate::claim::wait_for;
 use crate::lull::{look, lull};
 use crate::mark::Mark;
-use crate::operation::{Collected, Mode, Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, WaitSpec};
 use crate::order::Order;
 use crate::permit;
 use crate::tube::body::arms::{In, Out};
 use crate::tube::handoff::Handoff;
+use crate::tube::lights::Standing;
 use crate::tube::named::arms;
-use crate::wait::{Arm, Grant, Parties, Party, Patience};
-use chappe_arena::{Map, Place};
+use crate::wait::{Grant, Parties, Party, Patience};
+use chappe_arena::Map;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
@@ -35,12 +36,12 @@ pub enum Way<'t> {
 
 /// An arm, in a box or where it is kept.
 enum Armed<'t> {
-    Own(Box<dyn Operation + 't>),
-    Lent(&'t dyn Operation),
+    Own(Box<dyn Arm + 't>),
+    Lent(&'t dyn Arm),
 }
 
 impl<'t> Deref for Armed<'t> {
-    type Target = dyn Operation + 't;
+    type Target = dyn Arm + 't;
     fn deref(&self) -> &Self::Target {
         match self {
             Armed::Own(arm) => &**arm,
@@ -69,74 +70,26 @@ struct Watched<'w> {
 }
 
 impl Arm for Watched<'_> {
-    fn map(&self) -> &'static Map {
-        self.arm.map()
+    fn site(&self) -> Site {
+        self.arm.site()
     }
-    fn place(&self) -> Place {
-        self.arm.place()
+    fn standing(&self) -> Option<Standing<'_>> {
+        self.arm.standing()
     }
-    fn is_queued(&self) -> bool {
-        self.arm.is_queued()
-    }
-    fn before(&self) {
-        self.arm.before();
-    }
-    fn enlists(&self) {
-        self.arm.enlists();
-    }
-    fn enlisted(&self, me: &Party) {
-        self.arm.enlisted(me);
-    }
-    fn is_fenced(&self) -> bool {
-        self.arm.is_fenced()
-    }
-    fn is_fenced_between_processes(&self) -> bool {
-        self.arm.is_fenced_between_processes()
-    }
-    fn is_fenced_alone(&self) -> bool {
-        self.arm.is_fenced_alone()
-    }
-    fn look(&self, me: &Party) -> bool {
-        self.arm.look(me)
-    }
-    fn left(&self, member: u32, grant: Option<Grant>) {
-        self.arm.left(member, grant);
-    }
-}
-
-impl Operation for Watched<'_> {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
-        let tried = self.arm.attempt(me);
+    fn attempt(&self, me: &Party, told: bool) -> Result<Taken, Refused> {
+        let tried = self.arm.attempt(me, told);
         (self.seen)();
         tried
     }
-    fn mark(&self, me: &Party) -> Mark {
-        let mark = self.arm.mark(me);
-        // Else nothing was looked at.
-        if let Mark::Something | Mark::Nothing(_) = mark {
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        let mark = self.arm.look(me, how);
+        if matches!(how, Looking::Mark | Looking::Queued) {
             (self.seen)();
         }
         mark
     }
-    fn mark_in_queue(&self) -> Option<u64> {
-        let mark = self.arm.mark_in_queue();
-        (self.seen)();
-        mark
-    }
-    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
-        self.arm.collect(me, grant, number)
-    }
-    fn took(&self) {
-        self.arm.took();
-    }
-    fn is_tube(&self) -> bool {
-        self.arm.is_tube()
-    }
-    fn is_barging(&self) -> bool {
-        self.arm.is_barging()
-    }
-    fn has_meetings(&self) -> bool {
-        self.arm.has_meetings()
+    fn collect(&self, me: &Party, grant: Option<Grant>, number: u32, aim: Mode) -> Collected {
+        self.arm.collect(me, grant, number, aim)
     }
 }
 
@@ -170,7 +123,7 @@ impl Actor {
         if let Way::Gone(heard) = way {
             return self.ends(heard, false);
         }
-        let Ok(taken) = way.operation().attempt(&self.who.main) else { return false };
+        let Ok(taken) = way.operation().attempt(&self.who.main, false) else { return false };
         share.0.set(Some(taken));
         self.complete(way, taken);
         true
@@ -198,7 +151,7 @@ impl Actor {
         let seen: Vec<_> = (0..ways.len()).map(|at| move || seen(at)).collect();
         let arms = ways.iter().zip(&seen).map(|(way, seen)| Watched { arm: way.operation(), seen });
         let arms: Vec<_> = arms.collect();
-        let arms: Vec<&dyn Operation> = arms.iter().map(|arm| arm as &dyn Operation).collect();
+        let arms: Vec<&dyn Arm> = arms.iter().map(|arm| arm as &dyn Arm).collect();
         let who = self.on_one();
         let found = match look(&arms, &who, Order::new(arms.len(), true), Mode::Take).expect("they are there") {
             Some(found) => Some(found),

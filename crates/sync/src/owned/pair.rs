@@ -91,9 +91,10 @@
 use super::flags::{LINK, PLAIN, demote, is_plain};
 use crate::cell::Word;
 use crate::drain::CellRef;
-use crate::operation::{Collected, Operation, Refused, Taken};
+use crate::mark::Mark;
+use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, look_by_taking};
 use crate::semaphore_word::{self, MAX, Unwanted};
-use crate::wait::{Arm, Discipline, Grant, Party, is_still, next};
+use crate::wait::{Discipline, Grant, Party, is_still, next};
 use crate::{kinds, permit};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
@@ -189,7 +190,7 @@ impl Pair {
         loop {
             let before = self.cell().load();
             for arm in &arms {
-                match arm.attempt(process) {
+                match arm.attempt(process, false) {
                     Err(Refused::NoneFree) => {}
                     other => return other.map(|_| ()),
                 }
@@ -349,6 +350,20 @@ impl Pair {
     }
 }
 
+#[cfg(not(feature = "sim"))]
+impl Pair {
+    /// Gives back the permit of a dead holder. True: there was one.
+    fn revive(&self) -> bool {
+        let seen = self.word();
+        let gone = !seen.is_free() && !seen.is_retired() && self.map.dead(seen.member()).is_some();
+        if gone {
+            // Even if another recovers at the same time: what the dead held is back when this returns.
+            self.map.recover_dead();
+        }
+        gone
+    }
+}
+
 fn holds(word: Word, process: &Party) -> bool {
     word.unkept() == word.held(process.member, process.generation)
 }
@@ -362,21 +377,13 @@ pub(crate) enum Part<'a> {
 }
 
 impl Arm for Part<'_> {
-    fn map(&self) -> &'static Map {
+    fn site(&self) -> Site {
         match self {
-            Part::Permit(pair, _) | Part::Count(pair) => pair.map,
+            Part::Permit(pair, _) => Site::of(pair.map, pair.permit),
+            Part::Count(pair) => Site::of(pair.map, pair.count),
         }
     }
-    fn place(&self) -> Place {
-        match self {
-            Part::Permit(pair, _) => pair.permit,
-            Part::Count(pair) => pair.count,
-        }
-    }
-}
-
-impl Operation for Part<'_> {
-    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, _me: &Party, _told: bool) -> Result<Taken, Refused> {
         match self {
             Part::Permit(pair, process) => match permit::take_one(pair.object(), pair.permit, process) {
                 Some(taken) => Ok(taken),
@@ -390,27 +397,22 @@ impl Operation for Part<'_> {
             }
         }
     }
-    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
+    fn collect(&self, me: &Party, grant: Option<Grant>, number: u32, aim: Mode) -> Collected {
         match self {
             // I5.
-            Part::Permit(pair, process) => permit::collect_for(me, process, pair.permit, grant, number),
-            Part::Count(_) => semaphore_word::collect(grant),
+            Part::Permit(pair, process) => {
+                grant.map_or(Collected::Void, |grant| permit::collect_for(me, process, pair.permit, grant, number))
+            }
+            Part::Count(pair) => semaphore_word::arm::collect(me, pair.count, grant, aim),
         }
     }
-    #[cfg(not(feature = "sim"))]
-    fn revive(&self) -> bool {
-        let (map, gone) = match self {
-            Part::Permit(pair, _) => {
-                let seen = pair.word();
-                (pair.map, !seen.is_free() && !seen.is_retired() && pair.map.dead(seen.member()).is_some())
-            }
-            Part::Count(pair) => (pair.map, semaphore_word::haunted(pair.map, pair.count)),
-        };
-        if gone {
-            // Even if another recovers at the same time: what the dead held is back when this returns.
-            map.recover_dead();
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        match self {
+            Part::Count(pair) => semaphore_word::arm::look_at(pair.map, pair.count, how),
+            #[cfg(not(feature = "sim"))]
+            Part::Permit(pair, _) if how == Looking::Dead => Ok(pair.revive().into()),
+            Part::Permit(..) => look_by_taking(self, me, how),
         }
-        gone
     }
 }
 

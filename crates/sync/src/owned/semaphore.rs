@@ -8,8 +8,9 @@ use crate::claim::wait_for;
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, seen, shown, what_is};
 use crate::holders::holder;
+use crate::mark::Mark;
 use crate::object_id::{ObjectId, all_met, met};
-use crate::operation::{Operation, Refused, WaitSpec};
+use crate::operation::{Arm, Looking, Refused, WaitSpec};
 use crate::patience::{Until, patience};
 use crate::registry::Arena;
 use crate::semaphore_word::{self, Unwanted};
@@ -287,7 +288,11 @@ impl RobustSemaphore {
         let deadline = match until {
             Until::Now => {
                 // Each of them, not only the first that returns something.
-                let revived = arms.iter().filter(|arm| arm.revive()).count() > 0;
+                let revived = arms
+                    .iter()
+                    .filter(|arm| arm.look(&process, Looking::Dead).is_ok_and(|mark| mark == Mark::Something))
+                    .count()
+                    > 0;
                 return if revived && take()? { Ok(()) } else { Err(DownError::WouldBlock) };
             }
             Until::Forever => None,

@@ -8,7 +8,7 @@ use crate::error::AcquireError;
 use crate::guard::Permits;
 use crate::lease;
 use crate::many::{Many, give_all, take_many, wait_many};
-use crate::operation::Refused;
+use crate::operation::{Arm, Refused};
 use crate::patience::{Until, patience};
 use crate::wait::Parties;
 
@@ -77,7 +77,7 @@ impl Pool {
         };
         watched(attachment).map_err(AcquireError::System)?;
         let who = Parties { main: *me, private: None };
-        wait_many(&who, self, n, deadline, &patience(attachment), many).map_err(refused)
+        wait_many(&who, &self.site(), n, deadline, &patience(attachment), many).map_err(refused)
     }
 
     pub(crate) fn back_many(&self, many: &mut Many) {

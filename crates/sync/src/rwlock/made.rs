@@ -11,7 +11,7 @@ use crate::guarded::Data;
 use crate::handle::Handle;
 use crate::lease::locks;
 use crate::named::{Named, NamedKind};
-use crate::operation::{Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Refused, Taken, WaitSpec};
 use crate::owner::{held_by, member_of};
 use crate::patience::{Until, patience};
 use crate::registry::{Arena, ArenaOptions};
@@ -306,7 +306,7 @@ impl<T> RwLock<T> {
     /// The guard or error for the outcome, for this member, generation and process.
     fn get<G>(
         &self,
-        arm: &dyn Operation,
+        arm: &dyn Arm,
         until: Until,
         attempt: impl Fn(u32, u32) -> Entry,
     ) -> Result<(Entry, u32, u32, u32), RwLockError<G>> {
@@ -327,7 +327,7 @@ impl<T> RwLock<T> {
 
     fn wait<G>(
         &self,
-        arm: &dyn Operation,
+        arm: &dyn Arm,
         attachment: &ThreadAttachment,
         until: Until,
         attempt: impl Fn() -> Entry,

@@ -49,7 +49,11 @@
 
 use crate::cell::Word;
 use crate::kinds;
-use crate::operation::{Collected, Operation, Refused, Taken};
+#[cfg(not(feature = "sim"))]
+use crate::mark::Mark;
+use crate::operation::{Arm, Collected, Mode, Refused, Site, Taken};
+#[cfg(not(feature = "sim"))]
+use crate::operation::{Looking, look_by_taking};
 #[cfg(not(feature = "sim"))]
 use crate::owner::ABANDONED;
 use crate::owner::{
@@ -58,8 +62,7 @@ use crate::owner::{
 };
 use crate::part::{head_of, whole};
 use crate::wait::{
-    Arm, Candidate, Grant, Party, RETRY, is_still, next, notify_dead, queue, tell, tried_and_next, waits_on,
-    wake_elsewhere,
+    Candidate, Grant, Party, RETRY, is_still, next, notify_dead, queue, tell, tried_and_next, waits_on, wake_elsewhere,
 };
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
@@ -488,20 +491,41 @@ pub(crate) struct Reading(pub Slots);
 pub(crate) struct Writing(pub Slots);
 
 impl Arm for Reading {
-    fn map(&self) -> &'static Map {
-        self.0.map
+    fn site(&self) -> Site {
+        Site::of(self.0.map, self.0.line)
     }
-    fn place(&self) -> Place {
-        self.0.line
+    fn attempt(&self, me: &Party, _told: bool) -> Result<Taken, Refused> {
+        self.try_enter(me.member).taken(me)
+    }
+    fn collect(&self, me: &Party, _grant: Option<Grant>, _number: u32, _aim: Mode) -> Collected {
+        self.0.parts().enter(me.member, true).taken(me).map_or(Collected::Void, Collected::Taken)
+    }
+    #[cfg(not(feature = "sim"))]
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        if how == Looking::Dead { Ok(revive(&self.0).into()) } else { look_by_taking(self, me, how) }
+    }
+    fn give_back(&self, taken: Taken) {
+        self.0.leave(member_of(taken.word.0));
     }
 }
 
 impl Arm for Writing {
-    fn map(&self) -> &'static Map {
-        self.0.map
+    fn site(&self) -> Site {
+        Site::of(self.0.map, self.0.lock)
     }
-    fn place(&self) -> Place {
-        self.0.lock
+    fn attempt(&self, me: &Party, _told: bool) -> Result<Taken, Refused> {
+        self.try_enter(me.member, held_by(me.member, me.generation)).taken(me)
+    }
+    fn collect(&self, me: &Party, _grant: Option<Grant>, number: u32, _aim: Mode) -> Collected {
+        let entry = self.0.parts().collect(me.member, held_by(me.member, me.generation), number);
+        entry.taken(me).map_or(Collected::Void, Collected::Taken)
+    }
+    #[cfg(not(feature = "sim"))]
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        if how == Looking::Dead { Ok(revive(&self.0).into()) } else { look_by_taking(self, me, how) }
+    }
+    fn give_back(&self, taken: Taken) {
+        self.0.leave_alone(taken.word.0);
     }
 }
 
@@ -514,47 +538,6 @@ impl Reading {
 impl Writing {
     pub fn try_enter(&self, member: u32, mine: u64) -> Entry {
         self.0.parts().enter_alone(member, mine)
-    }
-}
-
-impl Operation for Reading {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
-        self.try_enter(me.member).taken(me)
-    }
-    fn collect(&self, me: &Party, _grant: Grant, _number: u32) -> Collected {
-        self.0.parts().enter(me.member, true).taken(me).map_or(Collected::Void, Collected::Taken)
-    }
-    fn put_back(&self, taken: Taken) {
-        self.0.leave(member_of(taken.word.0));
-    }
-    #[cfg(not(feature = "sim"))]
-    fn forgo(&self, taken: Taken) {
-        self.put_back(taken);
-    }
-    #[cfg(not(feature = "sim"))]
-    fn revive(&self) -> bool {
-        revive(&self.0)
-    }
-}
-
-impl Operation for Writing {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
-        self.try_enter(me.member, held_by(me.member, me.generation)).taken(me)
-    }
-    fn collect(&self, me: &Party, _grant: Grant, number: u32) -> Collected {
-        let entry = self.0.parts().collect(me.member, held_by(me.member, me.generation), number);
-        entry.taken(me).map_or(Collected::Void, Collected::Taken)
-    }
-    fn put_back(&self, taken: Taken) {
-        self.0.leave_alone(taken.word.0);
-    }
-    #[cfg(not(feature = "sim"))]
-    fn forgo(&self, taken: Taken) {
-        self.put_back(taken);
-    }
-    #[cfg(not(feature = "sim"))]
-    fn revive(&self) -> bool {
-        revive(&self.0)
     }
 }
 

@@ -11,7 +11,7 @@ use super::spin::spin;
 use super::wait::{Waiter, recv_attached, send_attached};
 use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, attachment};
-use crate::operation::{Operation, Taken};
+use crate::operation::Taken;
 use crate::patience::{Until, patience};
 use crate::wait::{Parties, Patience};
 use chappe_plat::light::Record;
@@ -202,7 +202,7 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
         {
             return Ok(sent);
         }
-        out.prepare()?;
+        tube.senders.prepare()?;
         Ok(send_attached(
             out,
             message.take().expect("as above"),
@@ -244,12 +244,15 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
         other => Some(other),
     };
     // A clock's moment is known: nothing comes before.
-    let looks = !tube.has_meetings() && into.due().is_none();
+    let is_clock = matches!(tube.body, Body::Clock(_) | Body::Never);
+    let looks = !tube.has_meetings() && !is_clock;
     let received = attachment(tube.receivers.map(), |attachment| {
         if looks && let Some(received) = spin(&attachment.looks, &patience(attachment), || is_late(end), now) {
             return Ok(received);
         }
-        into.prepare()?;
+        if !is_clock {
+            tube.receivers.prepare()?;
+        }
         Ok(recv_attached(into, Waiter::Attached(&alone(attachment), &deaf_rest(attachment, looks)), end))
     });
     match received.and_then(|received| received) {

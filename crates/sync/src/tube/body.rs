@@ -23,13 +23,12 @@ use super::handoff::Handoff;
 use super::left::Left;
 use super::lights::{Lights, Side, Standing};
 use super::rendezvous::{self, Opposite, Way};
-use crate::bias::Holds;
 use crate::cell::Word;
 use crate::mark::Mark;
-use crate::operation::{Collected, Operation, Refused, Taken, TryFast};
+use crate::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site, Taken, TryFast};
 use crate::ring::{Claim, Ring, Segmented, Spsc};
-use crate::wait::{Arm, Grant, MET, Party};
-use chappe_arena::{ArenaError, Map, Place};
+use crate::wait::{Grant, MET, Party};
+use chappe_arena::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{light, step};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -121,11 +120,6 @@ pub(crate) enum Not {
     Now,
     /// Never: the other end has gone.
     Ever,
-}
-
-/// No member of the wait queue: for a thread that acts without having waited.
-pub(super) fn nobody(map: &'static Map) -> Party {
-    Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }
 }
 
 const _: () = assert!(size_of::<Tube<[u64; 4]>>() <= 128 + 16);
@@ -238,7 +232,7 @@ impl<T> Tube<T> {
         match body {
             Body::Segmented(ring) => self.send_chained(ring, message).map_err(|message| (Not::Ever, message)),
             Body::Spsc(_) => self.try_send_alone(message),
-            _ => match rendezvous::meet(self.opposite(Side::Recv), &nobody(self.receivers.map())) {
+            _ => match rendezvous::meet(self.opposite(Side::Recv), &Party::nobody(self.receivers.map())) {
                 Some(packet) => {
                     let mut message = ManuallyDrop::new(message);
                     // SAFETY: we met it, and this is its tube's message; it is ours no more.
@@ -318,7 +312,7 @@ impl<T> Tube<T> {
                 if let Some(message) = left.take() {
                     return Ok(message);
                 }
-                match rendezvous::meet(self.opposite(Side::Send), &nobody(self.senders.map())) {
+                match rendezvous::meet(self.opposite(Side::Send), &Party::nobody(self.senders.map())) {
                     Some(packet) => {
                         let mut message = MaybeUninit::uninit();
                         // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
@@ -362,12 +356,12 @@ impl<T> Tube<T> {
 
     /// As [`Tube::may_recv`], for a caller that is no member.
     pub fn may_recv_now(&self) -> bool {
-        self.may_recv(&nobody(self.receivers.map()))
+        self.may_recv(&Party::nobody(self.receivers.map()))
     }
 
     /// As [`Tube::may_send`], for a caller that is no member.
     pub fn may_send_now(&self) -> bool {
-        self.may_send(&nobody(self.senders.map())) || self.may_leave()
+        self.may_send(&Party::nobody(self.senders.map())) || self.may_leave()
     }
 
     /// A sender that was told of a hole may not have used it, or not the only one: the next sender is told.
@@ -375,7 +369,7 @@ impl<T> Tube<T> {
         step!("told, nobody else told yet");
         if self.has_meetings() {
             rendezvous::rematch(&self.senders, &self.receivers);
-        } else if self.may_send(&nobody(self.senders.map())) {
+        } else if self.may_send(&Party::nobody(self.senders.map())) {
             self.announce(Side::Send);
         }
     }
@@ -388,7 +382,7 @@ impl<T> Tube<T> {
             if left.has_message() {
                 self.tell_of_what_is_left();
             }
-        } else if self.may_recv(&nobody(self.receivers.map())) {
+        } else if self.may_recv(&Party::nobody(self.receivers.map())) {
             self.announce(Side::Recv);
         }
     }
@@ -438,16 +432,6 @@ impl<T> Tube<T> {
             Body::Clock(clock) => clock.is_due().into(),
             Body::Rendezvous(left) => left.count(),
             Body::Never => 0,
-        }
-    }
-
-    /// How many messages have gone in, about.
-    fn gone_in(&self) -> u64 {
-        match &self.body {
-            Body::Spsc(line) => line.gone_in(),
-            Body::Ring(ring) => ring.gone_in(),
-            Body::Segmented(ring) => ring.gone_in(),
-            Body::Rendezvous(_) | Body::Clock(..) | Body::Never => 0,
         }
     }
 
@@ -543,8 +527,8 @@ fn taken(how: u32, what: u64) -> Taken {
 }
 
 /// What was granted at an end.
-fn collect(me: &Party, grant: Grant) -> Collected {
-    if !grant.says(MET) {
+fn collect(me: &Party, grant: Option<Grant>) -> Collected {
+    if !grant.is_some_and(|grant| grant.says(MET)) {
         return Collected::Nudged;
     }
     // Relaxed: our own.
@@ -569,7 +553,7 @@ fn glance_to_meet<T>(tube: &Tube<T>, other: Side) -> TryFast {
 #[inline(never)]
 fn glance_at_all(ends: &Ends, other: Side) -> TryFast {
     let end = ends.end(other);
-    match rendezvous::meet(ends.opposite(other), &nobody(end.map())) {
+    match rendezvous::meet(ends.opposite(other), &Party::nobody(end.map())) {
         Some(packet) => TryFast::Taken(taken(MEETING, packet)),
         None if end.is_gone() => TryFast::Taken(taken(GONE, 0)),
         None => TryFast::Nothing,

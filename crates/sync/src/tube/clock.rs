@@ -10,7 +10,8 @@ use chappe_plat::{Made, clock};
 use std::time::{Duration, Instant};
 
 /// Never, or never again.
-const NEVER: u64 = u64::MAX;
+/// The mark of a clock that never strikes again.
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// One clock.
 pub(crate) struct Clock {

@@ -493,7 +493,8 @@ impl End {
 
     /// Where the object is; it is made before a thread waits.
     pub fn place(&self) -> Place {
-        *self.made_place().expect("who waits has made ready for it")
+        const NOWHERE: Place = Place { index: u32::MAX, head: Head(0) };
+        self.made_place().copied().unwrap_or(NOWHERE)
     }
 
     /// A member's bit is about to be set. Before it, lest a thread that sees the bit subtracts it first.

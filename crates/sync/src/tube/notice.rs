@@ -2,6 +2,7 @@
 //! choice that has found nothing (`lull`).
 
 use super::body::{Body, Tube};
+use super::clock::NEVER;
 use super::lights::Side;
 use crate::mark::Mark;
 use crate::wait::Party;
@@ -60,14 +61,14 @@ impl<T> Tube<T> {
         match &self.body {
             Body::Ring(ring) => marked(ring.no_message()),
             // Only the choosing thread could have taken it. SAFETY: as in `try_recv_alone`.
-            Body::Spsc(line) => marked((!unsafe { line.has_message() }).then_some(0)),
+            Body::Spsc(line) => marked((!unsafe { line.has_message() }).then(|| line.gone_in())),
             Body::Segmented(ring) => marked(ring.no_message()),
             Body::Rendezvous(left) => match (left.no_message(), self.mark_meeting(Side::Send, me)) {
                 (Some(left), Mark::Nothing(mark)) => Mark::Nothing(mark.wrapping_add(left << 32)),
                 _ => Mark::Something,
             },
             Body::Clock(clock) => clock.mark(),
-            Body::Never => Mark::Nothing(0),
+            Body::Never => Mark::Nothing(NEVER),
         }
     }
 
@@ -79,7 +80,7 @@ impl<T> Tube<T> {
         match &self.body {
             Body::Ring(ring) => marked(ring.no_hole()),
             // As above. SAFETY: as in `try_send_alone`.
-            Body::Spsc(line) => marked((!unsafe { line.has_hole() }).then_some(0)),
+            Body::Spsc(line) => marked((!unsafe { line.has_hole() }).then(|| line.gone_in())),
             Body::Rendezvous(_) => self.mark_meeting(Side::Recv, me),
             _ => Mark::Something,
         }

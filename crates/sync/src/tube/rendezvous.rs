@@ -110,7 +110,7 @@ pub(crate) fn is_awaited(other: Opposite<'_>, me: &Party) -> bool {
 }
 
 /// The look of a light thread that begins to wait (lights, I6). True: the light thread is to try.
-pub(crate) fn is_awaited_by_light(other: &End) -> bool {
+fn is_awaited_by_light(other: &End) -> bool {
     if !other.is_awaited_by_others() {
         return false;
     }
@@ -118,9 +118,13 @@ pub(crate) fn is_awaited_by_light(other: &End) -> bool {
     other.first_but(NOBODY).is_some()
 }
 
-/// The look of a thread that begins to wait, after the fence. True: that thread is to try again.
+/// The look of a thread that begins to wait, after the fence; a light thread is no member.
+/// True: that thread is to try again.
 pub(crate) fn look(other: Opposite<'_>, me: &Party) -> bool {
     let Opposite { end: other, lights, side } = other;
+    if me.member == NOBODY {
+        return is_awaited_by_light(other);
+    }
     let m = me.map.member(me.member);
     // Relaxed, both: our own.
     let (ticket, need) = (m.ticket.load(Ordering::Relaxed), m.need.load(Ordering::Relaxed));

@@ -6,7 +6,7 @@ use super::handoff::Handoff;
 use super::lights::waits::{Hope, wait_with};
 use super::rendezvous::await_done;
 use crate::claim::wait_for;
-use crate::operation::{Mode, Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
 use crate::wait::{Parties, Patience};
 use chappe_plat::light::{self, Record};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -80,12 +80,7 @@ pub(crate) enum Waiter<'a> {
 }
 
 #[inline(always)]
-fn wait<A: Operation>(
-    arm: &A,
-    who: Waiter<'_>,
-    deadline: Option<u64>,
-    packet: Option<&Handoff>,
-) -> Result<Taken, Refused> {
+fn wait<A: Arm>(arm: &A, who: Waiter<'_>, deadline: Option<u64>, packet: Option<&Handoff>) -> Result<Taken, Refused> {
     let packet = packet.map_or(0, Handoff::address);
     match who {
         Waiter::Attached(who, patience) => {

@@ -28,11 +28,25 @@ pub struct Parties {
     pub private: Option<Party>,
 }
 
+impl Party {
+    /// A thread that is no member: it acts without having waited, or waits in no queue.
+    #[inline(always)]
+    pub(crate) fn nobody(map: &'static Map) -> Party {
+        Party { map, member: u32::MAX, generation: 0, holds: Holds::NONE }
+    }
+}
+
 impl Parties {
     /// The attachment that counts in an arm's arena.
     pub(crate) fn party(&self, map: &Map) -> &Party {
+        self.party_in(|| map)
+    }
+
+    /// The same, where the arena need not be asked for: mostly there is one.
+    #[inline]
+    pub(crate) fn party_in<'m>(&self, map: impl FnOnce() -> &'m Map) -> &Party {
         match &self.private {
-            Some(p) if std::ptr::eq(p.map, map) => p,
+            Some(p) if std::ptr::eq(p.map, map()) => p,
             _ => &self.main,
         }
     }

@@ -8,39 +8,35 @@ pub(crate) struct Out<P>(pub P);
 /// A tube's end where messages come out, as an arm of a choice.
 pub(crate) struct In<P>(pub P);
 
-impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
-    fn map(&self) -> &'static Map {
-        self.0.senders.map()
-    }
-    fn place(&self) -> Place {
-        self.0.senders.place()
-    }
-    fn before(&self) {}
-    fn enlists(&self) {
-        self.0.senders.enlists();
-    }
-    fn enlisted(&self, _me: &Party) {}
-    fn is_fenced(&self) -> bool {
-        true
-    }
-    fn is_fenced_alone(&self) -> bool {
-        self.0.has_meetings() || self.0.senders.is_turned()
-    }
-    fn turns(&self) -> bool {
-        self.0.senders.turns(self.0.gone_in())
-    }
-    fn turn(&self, is_fenced: bool) {
-        self.0.senders.turn(is_fenced);
-    }
-    fn look(&self, me: &Party) -> bool {
-        let tube = &self.0;
-        if tube.has_meetings() && !tube.receivers.is_gone() {
-            return rendezvous::look(tube.opposite(Side::Recv), me);
+fn site(end: &End, nature: Nature) -> Site {
+    Site { map: end.map(), place: end.place(), nature }
+}
+
+impl<T> Tube<T> {
+    /// A look of a thread that waits, or for its mark, at the senders' end.
+    #[inline(never)]
+    fn look_out(&self, me: &Party, how: Looking) -> Mark {
+        match how {
+            Looking::Mark => self.mark_out(me),
+            Looking::Waiting if self.has_meetings() && !self.receivers.is_gone() => {
+                rendezvous::look(self.opposite(Side::Recv), me).into()
+            }
+            Looking::Free | Looking::Waiting => self.may_send(me).into(),
+            _ => Mark::Nothing(0),
         }
-        tube.may_send(me)
     }
-    fn left(&self, _member: u32, grant: Option<Grant>) {
-        self.0.senders.left(grant.map(|g| g.permit));
+
+    /// The same at the receivers' end.
+    #[inline(never)]
+    fn look_in(&self, me: &Party, how: Looking) -> Mark {
+        match (how, &self.body) {
+            (Looking::Mark, _) => self.mark_in(me),
+            (Looking::Waiting, Body::Rendezvous(left)) if !self.senders.is_gone() => {
+                (left.has_message() || rendezvous::look(self.opposite(Side::Send), me)).into()
+            }
+            (Looking::Free | Looking::Waiting, _) => self.may_recv(me).into(),
+            _ => Mark::Nothing(0),
+        }
     }
 }
 
@@ -51,7 +47,10 @@ fn may_be_met<T>(tube: &Tube<T>, other: Side) -> bool {
     !tube.lights.is_empty(other) || !tube.end(other).is_deserted() || light::current().is_none()
 }
 
-impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
+impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
+    fn site(&self) -> Site {
+        site(&self.0.senders, if self.0.has_meetings() { Nature::Meeting } else { Nature::Tube })
+    }
     #[cfg(not(feature = "sim"))]
     fn may_be(&self) -> bool {
         !self.0.has_meetings() || may_be_met(&self.0, Side::Recv)
@@ -69,93 +68,43 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for Out<P> {
                 None => TryFast::Nothing,
             },
             Body::Rendezvous(_) => glance_to_meet(tube, Side::Recv),
-            _ => self.attempt(&nobody(self.map())).into(),
+            _ => self.attempt(&Party::nobody(tube.senders.map()), false).into(),
         }
     }
     #[inline(never)]
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, me: &Party, told: bool) -> Result<Taken, Refused> {
         let tube = &self.0;
-        if tube.receivers.is_gone() {
-            return Ok(taken(GONE, 0));
-        }
         let got = match &tube.body {
+            _ if tube.receivers.is_gone() => Some(taken(GONE, 0)),
             Body::Ring(ring) => ring.claim().map(|claim| taken(CLAIMED, claim.number())),
             Body::Segmented(ring) => ring.claim().map(|claim| taken(CLAIMED, claim.number())),
             // SAFETY: as in `try_send_alone`.
             Body::Spsc(line) => unsafe { line.has_hole() }.then_some(taken(THERE, 0)),
             _ => rendezvous::meet(tube.opposite(Side::Recv), me).map(|packet| taken(MEETING, packet)),
         };
-        got.or_else(|| tube.receivers.is_gone().then_some(taken(GONE, 0))).ok_or(Refused::NoneFree)
+        let got = got.or_else(|| tube.receivers.is_gone().then_some(taken(GONE, 0))).ok_or(Refused::NoneFree)?;
+        if told {
+            tube.pass_on_hole();
+        }
+        Ok(got)
     }
-    fn collect(&self, me: &Party, grant: Grant, _number: u32) -> Collected {
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        Ok(if how == Looking::Free { self.0.may_send(me).into() } else { self.0.look_out(me, how) })
+    }
+    fn collect(&self, me: &Party, grant: Option<Grant>, _number: u32, _aim: Mode) -> Collected {
         collect(me, grant)
-    }
-    fn prepare(&self) -> Result<(), ArenaError> {
-        self.0.senders.prepare()
-    }
-    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
-        Ok(self.0.may_send(me))
-    }
-    fn mark(&self, me: &Party) -> Mark {
-        self.0.mark_out(me)
-    }
-    fn took(&self) {
-        self.0.pass_on_hole();
-    }
-    fn is_tube(&self) -> bool {
-        true
-    }
-    #[cfg(not(feature = "sim"))]
-    fn dies_unseen(&self) -> bool {
-        true
-    }
-    fn has_meetings(&self) -> bool {
-        self.0.has_meetings()
     }
 }
 
 impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
-    fn map(&self) -> &'static Map {
-        self.0.receivers.map()
+    fn site(&self) -> Site {
+        let nature = match &self.0.body {
+            Body::Rendezvous(_) => Nature::Meeting,
+            Body::Clock(_) | Body::Never => Nature::Clock,
+            _ => Nature::Tube,
+        };
+        site(&self.0.receivers, nature)
     }
-    fn place(&self) -> Place {
-        self.0.receivers.place()
-    }
-    fn is_queued(&self) -> bool {
-        !matches!(self.0.body, Body::Clock(..) | Body::Never)
-    }
-    fn before(&self) {}
-    fn enlists(&self) {
-        self.0.receivers.enlists();
-    }
-    fn enlisted(&self, _me: &Party) {}
-    fn is_fenced(&self) -> bool {
-        true
-    }
-    fn is_fenced_alone(&self) -> bool {
-        self.0.has_meetings() || self.0.receivers.is_turned()
-    }
-    fn turns(&self) -> bool {
-        self.0.receivers.turns(self.0.gone_in())
-    }
-    fn turn(&self, is_fenced: bool) {
-        self.0.receivers.turn(is_fenced);
-    }
-    fn look(&self, me: &Party) -> bool {
-        let tube = &self.0;
-        if let Body::Rendezvous(left) = &tube.body
-            && !tube.senders.is_gone()
-        {
-            return left.has_message() || rendezvous::look(tube.opposite(Side::Send), me);
-        }
-        tube.may_recv(me)
-    }
-    fn left(&self, _member: u32, grant: Option<Grant>) {
-        self.0.receivers.left(grant.map(|g| g.permit));
-    }
-}
-
-impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
     #[cfg(not(feature = "sim"))]
     #[inline]
     fn may_be(&self) -> bool {
@@ -168,25 +117,25 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
     #[inline(always)]
     fn standing(&self) -> Option<Standing<'_>> {
         // SAFETY: an end keeps its tube.
-        self.is_queued().then(|| unsafe { self.0.standing(Side::Recv) })
+        (!matches!(self.0.body, Body::Clock(_) | Body::Never)).then(|| unsafe { self.0.standing(Side::Recv) })
     }
     fn glance(&self) -> TryFast {
         let tube = &*self.0;
         match &tube.body {
             Body::Ring(ring) => match ring.claim_message() {
                 Some(claim) => TryFast::Taken(taken(CLAIMED, claim.number())),
-                None if tube.senders.is_gone() => self.attempt(&nobody(self.map())).into(),
+                None if tube.senders.is_gone() => self.attempt(&Party::nobody(tube.senders.map()), false).into(),
                 None => TryFast::Nothing,
             },
             Body::Rendezvous(left) => match left.claim() {
                 Some(claim) => TryFast::Taken(taken(CLAIMED, claim.number())),
                 None => glance_to_meet(tube, Side::Send),
             },
-            _ => self.attempt(&nobody(self.map())).into(),
+            _ => self.attempt(&Party::nobody(tube.senders.map()), false).into(),
         }
     }
     #[inline(never)]
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, me: &Party, told: bool) -> Result<Taken, Refused> {
         let tube = &self.0;
         let look = || match &tube.body {
             Body::Ring(ring) => ring.claim_message().map(|claim| taken(CLAIMED, claim.number())),
@@ -200,47 +149,21 @@ impl<T, P: Deref<Target = Tube<T>>> Operation for In<P> {
             Body::Clock(clock) => clock.take().map(|due| taken(STRUCK, due)),
             Body::Never => None,
         };
-        if let Some(got) = look() {
-            return Ok(got);
+        let got = match look() {
+            Some(got) => got,
+            None if !tube.senders.is_gone() => return Err(Refused::NoneFree),
+            // One may have come in between.
+            None => look().unwrap_or(taken(GONE, 0)),
+        };
+        if told {
+            tube.pass_on_message();
         }
-        if !tube.senders.is_gone() {
-            return Err(Refused::NoneFree);
-        }
-        // One may have come in between.
-        Ok(look().unwrap_or(taken(GONE, 0)))
+        Ok(got)
     }
-    fn collect(&self, me: &Party, grant: Grant, _number: u32) -> Collected {
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        Ok(if how == Looking::Free { self.0.may_recv(me).into() } else { self.0.look_in(me, how) })
+    }
+    fn collect(&self, me: &Party, grant: Option<Grant>, _number: u32, _aim: Mode) -> Collected {
         collect(me, grant)
-    }
-    fn prepare(&self) -> Result<(), ArenaError> {
-        if self.is_queued() { self.0.receivers.prepare() } else { Ok(()) }
-    }
-    fn due(&self) -> Option<u64> {
-        match &self.0.body {
-            Body::Clock(clock) => clock.due(),
-            _ => None,
-        }
-    }
-    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
-        Ok(self.0.may_recv(me))
-    }
-    fn mark(&self, me: &Party) -> Mark {
-        self.0.mark_in(me)
-    }
-    fn took(&self) {
-        self.0.pass_on_message();
-    }
-    fn is_tube(&self) -> bool {
-        true
-    }
-    #[cfg(not(feature = "sim"))]
-    fn dies_unseen(&self) -> bool {
-        true
-    }
-    fn has_meetings(&self) -> bool {
-        self.0.has_meetings()
-    }
-    fn has_left(&self) -> bool {
-        matches!(&self.0.body, Body::Rendezvous(left) if left.has_message())
     }
 }

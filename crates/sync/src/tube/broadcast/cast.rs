@@ -42,9 +42,10 @@
 
 use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use super::ring::NoRoom;
-use crate::operation::{Collected, Operation, Refused, Taken};
+use crate::mark::Mark;
+use crate::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site};
 use crate::owner::unheld;
-use crate::wait::{Arm, Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
+use crate::wait::{Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visitor};
@@ -524,14 +525,12 @@ impl<'m> Cast<'m> {
         self.head.room.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst); // SeqCst: I1.
     }
+}
 
-    /// The caller has announced that it waits, and finds that it need not: it wakes itself.
-    pub(super) fn tell_myself(&self, me: &Party) {
-        // SeqCst: our own. If it no longer says that we wait, we were told.
-        let state = State(word_of(self.map, me.member).0.load(Ordering::SeqCst));
-        if state.is_waiting() {
-            tell(self.map, me.member, state, self.place.index, RETRY);
-        }
+impl Mapped {
+    /// Where it is, as an arm.
+    pub(super) fn site(&self) -> Site {
+        Site { map: self.map, place: self.place, nature: Nature::Shared { fenced: false } }
     }
 }
 
@@ -543,46 +542,36 @@ pub(crate) struct Ear {
 }
 
 impl Arm for Ear {
-    fn map(&self) -> &'static Map {
-        self.cast.map
+    fn site(&self) -> Site {
+        self.cast.site()
     }
-    fn place(&self) -> Place {
-        self.cast.place
-    }
-    fn before(&self) {}
-    fn enlisted(&self, me: &Party) {
-        // SeqCst: I1, before the look.
-        self.cast.ring.sub(self.who).waiter.store(me.member + 1, Ordering::SeqCst);
-        fence(Ordering::SeqCst); // SeqCst: I1.
-        if self.cast.is_ready(self.who) {
-            self.cast.tell_myself(me);
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        match how {
+            Looking::Free if !self.cast.is_live() => return Err(Refused::Dead(0)),
+            Looking::Waiting => {
+                // SeqCst: I1, before the look.
+                self.cast.ring.sub(self.who).waiter.store(me.member + 1, Ordering::SeqCst);
+                fence(Ordering::SeqCst); // SeqCst: I1.
+            }
+            #[cfg(not(feature = "sim"))]
+            Looking::Dead => return Ok((self.cast.map.recover_dead() > 0).into()),
+            _ => {}
         }
+        Ok(self.cast.is_ready(self.who).into())
     }
-    fn look(&self, _me: &Party) -> bool {
-        self.cast.is_ready(self.who)
-    }
-    fn left(&self, _member: u32, _grant: Option<Grant>) {
-        self.cast.ring.sub(self.who).waiter.store(0, Ordering::Relaxed); // Relaxed: ours; a publisher that reads the old one wakes in vain.
+    fn collect(&self, _me: &Party, grant: Option<Grant>, _number: u32, _aim: Mode) -> Collected {
+        if grant.is_none() {
+            self.leave();
+        }
+        Collected::Nudged
     }
 }
 
-impl Operation for Ear {
-    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
-        match self.cast.is_live() {
-            false => Err(Refused::Dead(0)),
-            true if self.cast.is_ready(self.who) => Ok(Taken::UNIT),
-            true => Err(Refused::NoneFree),
-        }
-    }
-    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
-        Collected::Nudged
-    }
-    #[cfg(not(feature = "sim"))]
-    fn revive(&self) -> bool {
-        self.cast.map.recover_dead() > 0
-    }
-    fn is_tube(&self) -> bool {
-        true
+impl Ear {
+    /// The member waits no longer.
+    pub fn leave(&self) {
+        // Relaxed: ours; a publisher that reads the old one wakes in vain.
+        self.cast.ring.sub(self.who).waiter.store(0, Ordering::Relaxed);
     }
 }
 

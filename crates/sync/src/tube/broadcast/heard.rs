@@ -21,11 +21,10 @@
 
 use super::cast::{Ear, Not};
 use crate::mark::Mark;
-use crate::operation::{Collected, Operation, Refused, Taken};
+use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken};
 #[cfg(not(feature = "sim"))]
 use crate::tube::named::{Outlet, Watched};
-use crate::wait::{Arm, Grant, Party};
-use chappe_arena::{Map, Place};
+use crate::wait::{Grant, Party};
 #[cfg(not(feature = "sim"))]
 use chappe_plat::process;
 use std::cell::{Cell, RefCell};
@@ -159,29 +158,10 @@ impl<T: Test> Heard<T> {
 }
 
 impl<T: Test> Arm for Heard<T> {
-    fn map(&self) -> &'static Map {
-        self.ear.map()
+    fn site(&self) -> Site {
+        self.ear.site()
     }
-    fn place(&self) -> Place {
-        self.ear.place()
-    }
-    fn before(&self) {
-        #[cfg(not(feature = "sim"))]
-        self.watched.disarm();
-    }
-    fn enlisted(&self, me: &Party) {
-        self.ear.enlisted(me);
-    }
-    fn look(&self, me: &Party) -> bool {
-        self.is_held() || self.ear.look(me)
-    }
-    fn left(&self, member: u32, grant: Option<Grant>) {
-        self.ear.left(member, grant);
-    }
-}
-
-impl<T: Test> Operation for Heard<T> {
-    fn attempt(&self, _me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, _me: &Party, _told: bool) -> Result<Taken, Refused> {
         #[cfg(not(feature = "sim"))]
         if !self.is_here() {
             return Err(Refused::Inherited(0));
@@ -196,31 +176,32 @@ impl<T: Test> Operation for Heard<T> {
             Err(_) => Err(Refused::NoneFree),
         }
     }
-    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
-        Collected::Nudged
-    }
-    /// It takes the message all the same, and holds it.
-    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
-        match self.attempt(me) {
-            Ok(_) => Ok(true),
-            Err(Refused::NoneFree) => Ok(false),
-            Err(why) => Err(why),
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        match how {
+            // It takes the message all the same, and holds it.
+            Looking::Free => match self.attempt(me, false) {
+                Ok(_) => Ok(Mark::Something),
+                Err(Refused::NoneFree) => Ok(Mark::Nothing(0)),
+                Err(why) => Err(why),
+            },
+            // H3. Nobody else takes from it: what is there stays, unless it is overwritten.
+            Looking::Mark => {
+                let cast = &self.ear.cast;
+                let (claimed, came) = (cast.ring.claimed(), cast.came());
+                let some = self.is_held() || !cast.is_live() || cast.is_ready(self.ear.who);
+                let mark = claimed ^ u64::from(came).rotate_left(32);
+                Ok(if some { Mark::Something } else { Mark::Nothing(mark) })
+            }
+            _ => {
+                #[cfg(not(feature = "sim"))]
+                if how == Looking::Waiting {
+                    self.watched.disarm();
+                }
+                self.ear.look(me, how)
+            }
         }
     }
-    #[cfg(not(feature = "sim"))]
-    fn revive(&self) -> bool {
-        self.ear.revive()
-    }
-    /// H3. Nobody else takes from it: what is there stays, unless a later message overwrites it.
-    fn mark(&self, _me: &Party) -> Mark {
-        let cast = &self.ear.cast;
-        let (claimed, came) = (cast.ring.claimed(), cast.came());
-        if self.is_held() || !cast.is_live() || cast.is_ready(self.ear.who) {
-            return Mark::Something;
-        }
-        Mark::Nothing(claimed ^ u64::from(came).rotate_left(32))
-    }
-    fn is_tube(&self) -> bool {
-        true
+    fn collect(&self, me: &Party, grant: Option<Grant>, number: u32, aim: Mode) -> Collected {
+        self.ear.collect(me, grant, number, aim)
     }
 }

@@ -3,30 +3,21 @@
 use super::cast::{Mapped, Not, ROOM};
 use super::place::Mask;
 use crate::interrupt::Interrupt;
-use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, Terms, arrive, finish, wait};
-use chappe_arena::{Map, Place};
+use crate::mark::Mark;
+use crate::operation::{Arm, Looking, Refused, Site};
+use crate::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, wait};
 
 /// A publisher that waits for room.
 struct Mouth(Mapped);
 
 impl Arm for Mouth {
-    fn map(&self) -> &'static Map {
-        self.0.map
+    fn site(&self) -> Site {
+        self.0.site()
     }
-    fn place(&self) -> Place {
-        self.0.place
-    }
-    fn before(&self) {}
-    fn enlisted(&self, me: &Party) {
+    fn look(&self, _me: &Party, _how: Looking) -> Result<Mark, Refused> {
         self.0.wants_room();
-        if self.0.ring.has_room() {
-            self.0.tell_myself(me);
-        }
+        Ok(self.0.ring.has_room().into())
     }
-    fn look(&self, _me: &Party) -> bool {
-        self.0.ring.has_room()
-    }
-    fn left(&self, _member: u32, _grant: Option<Grant>) {}
 }
 
 /// Sends a record, sleeping until there is room.

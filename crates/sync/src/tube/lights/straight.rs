@@ -12,7 +12,7 @@
 
 use super::waits::{after, begin_word};
 use super::{ARM, ARMS, IDLE, MET, Node, PHASE};
-use crate::operation::Operation;
+use crate::operation::Arm;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::step;
@@ -32,21 +32,21 @@ pub(crate) enum Ended {
     Not,
 }
 
-/// Whether these are such arms.
+/// Whether these may be such arms: the wait itself finds out.
 #[inline(always)]
-pub(crate) fn fits(arms: &[&dyn Operation]) -> bool {
-    (2..=FEW).contains(&arms.len()) && arms.iter().all(|arm| arm.has_meetings())
+pub(crate) fn fits(arms: &[&dyn Arm]) -> bool {
+    (2..=FEW).contains(&arms.len()) && arms[0].standing().is_some_and(|place| place.meets)
 }
 
 /// Waits for one of the arms, which [`fits`] has seen; the node of the `first` goes in first. The packet is for the
 /// thread that meets it.
 #[inline(always)]
-pub(crate) fn wait(me: &'static Record, arms: &[&dyn Operation], first: usize, packet: u64) -> Ended {
+pub(crate) fn wait(me: &'static Record, arms: &[&dyn Arm], first: usize, packet: u64) -> Ended {
     let mut nodes = [const { MaybeUninit::<Node>::uninit() }; FEW];
     let waits = begin_word(me);
     let (mut at, mut begun, mut stays) = (first, 0, true);
     while stays && begun < arms.len() {
-        let Some(place) = arms[at].standing() else {
+        let Some(place) = arms[at].standing().filter(|place| place.meets) else {
             // The nodes of the arms before it are in their lists.
             stays = false;
             break;

@@ -2,10 +2,10 @@
 //! parent's head.
 
 use super::{ARM, ARMS, IDLE, MET, Node, PHASE, Standing, WAITING, Wait, note_one};
-use crate::bias::Holds;
 use crate::interrupt::Interrupt;
-use crate::operation::{Mode, Operation, Refused, Taken};
-use crate::tube::{body, rendezvous};
+use crate::mark::Mark;
+use crate::operation::{Arm, Looking, Mode, Nature, Refused, Taken, due, is_for_light};
+use crate::tube::body;
 use crate::wait::Party;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::light::{self, Record, Waits};
@@ -13,8 +13,8 @@ use chappe_plat::{clock, step};
 use std::mem::MaybeUninit;
 
 /// Whether a light thread can wait for all of these by nodes.
-pub(crate) fn can_wait<A: Operation + ?Sized>(arms: &[&A]) -> bool {
-    arms.iter().all(|arm| arm.is_for_light())
+pub(crate) fn can_wait<A: Arm + ?Sized>(arms: &[&A]) -> bool {
+    arms.iter().all(|arm| is_for_light(*arm))
 }
 
 /// What a light thread waits for.
@@ -49,7 +49,7 @@ struct Begun {
 }
 
 /// Waits for one of the arms, for each of which [`can_wait`] holds. The caller has found none ready.
-pub(crate) fn wait_for<'a, A: Operation + ?Sized>(
+pub(crate) fn wait_for<'a, A: Arm + ?Sized>(
     me: &'static Record,
     arms: &[&'a A],
     hope: Hope,
@@ -80,14 +80,15 @@ pub(super) fn begin_word(me: &Record) -> u64 {
 
 /// The same with a spot for each arm.
 #[inline]
-pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
+pub(crate) fn wait_with<'a, A: Arm + ?Sized>(
     me: &'static Record,
     arms: &[&'a A],
     hope: Hope,
     spots: &mut [MaybeUninit<ObjectId<'a>>],
 ) -> Result<(usize, Taken), Refused> {
-    let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
-    let look = || arms.iter().enumerate().find_map(|(at, arm)| Some((at, hope.aim.attempt(*arm, &nobody).ok()?)));
+    let nobody = Party::nobody(arms[0].site().map);
+    let look =
+        || arms.iter().enumerate().find_map(|(at, arm)| Some((at, hope.aim.attempt(*arm, &nobody, false).ok()?)));
     let is_late = || hope.deadline.is_some_and(|at| clock::now() >= at);
     let mut front = hope.front;
     let is_interrupted = || hope.by.is_some_and(Interrupt::has_come) || light::is_destroyed();
@@ -95,7 +96,7 @@ pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
         let waits = begin_word(me);
         let begun = begin(me, arms, hope, spots, waits, front);
         if begun.stays {
-            let due = if begun.clocks { arms.iter().filter_map(|arm| arm.due()).min() } else { None };
+            let due = if begun.clocks { due(arms, &nobody) } else { None };
             let until = [hope.deadline, due].into_iter().flatten().min();
             note(me, arms);
             hope.by.into_iter().for_each(|by| by.parks(me));
@@ -139,13 +140,8 @@ pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
         if claimed & MET != 0 {
             return Ok((at, body::met_by(hope.packet)));
         }
-        match hope.aim.attempt(arms[at], &nobody) {
-            Ok(taken) => {
-                if hope.aim == Mode::Take {
-                    arms[at].took();
-                }
-                return Ok((at, taken));
-            }
+        match hope.aim.attempt(arms[at], &nobody, true) {
+            Ok(taken) => return Ok((at, taken)),
             Err(_) if is_late() => return look().ok_or(Refused::TimedOut),
             // Another thread was faster: wait again, in the old place.
             Err(_) => front = true,
@@ -155,7 +151,7 @@ pub(crate) fn wait_with<'a, A: Operation + ?Sized>(
 
 /// Puts the nodes into the lists, and looks.
 #[inline]
-fn begin<'a, A: Operation + ?Sized>(
+fn begin<'a, A: Arm + ?Sized>(
     me: &'static Record,
     arms: &[&'a A],
     hope: Hope,
@@ -189,27 +185,23 @@ fn begin<'a, A: Operation + ?Sized>(
         // SeqCst: I3.
         fence(Ordering::SeqCst);
     }
-    let nobody = Party { map: arms[0].map(), member: u32::MAX, generation: 0, holds: Holds::NONE };
+    let nobody = Party::nobody(arms[0].site().map);
     begun.stays = arms.iter().zip(&*spots).all(|(arm, spot)| {
         // SAFETY: made above.
-        let Some((_, place)) = (unsafe { spot.assume_init_ref() }) else { return true };
-        if place.meets {
-            !place.other.is_gone() && !arm.has_left() && !rendezvous::is_awaited_by_light(place.other)
-        } else {
-            !arm.look(&nobody)
-        }
+        let is_told = unsafe { spot.assume_init_ref() }.is_some();
+        !is_told || matches!(arm.look(&nobody, Looking::Waiting), Ok(Mark::Nothing(_)))
     });
     begun
 }
 
 /// Notes what `me` waits for, for threads that inspect it from elsewhere.
 #[inline(always)]
-fn note<A: Operation + ?Sized>(me: &Record, arms: &[&A]) {
+fn note<A: Arm + ?Sized>(me: &Record, arms: &[&A]) {
     let what = match arms {
-        [arm] if arm.outside().is_some() => (Waits::Descriptor, arm.outside().map_or(0, |fd| fd as u64)),
-        [arm] => match arm.standing() {
-            Some(at) => return note_one(me, at.side, at.lights),
-            None => (Waits::Sleep, 0),
+        [arm] => match (arm.site().nature, arm.standing()) {
+            (Nature::Descriptor(fd), _) => (Waits::Descriptor, fd as u64),
+            (_, Some(at)) => return note_one(me, at.side, at.lights),
+            _ => (Waits::Sleep, 0),
         },
         _ => (Waits::Choice, arms.len() as u64),
     };

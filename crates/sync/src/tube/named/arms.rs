@@ -8,12 +8,9 @@ use super::pipe::{Pipe, Side, TO_COMMIT};
 use crate::cell::Word;
 use crate::claim::wait_for;
 use crate::mark::Mark;
-use crate::operation::{Collected, Operation, Refused, Taken, WaitSpec};
+use crate::operation::{Arm, Looking, Nature, Refused, Site, Taken, WaitSpec};
 use crate::record::{Borrowed, Received, Slot, Unsent};
-use crate::wait::{Arm, Ended, Grant, Parties, Party, Patience, RETRY, State, Terms};
-use crate::wait::{arrive, finish, tell, wait, word_of};
-use chappe_arena::{Map, Place};
-use chappe_plat::atomic::{Ordering, fence};
+use crate::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, wait};
 use std::mem::MaybeUninit;
 
 /// The other end has gone.
@@ -88,115 +85,61 @@ fn attempted(pipe: &Mapped, side: Side, take: impl Fn() -> Option<Taken>) -> Res
 }
 
 impl Arm for Out {
-    fn map(&self) -> &'static Map {
-        self.0.map
+    fn site(&self) -> Site {
+        site(&self.0, Side::Senders)
     }
-    fn place(&self) -> Place {
-        self.0.waits(Side::Senders)
-    }
-    fn before(&self) {}
-    fn enlisted(&self, me: &Party) {
-        look(&self.0, Side::Senders, me, || self.0.ring.has_hole());
-    }
-    fn is_fenced_between_processes(&self) -> bool {
-        self.0.is_fenced(Side::Senders)
-    }
-    fn look(&self, _me: &Party) -> bool {
-        self.0.is_ready(Side::Senders)
-    }
-    fn left(&self, _member: u32, _grant: Option<Grant>) {}
-}
-
-impl Operation for Out {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, me: &Party, told: bool) -> Result<Taken, Refused> {
         // An only sender's reservation marks nothing: a message that it sends before it completes the choice takes the
         // same slot.
         let reserve = || {
             let slot = self.0.ring.reserve(number(me))?;
             Some(Taken { position: RESERVED, word: Word(slot.number()) })
         };
-        attempted(&self.0, Side::Senders, reserve)
+        let taken = attempted(&self.0, Side::Senders, reserve)?;
+        if told {
+            self.0.received();
+        }
+        Ok(taken)
     }
-    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
-        Collected::Nudged
-    }
-    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
-        is_ready(&self.0, Side::Senders)
-    }
-    fn mark(&self, _me: &Party) -> Mark {
-        self.0.mark(Side::Senders)
-    }
-    fn took(&self) {
-        self.0.received();
-    }
-    fn is_tube(&self) -> bool {
-        true
+    fn look(&self, _me: &Party, how: Looking) -> Result<Mark, Refused> {
+        look(&self.0, Side::Senders, how)
     }
 }
 
 impl Arm for In {
-    fn map(&self) -> &'static Map {
-        self.0.map
+    fn site(&self) -> Site {
+        site(&self.0, Side::Receivers)
     }
-    fn place(&self) -> Place {
-        self.0.place
-    }
-    fn before(&self) {}
-    fn enlisted(&self, me: &Party) {
-        look(&self.0, Side::Receivers, me, || self.0.ring.has_message());
-    }
-    fn is_fenced_between_processes(&self) -> bool {
-        self.0.is_fenced(Side::Receivers)
-    }
-    fn look(&self, _me: &Party) -> bool {
-        self.0.is_ready(Side::Receivers)
-    }
-    fn left(&self, _member: u32, _grant: Option<Grant>) {}
-}
-
-impl Operation for In {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, me: &Party, told: bool) -> Result<Taken, Refused> {
         let borrow = || {
             let (position, word) = borrow(&self.0, number(me))?.parts();
             Some(Taken { position, word: Word(word) })
         };
-        attempted(&self.0, Side::Receivers, borrow)
-    }
-    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
-        Collected::Nudged
-    }
-    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
-        is_ready(&self.0, Side::Receivers)
-    }
-    fn mark(&self, _me: &Party) -> Mark {
-        self.0.mark(Side::Receivers)
-    }
-    fn took(&self) {
-        self.0.pass_on();
-    }
-    fn is_tube(&self) -> bool {
-        true
-    }
-}
-
-pub(super) fn is_ready(pipe: &Mapped, side: Side) -> Result<bool, Refused> {
-    if pipe.is_live() { Ok(pipe.is_ready(side)) } else { Err(Refused::Dead(0)) }
-}
-
-/// The look of a waiter that has set its bit, unless it must first make a fence for others: then it looks when all bits
-/// are set. If there is something, it tells itself, not the first waiter: that one may be stopped.
-pub(super) fn look(pipe: &Mapped, side: Side, me: &Party, is_there: impl Fn() -> bool) {
-    if pipe.is_fenced(side) {
-        return;
-    }
-    // SeqCst: I1 of the tube.
-    fence(Ordering::SeqCst);
-    if is_there() || pipe.is_gone(side.other()) {
-        // SeqCst: our own. If it no longer says that we wait, we were told.
-        let state = State(word_of(pipe.map, me.member).0.load(Ordering::SeqCst));
-        if state.is_waiting() {
-            tell(pipe.map, me.member, state, pipe.waits(side).index, RETRY);
+        let taken = attempted(&self.0, Side::Receivers, borrow)?;
+        if told {
+            self.0.pass_on();
         }
+        Ok(taken)
+    }
+    fn look(&self, _me: &Party, how: Looking) -> Result<Mark, Refused> {
+        look(&self.0, Side::Receivers, how)
+    }
+}
+
+/// Where an end is, as an arm.
+pub(super) fn site(pipe: &Mapped, side: Side) -> Site {
+    Site { map: pipe.map, place: pipe.waits(side), nature: Nature::Shared { fenced: pipe.is_fenced(side) } }
+}
+
+/// A look at an end, as an arm.
+pub(super) fn look(pipe: &Mapped, side: Side, how: Looking) -> Result<Mark, Refused> {
+    match how {
+        Looking::Free if !pipe.is_live() => Err(Refused::Dead(0)),
+        Looking::Free | Looking::Waiting => Ok(pipe.is_ready(side).into()),
+        Looking::Mark => Ok(pipe.mark(side)),
+        #[cfg(not(feature = "sim"))]
+        Looking::Dead => Ok(pipe.revive().into()),
+        Looking::Queued => Ok(Mark::Nothing(0)),
     }
 }
 
@@ -380,22 +323,11 @@ struct Committing<'s> {
 }
 
 impl Arm for Committing<'_> {
-    fn map(&self) -> &'static Map {
-        self.pipe.map
+    fn site(&self) -> Site {
+        site(&self.pipe, Side::Senders)
     }
-    fn place(&self) -> Place {
-        self.pipe.waits(Side::Senders)
-    }
-    fn before(&self) {}
-    fn left(&self, _member: u32, _grant: Option<Grant>) {}
-    fn enlisted(&self, me: &Party) {
-        look(&self.pipe, Side::Senders, me, || self.pipe.ring.has_hole_for(self.slot));
-    }
-    fn is_fenced_between_processes(&self) -> bool {
-        self.pipe.is_fenced(Side::Senders)
-    }
-    fn look(&self, _me: &Party) -> bool {
-        self.pipe.ring.has_hole_for(self.slot) || self.pipe.is_gone(Side::Receivers)
+    fn look(&self, _me: &Party, _how: Looking) -> Result<Mark, Refused> {
+        Ok((self.pipe.ring.has_hole_for(self.slot) || self.pipe.is_gone(Side::Receivers)).into())
     }
 }
 

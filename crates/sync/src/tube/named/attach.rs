@@ -12,9 +12,9 @@ use crate::attachment::{attachment, process_attachment};
 use crate::fork::{ATTACHED, KeptGuard};
 use crate::handle::shown;
 use crate::mark::Mark;
-use crate::operation::{Collected, Operation, Refused, Taken};
+use crate::operation::{Arm, Looking, Refused, Site, Taken};
 use crate::role::has_own_core;
-use crate::wait::{Arm, Grant, Party};
+use crate::wait::Party;
 use chappe_arena::{ArenaError, Joined, Map, Place, Who};
 use chappe_plat::process;
 use std::cell::Cell;
@@ -120,53 +120,18 @@ impl<A> Own<A> {
 }
 
 impl<A: Arm> Arm for Own<A> {
-    fn map(&self) -> &'static Map {
-        self.arm.map()
+    fn site(&self) -> Site {
+        self.arm.site()
     }
-    fn place(&self) -> Place {
-        self.arm.place()
-    }
-    fn before(&self) {
-        self.arm.before();
-    }
-    fn enlisted(&self, me: &Party) {
-        self.arm.enlisted(me);
-    }
-    fn is_fenced_between_processes(&self) -> bool {
-        self.arm.is_fenced_between_processes()
-    }
-    fn look(&self, me: &Party) -> bool {
-        self.arm.look(me)
-    }
-    fn left(&self, member: u32, grant: Option<Grant>) {
-        self.arm.left(member, grant);
-    }
-}
-
-impl<A: Operation> Operation for Own<A> {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
+    fn attempt(&self, me: &Party, told: bool) -> Result<Taken, Refused> {
         self.ours()?;
-        self.arm.attempt(me)
+        self.arm.attempt(me, told)
     }
-    fn collect(&self, me: &Party, grant: Grant, number: u32) -> Collected {
-        self.arm.collect(me, grant, number)
-    }
-    fn revive(&self) -> bool {
-        self.at.pipe.revive()
-    }
-    fn is_ready(&self, me: &Party) -> Result<bool, Refused> {
-        self.ours()?;
-        self.arm.is_ready(me)
-    }
-    fn mark(&self, me: &Party) -> Mark {
-        // If it is not ours any more, the try reports that.
-        if self.ours().is_ok() { self.arm.mark(me) } else { Mark::Something }
-    }
-    fn took(&self) {
-        self.arm.took();
-    }
-    fn is_tube(&self) -> bool {
-        self.arm.is_tube()
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        if matches!(how, Looking::Free | Looking::Mark) {
+            self.ours()?;
+        }
+        self.arm.look(me, how)
     }
 }
 

@@ -27,21 +27,22 @@
 //! Where the watcher cannot wait (no place in an arena), it looks once a millisecond. If it panics, all ends of its arena become readable,
 //! and the next end that is armed starts another watcher.
 
-use super::arms::{Mapped, is_ready, look};
+use super::arms::{self, Mapped};
 use super::attach::Attachment;
 use super::pipe::Side;
 use crate::attachment::{attachment, watched};
 use crate::choice::{How, choose};
 use crate::error::SelectError;
 use crate::fork::ENDS;
-use crate::operation::{Collected, Mode, Operation, Refused, Taken};
+use crate::mark::Mark;
+use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site};
 use crate::patience::Until;
 use crate::registry::Arena;
 use crate::role::{Role, set_role};
 use crate::tube;
 use crate::tube::broadcast::cast::Ear;
-use crate::wait::{Arm, Grant, Party};
-use chappe_arena::{ArenaError, Map, Place};
+use crate::wait::{Grant, Party};
+use chappe_arena::{ArenaError, Map};
 use chappe_plat::poll::Event;
 use chappe_plat::{process, quiet, thread};
 use std::cell::OnceCell;
@@ -67,50 +68,23 @@ pub(crate) enum Outlet {
 }
 
 impl Outlet {
-    fn map(&self) -> &'static Map {
+    fn site(&self) -> Site {
         match self {
-            Outlet::Pipe(pipe, _) => pipe.map,
-            Outlet::Ear(ear) => ear.map(),
+            Outlet::Pipe(pipe, side) => arms::site(pipe, *side),
+            Outlet::Ear(ear) => ear.site(),
         }
     }
 
-    fn place(&self) -> Place {
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
         match self {
-            Outlet::Pipe(pipe, side) => pipe.waits(*side),
-            Outlet::Ear(ear) => ear.place(),
+            Outlet::Pipe(pipe, side) => arms::look(pipe, *side, how),
+            Outlet::Ear(ear) => ear.look(me, how),
         }
     }
 
-    /// Whether an operation would not block.
-    fn is_ready(&self) -> Result<bool, Refused> {
-        match self {
-            Outlet::Pipe(pipe, side) => is_ready(pipe, *side),
-            Outlet::Ear(ear) if ear.cast.is_live() => Ok(ear.cast.is_ready(ear.who)),
-            Outlet::Ear(_) => Err(Refused::Dead(0)),
-        }
-    }
-
-    /// The look of a member whose bit is set.
-    fn enlisted(&self, me: &Party) {
-        match self {
-            Outlet::Pipe(pipe, side) => look(pipe, *side, me, || pipe.is_ready(*side)),
-            Outlet::Ear(ear) => ear.enlisted(me),
-        }
-    }
-
-    fn is_fenced_between_processes(&self) -> bool {
-        match self {
-            Outlet::Pipe(pipe, side) => pipe.is_fenced(*side),
-            Outlet::Ear(ear) => ear.is_fenced_between_processes(),
-        }
-    }
-
-    /// The look after that fence.
-    fn looks_again(&self) -> bool {
-        match self {
-            Outlet::Pipe(pipe, side) => pipe.is_ready(*side),
-            Outlet::Ear(ear) => ear.cast.is_ready(ear.who),
-        }
+    /// Whether an operation would not block, or report that it cannot.
+    fn is_ready(&self) -> bool {
+        !matches!(self.look(&Party::nobody(self.site().map), Looking::Free), Ok(Mark::Nothing(_)))
     }
 
     /// The watcher no longer waits for it.
@@ -118,7 +92,7 @@ impl Outlet {
         match self {
             Outlet::Pipe(..) => {}
             // Whose word it is, the lock and I6 say.
-            Outlet::Ear(ear) => ear.left(0, None),
+            Outlet::Ear(ear) => ear.leave(),
         }
     }
 }
@@ -131,11 +105,6 @@ struct Listed {
 }
 
 impl Listed {
-    /// Whether an operation would not block.
-    fn is_ready(&self) -> bool {
-        self.of.is_ready().unwrap_or(true)
-    }
-
     /// Makes it readable. If it was armed, the watcher's word goes at once (I6): the watcher itself leaves it alone from here on.
     fn fire(&mut self) {
         if std::mem::replace(&mut self.is_armed, false) {
@@ -213,7 +182,7 @@ impl List {
     }
 
     fn enter(&mut self, of: Outlet, event: Arc<Event>) -> io::Result<u64> {
-        self.start(of.map())?;
+        self.start(of.site().map)?;
         self.next += 1;
         self.ends.insert(self.next, Listed { of, event, is_armed: false });
         Ok(self.next)
@@ -222,8 +191,8 @@ impl List {
     /// Arms an end, unless there is something already. False: there is.
     fn arm(&mut self, id: u64) -> bool {
         let Some(end) = self.ends.get_mut(&id) else { return false };
-        let map = end.of.map();
-        if end.is_ready() {
+        let map = end.of.site().map;
+        if end.of.is_ready() {
             self.fire(id);
             return false;
         }
@@ -244,14 +213,14 @@ impl List {
         if let Some(end) = self.ends.remove(&id) {
             // For pollers that wait at a copy of the descriptor: the handle has something to tell.
             end.event.signal();
-            self.ring(end.of.map());
+            self.ring(end.of.site().map);
         }
     }
 
     /// Makes an end readable. If it was armed, the watcher still waits for it, and hears the bell: I4.
     fn fire(&mut self, id: u64) {
         let Some(end) = self.ends.get_mut(&id) else { return };
-        let (map, was_armed) = (end.of.map(), end.is_armed);
+        let (map, was_armed) = (end.of.site().map, end.is_armed);
         end.fire();
         if was_armed {
             self.ring(map);
@@ -266,7 +235,7 @@ impl List {
     }
 
     fn of(&mut self, map: &'static Map) -> impl Iterator<Item = (&u64, &mut Listed)> {
-        self.ends.iter_mut().filter(move |(_, end)| std::ptr::eq(end.of.map(), map))
+        self.ends.iter_mut().filter(move |(_, end)| std::ptr::eq(end.of.site().map, map))
     }
 
     fn fire_all(&mut self, map: &'static Map) {
@@ -281,7 +250,7 @@ impl List {
             if !end.is_armed {
                 continue;
             }
-            if end.is_ready() {
+            if end.of.is_ready() {
                 end.fire();
             } else {
                 rest.push(Armed { id: *id, of: end.of });
@@ -311,8 +280,8 @@ fn watch(map: &'static Map, bell: &tube::Receiver<()>) {
     loop {
         let _ = bell.try_recv();
         let (armed, any) = with(|list| list.read(map));
-        let ends = armed.iter().map(|end| end as &dyn Operation);
-        let arms: Vec<&dyn Operation> = std::iter::once(&bell.into as &dyn Operation).chain(ends).collect();
+        let ends = armed.iter().map(|end| end as &dyn Arm);
+        let arms: Vec<&dyn Arm> = std::iter::once(&bell.into as &dyn Arm).chain(ends).collect();
         let until = if any { Until::Forever } else { Until::after(LINGER) };
         match choose(&arms, How { until, biased: true, aim: Mode::Look }) {
             Ok(_) | Err(SelectError::Dead { .. }) => {}
@@ -354,39 +323,17 @@ impl Armed {
 }
 
 impl Arm for Armed {
-    fn map(&self) -> &'static Map {
-        self.of.map()
+    fn site(&self) -> Site {
+        self.of.site()
     }
-    fn place(&self) -> Place {
-        self.of.place()
+    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
+        self.while_armed(|| Some(self.of.look(me, how))).unwrap_or(Ok(Mark::Nothing(0)))
     }
-    fn before(&self) {}
-    fn enlisted(&self, me: &Party) {
-        self.while_armed(|| self.of.enlisted(me));
-    }
-    fn is_fenced_between_processes(&self) -> bool {
-        self.of.is_fenced_between_processes()
-    }
-    fn look(&self, _me: &Party) -> bool {
-        self.while_armed(|| self.of.looks_again())
-    }
-    fn left(&self, _member: u32, _grant: Option<Grant>) {
-        self.while_armed(|| self.of.left());
-    }
-}
-
-impl Operation for Armed {
-    fn attempt(&self, me: &Party) -> Result<Taken, Refused> {
-        if self.is_ready(me)? { Ok(Taken::UNIT) } else { Err(Refused::NoneFree) }
-    }
-    fn collect(&self, _me: &Party, _grant: Grant, _number: u32) -> Collected {
+    fn collect(&self, _me: &Party, grant: Option<Grant>, _number: u32, _aim: Mode) -> Collected {
+        if grant.is_none() {
+            self.while_armed(|| self.of.left());
+        }
         Collected::Nudged
-    }
-    fn is_ready(&self, _me: &Party) -> Result<bool, Refused> {
-        self.while_armed(|| Some(self.of.is_ready())).unwrap_or(Ok(false))
-    }
-    fn is_tube(&self) -> bool {
-        true
     }
 }
 
@@ -436,7 +383,7 @@ impl Watched {
     pub(crate) fn rearm(&self, of: Outlet) -> bool {
         match self.ours() {
             Ok(asked) => with(|list| list.arm(asked.id)),
-            Err(_) => !of.is_ready().unwrap_or(true),
+            Err(_) => !of.is_ready(),
         }
     }
 

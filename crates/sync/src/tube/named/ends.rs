@@ -10,7 +10,7 @@ use super::pipe::Side;
 use super::place::{Loan, Slot};
 use crate::attachment::party;
 use crate::attachment::{ThreadAttachment, at_hand, attachment, watched};
-use crate::operation::Operation;
+use crate::operation::Arm;
 use crate::patience::{Until, patience};
 use crate::tube::block::{alone, deadline, is_late, rest};
 use crate::tube::spin;
@@ -198,7 +198,7 @@ impl<T: ?Sized> Sender<T> {
             &self.out.at,
             until,
             || pipe.ring.has_hole(),
-            |me| reserved(self.out.attempt(me)?, number(me)),
+            |me| reserved(self.out.attempt(me, false)?, number(me)),
             |who, end, patience| reserve_attached(&self.out, who, end, patience),
         );
         slot.map(|slot| Slot::new(pipe, slot)).map_err(|fault| not_sent(pipe, fault, until, ()))
@@ -360,7 +360,7 @@ impl<T: ?Sized> Receiver<T> {
             &self.into.at,
             until,
             || pipe.ring.has_message(),
-            |me| borrowed(pipe, self.into.attempt(me)?),
+            |me| borrowed(pipe, self.into.attempt(me, false)?),
             |who, end, patience| borrow_attached(&self.into, who, end, patience),
         );
         loan.map(|loan| Loan::new(pipe, loan)).map_err(|fault| not_received(&self.into.at, fault, until))

@@ -1,0 +1,45 @@
+//! A semaphore as something that a thread waits for: see `operation`. Invariants: the semaphore's.
+
+use super::{hand_back, is_there, mark_in_queue};
+use crate::mark::Mark;
+use crate::operation::{Collected, Looking, Mode, Nature, Refused, Site, Taken};
+use crate::wait::{Grant, Party, is_barging};
+use chappe_arena::layout::Object;
+use chappe_arena::{Map, Place};
+
+/// What a grant gave, while the wait word still says GRANTED. Only looked for: it goes back.
+pub(crate) fn collect(me: &Party, place: Place, grant: Option<Grant>, aim: Mode) -> Collected {
+    if aim == Mode::Look && hand_back(me.map, place.index, me.member) {
+        return Collected::HandedBack;
+    }
+    if grant.is_some_and(|grant| !grant.is_retry()) { Collected::Taken(Taken::UNIT) } else { Collected::Nudged }
+}
+
+/// Where a semaphore is, as an arm.
+#[inline]
+pub(crate) fn site(map: &'static Map, place: Place, o: &Object) -> Site {
+    let nature = if is_barging(o) { Nature::Barging } else { Nature::Granting };
+    Site { map, place, nature }
+}
+
+/// A look at a semaphore, as an arm.
+pub(crate) fn look_at(map: &'static Map, place: Place, how: Looking) -> Result<Mark, Refused> {
+    match how {
+        Looking::Free => is_there(map, place).map(Mark::from),
+        Looking::Queued => Ok(mark_in_queue(map, place).map_or(Mark::Something, Mark::Nothing)),
+        #[cfg(not(feature = "sim"))]
+        Looking::Dead => Ok(revive(map, place).into()),
+        _ => Ok(Mark::Nothing(0)),
+    }
+}
+
+/// If a waiting member is dead, and may have been granted a unit: gives that back. True: one is.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn revive(map: &'static Map, at: Place) -> bool {
+    let mut haunted = false;
+    crate::wait::each(map, at, |c| haunted |= map.dead(c.member).is_some());
+    if haunted {
+        map.recover_dead();
+    }
+    haunted
+}
