@@ -6,10 +6,11 @@ use crate::claim::wait_for;
 use crate::lull::look;
 use crate::operation::{Arm, Mode, WaitSpec};
 use crate::order::Order;
-use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, Not, by};
+use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, by};
 use crate::tube::broadcast::heard::{Heard, Test};
 use crate::tube::broadcast::place::{Mask, Shape, Terms};
 use crate::tube::broadcast::room::publish_attached;
+use crate::tube::named::arms::Not;
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;
@@ -31,17 +32,6 @@ pub enum When {
     Oldest,
     /// It keeps so many, and loses the newest.
     Newest(u32),
-}
-
-impl From<Not> for Came {
-    fn from(why: Not) -> Came {
-        match why {
-            Not::Now => Came::Nothing,
-            Not::Interrupted => unreachable!("nobody interrupts here"),
-            Not::Ever => Came::Gone,
-            Not::Dead => Came::Dead,
-        }
-    }
 }
 
 /// What a subscriber wants: messages whose last digit is so much at least.

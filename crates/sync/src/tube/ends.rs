@@ -2,14 +2,12 @@
 
 use super::block;
 use super::body::arms::{In, Out};
-use super::body::{Body, Not, Tube};
-use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::body::{Body, Tube};
+use super::error::{RecvError, SendError};
 use super::lights::Side;
-use super::refused::{recv_timeout_error, send_error, send_timeout_error, try_recv_error, try_send_error};
+use super::parts::{opaque, receiving, sending};
+use super::refused::send_error;
 use crate::ring::Ring;
-use std::fmt;
-use std::io;
-use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
@@ -72,18 +70,6 @@ impl<T> Drop for Receiver<T> {
     }
 }
 
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Sender { .. }")
-    }
-}
-
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Receiver { .. }")
-    }
-}
-
 impl<T> Sender<T> {
     /// Sends a message; blocks while there is no room for it. In a tube without slots it blocks until a receiver takes
     /// the message.
@@ -120,77 +106,12 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends a message if there is room for it now; in a tube without slots, if a receiver waits. It never waits for
-    /// room. In a tube without slots it may wait for another thread: if it meets a choice, until the choosing thread
-    /// has taken the message (not if the message is small); and for the lock of its light threads, if the holder is
-    /// descheduled.
-    ///
-    /// # Errors
-    /// `Full`, `Disconnected`, both with the message.
-    #[inline]
-    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.out.0.try_send(message).or_else(|why| self.out.0.or_leave(why)).map_err(try_send_error)
-    }
-
-    crate::timed::timed! {
-        /// As [`Sender::send`], blocking at most for `timeout`.
-        ///
-        /// # Errors
-        /// `Timeout`, `Disconnected`, both with the message.
-        pub fn send_timeout, send_deadline(&self, message: T) -> Result<(), SendTimeoutError<T>> { |until|
-            match self.out.0.try_send(message) {
-                Ok(()) => Ok(()),
-                Err((Not::Now, message)) => {
-                    block::send(&self.out, message, until()).map_err(send_timeout_error)
-                }
-                Err(e) => Err(send_timeout_error(e)),
-            }
-        }
-    }
-
-    /// Whether there is no message in the tube.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether there is no room: always, in a tube without slots.
-    pub fn is_full(&self) -> bool {
-        is_full(&self.out.0)
-    }
-
-    /// How many messages there are in the tube.
-    pub fn len(&self) -> usize {
-        self.out.0.len()
-    }
-
-    /// How many messages there is room for; `None`: for any number.
-    pub fn capacity(&self) -> Option<usize> {
-        self.out.0.capacity()
-    }
-
-    /// A descriptor (an eventfd) that becomes readable when there is room to send, or no receiver any more: see
-    /// [`Receiver::descriptor`](super::Receiver::descriptor).
-    ///
-    /// # Errors
-    /// The system's, when it refuses a descriptor.
-    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        block::descriptor(&self.out.0, Side::Send)
-    }
-
-    /// Makes the descriptor unreadable, and ready to become readable again. False: there is room now, or no receiver any more, and
-    /// it stays readable.
-    pub fn rearm(&self) -> bool {
-        self.out.0.rearm(Side::Send)
-    }
+    sending!(try_send);
 
     /// Whether both are ends of the same tube.
     pub fn same_channel(&self, other: &Sender<T>) -> bool {
         Arc::ptr_eq(&self.out.0, &other.out.0)
     }
-}
-
-pub(super) fn is_full<T>(tube: &Tube<T>) -> bool {
-    tube.capacity().is_some_and(|capacity| tube.len() >= capacity)
 }
 
 impl<T> Receiver<T> {
@@ -221,84 +142,7 @@ impl<T> Receiver<T> {
         block::recv_beside(&self.into)
     }
 
-    /// Receives the next message if there is one now; in a tube without slots, if a sender waits. It never waits for a
-    /// message to be sent.
-    /// In a tube without slots it may wait for another thread: if it meets a choice, until the choosing thread has handed the message over;
-    /// and for the lock of its light threads, if the holder is descheduled.
-    ///
-    /// # Errors
-    /// `Empty`, `Disconnected`.
-    #[inline]
-    pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.into.0.try_recv().map_err(try_recv_error)
-    }
-
-    crate::timed::timed! {
-        /// As [`Receiver::recv`], blocking at most for `timeout`.
-        ///
-        /// # Errors
-        /// `Timeout`, `Disconnected`.
-        pub fn recv_timeout, recv_deadline(&self) -> Result<T, RecvTimeoutError> { |until|
-            match self.into.0.try_recv() {
-                Err(Not::Now) => block::recv(&self.into, until()),
-                other => other,
-            }
-            .map_err(recv_timeout_error)
-        }
-    }
-
-    /// Whether there is no message in the tube.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether there is no room: always, in a tube without slots.
-    pub fn is_full(&self) -> bool {
-        is_full(&self.into.0)
-    }
-
-    /// How many messages there are in the tube.
-    pub fn len(&self) -> usize {
-        self.into.0.len()
-    }
-
-    /// How many messages there is room for; `None`: for any number.
-    pub fn capacity(&self) -> Option<usize> {
-        self.into.0.capacity()
-    }
-
-    /// A descriptor (an eventfd) that becomes readable when there is something to receive, or no sender any more: for
-    /// epoll and runtimes. All receivers of the tube in this process share it. It is made on the first call; a tube
-    /// without it costs nothing more. Only poll it: do not read it. It becomes readable once, and
-    /// [`rearm`](Self::rearm) makes it ready for the next time.
-    ///
-    /// At a tube without slots a thread that waits so is not there to be met. If both sides wait so, `try_send` succeeds once for each
-    /// `rearm` of the receivers, and leaves the message, which the next `try_recv`, `recv` or choice of any receiver gets. If all
-    /// receivers go before that, it is dropped with the last.
-    ///
-    /// # Errors
-    /// The system's, when it refuses a descriptor; `Unsupported` for clocks and [`never`](super::never()).
-    ///
-    /// ```
-    /// let (tx, rx) = chappe_sync::tube::bounded(1);
-    /// let descriptor = rx.descriptor()?; // register it
-    /// while let Ok(message) = rx.try_recv() {
-    ///     println!("{message}");
-    /// }
-    /// assert!(rx.rearm(), "nothing has come meanwhile: wait until the descriptor is readable");
-    /// # tx.send(1u8).unwrap();
-    /// # assert!(!rx.rearm());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        block::descriptor(&self.into.0, Side::Recv)
-    }
-
-    /// Makes the descriptor unreadable, and ready to become readable again. False: there is something to receive now, or no sender
-    /// any more, and it stays readable.
-    pub fn rearm(&self) -> bool {
-        self.into.0.rearm(Side::Recv)
-    }
+    receiving!(try_recv);
 
     /// Whether both are ends of the same tube.
     pub fn same_channel(&self, other: &Receiver<T>) -> bool {
@@ -332,23 +176,8 @@ pub struct IntoIter<T> {
     receiver: Receiver<T>,
 }
 
-impl<T> fmt::Debug for Iter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Iter { .. }")
-    }
-}
-
-impl<T> fmt::Debug for TryIter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("TryIter { .. }")
-    }
-}
-
-impl<T> fmt::Debug for IntoIter<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("IntoIter { .. }")
-    }
-}
+opaque!(Sender<T>: "Sender", Receiver<T>: "Receiver");
+opaque!(Iter<'_, T>: "Iter", TryIter<'_, T>: "TryIter", IntoIter<T>: "IntoIter");
 
 impl<T> Iterator for Iter<'_, T> {
     type Item = T;

@@ -49,6 +49,8 @@ mod interruptible;
 #[cfg(not(feature = "sim"))]
 mod make;
 #[cfg(not(feature = "sim"))]
+mod parts;
+#[cfg(not(feature = "sim"))]
 pub(crate) mod schema;
 #[cfg(not(feature = "sim"))]
 mod single;

@@ -4,15 +4,11 @@
 use super::block;
 use super::body::arms::{In, Out};
 use super::body::{Not, Tube};
-use super::ends::is_full;
-use super::error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
-use super::lights::Side;
-use super::refused::{recv_timeout_error, send_error, send_timeout_error, try_recv_error, try_send_error};
+use super::error::{RecvError, SendError};
+use super::parts::{opaque, receiving, sending};
+use super::refused::send_error;
 use crate::patience::Until;
-use std::fmt;
-use std::io;
 use std::marker::PhantomData;
-use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
@@ -41,17 +37,7 @@ impl<T> RefUnwindSafe for SingleSender<T> {}
 impl<T> UnwindSafe for SingleReceiver<T> {}
 impl<T> RefUnwindSafe for SingleReceiver<T> {}
 
-impl<T> fmt::Debug for SingleSender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("SingleSender { .. }")
-    }
-}
-
-impl<T> fmt::Debug for SingleReceiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("SingleReceiver { .. }")
-    }
-}
+opaque!(SingleSender<T>: "SingleSender", SingleReceiver<T>: "SingleReceiver");
 
 impl<T> Drop for SingleSender<T> {
     fn drop(&mut self) {
@@ -85,65 +71,7 @@ impl<T> SingleSender<T> {
         }
     }
 
-    /// Sends a message if there is room for it now.
-    ///
-    /// # Errors
-    /// `Full`, `Disconnected`, both with the message.
-    #[inline]
-    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.out.0.try_send_alone(message).or_else(|why| self.out.0.or_leave(why)).map_err(try_send_error)
-    }
-
-    crate::timed::timed! {
-        /// As [`SingleSender::send`], blocking at most for `timeout`.
-        ///
-        /// # Errors
-        /// `Timeout`, `Disconnected`, both with the message.
-        pub fn send_timeout, send_deadline(&self, message: T) -> Result<(), SendTimeoutError<T>> { |until|
-            match self.out.0.try_send_alone(message) {
-                Ok(()) => Ok(()),
-                Err((Not::Now, message)) => {
-                    block::send(&self.out, message, until()).map_err(send_timeout_error)
-                }
-                Err(e) => Err(send_timeout_error(e)),
-            }
-        }
-    }
-
-    /// A descriptor (an eventfd) that becomes readable when there is room to send, or no receiver any more: see
-    /// [`Receiver::descriptor`](super::Receiver::descriptor).
-    ///
-    /// # Errors
-    /// The system's, when it refuses a descriptor.
-    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        block::descriptor(&self.out.0, Side::Send)
-    }
-
-    /// Makes the descriptor unreadable, and ready to become readable again. False: there is room now, or no receiver any more, and
-    /// it stays readable.
-    pub fn rearm(&self) -> bool {
-        self.out.0.rearm(Side::Send)
-    }
-
-    /// Whether there is no message in the tube.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether there is no room.
-    pub fn is_full(&self) -> bool {
-        is_full(&self.out.0)
-    }
-
-    /// How many messages there are in the tube.
-    pub fn len(&self) -> usize {
-        self.out.0.len()
-    }
-
-    /// How many messages there is room for.
-    pub fn capacity(&self) -> Option<usize> {
-        self.out.0.capacity()
-    }
+    sending!(try_send_alone);
 }
 
 impl<T> SingleReceiver<T> {
@@ -164,77 +92,7 @@ impl<T> SingleReceiver<T> {
         }
     }
 
-    /// Receives the next message if there is one now.
-    ///
-    /// # Errors
-    /// `Empty`, `Disconnected`.
-    #[inline]
-    pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.into.0.try_recv_alone().map_err(try_recv_error)
-    }
-
-    crate::timed::timed! {
-        /// As [`SingleReceiver::recv`], blocking at most for `timeout`.
-        ///
-        /// # Errors
-        /// `Timeout`, `Disconnected`.
-        pub fn recv_timeout, recv_deadline(&self) -> Result<T, RecvTimeoutError> { |until|
-            match self.into.0.try_recv_alone() {
-                Err(Not::Now) => block::recv(&self.into, until()),
-                other => other,
-            }
-            .map_err(recv_timeout_error)
-        }
-    }
-
-    /// Whether there is no message in the tube.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether there is no room.
-    pub fn is_full(&self) -> bool {
-        is_full(&self.into.0)
-    }
-
-    /// How many messages there are in the tube.
-    pub fn len(&self) -> usize {
-        self.into.0.len()
-    }
-
-    /// How many messages there is room for.
-    pub fn capacity(&self) -> Option<usize> {
-        self.into.0.capacity()
-    }
-
-    /// A descriptor (an eventfd) that becomes readable when there is something to receive, or no sender any more: for
-    /// epoll and runtimes. All receivers of the tube in this process share it. It is made on the first call; a tube
-    /// without it costs nothing more. Only poll it: do not read it. It becomes readable once, and
-    /// [`rearm`](Self::rearm) makes it ready for the next time.
-    ///
-    /// # Errors
-    /// The system's, when it refuses a descriptor; `Unsupported` for clocks and [`never`](super::never()).
-    ///
-    /// ```
-    /// let (tx, rx) = chappe_sync::tube::bounded(1);
-    /// let descriptor = rx.descriptor()?; // register it
-    /// while let Ok(message) = rx.try_recv() {
-    ///     println!("{message}");
-    /// }
-    /// assert!(rx.rearm(), "nothing has come meanwhile: wait until the descriptor is readable");
-    /// # tx.send(1u8).unwrap();
-    /// # assert!(!rx.rearm());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        block::descriptor(&self.into.0, Side::Recv)
-    }
-
-    /// Makes the descriptor unreadable, and ready to become readable again. False: there is something to receive now, or no sender
-    /// any more, and it stays readable.
-    pub fn rearm(&self) -> bool {
-        self.into.0.rearm(Side::Recv)
-    }
+    receiving!(try_recv_alone);
 
     /// The messages, blocking for each, until there is no sender any more.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {

@@ -45,6 +45,7 @@ use super::ring::NoRoom;
 use crate::mark::Mark;
 use crate::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site};
 use crate::owner::unheld;
+use crate::tube::named::arms::Not;
 use crate::wait::{Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
@@ -109,19 +110,6 @@ pub(crate) struct Cast<'m> {
 
 /// One of this process's mappings, which last as long as it.
 pub(crate) type Mapped = Cast<'static>;
-
-/// Why nothing was sent or received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Not {
-    /// It would have to wait, or had to for too long.
-    Now,
-    /// All publishers have gone.
-    Ever,
-    /// The tube was removed.
-    Dead,
-    /// The wait was ended early.
-    Interrupted,
-}
 
 /// Why somebody could not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

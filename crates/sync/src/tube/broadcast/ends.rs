@@ -1,18 +1,18 @@
 //! The ends of a broadcast tube as users know them.
 
-use super::cast::{Ear, Mapped, Not};
+use super::cast::{Ear, Mapped};
 use super::heard::Heard;
 use super::place::Mask;
 use super::room::publish_attached;
 use super::route::{Own, Router};
-use crate::attachment::{attachment, watched};
+use crate::attachment::attachment;
 use crate::claim::wait_for;
 use crate::handle::{Handle, shown};
-use crate::operation::{Refused, Taken, WaitSpec};
-use crate::patience::{Until, patience};
-use crate::tube::block::{alone, deadline, is_late, rest};
-use crate::tube::named::{NotReceived, NotSent, Record, not_ours};
-use crate::tube::spin;
+use crate::operation::{Taken, WaitSpec};
+use crate::patience::Until;
+use crate::tube::named::arms::Not;
+use crate::tube::named::{Fault, NotReceived, NotSent, Record, not_ours, waited};
+use crate::wait::{Parties, Patience};
 use bytemuck::Pod;
 use chappe_arena::ArenaError;
 use chappe_plat::process;
@@ -20,14 +20,6 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
-
-/// Why nothing was done.
-enum Fault {
-    Not(Not),
-    Inherited,
-    Arena(ArenaError),
-    System(io::Error),
-}
 
 /// Where messages go in. Of one thread at a time; another one: [`Broadcast::publisher`](super::Broadcast::publisher). In a forked child it
 /// belongs to the parent.
@@ -102,29 +94,17 @@ impl<T: ?Sized> Publisher<T> {
         if exactly && record.len() != most {
             return Err(NotSent::TooShort { tube: name_of(&self.cast), len: record.len(), wanted: most, message: () });
         }
-        self.sent(record, until).map_err(|fault| {
-            let tube = || name_of(&self.cast);
-            match fault {
-                Fault::Not(Not::Now) if matches!(until, Until::Now) => NotSent::Full(()),
-                Fault::Not(Not::Now) => NotSent::Timeout(()),
-                Fault::Not(Not::Ever) => NotSent::Disconnected { tube: tube(), message: () },
-                Fault::Not(Not::Interrupted) => NotSent::Interrupted(()),
-                Fault::Not(Not::Dead) => NotSent::Dead { tube: tube(), message: () },
-                Fault::Inherited => NotSent::Inherited { tube: tube(), message: () },
-                Fault::Arena(source) => NotSent::Arena { source, message: () },
-                Fault::System(source) => NotSent::System { source, message: () },
-            }
-        })
+        self.sent(record, until).map_err(|fault| fault.not_sent(|| name_of(&self.cast), until, ()))
     }
 
     #[inline]
     fn sent(&self, record: &[u8], until: Until) -> Result<(), Fault> {
         let cast = &self.cast;
         if !process::is_incarnation(self.incarnation as u32) {
-            return Err(Fault::Inherited);
+            return Err(Not::Inherited.into());
         }
         if !cast.is_live() {
-            return Err(Fault::Not(Not::Dead));
+            return Err(Not::Dead.into());
         }
         let mut wanted = self.router.borrow_mut().wanted(cast, record);
         if wanted == Mask::default() {
@@ -134,31 +114,18 @@ impl<T: ?Sized> Publisher<T> {
         if wanted == Mask::default() {
             return Ok(());
         }
-        attachment(cast.map, |attachment| {
-            let me = attachment.joined.index as u16;
-            match cast.publish(me, record, &wanted) {
-                Err(Not::Now) => {}
-                other => return other.map_err(Fault::Not),
-            }
-            let now = || match cast.publish(me, record, &wanted) {
-                Err(Not::Now) => None,
-                other => Some(other),
-            };
-            if let Until::Now = until {
+        let publish = |me: u16| cast.publish(me, record, &wanted);
+        attachment(cast.map, |attachment| match publish(attachment.joined.index as u16) {
+            Err(Not::Now) => waited(
+                attachment,
+                until,
+                || true,
                 // The member that is in the way may be dead.
-                let again = if cast.map.recover_dead() > 0 { now() } else { None };
-                return again.unwrap_or(Err(Not::Now)).map_err(Fault::Not);
-            }
-            let (end, patience) = (deadline(until), patience(attachment));
-            if patience.forever {
-                watched(attachment).map_err(Fault::System)?;
-            }
-            if let Some(sent) = spin(&attachment.looks, &patience, || is_late(end), now) {
-                return sent.map_err(Fault::Not);
-            }
-            watched(attachment).map_err(Fault::System)?;
-            publish_attached(cast, record, &wanted, &alone(attachment), end, &rest(attachment, true))
-                .map_err(Fault::Not)
+                || cast.map.recover_dead() > 0,
+                |me| publish(me.member as u16),
+                |who, end, patience| publish_attached(cast, record, &wanted, who, end, patience),
+            ),
+            other => Ok(other?),
         })
         .map_err(Fault::Arena)?
     }
@@ -343,7 +310,7 @@ impl<T: ?Sized> Subscription<T> {
         if !self.heard.is_here() {
             return Err(not_ours(NotReceived::Inherited { tube: name_of(&self.cast) }));
         }
-        let descriptor = self.heard.watched.descriptor(self.heard.outlet())?;
+        let descriptor = self.heard.watched.descriptor(self.heard.ear)?;
         if self.heard.is_held() {
             self.heard.watched.fire();
         }
@@ -372,72 +339,39 @@ impl<T: ?Sized> Subscription<T> {
         if let Some(len) = self.heard.given(buffer) {
             return Ok(len);
         }
-        self.got(buffer, until).map_err(|fault| {
-            let tube = || name_of(&self.cast);
-            match fault {
-                Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
-                Fault::Not(Not::Now) => NotReceived::Timeout,
-                Fault::Not(Not::Ever) if self.learns_of_death() => NotReceived::SenderDied { tube: tube() },
-                Fault::Not(Not::Ever) => NotReceived::Disconnected { tube: tube() },
-                Fault::Not(Not::Interrupted) => NotReceived::Interrupted,
-                Fault::Not(Not::Dead) => NotReceived::Dead { tube: tube() },
-                Fault::Inherited => NotReceived::Inherited { tube: tube() },
-                Fault::Arena(e) => NotReceived::Arena(e),
-                Fault::System(e) => NotReceived::System(e),
-            }
-        })
+        self.got(buffer, until)
+            .map_err(|fault| fault.not_received(name_of(&self.cast), until, || self.learns_of_death()))
     }
 
     fn got(&self, buffer: &mut [u8], until: Until) -> Result<usize, Fault> {
         let cast = &self.cast;
         if !self.heard.is_here() {
-            return Err(Fault::Inherited);
+            return Err(Not::Inherited.into());
         }
         match self.heard.take(buffer) {
             Err(Not::Now) => {}
-            other => return other.map_err(Fault::Not),
+            other => return Ok(other?),
         }
         if let Until::Now = until {
             // All publishers may be dead.
-            let again = if cast.map.recover_dead() > 0 { self.heard.take(buffer) } else { Err(Not::Now) };
-            return again.map_err(Fault::Not);
+            return Ok(if cast.map.recover_dead() > 0 { self.heard.take(buffer) } else { Err(Not::Now) }?);
         }
-        attachment(cast.map, |attachment| {
-            let (end, patience) = (deadline(until), patience(attachment));
-            if patience.forever {
-                watched(attachment).map_err(Fault::System)?;
-            }
-            let mut turn = 0u32;
-            let now = || {
-                turn = turn.wrapping_add(1);
-                // Whether all have gone is asked seldom.
-                let worth = cast.ring.has(self.who) || turn.is_multiple_of(32);
-                match worth.then(|| self.heard.take(buffer)) {
-                    None | Some(Err(Not::Now)) => None,
-                    other => other,
-                }
-            };
-            if let Some(got) = spin(&attachment.looks, &patience, || is_late(end), now) {
-                return got.map_err(Fault::Not);
-            }
-            watched(attachment).map_err(Fault::System)?;
+        let buffer = RefCell::new(buffer);
+        let take = || self.heard.take(&mut buffer.borrow_mut());
+        let sleep = |who: &Parties, end, patience: &Patience<'_>| {
             self.heard.watched.disarm();
-            let (who, rest) = (alone(attachment), rest(attachment, true));
             loop {
-                match wait_for(&who, &[&self.heard.ear], WaitSpec::to_take(end, &rest)) {
-                    Ok(_) => {}
-                    Err(Refused::Dead(_)) => return Err(Fault::Not(Not::Dead)),
-                    Err(Refused::Interrupted) => return Err(Fault::Not(Not::Interrupted)),
-                    Err(_) => return Err(Fault::Not(Not::Now)),
-                }
-                match self.heard.take(buffer) {
+                wait_for(who, &[&self.heard.ear], WaitSpec::to_take(end, patience))?;
+                match take() {
                     // What was there was overwritten, or did not pass.
                     Err(Not::Now) => {}
-                    other => return other.map_err(Fault::Not),
+                    other => return other,
                 }
             }
-        })
-        .map_err(Fault::Arena)?
+        };
+        let is_there = || cast.ring.has(self.who);
+        attachment(cast.map, |attachment| waited(attachment, until, is_there, || false, |_| take(), sleep))
+            .map_err(Fault::Arena)?
     }
 }
 

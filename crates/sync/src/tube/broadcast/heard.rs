@@ -19,11 +19,12 @@
 //!
 //! Explored: `tests/crash_broadcast.rs` (H1, H2, deaths), `tests/crash_lull.rs` (H3).
 
-use super::cast::{Ear, Not};
+use super::cast::Ear;
 use crate::mark::Mark;
 use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken};
 #[cfg(not(feature = "sim"))]
-use crate::tube::named::{Outlet, Watched};
+use crate::tube::named::Watched;
+use crate::tube::named::arms::Not;
 use crate::wait::{Grant, Party};
 #[cfg(not(feature = "sim"))]
 use chappe_plat::process;
@@ -129,17 +130,11 @@ impl<T: Test> Heard<T> {
         }
     }
 
-    /// What its descriptor stands for.
-    #[cfg(not(feature = "sim"))]
-    pub(super) fn outlet(&self) -> Outlet {
-        Outlet::Ear(self.ear)
-    }
-
     /// Arms the descriptor. False: there is something, or was at this moment. What does not pass is dropped here, and makes nothing readable.
     #[cfg(not(feature = "sim"))]
     pub(super) fn rearm(&self) -> bool {
         if let Err(Not::Now) = self.hold() {
-            return self.watched.rearm(self.outlet());
+            return self.watched.rearm(&self.ear);
         }
         self.watched.fire();
         false

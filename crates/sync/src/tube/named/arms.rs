@@ -127,12 +127,12 @@ impl Arm for In {
 }
 
 /// Where an end is, as an arm.
-pub(super) fn site(pipe: &Mapped, side: Side) -> Site {
+fn site(pipe: &Mapped, side: Side) -> Site {
     Site { map: pipe.map, place: pipe.waits(side), nature: Nature::Shared { fenced: pipe.is_fenced(side) } }
 }
 
 /// A look at an end, as an arm.
-pub(super) fn look(pipe: &Mapped, side: Side, how: Looking) -> Result<Mark, Refused> {
+fn look(pipe: &Mapped, side: Side, how: Looking) -> Result<Mark, Refused> {
     match how {
         Looking::Free if !pipe.is_live() => Err(Refused::Dead(0)),
         Looking::Free | Looking::Waiting => Ok(pipe.is_ready(side).into()),

@@ -27,9 +27,6 @@
 //! Where the watcher cannot wait (no place in an arena), it looks once a millisecond. If it panics, all ends of its arena become readable,
 //! and the next end that is armed starts another watcher.
 
-use super::arms::{self, Mapped};
-use super::attach::Attachment;
-use super::pipe::Side;
 use crate::attachment::{attachment, watched};
 use crate::choice::{How, choose};
 use crate::error::SelectError;
@@ -40,7 +37,6 @@ use crate::patience::Until;
 use crate::registry::Arena;
 use crate::role::{Role, set_role};
 use crate::tube;
-use crate::tube::broadcast::cast::Ear;
 use crate::wait::{Grant, Party};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::poll::Event;
@@ -58,43 +54,17 @@ const POLL: Duration = Duration::from_millis(1);
 /// How long the thread stays for the next end after the last one has gone.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What a descriptor stands for.
-#[derive(Clone, Copy)]
-pub(crate) enum Outlet {
-    /// An end of a tube.
-    Pipe(Mapped, Side),
-    /// A subscription.
-    Ear(Ear),
+/// What a descriptor stands for: an end of a tube, or a subscription.
+type Outlet = Arc<dyn Arm + Send + Sync>;
+
+/// Whether an operation would not block, or report that it cannot.
+fn is_ready(of: &dyn Arm) -> bool {
+    !matches!(of.look(&Party::nobody(of.site().map), Looking::Free), Ok(Mark::Nothing(_)))
 }
 
-impl Outlet {
-    fn site(&self) -> Site {
-        match self {
-            Outlet::Pipe(pipe, side) => arms::site(pipe, *side),
-            Outlet::Ear(ear) => ear.site(),
-        }
-    }
-
-    fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
-        match self {
-            Outlet::Pipe(pipe, side) => arms::look(pipe, *side, how),
-            Outlet::Ear(ear) => ear.look(me, how),
-        }
-    }
-
-    /// Whether an operation would not block, or report that it cannot.
-    fn is_ready(&self) -> bool {
-        !matches!(self.look(&Party::nobody(self.site().map), Looking::Free), Ok(Mark::Nothing(_)))
-    }
-
-    /// The watcher no longer waits for it.
-    fn left(&self) {
-        match self {
-            Outlet::Pipe(..) => {}
-            // Whose word it is, the lock and I6 say.
-            Outlet::Ear(ear) => ear.leave(),
-        }
-    }
+/// The watcher no longer waits for it: whose word it is, the lock and I6 say.
+fn leave(of: &dyn Arm) {
+    of.collect(&Party::nobody(of.site().map), None, 0, Mode::Take);
 }
 
 /// An end whose handle has a descriptor.
@@ -108,7 +78,7 @@ impl Listed {
     /// Makes it readable. If it was armed, the watcher's word goes at once (I6): the watcher itself leaves it alone from here on.
     fn fire(&mut self) {
         if std::mem::replace(&mut self.is_armed, false) {
-            self.of.left();
+            leave(&*self.of);
         }
         self.event.signal();
     }
@@ -192,7 +162,7 @@ impl List {
     fn arm(&mut self, id: u64) -> bool {
         let Some(end) = self.ends.get_mut(&id) else { return false };
         let map = end.of.site().map;
-        if end.of.is_ready() {
+        if is_ready(&*end.of) {
             self.fire(id);
             return false;
         }
@@ -250,10 +220,10 @@ impl List {
             if !end.is_armed {
                 continue;
             }
-            if end.of.is_ready() {
+            if is_ready(&*end.of) {
                 end.fire();
             } else {
-                rest.push(Armed { id: *id, of: end.of });
+                rest.push(Armed { id: *id, of: Arc::clone(&end.of) });
             }
         }
         (rest, any)
@@ -331,7 +301,7 @@ impl Arm for Armed {
     }
     fn collect(&self, _me: &Party, grant: Option<Grant>, _number: u32, _aim: Mode) -> Collected {
         if grant.is_none() {
-            self.while_armed(|| self.of.left());
+            self.while_armed(|| leave(&*self.of));
         }
         Collected::Nudged
     }
@@ -366,13 +336,13 @@ impl Watched {
     }
 
     /// The descriptor of a handle of this process, armed when it is made.
-    pub(crate) fn descriptor(&self, of: Outlet) -> io::Result<BorrowedFd<'_>> {
+    pub(crate) fn descriptor(&self, of: impl Arm + Send + Sync + 'static) -> io::Result<BorrowedFd<'_>> {
         let empty = match self.ours() {
             Ok(asked) => return Ok(asked.event.as_fd()),
             Err(empty) => empty,
         };
         let event = Arc::new(Event::new()?);
-        let id = with(|list| list.enter(of, Arc::clone(&event)))?;
+        let id = with(|list| list.enter(Arc::new(of), Arc::clone(&event)))?;
         let (incarnation, next) = (process::incarnation(), Watched::default());
         let asked = empty.get_or_init(|| Box::new(Asked { incarnation, id, event, next }));
         with(|list| list.arm(asked.id));
@@ -380,10 +350,10 @@ impl Watched {
     }
 
     /// Arms this process's descriptor. False: there is something, and it is readable.
-    pub(crate) fn rearm(&self, of: Outlet) -> bool {
+    pub(crate) fn rearm(&self, of: &dyn Arm) -> bool {
         match self.ours() {
             Ok(asked) => with(|list| list.arm(asked.id)),
-            Err(_) => !of.is_ready(),
+            Err(_) => !is_ready(of),
         }
     }
 
@@ -404,10 +374,6 @@ impl Watched {
     /// The handle leaves the tube: I2.
     pub(crate) fn forget(&mut self) {
         self.0.take();
-    }
-
-    pub(super) fn rearm_end(&self, at: &Attachment, side: Side) -> bool {
-        at.here().is_ok() && self.rearm(Outlet::Pipe(at.pipe, side))
     }
 }
 

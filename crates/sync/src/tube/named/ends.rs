@@ -48,8 +48,9 @@ fn done<R>(
     attachment(map, |attachment| waited(attachment, until, is_there, revive, now, sleep)).map_err(Fault::Arena)?
 }
 
+/// As [`done`], at an end of any tube in a named arena, by a thread with an attachment.
 #[inline(never)]
-fn waited<R>(
+pub(in crate::tube) fn waited<R>(
     attachment: &ThreadAttachment,
     until: Until,
     is_there: impl Fn() -> bool,

@@ -1,4 +1,5 @@
-//! Why nothing was sent or received, and the errors that say so.
+//! Why nothing was sent or received at a tube in a named arena, plain or broadcast, and the errors
+//! that say so.
 
 use super::arms::{Mapped, Not};
 use super::attach::Attachment;
@@ -14,7 +15,7 @@ pub(crate) fn name_of(pipe: &Mapped) -> String {
 }
 
 /// Why nothing was done.
-pub(super) enum Fault {
+pub(in crate::tube) enum Fault {
     Not(Not),
     Arena(ArenaError),
     System(io::Error),
@@ -26,33 +27,44 @@ impl From<Not> for Fault {
     }
 }
 
-pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M) -> NotSent<M> {
-    let tube = || name_of(pipe);
-    match fault {
-        Fault::Not(Not::Now) if matches!(until, Until::Now) => NotSent::Full(message),
-        Fault::Not(Not::Now) => NotSent::Timeout(message),
-        Fault::Not(Not::Interrupted) => NotSent::Interrupted(message),
-        Fault::Not(Not::Ever) => NotSent::Disconnected { tube: tube(), message },
-        Fault::Not(Not::Dead) => NotSent::Dead { tube: tube(), message },
-        Fault::Not(Not::Lost) => NotSent::Lost { tube: tube(), message },
-        Fault::Not(Not::Inherited) => NotSent::Inherited { tube: tube(), message },
-        Fault::Arena(source) => NotSent::Arena { source, message },
-        Fault::System(source) => NotSent::System { source, message },
+impl Fault {
+    /// Why a message was not sent; `tube` is the tube's name.
+    pub fn not_sent<M>(self, tube: impl FnOnce() -> String, until: Until, message: M) -> NotSent<M> {
+        match self {
+            Fault::Not(Not::Now) if matches!(until, Until::Now) => NotSent::Full(message),
+            Fault::Not(Not::Now) => NotSent::Timeout(message),
+            Fault::Not(Not::Interrupted) => NotSent::Interrupted(message),
+            Fault::Not(Not::Ever) => NotSent::Disconnected { tube: tube(), message },
+            Fault::Not(Not::Dead) => NotSent::Dead { tube: tube(), message },
+            Fault::Not(Not::Lost) => NotSent::Lost { tube: tube(), message },
+            Fault::Not(Not::Inherited) => NotSent::Inherited { tube: tube(), message },
+            Fault::Arena(source) => NotSent::Arena { source, message },
+            Fault::System(source) => NotSent::System { source, message },
+        }
+    }
+
+    /// Why none was received. `learns`: whether a sender has died of which this receiver was not told;
+    /// it is now.
+    pub fn not_received(self, tube: String, until: Until, learns: impl FnOnce() -> bool) -> NotReceived {
+        match self {
+            Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
+            Fault::Not(Not::Now) => NotReceived::Timeout,
+            Fault::Not(Not::Interrupted) => NotReceived::Interrupted,
+            Fault::Not(Not::Ever) if learns() => NotReceived::SenderDied { tube },
+            Fault::Not(Not::Ever) => NotReceived::Disconnected { tube },
+            Fault::Not(Not::Dead) => NotReceived::Dead { tube },
+            Fault::Not(Not::Lost) => NotReceived::Lost { tube },
+            Fault::Not(Not::Inherited) => NotReceived::Inherited { tube },
+            Fault::Arena(e) => NotReceived::Arena(e),
+            Fault::System(e) => NotReceived::System(e),
+        }
     }
 }
 
+pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M) -> NotSent<M> {
+    fault.not_sent(|| name_of(pipe), until, message)
+}
+
 pub(super) fn not_received(at: &Attachment, fault: Fault, until: Until) -> NotReceived {
-    let tube = name_of(&at.pipe);
-    match fault {
-        Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
-        Fault::Not(Not::Now) => NotReceived::Timeout,
-        Fault::Not(Not::Interrupted) => NotReceived::Interrupted,
-        Fault::Not(Not::Ever) if at.learns_of_death() => NotReceived::SenderDied { tube },
-        Fault::Not(Not::Ever) => NotReceived::Disconnected { tube },
-        Fault::Not(Not::Dead) => NotReceived::Dead { tube },
-        Fault::Not(Not::Lost) => NotReceived::Lost { tube },
-        Fault::Not(Not::Inherited) => NotReceived::Inherited { tube },
-        Fault::Arena(e) => NotReceived::Arena(e),
-        Fault::System(e) => NotReceived::System(e),
-    }
+    fault.not_received(name_of(&at.pipe), until, || at.learns_of_death())
 }

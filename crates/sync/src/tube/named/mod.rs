@@ -69,7 +69,9 @@ pub use self::{
 };
 #[cfg(not(feature = "sim"))]
 pub(crate) use self::{
-    descriptor::{Outlet, Watched, not_ours},
+    descriptor::{Watched, not_ours},
     made::info,
     pipe::{is_used_by, keep_from_all},
 };
+#[cfg(not(feature = "sim"))]
+pub(in crate::tube) use self::{ends::waited, fault::Fault};

@@ -1,10 +1,9 @@
 //! The ends of a named tube, for epoll and runtimes.
 
-use super::descriptor::{Outlet, not_ours};
+use super::descriptor::not_ours;
 use super::ends::{Receiver, Sender};
 use super::error::{NotReceived, NotSent};
 use super::fault::name_of;
-use super::pipe::Side;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -17,13 +16,13 @@ impl<T: ?Sized> Sender<T> {
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         let tube = || name_of(&self.out.at.pipe);
         self.out.at.here().map_err(|_| not_ours(NotSent::Inherited { tube: tube(), message: () }))?;
-        self.watched.descriptor(Outlet::Pipe(self.out.at.pipe, Side::Senders))
+        self.watched.descriptor(self.out.arm)
     }
 
     /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_send` would not return `Full`
     /// now, and the descriptor is readable.
     pub fn rearm(&self) -> bool {
-        self.watched.rearm_end(&self.out.at, Side::Senders)
+        self.out.at.here().is_ok() && self.watched.rearm(&self.out.arm)
     }
 }
 
@@ -62,12 +61,12 @@ impl<T: ?Sized> Receiver<T> {
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         let tube = || name_of(&self.into.at.pipe);
         self.into.at.here().map_err(|_| not_ours(NotReceived::Inherited { tube: tube() }))?;
-        self.watched.descriptor(Outlet::Pipe(self.into.at.pipe, Side::Receivers))
+        self.watched.descriptor(self.into.arm)
     }
 
     /// Makes the descriptor unreadable, and ready to become readable again. False: a `try_recv` would not return
     /// `Empty` now, and the descriptor is readable.
     pub fn rearm(&self) -> bool {
-        self.watched.rearm_end(&self.into.at, Side::Receivers)
+        self.into.at.here().is_ok() && self.watched.rearm(&self.into.arm)
     }
 }
