@@ -48,6 +48,7 @@ mod rwlock;
 mod semaphore_word;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod server;
+mod slot;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod stack;

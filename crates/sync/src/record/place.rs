@@ -10,9 +10,10 @@
 //! processor to processor, many members at both ends: 44 ns, and 104 where slots share lines; 27 and 22 with only one at each end. Of 64
 //! bytes: 54 and 120; 51 and 79.)
 //!
-//! The lap is the upper 45 bits of both words and positions, so that it is compared, and wraps, without being taken out.
+//! A position has the lap where a slot's word has it (`slot`).
 
-use crate::stamp::Stamp;
+pub(super) use crate::slot::{EMPTY, FULL, WRITING, lap, owner, state, word};
+use crate::slot::{Lap, STATE, load, store};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -22,17 +23,11 @@ use std::ptr::NonNull;
 pub(crate) const NOBODY: u16 = u16::MAX;
 const _: () = assert!(chappe_arena::layout::MAX_MEMBERS <= NOBODY as u32);
 
-pub(super) const EMPTY: u64 = 0;
-pub(super) const WRITING: u64 = 1;
-pub(super) const FULL: u64 = 2;
 pub(super) const READING: u64 = 3;
 pub(super) const AGAIN: u64 = 4;
 pub(super) const REREADING: u64 = 5;
 pub(super) const SKIPPED: u64 = 6;
 
-const STATE: u64 = 7;
-/// In words and positions.
-type Lap = Stamp<19, 45>;
 const SLOT: u64 = !Lap::MASK;
 const ONE_LAP: u64 = MOST_SLOTS as u64;
 /// The size of a cache line.
@@ -41,30 +36,9 @@ const LINE: usize = 64;
 /// How many slots a ring can have.
 pub const MOST_SLOTS: u32 = 1 << 19;
 
-/// A word in the lap of a position, or of another word.
-#[inline(always)]
-pub(super) fn word(lap: u64, owner: u16, state: u64) -> u64 {
-    Lap::alone(lap) | u64::from(owner) << 3 | state
-}
-
-#[inline(always)]
-pub(super) fn state(word: u64) -> u64 {
-    word & STATE
-}
-
-#[inline(always)]
-pub(super) fn owner(word: u64) -> u16 {
-    (word >> 3) as u16
-}
-
 #[inline(always)]
 pub(super) fn slot_of(position: u64) -> u32 {
     (position & SLOT) as u32
-}
-
-/// How many laps were before the word's.
-pub(super) fn lap(word: u64) -> u64 {
-    Lap::of(word)
 }
 
 /// By how much the word's lap is ahead of the position's: only the sign is of interest.
@@ -348,18 +322,7 @@ impl<'a> Ring<'a> {
     #[inline(always)]
     pub(super) fn write(&self, slot: u32, record: &[u8]) {
         assert!(record.len() <= self.size() as usize, "a record of {} bytes", record.len());
-        let (words, parts) = (self.payload(slot), record.chunks_exact(8));
-        let rest = parts.remainder();
-        for (word, part) in words.iter().zip(parts) {
-            let bytes = part.try_into().expect("eight bytes");
-            // Relaxed: published by the slot's word.
-            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
-        }
-        if !rest.is_empty() {
-            let mut bytes = [0; 8];
-            bytes[..rest.len()].copy_from_slice(rest);
-            words[record.len() / 8].store(u64::from_ne_bytes(bytes), Ordering::Relaxed); // Relaxed: as above.
-        }
+        store(self.payload(slot), record);
     }
 
     /// Copies what is in a slot, or a mixture of old and new bytes: the caller finds out which.
@@ -368,18 +331,7 @@ impl<'a> Ring<'a> {
         assert!(buffer.len() >= self.size() as usize, "a buffer of {} bytes", buffer.len());
         // Relaxed: seen with the slot's word, which the caller read before, and swaps afterwards.
         let len = (self.len_of(slot).load(Ordering::Relaxed) as u32).min(self.size());
-        let words = self.payload(slot);
-        let mut parts = buffer[..len as usize].chunks_exact_mut(8);
-        for (word, part) in words.iter().zip(parts.by_ref()) {
-            // Relaxed: as above.
-            part.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new));
-        }
-        let rest = parts.into_remainder();
-        if !rest.is_empty() {
-            // Relaxed: as above.
-            let bytes = words[len as usize / 8].load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new);
-            rest.copy_from_slice(&bytes[..rest.len()]);
-        }
+        load(self.payload(slot), &mut buffer[..len as usize]);
         len
     }
 

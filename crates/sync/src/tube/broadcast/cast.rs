@@ -45,6 +45,7 @@ use super::ring::NoRoom;
 use crate::mark::Mark;
 use crate::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site};
 use crate::owner::unheld;
+use crate::slot::store;
 use crate::tube::named::arms::Not;
 use crate::wait::{Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use chappe_arena::Dead;
@@ -366,12 +367,8 @@ impl<'m> Cast<'m> {
         let version = sub.version.load(Ordering::Relaxed) | 1;
         sub.version.store(version, Ordering::SeqCst); // SeqCst: before the text.
         fence(Ordering::SeqCst); // SeqCst: as above.
-        for (word, part) in sub.text.iter().zip(text.chunks(8)) {
-            let mut bytes = [0; 8];
-            bytes[..part.len()].copy_from_slice(part);
-            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed); // Relaxed: between the two versions.
-        }
-        sub.len.store(text.len() as u32, Ordering::Relaxed); // Relaxed: as above.
+        store(&sub.text, text);
+        sub.len.store(text.len() as u32, Ordering::Relaxed); // Relaxed: between the two versions.
         sub.version.store(version.wrapping_add(1), Ordering::SeqCst); // SeqCst: after the text.
     }
 

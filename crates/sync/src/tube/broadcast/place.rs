@@ -1,6 +1,7 @@
 //! Where a broadcast tube's ring lies in memory: its parts, its words taken apart, and the bytes of records. See `ring`.
 
-use crate::stamp::Stamp;
+use crate::slot::{self, Lap, load, store};
+pub(super) use crate::slot::{EMPTY, FULL, WRITING, lap, owner, state};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -17,26 +18,12 @@ pub(super) const GROUP: u32 = 32;
 /// Bits of subscriptions.
 pub(crate) type Mask = [u64; MOST_SUBSCRIPTIONS as usize / 64];
 
-pub(super) const EMPTY: u64 = 0;
-pub(super) const WRITING: u64 = 1;
-pub(super) const FULL: u64 = 2;
 pub(super) const SKIPPED: u64 = 3;
 pub(super) const VOID: u64 = 4;
 pub(super) const KEPT: u64 = 5;
 
-type Lap = Stamp<19, 45>;
-
 pub(super) fn word(lap: u64, owner: u16, state: u64) -> u64 {
-    Lap::word(lap) | u64::from(owner) << 3 | state
-}
-pub(super) fn lap(word: u64) -> u64 {
-    Lap::of(word)
-}
-pub(super) fn owner(word: u64) -> u16 {
-    (word >> 3) as u16
-}
-pub(super) fn state(word: u64) -> u64 {
-    word & 7
+    slot::word(Lap::word(lap), owner, state)
 }
 
 /// What a slot's word says, for people.
@@ -258,16 +245,7 @@ impl<'m> Ring<'m> {
 
     #[inline(always)]
     pub(super) fn write(&self, slot: u32, record: &[u8]) {
-        let (words, parts) = (self.payload(slot), record.chunks_exact(8));
-        let rest = parts.remainder();
-        for (word, part) in words.iter().zip(parts) {
-            word.store(u64::from_ne_bytes(part.try_into().expect("eight bytes")), Ordering::Relaxed); // Relaxed: E2.
-        }
-        if !rest.is_empty() {
-            let mut bytes = [0; 8];
-            bytes[..rest.len()].copy_from_slice(rest);
-            words[record.len() / 8].store(u64::from_ne_bytes(bytes), Ordering::Relaxed); // Relaxed: E2.
-        }
+        store(self.payload(slot), record);
     }
 
     /// Copies what is in a slot, or a mixture of what is and was there: the caller finds out.
@@ -275,16 +253,7 @@ impl<'m> Ring<'m> {
     pub(super) fn read(&self, slot: u32, buffer: &mut [MaybeUninit<u8>]) -> usize {
         // Relaxed: E2.
         let len = (self.slot(slot).len.load(Ordering::Relaxed) as usize).min(self.shape.size as usize);
-        let words = self.payload(slot);
-        let mut parts = buffer[..len].chunks_exact_mut(8);
-        for (word, part) in words.iter().zip(parts.by_ref()) {
-            part.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new)); // Relaxed: E2.
-        }
-        let rest = parts.into_remainder();
-        if !rest.is_empty() {
-            let bytes = words[len / 8].load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new); // Relaxed: E2.
-            rest.copy_from_slice(&bytes[..rest.len()]);
-        }
+        load(self.payload(slot), &mut buffer[..len]);
         len
     }
 }
