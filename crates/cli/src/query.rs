@@ -10,7 +10,7 @@ use crate::said::{Failure, failed, stdout_is_there};
 use crate::{progress, stream};
 use anyhow::{Context, Result, bail};
 use chappe::rows::{Format, Input};
-use question::{asked, form, said, say, style, tell};
+use question::{asked, form, looked_at, said, say, style, tell};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,7 @@ pub fn run(a: &Query, json: bool) -> Result<u8, Failure> {
 fn of_files(a: &Query, json: bool) -> Result<()> {
     let began = Instant::now();
     stdout_is_there()?;
+    looked_at(a)?;
     if a.follow {
         return follow::run(a, json);
     }

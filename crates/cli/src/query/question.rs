@@ -1,13 +1,28 @@
 //! What `chappe query` asks, of what, and what it says.
 
 use crate::args::{From, Query, To};
-use anyhow::{Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 use chappe::rows::{Ask, AskError, Format, Pattern, Report, SHOWN, Style};
 use chappe::schemas::resolved;
+use chappe::synth::Schema;
 use serde_json::json;
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::time::Instant;
+
+/// Refuses what is no query whatever the columns are, before anything is read: what comes may come late.
+///
+/// # Errors
+/// With the place.
+pub fn looked_at(a: &Query) -> Result<()> {
+    chappe::synth::Query::mentions(&a.query)?;
+    let first: String = a.query.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    if first != "where" && first != "select" {
+        let no_columns = Schema::laid_out([]).map_err(Error::msg)?;
+        chappe::synth::Query::parse(&no_columns, &a.query)?;
+    }
+    Ok(())
+}
 
 /// The question, over what this is.
 ///

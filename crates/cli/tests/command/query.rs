@@ -86,6 +86,15 @@ fn what_is_wrong_is_said_with_its_place() {
             .fails(1, &["query", "select sym, count() by sym", name, "--memory", "10"])
             .contains("--memory allows more")
     );
+    // What is no query is told before anything comes.
+    let mut command = place.command(&["query", "selec *"]);
+    let mut waits = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pipe = waits.stdin.take();
+    let ended = waits.wait_with_output().unwrap();
+    drop(pipe);
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("a query begins with `where` or `select`"), "{ended:?}");
+    let why = place.fails(1, &["query", "--follow", "where a == 'x", name]);
+    assert!(why.contains("line 1, column"), "{why}");
     let list = fed(&place, &["select a"], "[\n  {\"a\":1}]").err;
     assert!(list.contains("it is a list, and an object a line is read: `jq -c '.[]'`"), "{list}");
     assert!(fed(&place, &["select a"], "").err.contains("nothing to read in stdin"));
