@@ -8,6 +8,7 @@
 
 use crate::batch::{Fill, Trouble, shown};
 use crate::place::{Slot, may_be_null, none};
+use crate::seps;
 use memchr::memchr;
 use regex_lite::Regex;
 
@@ -154,8 +155,8 @@ impl Lines {
                 [] => rest.len(),
                 // The last one goes as far as can be.
                 behind if last => rest.strip_suffix(behind).ok_or_else(no)?.len(),
-                [byte] => memchr(*byte, rest).ok_or_else(no)?,
-                more => find(rest, more).ok_or_else(no)?,
+                [byte] => seps::find(text, at, end, *byte).ok_or_else(no)? - at,
+                more => find(text, at, end, more).ok_or_else(no)? - at,
             };
             if let Some(slot) = self.slots.get(next).filter(|s| s.column == column) {
                 let empty = len == 0 || &rest[..len] == b"-";
@@ -171,31 +172,35 @@ impl Lines {
     }
 }
 
-/// Where a short text first stands in another. A searcher that is made for each column takes longer than the search: the byte of it that is the rarest in
-/// logs is looked for, and what is around it compared.
-fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+/// Where a short text first stands between two places of another. A searcher that is made for each column takes longer than the search: the byte of it that
+/// is the rarest in logs is looked for, and what is around it compared.
+fn find(text: &[u8], from: usize, to: usize, what: &[u8]) -> Option<usize> {
     let anchor = what.iter().position(|b| !b.is_ascii_alphanumeric() && *b != b' ').unwrap_or(0);
-    let mut from = anchor;
-    loop {
-        let at = from + memchr(what[anchor], text.get(from..)?)? - anchor;
-        if text[at..].starts_with(what) {
+    let mut next = from + anchor;
+    while next < to {
+        let at = seps::find(text, next, to, what[anchor])? - anchor;
+        if text[at..to].starts_with(what) {
             return Some(at);
         }
-        from = at + anchor + 1;
+        next = at + anchor + 1;
     }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seps::PAD;
 
     #[test]
     fn a_text_is_found_where_it_first_stands() {
         let texts =
             ["", "a", "] ", "] \"", "aab", "ab", "\" ", "  [", "]] \"", "x] \"y] \"", "aaab", " \" \" [", "[ab"];
         for text in texts {
+            let padded = [text.as_bytes(), b"\n", &[b']'; PAD]].concat();
             for what in texts.iter().filter(|what| what.len() > 1) {
-                assert_eq!(find(text.as_bytes(), what.as_bytes()), text.find(what), "{what:?} in {text:?}");
+                let found = find(&padded, 0, text.len(), what.as_bytes());
+                assert_eq!(found, text.find(what), "{what:?} in {text:?}");
             }
         }
     }

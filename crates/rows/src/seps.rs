@@ -1,5 +1,7 @@
 //! Where fields and lines end: 64 bytes at a time, as a word with a bit for each separator.
 
+use memchr::memchr;
+
 /// Bytes behind the text that a look may read: a block begins at any byte of it.
 pub const PAD: usize = 64;
 
@@ -42,6 +44,19 @@ impl Seps {
     }
 }
 
+/// Where a byte, which is no line end, first stands between two places of a text that has [`PAD`] bytes more behind it. Fields are short: most end within the
+/// first 64 bytes, which are looked at without a call.
+#[inline]
+pub fn find(text: &[u8], from: usize, to: usize, byte: u8) -> Option<usize> {
+    let found = mask(text, from, byte);
+    if found == 0 {
+        let rest = text.get(from + 64..to)?;
+        return memchr(byte, rest).map(|at| from + 64 + at);
+    }
+    let at = from + found.trailing_zeros() as usize;
+    (at < to && text[at] == byte).then_some(at)
+}
+
 /// Which of the 64 bytes from a place on are the delimiter or a line end.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -76,6 +91,24 @@ fn plain_mask(text: &[u8], from: usize, delimiter: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_is_found_where_it_first_stands_on_its_line() {
+        let mut text: Vec<u8> = (0..400u32).map(|n| b"aaaaaaaaaab] \""[(n * n / 7) as usize % 14]).collect();
+        let len = text.len();
+        text[230] = b'\n';
+        text.resize(len + PAD, b'x');
+        for (from, to) in (0..=len).flat_map(|from| [(from, 230), (from, len)]).filter(|(from, to)| from <= to) {
+            // A line has no line end.
+            if text[from..to].contains(&b'\n') {
+                continue;
+            }
+            for byte in *b"b] \"z" {
+                let plain = text[from..to].iter().position(|b| *b == byte).map(|at| from + at);
+                assert_eq!(find(&text, from, to, byte), plain, "{byte} from {from} to {to}");
+            }
+        }
+    }
 
     #[test]
     fn each_separator_is_found_once_from_any_place_on() {
