@@ -18,7 +18,7 @@ pub struct Batch {
     pub before: AtomicU64,
     /// The first that may still wait.
     pub next: AtomicU64,
-    /// As many as there are members.
+    /// As many as there are members; where it is explored, as many as wait in any world.
     pub entries: Box<[AtomicU64]>,
 }
 
@@ -39,6 +39,9 @@ pub(crate) struct Batches {
 #[cfg(feature = "sim")]
 pub(crate) const PROCESSES: usize = 4;
 
+/// The most entries of a batch.
+const MOST: usize = if cfg!(any(feature = "sim", feature = "loom")) { 64 } else { usize::MAX };
+
 /// Zeros. Where they are what ships, they have no storage behind them before they are used.
 pub(crate) fn words(n: usize) -> Box<[AtomicU64]> {
     #[cfg(any(feature = "sim", feature = "loom"))]
@@ -53,7 +56,7 @@ pub(crate) fn words(n: usize) -> Box<[AtomicU64]> {
 fn batches(n: usize, members: usize) -> Box<[Batch]> {
     let batch = |_| {
         let [tag, late, count, before, next] = [const { AtomicU64::new(0) }; 5];
-        Batch { tag, late, count, before, next, entries: words(members) }
+        Batch { tag, late, count, before, next, entries: words(members.min(MOST)) }
     };
     (0..n).map(batch).collect()
 }

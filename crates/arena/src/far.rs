@@ -4,17 +4,18 @@
 //! object has a pair of words: a bit for each panel (for each two, where there are more than 64), and a number.
 //!
 //! ```text
-//!   set a member's bit --> set the panel's bit, number + 1, in one swap --> look at the object
+//!   set a member's bit --> number + 1 --> set the panel's bit --> look at the object
 //!   change the object --> read the pair --> read the lines of its bits --> all of one are 0: take that bit away, by a swap of the pair that was read
 //! ```
 //!
 //! - F1: while a member's bit stands, and the member has set the panel's after it, the panel's stands. For a thread that takes the panel's away has found
-//!   all lines 0 after it had read the pair, and swaps the pair with the same number: no member has set a panel's bit in between, and one that set it
-//!   before had set its own bit before that.
+//!   all lines 0 after it had read the number, and swaps the pair with the same number: a member that has raised it before had set its own bit before
+//!   that, one that raises it in between makes the swap fail, and one that raises it later sets the panel's bit later.
 //! - F2: a member looks at the object only after it has set both; so a thread that has changed the object, and does not find the panel's bit, is seen by
 //!   the member (E1 of the wait queue).
-//! - F3: a bit that stands without its panel's is that of a member that has not come so far, or died there: as if it had not set it yet. A panel's bit
-//!   without any below costs one look.
+//! - F3: a bit that stands without its panel's is that of a member that has not come so far, or died there. For who looks for waiters it is as if it did
+//!   not stand yet; but a thread that found it in a line may be about to grant something there. So whether a slot may be used again is asked of the bits
+//!   themselves, in all lines. A panel's bit without any below costs one look.
 //!
 //! One more line of each panel, behind those of the objects, and one more pair, say in the same way which members are about to set their bits (batches of
 //! the wait queue).
@@ -68,14 +69,10 @@ impl Map {
     fn enlist_far(&self, object: u32, member: u32) {
         step!("bit set, its panel's not yet");
         let (far, bit) = (self.far(object), 1 << ((member - INLINE_MEMBERS) / PANEL_MEMBERS / self.panels_a_bit()));
-        loop {
-            // SeqCst, both: after the bit.
-            let seen @ [bits, number] = [far.low.load(Ordering::SeqCst), far.high.load(Ordering::SeqCst)];
-            // A swap of both is a full fence.
-            if far.compare_exchange(seen, [bits | bit, number.wrapping_add(1)]).is_ok() {
-                return;
-            }
-        }
+        // SeqCst, both: after the member's bit, F1.
+        far.high.fetch_add(1, Ordering::SeqCst);
+        step!("number raised, the panel's bit not yet set");
+        far.low.fetch_or(bit, Ordering::SeqCst);
     }
 
     /// The words of an object's wait set in which bits stand: each with the number of its first member.
@@ -155,6 +152,13 @@ impl Map {
         let of =
             |(first, bits): (u32, u64)| (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| first + bit);
         (0..used.min(INLINE_MEMBERS)).chain(far.into_iter().flatten().flat_map(of))
+    }
+
+    /// Whether any bit stands on the object, said or not: F3.
+    #[cold]
+    pub fn has_a_bit(&self, object: u32) -> bool {
+        // SeqCst: as for a scan.
+        (0..self.waiting_words()).any(|i| self.waiting(object, i).load(Ordering::SeqCst) != 0)
     }
 
     /// Whether a bit of a member beyond the first stands.

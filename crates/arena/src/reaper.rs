@@ -32,7 +32,7 @@
 //! - I5: a reaper that is awake and stands by does not sleep for long while no living thread owns `watch`: it takes it, or, if another
 //!   thread is in its gate, tries again at once, and then after each millisecond.
 //! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up at least once a second, and each reaper that stands by checks that:
-//!   at intervals of a second, or of 8 ms for each member if that is longer, so that all of them together cost no more than one. A reaper
+//!   at intervals of a second, or of 8 ms for each member (of 4,096 at most) if that is longer, so that all of them together cost little. A reaper
 //!   that finds at a check that `beat` stands still, and a death that stays undetected for 5 ms more, watches as well from then on, until
 //!   it becomes the watcher. So with a stopped watcher a death is found at the second check after it at the latest. This is the backstop;
 //!   tests count how often it finds anything: `backstops`. A reaper also watches beside, without a check, if `watch` cannot be claimed,
@@ -142,6 +142,8 @@ pub fn watch(w: &'static Watch, map: &'static Map) {
         looks: 0,
         trusted: 0,
         looked: clock::now(),
+        rest_looked: 0,
+        rest_known: Vec::new(),
         removed: 0,
         missed: false,
     };
@@ -185,6 +187,9 @@ struct Reaper {
     trusted: u32,
     /// When it last checked the watcher, or looked at the arena as a whole.
     looked: u64,
+    /// When it last looked at the members of groups without a thread, and the deaths that it found there.
+    rest_looked: u64,
+    rest_known: Vec<(u32, u32)>,
     /// How many of these looks found the arena removed.
     removed: u32,
     /// The last attempt to sleep on the watcher found no living watcher.
@@ -358,7 +363,12 @@ impl Reaper {
         let map = self.map;
         let rest = self.groups * map.group()..map.members_used();
         self.group.hurries = !rest.is_empty();
-        let mut found = 0;
+        // However often it is woken meanwhile.
+        if rest.is_empty() || !thorough && self.rest_looked != 0 && clock::now() - self.rest_looked < POLL_NS {
+            return;
+        }
+        self.rest_looked = clock::now();
+        let mut found = Vec::new();
         for i in rest {
             #[cfg(not(feature = "sim"))]
             if thorough {
@@ -366,12 +376,15 @@ impl Reaper {
             }
             map.notice_exec(i);
             if let Some(generation) = map.dead(i) {
-                found += 1;
+                found.push((i, generation));
                 map.sweep(i, generation);
             }
+            if map.unconfirmed(i) {
+                self.group.call_for(i);
+            }
         }
-        let _ = thorough;
-        self.w.found(found);
+        self.w.found(found.iter().filter(|death| !self.rest_known.contains(death)).count());
+        self.rest_known = found;
     }
 
     /// Starts a thread for each group that has members and no thread yet. If the system refuses, the next round tries again: I7.

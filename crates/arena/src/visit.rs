@@ -201,9 +201,12 @@ impl Map {
     /// The one gate to FREE. Frees the slot of a removed object, if no trace of its users is left, and no visit of it. Whether it did. The caller
     /// holds `admin`; `head` is the slot's.
     pub(crate) fn clear(&self, index: u32, head: Head) -> bool {
-        // I4, I6 of the objects.
-        let is_done = || head.is_closed() || head.is_dead() && !(self.hooks.used)(self, index);
-        if self.anybody_waits(index) || !is_done() {
+        if !head.is_closed() && !head.is_dead() {
+            return false;
+        }
+        // I4, I6 of the objects; F3 of far.rs.
+        let is_done = || head.is_closed() || !(self.hooks.used)(self, index);
+        if self.has_a_bit(index) || !is_done() {
             return false;
         }
         // SeqCst: E1, before the look at the visits. Under admin no other thread changes the head of a removed object.

@@ -25,8 +25,8 @@
 //! well (a FREE word is free), or it takes a permit from a hold of the same member by force.
 //!
 //! That aux has only low bits does no harm. A recoverer takes a word for the dead generation's only while the member's slot says that this generation,
-//! all 24 bits of it, is not yet swept; before that no other has the slot. A drainer that finds a reservation for a waiting member finishes it only if that
-//! member is the first in line: so a reservation of an earlier wait of the same bits gives nobody anything out of turn.
+//! all 24 bits of it, is not yet swept; before that no other has the slot. A reservation of an earlier wait of the same bits is taken for one of this wait
+//! (wait queue, wrap-around): a drainer that was stopped for exactly 2^20 waits of the member, while the permit lay free, gives it a permit out of turn.
 
 use crate::stamp::Stamp;
 use chappe_arena::layout::MAX_MEMBERS;

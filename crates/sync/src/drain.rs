@@ -309,9 +309,9 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
                 return true;
             }
             if state.is_waiting() && waits_on(map, object, member) {
-                if next(map, Place { index: object, head }).is_some_and(|first| first < it) {
-                    // The first waiter set its bit late, and may need the cell for all of its own; or the reservation was for an earlier wait of the
-                    // same low bits. (A later waiter is the first when this one has just been granted.)
+                if it.need > 1 && next(map, Place { index: object, head }).is_some_and(|first| first < it) {
+                    // The first waiter, which set its bit late, needs the cell for all of its own. (A later waiter is the first when this one
+                    // has just been granted all.)
                     cell.swap(seen, seen.freed());
                     return false;
                 }

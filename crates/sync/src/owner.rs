@@ -13,7 +13,8 @@
 //! | 40-53 | high | FREE: the other bits of the slot's generation |
 //!
 //! So a FREE word is one lock's alone, and a late locker fails. A word that says HELD has only the number's low bits; but while it says so the slot is no
-//! other lock's, and afterwards that generation of the member holds no other. A word that says RESERVED is for one wait, and in that wait for one lock.
+//! other lock's, and of a dead generation it never says so again. Of a living one it may, in a later lock of the slot: a thread that is late for 2^18 locks
+//! there sets or takes away WAITERS or TOLD, which costs a look. A word that says RESERVED is for one wait, and in that wait for one lock.
 //!
 //! Every change is a swap from the exact word that was seen, by [`update`]: flags that another thread sets meanwhile are not lost.
 

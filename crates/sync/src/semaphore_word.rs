@@ -13,6 +13,7 @@
 //! | 36 | WAY | a unit is on its way |
 //! | 37 | back | WAY: it goes from the member to the count, not to the member |
 //! | 38-53 | member | WAY: the member it goes to or comes from |
+//! | 54-63 | short | WAY: the low bits of the number |
 //! | 37-63 | number | without WAY: the low bits of the slot's generation: successive semaphores in one slot have different words |
 //!
 //! Beside the word stands the *stamp* ([`Object`]'s `slot.since`), 64 bits. It rises by one with each change of the word, except changes that only
@@ -110,6 +111,7 @@ const MEMBER: u64 = 0xffff << MEMBER_AT;
 const ABOVE: u64 = u64::MAX << 36;
 const _: () = assert!(MAX_MEMBERS - 1 <= 0xffff);
 type Number = Stamp<37, 27>;
+type Short = Stamp<54, 10>;
 /// What a grant says: which unit it is, nobody need tell (I8).
 const UNIT: u32 = 0;
 
@@ -163,10 +165,10 @@ impl Units {
         self.0 & (7 | WAITERS | WAY) == TAG
     }
     fn to(self, member: u32) -> Units {
-        Units((self.0 - ONE) & !ABOVE | WAY | u64::from(member) << MEMBER_AT)
+        Units((self.0 - ONE) & !ABOVE | WAY | u64::from(member) << MEMBER_AT | Short::word(Number::of(self.0)))
     }
     fn back_from(self, member: u32) -> Units {
-        Units(self.0 & !ABOVE | WAY | BACK | u64::from(member) << MEMBER_AT)
+        Units(self.0 & !ABOVE | WAY | BACK | u64::from(member) << MEMBER_AT | Short::word(Number::of(self.0)))
     }
     /// The unit has arrived where it was sent, or is in the count. The object is the semaphore, if its word still is this one.
     fn arrived(self, o: &Object, in_count: bool) -> Units {
@@ -627,7 +629,7 @@ pub(crate) fn make_part(
         o.permits.store(how, Ordering::Relaxed); // Relaxed: published by the head.
         o.more.store(0, Ordering::Relaxed); // Relaxed: published by the head.
         o.run.store(flags, Ordering::Relaxed); // Relaxed: published by the head.
-        // Beyond all stamps of the semaphores that were here before.
+        // Beyond the stamps of the semaphore before, if that had 2^32 changes at most; else another number is in the word, 1,024 times in a row.
         store_words(o, Units::new(value, generation).0, u64::from(generation) << 32);
         Ok(())
     })
@@ -671,6 +673,7 @@ mod tests {
                 let (to, back) = (free.marked().to(member), free.back_from(member));
                 assert_eq!((to.member(), to.count(), to.0 & (BACK | WAITERS)), (member, count - 1, WAITERS));
                 assert_eq!((back.member(), back.count(), back.0 & BACK), (member, count, BACK));
+                assert_eq!((Short::of(to.0), Short::of(back.0)), (0x278, 0x278));
                 assert!(to.under_way() && back.under_way() && !to.is_plain() && !back.is_plain());
             }
         }

@@ -21,7 +21,7 @@
 //! | 32-51 | which object | the granter |
 //! | 32-63 | unless GRANTED: the high bits of the number, also in `Member::era` | the member |
 //!
-//! *Which* is a pool's permit, or a semaphore's number of the grant; [`RETRY`] or [`AFTER_DEATH`] from objects whose waiters may be overtaken
+//! *Which* is a pool's permit; 0 from a semaphore; [`RETRY`] or [`AFTER_DEATH`] from objects whose waiters may be overtaken
 //! (nothing was granted, try again); [`MET`] from a tube without slots, whose other end will hand over or take a message; 0 from a condition
 //! variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. No object's word records a retry or a
 //! notification. Such a grant therefore says itself whether its waiter still needs a wake: it does until the grant has the bit [`WOKEN`].

@@ -19,7 +19,7 @@ struct Counter {
 
 /// An arena that has had so many members, and an object.
 fn made(members: u32) -> (&'static Map, u32) {
-    let geometry = Geometry { members, objects: 1, cells: 1, blocks: 2 };
+    let geometry = Geometry { members, objects: 2, cells: 1, blocks: 2 };
     let map = model::create(&directory(), "default", geometry).expect("an arena");
     let object = PoolAt::make(map, "p", 1).expect("a pool").place.index;
     map.header().members_high.store(members, SeqCst);
@@ -59,7 +59,9 @@ fn world(world: &World, gone: &'static [u32], dies: bool) {
             reached("told");
         }
     });
-    world.prepare("waiter").immortal().run(move || {
+    let waiter = world.prepare("waiter");
+    let waiter = if dies { waiter } else { waiter.immortal() };
+    waiter.run(move || {
         assert!(!map.enlist(object, NEAR));
         if counter.free.load(SeqCst) == 1 {
             reached("seen");
@@ -109,4 +111,45 @@ fn a_line_without_waiters_is_read_once() {
         });
     };
     Search::depth("far_read", 0).run(read).assert_clean();
+}
+
+/// A thread that found the bit in its line may be about to grant something there, whether its member has said where it stands or not.
+#[test]
+fn a_slot_whose_bit_stands_unsaid_is_not_used_again() {
+    let unsaid = |world: &World| {
+        let (map, object) = made(900);
+        map.waiting(object, NEAR as usize / 64).fetch_or(1 << (NEAR % 64), SeqCst);
+        assert!(!map.anybody_waits(object) && map.has_a_bit(object));
+        PoolAt::make(map, "p", 1).expect("it is there").remove();
+        let next = PoolAt::make(map, "q", 1).expect("another slot");
+        assert_ne!(next.place.index, object);
+        leave(map, object, NEAR);
+        assert_eq!(PoolAt::make(map, "r", 1).expect("this slot").place.index, object);
+        world.prepare("nobody").immortal().run(|| ());
+    };
+    Search::depth("far_unsaid", 0).run(unsaid).assert_clean();
+}
+
+/// The last member of arenas of any size, with one bit for each panel or for two.
+#[test]
+fn the_last_member_is_found_however_many_there_are() {
+    let found = |world: &World| {
+        for members in [257, 768, 769, 33_024, 33_025, 65_535] {
+            let geometry = Geometry { members, objects: 1, cells: 1, blocks: 2 };
+            let map = model::private(geometry).expect("an arena");
+            map.header().members_high.store(members, SeqCst);
+            for member in [256, members / 2 + 128, members - 1] {
+                assert!(!map.enlist(0, member) && map.anybody_waits(0));
+                assert_eq!(all(map, 0), [member], "of {members}");
+                leave(map, 0, member);
+                assert!(!map.anybody_waits(0) && !map.has_a_bit(0), "of {members}");
+                map.begin_joining(member);
+                assert!(map.joining().any(|m| m == member));
+                map.end_joining(member);
+                assert_eq!(map.joining().count(), 256);
+            }
+        }
+        world.prepare("nobody").immortal().run(|| ());
+    };
+    Search::depth("far_last", 0).run(found).assert_clean();
 }

@@ -171,7 +171,7 @@ impl Group {
 
     /// Calls the reapers for a process of another PID namespace whose word no thread holds any more: only those of its namespace can judge
     /// it.
-    fn call_for(&mut self, i: u32) {
+    pub fn call_for(&mut self, i: u32) {
         let m = self.map.member(i);
         // Acquire: as in `dead`.
         let case = (i, (m.ident.load(Ordering::Acquire) >> 32) as u32);

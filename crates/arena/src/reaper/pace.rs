@@ -10,9 +10,10 @@ pub(super) const CONFIRM_NS: u64 = 5_000_000;
 const OFTEN: u32 = 64;
 /// After so many looks at a removed arena the reaper ends.
 pub(super) const ENOUGH: u32 = 3;
-/// What each member adds to the time between two checks of the watcher by a reaper that stands by: all of them together look 125 times a
-/// second.
+/// What each member adds to the time between two checks of the watcher by a reaper that stands by, up to so many members: all of them together look 125
+/// times a second, or where there are more, so many times more often as there are more.
 const PATIENCE_NS: u64 = 8_000_000;
+const PATIENT: u32 = 4_096;
 /// The longest sleep of a thread that must poll the processes.
 pub(super) const POLL_NS: u64 = 50_000_000;
 
@@ -24,5 +25,5 @@ pub(super) fn soon(looks: u32) -> u64 {
 
 /// The longest sleep of a reaper that stands by.
 pub(super) fn patience(map: &Map) -> u64 {
-    BACKSTOP_NS.max(PATIENCE_NS * u64::from(map.members_used()))
+    BACKSTOP_NS.max(PATIENCE_NS * u64::from(map.members_used().min(PATIENT)))
 }

@@ -133,7 +133,7 @@ impl Protocol for RwLocks {
         let written = is_had(load(map.object(index)));
         let parts = Parts::of(map, Place { index, head: Head::live(head.generation(), Kind::RwLock) });
         // I7. The bits of dead members count too: the owners of their life words clear them.
-        written || parts.is_some_and(|p| map.anybody_waits(p.line.index) || map.anybody_waits(p.inside))
+        written || parts.is_some_and(|p| map.has_a_bit(p.line.index) || map.has_a_bit(p.inside))
     }
 
     #[cfg(not(feature = "sim"))]
