@@ -32,8 +32,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// With the status that says which kind of failure it is.
 pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Failure> {
     match command {
-        TermCommand::Run { name, size, history, private, attach, command } => {
-            let wanted = keeper::Wanted { name, size: *size, history: *history, private: *private, command, file_size };
+        TermCommand::Run { name, size, history, attach, command } => {
+            let wanted = keeper::Wanted { name, size: *size, history: *history, command, file_size };
             run::run(&wanted, *attach, json)
         }
         TermCommand::Show { name, history, ansi } => {
@@ -71,22 +71,17 @@ fn remove(name: &str) -> Result<Value> {
     while place.ended()?.is_some() && !watch.is_gone() && began.elapsed() < LAST_WORDS {
         watch.sleep_for(Some(LAST_WORDS));
     }
-    if place.is_alive()? {
-        bail!(
-            "terminal `{name}` is in use: its command runs, or processes that it left have it open; `chappe term kill {name}` ends them"
-        );
-    }
     place::remove(&directory(false)?, name)?;
     Ok(json!({ "removed": name }))
 }
 
 fn kill(name: &str, signal: i32) -> Result<Value> {
     let place = find(name, true)?;
-    let Some(pid) = place.process(Role::Program) else {
+    let Some(pid) = place.process(Role::Program).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 1) else {
         bail!("the command of terminal `{name}` has ended, or is in another PID namespace");
     };
-    let mut groups = vec![pid as i32];
-    groups.extend(foreground(pid).filter(|group| *group != pid as i32 && *group > 0));
+    let mut groups = vec![pid];
+    groups.extend(foreground(pid).filter(|group| *group != pid && *group > 1));
     for group in groups {
         // SAFETY: a plain system call.
         if unsafe { libc::kill(-group, signal) } != 0 {
@@ -100,7 +95,7 @@ fn kill(name: &str, signal: i32) -> Result<Value> {
 }
 
 /// The process group that a process's terminal has in the foreground.
-fn foreground(pid: u32) -> Option<i32> {
+fn foreground(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(5)?.parse().ok()
 }

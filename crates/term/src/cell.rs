@@ -67,7 +67,7 @@ impl Cell {
             _ if self.0 & CLUSTER != 0 => Glyph::Cluster(low as u16),
             0 => Glyph::Nothing,
             // Memory of another process: what is no character is shown as such.
-            c => Glyph::Char(char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)),
+            c => Glyph::Char(char::from_u32(c).filter(|c| !c.is_control()).unwrap_or(char::REPLACEMENT_CHARACTER)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The holder's side of a terminal's file: bytes of the program come in, states and history go out. [`crate::layout`] has the protocol.
 
 use crate::feed::Emulator;
-use crate::layout::{self, READ, TAKEN_BYTES, TYPED, UNSAVED};
+use crate::layout::{self, CLOSED, READ, TAKEN_BYTES, TYPED, UNSAVED};
 use crate::place::Place;
 use crate::screen::{Screen, Scrolled, fit};
 use crate::store::{self, Beside, Kept};
@@ -17,6 +17,16 @@ pub(crate) const FRAME: u64 = 3;
 /// In the first word of a record: the line goes on in the next one.
 pub(crate) const WRAPS: u64 = 1 << 63;
 
+/// How many bytes behind the counted ones a dead holder had read: up to the last that is not zero (I3).
+pub(crate) fn found(place: &Place, counted: u64) -> u64 {
+    let byte = |at: u64| {
+        let at = (counted + at) % TAKEN_BYTES as u64;
+        // SAFETY: within the ring; the holder that wrote there is dead.
+        unsafe { *place.bytes_at(layout::TAKEN_AT * 8 + at as usize) }
+    };
+    (0..READ as u64).rev().find(|at| byte(*at) != 0).map_or(0, |last| last + 1)
+}
+
 /// What holds a terminal.
 pub struct Holder<'a> {
     place: &'a Place,
@@ -26,8 +36,6 @@ pub struct Holder<'a> {
     saved: u64,
     version: u64,
     kept: [Kept; 2],
-    /// Whether the ring of typed bytes was empty at the last look.
-    is_idle: bool,
 }
 
 impl<'a> Holder<'a> {
@@ -47,10 +55,13 @@ impl<'a> Holder<'a> {
         let beside = if version == 0 { Beside::default() } else { after_harm };
         let (emulator, beside) = known.unwrap_or_else(|| (Emulator::new(columns, rows), beside));
         let saved = beside.parsed;
-        let mut it = Holder { place, emulator, beside, saved, version, kept: Default::default(), is_idle: true };
-        // What was overwritten already is no history.
-        while it.beside.first < load(layout::FLOOR) && it.beside.first < it.beside.end {
-            it.forget_first();
+        let mut it = Holder { place, emulator, beside, saved, version, kept: Default::default() };
+        // What was overwritten already is no history, and cannot be read: I5 says where the rest begins.
+        let floor = load(layout::FLOOR).clamp(it.beside.first, it.beside.end);
+        if floor > it.beside.first {
+            it.beside.first = floor;
+            // Relaxed: no other process writes.
+            it.beside.first_line = place.past(floor + 1).load(Ordering::Relaxed);
         }
         it.settle_typing();
         it.take_over();
@@ -64,7 +75,7 @@ impl<'a> Holder<'a> {
         // Relaxed: only holders write it, and the others are dead.
         let counted = taken.load(Ordering::Relaxed);
         // I3.
-        let found = (0..READ as u64).rev().find(|at| self.ring(counted + at, 1)[0] != 0).map_or(0, |last| last + 1);
+        let found = found(self.place, counted);
         self.clear(counted + READ as u64, found);
         taken.store(counted + found, Ordering::Relaxed); // Relaxed: as above.
         while self.beside.parsed < counted + found {
@@ -73,25 +84,19 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Bytes of the ring of taken ones that lie in one piece, from a position on, at most so many.
-    fn ring(&self, position: u64, most: u64) -> &'a [u8] {
+    /// Where bytes of the ring of taken ones lie, from a position on, and how many of so many are in one piece.
+    fn ring(&self, position: u64, most: u64) -> (*mut u8, usize) {
         let from = (position % TAKEN_BYTES as u64) as usize;
-        let len = (most as usize).min(TAKEN_BYTES - from);
-        // SAFETY: within the ring, which is mapped for good; only the one holder writes there, and not while a slice of it is read.
-        unsafe { std::slice::from_raw_parts(self.taken_at().add(from), len) }
-    }
-
-    fn taken_at(&self) -> *mut u8 {
-        std::ptr::from_ref(self.place.word(layout::TAKEN_AT)).cast_mut().cast()
+        (self.place.bytes_at(layout::TAKEN_AT * 8 + from), (most as usize).min(TAKEN_BYTES - from))
     }
 
     /// Zeroes bytes of the ring.
     fn clear(&mut self, position: u64, count: u64) {
         let mut at = position;
         while at < position + count {
-            let piece = self.ring(at, position + count - at);
-            let (start, len) = (piece.as_ptr().cast_mut(), piece.len());
-            // SAFETY: these bytes come from no reading yet, and every whole state has those of the lap before (I2).
+            let (start, len) = self.ring(at, position + count - at);
+            // SAFETY: within the ring, which only the one holder writes. These bytes come from no reading yet, and every whole state has those
+            // of the lap before (I2).
             unsafe { start.write_bytes(0, len) };
             at += len as u64;
         }
@@ -101,8 +106,7 @@ impl<'a> Holder<'a> {
     pub fn room(&mut self) -> (*mut u8, usize) {
         // Relaxed: its own word.
         let taken = self.place.word(layout::TAKEN).load(Ordering::Relaxed);
-        let room = self.ring(taken, READ as u64);
-        (room.as_ptr().cast_mut(), room.len())
+        self.ring(taken, READ as u64)
     }
 
     /// So many bytes were read to there.
@@ -121,9 +125,10 @@ impl<'a> Holder<'a> {
     }
 
     fn parse(&mut self, count: u64) {
-        let piece = self.ring(self.beside.parsed, count);
-        self.emulator.feed(piece);
-        self.beside.parsed += piece.len() as u64;
+        let (start, len) = self.ring(self.beside.parsed, count);
+        // SAFETY: within the ring, of which nothing is written while it is parsed.
+        self.emulator.feed(unsafe { std::slice::from_raw_parts(start, len) });
+        self.beside.parsed += len as u64;
         let scrolled = self.emulator.screen_mut().take_scrolled();
         self.remember(&scrolled);
         // In the middle of taking over there may be more than is unsaved at most otherwise.
@@ -231,15 +236,17 @@ impl<'a> Holder<'a> {
         Ok(event)
     }
 
-    /// A dead holder's bytes that it was just typing are not typed again.
+    /// A dead holder's bytes that it was just typing are not typed again, nor what was put behind them.
     fn settle_typing(&mut self) {
         let (given, giving) = (self.place.word(layout::GIVEN), self.place.word(layout::GIVING));
         // Relaxed: only holders write them, and the others are dead.
         let (had, intent) = (given.load(Ordering::Relaxed), giving.load(Ordering::Relaxed));
         if intent > had + 1 {
+            // AcqRel: from here on no writer can put more of this text; what it had put before is seen.
+            let put = self.place.word(layout::PUT).fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
             // Release: who waits for them sees that they are in doubt.
             self.place.word(layout::DOUBTS).fetch_add(1, Ordering::Release);
-            given.store(intent - 1, Ordering::Release); // E4 release.
+            given.store(put.max(intent - 1), Ordering::Release); // E4 release.
         }
         giving.store(0, Ordering::Relaxed); // Relaxed: as above.
     }
@@ -248,20 +255,28 @@ impl<'a> Holder<'a> {
     pub fn to_type(&mut self) -> Vec<u8> {
         // Relaxed: its own word.
         let given = self.place.word(layout::GIVEN).load(Ordering::Relaxed);
-        let put = self.place.word(layout::PUT).load(Ordering::Acquire); // E4 acquire: the bytes are there.
+        let put = self.place.word(layout::PUT).load(Ordering::Acquire) & !CLOSED; // E4 acquire: the bytes are there.
+        // Acquire: where it begins was said before; and it was put after that.
+        let send = self.place.word(layout::SENDS).load(Ordering::Acquire);
+        let mark = self.place.word(layout::MARK).load(Ordering::Relaxed); // Relaxed: behind the acquire.
+        let at_send = self.place.word(layout::AT_SEND);
+        // Relaxed: only holders write it. A holder that takes over does not say it again.
+        if given >= mark && at_send.load(Ordering::Relaxed) != send {
+            // Relaxed: read behind the number.
+            self.place.word(layout::AT_LINE).store(self.screen().line(), Ordering::Relaxed);
+            at_send.store(send, Ordering::Release); // Release: the line comes before.
+            self.place.tell();
+        }
+        // Not over the beginning of the next text: its line is not known yet.
+        let end = if given < mark { put.min(mark) } else { put };
         let from = (given % TYPED as u64) as usize;
-        let len = (put.saturating_sub(given)).min((TYPED - from) as u64).min(1024) as usize;
+        let len = (end.saturating_sub(given)).min((TYPED - from) as u64).min(1024) as usize;
         if len == 0 {
-            self.is_idle = true;
             return Vec::new();
         }
-        if std::mem::replace(&mut self.is_idle, false) {
-            // Release: read by the writer once its bytes are given.
-            self.place.word(layout::AT_LINE).store(self.screen().line(), Ordering::Release);
-        }
-        let start = std::ptr::from_ref(self.place.word(layout::TYPED_AT)).cast::<u8>();
+        let start = self.place.bytes_at(layout::TYPED_AT * 8 + from);
         // SAFETY: within the ring; writers do not touch what is put and not given (E4).
-        let bytes = unsafe { std::slice::from_raw_parts(start.add(from), len) }.to_vec();
+        let bytes = unsafe { std::slice::from_raw_parts(start, len) }.to_vec();
         // Release: before it is typed.
         self.place.word(layout::GIVING).store(given + len as u64 + 1, Ordering::Release);
         bytes
@@ -288,33 +303,29 @@ impl<'a> Holder<'a> {
         answers
     }
 
-    /// The size that is wanted and not answered yet.
-    pub fn wanted(&self) -> Option<(usize, usize)> {
+    /// Gives the screen the size that is wanted, if one is, then the pseudo-terminal by `tell`, and answers. Where one of them cannot have it, the
+    /// answer says so.
+    pub fn resize(&mut self, tell: impl FnOnce(usize, usize) -> io::Result<()>) {
         let wanted = self.place.word(layout::WANTED).load(Ordering::Acquire); // E5 acquire.
+        let (number, columns, rows) = (wanted >> 33, wanted & 0xffff, wanted >> 16 & 0xffff);
+        let sized = self.place.word(layout::SIZED);
         // Relaxed: its own word.
-        let sized = self.place.word(layout::SIZED).load(Ordering::Relaxed);
-        (wanted >> 33 != sized >> 1).then(|| fit((wanted & 0xffff) as usize, (wanted >> 16 & 0xffff) as usize))
-    }
-
-    /// Gives the screen the size that is wanted, and answers.
-    ///
-    /// # Errors
-    /// There is no storage for it; the size is as it was.
-    pub fn resize(&mut self) -> io::Result<()> {
-        let Some((columns, rows)) = self.wanted() else { return Ok(()) };
-        let number = self.place.word(layout::WANTED).load(Ordering::Acquire) >> 33; // E5 acquire.
-        let backed = self.place.back(columns, rows);
-        if backed.is_ok() {
+        if number == sized.load(Ordering::Relaxed) >> 1 {
+            return;
+        }
+        let (columns, rows) = fit(columns as usize, rows as usize);
+        let mut done = self.place.back(columns, rows);
+        if done.is_ok() {
             // I4: what came before was parsed in the old size.
             self.save();
             self.emulator.screen_mut().resize(columns, rows);
             let scrolled = self.emulator.screen_mut().take_scrolled();
             self.remember(&scrolled);
             self.save();
+            done = tell(columns, rows);
         }
-        self.place.word(layout::SIZED).store(number << 1 | u64::from(backed.is_err()), Ordering::Release); // E5.
+        sized.store(number << 1 | u64::from(done.is_err()), Ordering::Release); // E5.
         self.place.tell();
-        backed
     }
 
     /// Whether the keeper has said how the program ended.

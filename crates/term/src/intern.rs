@@ -125,7 +125,8 @@ impl Cluster {
     pub fn text(self) -> String {
         let bytes: Vec<u8> = self.0.iter().flat_map(|word| word.to_le_bytes()).collect();
         let len = usize::from(bytes[0]).min(MOST);
-        String::from_utf8_lossy(&bytes[1..=len]).into_owned()
+        let text = String::from_utf8_lossy(&bytes[1..=len]);
+        text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
     }
 }
 

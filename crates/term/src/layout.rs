@@ -17,10 +17,11 @@
 //! | [`TAKEN`] | holder | how many bytes were taken from the program |
 //! | [`STATUS`], [`STATUS_TIME`] | keeper | how the program ended, and when |
 //! | [`OVER`] | holder | 1: what the program wrote until it ended is on the screen; 2: nothing can follow, as no process has the terminal open |
-//! | [`PUT`], [`GIVEN`] | writers; holder | how many bytes were put into the ring of typed bytes, and taken out of it |
+//! | [`PUT`], [`GIVEN`] | writers; holder | how many bytes were put into the ring of typed bytes, and taken out of it. [`CLOSED`] in `PUT`: what was being put is in doubt |
 //! | [`GIVING`] | holder | what `GIVEN` is to be, plus 1, while bytes are being typed; else 0 |
 //! | [`DOUBTS`] | holder | how often a holder was killed while it typed |
-//! | [`AT_LINE`] | holder | the line of the cursor when the last bytes were begun to be typed |
+//! | [`SENDS`], [`MARK`] | writers | the number of the last text that was put, and where it begins |
+//! | [`AT_SEND`], [`AT_LINE`] | holder | the last of these texts that was come to, and the line of the cursor then |
 //! | [`WANTED`], [`SIZED`] | writers; holder | the size that is wanted, with a number; the number of the last one that was answered, and whether it was refused |
 //! | [`HOLDERS`] | keeper | how many holders there have been |
 //!
@@ -47,12 +48,14 @@
 //!
 //! **Deaths**
 //! - The holder, anywhere: the keeper starts another. That one takes state `DONE & 1` (I1), finds what the dead one had read and not counted
-//!   (up to the last byte that is not zero: I3; a terminal ignores bytes that are zero), and parses the bytes since (I2) to the same end (I4).
+//!   (up to the last byte that is not zero: I3; a terminal ignores bytes that are zero, but for one inside a character of several bytes), and parses the bytes since (I2) to the same end (I4).
 //!   It writes the same lines into the same places of the history.
-//! - The holder, while it typed (`GIVING` is not 0): the program has got these bytes, or some, or none. They are not typed again, `DOUBTS`
-//!   grows, and the writer says so. Answers to the program's questions are typed at most once, too.
+//! - The holder, while it typed (`GIVING` is not 0): the program has got these bytes, or some, or none. Neither they nor what was put behind them is
+//!   typed: the next holder closes the ring in the word that a writer has to swap to put more, `DOUBTS` grows, and the writer says so. So the program
+//!   has got a beginning of the text, and never its end without its middle. Answers to the program's questions are typed at most once, too.
 //! - The keeper: the holder goes on; how the program ends is not known to anyone. The next death ends the terminal.
-//! - Both: the kernel hangs up, and the program gets SIGHUP. The file stays as it is; viewers see by I7 that it is over.
+//! - Both: the kernel hangs up, and the program gets SIGHUP. The file stays as it is; viewers see by I7 that it is over, and parse for themselves
+//!   what no state comes from yet.
 //! - A writer: what it had put and not counted in `PUT` does not exist. A viewer: nothing.
 
 use chappe_plat::atomic::AtomicU64;
@@ -114,6 +117,15 @@ pub const HOLDERS: usize = 32;
 pub const COMMAND: usize = 64;
 /// How many bytes the command's text can have.
 pub const MOST_COMMAND: usize = (CONTROL - COMMAND - 1) * 8;
+
+/// See the table.
+pub const SENDS: usize = 33;
+/// See the table.
+pub const MARK: usize = 34;
+/// See the table.
+pub const AT_SEND: usize = 35;
+/// In `PUT`: a holder was killed while it typed, and nothing more is to be put of the text that was being put.
+pub const CLOSED: u64 = 1 << 63;
 
 /// How many words the control words are.
 pub const CONTROL: usize = 512;

@@ -27,6 +27,13 @@ pub fn encode(row: &[Cell], styles: &Table<Style>, clusters: &Table<Cluster>, ou
 
 /// The text of an encoded row, without the sequences and the spaces at its end.
 pub fn plain(encoded: &[u8]) -> String {
+    let mut text = written(encoded);
+    text.truncate(text.trim_end_matches(' ').len());
+    text
+}
+
+/// The text of an encoded row, without the sequences.
+pub fn written(encoded: &[u8]) -> String {
     let mut out = Vec::with_capacity(encoded.len());
     let mut rest = encoded;
     while let Some(at) = rest.iter().position(|byte| *byte == 0x1b) {
@@ -35,9 +42,7 @@ pub fn plain(encoded: &[u8]) -> String {
         rest = &rest[end..];
     }
     out.extend(rest);
-    let mut text = String::from_utf8_lossy(&out).into_owned();
-    text.truncate(text.trim_end_matches(' ').len());
-    text
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]

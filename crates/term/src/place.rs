@@ -10,6 +10,7 @@ use chappe_plat::{clock, dir, lease, process, viewed};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Mutex;
 
 /// How the names of terminals' files begin in the directory of arenas.
 pub const PREFIX: &str = ".term-";
@@ -27,9 +28,14 @@ pub enum TermError {
     /// There is no such terminal.
     #[error("there is no terminal `{0}`")]
     Missing(String),
-    /// The caller may look at most.
-    #[error("terminal `{0}` is another user's: only that user and root may {1}")]
+    /// It is another user's.
+    #[error("terminal `{0}` is another user's: only that user may {1}")]
     NotYours(String, &'static str),
+    /// It has not ended.
+    #[error(
+        "terminal `{0}` is in use: its command runs, or processes that it left have it open; `chappe term kill {0}` sends it a signal"
+    )]
+    InUse(String),
     /// The file is of another version of chappe, or not chappe's.
     #[error("{0} is not a terminal of this version of chappe: remove it with the version that made it")]
     Foreign(String),
@@ -45,9 +51,21 @@ pub enum TermError {
 pub struct Place {
     name: String,
     file: OwnedFd,
+    at: Mapped,
     words: Words,
     history: usize,
+    /// The lock of a byte is the open file's: threads of this process exclude each other by this.
+    pub(crate) threads: Mutex<()>,
 }
+
+/// Where the file is mapped.
+#[derive(Clone, Copy)]
+struct Mapped(*mut u8);
+
+// SAFETY: the mapping belongs to no thread, and stays for the rest of the process's life.
+unsafe impl Send for Mapped {}
+// SAFETY: as above; which bytes may be touched the protocol says.
+unsafe impl Sync for Mapped {}
 
 fn name_of(name: &str) -> String {
     format!("{PREFIX}{name}")
@@ -78,12 +96,25 @@ pub fn names(dir: &Dir) -> io::Result<Vec<String>> {
     Ok(names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned)).collect())
 }
 
-/// Takes a terminal's name away. Whoever has mapped it keeps what is there.
+/// Takes the name of a terminal away that has ended.
 ///
 /// # Errors
-/// `Name`, `Missing`, `NotYours`, `Io`.
+/// `Name`, `Missing`, `NotYours`, `InUse`, `Foreign`, `Io`.
 pub fn remove(dir: &Dir, name: &str) -> Result<(), TermError> {
-    check(name)?;
+    let io = |e: io::Error| TermError::Io(format!("remove terminal `{name}`"), e);
+    // No other can take the name away, or give it to another terminal, between the look and the act.
+    let _locked = dir.lock().map_err(io)?;
+    if Place::find(dir, name, true)?.is_alive().map_err(io)? {
+        return Err(TermError::InUse(name.into()));
+    }
+    dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))
+}
+
+/// Takes the name away of a terminal whose program could not be started.
+///
+/// # Errors
+/// `Io`.
+pub fn unmake(dir: &Dir, name: &str) -> Result<(), TermError> {
     dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))
 }
 
@@ -97,18 +128,11 @@ fn refused(e: io::Error, name: &str, what: &'static str) -> TermError {
 
 impl Place {
     /// Makes a terminal of this size, with so many bytes of history, and what it runs as text. The caller's open file keeps it alive:
-    /// it, and what is forked from it, is the terminal's keeper and holder. With `others`, users that the directory admits may look.
+    /// it, and what is forked from it, is the terminal's keeper and holder. The file is its user's alone: what is typed lies in it, too.
     ///
     /// # Errors
     /// `Name`, `Taken`, `Full`, `Io`.
-    pub fn make(
-        dir: &Dir,
-        name: &str,
-        size: (usize, usize),
-        history: u64,
-        command: &str,
-        others: bool,
-    ) -> Result<Place, TermError> {
+    pub fn make(dir: &Dir, name: &str, size: (usize, usize), history: u64, command: &str) -> Result<Place, TermError> {
         check(name)?;
         let history = history.clamp(layout::LEAST_HISTORY, layout::MOST_HISTORY).div_ceil(8) as usize;
         let len = layout::words(history) * 8;
@@ -118,9 +142,11 @@ impl Place {
         };
         // Backed later, for the size that it has. The last page is: with it the file has its length.
         let hole = (layout::HISTORY_AT + history) as u64 * 8..len as u64 - 4096;
-        let file: OwnedFd = viewed::create(dir, len as u64, hole, others).map_err(full)?.into();
-        let at = viewed::map(&file, len, true).map_err(full)?;
-        let place = Place { name: name.into(), words: words_at(at, len), file, history };
+        let file: OwnedFd = viewed::create(dir, len as u64, hole).map_err(full)?.into();
+        // A mapping keeps its open file, with the locks of it (I7), as long as the process lives, which may not be the keeper.
+        let at = viewed::again(&file).and_then(|again| viewed::map(&again, len, true)).map_err(full)?;
+        let threads = Mutex::new(());
+        let place = Place { name: name.into(), at: Mapped(at), words: words_at(at, len), file, history, threads };
         place.back(size.0, size.1).map_err(full)?;
         let set = |at: usize, value: u64| place.words[at].store(value, Ordering::Relaxed); // Relaxed: no one has it yet.
         set(layout::IS_VERSION, layout::VERSION);
@@ -135,7 +161,7 @@ impl Place {
         }
         set(layout::IS_MAGIC, layout::MAGIC);
         lease::try_lock(&place.file, layout::ALIVE_BYTE).map_err(full)?;
-        let linked = Dir::open(dir.path()).and_then(|dir| {
+        let linked = dir.lock().and_then(|_locked| {
             let again = place.file.try_clone().map(dir::File::of)?;
             dir.link(&again, &name_of(name))
         });
@@ -155,7 +181,11 @@ impl Place {
         let what = if write { "use it" } else { "look at it" };
         let file = viewed::open(dir, &name_of(name), write).map_err(|e| refused(e, name, what))?;
         let io = |e: io::Error| TermError::Io(format!("read terminal `{name}`"), e);
-        let len = file.facts().map_err(io)?.len as usize;
+        let facts = file.facts().map_err(io)?;
+        if facts.uid != process::uid() {
+            return Err(TermError::NotYours(name.into(), what));
+        }
+        let len = facts.len as usize;
         let foreign = || TermError::Foreign(dir.path().join(name_of(name)).display().to_string());
         let mut head = [0; 24];
         file.read_start(&mut head).map_err(io)?;
@@ -167,20 +197,13 @@ impl Place {
         }
         let file: OwnedFd = file.into();
         let at = viewed::map(&file, len, write).map_err(io)?;
-        Ok(Place { name: name.into(), words: words_at(at, len), file, history: history as usize })
+        let (history, threads) = (history as usize, Mutex::new(()));
+        Ok(Place { name: name.into(), at: Mapped(at), words: words_at(at, len), file, history, threads })
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The user that it belongs to.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn owner(&self) -> io::Result<u32> {
-        Ok(dir::File::of(self.file.try_clone()?).facts()?.uid)
     }
 
     pub(crate) fn file(&self) -> &OwnedFd {
@@ -189,6 +212,12 @@ impl Place {
 
     pub(crate) fn word(&self, at: usize) -> &'static AtomicU64 {
         &self.words[at]
+    }
+
+    /// A byte of the file.
+    pub(crate) fn bytes_at(&self, byte: usize) -> *mut u8 {
+        debug_assert!(byte < layout::HISTORY_AT * 8);
+        self.at.0.wrapping_add(byte)
     }
 
     /// How many words the history has.

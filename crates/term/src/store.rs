@@ -208,7 +208,8 @@ pub fn load(words: &[u64]) -> Option<(Emulator, Beside)> {
         return None;
     }
     let pending = unpacked(&words[PENDING..TITLE], pending);
-    screen.title = String::from_utf8_lossy(&unpacked(&words[TITLE..ANSWERS], title)).into_owned();
+    let text = unpacked(&words[TITLE..ANSWERS], title);
+    screen.title = String::from_utf8_lossy(&text).chars().filter(|c| !c.is_control()).collect();
     screen.answers = unpacked(&words[ANSWERS..TABS], answers);
     screen.tabs = (0..columns).map(|at| words[TABS + at / 64] >> (at % 64) & 1 == 1).collect();
     let styles = words[STYLES..CLUSTERS].chunks_exact(2).take(styles).map(|pair| Style::of_words([pair[0], pair[1]]));

@@ -1,11 +1,12 @@
 //! What writes to a terminal's file: bytes to be typed, and another size. One writer at a time.
 
-use crate::layout::{self, TYPED};
+use crate::layout::{self, CLOSED, TYPED};
 use crate::place::Place;
 use crate::view::Watch;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, lease};
 use std::io;
+use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// Why bytes were not typed, or not all.
@@ -25,8 +26,11 @@ pub enum TypeError {
         all: u64,
     },
     /// The holder was killed while it typed.
-    #[error("the terminal's holder was killed while it typed this: the program has got it, a part of it, or nothing")]
+    #[error("the terminal's holder was killed while it typed this: the program has got a beginning of it, or nothing")]
     Doubt,
+    /// Another writer types, and its text is not taken yet.
+    #[error("another text is being typed, and the program does not read it")]
+    Busy,
     /// There is no one that could type.
     #[error("the terminal has ended")]
     Over,
@@ -38,6 +42,7 @@ pub enum TypeError {
 /// The right to type. Given back on drop, and by any death.
 pub struct Writer<'a> {
     place: &'a Place,
+    _threads: MutexGuard<'a, ()>,
 }
 
 impl Drop for Writer<'_> {
@@ -46,16 +51,32 @@ impl Drop for Writer<'_> {
     }
 }
 
+/// How often the right to type is asked for.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
 impl Place {
-    /// The right to type, once no one else has it. It must have been found to write.
+    /// The right to type, once no other has it, at most after `patience`. The terminal must have been found to write.
     ///
     /// # Errors
-    /// The system's.
-    pub fn writer(&self) -> io::Result<Writer<'_>> {
-        while !lease::try_lock(self.file(), layout::WRITER_BYTE)? {
-            lease::wait_unlocked(self.file(), layout::WRITER_BYTE, 1)?;
+    /// `Busy`, `Io`.
+    pub fn writer(&self, patience: Duration) -> Result<Writer<'_>, TypeError> {
+        let until = clock::now().saturating_add(patience.as_nanos() as u64);
+        loop {
+            let threads = match self.threads.try_lock() {
+                Ok(threads) => Some(threads),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            if let Some(threads) = threads
+                && lease::try_lock(self.file(), layout::WRITER_BYTE)?
+            {
+                return Ok(Writer { place: self, _threads: threads });
+            }
+            if clock::now() >= until {
+                return Err(TypeError::Busy);
+            }
+            std::thread::sleep(ASK_AGAIN);
         }
-        Ok(Writer { place: self })
     }
 }
 
@@ -74,48 +95,61 @@ impl Writer<'_> {
         let place = self.place;
         let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
         let load = |at: usize| place.word(at).load(Ordering::Acquire); // E4 acquire.
+        let put = place.word(layout::PUT);
+        // AcqRel: what was in doubt is another text's.
+        let begin = put.fetch_and(!CLOSED, Ordering::AcqRel) & !CLOSED;
         let doubts = load(layout::DOUBTS);
+        // Relaxed: read behind the number. There is one writer (I6).
+        place.word(layout::MARK).store(begin, Ordering::Relaxed);
+        let number = place.word(layout::SENDS).fetch_add(1, Ordering::AcqRel) + 1; // AcqRel: the mark comes before.
+        place.ring();
         let mut rest = bytes;
-        let end = load(layout::PUT) + bytes.len() as u64;
+        let end = begin + bytes.len() as u64;
         loop {
             watch.look();
             // First: what was typed before the end counts.
             let is_over = watch.is_gone() || load(layout::OVER) == 2;
-            let (given, put) = (load(layout::GIVEN), load(layout::PUT));
-            let room = TYPED - put.saturating_sub(given) as usize;
-            let (now, later) = rest.split_at(rest.len().min(room));
-            if !now.is_empty() {
-                self.put(put, now);
-                rest = later;
-                place.ring();
-            }
+            let given = load(layout::GIVEN);
             if load(layout::DOUBTS) != doubts {
                 return Err(TypeError::Doubt);
             }
-            if given >= end {
+            let at = end - rest.len() as u64;
+            let room = TYPED - at.saturating_sub(given) as usize;
+            let (now, later) = rest.split_at(rest.len().min(room));
+            if !now.is_empty() {
+                self.put(at, now)?;
+                rest = later;
+            }
+            if given >= end && load(layout::AT_SEND) == number {
                 return Ok(load(layout::AT_LINE));
             }
             if is_over {
                 return Err(TypeError::Over);
             }
             if !watch.sleep(deadline) {
-                let left = (end - load(layout::GIVEN)).min(bytes.len() as u64);
+                let left = (end - load(layout::GIVEN).min(end)).min(bytes.len() as u64);
                 let kept = left - (rest.len() as u64).min(left);
                 return Err(TypeError::Unread { left, kept, all: bytes.len() as u64 });
             }
         }
     }
 
-    fn put(&self, position: u64, bytes: &[u8]) {
+    /// Puts bytes at a position, unless the ring was closed.
+    fn put(&self, position: u64, bytes: &[u8]) -> Result<(), TypeError> {
         let from = (position % TYPED as u64) as usize;
         let first = bytes.len().min(TYPED - from);
-        let start: *mut u8 = std::ptr::from_ref(self.place.word(layout::TYPED_AT)).cast_mut().cast();
+        let ring = |at: usize| self.place.bytes_at(layout::TYPED_AT * 8 + at);
         // SAFETY: within the ring; the holder does not read what is not put, and there is one writer (I6).
         unsafe {
-            start.add(from).copy_from_nonoverlapping(bytes.as_ptr(), first);
-            start.copy_from_nonoverlapping(bytes[first..].as_ptr(), bytes.len() - first);
+            ring(from).copy_from_nonoverlapping(bytes.as_ptr(), first);
+            ring(0).copy_from_nonoverlapping(bytes[first..].as_ptr(), bytes.len() - first);
         }
-        self.place.word(layout::PUT).store(position + bytes.len() as u64, Ordering::Release); // E4 release.
+        let end = position + bytes.len() as u64;
+        let put = self.place.word(layout::PUT);
+        // E4 release. Relaxed where it fails: nothing is read.
+        let done = put.compare_exchange(position, end, Ordering::Release, Ordering::Relaxed);
+        self.place.ring();
+        done.map(|_| ()).map_err(|_| TypeError::Doubt)
     }
 
     /// Asks for another size, and waits for the holder's answer; false: there is no room for it.

@@ -1,10 +1,11 @@
 //! What looks at a terminal: snapshots of its screen, lines of its history, and waits for changes. It writes nothing, and holds nothing up.
 
-use crate::holder::{FRAME, WRAPS};
+use crate::feed::Emulator;
+use crate::holder::{self, FRAME, WRAPS};
 use crate::layout;
 use crate::line;
 use crate::place::Place;
-use crate::screen::Screen;
+use crate::screen::{Screen, fit};
 use crate::store::{self, Beside};
 use chappe_plat::atomic::{AtomicU32, Ordering, fence, low_half};
 use chappe_plat::futex::{self, Scope, Wait};
@@ -32,6 +33,8 @@ pub struct Snapshot {
     pub beside: Beside,
     /// Its version: the higher, the later.
     pub version: u64,
+    /// Lines between the history and the screen: of a terminal whose keeper and holder were killed, what they had not come to.
+    pub unsaved: Vec<Line>,
 }
 
 /// A line.
@@ -46,9 +49,9 @@ pub struct Line {
 }
 
 impl Line {
-    /// Its text alone.
+    /// Its text alone; without the spaces at its end, unless it goes on in the next one.
     pub fn text(&self) -> String {
-        line::plain(&self.encoded)
+        if self.wraps { line::written(&self.encoded) } else { line::plain(&self.encoded) }
     }
 }
 
@@ -73,10 +76,38 @@ impl Place {
             fence(Ordering::Acquire); // E2.
             // Relaxed: E2, the fence orders it behind the words.
             if self.word(layout::BEGUN).load(Ordering::Relaxed) < version + 2 {
-                let (emulator, beside) = store::load(&words)?;
-                return Some(Snapshot { screen: emulator.into_screen(), beside, version });
+                let (mut emulator, beside) = store::load(&words)?;
+                let unsaved = self.finish(&mut emulator, beside.parsed);
+                return Some(Snapshot { screen: emulator.into_screen(), beside, version, unsaved });
             }
         }
+    }
+
+    /// What the dead had taken from the program and not come to: onto the screen. The lines that leave it.
+    fn finish(&self, emulator: &mut Emulator, parsed: u64) -> Vec<Line> {
+        // E5 acquire. Where it cannot be known, it lives.
+        if self.word(layout::OVER).load(Ordering::Acquire) == 2 || self.is_alive().unwrap_or(true) {
+            return Vec::new();
+        }
+        // Acquire: the last holder is dead.
+        let counted = self.word(layout::TAKEN).load(Ordering::Acquire);
+        let end = counted.saturating_add(holder::found(self, counted));
+        let first = emulator.screen().base();
+        if end.saturating_sub(parsed) > layout::TAKEN_BYTES as u64 {
+            return Vec::new();
+        }
+        for at in parsed..end {
+            let byte = self.bytes_at(layout::TAKEN_AT * 8 + (at % layout::TAKEN_BYTES as u64) as usize);
+            // SAFETY: within the ring; no process writes there any more.
+            emulator.feed(&[unsafe { *byte }]);
+        }
+        let scrolled = emulator.screen_mut().take_scrolled();
+        let mut from = 0;
+        let line = |(number, (end, wraps)): (u64, &(usize, bool))| {
+            let encoded = scrolled.text[std::mem::replace(&mut from, *end)..*end].to_vec();
+            Line { number, encoded, wraps: *wraps }
+        };
+        (first..).zip(&scrolled.ends).map(line).collect()
     }
 
     /// The words of a state, as far as they are in use; the others are 0.
@@ -84,7 +115,8 @@ impl Place {
         let state = self.state(version);
         let load = |at: usize| state[at].load(Ordering::Relaxed); // Relaxed: E2.
         let size = load(0);
-        let len = store::words_for(size as u32 as usize, (size >> 32) as usize).min(state.len());
+        let (columns, rows) = fit(size as u32 as usize, (size >> 32) as usize);
+        let len = store::words_for(columns, rows).min(state.len());
         let mut words = vec![0; len];
         for part in store::parts(&|at| load(at)) {
             let part = part.start.min(len)..part.end.min(len);
@@ -97,9 +129,11 @@ impl Place {
     pub fn lines(&self, of: &Snapshot, from: u64) -> Lines {
         let mut lines = self.past_lines(of, from);
         // Between the one that was asked for and the first that is there.
-        let first = lines.last().map_or(of.screen.base(), |line| line.number);
+        let behind = of.screen.base() - of.unsaved.len() as u64;
+        let first = lines.last().map_or(behind, |line| line.number);
         let lost = first.saturating_sub(from).min(of.screen.base().saturating_sub(from));
         lines.reverse();
+        lines.extend(of.unsaved.iter().filter(|line| line.number >= from).cloned());
         let shown = of.screen.shown();
         for row in 0..shown.rows() {
             let number = of.screen.base() + row as u64;
@@ -123,7 +157,10 @@ impl Place {
         };
         while at > of.beside.first {
             let size = load(at - 1);
-            let Some(start) = at.checked_sub(size).filter(|start| size >= FRAME && *start >= of.beside.first) else {
+            let Some(start) = at
+                .checked_sub(size)
+                .filter(|start| (FRAME..=self.history() as u64).contains(&size) && *start >= of.beside.first)
+            else {
                 break;
             };
             let (head, number) = (load(start), load(start + 1));

@@ -25,9 +25,6 @@ pub enum TermCommand {
         /// How many bytes of lines that have left the screen are kept (1M, 64M)
         #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = size::parse)]
         history: u64,
-        /// Do not let other users look at it; without it, those that the directory of arenas admits can
-        #[arg(long)]
-        private: bool,
         /// Attach to it at once
         #[arg(long)]
         attach: bool,
@@ -55,8 +52,8 @@ pub enum TermCommand {
     /// Type into a terminal; prints the number of the line that the cursor was in
     ///
     /// It is typed in one piece: what others type comes before or behind. Waits until the program's side of the terminal has taken it; exits with 124 if it has not in time: up to
-    /// 64 KiB of what is left are typed when the program reads. Exits with 1 if the terminal has ended, or if the process that types was killed meanwhile: then the program has got it,
-    /// a part, or nothing.
+    /// 64 KiB of what is left are typed when the program reads. Of a line, a program that reads whole lines gets 4,095 bytes. Exits with 1 if the terminal has ended, or if the process that types was killed meanwhile: then the program has got a
+    /// beginning of it, or nothing.
     ///
     /// JSON: {"name": TEXT, "line": N}
     #[command(after_help = SEND_SHORT, after_long_help = SEND_END)]
@@ -91,7 +88,7 @@ pub enum TermCommand {
         /// A regular expression
         #[arg(required_unless_present = "exit", conflicts_with = "exit")]
         regex: Option<String>,
-        /// Only lines behind this one, which `chappe term send` has printed. Without it, those on the screen and later ones
+        /// Only lines behind this one, which `chappe term send` has printed: not what is written into it, or above it. Without it, those on the screen and later ones
         #[arg(long, value_name = "LINE")]
         after: Option<u64>,
         /// Wait for the command's end, and exit with its status
@@ -186,8 +183,9 @@ Examples:
 When something is killed:
   the holder (`chappe term show --json` has its process id) reads the
     command and types into it. Another one is started; it comes to the same
-    screen, and no byte of the command is lost. What was just being typed
-    may have reached the command, and `chappe term send` says so.
+    screen, and no byte of the command is lost. Of what was just being typed
+    the command has got a beginning or nothing, and `chappe term send` says
+    so.
   the keeper started the command. The holder goes on; how the command ends
     is then not known.
   both: the command gets SIGHUP, as when a window is closed. The screen

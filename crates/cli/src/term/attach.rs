@@ -24,6 +24,9 @@ const LEAVE: u8 = 0x1d;
 /// How long a picture stands at least.
 const PICTURE: Duration = Duration::from_micros(16_600);
 
+/// How many bytes of the keyboard are kept that the terminal has no room for.
+const MOST_IN_HAND: usize = 1 << 16;
+
 /// How long the program may leave what is typed unread.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -102,11 +105,15 @@ fn both(name: &str, place: &Place) -> Result<bool> {
     let drawing = std::thread::spawn(move || draw(&looker, &shared, tells));
     let mut watch = Watch::begin(place)?;
     fit(place, &size, &mut watch);
+    // What is typed, and the terminal has not taken yet.
+    let mut hand: Vec<u8> = Vec::new();
     let is_left = loop {
         let of = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut fds = [of(0), of(resized.as_raw_fd()), of(over.as_raw_fd())];
+        // With more in hand the keyboard waits, as it does for any terminal whose program does not read.
+        let keyboard = if hand.len() < MOST_IN_HAND { 0 } else { -1 };
+        let mut fds = [of(keyboard), of(resized.as_raw_fd()), of(over.as_raw_fd())];
         // SAFETY: the descriptors are valid for the call.
-        unsafe { libc::poll(fds.as_mut_ptr(), 3, -1) };
+        unsafe { libc::poll(fds.as_mut_ptr(), 3, if hand.is_empty() { -1 } else { 0 }) };
         if fds[1].revents != 0 {
             let mut info = [0u8; 128];
             // SAFETY: the buffer is this long.
@@ -116,27 +123,24 @@ fn both(name: &str, place: &Place) -> Result<bool> {
         if fds[2].revents != 0 {
             break false;
         }
-        if fds[0].revents == 0 {
-            continue;
-        }
-        let mut typed = [0u8; 4096];
-        // SAFETY: the buffer is this long.
-        let got = unsafe { libc::read(0, typed.as_mut_ptr().cast(), typed.len()) };
-        let Some(typed) = usize::try_from(got).ok().filter(|got| *got > 0).map(|got| &typed[..got]) else {
-            break true;
-        };
-        let end = typed.iter().position(|byte| *byte == LEAVE);
-        let typed = &typed[..end.unwrap_or(typed.len())];
-        if !typed.is_empty() {
-            match place.writer()?.type_bytes(typed, Some(PATIENCE), &mut watch) {
-                // It is typed when the program reads; a ring for it has room for more than anyone types.
-                Ok(_) | Err(TypeError::Unread { .. } | TypeError::Doubt) => {}
-                Err(TypeError::Over) => break false,
-                Err(e) => return Err(anyhow!(e)),
+        if fds[0].revents != 0 {
+            let mut typed = [0u8; 4096];
+            // SAFETY: the buffer is this long.
+            let got = unsafe { libc::read(0, typed.as_mut_ptr().cast(), typed.len()) };
+            let Some(typed) = usize::try_from(got).ok().filter(|got| *got > 0).map(|got| &typed[..got]) else {
+                break true;
+            };
+            if typed.contains(&LEAVE) {
+                let end = typed.iter().position(|byte| *byte == LEAVE).unwrap_or(0);
+                hand.extend(&typed[..end]);
+                // What it does not take now is not typed.
+                let _ = type_some(place, &mut hand, &mut watch);
+                break true;
             }
+            hand.extend(typed);
         }
-        if end.is_some() {
-            break true;
+        if !hand.is_empty() && !type_some(place, &mut hand, &mut watch)? {
+            break false;
         }
     };
     // From here on it draws nothing.
@@ -148,11 +152,31 @@ fn both(name: &str, place: &Place) -> Result<bool> {
     Ok(is_left)
 }
 
+/// Types what is in hand, as far as the terminal takes it by now; false: it is over.
+fn type_some(place: &Place, hand: &mut Vec<u8>, watch: &mut Watch<'_>) -> Result<bool> {
+    let done = place.writer(PATIENCE).and_then(|writer| writer.type_bytes(hand, Some(PATIENCE), watch));
+    let rest = match done {
+        Ok(_) => 0,
+        // What it keeps is typed when the program reads.
+        Err(TypeError::Unread { left, kept, .. }) => (left - kept) as usize,
+        Err(TypeError::Busy) => hand.len(),
+        Err(TypeError::Doubt) => {
+            // The user sees what has come of it.
+            show(b"\x07");
+            0
+        }
+        Err(TypeError::Over) => return Ok(false),
+        Err(e) => return Err(anyhow!(e)),
+    };
+    hand.drain(..hand.len() - rest);
+    Ok(true)
+}
+
 /// Gives the terminal this one's size.
 fn fit(place: &Place, size: &Size, watch: &mut Watch<'_>) {
     let Some((columns, rows)) = terminal::size(0) else { return };
     *size.lock().unwrap_or_else(PoisonError::into_inner) = Some((columns, rows));
-    if let Ok(writer) = place.writer() {
+    if let Ok(writer) = place.writer(PATIENCE) {
         // Where it cannot have it, a part of it is shown.
         let _ = writer.resize(columns, rows, Some(PATIENCE), watch);
     }

@@ -39,15 +39,15 @@ pub fn hold(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> !
 fn held(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> io::Result<()> {
     let mut holder = Holder::begin(place, size.0.into(), size.1.into());
     place.is(Role::Holder, chappe::process::pid());
+    // The last one may have been killed between its screen's size and this one.
+    pty::set_size(master, holder.screen().columns() as u16, holder.screen().rows() as u16)?;
     let bell = holder.bell()?;
     let watched = chappe::process::watch_exit(keeper).ok();
     let (mut answers, mut saved) = (Vec::new(), Instant::now());
     loop {
         bell.clear();
         let has_ended = holder.has_ended();
-        if holder.wanted().is_some() && holder.resize().is_ok() {
-            pty::set_size(master, holder.screen().columns() as u16, holder.screen().rows() as u16)?;
-        }
+        holder.resize(|columns, rows| pty::set_size(master, columns as u16, rows as u16));
         // A closed end is asked again: a process may have opened it.
         let state = read(&mut holder, master)?;
         let is_due = saved.elapsed() >= if state == Read::More { LATEST } else { TOGETHER };
@@ -64,7 +64,10 @@ fn held(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> io::R
             holder.is_over(true);
             return Ok(());
         }
-        answers.extend(holder.take_answers());
+        // The others wait in the screen, which is bounded.
+        if answers.is_empty() {
+            answers = holder.take_answers();
+        }
         let is_full = !type_all(&mut holder, master, &mut answers)?;
         if state == Read::More {
             continue;

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// What terminal is to be made.
 pub struct Wanted<'a> {
@@ -16,16 +17,17 @@ pub struct Wanted<'a> {
     pub size: Option<(u16, u16)>,
     /// How many bytes of history it has.
     pub history: u64,
-    /// Whether others may not look.
-    pub private: bool,
     /// The command.
     pub command: &'a [OsString],
     /// Whether SIGXFSZ is to have its default action in it.
     pub file_size: bool,
 }
 
-/// After how many holders that have brought it no further the keeper gives up.
-const FUTILE: u32 = 100;
+/// A holder that has lived for so long was no failure.
+const LIVED: Duration = Duration::from_secs(1);
+
+/// By how much longer the next holder waits after each that failed, and how long at most.
+const LATER: Duration = Duration::from_millis(10);
 
 /// Keeps the terminal to its end. It never returns: this is a process of its own.
 pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut tells: PipeWriter) -> ! {
@@ -55,11 +57,19 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     drop(tells);
     let mut held = hold(place, &master, size);
     let (mut has_ended, mut is_over) = (false, false);
-    let (mut futile, mut taken) = (0, 0);
+    let (mut failed, mut taken, mut began) = (0, 0, Instant::now());
     while !(has_ended && is_over) {
+        // The system has no process left for one: it is asked again and again, as without a holder the program waits for ever.
+        if held < 0 {
+            std::thread::sleep(LATER * 10);
+            held = hold(place, &master, size);
+        }
         let mut status = 0;
         // SAFETY: the status is a valid place.
-        let pid = unsafe { libc::waitpid(-1, &mut status, 0) };
+        let pid = unsafe { libc::waitpid(-1, &mut status, if held < 0 { libc::WNOHANG } else { 0 }) };
+        if pid <= 0 && held < 0 {
+            continue;
+        }
         if pid < 0 {
             break;
         }
@@ -74,12 +84,11 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
                 continue;
             }
             let now = place.taken();
-            futile = if now == taken { futile + 1 } else { 0 };
+            failed = if now == taken && began.elapsed() < LIVED { failed + 1 } else { 0 };
             taken = now;
-            if futile > FUTILE {
-                // The kernel hangs up. What the program wrote last ends each holder.
-                break;
-            }
+            // One that cannot even begin, for want of a thread, is not begun again without a pause.
+            std::thread::sleep(LATER * u32::min(failed, 100));
+            began = Instant::now();
             held = hold(place, &master, size);
         }
     }
@@ -105,7 +114,7 @@ fn leave_the_shell() {
     let _ = std::env::set_current_dir("/");
 }
 
-/// Starts a holder; its process id. -1 where the system has no process left: then the next death is waited for.
+/// Starts a holder; its process id. -1 where the system has no process left.
 fn hold(place: &Place, master: &OwnedFd, size: (u16, u16)) -> i32 {
     let keeper = chappe::process::pid();
     place.count_holder();

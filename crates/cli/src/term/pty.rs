@@ -38,6 +38,14 @@ pub fn open(columns: u16, rows: u16) -> io::Result<Pty> {
     // SAFETY: as above. It opens the other end, wherever its file system is mounted.
     let slave = owned(unsafe { libc::ioctl(fd, libc::TIOCGPTPEER, flags) })?;
     set_size(&master, columns, rows)?;
+    // SAFETY: an all-zero termios is a valid value, and a valid place for the call to fill in.
+    unsafe {
+        let mut now: libc::termios = std::mem::zeroed();
+        if libc::tcgetattr(slave.as_raw_fd(), &mut now) == 0 {
+            now.c_iflag |= libc::IUTF8;
+            libc::tcsetattr(slave.as_raw_fd(), libc::TCSANOW, &now);
+        }
+    }
     Ok(Pty { master, slave })
 }
 
@@ -68,10 +76,10 @@ pub fn start(pty: &Pty, command: &[OsString], name: &str, file_size: bool) -> io
     // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
     unsafe {
         child.pre_exec(move || {
-            crate::signals::default(libc::SIGHUP);
-            if file_size {
-                crate::signals::default(libc::SIGXFSZ);
-            }
+            // As a login has it: what a script's background job ignores is not the program's.
+            let wanted = |signal: &i32| *signal != libc::SIGXFSZ || file_size;
+            (1..32).filter(wanted).for_each(crate::signals::default);
+            crate::signals::Set::of(&[]).set();
             if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
                 return Err(io::Error::last_os_error());
             }

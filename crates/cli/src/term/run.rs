@@ -33,12 +33,13 @@ fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
     let names = [wanted.name.to_owned()];
     names::refuse_numbers(&names, "terminal", "--size NxN").map_err(cannot)?;
     let dir = directory(true).map_err(cannot)?;
-    let size = wanted.size.or_else(|| terminal::size(0)).unwrap_or((80, 24));
+    let (columns, rows) = wanted.size.or_else(|| terminal::size(0)).unwrap_or((80, 24));
+    let cells = chappe::term::screen::fit(columns.into(), rows.into());
+    let size = (cells.0 as u16, cells.1 as u16);
     let pty = pty::open(size.0, size.1).map_err(|e| cannot(anyhow!("cannot open a pseudo-terminal: {e}")))?;
     let (told, tells) = io::pipe().map_err(|e| cannot(anyhow!("cannot make a pipe: {e}")))?;
     let command = label(wanted.command);
-    let cells = (size.0.into(), size.1.into());
-    let place = Place::make(&dir, wanted.name, cells, wanted.history, &command, !wanted.private);
+    let place = Place::make(&dir, wanted.name, cells, wanted.history, &command);
     let place = place.map_err(|e| match e {
         place::TermError::Taken(name) => cannot(anyhow!(
             "there is a terminal `{name}` already: take another name, or remove it (`chappe term rm {name}`) when its command has ended"
@@ -50,7 +51,7 @@ fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
         -1 => {
             let e = io::Error::last_os_error();
             // What cannot be removed is found by `doctor`.
-            let _ = place::remove(&dir, wanted.name);
+            let _ = place::unmake(&dir, wanted.name);
             return Err(cannot(anyhow!("cannot fork: {e}")));
         }
         0 => {
@@ -68,7 +69,7 @@ fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
             Ok(pid)
         }
         News::Failed(errno) => {
-            let _ = place::remove(&dir, wanted.name);
+            let _ = place::unmake(&dir, wanted.name);
             Err(not_started(&wanted.command[0], &io::Error::from_raw_os_error(errno)))
         }
         News::None => Err(cannot(anyhow!("the keeper of terminal `{}` was killed before it began", wanted.name))),

@@ -34,9 +34,11 @@ pub fn send(name: &str, what: &What<'_>, patience: Duration, json: bool) -> Resu
     let place = find(name, true).map_err(failed)?;
     let bytes = bytes(&place, what).map_err(failed)?;
     let mut watch = Watch::begin(&place).map_err(wrong)?;
-    let typed = place.writer().map_err(wrong)?.type_bytes(&bytes, Some(patience), &mut watch);
+    let typed = place.writer(patience).and_then(|writer| writer.type_bytes(&bytes, Some(patience), &mut watch));
     let line = typed.map_err(|e| match e {
-        TypeError::Unread { .. } => Failure { status: TIMED_OUT, why: anyhow!("terminal `{name}`: {e}") },
+        TypeError::Unread { .. } | TypeError::Busy => {
+            Failure { status: TIMED_OUT, why: anyhow!("terminal `{name}`: {e}") }
+        }
         e => failed(anyhow!("terminal `{name}`: {e}; `chappe term show {name}` shows it")),
     })?;
     let text = if json { json!({ "name": name, "line": line }).to_string() } else { line.to_string() };
@@ -70,7 +72,7 @@ fn bytes(place: &Place, what: &What<'_>) -> Result<Vec<u8>> {
 pub fn resize(name: &str, (columns, rows): (u16, u16)) -> Result<Value> {
     let place = find(name, true)?;
     let mut watch = Watch::begin(&place)?;
-    let done = place.writer()?.resize(columns, rows, Some(ANSWER), &mut watch);
+    let done = place.writer(ANSWER).and_then(|writer| writer.resize(columns, rows, Some(ANSWER), &mut watch));
     match done {
         Ok(true) => {}
         Ok(false) => bail!("no room for {columns}x{rows} of terminal `{name}`: the directory of arenas is full"),

@@ -13,6 +13,9 @@ use regex::Regex;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
+/// How many rows a line has at most that is looked at as one: what never ends is looked at in pieces.
+const MOST_ROWS: usize = 4096;
+
 /// When the time is up, as the watch and the process know it.
 struct Limit(Option<Instant>);
 
@@ -48,7 +51,7 @@ pub fn text(
     let place = find(name, false).map_err(failed)?;
     let mut watch = Watch::begin(&place).map_err(wrong)?;
     let limit = Limit::of(patience);
-    let (mut from, mut lost) = (after.map(|line| line + 1), 0);
+    let (mut from, mut lost) = (after.map(|line| line.saturating_add(1)), 0);
     loop {
         watch.look();
         // Before the lines: what came before the end is among them.
@@ -83,9 +86,12 @@ fn search(
 ) -> (Option<(u64, String)>, u64, u64) {
     // The line before the first one may go on in it.
     let lines = place.lines(now, begin.saturating_sub(u64::from(after == begin.checked_sub(1))));
-    let (mut next, mut rest) = (begin, &lines.lines[..]);
+    // What is lost is counted once.
+    let there = lines.lines.first().map_or(begin, |line| line.number);
+    let (mut next, mut rest) = (begin.max(there), &lines.lines[..]);
     while let Some(first) = rest.first() {
-        let len = rest.iter().position(|line| !line.wraps).map_or(rest.len(), |last| last + 1);
+        let len =
+            rest.iter().take(MOST_ROWS).position(|line| !line.wraps).map_or(rest.len().min(MOST_ROWS), |last| last + 1);
         let (whole, later) = rest.split_at(len);
         rest = later;
         let last = first.number + len as u64 - 1;

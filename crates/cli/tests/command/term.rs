@@ -170,6 +170,44 @@ fn a_program_that_does_not_read_holds_back_what_is_typed_and_gets_it_later() {
     drop(term);
 }
 
+/// Each place of two words over the edge of a row.
+#[test]
+fn a_text_that_goes_over_the_edge_is_found() {
+    let here = Place::new();
+    let script = "stty -echo; echo ready; for n in $(seq 30 40); do printf \"%${n}sone two;\\n\" ''; done; read x";
+    let term = Term::run(&here, "t", &[], &["sh", "-c", script]);
+    for n in 30..=40 {
+        let wanted = format!("^ {{{n}}}one two;$");
+        let found = here.json(&["term", "wait", "t", &wanted, "--after", "0", "--timeout", "5m"]);
+        assert_eq!(found["text"], format!("{}one two;", " ".repeat(n)));
+    }
+    drop(term);
+}
+
+/// A history that is full, of lines of all lengths, and a holder that is killed in a flood: what was not overwritten is there.
+#[test]
+fn a_killed_holder_leaves_a_full_history() {
+    let here = Place::new();
+    let script = "stty -echo; read x; awk 'BEGIN { for (n = 1; n < 40000; n++) printf \"%d %*s;\\n\", n, n % 37, \"\" }'; echo last; read x";
+    let term = Term::run(&here, "t", &["--history", "64K"], &["sh", "-c", script]);
+    here.ok(&["term", "send", "t", "--enter"]);
+    let numbers = || -> Vec<u64> {
+        let lines = term.lines("100000");
+        lines.iter().filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
+    };
+    for _ in 0..20 {
+        let before = term.view();
+        if let Some(pid) = before["holder"].as_u64() {
+            // It may be killed already, and another one on its way.
+            let _ = here.program("kill", &["-9", &pid.to_string()]).status();
+        }
+    }
+    here.ok(&["term", "wait", "t", "^last$", "--after", "0", "--timeout", "5m"]);
+    let kept = numbers();
+    assert!(kept.len() > 500, "{}", kept.len());
+    assert!(kept.windows(2).all(|two| two[0] + 1 == two[1]) && kept.last() == Some(&39_999));
+}
+
 #[test]
 fn a_size_is_changed_and_the_program_learns_of_it() {
     let here = Place::new();

@@ -1,23 +1,18 @@
-//! Files that one user's processes write and map, and that others at most look at.
+//! Files that one user's processes have in common: some write, and some map them to look alone.
 
 use super::dir::{Dir, File};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Makes a file of `len` zero bytes without a name, for reading and writing by this user alone; with `others`, the users that the
-/// directory admits may read it. All but the hole is backed by storage.
+/// Makes a file of `len` zero bytes without a name, for this user alone, whomever the directory admits. All but the hole is backed by storage.
 ///
 /// # Errors
 /// `ENOSPC` when the file system is full; others as the system gives them.
-pub fn create(dir: &Dir, len: u64, hole: Range<u64>, others: bool) -> io::Result<File> {
+pub fn create(dir: &Dir, len: u64, hole: Range<u64>) -> io::Result<File> {
     let file = dir.create_unnamed(len, &[hole])?;
-    let mode = if others { file.facts()?.mode & 0o644 } else { 0o600 };
     // SAFETY: a plain call on an open descriptor.
-    if unsafe { libc::fchmod(file.as_raw_fd(), mode) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(file)
+    if unsafe { libc::fchmod(file.as_raw_fd(), 0o600) } == 0 { Ok(file) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Opens a file to look at it, or to write as well. A symbolic link is refused; does not block.
@@ -30,6 +25,16 @@ pub fn open(dir: &Dir, name: &str, write: bool) -> io::Result<File> {
     }
     let inner = dir.openat(name, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY, 0)?;
     if inner.metadata()?.is_file() { Ok(File { inner }) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Opens a file once more, for reading and writing: an open file of its own, which has no locks.
+///
+/// # Errors
+/// The system's.
+pub fn again(file: &OwnedFd) -> io::Result<OwnedFd> {
+    // The process's own entry is empty once its first thread has ended.
+    let path = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
+    std::fs::OpenOptions::new().read(true).write(true).open(path).map(OwnedFd::from)
 }
 
 /// Maps the first `len` bytes of a file for the rest of the process's life: to look at, or to write as well.

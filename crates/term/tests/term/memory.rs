@@ -29,7 +29,7 @@ fn home() -> Home {
 
 impl Home {
     fn make(&self, name: &str) -> Place {
-        Place::make(&self.dir, name, (COLUMNS, ROWS), LEAST_HISTORY, "a command", false).expect("a terminal")
+        Place::make(&self.dir, name, (COLUMNS, ROWS), LEAST_HISTORY, "a command").expect("a terminal")
     }
 }
 
@@ -91,10 +91,59 @@ proptest! {
         prop_assert_eq!((now.screen.cursor(), now.screen.base()), (oracle.screen().cursor(), oracle.screen().base()));
         let kept = place.lines(&now, 0);
         prop_assert_eq!(kept.lost, 0);
-        let past = kept.lines.iter().take(lines.len()).map(|line| line.text()).collect::<Vec<_>>();
+        let past = kept.lines.iter().take(lines.len()).map(|l| line::plain(&l.encoded)).collect::<Vec<_>>();
         prop_assert_eq!(past, lines);
         prop_assert!(kept.lines.iter().enumerate().all(|(at, line)| line.number == at as u64));
     }
+}
+
+/// A full history of lines of all lengths, killed behind lines that no state has: what was not overwritten is there, and goes on.
+#[test]
+fn a_successor_keeps_the_history_that_was_not_overwritten() {
+    let home = home();
+    let place = home.make("t");
+    let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+    let line = |n: u64| format!("{n}{}", "x".repeat((n * 7 % 14) as usize));
+    let mut n = 0;
+    let mut kept = 0;
+    for round in 0..60 {
+        // Some hundred lines behind the last state, whose number is another each time.
+        for _ in 0..200 + round * 3 {
+            read(&mut holder, format!("{}\r\n", line(n)).as_bytes(), true);
+            n += 1;
+        }
+        holder = Holder::begin(&place, COLUMNS, ROWS);
+        let now = place.snapshot().expect("a state");
+        let lines = place.lines(&now, 0).lines;
+        let there = &lines[..lines.len() - 1];
+        assert!(there.iter().all(|l| l.text() == line(l.number)), "round {round}");
+        assert!(there.windows(2).all(|two| two[0].number + 1 == two[1].number), "round {round}");
+        // As many as before, give or take what longer lines need.
+        assert!(there.len() + 200 > kept, "round {round}: {} of {kept}", there.len());
+        kept = kept.max(there.len());
+    }
+    assert!(kept > 1000 && kept < n as usize, "{kept} of {n}");
+}
+
+#[test]
+fn what_both_dead_had_taken_is_shown() {
+    let home = home();
+    let place = home.make("t");
+    let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+    read(&mut holder, b"one\r\n", true);
+    let all: Vec<u8> = (0..20).flat_map(|n| format!("line {n}\r\n").into_bytes()).collect();
+    read(&mut holder, &all, true);
+    read(&mut holder, b"the reason", false);
+    let looker = Place::find(&home.dir, "t", false).expect("it is there");
+    drop(place);
+    let now = looker.snapshot().expect("a state");
+    let lines = looker.lines(&now, 0);
+    let text: Vec<String> = lines.lines.iter().map(|line| line.text()).collect();
+    assert_eq!(
+        (lines.lost, text[0].as_str(), text[20].as_str(), text[21].as_str()),
+        (0, "one", "line 19", "the reason")
+    );
+    assert!(lines.lines.iter().enumerate().all(|(at, line)| line.number == at as u64));
 }
 
 #[test]
@@ -153,7 +202,7 @@ fn a_viewer_sees_whole_states_beside_a_holder_that_writes() {
 
 fn type_at(place: &Place, bytes: &[u8], patience: Option<Duration>) -> Result<u64, TypeError> {
     let mut watch = Watch::begin(place).expect("a watch");
-    place.writer().expect("the right").type_bytes(bytes, patience, &mut watch)
+    place.writer(Duration::MAX).expect("the right").type_bytes(bytes, patience, &mut watch)
 }
 
 #[test]
@@ -191,6 +240,70 @@ fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
     assert!(matches!(unread, Err(TypeError::Unread { left: 3, kept: 3, all: 3 })), "{unread:?}");
 }
 
+/// Types what there is; how many bytes, at least one.
+fn give(holder: &mut Holder<'_>) -> usize {
+    loop {
+        let now = holder.to_type();
+        if !now.is_empty() {
+            holder.gave(now.len());
+            return now.len();
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_text_begins_at_one_line_whoever_types_its_end() {
+    let home = home();
+    let place = home.make("t");
+    let writer = Place::find(&home.dir, "t", true).expect("it is there");
+    let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+    for (text, line) in [(3000, 0), (1, 5), (0, 5)] {
+        std::thread::scope(|scope| {
+            let typing = scope.spawn(|| type_at(&writer, &vec![b'x'; text], None));
+            let mut left = text;
+            while left > 0 {
+                left -= give(&mut holder);
+                if left == 1976 {
+                    // Between two pieces: nothing is in doubt.
+                    read(&mut holder, b"1\r\n2\r\n3\r\n4\r\n5\r\n", true);
+                    holder = Holder::begin(&place, COLUMNS, ROWS);
+                }
+            }
+            while !typing.is_finished() {
+                assert!(holder.to_type().is_empty());
+                std::thread::yield_now();
+            }
+            assert_eq!(typing.join().expect("no panic").expect("typed"), line, "{text}");
+        });
+    }
+}
+
+#[test]
+fn a_text_in_doubt_has_no_end_without_its_middle() {
+    let home = home();
+    let place = home.make("t");
+    let writer = Place::find(&home.dir, "t", true).expect("it is there");
+    let mut holder = Holder::begin(&place, COLUMNS, ROWS);
+    // More than the ring has: a part is put only later.
+    let long = vec![b'x'; 100_000];
+    std::thread::scope(|scope| {
+        let typing = scope.spawn(|| type_at(&writer, &long, None));
+        give(&mut holder);
+        while holder.to_type().is_empty() {
+            std::thread::yield_now();
+        }
+        holder = Holder::begin(&place, COLUMNS, ROWS);
+        assert!(matches!(typing.join().expect("no panic"), Err(TypeError::Doubt)));
+    });
+    assert!(holder.to_type().is_empty());
+    std::thread::scope(|scope| {
+        let typing = scope.spawn(|| type_at(&writer, b"next", None));
+        assert_eq!(give(&mut holder), 4);
+        assert!(typing.join().expect("no panic").is_ok());
+    });
+}
+
 #[test]
 fn a_size_is_asked_for_and_answered() {
     let home = home();
@@ -200,12 +313,17 @@ fn a_size_is_asked_for_and_answered() {
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
             let mut watch = Watch::begin(&writer).expect("a watch");
-            writer.writer().expect("the right").resize(65_535, 65_535, None, &mut watch)
+            writer.writer(Duration::MAX).expect("the right").resize(65_535, 65_535, None, &mut watch)
         });
-        while holder.wanted().is_none() {
+        let mut sizes = Vec::new();
+        while sizes.is_empty() {
+            holder.resize(|columns, rows| {
+                sizes.push((columns, rows));
+                Ok(())
+            });
             std::thread::yield_now();
         }
-        holder.resize().expect("there is room");
+        assert_eq!(sizes, [chappe_term::screen::fit(65_535, 65_535)]);
         assert!(asking.join().expect("no panic").expect("answered"));
     });
     let now = place.snapshot().expect("a state");
@@ -216,7 +334,7 @@ fn a_size_is_asked_for_and_answered() {
 fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
     let home = home();
     let place = home.make("t");
-    let again = Place::make(&home.dir, "t", (1, 1), 0, "", false);
+    let again = Place::make(&home.dir, "t", (1, 1), 0, "");
     assert!(matches!(again, Err(TermError::Taken(_))));
     assert!(matches!(Place::find(&home.dir, "u", false), Err(TermError::Missing(_))));
     let file = |name: &str| home.dir.path().join(format!(".term-{name}"));
@@ -234,6 +352,8 @@ fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
     for name in ["", ".a", "-a", "a/b", "a b", "é"] {
         assert!(matches!(Place::find(&home.dir, name, false), Err(TermError::Name(..))), "{name}");
     }
+    assert!(matches!(place::remove(&home.dir, "t"), Err(TermError::InUse(_))));
+    drop(place);
     place::remove(&home.dir, "t").expect("removed");
     assert!(matches!(Place::find(&home.dir, "t", false), Err(TermError::Missing(_))));
 }
