@@ -2,6 +2,8 @@
 //!
 //! The allocator of this program counts, for each thread, what it is asked for. A control shows that it does.
 
+use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Subscribe};
+use chappe::tube::named::{NotReceived, Tube, TubeOptions};
 use chappe::tube::{bounded, mpsc, never, spmc, spsc, unbounded};
 use chappe::{Condvar, Mutex, Pool, Role, Select, Semaphore, acquire_any, select, set_role};
 use chappe_bench::house::House;
@@ -106,6 +108,17 @@ fn semaphores_mutexes_and_several_permits_ask_for_none() {
         let _all = pool.acquire_many(64).unwrap();
         assert_eq!(allocations(|| assert!(select.try_wait().is_err())), 0, "Select, none ready, {kind}");
     }
+}
+
+#[test]
+fn a_look_into_an_empty_named_tube_asks_for_none() {
+    let _house = House::new("allocations-empty");
+    let tube = Tube::<u64>::create("tube", &TubeOptions::default()).unwrap();
+    let (_sender, receiver) = (tube.sender().unwrap(), tube.receiver().unwrap());
+    assert_eq!(allocations(|| assert!(matches!(receiver.try_recv(), Err(NotReceived::Empty)))), 0, "named tube");
+    let topic = Broadcast::<u64>::create("topic", &BroadcastOptions::default()).unwrap();
+    let (_publisher, heard) = (topic.publisher().unwrap(), topic.subscribe(Subscribe::to_all()).unwrap());
+    assert_eq!(allocations(|| assert!(matches!(heard.try_recv(), Err(NotReceived::Empty)))), 0, "broadcast tube");
 }
 
 #[test]

@@ -340,7 +340,7 @@ impl<T: ?Sized> Subscription<T> {
             return Ok(len);
         }
         self.got(buffer, until)
-            .map_err(|fault| fault.not_received(name_of(&self.cast), until, || self.learns_of_death()))
+            .map_err(|fault| fault.not_received(|| name_of(&self.cast), until, || self.learns_of_death()))
     }
 
     fn got(&self, buffer: &mut [u8], until: Until) -> Result<usize, Fault> {

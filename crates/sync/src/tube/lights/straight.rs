@@ -32,10 +32,11 @@ pub(crate) enum Ended {
     Not,
 }
 
-/// Whether these may be such arms: the wait itself finds out.
+/// Whether these are such arms.
 #[inline(always)]
 pub(crate) fn fits(arms: &[&dyn Arm]) -> bool {
-    (2..=FEW).contains(&arms.len()) && arms[0].standing().is_some_and(|place| place.meets)
+    let meets = |arm: &&dyn Arm| arm.standing().is_some_and(|place| place.meets);
+    (2..=FEW).contains(&arms.len()) && arms.iter().all(meets)
 }
 
 /// Waits for one of the arms, which [`fits`] has seen; the node of the `first` goes in first. The packet is for the
@@ -46,7 +47,7 @@ pub(crate) fn wait(me: &'static Record, arms: &[&dyn Arm], first: usize, packet:
     let waits = begin_word(me);
     let (mut at, mut begun, mut stays) = (first, 0, true);
     while stays && begun < arms.len() {
-        let Some(place) = arms[at].standing().filter(|place| place.meets) else {
+        let Some(place) = arms[at].standing() else {
             // The nodes of the arms before it are in their lists.
             stays = false;
             break;

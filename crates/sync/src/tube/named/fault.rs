@@ -45,16 +45,21 @@ impl Fault {
 
     /// Why none was received. `learns`: whether a sender has died of which this receiver was not told;
     /// it is now.
-    pub fn not_received(self, tube: String, until: Until, learns: impl FnOnce() -> bool) -> NotReceived {
+    pub fn not_received(
+        self,
+        tube: impl FnOnce() -> String,
+        until: Until,
+        learns: impl FnOnce() -> bool,
+    ) -> NotReceived {
         match self {
             Fault::Not(Not::Now) if matches!(until, Until::Now) => NotReceived::Empty,
             Fault::Not(Not::Now) => NotReceived::Timeout,
             Fault::Not(Not::Interrupted) => NotReceived::Interrupted,
-            Fault::Not(Not::Ever) if learns() => NotReceived::SenderDied { tube },
-            Fault::Not(Not::Ever) => NotReceived::Disconnected { tube },
-            Fault::Not(Not::Dead) => NotReceived::Dead { tube },
-            Fault::Not(Not::Lost) => NotReceived::Lost { tube },
-            Fault::Not(Not::Inherited) => NotReceived::Inherited { tube },
+            Fault::Not(Not::Ever) if learns() => NotReceived::SenderDied { tube: tube() },
+            Fault::Not(Not::Ever) => NotReceived::Disconnected { tube: tube() },
+            Fault::Not(Not::Dead) => NotReceived::Dead { tube: tube() },
+            Fault::Not(Not::Lost) => NotReceived::Lost { tube: tube() },
+            Fault::Not(Not::Inherited) => NotReceived::Inherited { tube: tube() },
             Fault::Arena(e) => NotReceived::Arena(e),
             Fault::System(e) => NotReceived::System(e),
         }
@@ -66,5 +71,5 @@ pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M)
 }
 
 pub(super) fn not_received(at: &Attachment, fault: Fault, until: Until) -> NotReceived {
-    fault.not_received(name_of(&at.pipe), until, || at.learns_of_death())
+    fault.not_received(|| name_of(&at.pipe), until, || at.learns_of_death())
 }
