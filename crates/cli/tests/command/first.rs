@@ -4,8 +4,8 @@ use crate::place::{CHAPPE, Place, Running, not_tested, until};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-/// How each command is made to wait, with a tube `t`, a semaphore `s`, a held pool `p`, a held lock `l` and a map `m` there.
-const WAITS: [(&str, &[&str]); 17] = [
+/// How each command is made to wait, with a tube `t`, a semaphore `s`, a held pool `p`, a held lock `l`, a map `m` and a terminal `x` there.
+const WAITS: [(&str, &[&str]); 18] = [
     ("acquire", &["acquire", "p", "--", "true"]),
     ("lock", &["lock", "l", "--", "true"]),
     ("jobserver", &["jobserver", "--pool", "p", "--", "true"]),
@@ -23,11 +23,14 @@ const WAITS: [(&str, &[&str]); 17] = [
     ("map-watch", &["map", "watch", "m"]),
     ("graph-run", &["graph", "run", "-"]),
     ("graph-repl", &["graph", "repl"]),
+    ("term-wait", &["term", "wait", "x", "never"]),
 ];
-/// What ends by itself, at once. (`threads --top` looks at another process, `lab` becomes another program, `graph edit` is `graph run`.)
+/// What ends by itself, at once. (`threads --top` looks at another process, `lab` becomes another program, `graph edit` is `graph run`, `term attach` wants a
+/// terminal of its own.)
 const ENDS: &str = "release ls rm sem sem-create sem-up sem-value sem-rm tube tube-create tube-seal tube-rm map map-create map-put map-get map-delete map-rm \
     map-ls graph graph-check graph-explain graph-edit graph-kinds threads lab pool pool-create pool-resize pool-rm arena arena-create \
-    arena-rm doctor completions json";
+    arena-rm doctor completions json schema schema-create schema-ls schema-rm schema-show term term-attach term-kill term-ls term-resize \
+    term-rm term-run term-send term-show";
 
 /// The manual's pages: one for each command that the command line's own table has.
 fn commands(here: &Place) -> BTreeSet<String> {
@@ -65,16 +68,21 @@ fn as_the_first_process_each_command_that_waits_is_ended_by_signals() {
         return not_tested("chappe as the first process of a PID namespace: unshare is refused");
     }
     let here = Place::new();
-    let known: BTreeSet<String> =
-        WAITS.iter().map(|(name, _)| (*name).to_owned()).chain(ENDS.split_whitespace().map(str::to_owned)).collect();
+    let is_built = |name: &str| cfg!(feature = "term") || !name.starts_with("term");
+    let all = WAITS.iter().map(|(name, _)| *name).chain(ENDS.split_whitespace());
+    let known: BTreeSet<String> = all.filter(|name| is_built(name)).map(str::to_owned).collect();
     assert_eq!(commands(&here), known, "a new command: say here how it is made to wait, or that it ends by itself");
     let (_holder, _) = here.holder("a", &["--create", "p"]);
     let (_locks, _) = here.holder_of("lock", "b", &["l"]);
     here.ok(&["sem", "create", "s"]);
     here.ok(&["tube", "create", "t"]);
     here.ok(&["map", "create", "m"]);
+    if cfg!(feature = "term") {
+        here.ok(&["term", "run", "x", "--", "sleep", "1000"]);
+    }
     let library = crate::run::library();
-    for (name, args) in WAITS.into_iter().filter(|(name, _)| cfg!(feature = "graph") || !name.starts_with("graph")) {
+    let has_graphs = |name: &str| cfg!(feature = "graph") || !name.starts_with("graph");
+    for (name, args) in WAITS.into_iter().filter(|(name, _)| has_graphs(name) && is_built(name)) {
         let signals: &[i32] = if name == "acquire" {
             &[libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1]
         } else {
@@ -90,6 +98,9 @@ fn as_the_first_process_each_command_that_waits_is_ended_by_signals() {
             let ends_well = name == "graph-run" || name == "lateness";
             assert!(ran.status == Some(128 + signal) || ends_well && ran.signal.is_none(), "{name}, {signal}: {ran:?}");
         }
+    }
+    if cfg!(feature = "term") {
+        here.ok(&["term", "kill", "x"]);
     }
 }
 

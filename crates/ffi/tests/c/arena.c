@@ -85,7 +85,7 @@ static void what_is_none(void)
     chappe_arena *arena;
     chappe_arena_options options;
     memset(&options, 0, sizeof options);
-    options.members = 5000;
+    options.members = 70000;
     FAILS(chappe_arena_create("large", &options, &arena), EINVAL);
     memset(&options, 0, sizeof options);
     options.reserved_too[0] = 1;
