@@ -401,7 +401,7 @@ fn made(world: &World) {
 
 #[test]
 fn a_lock_keeps_its_parts_when_others_recover_while_it_is_made() {
-    searched_in(SCHEDULES, "rwlock_made", made, &["made"]);
+    searched_in(8 * SCHEDULES, "rwlock_made", made, &["made"]);
 }
 
 /// A process has the place of a lock that is gone, and tries to read; another lock is in the same slots, and a process writes. Whatever the late one

@@ -163,6 +163,8 @@ fn a_late_recoverer_writes_into_no_next_object() {
     ] {
         search.run(two).assert_clean().assert_reached(&["made"]);
     }
+    // A visit begins between a maker's look at the visits and its change of the head.
+    Search::depth("visit_one_depth", 2).run(one).assert_clean().assert_reached(&["made"]);
     let kept = Search::sweep("visit_two_kept").stops(1).run(two);
     kept.assert_clean().assert_reached(&["made", "kept by a visit"]);
 }
