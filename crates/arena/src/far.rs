@@ -13,7 +13,7 @@
 //!   that, one that raises it in between makes the swap fail, and one that raises it later sets the panel's bit later.
 //! - F2: a member looks at the object only after it has set both; so a thread that has changed the object, and does not find the panel's bit, is seen by
 //!   the member (E1 of the wait queue).
-//! - F3: a bit that stands without its panel's is that of a member that has not come so far, or died there. For who looks for waiters it is as if it did
+//! - F3: a bit that stands without its panel's is that of a member that has not come so far, or died there. For a thread that looks for waiters it is as if it did
 //!   not stand yet; but a thread that found it in a line may be about to grant something there. So whether a slot may be used again is asked of the bits
 //!   themselves, in all lines. A panel's bit without any below costs one look.
 //!
@@ -129,7 +129,7 @@ impl Map {
         words.filter(|(_, bits)| *bits != 0)
     }
 
-    /// Says that a member is about to set its bits. Of the first members nobody need say so: they are few.
+    /// Says that a member is about to set its bits. The first members need not: they are few.
     pub fn begin_joining(&self, member: u32) {
         if member >= INLINE_MEMBERS {
             self.enlist(self.geometry().objects, member);

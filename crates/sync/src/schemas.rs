@@ -1,7 +1,7 @@
-//! Schemas by name: texts that say what records are, kept in an arena, so that all who send, receive or read need only the name.
+//! Schemas by name: texts that say what records are, kept in an arena, so that senders, receivers and readers need only the name.
 //!
 //! Each arena keeps them in one map of its own, `schemas`: names are its keys, texts its values. So a change is one atomic step, survives the death of
-//! whoever made it, and is seen by the next who looks. A tube keeps the text that it was made with, and no name.
+//! its maker, and the next reader sees it. A tube keeps the text that it was made with, and no name.
 //!
 //! A name never looks like a text, which has a `:` between a field and its type. [`resolved`] takes both; it stands wherever a schema may be said.
 

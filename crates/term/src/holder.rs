@@ -116,7 +116,7 @@ impl<'a> Holder<'a> {
         let counted = taken.load(Ordering::Relaxed);
         // I3: first what comes into the window.
         self.clear(counted + READ as u64, count as u64);
-        // Release: whoever takes over sees the zeros.
+        // Release: the successor sees the zeros.
         taken.store(counted + count as u64, Ordering::Release);
         self.parse(count as u64);
         if self.unsaved() >= UNSAVED as u64 {
@@ -244,7 +244,7 @@ impl<'a> Holder<'a> {
         if intent > had + 1 {
             // AcqRel: from here on no writer can put more of this text; what it had put before is seen.
             let put = self.place.word(layout::PUT).fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
-            // Release: who waits for them sees that they are in doubt.
+            // Release: the writer that waits for them sees that they are in doubt.
             self.place.word(layout::DOUBTS).fetch_add(1, Ordering::Release);
             given.store(put.max(intent - 1), Ordering::Release); // E4 release.
         }

@@ -20,7 +20,7 @@ const PIECE: usize = 1 << 20;
 /// So often one file is read before the next one has its turn.
 const TURN: usize = 64;
 
-/// Who takes what is read. Each answers whether more is wanted.
+/// The taker of what is read. Each call answers whether more is wanted.
 pub trait Takes {
     /// A text begins, under this number: they count from 0.
     fn begin(&mut self, name: &str);
@@ -81,7 +81,7 @@ pub enum Looked {
     All,
     /// There is more.
     More,
-    /// Nobody wants more.
+    /// No more is wanted.
     Enough,
 }
 

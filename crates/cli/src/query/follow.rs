@@ -33,7 +33,7 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
     let bar = (!json && stderr().is_terminal() && !stdout().is_terminal()).then(|| progress::bar(None));
     let mut answer = Answer { a, json, names: Vec::new(), out: Some(&mut out), growing: None, bar };
     let followed = follow(&mut files, &news, &mut answer);
-    // The sums are written at once; who cannot wait ends that by another Ctrl-C.
+    // The sums are written at once; another Ctrl-C ends that.
     signals.wait(Some(Duration::ZERO));
     signals.unblock();
     let finished = followed.and_then(|()| answer.growing.map_or(Ok(Report::default()), |g| Ok(g.finish()?)));
@@ -149,7 +149,7 @@ impl News {
         News { signals, notify }
     }
 
-    /// Waits for news, at most so long. Where nobody reads any more what is written, it is to end, too.
+    /// Waits for news, at most so long. When the reader of what is written has gone, it is to end, too.
     fn wait(&self, most: Duration, stdin_too: bool) -> Result<Came> {
         let entry = |fd: i32, events| libc::pollfd { fd, events, revents: 0 };
         let notify = self.notify.as_ref().map_or(-1, |notify| notify.as_fd().as_raw_fd());
