@@ -75,21 +75,42 @@ fn jobs(map: &Map, bytes: &Range<u64>) -> Result<Vec<LockJob>, LeaseError> {
         // The locks first, as for permits.
         let locked: Vec<bool> = left.iter().map(|(byte, _)| lock::is_locked(&file, *byte).unwrap_or(true)).collect();
         let marked = Marked::look(VARIABLE);
-        let late = !marked.is_settled() && clock::now() >= until;
-        let mut all = Vec::new();
+        let late = clock::now() >= until;
+        let (mut all, mut again) = (Vec::new(), false);
         for ((byte, leaser), locked) in left.into_iter().zip(locked) {
             let bear = marked.bearers(&mark(map, byte)).bear;
             let blind = marked.can_tell(Some(&leaser.origin)).err();
-            if locked || late || !bear.is_empty() || blind.is_some() {
-                all.push(LockJob::of(byte, byte == bytes.start, leaser, locked, bear, blind));
-            } else if marked.is_settled() {
-                clear(map, byte);
+            match Seen::of(locked, !bear.is_empty(), blind.is_some(), marked.is_settled()) {
+                Seen::Ended => clear(map, byte),
+                Seen::JustEnding if !late => again = true,
+                Seen::JustEnding | Seen::Runs => {
+                    all.push(LockJob::of(byte, byte == bytes.start, leaser, locked, bear, blind));
+                }
             }
         }
-        if !all.is_empty() || marked.is_settled() {
+        if !again {
             return Ok(all);
         }
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What one look says of a job.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Runs,
+    Ended,
+    /// The job ended between the two looks, or its last process gives its memory up before its files: the next look knows.
+    JustEnding,
+}
+
+impl Seen {
+    fn of(locked: bool, borne: bool, blind: bool, settled: bool) -> Seen {
+        match (locked, borne || blind, settled) {
+            (_, true, _) => Seen::Runs,
+            (false, false, true) => Seen::Ended,
+            (true, false, _) | (false, false, false) => Seen::JustEnding,
+        }
     }
 }
 
@@ -235,6 +256,18 @@ pub(crate) fn begin(map: &'static Map, lock: Place, writes: bool) -> Result<Opti
 mod tests {
     use super::*;
     use chappe_arena::layout::{Head, Kind};
+
+    /// A job whose byte is locked while no process bears its mark has cleared its environment, or ended between the two looks.
+    #[test]
+    fn a_job_that_nobody_bears_is_looked_at_again() {
+        assert_eq!(Seen::of(true, false, false, true), Seen::JustEnding);
+        assert_eq!(Seen::of(false, false, false, false), Seen::JustEnding);
+        assert_eq!(Seen::of(false, false, false, true), Seen::Ended);
+        for (locked, settled) in [(false, false), (false, true), (true, false), (true, true)] {
+            assert_eq!(Seen::of(locked, true, false, settled), Seen::Runs);
+            assert_eq!(Seen::of(locked, false, true, settled), Seen::Runs);
+        }
+    }
 
     #[test]
     fn bytes_and_records_are_of_one_lock_in_one_use() {
