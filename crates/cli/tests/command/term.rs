@@ -72,8 +72,35 @@ fn what_is_typed_is_answered_behind_its_echo() {
     drop(term);
 }
 
+/// A holder that is killed at a known point: what was written is on the screen, and the program waits.
+#[test]
+fn a_holder_that_is_killed_while_the_program_waits_goes_on_in_the_same_line() {
+    let here = Place::new();
+    let script =
+        "stty -echo; printf 'one\\033[1'; read x; printf ';31mtwo'; read x; seq 2000; read x; seq 2001 4000; read x";
+    let term = Term::run(&here, "t", &["--history", "64K"], &["sh", "-c", script]);
+    let next = |text: &str, holders: u64| {
+        here.ok(&["term", "wait", "t", text, "--timeout", "5m"]);
+        kill(term.pid("holder"), libc::SIGKILL);
+        until("another holder", || {
+            let view = term.view();
+            (view["holders"] == holders && !view["holder"].is_null()).then_some(())
+        });
+        here.ok(&["term", "send", "t", "--enter"]);
+    };
+    next("^one$", 2);
+    next("^onetwo$", 3);
+    assert!(here.ok(&["term", "show", "t", "--ansi"]).contains("one\x1b[0;1;31mtwo"));
+    next("^2000$", 4);
+    next("^4000$", 5);
+    let kept: Vec<u64> = term.lines("100000").iter().filter_map(|line| line.parse().ok()).collect();
+    assert!(kept.len() > 500 && kept.windows(2).all(|two| two[0] + 1 == two[1]) && kept.last() == Some(&4000));
+    assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(0));
+}
+
 /// All that `seq` writes, whatever is killed.
 #[test]
+#[ignore = "storm: holders that are killed at random in a flood"]
 fn a_holder_that_is_killed_in_a_flood_loses_nothing() {
     const LAST: u64 = 60_000;
     let here = Place::new();
@@ -186,6 +213,7 @@ fn a_text_that_goes_over_the_edge_is_found() {
 
 /// A history that is full, of lines of all lengths, and a holder that is killed in a flood: what was not overwritten is there.
 #[test]
+#[ignore = "storm: holders that are killed at random in a flood"]
 fn a_killed_holder_leaves_a_full_history() {
     let here = Place::new();
     let script = "stty -echo; read x; awk 'BEGIN { for (n = 1; n < 40000; n++) printf \"%d %*s;\\n\", n, n % 37, \"\" }'; echo last; read x";
