@@ -38,7 +38,7 @@ use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place, Who, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
-use chappe_plat::marks::{self, Blind, Marked};
+use chappe_plat::marks::{self, Bearers, Blind, Marked};
 use chappe_plat::{clock, lease as lock, process, quiet, thread};
 use origin::{Leaser, TABLE, VERSION_BITS};
 use std::cell::OnceCell;
@@ -315,6 +315,12 @@ pub(crate) fn settle_all(map: &Map, place: Place) -> usize {
     freed
 }
 
+/// The process that a job is known by.
+fn known_by(all: &Bearers) -> Option<Who> {
+    let pid = all.eldest()?;
+    Some(Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default()))
+}
+
 /// The jobs that keep orphans, as far as /proc shows them. Looks there once, at the first question.
 #[derive(Default)]
 pub(crate) struct Jobs(OnceCell<Marked>);
@@ -324,9 +330,8 @@ impl Jobs {
     pub fn of(&self, map: &Map, object: u32, position: u32, word: Word) -> (Option<Who>, Option<Unseen>) {
         let marked = self.0.get_or_init(|| Marked::look(VARIABLE));
         let byte = byte(map, object, position, word);
-        if let Some(pid) = marked.bearers(&mark(map, byte)).bear.first().copied() {
-            let (started, name) = (process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default());
-            return (Some(Who::job(pid, started, name)), None);
+        if let Some(who) = known_by(&marked.bearers(&mark(map, byte))) {
+            return (Some(who), None);
         }
         let leaser = open(map).ok().and_then(|(file, _)| Leaser::read(&file, map, byte));
         let why = seen_by(marked, leaser.as_ref()).err();

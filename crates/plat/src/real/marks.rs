@@ -124,6 +124,19 @@ pub struct Bearers {
     pub ending: Vec<u32>,
 }
 
+impl Bearers {
+    /// The process that people know the job by: of those whose parent does not bear the mark, the one that started first. Numbers
+    /// wrap, so the lowest may be a process that the job started a moment ago.
+    pub fn eldest(&self) -> Option<u32> {
+        eldest(&self.bear, process::parent, process::start_time)
+    }
+}
+
+fn eldest(bear: &[u32], parent: impl Fn(u32) -> Option<u32>, started: impl Fn(u32) -> Option<u64>) -> Option<u32> {
+    let inherited = |pid: u32| parent(pid).is_none_or(|parent| bear.contains(&parent));
+    bear.iter().copied().min_by_key(|pid| (inherited(*pid), started(*pid).unwrap_or(u64::MAX), *pid))
+}
+
 /// A process whose environment the caller may not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unreadable {
@@ -262,6 +275,7 @@ fn ending(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
 
     const BELOW: u64 = 0xf000_0001;
 
@@ -270,6 +284,17 @@ mod tests {
         let here = Origin { pid_namespace: BELOW, user_namespace: 7, uid: 1000, at: 500 };
         let namespaces = OnceCell::from(HashSet::from([BELOW, BELOW + 1]));
         Marked { here, namespaces, ..Marked::default() }
+    }
+
+    #[test]
+    fn a_job_is_known_by_its_first_process_whatever_its_number() {
+        // 32700 started 303 after the numbers had wrapped; 7 was started by 303 in the same tick; 900 has ended.
+        let parents = HashMap::from([(32_700, 1), (303, 32_700), (7, 303)]);
+        let started = HashMap::from([(32_700, 50), (303, 50), (7, 50)]);
+        let eldest = |bear: &[u32]| eldest(bear, |p| parents.get(&p).copied(), |p| started.get(&p).copied());
+        assert_eq!(eldest(&[7, 303, 900, 32_700]), Some(32_700));
+        assert_eq!(eldest(&[7, 303, 900]), Some(303));
+        assert_eq!((eldest(&[900]), eldest(&[])), (Some(900), None));
     }
 
     #[test]

@@ -16,11 +16,11 @@
 //! removed, running jobs keep nothing any more.
 
 use super::origin::{self, LEN, LOCKS, Leaser, SLOTS};
-use super::{BLIND, Lease, PATIENT_NS, Unseen, VARIABLE, mark, open, runs_still};
+use super::{BLIND, Lease, PATIENT_NS, Unseen, VARIABLE, known_by, mark, open, runs_still};
 use crate::error::LeaseError;
 use crate::label::label;
 use chappe_arena::{Map, Place, Who};
-use chappe_plat::marks::{Blind, Marked};
+use chappe_plat::marks::{Bearers, Blind, Marked};
 use chappe_plat::{clock, lease as lock, process, quiet, thread};
 use std::io;
 use std::ops::Range;
@@ -78,13 +78,13 @@ fn jobs(map: &Map, bytes: &Range<u64>) -> Result<Vec<LockJob>, LeaseError> {
         let late = clock::now() >= until;
         let (mut all, mut again) = (Vec::new(), false);
         for ((byte, leaser), locked) in left.into_iter().zip(locked) {
-            let bear = marked.bearers(&mark(map, byte)).bear;
+            let bearers = marked.bearers(&mark(map, byte));
             let blind = marked.can_tell(Some(&leaser.origin)).err();
-            match Seen::of(locked, !bear.is_empty(), blind.is_some(), marked.is_settled()) {
+            match Seen::of(locked, !bearers.bear.is_empty(), blind.is_some(), marked.is_settled()) {
                 Seen::Ended => clear(map, byte),
                 Seen::JustEnding if !late => again = true,
                 Seen::JustEnding | Seen::Runs => {
-                    all.push(LockJob::of(byte, byte == bytes.start, leaser, locked, bear, blind));
+                    all.push(LockJob::of(byte, byte == bytes.start, leaser, locked, &bearers, blind));
                 }
             }
         }
@@ -115,16 +115,14 @@ impl Seen {
 }
 
 impl LockJob {
-    fn of(byte: u64, writes: bool, leaser: Leaser, locked: bool, marked: Vec<u32>, blind: Option<Blind>) -> LockJob {
-        let seen =
-            |pid: u32| Who::job(pid, process::start_time(pid).unwrap_or(0), process::name(pid).unwrap_or_default());
-        let who = marked.first().copied().map(seen);
+    fn of(byte: u64, writes: bool, leaser: Leaser, locked: bool, marked: &Bearers, blind: Option<Blind>) -> LockJob {
+        let who = known_by(marked);
         let why = || blind.map_or_else(|| "it has cleared its environment".into(), |blind| blind.to_string());
         let unseen = who.is_none().then(|| {
             let Leaser { origin, pid, label } = leaser;
             Unseen { pid, namespace: origin.pid_namespace, uid: Some(origin.uid), label, why: why() }
         });
-        LockJob { byte, writes, who, unseen, locked, marked }
+        LockJob { byte, writes, who, unseen, locked, marked: marked.bear.clone() }
     }
 }
 
