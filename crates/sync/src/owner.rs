@@ -17,6 +17,19 @@
 //! there sets or takes away WAITERS or TOLD, which costs a look. A word that says RESERVED is for one wait, and in that wait for one lock.
 //!
 //! Every change is a swap from the exact word that was seen, by [`update`]: flags that another thread sets meanwhile are not lost.
+//!
+//! The cell of a pool's permit (`cell`) has the same fields in other places, and stays a word of its
+//! own. It spends 24 bits on a version that rises with each use; a lock spends 18 on a number that
+//! stays, and three on flags. One layout for both takes bits from one of them:
+//! - The cell's layout leaves a mutex's epoch (`bias`) 19 bits, not 23. A revoker that slept through
+//!   2^19 biases would then free a lock that its owner is inside of.
+//! - The lock's layout leaves a cell's version 20 bits, not 24. Two looks at a pool would count its
+//!   turnover up to 2^20 uses only, which is less than a tenth of a second of a busy pool; and a
+//!   recoverer that slept through so many would free the permit of another job.
+//!
+//! They share no change of the word either. A permit that is given back gets another version, and
+//! the drainer gives it to a waiter with its position in the pool. A lock keeps its number, and its
+//! flags tell the thread that leaves whether to look for a waiter.
 
 use crate::cell::NOBODY;
 use crate::stamp::Stamp;
