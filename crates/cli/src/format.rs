@@ -221,10 +221,7 @@ impl<W: Write> Output<W> {
             let records = Records::new(&self.batch, size, size);
             let added = windows.add(query, records, clock, |rows| ended.extend_from_slice(&rows.bytes));
             self.batch.clear();
-            added.map_err(|e| match e {
-                SummaryError::Memory { .. } => Error::new(ErrorKind::OutOfMemory, e),
-                e => Error::new(ErrorKind::InvalidData, e),
-            })?;
+            added.map_err(refused)?;
         }
         if ended.is_empty() {
             return Ok(());
@@ -241,7 +238,7 @@ impl<W: Write> Output<W> {
         self.add_up()?;
         let mut rows = Vec::new();
         if let Some(windows) = &mut self.windows {
-            windows.finish(|ended| rows.extend_from_slice(&ended.bytes));
+            windows.finish(|ended| rows.extend_from_slice(&ended.bytes)).map_err(refused)?;
         }
         self.all(&rows)?;
         self.out.flush()
@@ -292,6 +289,11 @@ impl<W: Write> Output<W> {
         }
         self.out.write_all(&self.text)
     }
+}
+
+fn refused(e: SummaryError) -> Error {
+    let is_memory = matches!(e, SummaryError::Memory { .. });
+    Error::new(if is_memory { ErrorKind::OutOfMemory } else { ErrorKind::InvalidData }, e)
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl Query {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let mut done = Rows::default();
         if let Some(windows) = &mut kept.windows {
-            windows.finish(|rows| done.extend(&self.rows, rows));
+            windows.finish(|rows| done.extend(&self.rows, rows)).map_err(refused)?;
         } else if let Some(ordered) = kept.ordered.take() {
             done = ordered.finish();
         }

@@ -85,14 +85,9 @@ pub enum AskError {
         /// What.
         what: String,
     },
-    /// A sum does not fit.
-    #[error("{place}: {what}")]
-    Overflow {
-        /// The file and the line that was too much; of what several threads have added up that it is all together.
-        place: String,
-        /// What: the column, and the keys of its row.
-        what: String,
-    },
+    /// A sum of integers does not fit 64 bits: the column, and the keys of its row.
+    #[error("{0}")]
+    Overflow(String),
     /// There is not so much memory.
     #[error("{0}; --memory allows more")]
     Memory(String),

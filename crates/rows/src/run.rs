@@ -45,7 +45,7 @@ pub(crate) struct Done {
     advice: String,
     out: Vec<u8>,
     rows: Rows,
-    failed: Option<(u64, SummaryError)>,
+    failed: Option<SummaryError>,
 }
 
 /// What a thread has.
@@ -92,7 +92,7 @@ impl Worker {
             let results = self.bound.query().rows().unwrap_or(self.bound.query().schema());
             let ended = |rows: &Rows| done.rows.extend(results, rows);
             let added = windows.add(&mut self.evaluator, Records::new(&[], size, size), time_of_day, ended);
-            done.failed = added.err().map(|e| (0, e));
+            done.failed = added.err();
         }
         done
     }
@@ -139,11 +139,7 @@ impl Worker {
             if let Some(windows) = &mut self.windows {
                 let results = self.bound.query().rows().unwrap_or(self.bound.query().schema());
                 let ended = |rows: &Rows| done.rows.extend(results, rows);
-                if let Err(e) = windows.add(&mut self.evaluator, records, time_of_day, ended) {
-                    let record = if let SummaryError::Overflow { record, .. } = &e { *record } else { None };
-                    let at = record.map_or(0, |record| self.batch.places[record] as usize);
-                    done.failed = Some((line_ends.before(&text, at) + 1, e));
-                }
+                done.failed = windows.add(&mut self.evaluator, records, time_of_day, ended).err();
                 continue;
             }
             self.projected.clear();
@@ -226,8 +222,8 @@ impl<'a> Sink<'a> {
                 self.report.shown.push(format!("{file}:{}: {what}", before + line));
             }
         }
-        if let Some((line, e)) = done.failed {
-            return Err(failed(self.memory, e, format!("{file}:{}", before + line)));
+        if let Some(e) = done.failed {
+            return Err(failed(self.memory, e));
         }
         self.lines.resize(self.lines.len().max(done.input + 1), 0);
         self.lines[done.input] += done.lines;
@@ -262,7 +258,7 @@ impl<'a> Sink<'a> {
     pub fn finish(mut self, windows: Option<Windows>) -> Result<Report, AskError> {
         let mut rows = self.ordered.take().map(Ordered::finish).unwrap_or_default();
         if let Some(mut windows) = windows {
-            windows.finish(|ended| rows.extend(&self.results, ended));
+            windows.finish(|ended| rows.extend(&self.results, ended)).map_err(|e| failed(self.memory, e))?;
             self.report.late = windows.late();
         }
         let mut text = Vec::new();
@@ -280,14 +276,14 @@ fn otherwise(slot: &Slot, value: &[u8]) -> String {
     format!(", which the first lines are: --schema '{}: {kind}' takes it", written(&slot.name))
 }
 
-fn failed(memory: usize, e: SummaryError, place: String) -> AskError {
+fn failed(memory: usize, e: SummaryError) -> AskError {
     match e {
         // A thread has a share of it.
         SummaryError::Memory { .. } => AskError::Memory(format!(
             "the groups and their values need more than the {} bytes that they may have",
             memory
         )),
-        e => AskError::Overflow { place, what: e.to_string() },
+        e => AskError::Overflow(e.to_string()),
     }
 }
 
@@ -357,9 +353,7 @@ pub fn run(
             drop((tasks, done));
             let windows = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             match (&mut all, windows) {
-                (Some(all), Some(more)) => {
-                    all.merge(&more).map_err(|e| failed(ask.memory, e, "all that was read, together".into()))?
-                }
+                (Some(all), Some(more)) => all.merge(&more).map_err(|e| failed(ask.memory, e))?,
                 (all, more) => *all = more,
             }
         }

@@ -2,6 +2,10 @@
 //!
 //! Each aggregate of each group has two words: what it has so far, and how many values that is made of (of `first` and `last`: which record it
 //! was, counted from 1). 0 of them are NULL. What does not fit a word lies beside: texts, sets, all values of a quantile.
+//!
+//! A sum of integers has 127 bits, more than any number of records can fill: the first word is its low 64 bits, the second one the bits
+//! above them and, as its lowest bit, that there is a value. Only its final value must fit, so neither the order of the values nor the
+//! number of the threads that add them up makes a difference.
 
 use crate::ir::{Kind, settled, text_of};
 use crate::list::{Added, How, greatest, least};
@@ -74,11 +78,8 @@ impl States {
     }
 
     /// Adds a row to a group. `order` is the number of its record.
-    ///
-    /// # Errors
-    /// A sum that does not fit.
     #[inline]
-    pub fn add(&mut self, group: usize, row: &[u8], texts: &[u8], order: u64) -> Result<(), Overflow> {
+    pub fn add(&mut self, group: usize, row: &[u8], texts: &[u8], order: u64) {
         let many = self.added.len();
         for at in 0..many {
             let added = self.added[at];
@@ -101,7 +102,7 @@ impl States {
                 (How::Sum, Kind::Double) => {
                     *state = [(f64::from_bits(state[0]) + f64::from_bits(value)).to_bits(), state[1] + 1]
                 }
-                (How::Sum, kind) => *state = [sum(kind, state[0], value).ok_or(Overflow(at))?, state[1] + 1],
+                (How::Sum, kind) => *state = summed(*state, wide(kind, value)),
                 (How::Mean, kind) => {
                     *state = [(f64::from_bits(state[0]) + double(kind, value)).to_bits(), state[1] + 1]
                 }
@@ -121,7 +122,6 @@ impl States {
                 }
             }
         }
-        Ok(())
     }
 
     /// What lies beside a state, made if it is not there.
@@ -178,10 +178,7 @@ impl States {
     }
 
     /// Adds what another has added of one of its groups to one of these.
-    ///
-    /// # Errors
-    /// A sum that does not fit.
-    pub fn merge(&mut self, group: usize, other: &States, of: usize) -> Result<(), Overflow> {
+    pub fn merge(&mut self, group: usize, other: &States, of: usize) {
         let many = self.added.len();
         for at in 0..many {
             let (here, added) = (group * many + at, self.added[at]);
@@ -211,7 +208,7 @@ impl States {
                 (How::Sum, Kind::Double) | (How::Mean, _) => {
                     *state = [(f64::from_bits(state[0]) + f64::from_bits(value)).to_bits(), state[1] + count];
                 }
-                (How::Sum, kind) => *state = [sum(kind, state[0], value).ok_or(Overflow(at))?, state[1] + count],
+                (How::Sum, _) => *state = summed(*state, sum([value, count])),
                 (How::Min, kind) => *state = [least(kind).step(state[0], value), state[1] + count],
                 (How::Max, kind) => *state = [greatest(kind).step(state[0], value), state[1] + count],
                 (How::First, _) if state[1] == 0 || count < state[1] => *state = [value, count],
@@ -219,20 +216,31 @@ impl States {
                 (How::First | How::Last, _) => {}
             }
         }
-        Ok(())
     }
 
     /// What an aggregate of a group has come to.
-    pub fn outcome(&mut self, group: usize, at: usize) -> Outcome<'_> {
+    ///
+    /// # Errors
+    /// A sum that does not fit.
+    pub fn outcome(&mut self, group: usize, at: usize) -> Result<Outcome<'_>, Overflow> {
         let added = self.added[at];
         let [value, count] = self.words[group * self.added.len() + at];
         match added.how {
-            How::Count | How::Distinct => return Outcome::Word(count),
-            _ if count == 0 => return Outcome::Null,
-            How::Mean => return Outcome::Word(settled((f64::from_bits(value) / count as f64).to_bits())),
+            How::Count | How::Distinct => return Ok(Outcome::Word(count)),
+            _ if count == 0 => return Ok(Outcome::Null),
+            How::Mean => return Ok(Outcome::Word(settled((f64::from_bits(value) / count as f64).to_bits()))),
             _ => {}
         }
-        match (added.how, added.kind) {
+        Ok(match (added.how, added.kind) {
+            (How::Sum, Kind::Int | Kind::Uint) => {
+                let sum = sum([value, count]);
+                let fits =
+                    if added.kind == Kind::Int { i64::try_from(sum).is_ok() } else { u64::try_from(sum).is_ok() };
+                if !fits {
+                    return Err(Overflow(at));
+                }
+                Outcome::Word(value)
+            }
             (How::Quantile(part), _) => match &mut self.beside[value as usize - 1] {
                 Beside::Values(values) => Outcome::Word(quantile(values, part).to_bits()),
                 _ => Outcome::Null,
@@ -243,7 +251,7 @@ impl States {
             },
             (_, Kind::Double) => Outcome::Word(settled(value)),
             _ => Outcome::Word(value),
-        }
+        })
     }
 }
 
@@ -256,11 +264,23 @@ fn start(added: &Added) -> u64 {
     }
 }
 
-fn sum(kind: Kind, a: u64, b: u64) -> Option<u64> {
-    match kind {
-        Kind::Int => (a as i64).checked_add(b as i64).map(|s| s as u64),
-        _ => a.checked_add(b),
-    }
+/// An integer of 64 bits.
+#[inline]
+fn wide(kind: Kind, value: u64) -> i128 {
+    if kind == Kind::Int { value.cast_signed().into() } else { value.into() }
+}
+
+/// What a state of a sum of integers has so far.
+#[inline]
+fn sum([low, high]: [u64; 2]) -> i128 {
+    i128::from(high.cast_signed() >> 1) << 64 | i128::from(low)
+}
+
+/// The state with a value more.
+#[inline]
+fn summed(state: [u64; 2], value: i128) -> [u64; 2] {
+    let sum = sum(state) + value;
+    [sum as u64, ((sum >> 64) as u64) << 1 | 1]
 }
 
 fn double(kind: Kind, value: u64) -> f64 {

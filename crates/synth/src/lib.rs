@@ -18,7 +18,7 @@
 //! `startsWith endsWith contains`; `null` behind `==` and `!=`. Beyond CEL: parameters `$name`, names between backticks, NULL by SQL's rules,
 //! and a number beside a double is one. Not there: lists other than behind `in`, maps, messages, time, `has`, macros, regular
 //! expressions, `size`, concatenation. Other than in CEL nothing fails while it runs: see [`ir`] for what is answered instead
-//! (`a + b` wraps, `a / 0` is 0). The aggregate `sum` of integers is checked ([`SummaryError`]).
+//! (`a + b` wraps, `a / 0` is 0). The aggregate `sum` of integers has 128 bits, and its final value is checked ([`SummaryError`]).
 
 mod adding;
 pub mod build;

@@ -32,28 +32,14 @@ pub enum SummaryError {
         /// How many bytes there may be.
         limit: usize,
     },
-    /// An integer sum does not fit 64 bits.
+    /// An integer sum does not fit 64 bits, with all values added up.
     #[error("`{column}`{key} does not fit 64 bits: sum doubles, as in sum(double(x))")]
     Overflow {
         /// The column of the result.
         column: String,
         /// Which of its rows, by the keys: ` of sym=A, side=B`.
         key: String,
-        /// The number of the record that was too much, among those that were added by this call.
-        record: Option<usize>,
     },
-}
-
-impl SummaryError {
-    /// Of records that lie so many behind the first of a call.
-    pub(crate) fn behind(self, from: usize) -> SummaryError {
-        match self {
-            SummaryError::Overflow { column, key, record } => {
-                SummaryError::Overflow { column, key, record: record.map(|at| at + from) }
-            }
-            other => other,
-        }
-    }
 }
 
 /// What has been added up in a window so far.
@@ -158,7 +144,7 @@ impl Summary {
     /// Adds records.
     ///
     /// # Errors
-    /// What does not fit. Then the window is incomplete, and is given up by [`Summary::finish`].
+    /// What needs more memory than there is. Then the window is incomplete, and is given up by [`Summary::finish`].
     pub fn add(&mut self, evaluator: &mut Evaluator, records: Records<'_>) -> Result<(), SummaryError> {
         let begin = self.order;
         self.order += records.len() as u64;
@@ -182,22 +168,21 @@ impl Summary {
                 self.first.push(order);
                 self.states.group();
             }
-            if let Err(Overflow(aggregate)) = self.states.add(group, row, texts, order) {
-                let mut passing = Vec::new();
-                evaluator.select(records, &mut passing);
-                let record = passing.get(at).map(|record| *record as usize);
-                return Err(self.overflow(group, aggregate, record));
-            }
+            self.states.add(group, row, texts, order);
         }
         self.within()
     }
 
     /// A sum of a group does not fit.
-    fn overflow(&self, group: usize, aggregate: usize, record: Option<usize>) -> SummaryError {
+    fn overflow(&self, group: usize, aggregate: usize) -> SummaryError {
         let (mut column, mut keys) = (String::new(), Vec::new());
         if let Some(keyed) = self.query.keyed() {
             let name = |field: usize| self.results.fields()[field].name.clone();
             column = name(keyed.added[aggregate].field);
+            if self.query.window().is_some() {
+                let window = &self.results.fields()[0];
+                keys.push(format!("{}={}", window.name, shown(window.kind, Some(&self.start.to_le_bytes()))));
+            }
             let mut key = self.keys.get(group);
             for (kind, field) in &keyed.keys {
                 let (value, rest) = next_of(*kind, key);
@@ -206,7 +191,7 @@ impl Summary {
             }
         }
         let key = if keys.is_empty() { String::new() } else { format!(" of {}", keys.join(", ")) };
-        SummaryError::Overflow { column, key, record }
+        SummaryError::Overflow { column, key }
     }
 
     fn within(&self) -> Result<(), SummaryError> {
@@ -220,7 +205,7 @@ impl Summary {
     /// [began](Summary::begin_at).
     ///
     /// # Errors
-    /// What does not fit.
+    /// What needs more memory than there is.
     pub fn merge(&mut self, other: &Summary) -> Result<(), SummaryError> {
         self.passed += other.passed;
         for ((state, fold), more) in self.folded.iter_mut().zip(&self.folds).zip(&other.folded) {
@@ -241,31 +226,31 @@ impl Summary {
                 self.states.group();
             }
             self.first[group] = self.first[group].min(other.first[of]);
-            if let Err(Overflow(aggregate)) = self.states.merge(group, &other.states, of) {
-                return Err(self.overflow(group, aggregate, None));
-            }
+            self.states.merge(group, &other.states, of);
         }
         self.within()
     }
 
     /// Ends the window: its rows, of the query's [`rows`](Query::rows), in the order in which their keys came first or in that of the query. Without
     /// keys: one row, or none if no record has passed.
-    pub fn finish(&mut self) -> Rows {
+    ///
+    /// # Errors
+    /// A sum of integers that does not fit, in the order of the rows. The window has ended all the same.
+    pub fn finish(&mut self) -> Result<Rows, SummaryError> {
         let mut rows = Rows::default();
-        if self.passed > 0 {
-            self.collect(&mut rows);
-        }
+        let collected = if self.passed > 0 { self.collect(&mut rows) } else { Ok(()) };
         self.begin();
-        match Ordered::new(&self.query) {
+        collected?;
+        Ok(match Ordered::new(&self.query) {
             None => rows,
             Some(mut ordered) => {
                 ordered.add(&rows.bytes, &rows.texts);
                 ordered.finish()
             }
-        }
+        })
     }
 
-    fn collect(&mut self, out: &mut Rows) {
+    fn collect(&mut self, out: &mut Rows) -> Result<(), SummaryError> {
         let size = self.results.size() as usize;
         // Of several windows each row says first which one it is of.
         let (is_window, start) = (usize::from(self.query.window().is_some()), self.start);
@@ -276,7 +261,7 @@ impl Summary {
             for (state, field) in self.folded.iter().zip(&self.results.fields()[is_window..]) {
                 put(&mut out.bytes[field.at as usize..], field.kind, Outcome::Word(*state), 0);
             }
-            return;
+            return Ok(());
         };
         let mut groups: Vec<usize> = (0..self.first.len()).collect();
         groups.sort_by_key(|group| self.first[*group]);
@@ -298,11 +283,15 @@ impl Summary {
             }
             for (number, added) in keyed.added.iter().enumerate() {
                 let field = &self.results.fields()[added.field];
-                let outcome = self.states.outcome(group, number);
+                let outcome = match self.states.outcome(group, number) {
+                    Ok(outcome) => outcome,
+                    Err(Overflow(aggregate)) => return Err(self.overflow(group, aggregate)),
+                };
                 let word = if let Outcome::Text(text) = outcome { out.text(text) } else { NO_TEXT };
                 put(&mut out.bytes[row + field.at as usize..], field.kind, outcome, word);
             }
         }
+        Ok(())
     }
 }
 

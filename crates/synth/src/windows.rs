@@ -68,7 +68,7 @@ impl Windows {
     /// also if no records come.
     ///
     /// # Errors
-    /// What does not fit. Then the windows are incomplete.
+    /// What needs more memory than there is; a sum of integers of a window that ends, and does not fit. Then the windows are incomplete.
     pub fn add(
         &mut self,
         evaluator: &mut Evaluator,
@@ -87,7 +87,7 @@ impl Windows {
             By::Field(field) => window.of(field, records.get(at)),
         };
         if window.by == By::Clock {
-            self.reach(clock.mark, &window, &mut ended);
+            self.reach(clock.mark, &window, &mut ended)?;
         }
         let mut from = 0;
         while from < records.len() {
@@ -97,8 +97,8 @@ impl Windows {
             match first {
                 None => self.miss(evaluator, records.part(from, many)),
                 Some(place) => {
-                    self.reach(place.mark, &window, &mut ended);
-                    self.put(evaluator, records.part(from, many), place.hop, &window).map_err(|e| e.behind(from))?;
+                    self.reach(place.mark, &window, &mut ended)?;
+                    self.put(evaluator, records.part(from, many), place.hop, &window)?;
                 }
             }
             self.number += many as u64;
@@ -106,7 +106,7 @@ impl Windows {
         }
         // The record that fills a window ends it.
         if window.by == By::Number {
-            self.reach(window.at(self.number.into()).hop, &window, &mut ended);
+            self.reach(window.at(self.number.into()).hop, &window, &mut ended)?;
         }
         Ok(())
     }
@@ -153,39 +153,43 @@ impl Windows {
     }
 
     /// Time has reached a hop.
-    fn reach(&mut self, mark: i128, window: &Window, ended: &mut impl FnMut(&Rows)) {
+    fn reach(&mut self, mark: i128, window: &Window, ended: &mut impl FnMut(&Rows)) -> Result<(), SummaryError> {
         self.mark = self.mark.max(mark);
-        self.close(self.mark, window, ended);
+        self.close(self.mark, window, ended)
     }
 
     /// Hands out the windows that end before a hop, the oldest first.
-    fn close(&mut self, mark: i128, window: &Window, ended: &mut impl FnMut(&Rows)) {
+    fn close(&mut self, mark: i128, window: &Window, ended: &mut impl FnMut(&Rows)) -> Result<(), SummaryError> {
         while let Some(first) = self.open.first_entry() {
             if *first.key() + i128::from(window.many) > mark {
-                return;
+                break;
             }
             let mut summary = first.remove();
             self.size -= summary.size() + ITSELF;
-            ended(&summary.finish());
+            ended(&summary.finish()?);
             if self.spare.len() < KEPT {
                 self.spare.push(summary);
             }
         }
+        Ok(())
     }
 
     /// Adds what others have added up of the same query over other parts of the stream, which has one window.
     ///
     /// # Errors
-    /// What does not fit.
+    /// What needs more memory than there is.
     pub fn merge(&mut self, other: &Windows) -> Result<(), SummaryError> {
         self.plain.merge(&other.plain)
     }
 
     /// No more records come: hands out the rows of all windows that are open, the oldest first.
-    pub fn finish(&mut self, mut ended: impl FnMut(&Rows)) {
+    ///
+    /// # Errors
+    /// A sum of integers that does not fit.
+    pub fn finish(&mut self, mut ended: impl FnMut(&Rows)) -> Result<(), SummaryError> {
         match self.window.clone() {
             Some(window) => self.close(i128::MAX, &window, &mut ended),
-            None => ended(&self.plain.finish()),
+            None => self.plain.finish().map(|rows| ended(&rows)),
         }
     }
 }

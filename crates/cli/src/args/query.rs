@@ -129,7 +129,7 @@ The query: `where EXPRESSION`, `select LIST`, or both.
   top N       the first N of them
   A name that is no word stands between backticks: `unit price`.
   An integer beside a double is a double; integer / integer is an integer.
-  A sum of integers that does not fit 64 bits is an error with its line.
+  A sum of integers that does not fit 64 bits in the end is an error.
   NULL, an empty field, is left out by aggregates, is not true in `where`,
   and is asked for by x == null and x != null.
 

@@ -470,13 +470,28 @@ fn what_does_not_fit_is_refused_with_its_line() {
     let most = i64::MAX;
     let text = format!("n,k\n{most},a\n0,a\n1,a\n");
     let wrong = refused(&CSV, &text, "where k == 'a' select sum(n) as s by k");
-    assert!(wrong.starts_with("t:4: `s` of k=a does not fit 64 bits"), "{wrong}");
+    assert!(wrong.starts_with("`s` of k=a does not fit 64 bits"), "{wrong}");
     assert_eq!(of(&CSV, &text, "select sum(n - 1) as s"), format!("s\n{}\n", most - 2));
-    // What no thread's part shows alone: there is no line to name, but the row.
+    let wrong = refused(&CSV, &text, "select sum(n) as s by k every 3");
+    assert!(wrong.starts_with("`s` of window=0, k=a does not fit 64 bits"), "{wrong}");
+    // Only the final value must fit, whatever the order and the threads.
+    let (least, rise, fall) = (i64::MIN, format!("{most}\n").repeat(9_000), format!("-{most}\n").repeat(9_000));
+    for text in
+        [format!("n\n{rise}{fall}{least}\n"), format!("n\n{least}\n{fall}{rise}"), format!("n\n{fall}{rise}{least}\n")]
+    {
+        for threads in [1, 2, 5] {
+            let ask = Ask { threads, ..ask(&CSV, "select sum(n) as s") };
+            assert_eq!(answered(&ask, vec![input("t", &text)], Style::Csv).unwrap().0, format!("s\n{least}\n"));
+        }
+    }
+    let unsigned = Ask { schema: Some("n: u64".into()), ..ask(&CSV, "select sum(n) as s") };
+    let of_unsigned = |text: &str| answered(&unsigned, vec![input("t", text)], Style::Csv).map(|(rows, _)| rows);
+    assert_eq!(of_unsigned("n\n18446744073709551614\n1\n").unwrap(), "s\n18446744073709551615\n");
+    assert!(of_unsigned("n\n18446744073709551615\n1\n").unwrap_err().starts_with("`s` does not fit 64 bits"));
     let halves: String = (0..20_000).map(|_| format!("{},k0\n", most / 15_000)).collect();
     let parts = Ask { threads: 2, ..ask(&CSV, "select sum(n) as s by k") };
     let wrong = answered(&parts, vec![input("t", format!("n,k\n{halves}"))], Style::Csv).unwrap_err();
-    assert!(wrong.starts_with("all that was read, together: `s` of k=k0 does not fit 64 bits"), "{wrong}");
+    assert!(wrong.starts_with("`s` of k=k0 does not fit 64 bits"), "{wrong}");
     let many: String = "k\n".to_owned() + &(0..50_000).map(|n| format!("{n}\n")).collect::<String>();
     let small = Ask { memory: 1 << 16, ..ask(&CSV, "select count() by k") };
     let wrong = answered(&small, vec![input("t", &many)], Style::Csv).unwrap_err();

@@ -81,7 +81,9 @@ impl Stage for Sums {
     fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
         let mut rows = Rows::default();
         match &mut self.kept {
-            Kept::Sums(windows) => windows.finish(|ended| rows.extend(&self.results, ended)),
+            Kept::Sums(windows) => {
+                windows.finish(|ended| rows.extend(&self.results, ended)).map_err(Fault::new)?;
+            }
             Kept::Rows(ordered, _) => rows = ordered.take().map(Ordered::finish).unwrap_or_default(),
         }
         self.hand_on(rows, false, out)

@@ -206,7 +206,7 @@ fn aggregates_by_key_are_those_of_a_plain_program() {
             let part = Records::new(part, size, size);
             summary.add(&mut evaluator, part, || 0, |rows| windows.push(rows.bytes.clone())).unwrap();
         }
-        summary.finish(|rows| windows.push(rows.bytes.clone()));
+        summary.finish(|rows| windows.push(rows.bytes.clone())).unwrap();
         assert_eq!(windows.len(), 3);
         for (window, rows) in windows.iter().zip(rows.chunks(2000)) {
             type Group<'a> = ((&'a str, u32), (u64, i64, f64, u32));
@@ -251,10 +251,10 @@ fn without_keys_there_is_one_row_or_none() {
     let size = small.len();
     let one = Records::new(&small, size, size);
     summary.add(&mut evaluator, one).unwrap();
-    assert_eq!(summary.finish().bytes, []);
+    assert_eq!(summary.finish().unwrap().bytes, []);
     let both = [small, large].concat();
     summary.add(&mut evaluator, Records::new(&both, size, size)).unwrap();
-    let row = summary.finish().bytes;
+    let row = summary.finish().unwrap().bytes;
     assert_eq!((&row[..8], &row[8..]), (&1u64.to_le_bytes()[..], &2.5f64.to_le_bytes()[..]));
 }
 

@@ -106,7 +106,7 @@ fn by_query(rows: &[Row], every: usize, keyed: bool, compiled: bool, dice: &mut 
         summary.add(&mut evaluator, part, || 0, |rows| found.push(rows.bytes.clone())).unwrap();
         rest = behind;
     }
-    summary.finish(|rows| found.push(rows.bytes.clone()));
+    summary.finish(|rows| found.push(rows.bytes.clone())).unwrap();
     let (out, expected) = (query.rows().unwrap(), windows(rows, every, keyed));
     assert_eq!(found.len(), expected.len(), "windows of {every}");
     for (window, (found, expected)) in found.iter().zip(&expected).enumerate() {
@@ -219,7 +219,7 @@ fn windows_by_a_field_are_those_of_a_plain_program() {
             windows.add(&mut evaluator, Records::new(part, 16, 16), || 0, &mut take).unwrap();
             rest = behind;
         }
-        windows.finish(&mut take);
+        windows.finish(&mut take).unwrap();
         let (expected, missed) = by_field(&events, every, hop, late);
         assert_eq!((found, windows.late()), (expected, missed), "{list}, seed {seed}");
         assert_eq!(windows.size(), 0, "what has ended keeps no memory");
@@ -241,7 +241,7 @@ fn windows_by_the_clock_end_when_time_goes_by_and_have_a_bound() {
     windows.add(&mut evaluator, none, || 9 * second, &mut count).unwrap();
     windows.add(&mut evaluator, records, || 12 * second, &mut count).unwrap();
     windows.add(&mut evaluator, none, || 21 * second, &mut count).unwrap();
-    windows.finish(&mut count);
+    windows.finish(&mut count).unwrap();
     assert_eq!(ended, 6);
     let mut small = Windows::new(&query).unwrap().limit(2000);
     let bytes: Vec<u8> = (0..500i64).flat_map(i64::to_le_bytes).collect();
