@@ -17,6 +17,7 @@ mod run;
 mod schema;
 mod sem;
 mod stream;
+pub mod submit;
 pub mod term;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod threads;
@@ -256,6 +257,14 @@ pub enum Command {
     /// the one that reads is killed.
     #[command(subcommand)]
     Term(term::TermCommand),
+    /// Hand in a job: it waits for a permit of a pool and runs, in a terminal of its own
+    ///
+    /// Returns at once with the name of the terminal. The job survives this shell and a log-out, and not a reboot. There is no daemon: the job's own process waits
+    /// in the line of the pool, in the order of arrival.
+    ///
+    /// JSON: {"name": TEXT, "pid": N}
+    #[command(after_help = submit::SHORT, after_long_help = submit::END)]
+    Submit(submit::Submit),
     /// Send what comes on stdin to a tube, as records
     ///
     /// Waits while the tube is full, and to a broadcast tube for the first receiver. Records that were sent stay for the receivers,

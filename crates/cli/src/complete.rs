@@ -142,6 +142,7 @@ fn values(option: &Arg) -> Vec<String> {
     match option.get_id().as_str() {
         _ if !possible.is_empty() => possible,
         "pool" => named(Names::Pools),
+        "retry" => named(Names::Terminals),
         "on" => ["etcd://", "etcds://"].map(String::from).into(),
         "share" => ["all", "group", "group:"].map(String::from).into(),
         _ => vec![":files".into()],

@@ -111,9 +111,13 @@ pub fn lock_text(name: &str) -> String {
 
 /// ", 2nd in line": the best of chappe's places.
 fn place(queues: impl Iterator<Item = Vec<Waiter>>) -> String {
-    let me = std::process::id();
-    let place = queues.filter_map(|q| q.iter().position(|w| w.who.pid == me && w.who.elsewhere().is_none())).min();
-    place.map_or_else(String::new, |p| format!(", {} in line", ordinal(p + 1)))
+    place_of(std::process::id(), queues).map_or_else(String::new, |p| format!(", {} in line", ordinal(p)))
+}
+
+/// The best of a process's places, from 1.
+pub fn place_of(pid: u32, queues: impl Iterator<Item = Vec<Waiter>>) -> Option<usize> {
+    let place = |q: Vec<Waiter>| q.iter().position(|w| w.who.pid == pid && w.who.elsewhere().is_none());
+    queues.filter_map(place).min().map(|place| place + 1)
 }
 
 /// "gpu0 or gpu1", "4 permits of cpu".
@@ -143,7 +147,8 @@ pub fn held_by(pools: &[Pool]) -> String {
     }
 }
 
-fn ordinal(n: usize) -> String {
+/// "2nd".
+pub fn ordinal(n: usize) -> String {
     let end = match (n % 10, n % 100) {
         (_, 11..=13) => "th",
         (1, _) => "st",

@@ -123,7 +123,9 @@ fn asks_for_json() -> bool {
 /// What runs a command fails as env(1) does, also when it is misspelt.
 fn wrong_usage() -> u8 {
     let word = std::env::args_os().skip(1).find(|a| !a.to_string_lossy().starts_with('-'));
-    if word.is_some_and(|w| w == "acquire" || w == "lock" || w == "jobserver" || w == "run" || w == "watch") {
+    if word.is_some_and(|w| {
+        w == "acquire" || w == "lock" || w == "jobserver" || w == "run" || w == "watch" || w == "submit"
+    }) {
         125
     } else {
         2
@@ -171,8 +173,10 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Graph(_) => built::need("graph").map_err(failed),
         #[cfg(feature = "term")]
         Command::Term(command) => return term::run(&command, json, file_size),
+        #[cfg(feature = "term")]
+        Command::Submit(a) => return term::submit(&a, json, file_size),
         #[cfg(not(feature = "term"))]
-        Command::Term(_) => built::need("term").map_err(failed),
+        Command::Term(_) | Command::Submit(_) => built::need("term").map_err(failed),
         Command::Send(a) => return stream::send(&a, json),
         Command::Query(a) => return query::run(&a, json),
         Command::Recv(a) => return stream::recv(&a, json),

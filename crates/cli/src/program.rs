@@ -52,7 +52,10 @@ pub fn find(name: &OsStr) -> io::Result<PathBuf> {
 }
 
 /// Whether it is a file that this user may run.
-fn runnable(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// Why not.
+pub fn runnable(path: &Path) -> io::Result<()> {
     let facts = std::fs::metadata(path)?;
     let text = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: a C string.

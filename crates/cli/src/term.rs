@@ -10,10 +10,13 @@ mod keeper;
 mod pty;
 mod run;
 mod show;
+mod submit;
 mod typing;
 mod wait;
+mod wanted;
 
 use crate::args::term::TermCommand;
+use crate::ended::label;
 use crate::said::{Failure, all_done, done, print};
 use anyhow::{Result, bail};
 use chappe::term::place::{self, Role};
@@ -22,6 +25,7 @@ pub use found::names;
 use found::{directory, find};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+pub use submit::submit;
 
 /// How long `rm` waits for the keeper and the holder of a command that has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -33,7 +37,16 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Failure> {
     match command {
         TermCommand::Run { name, size, history, attach, command } => {
-            let wanted = keeper::Wanted { name, size: *size, history: *history, command, file_size };
+            let wanted = wanted::Wanted {
+                name,
+                size: *size,
+                history: *history,
+                command,
+                label: label(command),
+                within: None,
+                note: &[],
+                file_size,
+            };
             run::run(&wanted, *attach, json)
         }
         TermCommand::Show { name, history, ansi } => {

@@ -4,8 +4,9 @@
 //! the screen; *viewers* map the file to read alone; *writers* (`send`, `attach`) put bytes into a ring, for the holder to type.
 //!
 //! ```text
-//!   control words | typed bytes | taken bytes | history | state 0 | state 1
-//!   4 KiB           64 KiB        256 KiB       chosen    store.rs; what is beyond the screen's size is not backed by storage
+//!   control words | typed bytes | taken bytes | history | state 0 | state 1 | note
+//!   4 KiB           64 KiB        256 KiB       chosen    store.rs            its maker's; how a job is submitted again
+//!                                                         what is beyond the screen's size is not backed by storage
 //! ```
 //!
 //! | word | written by | what |
@@ -79,6 +80,8 @@ pub const KEEPER: usize = 4;
 pub const HOLDER: usize = 6;
 /// See [`KEEPER`].
 pub const PROGRAM: usize = 8;
+/// How many bytes the note has.
+pub const NOTE: usize = 10;
 /// See the table.
 pub const EVENT: usize = 16;
 /// See the table.
@@ -147,6 +150,8 @@ pub const WRITER_BYTE: u64 = 1;
 pub const LEAST_HISTORY: u64 = 64 << 10;
 /// The most.
 pub const MOST_HISTORY: u64 = 1 << 40;
+/// The longest note, in bytes: the kernel's bound for a command with its environment, and some.
+pub const MOST_NOTE: u64 = 8 << 20;
 
 /// Where the typed bytes begin, in words.
 pub const TYPED_AT: usize = CONTROL;
@@ -160,9 +165,14 @@ pub fn state_at(history: usize, version: u64) -> usize {
     HISTORY_AT + history + (version & 1) as usize * crate::store::WORDS
 }
 
-/// How many words the file has.
-pub fn words(history: usize) -> usize {
-    HISTORY_AT + history + 2 * crate::store::WORDS
+/// Where the note begins, with so many words of history.
+pub fn note_at(history: usize) -> usize {
+    state_at(history, 0) + 2 * crate::store::WORDS
+}
+
+/// How many words the file has, with so many bytes of note.
+pub fn words(history: usize, note: usize) -> usize {
+    note_at(history) + note.div_ceil(8)
 }
 
 /// The words of a mapped file.

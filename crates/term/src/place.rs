@@ -20,7 +20,9 @@ pub const PREFIX: &str = ".term-";
 #[non_exhaustive]
 pub enum TermError {
     /// The name is taken.
-    #[error("there is a terminal `{0}` already")]
+    #[error(
+        "there is a terminal `{0}` already: take another name, or remove it (`chappe term rm {0}`) when its command has ended"
+    )]
     Taken(String),
     /// The name cannot be one.
     #[error("`{0}` cannot be the name of a terminal: {1}")]
@@ -127,21 +129,33 @@ fn refused(e: io::Error, name: &str, what: &'static str) -> TermError {
 }
 
 impl Place {
-    /// Makes a terminal of this size, with so many bytes of history, and what it runs as text. The caller's open file keeps it alive:
-    /// it, and what is forked from it, is the terminal's keeper and holder. The file is its user's alone: what is typed lies in it, too.
+    /// Makes a terminal of this size, with so many bytes of history, what it runs as text, and a note, which [`Place::note`] has again. The
+    /// caller's open file keeps it alive: it, and what is forked from it, is the terminal's keeper and holder. The file is its user's alone: what
+    /// is typed lies in it, too.
     ///
     /// # Errors
-    /// `Name`, `Taken`, `Full`, `Io`.
-    pub fn make(dir: &Dir, name: &str, size: (usize, usize), history: u64, command: &str) -> Result<Place, TermError> {
+    /// `Name`, `Taken`, `Full`, `Io`, also for a note of more than 8 MiB.
+    pub fn make(
+        dir: &Dir,
+        name: &str,
+        size: (usize, usize),
+        history: u64,
+        command: &str,
+        note: &[u8],
+    ) -> Result<Place, TermError> {
         check(name)?;
+        if note.len() as u64 > layout::MOST_NOTE {
+            return Err(TermError::Io(format!("make terminal `{name}`"), io::ErrorKind::ArgumentListTooLong.into()));
+        }
         let history = history.clamp(layout::LEAST_HISTORY, layout::MOST_HISTORY).div_ceil(8) as usize;
-        let len = layout::words(history) * 8;
+        let len = layout::words(history, note.len()) * 8;
         let full = |e: io::Error| match e.raw_os_error() {
             Some(28) => TermError::Full(name.into(), dir.path().display().to_string()),
             _ => TermError::Io(format!("make terminal `{name}` in {}", dir.path().display()), e),
         };
         // Backed later, for the size that it has. The last page is: with it the file has its length.
-        let hole = (layout::HISTORY_AT + history) as u64 * 8..len as u64 - 4096;
+        let states = layout::HISTORY_AT + history..layout::note_at(history);
+        let hole = states.start as u64 * 8..(states.end as u64 * 8).min(len as u64 - 4096);
         let file: OwnedFd = viewed::create(dir, len as u64, hole).map_err(full)?.into();
         // A mapping keeps its open file, with the locks of it (I7), as long as the process lives, which may not be the keeper.
         let at = viewed::again(&file).and_then(|again| viewed::map(&again, len, true)).map_err(full)?;
@@ -154,10 +168,13 @@ impl Place {
         set(layout::BEGAN, clock::time_of_day());
         let text = &command.as_bytes()[..command.len().min(layout::MOST_COMMAND)];
         set(layout::COMMAND, text.len() as u64);
-        for (at, part) in text.chunks(8).enumerate() {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            set(layout::COMMAND + 1 + at, u64::from_le_bytes(word));
+        set(layout::NOTE, note.len() as u64);
+        for (from, bytes) in [(layout::COMMAND + 1, text), (layout::note_at(history), note)] {
+            for (at, part) in bytes.chunks(8).enumerate() {
+                let mut word = [0; 8];
+                word[..part.len()].copy_from_slice(part);
+                set(from + at, u64::from_le_bytes(word));
+            }
         }
         set(layout::IS_MAGIC, layout::MAGIC);
         lease::try_lock(&place.file, layout::ALIVE_BYTE).map_err(full)?;
@@ -187,12 +204,13 @@ impl Place {
         }
         let len = facts.len as usize;
         let foreign = || TermError::Foreign(dir.path().join(name_of(name)).display().to_string());
-        let mut head = [0; 24];
+        let mut head = [0; (layout::NOTE + 1) * 8];
         file.read_start(&mut head).map_err(io)?;
         let word = |at: usize| u64::from_le_bytes(head[at * 8..at * 8 + 8].try_into().unwrap_or_default());
         let is_ours = word(layout::IS_MAGIC) == layout::MAGIC && word(layout::IS_VERSION) == layout::VERSION;
-        let history = word(layout::HISTORY_WORDS);
-        if !is_ours || history > layout::MOST_HISTORY / 8 || layout::words(history as usize) * 8 != len {
+        let (history, note) = (word(layout::HISTORY_WORDS), word(layout::NOTE));
+        let is_fit = history <= layout::MOST_HISTORY / 8 && note <= layout::MOST_NOTE;
+        if !is_ours || !is_fit || layout::words(history as usize, note as usize) * 8 != len {
             return Err(foreign());
         }
         let file: OwnedFd = file.into();
@@ -256,11 +274,25 @@ impl Place {
 
     /// What it runs.
     pub fn command(&self) -> String {
-        let load = |at: usize| self.words[at].load(Ordering::Relaxed); // Relaxed: written before it had a name.
-        let len = load(layout::COMMAND).min(layout::MOST_COMMAND as u64) as usize;
-        let words = (0..len.div_ceil(8)).flat_map(|at| load(layout::COMMAND + 1 + at).to_le_bytes());
-        let bytes: Vec<u8> = words.take(len).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        // Relaxed: written before it had a name.
+        let len = self.words[layout::COMMAND].load(Ordering::Relaxed).min(layout::MOST_COMMAND as u64);
+        String::from_utf8_lossy(&self.bytes_from(layout::COMMAND + 1, len as usize)).into_owned()
+    }
+
+    /// The note that it was made with.
+    pub fn note(&self) -> Vec<u8> {
+        // Relaxed: written before it had a name. More than there is room for it has not.
+        let len = self.words[layout::NOTE].load(Ordering::Relaxed) as usize;
+        let from = layout::note_at(self.history);
+        self.bytes_from(from, len.min((self.words.len() - from) * 8))
+    }
+
+    fn bytes_from(&self, from: usize, len: usize) -> Vec<u8> {
+        // Relaxed: written before it had a name.
+        let words = self.words[from..from + len.div_ceil(8)].iter().map(|word| word.load(Ordering::Relaxed));
+        let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        bytes.truncate(len);
+        bytes
     }
 
     /// The program has ended: the keeper's part. With this status, or by this signal.

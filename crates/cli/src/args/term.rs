@@ -34,8 +34,8 @@ pub enum TermCommand {
     },
     /// Print the screen of a terminal, also when its command has ended
     ///
-    /// JSON: {"name": TEXT, "command": TEXT, "state": "running", "exited", "killed" or "unknown", "status": N or null, "signal": N or null,
-    ///   "began": SECONDS, "ended": SECONDS or null, "columns": N, "rows": N, "cursor": {"row": N, "column": N, "line": N, "visible": BOOL},
+    /// JSON: {"name": TEXT, "command": TEXT, "state": "running", "waiting", "exited", "killed" or "unknown", "place": N or null,
+    ///   "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null, "columns": N, "rows": N, "cursor": {"row": N, "column": N, "line": N, "visible": BOOL},
     ///   "title": TEXT, "alternate": BOOL, "bells": N, "lost": N, "lines": [{"line": N, "text": TEXT, "wraps": BOOL}],
     ///   "keeper": PID or null, "holder": PID or null, "pid": PID or null, "holders": N}
     #[command(verbatim_doc_comment, after_help = SHOW_SHORT)]
@@ -107,7 +107,9 @@ pub enum TermCommand {
     },
     /// List the terminals
     ///
-    /// JSON: [{"name": TEXT, "command": TEXT, "state": TEXT, "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null}]
+    /// The state of a job (`chappe submit`) that has no permit yet is its place in the pool's line.
+    ///
+    /// JSON: [{"name": TEXT, "command": TEXT, "state": TEXT, "place": N or null, "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null}]
     Ls,
     /// Remove terminals whose commands have ended, with their screens
     ///

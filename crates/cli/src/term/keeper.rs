@@ -2,26 +2,12 @@
 
 use super::holder;
 use super::pty::{self, Pty};
+use super::wanted::Wanted;
 use chappe::term::place::{Place, Role};
-use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-
-/// What terminal is to be made.
-pub struct Wanted<'a> {
-    /// The terminal's name.
-    pub name: &'a str,
-    /// Its size, if one is asked for.
-    pub size: Option<(u16, u16)>,
-    /// How many bytes of history it has.
-    pub history: u64,
-    /// The command.
-    pub command: &'a [OsString],
-    /// Whether SIGXFSZ is to have its default action in it.
-    pub file_size: bool,
-}
 
 /// A holder that has lived for so long was no failure.
 const LIVED: Duration = Duration::from_secs(1);
@@ -36,7 +22,7 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     crate::signals::ignore(libc::SIGHUP);
     crate::signals::default(libc::SIGCHLD);
     have_only(&[place.as_fd(), pty.master.as_fd(), pty.slave.as_fd(), tells.as_fd()]);
-    let started = pty::start(&pty, wanted.command, wanted.name, wanted.file_size);
+    let started = pty::start(&pty, wanted);
     let Pty { master, slave } = pty;
     // With it open, the end of the program's side would never be seen.
     drop(slave);

@@ -1,6 +1,6 @@
 //! Pseudo-terminals: opening one, its size, its program, and calls that do not block.
 
-use std::ffi::OsString;
+use super::wanted::Wanted;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -67,11 +67,15 @@ pub fn set_size(master: &OwnedFd, columns: u16, rows: u16) -> io::Result<()> {
 ///
 /// # Errors
 /// The system's, of the fork or of the exec.
-pub fn start(pty: &Pty, command: &[OsString], name: &str, file_size: bool) -> io::Result<Child> {
+pub fn start(pty: &Pty, wanted: &Wanted<'_>) -> io::Result<Child> {
     let end = || pty.slave.try_clone();
-    let mut child = Command::new(&command[0]);
-    child.args(&command[1..]).stdin(end()?).stdout(end()?).stderr(end()?);
-    child.env("TERM", "xterm-256color").env("COLORTERM", "truecolor").env("CHAPPE_TERM", name);
+    let file_size = wanted.file_size;
+    let mut child = Command::new(&wanted.command[0]);
+    child.args(&wanted.command[1..]).stdin(end()?).stdout(end()?).stderr(end()?);
+    if let Some(within) = wanted.within {
+        child.current_dir(&within.directory).env_clear().envs(within.environment.iter().map(|(k, v)| (k, v)));
+    }
+    child.env("TERM", "xterm-256color").env("COLORTERM", "truecolor").env("CHAPPE_TERM", wanted.name);
     child.env_remove("LINES").env_remove("COLUMNS");
     // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
     unsafe {

@@ -2,9 +2,9 @@
 
 use super::attach;
 use super::found::{directory, find, wrong};
-use super::keeper::{self, Wanted};
-use super::pty;
-use crate::ended::{FAILED, label, not_started};
+use super::wanted::Wanted;
+use super::{keeper, pty};
+use crate::ended::{FAILED, not_started};
 use crate::said::{Failure, write};
 use crate::{names, terminal};
 use anyhow::{Result, anyhow};
@@ -13,7 +13,7 @@ use chappe::term::view::Watch;
 use serde_json::json;
 use std::io::{self, Read};
 
-/// Makes it.
+/// Makes it, and says so.
 ///
 /// # Errors
 /// With env(1)'s statuses.
@@ -28,7 +28,11 @@ pub fn run(wanted: &Wanted<'_>, attach: bool, json: bool) -> Result<u8, Failure>
     Ok(0)
 }
 
-fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
+/// Makes it; the process id of its command.
+///
+/// # Errors
+/// With env(1)'s statuses; a name that is taken as [`place::TermError::Taken`].
+pub fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
     let cannot = |why: anyhow::Error| Failure { status: FAILED, why };
     let names = [wanted.name.to_owned()];
     names::refuse_numbers(&names, "terminal", "--size NxN").map_err(cannot)?;
@@ -38,14 +42,8 @@ fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
     let size = (cells.0 as u16, cells.1 as u16);
     let pty = pty::open(size.0, size.1).map_err(|e| cannot(anyhow!("cannot open a pseudo-terminal: {e}")))?;
     let (told, tells) = io::pipe().map_err(|e| cannot(anyhow!("cannot make a pipe: {e}")))?;
-    let command = label(wanted.command);
-    let place = Place::make(&dir, wanted.name, cells, wanted.history, &command);
-    let place = place.map_err(|e| match e {
-        place::TermError::Taken(name) => cannot(anyhow!(
-            "there is a terminal `{name}` already: take another name, or remove it (`chappe term rm {name}`) when its command has ended"
-        )),
-        e => cannot(e.into()),
-    })?;
+    let place = Place::make(&dir, wanted.name, cells, wanted.history, &wanted.label, wanted.note);
+    let place = place.map_err(|e| cannot(e.into()))?;
     // SAFETY: this process has one thread: the child has all that it needs.
     match unsafe { libc::fork() } {
         -1 => {

@@ -1,8 +1,9 @@
 //! `chappe term show` and `ls`.
 
 use super::found::{directory, find, parts, unknown};
+use super::submit;
 use crate::said::{complain, tell};
-use crate::{look, time};
+use crate::{line, look, time};
 use anyhow::{Result, anyhow};
 use chappe::term::modes;
 use chappe::term::place::{self, Place, Role};
@@ -66,10 +67,15 @@ fn view(place: &Place, now: &Snapshot, ended: Option<(Ended, u64)>, lines: &[Lin
 }
 
 fn row(place: &Place, ended: Option<(Ended, u64)>) -> Value {
-    let (state, status, signal) = parts(ended.map(|(how, _)| how));
+    let (mut state, status, signal) = parts(ended.map(|(how, _)| how));
+    let waiting = if ended.is_none() { submit::waiting(place) } else { None };
+    if waiting.is_some() {
+        state = "waiting";
+    }
     let seconds = |ns: u64| (ns > 0).then_some(ns as f64 / 1e9);
     json!({
-        "name": place.name(), "command": place.command(), "state": state, "status": status, "signal": signal,
+        "name": place.name(), "command": place.command(), "state": state, "place": waiting.flatten(),
+        "status": status, "signal": signal,
         "began": seconds(place.began()), "ended": ended.and_then(|(_, at)| seconds(at)),
     })
 }
@@ -93,7 +99,7 @@ pub fn list(json: bool) -> Result<String> {
         return Ok(format!("{}\n", Value::from(rows)));
     }
     let wide = all.iter().map(|(_, place)| place.name().len()).max().unwrap_or(0).max(4);
-    let states: Vec<String> = all.iter().map(|(ended, _)| state(*ended)).collect();
+    let states: Vec<String> = all.iter().map(|(ended, place)| state(place, *ended)).collect();
     let middle = states.iter().map(String::len).max().unwrap_or(0).max(5);
     let mut text = String::new();
     if !all.is_empty() {
@@ -106,9 +112,13 @@ pub fn list(json: bool) -> Result<String> {
     Ok(text)
 }
 
-fn state(ended: Option<(Ended, u64)>) -> String {
+fn state(place: &Place, ended: Option<(Ended, u64)>) -> String {
     match ended.map(|(how, _)| how) {
-        None => "running".into(),
+        None => match submit::waiting(place) {
+            None => "running".into(),
+            Some(None) => "waiting".into(),
+            Some(Some(at)) => format!("{} in line", line::ordinal(at)),
+        },
         Some(Ended::Exited(status)) => format!("exited {status}"),
         Some(Ended::Killed(signal)) => format!("killed {signal}"),
         Some(Ended::Unknown) => "unknown".into(),

@@ -44,6 +44,8 @@ mod sem;
 mod signals;
 mod slow;
 #[cfg(feature = "term")]
+mod submit;
+#[cfg(feature = "term")]
 mod term;
 mod terminal;
 mod threads;

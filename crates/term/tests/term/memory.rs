@@ -29,7 +29,7 @@ fn home() -> Home {
 
 impl Home {
     fn make(&self, name: &str) -> Place {
-        Place::make(&self.dir, name, (COLUMNS, ROWS), LEAST_HISTORY, "a command").expect("a terminal")
+        Place::make(&self.dir, name, (COLUMNS, ROWS), LEAST_HISTORY, "a command", b"a note").expect("a terminal")
     }
 }
 
@@ -334,7 +334,7 @@ fn a_size_is_asked_for_and_answered() {
 fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
     let home = home();
     let place = home.make("t");
-    let again = Place::make(&home.dir, "t", (1, 1), 0, "");
+    let again = Place::make(&home.dir, "t", (1, 1), 0, "", &[]);
     assert!(matches!(again, Err(TermError::Taken(_))));
     assert!(matches!(Place::find(&home.dir, "u", false), Err(TermError::Missing(_))));
     let file = |name: &str| home.dir.path().join(format!(".term-{name}"));

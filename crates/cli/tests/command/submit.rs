@@ -1,0 +1,126 @@
+//! Jobs that are handed in: they wait in a pool's line, in terminals of their own.
+
+use crate::place::{Place, until, wait_for_go};
+use serde_json::Value;
+
+/// Ends the jobs with the test, also by a panic.
+struct Jobs<'a>(&'a Place);
+
+impl Drop for Jobs<'_> {
+    fn drop(&mut self) {
+        let ran = self.0.run(&["--json", "term", "ls"]);
+        let all: Value = serde_json::from_str(&ran.out).unwrap_or_default();
+        for job in all.as_array().into_iter().flatten() {
+            let name = job["name"].as_str().unwrap_or_default();
+            // It may have ended.
+            let _ = self.0.run(&["term", "kill", name, "--signal", "KILL"]);
+        }
+    }
+}
+
+fn wait(here: &Place, name: &str) -> Option<i32> {
+    here.run(&["term", "wait", "--exit", name, "--timeout", "5m"]).status
+}
+
+#[test]
+fn jobs_wait_in_the_line_of_their_pool_and_say_where_they_stand() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpus"]);
+    let (holder, _) = here.holder("first", &["gpus"]);
+    let _jobs = Jobs(&here);
+    let script = format!("echo \"$CHAPPE_PERMIT ${{CHAPPE_LEASE:+leased}}\"; {}; exit 3", wait_for_go("job"));
+    assert_eq!(here.ok(&["submit", "-p", "gpus", "--", "sh", "-c", &script]), "sh-1\n");
+    here.wait_for_waiters("gpus", 1);
+    let said = here.json(&["submit", "-p", "gpus", "--name", "last", "--", "echo", "done"]);
+    assert_eq!(said["name"], "last");
+    here.wait_for_waiters("gpus", 2);
+    let listed = here.ok(&["term", "ls"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(lines[1].contains("2nd in line") && lines[1].ends_with("echo done"), "{listed}");
+    assert!(lines[2].contains("1st in line") && lines[2].contains("sh -c"), "{listed}");
+    let view = here.json(&["term", "show", "last"]);
+    assert_eq!((&view["state"], &view["place"]), (&"waiting".into(), &2.into()));
+    let waiters = here.json(&["show", "gpus"])["waiters"].clone();
+    assert_eq!(waiters[1]["pid"], said["pid"]);
+
+    here.go("first");
+    assert_eq!(holder.status().code(), Some(0));
+    here.ok(&["term", "wait", "sh-1", "gpus leased", "--timeout", "5m"]);
+    let view = here.json(&["term", "show", "sh-1"]);
+    assert_eq!((&view["state"], &view["place"]), (&"running".into(), &Value::Null));
+    assert_eq!(here.json(&["term", "show", "last"])["place"], 1);
+    here.go("job");
+    assert_eq!(wait(&here, "sh-1"), Some(3));
+    assert_eq!(wait(&here, "last"), Some(0));
+    assert_eq!(here.ok(&["term", "show", "last"]), "done\n");
+    assert!(here.ok(&["term", "ls"]).contains("exited 3"));
+    assert_eq!(here.free("gpus"), 1);
+}
+
+#[test]
+fn a_job_is_run_again_where_it_was_and_its_first_output_stays() {
+    let here = Place::new();
+    let _jobs = Jobs(&here);
+    let within = here.file("within");
+    std::fs::create_dir(&within).expect("a directory");
+    let script = "pwd; echo \"$WORD\"; printf '[%s]' \"$@\"; [ -e ok ]";
+    let mut first = here.command(&["submit", "--", "sh", "-c", script, "sh", "", "a b"]);
+    // As under a permit: the job is to be no part of that one.
+    first.current_dir(&within).env("WORD", "a=b").env("CHAPPE_LEASE", "none").env("CHAPPE_PERMITS", "none");
+    let first = Place::spawn(&mut first).end();
+    assert_eq!((first.status, first.out.as_str()), (Some(0), "sh-1\n"), "{}", first.err);
+    assert_eq!(wait(&here, "sh-1"), Some(1));
+    let written = format!("{}\na=b\n[][a b]\n", within.display());
+    let shown = || here.ok(&["term", "show", "sh-1", "--history", "9"]).replace('\n', "");
+    assert_eq!(shown(), written.replace('\n', ""));
+    assert_eq!(here.json(&["show", "jobs"])["permits"], 1);
+    std::fs::write(within.join("ok"), "").expect("a file");
+    assert_eq!(here.ok(&["submit", "--retry", "sh-1"]), "sh-2\n");
+    assert_eq!(wait(&here, "sh-2"), Some(0));
+    assert_eq!(here.ok(&["term", "show", "sh-2", "--history", "9"]).replace('\n', ""), shown());
+    assert_eq!(here.ok(&["submit", "--retry", "sh-2", "--name", "third"]), "third\n");
+    assert_eq!(wait(&here, "third"), Some(0));
+    std::fs::remove_dir_all(&within).expect("removed");
+    assert!(here.fails(125, &["submit", "--retry", "sh-1"]).contains("is not there any more"));
+}
+
+#[test]
+fn a_job_that_waits_is_killed_and_leaves_the_line() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpus"]);
+    let (_holder, _) = here.holder("first", &["gpus"]);
+    let _jobs = Jobs(&here);
+    here.ok(&["submit", "-p", "gpus", "--name", "job", "--", "echo", "done"]);
+    here.wait_for_waiters("gpus", 1);
+    let why = here.fails(125, &["submit", "--retry", "job"]);
+    assert!(why.contains("has not ended"), "{why}");
+    here.ok(&["term", "kill", "job"]);
+    assert_eq!(wait(&here, "job"), Some(129));
+    here.wait_for_waiters("gpus", 0);
+    until("it can be removed", || here.run(&["term", "rm", "job"]).status.filter(|status| *status == 0));
+}
+
+#[test]
+fn what_cannot_be_handed_in_is_said_at_once() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpus"]);
+    let _jobs = Jobs(&here);
+    here.ok(&["term", "run", "t", "--", "true"]);
+    for (status, args, part) in [
+        (125, &["submit", "-p", "none", "--", "true"][..], "there is no pool `none`"),
+        (125, &["submit", "-p", "gpus", "-n", "2", "--", "true"], "has only 1 permit"),
+        (125, &["submit", "-p", "gpus", "--name", "t", "--", "true"], "there is a terminal `t` already"),
+        (125, &["submit", "-p", "gpus", "--name", "7", "--", "true"], "is a number"),
+        (127, &["submit", "-p", "gpus", "--", "no-such-command"], "cannot run `no-such-command`: No such file"),
+        (126, &["submit", "-p", "gpus", "--", "/dev/null"], "cannot run `/dev/null`: Permission denied"),
+        (125, &["submit", "--retry", "none"], "there is no terminal `none`"),
+        (125, &["submit", "--retry", "t"], "was not made by `chappe submit`"),
+        (125, &["submit", "--retry", "t", "-p", "gpus"], "cannot be used with"),
+        (125, &["submit"], "COMMAND"),
+    ] {
+        let why = here.fails(status, args);
+        assert!(why.contains(part), "{args:?}: {why}");
+    }
+    // Nothing is left of them.
+    assert_eq!(here.ok(&["term", "ls"]).lines().count(), 2);
+}
