@@ -12,6 +12,7 @@
 //! | string (DCS, SOS, PM, APC), skipped | `ESC P X ^ _` | |
 //!
 //! In each, ESC begins anew, and CAN and SUB end it. A sequence of more than [`MOST`] bytes is skipped to its end: no memory is needed for it.
+//! Bytes that are zero are ignored everywhere, also inside a character: see [`crate::layout`], I3.
 
 use crate::screen::Screen;
 
@@ -53,21 +54,23 @@ pub struct Emulator {
     at: At,
     /// The bytes of what is not complete yet. Of a sequence that is too long: so many that it is too long.
     pending: Vec<u8>,
+    /// How many bytes of the stream came before.
+    position: u64,
 }
 
 impl Emulator {
     /// One with an empty screen.
     pub fn new(columns: usize, rows: usize) -> Emulator {
-        Emulator::of(Screen::new(columns, rows), At::Text, Vec::new())
+        Emulator::of(Screen::new(columns, rows), At::Text, Vec::new(), 0)
     }
 
-    /// One that goes on where another was. What is said to be incomplete and is not is left out.
-    pub fn of(screen: Screen, at: At, pending: Vec<u8>) -> Emulator {
+    /// One that goes on where another was, behind so many bytes of the stream. What is said to be incomplete and is not is left out.
+    pub fn of(screen: Screen, at: At, pending: Vec<u8>, position: u64) -> Emulator {
         let is_part = std::str::from_utf8(&pending).is_err_and(|e| e.valid_up_to() == 0 && e.error_len().is_none());
         let is_begun = pending.first() == Some(&ESC);
         let makes_sense = if at == At::Text { pending.is_empty() || is_part } else { is_begun };
         let (at, pending) = if makes_sense { (at, pending) } else { Default::default() };
-        Emulator { screen, parser: vte::Parser::new(), at, pending }
+        Emulator { screen, parser: vte::Parser::new(), at, pending, position }
     }
 
     /// The screen.
@@ -94,6 +97,7 @@ impl Emulator {
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let used = if self.at == At::Text { self.text(bytes) } else { self.sequence(bytes) };
+            self.position += used as u64;
             bytes = &bytes[used..];
         }
     }
@@ -113,40 +117,50 @@ impl Emulator {
                 b' '..=b'~' => {
                     let run = &bytes[at..];
                     let len = printable(run);
-                    self.screen.put_ascii(&run[..len]);
+                    self.screen.put_ascii(&run[..len], self.position + at as u64);
                     at += len;
                 }
                 byte @ (..b' ' | 0x7f) => {
+                    self.screen.at_byte(self.position + at as u64 + 1);
                     self.screen.control(byte);
                     at += 1;
                 }
                 _ => {
                     let run = &bytes[at..];
                     let len = run.iter().position(u8::is_ascii).unwrap_or(run.len());
-                    self.characters(&run[..len], len < run.len());
+                    // A zero in the middle of one is not there.
+                    let is_all = run.get(len).is_some_and(|byte| *byte != 0);
+                    self.characters(&run[..len], self.position + at as u64, is_all);
                     at += len;
+                    if !self.pending.is_empty() {
+                        break;
+                    }
                 }
             }
         }
         at
     }
 
-    /// Bytes above ASCII. `is_all`: what follows is known, and is none of them.
-    fn characters(&mut self, mut bytes: &[u8], is_all: bool) {
+    /// Bytes above ASCII, behind so many of the stream. `is_all`: what follows is known, and is none of them.
+    fn characters(&mut self, mut bytes: &[u8], mut position: u64, is_all: bool) {
         while !bytes.is_empty() {
             let (valid, wrong) = match std::str::from_utf8(bytes) {
                 Ok(text) => (text.len(), Some(0)),
                 Err(e) => (e.valid_up_to(), e.error_len()),
             };
-            String::from_utf8_lossy(&bytes[..valid]).chars().for_each(|c| self.character(c));
+            for c in String::from_utf8_lossy(&bytes[..valid]).chars() {
+                position += c.len_utf8() as u64;
+                self.character(c, position);
+            }
             bytes = &bytes[valid..];
             match wrong {
                 Some(wrong) if !bytes.is_empty() => {
-                    self.screen.put(char::REPLACEMENT_CHARACTER);
+                    position += wrong as u64;
+                    self.character(char::REPLACEMENT_CHARACTER, position);
                     bytes = &bytes[wrong..];
                 }
                 None if is_all => {
-                    self.screen.put(char::REPLACEMENT_CHARACTER);
+                    self.character(char::REPLACEMENT_CHARACTER, position + bytes.len() as u64);
                     return;
                 }
                 None => {
@@ -158,7 +172,9 @@ impl Emulator {
         }
     }
 
-    fn character(&mut self, c: char) {
+    /// One whose last byte has this position.
+    fn character(&mut self, c: char, position: u64) {
+        self.screen.at_byte(position);
         match c {
             '\u{80}'..='\u{9f}' => self.screen.control(c as u8),
             c => self.screen.put(c),
@@ -167,38 +183,30 @@ impl Emulator {
 
     /// Goes on with a character whose first bytes came earlier.
     fn rest_of_character(&mut self, bytes: &[u8]) -> usize {
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        if zeros > 0 {
+            return zeros;
+        }
         let mut all = std::mem::take(&mut self.pending);
         let had = all.len();
         let more = bytes.iter().take(4 - had).take_while(|byte| !byte.is_ascii()).count();
         all.extend(&bytes[..more]);
-        let is_all = more < bytes.len();
-        match std::str::from_utf8(&all) {
+        let is_all = bytes.get(more).is_some_and(|byte| *byte != 0);
+        let (c, used) = match std::str::from_utf8(&all) {
             // Others may follow it.
-            Ok(text) => {
-                let first = text.chars().next().unwrap_or_default();
-                self.character(first);
-                first.len_utf8() - had
-            }
-            Err(e) if e.valid_up_to() > 0 => {
-                let first = String::from_utf8_lossy(&all[..e.valid_up_to()]).chars().next().unwrap_or_default();
-                self.character(first);
-                first.len_utf8() - had
-            }
+            Ok(text) => first(text, had),
+            Err(e) if e.valid_up_to() > 0 => first(&String::from_utf8_lossy(&all[..e.valid_up_to()]), had),
             Err(e) => match e.error_len() {
-                Some(wrong) => {
-                    self.screen.put(char::REPLACEMENT_CHARACTER);
-                    wrong.saturating_sub(had)
-                }
-                None if is_all => {
-                    self.screen.put(char::REPLACEMENT_CHARACTER);
-                    more
-                }
+                Some(wrong) => (char::REPLACEMENT_CHARACTER, wrong.saturating_sub(had)),
+                None if is_all => (char::REPLACEMENT_CHARACTER, more),
                 None => {
                     self.pending = all;
-                    more
+                    return more;
                 }
             },
-        }
+        };
+        self.character(c, self.position + used as u64);
+        used
     }
 
     /// Takes a sequence up to its end; answers how many bytes. Its first byte, ESC, is either the first of these or the first of what is kept.
@@ -210,6 +218,7 @@ impl Emulator {
             at += 1;
             if byte == ESC {
                 // What it ends has what came before it; it begins the next one.
+                self.screen.at_byte(self.position + at as u64);
                 self.done(&bytes[..at], is_new);
                 self.at = At::Escape;
                 return at - 1;
@@ -222,6 +231,7 @@ impl Emulator {
                 _ => false,
             };
             if ends {
+                self.screen.at_byte(self.position + at as u64);
                 self.done(&bytes[..at], is_new);
                 self.at = At::Text;
                 return at;
@@ -233,7 +243,7 @@ impl Emulator {
             self.pending.truncate(1);
             self.pending.extend(is_new.then_some(ESC));
         } else {
-            self.pending.extend(&bytes[..bytes.len().min(room)]);
+            self.pending.extend(bytes.iter().filter(|byte| **byte != 0).take(room));
         }
         bytes.len()
     }
@@ -255,7 +265,8 @@ impl Emulator {
 
     /// A sequence is over: it does what it says, unless it is too long or a string.
     fn done(&mut self, last: &[u8], is_new: bool) {
-        let is_wanted = self.at != At::String && self.pending.len() + last.len() <= MOST;
+        let len = self.pending.len() + last.iter().filter(|byte| **byte != 0).count();
+        let is_wanted = self.at != At::String && len <= MOST;
         if is_new && is_wanted {
             self.parser.advance(&mut self.screen, last);
         } else if is_wanted {
@@ -270,6 +281,12 @@ impl Emulator {
             self.parser = vte::Parser::new();
         }
     }
+}
+
+/// The first character of a text, and how many bytes it has more than were there.
+fn first(text: &str, had: usize) -> (char, usize) {
+    let c = text.chars().next().unwrap_or_default();
+    (c, c.len_utf8() - had)
 }
 
 /// How many bytes at the start are printable ASCII: eight at a time.

@@ -1,6 +1,7 @@
 //! Rows of cells, flat in one piece. A row is found through a table, so that scrolling moves numbers and no cells.
 //!
-//! Each row has a stamp: the number of the change in which it was last written. What copies the grid goes by it.
+//! Each row has two stamps. What copies the grid goes by the number of the copy that it was last changed behind; what waits for a text, by the
+//! position in the program's stream of the byte that last changed it. The second moves with the row when it scrolls.
 
 use crate::cell::Cell;
 
@@ -16,6 +17,9 @@ pub struct Grid {
     /// Of each place: when it was last changed.
     stamps: Vec<u64>,
     now: u64,
+    /// Of each place: how many bytes the program had written when one of them last changed it.
+    changed: Vec<u64>,
+    position: u64,
 }
 
 impl Grid {
@@ -28,6 +32,8 @@ impl Grid {
             wraps: vec![false; rows],
             stamps: vec![now; rows],
             now,
+            changed: vec![0; rows],
+            position: 0,
         }
     }
 
@@ -46,6 +52,16 @@ impl Grid {
         self.now = now;
     }
 
+    /// From now on changes come from the byte of this position, counted from 1.
+    pub fn at(&mut self, position: u64) {
+        self.position = position;
+    }
+
+    /// The position of the byte that last changed a row.
+    pub fn changed(&self, row: usize) -> u64 {
+        self.changed[usize::from(self.order[row])]
+    }
+
     /// A row.
     pub fn row(&self, row: usize) -> &[Cell] {
         let from = usize::from(self.order[row]) * self.columns;
@@ -56,6 +72,7 @@ impl Grid {
     pub fn row_mut(&mut self, row: usize) -> &mut [Cell] {
         let place = usize::from(self.order[row]);
         self.stamps[place] = self.now;
+        self.changed[place] = self.position;
         &mut self.cells[place * self.columns..(place + 1) * self.columns]
     }
 
@@ -137,16 +154,18 @@ impl Grid {
     /// Gives it another size. What does not fit at the right and at the bottom is gone.
     pub fn resize(&mut self, columns: usize, rows: usize) {
         let mut new = Grid::new(columns, rows, self.now);
+        new.at(self.position);
         for row in 0..rows.min(self.rows()) {
             let kept = columns.min(self.columns);
             self.cut(row, kept);
             new.row_mut(row)[..kept].copy_from_slice(&self.row(row)[..kept]);
+            new.changed[row] = self.changed(row);
             new.set_wraps(row, self.wraps(row) && columns == self.columns);
         }
         *self = new;
     }
 
-    /// Replaces every cell.
+    /// Replaces every cell by one that looks the same.
     pub fn each(&mut self, mut change: impl FnMut(Cell) -> Cell) {
         self.cells.iter_mut().for_each(|cell| *cell = change(*cell));
         let now = self.now;
@@ -168,8 +187,18 @@ impl Grid {
         self.order.iter().map(|place| u64::from(*place) | u64::from(self.wraps[usize::from(*place)]) << 16)
     }
 
-    /// One of a table and cells as they were saved; None: they make no sense.
-    pub fn of(columns: usize, table: &[u64], cells: impl Iterator<Item = u64>, now: u64) -> Option<Grid> {
+    /// Of each row: the position of the byte that last changed it.
+    pub fn positions(&self) -> impl Iterator<Item = u64> {
+        (0..self.rows()).map(|row| self.changed(row))
+    }
+
+    /// One of a table, positions and cells as they were saved; None: they make no sense.
+    pub fn of(
+        columns: usize,
+        (table, positions): (&[u64], &[u64]),
+        cells: impl Iterator<Item = u64>,
+        now: u64,
+    ) -> Option<Grid> {
         let mut grid = Grid::new(columns, table.len(), now);
         let mut seen = vec![false; table.len()];
         for (row, word) in table.iter().enumerate() {
@@ -179,6 +208,7 @@ impl Grid {
                 return None;
             }
             grid.order[row] = place;
+            grid.changed[usize::from(place)] = positions.get(row).copied().unwrap_or(0);
             grid.wraps[usize::from(place)] = word >> 16 & 1 == 1;
         }
         for (cell, word) in grid.cells.iter_mut().zip(cells) {
@@ -220,6 +250,19 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_scrolls_is_as_old_as_before() {
+        let mut it = grid(&["aa", "bb", "cc"]);
+        it.at(7);
+        it.row_mut(1)[0] = Cell::narrow('x', 0);
+        it.at(9);
+        it.scroll_up(0, 3, 1, Cell::default());
+        assert_eq!(it.positions().collect::<Vec<_>>(), [7, 0, 9]);
+        it.each(|cell| cell.with_style(1));
+        it.resize(1, 4);
+        assert_eq!(it.positions().collect::<Vec<_>>(), [7, 0, 9, 0]);
+    }
+
+    #[test]
     fn cells_are_put_in_and_taken_out() {
         let mut it = grid(&["abcdef"]);
         it.insert(0, 1, 2, Cell::default());
@@ -241,8 +284,8 @@ mod tests {
 
     #[test]
     fn a_saved_table_that_names_a_place_twice_is_refused() {
-        assert!(Grid::of(2, &[0, 0], std::iter::empty(), 1).is_none());
-        assert!(Grid::of(2, &[0, 2], std::iter::empty(), 1).is_none());
-        assert!(Grid::of(2, &[1, 0], std::iter::empty(), 1).is_some());
+        assert!(Grid::of(2, (&[0, 0], &[]), std::iter::empty(), 1).is_none());
+        assert!(Grid::of(2, (&[0, 2], &[]), std::iter::empty(), 1).is_none());
+        assert!(Grid::of(2, (&[1, 0], &[]), std::iter::empty(), 1).is_some());
     }
 }

@@ -1,7 +1,8 @@
 //! The holder's side of a terminal's file: bytes of the program come in, states and history go out. [`crate::layout`] has the protocol.
 
-use crate::feed::Emulator;
+use crate::feed::{At, Emulator};
 use crate::layout::{self, CLOSED, READ, TAKEN_BYTES, TYPED, UNSAVED};
+use crate::line;
 use crate::place::Place;
 use crate::screen::{Screen, Scrolled, fit};
 use crate::store::{self, Beside, Kept};
@@ -12,8 +13,11 @@ use chappe_plat::{clock, thread};
 use std::io;
 use std::sync::Arc;
 
-/// How many words a record of the history has beside its text: length and flags, line, and its size once more behind it.
-pub(crate) const FRAME: u64 = 3;
+/// How many words a record of the history has beside its text: length and flags, line, when it was last changed, and its size once more behind it.
+pub(crate) const FRAME: u64 = 4;
+/// The kernel keeps at most half of this between the program and the holder.
+const PIPELINE: u64 = 128 << 10;
+
 /// In the first word of a record: the line goes on in the next one.
 pub(crate) const WRAPS: u64 = 1 << 63;
 
@@ -36,6 +40,8 @@ pub struct Holder<'a> {
     saved: u64,
     version: u64,
     kept: [Kept; 2],
+    /// The last text that is to be typed, and how much had been parsed when it was seen.
+    coming: (u64, u64),
 }
 
 impl<'a> Holder<'a> {
@@ -53,9 +59,10 @@ impl<'a> Holder<'a> {
             ..Beside::default()
         };
         let beside = if version == 0 { Beside::default() } else { after_harm };
-        let (emulator, beside) = known.unwrap_or_else(|| (Emulator::new(columns, rows), beside));
+        let empty = || Emulator::of(Screen::new(columns, rows), At::Text, Vec::new(), beside.parsed);
+        let (emulator, beside) = known.unwrap_or_else(|| (empty(), beside));
         let saved = beside.parsed;
-        let mut it = Holder { place, emulator, beside, saved, version, kept: Default::default() };
+        let mut it = Holder { place, emulator, beside, saved, version, kept: Default::default(), coming: (0, 0) };
         // What was overwritten already is no history, and cannot be read: I5 says where the rest begins.
         let floor = load(layout::FLOOR).clamp(it.beside.first, it.beside.end);
         if floor > it.beside.first {
@@ -166,13 +173,13 @@ impl<'a> Holder<'a> {
         let mut from = 0;
         // The lines end where the screen begins.
         let first = self.emulator.screen().base() - scrolled.ends.len() as u64;
-        for (line, (end, wraps)) in (first..).zip(&scrolled.ends) {
-            self.remember_line(&scrolled.text[from..*end], *wraps, line);
+        for ((line, (end, wraps)), changed) in (first..).zip(&scrolled.ends).zip(&scrolled.changed) {
+            self.remember_line(&scrolled.text[from..*end], *wraps, line, *changed);
             from = *end;
         }
     }
 
-    fn remember_line(&mut self, text: &[u8], wraps: bool, line: u64) {
+    fn remember_line(&mut self, text: &[u8], wraps: bool, line: u64, changed: u64) {
         let all = self.place.history() as u64;
         // A line alone never takes more than a part of the history.
         let text = &text[..text.len().min((all * 2) as usize)];
@@ -191,6 +198,7 @@ impl<'a> Holder<'a> {
         };
         put(text.len() as u64 | if wraps { WRAPS } else { 0 });
         put(line);
+        put(changed);
         let (whole, rest) = text.as_chunks::<8>();
         whole.iter().for_each(|part| put(u64::from_le_bytes(*part)));
         if !rest.is_empty() {
@@ -251,8 +259,9 @@ impl<'a> Holder<'a> {
         giving.store(0, Ordering::Relaxed); // Relaxed: as above.
     }
 
-    /// Bytes that are to be typed now; from here on they count as given, unless [`Holder::gave`] says otherwise.
-    pub fn to_type(&mut self) -> Vec<u8> {
+    /// Bytes that are to be typed now; from here on they count as given, unless [`Holder::gave`] says otherwise. `is_empty`: all that the program
+    /// has written by now was taken. Otherwise a new text waits until what was written before it came is taken.
+    pub fn to_type(&mut self, is_empty: bool) -> Vec<u8> {
         // Relaxed: its own word.
         let given = self.place.word(layout::GIVEN).load(Ordering::Relaxed);
         let put = self.place.word(layout::PUT).load(Ordering::Acquire) & !CLOSED; // E4 acquire: the bytes are there.
@@ -262,9 +271,22 @@ impl<'a> Holder<'a> {
         let at_send = self.place.word(layout::AT_SEND);
         // Relaxed: only holders write it. A holder that takes over does not say it again.
         if given >= mark && at_send.load(Ordering::Relaxed) != send {
+            if self.coming.0 != send {
+                self.coming = (send, self.beside.parsed);
+            }
+            if !is_empty && self.beside.parsed < self.coming.1 + PIPELINE {
+                return Vec::new();
+            }
+            let (screen, cursor) = (self.screen(), self.screen().cursor());
+            let column = cursor.column + usize::from(cursor.is_past);
+            let before = screen.text_before(cursor.row, column);
             // Relaxed: read behind the number.
-            self.place.word(layout::AT_LINE).store(self.screen().line(), Ordering::Relaxed);
-            at_send.store(send, Ordering::Release); // Release: the line comes before.
+            let set = |at: usize, value: u64| self.place.word(at).store(value, Ordering::Relaxed);
+            set(layout::AT_LINE, screen.line());
+            set(layout::AT_BYTE, self.beside.parsed);
+            set(layout::AT_PLACE, (cursor.row as u64) << 32 | column as u64);
+            set(layout::AT_TEXT, line::sum(&before));
+            at_send.store(send, Ordering::Release); // Release: the place comes before.
             self.place.tell();
         }
         // Not over the beginning of the next text: its line is not known yet.

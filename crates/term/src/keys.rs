@@ -74,6 +74,9 @@ pub fn bytes(name: &str, modes: Modes) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// What comes before a pasted text where the program has asked for it.
+pub(crate) const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+
 /// Text as it is pasted: marked where the program wants to know, and without what would end the mark.
 pub fn paste(text: &[u8], modes: Modes) -> Vec<u8> {
     if !modes.has(modes::PASTE) {
@@ -81,7 +84,7 @@ pub fn paste(text: &[u8], modes: Modes) -> Vec<u8> {
         return text.iter().map(|byte| if *byte == b'\n' { b'\r' } else { *byte }).collect();
     }
     let inner = text.iter().copied().filter(|byte| *byte != 0x1b);
-    b"\x1b[200~".iter().copied().chain(inner).chain(b"\x1b[201~".iter().copied()).collect()
+    PASTE_BEGINS.iter().copied().chain(inner).chain(b"\x1b[201~".iter().copied()).collect()
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@
 //! | [`GIVING`] | holder | what `GIVEN` is to be, plus 1, while bytes are being typed; else 0 |
 //! | [`DOUBTS`] | holder | how often a holder was killed while it typed |
 //! | [`SENDS`], [`MARK`] | writers | the number of the last text that was put, and where it begins |
-//! | [`AT_SEND`], [`AT_LINE`] | holder | the last of these texts that was come to, and the line of the cursor then |
+//! | [`AT_SEND`] | holder | the last of these texts that was come to. Before it, as of that moment: [`AT_LINE`], the line of the cursor; [`AT_PLACE`], its row and column; [`AT_BYTE`], how many bytes the program had written; [`AT_TEXT`], a sum of the text before the cursor in its row |
 //! | [`WANTED`], [`SIZED`] | writers; holder | the size that is wanted, with a number; the number of the last one that was answered, and whether it was refused |
 //! | [`HOLDERS`] | keeper | how many holders there have been |
 //!
@@ -49,7 +49,7 @@
 //!
 //! **Deaths**
 //! - The holder, anywhere: the keeper starts another. That one takes state `DONE & 1` (I1), finds what the dead one had read and not counted
-//!   (up to the last byte that is not zero: I3; a terminal ignores bytes that are zero, but for one inside a character of several bytes), and parses the bytes since (I2) to the same end (I4).
+//!   (up to the last byte that is not zero: I3; bytes that are zero are ignored), and parses the bytes since (I2) to the same end (I4).
 //!   It writes the same lines into the same places of the history.
 //! - The holder, while it typed (`GIVING` is not 0): the program has got these bytes, or some, or none. Neither they nor what was put behind them is
 //!   typed: the next holder closes the ring in the word that a writer has to swap to put more, `DOUBTS` grows, and the writer says so. So the program
@@ -64,7 +64,7 @@ use chappe_plat::atomic::AtomicU64;
 /// What the first word holds: `chapterm`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"chapterm");
 /// The version of this layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Which file this is.
 pub const IS_MAGIC: usize = 0;
@@ -127,6 +127,12 @@ pub const SENDS: usize = 33;
 pub const MARK: usize = 34;
 /// See the table.
 pub const AT_SEND: usize = 35;
+/// See the table.
+pub const AT_BYTE: usize = 36;
+/// Row in the high half, column in the low one; the column behind the last one: the cursor is past it.
+pub const AT_PLACE: usize = 37;
+/// See the table, and [`crate::line::sum`].
+pub const AT_TEXT: usize = 38;
 /// In `PUT`: a holder was killed while it typed, and nothing more is to be put of the text that was being put.
 pub const CLOSED: u64 = 1 << 63;
 

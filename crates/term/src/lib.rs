@@ -7,7 +7,7 @@
 //! | [`layout`] | the file, and the protocol of its words |
 //! | [`place`] | files: made, found, removed |
 //! | [`holder`] | the one that reads the program and writes the screen |
-//! | [`view`] | looking and waiting |
+//! | [`view`], [`search`] | looking and waiting, for a text |
 //! | [`typed`], [`keys`] | typing, and what keys send |
 //! | [`paint`] | a screen on another terminal |
 #![deny(missing_docs)]
@@ -25,6 +25,7 @@ pub mod paint;
 mod perform;
 pub mod place;
 pub mod screen;
+pub mod search;
 mod sgr;
 pub mod store;
 pub mod typed;

@@ -2,6 +2,8 @@
 
 use crate::cell::{Cell, Glyph, Style};
 use crate::intern::{Cluster, Table};
+use std::hash::{DefaultHasher, Hasher};
+use unicode_width::UnicodeWidthChar;
 
 /// Appends the text of a row. It begins in the terminal's own style; what is empty at its end is left out.
 pub fn encode(row: &[Cell], styles: &Table<Style>, clusters: &Table<Cluster>, out: &mut Vec<u8>) {
@@ -45,10 +47,38 @@ pub fn written(encoded: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// A sum of the text before a cursor, without the spaces at its end.
+pub fn sum(text: &str) -> u64 {
+    let mut sum = DefaultHasher::new();
+    sum.write(text.trim_end_matches(' ').as_bytes());
+    sum.finish()
+}
+
+/// How many bytes of a row's text stand before a column.
+pub fn before(text: &str, column: usize) -> usize {
+    let mut columns = 0;
+    for (at, c) in text.char_indices() {
+        let width = c.width().unwrap_or(0);
+        // A mark belongs to the character before it.
+        if width > 0 && columns >= column {
+            return at;
+        }
+        columns += width;
+    }
+    text.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cell::{BOLD, Colour};
+
+    #[test]
+    fn a_column_is_found_in_a_text() {
+        let text = "a中e\u{301}x";
+        let parts: Vec<&str> = (0..7).map(|column| &text[..before(text, column)]).collect();
+        assert_eq!(parts, ["", "a", "a中", "a中", "a中e\u{301}", text, text]);
+    }
 
     #[test]
     fn a_row_is_written_and_read_back() {

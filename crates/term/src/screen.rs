@@ -61,6 +61,8 @@ pub struct Scrolled {
     pub text: Vec<u8>,
     /// Of each row, where its text ends, and whether its line goes on in the next row.
     pub ends: Vec<(usize, bool)>,
+    /// Of each row, the position of the byte that last changed it.
+    pub changed: Vec<u64>,
 }
 
 /// A terminal's screen.
@@ -208,8 +210,13 @@ impl Screen {
 
     /// The text of a row, without the spaces at its end.
     pub fn text(&self, row: usize) -> String {
-        let mut out = String::new();
-        self.shown().row(row).iter().for_each(|cell| self.text_of(*cell, &mut out));
+        self.text_before(row, self.columns())
+    }
+
+    /// The text of a row up to a column, without the spaces at its end.
+    pub fn text_before(&self, row: usize, column: usize) -> String {
+        let (mut out, cells) = (String::new(), self.shown().row(row));
+        cells[..column.min(cells.len())].iter().for_each(|cell| self.text_of(*cell, &mut out));
         out.truncate(out.trim_end_matches(' ').len());
         out
     }
@@ -240,6 +247,12 @@ impl Screen {
         self.now += 1;
         self.main.begin(self.now);
         self.alternate.begin(self.now);
+    }
+
+    /// What comes next is done by the byte of this position in the program's stream, counted from 1.
+    pub(crate) fn at_byte(&mut self, position: u64) {
+        self.main.at(position);
+        self.alternate.at(position);
     }
 
     pub(crate) fn set_style(&mut self, style: Style) {
@@ -293,23 +306,29 @@ impl Screen {
         Cell::blank(self.erased)
     }
 
-    /// Writes printable ASCII.
-    pub(crate) fn put_ascii(&mut self, mut bytes: &[u8]) {
+    /// Writes printable ASCII that has so many bytes of the program's stream before it.
+    pub(crate) fn put_ascii(&mut self, mut bytes: &[u8], mut before: u64) {
         let is_plain = self.drawing >> (self.drawing >> 4 & 3) & 1 == 0 && !self.modes.has(modes::INSERT);
         if let Some(last) = bytes.last() {
             self.last = char::from(*last);
         }
         if !is_plain || !self.modes.has(modes::WRAP) {
-            bytes.iter().for_each(|byte| self.put(char::from(*byte)));
+            for (position, byte) in (before + 1..).zip(bytes) {
+                self.at_byte(position);
+                self.put(char::from(*byte));
+            }
             return;
         }
         while !bytes.is_empty() {
             if self.cursor.is_past {
+                self.at_byte(before + 1);
                 self.wrap();
             }
             let Cursor { row, column, .. } = self.cursor;
             let (number, columns) = (self.number, self.columns());
             let (now, later) = bytes.split_at(bytes.len().min(columns - column));
+            before += now.len() as u64;
+            self.at_byte(before);
             let grid = self.shown_mut();
             let end = column + now.len();
             grid.cut(row, column);
@@ -455,6 +474,7 @@ impl Screen {
         for row in 0..rows {
             line::encode(self.main.row(row), &self.styles, &self.clusters, &mut self.scrolled.text);
             self.scrolled.ends.push((self.scrolled.text.len(), self.main.wraps(row)));
+            self.scrolled.changed.push(self.main.changed(row));
         }
         self.base += rows as u64;
     }

@@ -9,7 +9,7 @@
 //! | [`TITLE`] | the title |
 //! | [`ANSWERS`] | answers that are to be given to the program |
 //! | [`TABS`] | tab stops, a bit each |
-//! | [`TABLE`] | the tables of both screens' rows |
+//! | [`TABLE`] | the tables of both screens' rows, then when each was changed |
 //! | [`STYLES`], [`CLUSTERS`] | the tables |
 //! | [`CELLS`] | the cells of the main screen, then those of the alternate one |
 //!
@@ -39,7 +39,7 @@ pub const TABS: usize = ANSWERS + MOST_ANSWERS / 8;
 /// Where the tables of rows are.
 pub const TABLE: usize = TABS + MOST_COLUMNS.div_ceil(64);
 /// Where the styles are.
-pub const STYLES: usize = TABLE + 2 * MOST_ROWS;
+pub const STYLES: usize = TABLE + 4 * MOST_ROWS;
 /// Where the clusters are.
 pub const CLUSTERS: usize = STYLES + 2 * MOST_STYLES;
 /// Where the cells are.
@@ -138,7 +138,8 @@ pub fn save(it: &mut Emulator, beside: Beside, place: &[AtomicU64], kept: &mut K
     put(place, TITLE, packed(screen.title.as_bytes()));
     put(place, ANSWERS, packed(&screen.answers));
     put(place, TABS, bits(&screen.tabs));
-    put(place, TABLE, screen.main.table().chain(screen.alternate.table()));
+    let changed = screen.main.positions().chain(screen.alternate.positions());
+    put(place, TABLE, screen.main.table().chain(screen.alternate.table()).chain(changed));
     if kept.sweeps != screen.sweeps || kept.now == 0 {
         (kept.styles, kept.clusters, kept.sweeps) = (0, 0, screen.sweeps);
     }
@@ -165,7 +166,7 @@ pub fn parts(load: &impl Fn(usize) -> u64) -> [std::ops::Range<usize>; 5] {
     let (styles, clusters) = (load(STYLES_LEN) as usize, load(STYLES_LEN + 1) as usize);
     [
         0..TABLE,
-        TABLE..TABLE + 2 * rows,
+        TABLE..TABLE + 4 * rows,
         STYLES..STYLES + 2 * styles.min(MOST_STYLES),
         CLUSTERS..CLUSTERS + CLUSTER_WORDS * clusters.min(MOST_CLUSTERS),
         CELLS..CELLS + 2 * columns * rows,
@@ -217,14 +218,16 @@ pub fn load(words: &[u64]) -> Option<(Emulator, Beside)> {
     let clusters = words[CLUSTERS..CELLS].chunks_exact(CLUSTER_WORDS).take(clusters);
     let cluster = |words: &[u64]| words.try_into().map(Cluster::of_words).unwrap_or_default();
     screen.clusters = table(MOST_CLUSTERS, clusters.map(cluster));
-    let tables = words[TABLE..TABLE + 2 * rows].split_at(rows);
+    let (tables, changed) = words[TABLE..TABLE + 4 * rows].split_at(2 * rows);
+    let (tables, changed) = (tables.split_at(rows), changed.split_at(rows));
     let mut cells = words[CELLS..].iter().copied();
-    screen.main = Grid::of(columns, tables.0, cells.by_ref().take(columns * rows), screen.now)?;
-    screen.alternate = Grid::of(columns, tables.1, cells, screen.now)?;
+    screen.main = Grid::of(columns, (tables.0, changed.0), cells.by_ref().take(columns * rows), screen.now)?;
+    screen.alternate = Grid::of(columns, (tables.1, changed.1), cells, screen.now)?;
+    screen.at_byte(beside.parsed);
     mend(&mut screen.main);
     mend(&mut screen.alternate);
     screen.set_style(style);
-    Some((Emulator::of(screen, at, pending), beside))
+    Some((Emulator::of(screen, at, pending, beside.parsed), beside))
 }
 
 fn table<T: Copy + Eq + std::hash::Hash + Default>(most: usize, values: impl Iterator<Item = T>) -> Table<T> {
@@ -265,7 +268,8 @@ mod tests {
 
     fn seen(it: &Emulator) -> String {
         let s = it.screen();
-        let rows: Vec<_> = (0..s.rows()).map(|row| (s.text(row), s.shown().wraps(row))).collect();
+        let row = |row| (s.text(row), s.shown().wraps(row), s.shown().changed(row));
+        let rows: Vec<_> = (0..s.rows()).map(row).collect();
         let styles: Vec<_> = (0..s.rows()).flat_map(|row| s.shown().row(row)).map(|c| s.style_of(*c)).collect();
         let rest = (s.cursor, s.modes, s.style, s.drawing, s.saved, s.top, s.bottom, s.shape, &s.tabs, s.base);
         format!("{rows:?} {styles:?} {rest:?} {} {:?} {:?}", s.title, s.answers, it.pending())

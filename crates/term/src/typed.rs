@@ -2,6 +2,7 @@
 
 use crate::layout::{self, CLOSED, TYPED};
 use crate::place::Place;
+use crate::search::Mark;
 use crate::view::Watch;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, lease};
@@ -82,7 +83,7 @@ impl Place {
 
 impl Writer<'_> {
     /// Types bytes, all of them in one piece: what others type comes before or behind. Blocks until the program's side of the terminal has
-    /// taken them, at most for `patience`. Answers the line in which the cursor was when the first one was typed.
+    /// taken them, at most for `patience`. Answers what was there when the first one was typed.
     ///
     /// # Errors
     /// See [`TypeError`].
@@ -91,7 +92,7 @@ impl Writer<'_> {
         bytes: &[u8],
         patience: Option<Duration>,
         watch: &mut Watch<'_>,
-    ) -> Result<u64, TypeError> {
+    ) -> Result<Mark, TypeError> {
         let place = self.place;
         let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
         let load = |at: usize| place.word(at).load(Ordering::Acquire); // E4 acquire.
@@ -121,7 +122,15 @@ impl Writer<'_> {
                 rest = later;
             }
             if given >= end && load(layout::AT_SEND) == number {
-                return Ok(load(layout::AT_LINE));
+                let place = load(layout::AT_PLACE);
+                return Ok(Mark {
+                    line: load(layout::AT_LINE),
+                    byte: load(layout::AT_BYTE),
+                    row: (place >> 32) as u32,
+                    column: place as u32,
+                    typed: begin,
+                    text: load(layout::AT_TEXT),
+                });
             }
             if is_over {
                 return Err(TypeError::Over);

@@ -46,6 +46,8 @@ pub struct Line {
     pub encoded: Vec<u8>,
     /// Whether it goes on in the next one.
     pub wraps: bool,
+    /// How many bytes the program had written when one of them last changed it.
+    pub changed: u64,
 }
 
 impl Line {
@@ -103,11 +105,11 @@ impl Place {
         }
         let scrolled = emulator.screen_mut().take_scrolled();
         let mut from = 0;
-        let line = |(number, (end, wraps)): (u64, &(usize, bool))| {
+        let line = |((number, (end, wraps)), changed): ((u64, &(usize, bool)), &u64)| {
             let encoded = scrolled.text[std::mem::replace(&mut from, *end)..*end].to_vec();
-            Line { number, encoded, wraps: *wraps }
+            Line { number, encoded, wraps: *wraps, changed: *changed }
         };
-        (first..).zip(&scrolled.ends).map(line).collect()
+        (first..).zip(&scrolled.ends).zip(&scrolled.changed).map(line).collect()
     }
 
     /// The words of a state, as far as they are in use; the others are 0.
@@ -140,7 +142,7 @@ impl Place {
             if number >= from {
                 let mut encoded = Vec::new();
                 line::encode(shown.row(row), &of.screen.styles, &of.screen.clusters, &mut encoded);
-                lines.push(Line { number, encoded, wraps: shown.wraps(row) });
+                lines.push(Line { number, encoded, wraps: shown.wraps(row), changed: shown.changed(row) });
             }
         }
         Lines { lost, lines }
@@ -163,16 +165,16 @@ impl Place {
             else {
                 break;
             };
-            let (head, number) = (load(start), load(start + 1));
+            let (head, number, changed) = (load(start), load(start + 1), load(start + 2));
             if !is_there(start) || number < from || number >= of.screen.base() {
                 break;
             }
-            let mut encoded: Vec<u8> = (start + 2..at - 1).flat_map(|at| load(at).to_le_bytes()).collect();
+            let mut encoded: Vec<u8> = (start + FRAME - 1..at - 1).flat_map(|at| load(at).to_le_bytes()).collect();
             if !is_there(start) {
                 break;
             }
             encoded.truncate((head & !WRAPS) as usize);
-            lines.push(Line { number, encoded, wraps: head & WRAPS != 0 });
+            lines.push(Line { number, encoded, wraps: head & WRAPS != 0, changed });
             at = start;
         }
         lines

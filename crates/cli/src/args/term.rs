@@ -2,6 +2,7 @@
 
 use crate::size;
 use crate::time::parse;
+use chappe::term::search::After;
 use clap::Subcommand;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -49,13 +50,15 @@ pub enum TermCommand {
         #[arg(long)]
         ansi: bool,
     },
-    /// Type into a terminal; prints the number of the line that the cursor was in
+    /// Type into a terminal; prints a mark, for `chappe term wait --after`
     ///
     /// It is typed in one piece: what others type comes before or behind. Waits until the program's side of the terminal has taken it; exits with 124 if it has not in time: up to
     /// 64 KiB of what is left are typed when the program reads. Of a line, a program that reads whole lines gets 4,095 bytes. Exits with 1 if the terminal has ended, or if the process that types was killed meanwhile: then the program has got a
     /// beginning of it, or nothing.
     ///
-    /// JSON: {"name": TEXT, "line": N}
+    /// The mark is the number of the cursor's line, a dot, and more that says what was there when the text was typed.
+    ///
+    /// JSON: {"name": TEXT, "line": N, "mark": TEXT}
     #[command(after_help = SEND_SHORT, after_long_help = SEND_END)]
     Send {
         /// The terminal
@@ -88,9 +91,9 @@ pub enum TermCommand {
         /// A regular expression
         #[arg(required_unless_present = "exit", conflicts_with = "exit")]
         regex: Option<String>,
-        /// Only lines behind this one, which `chappe term send` has printed: not what is written into it, or above it. Without it, those on the screen and later ones
-        #[arg(long, value_name = "LINE")]
-        after: Option<u64>,
+        /// Only what was written behind this mark, which `chappe term send` has printed; or only lines behind the one of this number. Without it, lines on the screen and later ones
+        #[arg(long, value_name = "MARK")]
+        after: Option<After>,
         /// Wait for the command's end, and exit with its status
         #[arg(long)]
         exit: bool,
@@ -210,8 +213,8 @@ Examples:
 
 const SEND_END: &str = "\
 Examples:
-  line=$(chappe term send py --enter 'print(6 * 7)')
-  chappe term wait py --after \"$line\" 42
+  mark=$(chappe term send py --enter 'print(6 * 7)')
+  chappe term wait py --after \"$mark\" 42
   chappe term send py --key C-d
   chappe term send edit --paste < notes
 
@@ -230,8 +233,8 @@ Exit status: 0 it came; 124 not in time; 1 the command ended without it";
 const WAIT_END: &str = "\
 Examples:
   chappe term wait build 'error|warning' --timeout 5m
-  line=$(chappe term send sh --enter 'make; echo done')
-  chappe term wait sh --after \"$line\" '^done$'
+  mark=$(chappe term send sh --enter 'make; echo done')
+  chappe term wait sh --after \"$mark\" '^done$'
   chappe term wait --exit build
 
 Exit status:

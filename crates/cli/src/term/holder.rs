@@ -68,7 +68,7 @@ fn held(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> io::R
         if answers.is_empty() {
             answers = holder.take_answers();
         }
-        let is_full = !type_all(&mut holder, master, &mut answers)?;
+        let is_full = !type_all(&mut holder, master, &mut answers, state != Read::More)?;
         if state == Read::More {
             continue;
         }
@@ -107,8 +107,8 @@ fn read(holder: &mut Holder<'_>, master: &OwnedFd) -> io::Result<Read> {
     Ok(Read::More)
 }
 
-/// Types answers, and what was put; false: the program's side is full.
-fn type_all(holder: &mut Holder<'_>, master: &OwnedFd, answers: &mut Vec<u8>) -> io::Result<bool> {
+/// Types answers, and what was put; false: the program's side is full. `is_empty`: all that it has written was read.
+fn type_all(holder: &mut Holder<'_>, master: &OwnedFd, answers: &mut Vec<u8>, is_empty: bool) -> io::Result<bool> {
     while !answers.is_empty() {
         match pty::write(master, answers)? {
             Some(0) => answers.clear(),
@@ -117,7 +117,7 @@ fn type_all(holder: &mut Holder<'_>, master: &OwnedFd, answers: &mut Vec<u8>) ->
         }
     }
     loop {
-        let bytes = holder.to_type();
+        let bytes = holder.to_type(is_empty);
         if bytes.is_empty() {
             return Ok(true);
         }

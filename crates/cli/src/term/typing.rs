@@ -35,13 +35,17 @@ pub fn send(name: &str, what: &What<'_>, patience: Duration, json: bool) -> Resu
     let bytes = bytes(&place, what).map_err(failed)?;
     let mut watch = Watch::begin(&place).map_err(wrong)?;
     let typed = place.writer(patience).and_then(|writer| writer.type_bytes(&bytes, Some(patience), &mut watch));
-    let line = typed.map_err(|e| match e {
+    let mark = typed.map_err(|e| match e {
         TypeError::Unread { .. } | TypeError::Busy => {
             Failure { status: TIMED_OUT, why: anyhow!("terminal `{name}`: {e}") }
         }
         e => failed(anyhow!("terminal `{name}`: {e}; `chappe term show {name}` shows it")),
     })?;
-    let text = if json { json!({ "name": name, "line": line }).to_string() } else { line.to_string() };
+    let text = if json {
+        json!({ "name": name, "line": mark.line, "mark": mark.to_string() }).to_string()
+    } else {
+        mark.to_string()
+    };
     write(format!("{text}\n").as_bytes())?;
     Ok(0)
 }

@@ -89,8 +89,9 @@ fn a_holder_that_is_killed_while_the_program_waits_goes_on_in_the_same_line() {
         here.ok(&["term", "send", "t", "--enter"]);
     };
     next("^one$", 2);
-    next("^onetwo$", 3);
+    here.ok(&["term", "wait", "t", "^onetwo$", "--timeout", "5m"]);
     assert!(here.ok(&["term", "show", "t", "--ansi"]).contains("one\x1b[0;1;31mtwo"));
+    next("^onetwo$", 3);
     next("^2000$", 4);
     next("^4000$", 5);
     let kept: Vec<u64> = term.lines("100000").iter().filter_map(|line| line.parse().ok()).collect();
@@ -166,6 +167,7 @@ fn what_is_wrong_is_said() {
         (1, &["term", "send", "t", "--key", "Nonsense"], "is no key"),
         (1, &["term", "attach", "t"], "no terminal to attach to"),
         (2, &["term", "wait", "t", "a(b"], "^"),
+        (2, &["term", "wait", "t", "x", "--after", "1.2"], "is no mark"),
         (2, &["term", "resize", "t", "80"], "COLUMNSxROWS"),
         (2, &["term", "run", "u", "--size", "0x0", "--", "true"], "COLUMNSxROWS"),
         (124, &["term", "wait", "t", "x", "--timeout", "1ms"], "no line that has this"),
@@ -194,6 +196,24 @@ fn a_program_that_does_not_read_holds_back_what_is_typed_and_gets_it_later() {
     here.ok(&["term", "send", "t", &"y".repeat(50_000), "--timeout", "5m"]);
     here.ok(&["term", "wait", "t", "^ *100000", "--timeout", "5m"]);
     assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(0));
+    drop(term);
+}
+
+/// In the line of the question, in a line that is drawn again, and on the alternate screen.
+#[test]
+fn an_answer_is_found_wherever_it_is_written() {
+    let here = Place::new();
+    let script = "stty -echo; printf 'old\\nName: '; read -r x; printf 'hello, %s' \"$x\"; read -r x; printf '\\033[A\\rup %s' \"$x\"; \\
+        read -r x; printf '\\033[?1049h\\033[3Hhere'; read -r x; printf '\\033[Hthere'; read -r x";
+    let term = Term::run(&here, "t", &[], &["sh", "-c", script]);
+    here.ok(&["term", "wait", "t", "Name:", "--timeout", "5m"]);
+    for (typed, regex, found) in
+        [("Ann", "Ann", "hello, Ann"), ("xy", "^up xy", "up xy"), ("", "here", "here"), ("", "^t?here", "there")]
+    {
+        let sent = here.json(&["term", "send", "t", "--enter", typed]);
+        let mark = sent["mark"].as_str().expect("a mark");
+        assert_eq!(here.ok(&["term", "wait", "t", "--after", mark, regex, "--timeout", "5m"]), format!("{found}\n"));
+    }
     drop(term);
 }
 

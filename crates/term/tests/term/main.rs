@@ -3,5 +3,6 @@
 mod hostile;
 mod memory;
 mod oracle;
+mod search;
 mod split;
 mod streams;

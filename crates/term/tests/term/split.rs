@@ -12,7 +12,8 @@ fn seen(it: &mut Emulator) -> String {
     let scrolled = it.screen_mut().take_scrolled();
     let pending = format!("{:?}", it.pending());
     let screen = it.screen();
-    let rows: Vec<_> = (0..ROWS).map(|row| (screen.text(row), screen.shown().wraps(row))).collect();
+    let rows: Vec<_> =
+        (0..ROWS).map(|row| (screen.text(row), screen.shown().wraps(row), screen.shown().changed(row))).collect();
     let styles: Vec<_> = (0..ROWS).flat_map(|row| screen.shown().row(row)).map(|cell| screen.style_of(*cell)).collect();
     let answers = screen.answers();
     format!(
