@@ -7,6 +7,7 @@ mod attach;
 mod found;
 mod holder;
 mod keeper;
+mod kill;
 mod pty;
 mod run;
 mod show;
@@ -18,8 +19,8 @@ mod wanted;
 use crate::args::term::TermCommand;
 use crate::ended::label;
 use crate::said::{Failure, all_done, done, print};
-use anyhow::{Result, bail};
-use chappe::term::place::{self, Role};
+use anyhow::Result;
+use chappe::term::place;
 use chappe::term::view::Watch;
 pub use found::names;
 use found::{directory, find};
@@ -67,7 +68,7 @@ pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Fai
             Ok(0)
         }
         TermCommand::Kill { name, signal } => {
-            done(kill(name, *signal), json)?;
+            done(kill::kill(name, *signal), json)?;
             Ok(0)
         }
         TermCommand::Resize { name, size } => {
@@ -86,29 +87,4 @@ fn remove(name: &str) -> Result<Value> {
     }
     place::remove(&directory(false)?, name)?;
     Ok(json!({ "removed": name }))
-}
-
-fn kill(name: &str, signal: i32) -> Result<Value> {
-    let place = find(name, true)?;
-    let Some(pid) = place.process(Role::Program).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 1) else {
-        bail!("the command of terminal `{name}` has ended, or is in another PID namespace");
-    };
-    let mut groups = vec![pid];
-    groups.extend(foreground(pid).filter(|group| *group != pid && *group > 1));
-    for group in groups {
-        // SAFETY: a plain system call.
-        if unsafe { libc::kill(-group, signal) } != 0 {
-            let e = std::io::Error::last_os_error();
-            if e.raw_os_error() != Some(libc::ESRCH) {
-                bail!("cannot send signal {signal} to the command of terminal `{name}`: {e}");
-            }
-        }
-    }
-    Ok(json!({ "name": name, "signal": signal }))
-}
-
-/// The process group that a process's terminal has in the foreground.
-fn foreground(pid: i32) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(5)?.parse().ok()
 }

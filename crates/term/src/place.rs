@@ -35,7 +35,7 @@ pub enum TermError {
     NotYours(String, &'static str),
     /// It has not ended.
     #[error(
-        "terminal `{0}` is in use: its command runs, or processes that it left have it open; `chappe term kill {0}` sends it a signal"
+        "terminal `{0}` is in use: its command runs, or processes that it left have it open; `chappe term kill {0}` ends them, with `--signal KILL` also those that ignore it"
     )]
     InUse(String),
     /// The file is of another version of chappe, or not chappe's.

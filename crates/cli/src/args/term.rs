@@ -124,7 +124,9 @@ pub enum TermCommand {
     },
     /// Send a signal to the command of a terminal, and to what it has in the foreground
     ///
-    /// JSON: {"name": TEXT, "signal": N}
+    /// When the command has ended: to all processes that it has left, also those in sessions of their own.
+    ///
+    /// JSON: {"name": TEXT, "signal": N, "processes": N}, with how many process groups or processes it was sent to
     Kill {
         /// The terminal
         name: String,

@@ -21,6 +21,9 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     unsafe { libc::setsid() };
     crate::signals::ignore(libc::SIGHUP);
     crate::signals::default(libc::SIGCHLD);
+    // What the command leaves behind becomes this process's child, and `chappe term kill` finds it.
+    // SAFETY: a plain call.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     have_only(&[place.as_fd(), pty.master.as_fd(), pty.slave.as_fd(), tells.as_fd()]);
     let started = pty::start(&pty, wanted);
     let Pty { master, slave } = pty;
