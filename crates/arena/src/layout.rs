@@ -242,7 +242,7 @@ impl Member {
 pub struct Slot {
     /// Pools: the holder of the permit, see the owner cell. Others: see the table above.
     pub word: AtomicU64,
-    /// Pools: when it was taken. Condition variables: the tickets that were notified. Semaphores: the stamp, see units.
+    /// Pools: when it was taken. Condition variables: the tickets that were notified. Semaphores: the stamp, see `semaphore_word`.
     pub since: AtomicU64,
 }
 

@@ -22,7 +22,7 @@
 //! | DONE | a thread that has seen that all words lead there | the new value |
 //! | FAILED | a thread that has seen a value other than the old one; the next owner of a dead owner's party | the old value |
 //!
-//! The steps of one operation: fill a record; lead each word to it, in the order of their places; decide; later, before the record is reused,
+//! An operation on one word uses no record: it is one swap of value and stamp. The steps of any other: fill a record; lead each word to it, in the order of their places; decide; later, before the record is reused,
 //! *settle*: in each word that still leads there, replace value and stamp, in one swap of 16 bytes, by the value and a stamp that is not led.
 //!
 //! Invariants:

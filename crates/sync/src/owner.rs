@@ -16,7 +16,8 @@
 //! other lock's, and of a dead generation it never says so again. Of a living one it may, in a later lock of the slot: a thread that is late for 2^18 locks
 //! there sets or takes away WAITERS or TOLD, which costs a look. A word that says RESERVED is for one wait, and in that wait for one lock.
 //!
-//! Every change is a swap from the exact word that was seen, by [`update`]: flags that another thread sets meanwhile are not lost.
+//! Every change of a lock that others may use is a swap from the exact word that was seen: flags that another thread sets meanwhile are not lost.
+//! [`update`] tries again with the word that it finds; a thread that has seen a word and goes by it swaps once.
 //!
 //! The cell of a pool's permit (`cell`) has the same fields in other places, and stays a word of its
 //! own. It spends 24 bits on a version that rises with each use; a lock spends 18 on a number that

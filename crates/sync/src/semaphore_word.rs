@@ -16,8 +16,8 @@
 //! | 54-63 | short | WAY: the low bits of the number |
 //! | 37-63 | number | without WAY: the low bits of the slot's generation: successive semaphores in one slot have different words |
 //!
-//! Beside the word stands the *stamp* ([`Object`]'s `slot.since`), 64 bits. It rises by one with each change of the word, except changes that only
-//! add to or take from the count while no member waits. A change with a stamp swaps both words together (two neighbours, one instruction). So such a
+//! Beside the word stands the *stamp* ([`Object`]'s `slot.since`), 64 bits. It rises by one with each change of the word. It need not where a change only
+//! adds to or takes from the count while no member waits, and does not on the fast paths. A change with a stamp swaps both words together (two neighbours, one instruction). So such a
 //! swap succeeds only if nothing was sent, brought back, marked or unmarked since the thread read the two, however long ago that was. A change without
 //! a stamp swaps the word alone, and only from a word without WAITERS and WAY: an equal word is the same semaphore's and has the same count and no
 //! waiter, so the change is right even if the word has changed and changed back meanwhile.

@@ -14,15 +14,15 @@
 //! |---|---|---|
 //! | 0-1 | phase: IDLE, WAITING, ASLEEP, GRANTED | see below |
 //! | 2-24 | the low bits of the wait's number, which rises by one with each wait | the member |
-//! | 25 | what was granted has gone back: see units | the thread that takes it back |
+//! | 25 | what was granted has gone back: see `semaphore_word` | the thread that takes it back |
 //! | 26 | granted by the private arena: in a mixed choice, of which arena the object is | the granter |
 //! | 27 | granted an error: the object is dead, or has fewer permits than were asked for | the thread that found out |
 //! | 28-31, 52-63 | which: see below | the granter |
 //! | 32-51 | which object | the granter |
 //! | 32-63 | unless GRANTED: the high bits of the number, also in `Member::era` | the member |
 //!
-//! *Which* is a pool's permit; 0 from a semaphore; [`RETRY`] or [`AFTER_DEATH`] from objects whose waiters may be overtaken
-//! (nothing was granted, try again); [`MET`] from a tube without slots, whose other end will hand over or take a message; 0 from a condition
+//! *Which* is a pool's permit; 0 from a semaphore; [`RETRY`] or [`AFTER_DEATH`] from objects whose waiters may be overtaken, and to
+//! the readers of a readers-writer lock (nothing was granted, try again); [`MET`] from a tube without slots, whose other end will hand over or take a message; 0 from a condition
 //! variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. No object's word records a retry or a
 //! notification. Such a grant therefore says itself whether its waiter still needs a wake: it does until the grant has the bit [`WOKEN`].
 //! If a granter stops before the wake, the next thread that looks repeats the wake and sets the bit, and none wakes the waiter twice.
@@ -42,15 +42,17 @@
 //!   published. Only the member sets them; only the member, or the owner of its dead life word, clears them. So a granter that reads the
 //!   word (WAITING n), then the bit (set), then swaps the word from WAITING n, grants to a member that waits there.
 //! - I2: a permit is granted in two steps, and any thread may finish or undo either. First the object's word says what is for which
-//!   member (each kind in its own way: drain, units, lock); then the member's word goes from n to GRANTED. What is meant for wait n is
+//!   member (each kind in its own way: `drain`, `semaphore_word`, `lock`); then the member's word goes from n to GRANTED. What is meant for wait n is
 //!   valid while the word says WAITING n, ASLEEP n, or GRANTED n with this, and never again after that.
 //! - I3: of all grants to wait n one wins, since each swaps the same word. The other granters undo their reservations and go on with the
 //!   next waiter.
 //! - I4: a thread that makes a permit free looks at the bits afterwards; a waiter that sets a bit looks at the permits afterwards (E1).
 //!   At least one of them brings the two together. If it dies before it does, recovery of any dead member drains every object.
 //! - I5: FIFO per object, or by priority and FIFO within one: the drainer grants to the smallest [`Candidate`], and the ticket is taken before any
-//!   bit is set. While a waiter's bit stands, no thread takes a pool's permit, a strong semaphore's unit or a readers-writer lock directly. Mutexes,
-//!   barging semaphores and tubes can be taken directly at any time: there the drainer only tells a waiter to try again.
+//!   bit is set. While a waiter's bit stands and the object's word has WAITERS, which the waiter sets behind its bit, no thread takes a strong
+//!   semaphore's unit or enters a readers-writer lock directly (but a reader that was told to). A pool's cell has no WAITERS: a thread looks at the
+//!   bits before it takes a permit. Mutexes, barging semaphores and tubes can be taken directly at any time: there the drainer only
+//!   tells a waiter to try again.
 //! - I6: a member whose word is GRANTED takes or gives back what was granted, even when its time is up. Only then is its word IDLE, and only then are
 //!   its bits cleared. (If the bits went first, the slot could be used for another object while the word still says GRANTED by it: I7.)
 //! - I7: a slot is used again, for anything, only when no bit stands on it (objects, I4). A granter has seen the bit, and then that the

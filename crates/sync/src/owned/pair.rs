@@ -66,7 +66,7 @@
 //! process says so, then looks at the cells; a taking thread swaps the cell, then looks whether its process is exiting. One of the two
 //! marks the cell.
 //!
-//! Death at each step. Waiting: nothing is lost. Granted and not taken: the reservation is void, or the unit goes back (units);
+//! Death at each step. Waiting: nothing is lost. Granted and not taken: the reservation is void, or the unit goes back (`semaphore_word`);
 //! either goes to the next waiter. Taken: the table above. Posting, the permit given back or the unit added, and not yet
 //! handed on: recovery drains. Posting, PLAIN set and no unit yet: demoted, and not posted. Taking without being a member (the arena has
 //! no slot left), PLAIN set and nothing taken yet: demoted. Taken so: the death goes unnoticed and nothing returns, which is why the

@@ -8,7 +8,7 @@
 //! dies leaves a bit that does not count, and no counter has to be corrected.
 //!
 //! The word of the lock is an owner word: see the table in `owner`. FREE is: of writers. While WAITERS is set, for a bit in the lock or in the line, no thread
-//! enters; the member is the writer, or the one it is reserved for; abandoned (I7 of `lock`) it is by a writer or any reader.
+//! enters but one that was told, or granted (I3); the member is the writer, or the one it is reserved for; abandoned (I7 of `lock`) it is by a writer or any reader.
 //!
 //! `slot.since` says where the line (bits 0-31) and the inside (32-63) are, one more each.
 //!
