@@ -1,7 +1,7 @@
 /*
  * The ring of a named tube: records in memory that processes share, any of which may die or be stopped anywhere.
  *
- * Source: crates/sync/src/record.rs (below: record), record/recovery.rs (recovery). What is sent, received and recovered; how one
+ * Source: crates/structures/src/record.rs (below: record), record/recovery.rs (recovery). What is sent, received and recovered; how one
  * sleeps for it is as in spsc.pml.
  *
  *   word[slot]  lap | owner:2 | EMPTY, WRITING, FULL, READING, AGAIN, REREADING or SKIPPED:3

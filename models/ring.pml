@@ -1,7 +1,7 @@
 /*
  * The ring of a private tube: many senders, many receivers, and nobody waits for one that is not running.
  *
- * Source: crates/sync/src/ring.rs, on a track of a fixed number of slots; crates/plat/src/real/fence.rs. How one sleeps for a
+ * Source: crates/structures/src/ring.rs, on a track of a fixed number of slots; crates/plat/src/real/fence.rs. How one sleeps for a
  * message or a hole is in spsc.pml.
  *
  *   word[slot]    lap, and EMPTY, WRITING, FULL or READING:2

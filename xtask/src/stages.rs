@@ -41,20 +41,31 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
-const SIM: [&str; 10] = [
+const SIM: [&str; 12] = [
     "-p",
     "chappe-plat",
     "-p",
     "chappe-arena",
     "-p",
+    "chappe-structures",
+    "-p",
     "chappe-sync",
     "-p",
     "chappe-ras",
     "--features",
-    "chappe-plat/sim,chappe-arena/sim,chappe-sync/sim,chappe-ras/sim",
+    "chappe-plat/sim,chappe-arena/sim,chappe-structures/sim,chappe-sync/sim,chappe-ras/sim",
 ];
 
-const LOOM: [&str; 6] = ["-p", "chappe-plat", "-p", "chappe-sync", "--features", "chappe-plat/loom,chappe-sync/loom"];
+const LOOM: [&str; 8] = [
+    "-p",
+    "chappe-plat",
+    "-p",
+    "chappe-structures",
+    "-p",
+    "chappe-sync",
+    "--features",
+    "chappe-plat/loom,chappe-structures/loom,chappe-sync/loom",
+];
 
 /// What `cargo xtask test --help` prints.
 pub const HELP: &str = "\

@@ -39,8 +39,8 @@ pub(crate) struct Batches {
 #[cfg(feature = "sim")]
 pub(crate) const PROCESSES: usize = 4;
 
-/// The most entries of a batch.
-const MOST: usize = if cfg!(any(feature = "sim", feature = "loom")) { 64 } else { usize::MAX };
+/// The most entries of a batch in the explorer, whose worlds have few members.
+const EXPLORED: usize = 64;
 
 /// Zeros. Where they are what ships, they have no storage behind them before they are used.
 pub(crate) fn words(n: usize) -> Box<[AtomicU64]> {
@@ -54,9 +54,10 @@ pub(crate) fn words(n: usize) -> Box<[AtomicU64]> {
 }
 
 fn batches(n: usize, members: usize) -> Box<[Batch]> {
+    let most = if cfg!(any(feature = "sim", feature = "loom")) { members.min(EXPLORED) } else { members };
     let batch = |_| {
         let [tag, late, count, before, next] = [const { AtomicU64::new(0) }; 5];
-        Batch { tag, late, count, before, next, entries: words(members.min(MOST)) }
+        Batch { tag, late, count, before, next, entries: words(most) }
     };
     (0..n).map(batch).collect()
 }

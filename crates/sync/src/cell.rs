@@ -28,9 +28,9 @@
 //! all 24 bits of it, is not yet swept; before that no other has the slot. A reservation of an earlier wait of the same bits is taken for one of this wait
 //! (wait queue, wrap-around): a drainer that was stopped for exactly 2^20 waits of the member, while the permit lay free, gives it a permit out of turn.
 
-use crate::stamp::Stamp;
 use chappe_arena::layout::MAX_MEMBERS;
 use chappe_plat::ROBUST;
+use chappe_structures::stamp::Stamp;
 
 /// Where a cell has the member's number, also when it is biased.
 pub(crate) const MEMBER_AT: u32 = 28;

@@ -36,9 +36,9 @@ mod made {
     use crate::attachment::Within;
     use crate::bodied::{Bodied, Plan, SharedError, unmake};
     use crate::body::Form;
-    use crate::tries::{self, Loop};
     use chappe_arena::layout::Kind;
     use chappe_plat::atomic::{AtomicU64, Ordering};
+    use chappe_structures::tries::{self, Loop};
     use std::ops::RangeInclusive;
     use std::sync::Arc;
 

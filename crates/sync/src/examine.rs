@@ -9,7 +9,6 @@ use crate::handle::{called, full_name, what_is};
 use crate::inspect::row::Had;
 use crate::inspect::{rows, unreadable};
 use crate::owned;
-use crate::record::NOBODY;
 use crate::registry::Arena;
 use crate::rwlock::row;
 use crate::tube::named::pipe::Pipe;
@@ -18,6 +17,7 @@ use crate::wait::{State, waits_on};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, LifeState, Map, Place, Reclaimed, Who, check_name};
 use chappe_plat::atomic::Ordering;
+use chappe_structures::record::NOBODY;
 use std::fmt;
 use std::time::Duration;
 

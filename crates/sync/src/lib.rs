@@ -6,6 +6,8 @@
 //! succeeds, `choice` chooses, `recover` does what a dead member no longer can, `lease` keeps a permit for a job. The public API is in
 //! `pool`, `guard`, `semaphore`, `mutex`, `condition` and `select`; what a process must remember of arenas and its threads is in `known`,
 //! `private` and `attachment`. `plan9` stands apart: semaphores on plain words, which need no arena and record no holder.
+//!
+//! The rings, tables, stacks and words below all this are `chappe-structures`: they know neither names nor waits.
 
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod bias;
@@ -27,8 +29,6 @@ mod many;
 pub mod map;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod mark;
-#[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub mod mcas;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod monitor;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
@@ -40,29 +40,23 @@ mod owner;
 mod part;
 mod permit;
 pub mod plan9;
-pub mod record;
 mod recover;
-pub mod ring;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod rwlock;
 mod semaphore_word;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod server;
-mod slot;
 #[cfg(all(not(all(feature = "loom", not(feature = "sim"))), any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod stack;
-mod stamp;
-pub mod table;
 #[cfg(not(feature = "sim"))]
 mod timed;
-pub mod tries;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 pub mod tube;
-mod turns;
 mod wait;
 
 pub use bias::{Bias, biases};
+pub use chappe_structures::tries;
 #[cfg(not(feature = "sim"))]
 #[doc(hidden)]
 pub use descriptor::whenever;

@@ -3,7 +3,6 @@
 pub(crate) mod form;
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod made;
-pub mod room;
 
 #[cfg(all(not(any(feature = "loom", feature = "sim")), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use made::{Inside, Monitor, MonitorError};

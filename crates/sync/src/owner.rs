@@ -33,11 +33,11 @@
 //! flags tell the thread that leaves whether to look for a waiter.
 
 use crate::cell::NOBODY;
-use crate::stamp::Stamp;
 use crate::wait::{State, grant, waits_on, wake_granted, word_of};
 use chappe_arena::layout::{BLOCK, Head, Object};
 use chappe_arena::{ArenaError, Map, Sort};
 use chappe_plat::atomic::Ordering;
+use chappe_structures::stamp::Stamp;
 
 pub(crate) const FREE: u64 = 5;
 pub(crate) const HELD: u64 = 6;

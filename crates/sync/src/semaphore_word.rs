@@ -87,7 +87,6 @@ pub(crate) mod arm;
 
 use crate::operation::Refused;
 use crate::owner::store_words;
-use crate::stamp::Stamp;
 use crate::wait::{
     Candidate, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of, tried_and_next,
     waits_on, wake_elsewhere, wake_granted, word_of,
@@ -96,6 +95,7 @@ use chappe_arena::layout::{Head, Kind, MAX_MEMBERS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_structures::stamp::Stamp;
 
 /// The greatest value.
 pub const MAX: u32 = i32::MAX as u32;

@@ -5,7 +5,7 @@
 use crate::history::{Event, Model, assert_linearizable};
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
-use chappe_sync::mcas::{Field, Shape, Step};
+use chappe_structures::mcas::{Field, Shape, Step};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 

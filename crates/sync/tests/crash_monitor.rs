@@ -6,7 +6,7 @@ use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
 use chappe_plat::{clock, step};
-use chappe_sync::monitor::room::{Member, Room, Shape};
+use chappe_structures::room::{Member, Room, Shape};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 

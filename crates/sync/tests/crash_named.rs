@@ -5,8 +5,8 @@
 use crate::crash::{Stage, stopped_in};
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::clock;
+use chappe_structures::record::in_words;
 use chappe_sync::model::{Actor, Came, NamedAt, SemaphoreAt, Unattached};
-use chappe_sync::record::in_words;
 use std::cell::RefCell;
 
 /// What one process has done.

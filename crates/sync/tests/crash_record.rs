@@ -6,7 +6,7 @@ use crate::records::{LAST, Stage, Way, explored, fill, look, receive, record, ri
 use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Search, World, reached};
 use chappe_plat::atomic::{AtomicU32, Ordering};
-use chappe_sync::record::Shape;
+use chappe_structures::record::Shape;
 use std::cell::{Cell, RefCell};
 
 /// A first lap that lets the lap end soon, or half of it, or that of a 32-bit cursor.

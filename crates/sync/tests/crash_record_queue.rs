@@ -6,7 +6,7 @@ use crate::records::{fill, look, receive, record, ring};
 use chappe_arena::Visit;
 use chappe_crashsim::{Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
-use chappe_sync::record::{Borrowed, Ring, Shape, Slot};
+use chappe_structures::record::{Borrowed, Ring, Shape, Slot};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 

@@ -2,7 +2,7 @@
 //! once, in its sender's order; a stopped thread delays no other and keeps one slot at most.
 
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
-use chappe_sync::ring::{Claim, Fixed, Ring, Segmented, Slots};
+use chappe_structures::ring::{Claim, Fixed, Ring, Segmented, Slots};
 use std::cell::RefCell;
 
 /// What has been sent and received: tens are the sender's, ones the message's number.

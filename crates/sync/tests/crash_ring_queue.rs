@@ -3,7 +3,7 @@
 
 use chappe_crashsim::{Search, Shared, World, reached};
 use chappe_plat::atomic::Ordering::SeqCst;
-use chappe_sync::ring::{Claim, Ring};
+use chappe_structures::ring::{Claim, Ring};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 

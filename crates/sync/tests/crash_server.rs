@@ -6,8 +6,8 @@ use crate::history::{Model, assert_linearizable};
 use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::{AtomicU32, pause};
-use chappe_sync::server::combine::Combined;
-use chappe_sync::server::desk::{Desk, Sizes};
+use chappe_structures::combine::Combined;
+use chappe_structures::desk::{Desk, Sizes};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 

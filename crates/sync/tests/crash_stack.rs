@@ -6,8 +6,8 @@ use crate::history::{Model, assert_linearizable};
 use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
-use chappe_sync::stack::linked::Linked;
-use chappe_sync::stack::pile::{Full, Pile, Shape};
+use chappe_structures::linked::Linked;
+use chappe_structures::pile::{Full, Pile, Shape};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 

@@ -6,7 +6,7 @@ use crate::history::{Event, Model, assert_linearizable};
 use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
-use chappe_sync::table::{Change, Decide, Full, Shape, Table};
+use chappe_structures::table::{Change, Decide, Full, Shape, Table};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;

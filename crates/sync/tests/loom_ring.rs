@@ -3,7 +3,7 @@
 
 use crate::loom::{three_reach, two_reach};
 use chappe_plat::explore::{Data, together};
-use chappe_sync::ring::{Claim, Ring};
+use chappe_structures::ring::{Claim, Ring};
 
 #[derive(Clone, Copy)]
 struct Scene {

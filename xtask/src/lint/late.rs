@@ -30,6 +30,9 @@ const EXACT: [&str; 2] = ["crates/sync/src/drain.rs", "crates/sync/src/lock.rs"]
 /// How a line names wait bits. Only the owner of the member's life word changes one, and while it stands, it holds the slot.
 const BITS: &str = ".waiting(";
 
+/// Whose functions are held to it.
+const HELD: [&str; 2] = ["crates/structures/src/", "crates/sync/src/"];
+
 /// The explorer's ways in: threads of worlds, which have the right to all.
 const MODEL: &str = "crates/sync/src/model";
 
@@ -93,8 +96,8 @@ fn visits(path: &str, lines: &[Line]) -> Vec<Finding> {
             let name = whole.split(['(', '<']).next().unwrap_or_default();
             is_late = whole.contains("Visitor<");
             let has_right = whole.contains("Visit<") || is_late || EXACT.contains(&path);
-            if path.starts_with("crates/sync/src/") && !path.starts_with(MODEL) && RECOVER.contains(&name) && !has_right
-            {
+            let is_held = HELD.iter().any(|room| path.starts_with(room)) && !path.starts_with(MODEL);
+            if is_held && RECOVER.contains(&name) && !has_right {
                 found("what makes up for a death takes a `&Visit`: the memory may be another object's");
             }
         }

@@ -7,7 +7,8 @@
 //!   stream
 //!   thread
 //!   ras                                                restartable sequences
-//!   sync       rows                                    the protocols; text as records: neither knows the other
+//!   sync                                               what waits, what has names: the protocols
+//!   structures rows                                    lock-free structures over memory; text as records: neither knows the other
 //!   arena      synth      remote      term             shared memory; expressions and machine code; many machines; terminals: none knows another
 //!   plat                                               atomics, futex, clock, memory, files, processes
 //!   crashsim   macros   feedback                       what plat is when it is explored; `#[chappe::main]`; control loops, pure
@@ -20,7 +21,7 @@ use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 22] = [
+const LEVELS: [(&str, u32); 23] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
@@ -30,11 +31,12 @@ const LEVELS: [(&str, u32); 22] = [
     ("remote", 2),
     ("term", 2),
     ("rows", 3),
-    ("sync", 3),
-    ("ras", 4),
-    ("thread", 5),
-    ("stream", 6),
-    ("chappe", 7),
+    ("structures", 3),
+    ("sync", 4),
+    ("ras", 5),
+    ("thread", 6),
+    ("stream", 7),
+    ("chappe", 8),
     ("cli", SURFACE),
     ("injector", SURFACE),
     ("bench", SURFACE),
@@ -44,7 +46,7 @@ const LEVELS: [(&str, u32); 22] = [
     ("lab", SURFACE),
     ("xtask", SURFACE),
 ];
-const SURFACE: u32 = 8;
+const SURFACE: u32 = 9;
 const FACADE: &str = "chappe";
 
 /// The crates that may call the C library directly: the one made for it, and programs that are about processes, not protocols.

@@ -25,7 +25,7 @@ const WAYS: [&str; 11] = [
 ];
 
 /// The rooms in which a thread could wait for a peer.
-const ROOMS: [&str; 5] = ["arena", "sync", "ras", "thread", "stream"];
+const ROOMS: [&str; 6] = ["arena", "structures", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
 const PLACES: [(&str, &str); 45] = [
@@ -41,11 +41,8 @@ const PLACES: [(&str, &str); 45] = [
         "crates/sync/src/tube/handoff.rs",
         "the side that moves the message is at it: some instructions, and no death can end them",
     ),
-    (
-        "crates/sync/src/server/combine.rs",
-        "a request's own word: the combiner answers it, and no other wait is like it",
-    ),
-    ("crates/sync/src/monitor/room.rs", "a monitor's conditions have their own slots: the caller holds the lock"),
+    ("crates/structures/src/combine.rs", "a request's own word: the combiner answers it, and no other wait is like it"),
+    ("crates/structures/src/room.rs", "a monitor's conditions have their own slots: the caller holds the lock"),
     ("crates/sync/src/plan9/word.rs", "words that lie anywhere: no arena, no member, no queue but the kernel's"),
     ("crates/sync/src/attachment.rs", "a thread that holds the process's life words, and does nothing else"),
     ("crates/sync/src/lent.rs", "a thread that holds light threads' life words, and does nothing else"),

@@ -5,7 +5,6 @@
 
 use super::row::{Had, Inspected, ObjectState, is_over};
 use crate::kinds;
-use crate::record::NOBODY;
 use crate::tube::broadcast::{self, cast::Cast};
 use crate::tube::named::{
     self,
@@ -13,6 +12,7 @@ use crate::tube::named::{
 };
 use chappe_arena::{Map, Place, Visitor};
 use chappe_plat::atomic::Ordering;
+use chappe_structures::record::NOBODY;
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;

@@ -10,11 +10,11 @@
 
 use crate::body::{self, Body, Form};
 use crate::condvar;
-use crate::table::{Shape, Table};
 use chappe_arena::Dead;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place, Visit};
 use chappe_plat::{clock, process};
+use chappe_structures::table::{Shape, Table};
 
 /// The types of a map's keys and values, as hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The memory of a private map.
 
-use crate::table::{Shape, Table};
+use chappe_structures::table::{Shape, Table};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 

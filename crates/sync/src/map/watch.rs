@@ -70,7 +70,7 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
                 all.insert(key.clone(), value[..len].to_vec());
             }
         } else {
-            let mut walk = crate::table::Table::start();
+            let mut walk = chappe_structures::table::Table::start();
             while let Some((key, len)) = table.step(&mut walk, &mut value) {
                 all.insert(key, value[..len].to_vec());
             }

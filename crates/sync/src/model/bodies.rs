@@ -4,13 +4,13 @@ use super::{Actor, MapAt, MonitorAt, StackAt};
 use crate::body::{self, Body, Form};
 use crate::counter;
 use crate::map::atlas::Atlas;
-use crate::mcas::{self, Field, Step};
-use crate::server::desk::{Desk, Sizes};
 use crate::server::form as server;
-use crate::table::{Change, Decide};
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
+use chappe_structures::desk::{Desk, Sizes};
+use chappe_structures::mcas::{self, Field, Step};
+use chappe_structures::table::{Change, Decide};
 
 /// A service, words that change together, a counter, or a lock with helping.
 #[derive(Clone, Copy)]

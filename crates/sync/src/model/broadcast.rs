@@ -8,16 +8,16 @@ use crate::operation::{Arm, Mode, WaitSpec};
 use crate::order::Order;
 use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, by};
 use crate::tube::broadcast::heard::{Heard, Test};
-use crate::tube::broadcast::place::{Mask, Shape, Terms};
 use crate::tube::broadcast::room::publish_attached;
 use crate::tube::named::arms::Not;
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;
+use chappe_structures::broadcast::place::{Mask, Shape, Terms};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
-pub use crate::tube::broadcast::place::in_words as cast_in_words;
+pub use chappe_structures::broadcast::place::in_words as cast_in_words;
 
 /// A broadcast tube of numbers.
 #[derive(Clone, Copy)]

@@ -3,7 +3,6 @@
 use super::{Actor, SemaphoreAt};
 use crate::claim::wait_for;
 use crate::operation::{Arm, WaitSpec};
-use crate::record::{Borrowed, Shape, Slot};
 use crate::tube::named::arms::{
     In, Mapped, Not, Out, borrow_attached, borrowed, commit_attached, give_up, recv_attached,
 };
@@ -14,6 +13,7 @@ use crate::tube::named::pipe::{self, Pipe, Side, Unattached};
 use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;
+use chappe_structures::record::{Borrowed, Shape, Slot};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 

@@ -4,12 +4,13 @@ use super::{Actor, MutexAt};
 use crate::body::{self, Body};
 use crate::lock;
 use crate::map::atlas;
-use crate::monitor::room::{Announced, Member, Room};
-use crate::monitor::{form as monitor, room};
+use crate::monitor::form as monitor;
 use crate::stack::form::{form_of, in_body};
-use crate::stack::pile::{Pile, Shape};
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map, Place};
+use chappe_structures::pile::{Pile, Shape};
+use chappe_structures::room;
+use chappe_structures::room::{Announced, Member, Room};
 
 /// A stack of elements of 16 bytes.
 #[derive(Clone, Copy)]
@@ -59,7 +60,7 @@ impl MapAt {
     /// # Errors
     /// As [`Map::make`].
     pub fn make(map: &'static Map, name: &str) -> Result<MapAt, ArenaError> {
-        let shape = crate::table::Shape { entries: 2, key: 8, value: 8, spare: 2, ordered: false };
+        let shape = chappe_structures::table::Shape { entries: 2, key: 8, value: 8, spare: 2, ordered: false };
         let types = atlas::Types { keys: 1, values: 2 };
         let place = atlas::make(map, &map.admin(), name, Some((shape, types)))?;
         Ok(MapAt { map, place })

@@ -3,7 +3,6 @@
 use super::{Actor, SemaphoreAt};
 use crate::claim::wait_for;
 use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
-use crate::ring::{Ring, Spsc};
 #[cfg(feature = "loom")]
 use crate::tube::body::Ends;
 use crate::tube::body::arms::{In, Out};
@@ -17,6 +16,7 @@ use crate::wait::Parties;
 #[cfg(feature = "loom")]
 use crate::wait::Party;
 use chappe_arena::Map;
+use chappe_structures::ring::{Ring, Spsc};
 use std::cell::Cell;
 
 /// A tube of numbers.

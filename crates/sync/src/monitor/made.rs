@@ -17,7 +17,6 @@
 //! `tests/crash_monitor.rs`; the lock is the C library's and the kernel's.
 
 use super::form::{figures, form_of, in_body, shape_of};
-use super::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
 use crate::attachment::{attachment, enter_within, leave_within, watched};
 use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name, unmake};
 use crate::body::Form;
@@ -28,6 +27,7 @@ use crate::semaphore::Semaphore;
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use chappe_plat::{clock, light, process};
+use chappe_structures::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;

@@ -1,12 +1,12 @@
 //! The public interface of stacks.
 
 use super::form::{figures, form_of, in_body};
-use super::linked::{Linked, MOST_NODES};
-use super::pile::{Full, MOST_BYTES, MOST_ELEMENTS, Pile, Shape};
 use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name, unmake};
 use crate::body::Form;
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
+use chappe_structures::linked::{Linked, MOST_NODES};
+use chappe_structures::pile::{Full, MOST_BYTES, MOST_ELEMENTS, Pile, Shape};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 

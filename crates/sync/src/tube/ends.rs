@@ -7,7 +7,7 @@ use super::error::{RecvError, SendError};
 use super::lights::Side;
 use super::parts::{opaque, receiving, sending};
 use super::refused::send_error;
-use crate::ring::Ring;
+use chappe_structures::ring::Ring;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 

@@ -35,8 +35,8 @@
 
 mod leave;
 
-use crate::ring::{Claim, Ring};
 use chappe_plat::Made;
+use chappe_structures::ring::{Claim, Ring};
 
 /// The slot; not made: no message was ever left.
 pub(crate) struct Left<T>(Made<Ring<T>>);

@@ -51,10 +51,10 @@ pub(crate) mod waits;
 
 use super::end::End;
 use super::handoff::Handoff;
-use crate::stamp::Stamp;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, give_way, pause};
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::step;
+use chappe_structures::stamp::Stamp;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::null;
 

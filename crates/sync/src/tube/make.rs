@@ -7,7 +7,7 @@ use super::ends::{Receiver, Sender};
 use super::left::Left;
 use super::single::{SingleReceiver, SingleSender};
 use crate::registry::Arena;
-use crate::ring::{Ring, Spsc};
+use chappe_structures::ring::{Ring, Spsc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -62,11 +62,11 @@ use super::line::{Candidate, each, waits_at};
 use super::parties::{Parties, Party};
 use super::state::State;
 use super::word::word_of;
-use crate::stamp::Stamp;
 use chappe_arena::layout::{Head, Kind, MAX_MEMBERS};
 use chappe_arena::{Batch, Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::{Life, step};
+use chappe_structures::stamp::Stamp;
 
 /// With fewer waiters a scan of all is as quick.
 pub(super) const FEW: u32 = if cfg!(feature = "sim") { 1 } else { 16 };

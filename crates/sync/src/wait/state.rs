@@ -1,8 +1,8 @@
 //! The wait word of a member, taken apart, and what a grant says: see the table in the wait queue's head.
 
-use crate::stamp::Stamp;
 use chappe_arena::Map;
 use chappe_plat::futex::Scope;
+use chappe_structures::stamp::Stamp;
 
 pub(super) const PHASE: u64 = 3;
 pub(super) const IDLE: u64 = 0;

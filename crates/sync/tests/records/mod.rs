@@ -5,7 +5,7 @@
 use chappe_arena::Visit;
 use chappe_crashsim::{Fate, Process, Report, Search, Shared, World, process, reached, robust};
 use chappe_plat::atomic::AtomicU32;
-use chappe_sync::record::{Borrowed, Ring, Shape, Slot, Unsent, bytes_needed, in_words};
+use chappe_structures::record::{Borrowed, Ring, Shape, Slot, Unsent, bytes_needed, in_words};
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;

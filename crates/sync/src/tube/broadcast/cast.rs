@@ -40,12 +40,9 @@
 //!
 //! Explored: `tests/crash_broadcast.rs`. Paper: synthesis, 3.2.3 (what all subscriptions are to a publisher), 5.2.
 
-use super::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
-use super::ring::NoRoom;
 use crate::mark::Mark;
 use crate::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site};
 use crate::owner::unheld;
-use crate::slot::store;
 use crate::tube::named::arms::Not;
 use crate::wait::{Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use chappe_arena::Dead;
@@ -53,6 +50,9 @@ use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::step;
+use chappe_structures::broadcast::NoRoom;
+use chappe_structures::broadcast::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
+use chappe_structures::slot::store;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 

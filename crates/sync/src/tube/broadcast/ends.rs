@@ -2,7 +2,6 @@
 
 use super::cast::{Ear, Mapped};
 use super::heard::Heard;
-use super::place::Mask;
 use super::room::publish_attached;
 use super::route::{Own, Router};
 use crate::attachment::attachment;
@@ -16,6 +15,7 @@ use crate::wait::{Parties, Patience};
 use bytemuck::Pod;
 use chappe_arena::ArenaError;
 use chappe_plat::process;
+use chappe_structures::broadcast::place::Mask;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::marker::PhantomData;

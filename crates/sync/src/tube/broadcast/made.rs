@@ -2,7 +2,6 @@
 
 use super::cast::{self, Cast, Mapped, Unattached, by};
 use super::ends::{Publisher, Subscription};
-use super::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape};
 use super::subscribe::{Slow, Subscribe};
 use crate::attachment::{attachment, process_attachment};
 use crate::handle::Handle;
@@ -14,6 +13,7 @@ use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
+use chappe_structures::broadcast::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape};
 use std::marker::PhantomData;
 
 /// What a broadcast tube is made as.

@@ -35,8 +35,6 @@
 
 pub(crate) mod cast;
 pub(crate) mod heard;
-pub(crate) mod place;
-pub(crate) mod ring;
 pub(crate) mod room;
 
 #[cfg(not(feature = "sim"))]

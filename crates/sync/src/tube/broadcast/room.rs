@@ -1,12 +1,12 @@
 //! A publisher's wait for room in a broadcast tube. Invariants: the tube's (`cast`).
 
 use super::cast::{Mapped, ROOM};
-use super::place::Mask;
 use crate::interrupt::Interrupt;
 use crate::mark::Mark;
 use crate::operation::{Arm, Looking, Refused, Site};
 use crate::tube::named::arms::Not;
 use crate::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, wait};
+use chappe_structures::broadcast::place::Mask;
 
 /// A publisher that waits for room.
 struct Mouth(Mapped);

@@ -11,9 +11,9 @@
 
 use super::cast::Mapped;
 use super::heard::Test;
-use super::place::{MOST_TEXT, Mask};
 use super::subscribe::Subscribe;
 use crate::tube::named::TubeError;
+use chappe_structures::broadcast::place::{MOST_TEXT, Mask};
 
 #[cfg(feature = "synth")]
 pub(super) use with::{Own, Router};

@@ -1,6 +1,6 @@
 //! What a subscription is to be: which messages, and what becomes of those that it is too slow for.
 
-use super::place::Terms;
+use chappe_structures::broadcast::place::Terms;
 
 /// What becomes of messages for which a subscriber is too slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Leaving a message, and arming the descriptors that ask for it. F1 to F5 are those of the parent's head.
 
 use super::Left;
-use crate::ring::Ring;
 use crate::tube::body::{Body, Not, Tube};
 use crate::tube::lights::Side;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::step;
+use chappe_structures::ring::Ring;
 
 impl<T> Tube<T> {
     /// A `try_send` has failed: if for want of somebody to meet, the message may be left.

@@ -9,8 +9,8 @@ use crate::cell::Word;
 use crate::claim::wait_for;
 use crate::mark::Mark;
 use crate::operation::{Arm, Looking, Nature, Refused, Site, Taken, WaitSpec};
-use crate::record::{Borrowed, Received, Slot, Unsent};
 use crate::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, wait};
+use chappe_structures::record::{Borrowed, Received, Slot, Unsent};
 use std::mem::MaybeUninit;
 
 /// The other end has gone.

@@ -68,7 +68,6 @@ mod schema;
 
 use self::bits::{PER_WORD, bit, members_in, words};
 use crate::mark::Mark;
-use crate::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
 use crate::wait::{Candidate, RETRY, each, make_up, tell};
 use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
@@ -76,6 +75,7 @@ use chappe_arena::{Admin, Map, Place, Visitor};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::fence::process_shared;
 use chappe_plat::{Life, ROBUST, probe, step};
+use chappe_structures::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
 use std::mem::size_of;
 use std::ptr::NonNull;
 
@@ -170,7 +170,7 @@ fn ring_at(members: u32) -> usize {
 
 /// How many blocks a tube takes in an arena of so many members; `None` if that overflows.
 pub(crate) fn blocks_wanted(shape: Shape, members: u32) -> Option<u32> {
-    let bytes = crate::record::bytes_wanted(shape)?.checked_add(ring_at(members))?;
+    let bytes = chappe_structures::record::bytes_wanted(shape)?.checked_add(ring_at(members))?;
     u32::try_from(bytes.div_ceil(BLOCK)).ok()
 }
 
@@ -198,7 +198,7 @@ impl<'m> Pipe<'m> {
         let fits = (1..=MOST_SLOTS).contains(&shape.slots)
             && shape.align.is_power_of_two()
             && shape.align <= BLOCK as u32
-            && crate::record::bytes_wanted(shape).is_some_and(|wanted| wanted <= room);
+            && chappe_structures::record::bytes_wanted(shape).is_some_and(|wanted| wanted <= room);
         // The second look, after all the others: what was read is this tube's.
         if !fits || end as u32 >= map.geometry().objects || !is_place_of(object, place) {
             return None;

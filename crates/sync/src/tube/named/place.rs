@@ -7,11 +7,11 @@ use super::message::Record;
 use crate::attachment::{attachment, watched};
 use crate::attachment::{here, party};
 use crate::patience::Until;
-use crate::record::{self, Borrowed, Unsent};
 use crate::tube::block::{alone, deaf_rest};
 use bytemuck::Pod;
 use chappe_plat::light;
 use chappe_plat::process;
+use chappe_structures::record::{self, Borrowed, Unsent};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 

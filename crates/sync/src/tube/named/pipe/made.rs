@@ -3,7 +3,6 @@
 use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, ring_at};
 use crate::owner::unheld;
 use crate::part::MAKING;
-use crate::record::Shape;
 use crate::tube::end;
 use crate::tube::named::senders::sweep;
 use chappe_arena::layout::{BLOCK, Kind};
@@ -11,6 +10,7 @@ use chappe_arena::{Admin, ArenaError, Map, Place, Sort};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::fence::process_shared;
 use chappe_plat::step;
+use chappe_structures::record::Shape;
 
 /// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube. A schema is a hash and a text.
 pub(crate) fn make(
@@ -23,7 +23,7 @@ pub(crate) fn make(
 ) -> Result<Place, ArenaError> {
     sweep(map, admin);
     let (most, members) = (map.geometry().blocks, map.geometry().members);
-    let text_at = crate::record::bytes_wanted(shape).map(|ring| ring + ring_at(members));
+    let text_at = chappe_structures::record::bytes_wanted(shape).map(|ring| ring + ring_at(members));
     let bytes = text_at.map(|at| at + schema.1.len());
     let blocks = bytes.and_then(|bytes| u32::try_from(bytes.div_ceil(BLOCK)).ok()).unwrap_or(u32::MAX);
     if blocks > most {

@@ -14,7 +14,7 @@ impl Pipe<'_> {
         // Acquire, all: written before the object was in service.
         let (len, more) = (self.head.schema_len.load(Ordering::Acquire), self.object.more.load(Ordering::Acquire));
         let blocks = self.object.permits.load(Ordering::Acquire); // Acquire: as above.
-        let from = ring_at(self.map.geometry().members) + crate::record::bytes_wanted(self.shape())?;
+        let from = ring_at(self.map.geometry().members) + chappe_structures::record::bytes_wanted(self.shape())?;
         let len = len as usize;
         if len == 0 || from + len > blocks as usize * BLOCK || !self.has_blocks() {
             return None;
@@ -33,8 +33,8 @@ impl Pipe<'_> {
 mod tests {
     use super::*;
     use crate::handle::Handle;
-    use crate::record::Shape;
     use crate::tube::named::pipe::made::make;
+    use chappe_structures::record::Shape;
 
     /// The next object's maker writes zeros first.
     #[test]

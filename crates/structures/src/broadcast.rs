@@ -80,12 +80,12 @@
 //! Explored: `tests/crash_broadcast.rs`. Left out: weak memory; 2^32 records for one word of bits while a taker is
 //! stopped between two instructions.
 
-use super::place::{
-    EMPTY, FULL, GROUP, KEPT, Mask, Ring, SKIPPED, Terms, VOID, WRITING, each, lap, owner, state, word,
-};
+pub mod place;
+
 use chappe_arena::Visit;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence, pause};
 use chappe_plat::step;
+use place::{EMPTY, FULL, GROUP, KEPT, Mask, Ring, SKIPPED, Terms, VOID, WRITING, each, lap, owner, state, word};
 use std::mem::MaybeUninit;
 
 /// How many times a subscriber reads a slot that is being written before it passes the publisher over.
@@ -101,7 +101,7 @@ struct Found {
 
 /// There is no room.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NoRoom;
+pub struct NoRoom;
 
 enum Pin {
     Free,

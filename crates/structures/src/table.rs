@@ -123,7 +123,7 @@ pub struct Changed {
 
 /// A cell that a member has in hand, for one change.
 #[derive(Clone, Copy)]
-pub(crate) struct Cell {
+pub struct Cell {
     cell: u32,
     /// Its state.
     mine: u64,
@@ -404,12 +404,12 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn reserve(&self, me: u16) -> Result<Cell, Full> {
+    pub fn reserve(&self, me: u16) -> Result<Cell, Full> {
         self.take_cell(me).map(|(cell, mine)| Cell { cell, mine })
     }
 
     /// As [`Table::change`], of an entry that is there and stays there, with a cell that was reserved for this.
-    pub(crate) fn change_with(&self, hand: Cell, me: u16, key: &[u8], old: &mut [u8], decide: &mut impl Decide) {
+    pub fn change_with(&self, hand: Cell, me: u16, key: &[u8], old: &mut [u8], decide: &mut impl Decide) {
         let changed = self.change_by(me, key, old, decide, Some(hand));
         debug_assert!(changed.is_ok(), "it has its cell");
         if !changed.is_ok_and(|changed| changed.done) {

@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 impl Ring<'_> {
     /// As [`Ring::has_hole`], and changes nothing (I12).
-    pub(crate) fn shows_hole(&self) -> bool {
+    pub fn shows_hole(&self) -> bool {
         let behind = Cell::new(false);
         let hole = self.sought(None, |position, seen| {
             behind.set(ROBUST && state(seen) != FULL && self.is_hole_behind(position, None));
@@ -22,7 +22,7 @@ impl Ring<'_> {
     }
 
     /// As [`Ring::has_message`], and changes nothing (I12).
-    pub(crate) fn shows_message(&self) -> bool {
+    pub fn shows_message(&self) -> bool {
         loop {
             // Acquire, both: E2; I9, before the line.
             let (settled, orphans) =

@@ -19,54 +19,54 @@ use std::ops::Range;
 const _: () = assert!(MAX_MEMBERS <= 0xffff);
 
 /// It has no owner, and is in no list.
-pub(crate) const FREE: u64 = 0;
+pub const FREE: u64 = 0;
 /// A member prepares it, or has just put it in place.
-pub(crate) const OWNED: u64 = 1;
+pub const OWNED: u64 = 1;
 /// It was put in place.
-pub(crate) const USED: u64 = 2;
+pub const USED: u64 = 2;
 
 type Turn = Stamp<20, 44>;
 
 #[inline(always)]
-pub(crate) fn turn(state: u64) -> u64 {
+pub fn turn(state: u64) -> u64 {
     Turn::alone(state)
 }
 
 #[inline(always)]
-pub(crate) fn kind(state: u64) -> u64 {
+pub fn kind(state: u64) -> u64 {
     state & 15
 }
 
 #[inline(always)]
-pub(crate) fn owned_by(state: u64, me: u16) -> u64 {
+pub fn owned_by(state: u64, me: u16) -> u64 {
     turn(state) | (u64::from(me) + 1) << 4 | OWNED
 }
 
 #[inline(always)]
-pub(crate) fn is_owned_by(state: u64, me: u16) -> bool {
+pub fn is_owned_by(state: u64, me: u16) -> bool {
     state & !Turn::MASK == owned_by(0, me)
 }
 
 #[inline(always)]
-pub(crate) fn used(state: u64) -> u64 {
+pub fn used(state: u64) -> u64 {
     turn(state) | USED
 }
 
 #[inline(always)]
-pub(crate) fn freed(state: u64) -> u64 {
+pub fn freed(state: u64) -> u64 {
     Turn::next(turn(state))
 }
 
 /// A state as text, for the explorer's reports.
 #[cfg(feature = "sim")]
-pub(crate) fn state_in_words(state: u64) -> String {
+pub fn state_in_words(state: u64) -> String {
     let name = ["free", "owned", "used"].get(kind(state) as usize).unwrap_or(&"no state");
     let who = (state >> 4 & 0xffff).checked_sub(1).map_or(String::new(), |m| format!(" by {m}"));
     format!("{name}{who} ({})", Turn::of(state))
 }
 
 /// Frees a piece, if it still is in that turn.
-pub(crate) fn free(state: &AtomicU64, its: u64) {
+pub fn free(state: &AtomicU64, its: u64) {
     // Acquire: the turn was read before the piece was taken out of its place.
     let mut seen = state.load(Ordering::Acquire);
     while turn(seen) == its && kind(seen) != FREE {
@@ -80,14 +80,14 @@ pub(crate) fn free(state: &AtomicU64, its: u64) {
 
 /// Marks it as in place. If its owner dies before this, recovery finds out.
 #[inline(always)]
-pub(crate) fn settle(state: &AtomicU64, mine: u64) {
+pub fn settle(state: &AtomicU64, mine: u64) {
     // AcqRel, and Relaxed for a failure: the member that took it out again has freed it.
     let _ = state.compare_exchange(mine, used(mine), Ordering::AcqRel, Ordering::Relaxed);
 }
 
 /// Takes a piece that is free, of those in a range. Answers which, and its state.
 #[inline(always)]
-pub(crate) fn take<'a>(
+pub fn take<'a>(
     me: u16,
     range: Range<u32>,
     hint: &AtomicU64,
@@ -113,7 +113,7 @@ pub(crate) fn take<'a>(
 
 /// Writes bytes to words of which this member is the owner.
 #[inline(always)]
-pub(crate) fn write(words: &[AtomicU64], bytes: &[u8]) {
+pub fn write(words: &[AtomicU64], bytes: &[u8]) {
     let parts = bytes.chunks_exact(8);
     let rest = parts.remainder();
     for (word, part) in words.iter().zip(parts) {
@@ -130,7 +130,7 @@ pub(crate) fn write(words: &[AtomicU64], bytes: &[u8]) {
 
 /// Copies what is in words, or a mixture of old and new bytes: the caller finds out which.
 #[inline(always)]
-pub(crate) fn read(words: &[AtomicU64], to: &mut [u8]) {
+pub fn read(words: &[AtomicU64], to: &mut [u8]) {
     let mut parts = to.chunks_exact_mut(8);
     let mut at = words.iter();
     for (part, word) in parts.by_ref().zip(at.by_ref()) {

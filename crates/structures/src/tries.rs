@@ -4,8 +4,8 @@
 //! same data meanwhile (nonblocking-real-time, 2.3): the counts here can be compared with that bound.
 
 /// A loop that may have to begin again.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Loop {
     /// Map: a list changed during a search of it.
     Find,
@@ -80,8 +80,9 @@ pub fn tries() -> Vec<Tries> {
 }
 
 /// An operation begins again, for the `times`-th time.
+#[doc(hidden)]
 #[inline(always)]
-pub(crate) fn retried(of: Loop, times: u32) {
+pub fn retried(of: Loop, times: u32) {
     #[cfg(feature = "count")]
     counted::retried(of, times);
     #[cfg(not(feature = "count"))]

@@ -8,15 +8,15 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// The most subscriptions of a tube.
-pub(crate) const MOST_SUBSCRIPTIONS: u32 = 256;
+pub const MOST_SUBSCRIPTIONS: u32 = 256;
 /// The most slots.
-pub(crate) const MOST_SLOTS: u32 = 1 << 16;
+pub const MOST_SLOTS: u32 = 1 << 16;
 /// The most bytes of a filter and its parameters.
-pub(crate) const MOST_TEXT: usize = if cfg!(feature = "sim") { 16 } else { 1024 };
+pub const MOST_TEXT: usize = if cfg!(feature = "sim") { 16 } else { 1024 };
 /// Slots whose bits one word has.
 pub(super) const GROUP: u32 = 32;
 /// Bits of subscriptions.
-pub(crate) type Mask = [u64; MOST_SUBSCRIPTIONS as usize / 64];
+pub type Mask = [u64; MOST_SUBSCRIPTIONS as usize / 64];
 
 pub(super) const SKIPPED: u64 = 3;
 pub(super) const VOID: u64 = 4;
@@ -34,7 +34,7 @@ pub fn in_words(of: u64) -> String {
 }
 
 /// The numbers whose bits stand.
-pub(crate) fn each(mask: &Mask) -> impl Iterator<Item = u32> + '_ {
+pub fn each(mask: &Mask) -> impl Iterator<Item = u32> + '_ {
     mask.iter().enumerate().flat_map(|(i, word)| {
         let mut rest = *word;
         std::iter::from_fn(move || {
@@ -47,7 +47,7 @@ pub(crate) fn each(mask: &Mask) -> impl Iterator<Item = u32> + '_ {
 
 /// What becomes of records for which there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Terms {
+pub enum Terms {
     /// Publishers wait.
     Block,
     /// The oldest that was not taken goes.
@@ -74,11 +74,11 @@ impl Terms {
 }
 
 #[repr(C, align(64))]
-pub(crate) struct Spsc(pub AtomicU64);
+pub struct Spsc(pub AtomicU64);
 
 /// What the ring has once.
 #[repr(C, align(64))]
-pub(crate) struct Head {
+pub struct Head {
     /// A position that is claimed next, or one before it.
     pub tail: Spsc,
     /// Before it, none is being written.
@@ -97,7 +97,7 @@ pub(super) struct SlotHead {
 
 /// A subscription.
 #[repr(C, align(64))]
-pub(crate) struct SubHead {
+pub struct SubHead {
     /// Whose it is: `generation:32 | member + 1:32`; 0: nobody's.
     pub owner: AtomicU64,
     /// See [`Terms`].
@@ -121,7 +121,7 @@ pub(crate) struct SubHead {
 
 /// How large each part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// A power of two.
     pub slots: u32,
     pub size: u32,
@@ -159,7 +159,7 @@ impl Shape {
 
 /// A ring, as one process sees it.
 #[derive(Clone, Copy)]
-pub(crate) struct Ring<'m> {
+pub struct Ring<'m> {
     pub(super) head: &'m Head,
     subs: NonNull<u8>,
     slots: NonNull<u8>,
@@ -195,7 +195,7 @@ impl<'m> Ring<'m> {
 
     /// A subscription's record.
     #[inline(always)]
-    pub(crate) fn sub(&self, who: u32) -> &'m SubHead {
+    pub fn sub(&self, who: u32) -> &'m SubHead {
         assert!(who < self.shape.subscriptions, "subscription {who}");
         // SAFETY: within the ring, as was just seen; any bytes are a `SubHead`.
         unsafe { self.subs.add(who as usize * self.shape.sub_stride()).cast::<SubHead>().as_ref() }

@@ -58,7 +58,7 @@ impl Ring<'_> {
     }
 
     /// Whether [`Ring::recover`] has anything to do. A look that changes nothing: the memory may be another's (I3).
-    pub(crate) fn is_left_by(&self, member: u16) -> bool {
+    pub fn is_left_by(&self, member: u16) -> bool {
         // Acquire, both: as in `recover`.
         let is_to_do = |seen| is_held_by(seen, member) || state(seen) == AGAIN;
         announcement(self.counts.dropped.load(Ordering::Acquire)).is_some()
@@ -128,13 +128,13 @@ impl Ring<'_> {
 
     /// Whether a member has a slot.
     #[cfg(not(feature = "sim"))]
-    pub(crate) fn is_used_by(&self, member: u16) -> bool {
+    pub fn is_used_by(&self, member: u16) -> bool {
         self.held().any(|(owner, _)| owner == member)
     }
 
     /// The owners of slots, in the order of slots, and whether each reads (else it writes).
     #[cfg(not(feature = "sim"))]
-    pub(crate) fn held(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
+    pub fn held(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
         // Acquire: as it stood at some moment.
         let words = (0..self.slots()).map(|slot| self.at(slot).load(Ordering::Acquire));
         words
@@ -143,7 +143,7 @@ impl Ring<'_> {
     }
 
     /// A member leaves, and has leaked slots of its own: references to them may be in use for ever. So the slots stay out of use.
-    pub(crate) fn keep_from_all(&self, _: &Visit<'_>, member: u16) {
+    pub fn keep_from_all(&self, _: &Visit<'_>, member: u16) {
         for slot in 0..self.slots() {
             loop {
                 // Acquire: only the member itself, and a sender that passes it, changes this.

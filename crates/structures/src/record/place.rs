@@ -20,7 +20,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// A number that no member has.
-pub(crate) const NOBODY: u16 = u16::MAX;
+pub const NOBODY: u16 = u16::MAX;
 const _: () = assert!(chappe_arena::layout::MAX_MEMBERS <= NOBODY as u32);
 
 pub(super) const READING: u64 = 3;
@@ -130,7 +130,7 @@ impl Shape {
 }
 
 /// How many bytes a ring takes, from an address that is a multiple of 64; none if it has more than can be told.
-pub(crate) fn bytes_wanted(shape: Shape) -> Option<usize> {
+pub fn bytes_wanted(shape: Shape) -> Option<usize> {
     shape.stride()?.checked_mul(shape.slots as usize)?.checked_add(size_of::<Head>())
 }
 
@@ -234,19 +234,19 @@ impl<'a> Ring<'a> {
         (&self.counts.tail.0, &self.counts.head.0)
     }
 
-    pub(crate) fn slots(&self) -> u32 {
+    pub fn slots(&self) -> u32 {
         self.shape.slots
     }
 
-    pub(crate) fn size(&self) -> u32 {
+    pub fn size(&self) -> u32 {
         self.shape.size
     }
 
-    pub(crate) fn one_sender(&self) -> bool {
+    pub fn one_sender(&self) -> bool {
         self.shape.one_sender
     }
 
-    pub(crate) fn one_receiver(&self) -> bool {
+    pub fn one_receiver(&self) -> bool {
         self.shape.one_receiver
     }
 

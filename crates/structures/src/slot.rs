@@ -16,39 +16,39 @@ use crate::stamp::Stamp;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use std::mem::MaybeUninit;
 
-pub(crate) const EMPTY: u64 = 0;
-pub(crate) const WRITING: u64 = 1;
-pub(crate) const FULL: u64 = 2;
-pub(crate) const STATE: u64 = 7;
+pub const EMPTY: u64 = 0;
+pub const WRITING: u64 = 1;
+pub const FULL: u64 = 2;
+pub const STATE: u64 = 7;
 
 /// The lap of a word.
-pub(crate) type Lap = Stamp<19, 45>;
+pub type Lap = Stamp<19, 45>;
 
 /// A word in the lap of another word.
 #[inline(always)]
-pub(crate) fn word(lap: u64, owner: u16, state: u64) -> u64 {
+pub fn word(lap: u64, owner: u16, state: u64) -> u64 {
     Lap::alone(lap) | u64::from(owner) << 3 | state
 }
 
 #[inline(always)]
-pub(crate) fn state(word: u64) -> u64 {
+pub fn state(word: u64) -> u64 {
     word & STATE
 }
 
 #[inline(always)]
-pub(crate) fn owner(word: u64) -> u16 {
+pub fn owner(word: u64) -> u16 {
     (word >> 3) as u16
 }
 
 /// How many laps were before the word's.
 #[inline(always)]
-pub(crate) fn lap(word: u64) -> u64 {
+pub fn lap(word: u64) -> u64 {
     Lap::of(word)
 }
 
 /// Stores a record in a slot that is the caller's, whose word publishes it.
 #[inline(always)]
-pub(crate) fn store(words: &[AtomicU64], record: &[u8]) {
+pub fn store(words: &[AtomicU64], record: &[u8]) {
     let parts = record.chunks_exact(8);
     let rest = parts.remainder();
     for (word, part) in words.iter().zip(parts) {
@@ -66,7 +66,7 @@ pub(crate) fn store(words: &[AtomicU64], record: &[u8]) {
 /// Copies as many bytes of a slot as the buffer has, or a mixture of old and new ones: the caller finds
 /// out, by the word that it read before and swaps afterwards.
 #[inline(always)]
-pub(crate) fn load(words: &[AtomicU64], buffer: &mut [MaybeUninit<u8>]) {
+pub fn load(words: &[AtomicU64], buffer: &mut [MaybeUninit<u8>]) {
     let len = buffer.len();
     // Relaxed: see above.
     let bytes = |word: &AtomicU64| word.load(Ordering::Relaxed).to_ne_bytes().map(MaybeUninit::new);

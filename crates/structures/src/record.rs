@@ -109,8 +109,8 @@ mod recovery;
 mod tests;
 
 #[cfg(not(feature = "sim"))]
-pub(crate) use place::NOBODY;
-pub(crate) use place::bytes_wanted;
+pub use place::NOBODY;
+pub use place::bytes_wanted;
 #[cfg(any(test, feature = "sim"))]
 pub use place::in_words;
 pub use place::{Head, MOST_SLOTS, Ring, Shape, bytes_needed};
@@ -135,12 +135,14 @@ pub struct Slot {
 
 impl Slot {
     /// The slot as one word, without its member.
-    pub(crate) fn number(&self) -> u64 {
+    #[inline]
+    pub fn number(&self) -> u64 {
         self.position
     }
 
     /// The slot of this number.
-    pub(crate) fn of(number: u64, me: u16) -> Slot {
+    #[inline]
+    pub fn of(number: u64, me: u16) -> Slot {
         Slot { position: number, me }
     }
 }
@@ -160,16 +162,19 @@ pub struct Borrowed {
 
 impl Borrowed {
     /// As two words: the slot's number, and its word.
-    pub(crate) fn parts(&self) -> (u32, u64) {
+    #[inline]
+    pub fn parts(&self) -> (u32, u64) {
         (self.slot, self.word)
     }
 
     /// The member that has it.
-    pub(crate) fn member(&self) -> u32 {
+    #[inline]
+    pub fn member(&self) -> u32 {
         owner(self.word).into()
     }
 
     /// Whether it is redelivered: a receiver that had it before has died.
+    #[inline]
     pub fn again(&self) -> bool {
         state(self.word) == REREADING
     }
@@ -195,7 +200,6 @@ pub struct Passed {
 
 /// Why a record was not sent.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Unsent {
     /// It was passed over, and now there is no hole. It is still in its slot, to be committed later or abandoned.
     Full(Slot),
@@ -398,7 +402,7 @@ impl Ring<'_> {
     ///
     /// # Panics
     /// If the record has more bytes than the slot.
-    pub(crate) fn fill(&self, slot: &Slot, record: &[u8]) {
+    pub fn fill(&self, slot: &Slot, record: &[u8]) {
         self.write(slot_of(slot.position), record);
     }
 
@@ -408,23 +412,24 @@ impl Ring<'_> {
     }
 
     /// If there is no hole, where the first will be; and 0.
-    pub(crate) fn no_hole(&self) -> Option<(u64, u64)> {
+    pub fn no_hole(&self) -> Option<(u64, u64)> {
         self.hole(None).err().map(|end| (end, 0))
     }
 
     /// If there is no record, where the next will be; and the count of redelivered records up to now, or more.
-    pub(crate) fn no_message(&self) -> Option<(u64, u64)> {
+    pub fn no_message(&self) -> Option<(u64, u64)> {
         // Acquire: E2, before the look.
         let again = self.counts.orphans.load(Ordering::Acquire);
         self.next_one().err().map(|end| (end, again))
     }
 
     /// Whether a record that was passed over can be committed now.
-    pub(crate) fn has_hole_for(&self, slot: &Slot) -> bool {
+    pub fn has_hole_for(&self, slot: &Slot) -> bool {
         self.hole(Some(slot)).is_ok()
     }
 
     /// Where the record is to be written: as many bytes as a slot has.
+    #[inline]
     pub fn place(&self, slot: &Slot) -> *mut u8 {
         self.bytes(slot_of(slot.position))
     }
@@ -574,7 +579,8 @@ impl Ring<'_> {
     }
 
     /// The record that was borrowed: the slot, and what it said.
-    pub(crate) fn borrowed(&self, slot: u32, word: u64) -> Borrowed {
+    #[inline]
+    pub fn borrowed(&self, slot: u32, word: u64) -> Borrowed {
         // Relaxed: ours.
         let measure = self.len_of(slot).load(Ordering::Relaxed);
         Borrowed { slot, len: measure as u32, lap: (measure >> 32) as u32, word }
@@ -582,11 +588,13 @@ impl Ring<'_> {
 
     /// Where in line a borrowed record was committed, from 0 on: the next record's number is one more, except where a sender gave a
     /// position up. The number wraps with the lap's 32 bits.
+    #[inline]
     pub fn order(&self, borrowed: &Borrowed) -> u64 {
         u64::from(borrowed.lap) * u64::from(self.slots()) + u64::from(borrowed.slot)
     }
 
     /// Where a borrowed record is, and how many bytes it has.
+    #[inline]
     pub fn record(&self, borrowed: &Borrowed) -> (*const u8, u32) {
         (self.bytes(borrowed.slot), borrowed.len.min(self.size()))
     }
@@ -595,7 +603,7 @@ impl Ring<'_> {
     ///
     /// # Panics
     /// If `buffer` has fewer bytes than a slot.
-    pub(crate) fn copy_out(&self, borrowed: &Borrowed, buffer: &mut [MaybeUninit<u8>]) -> u32 {
+    pub fn copy_out(&self, borrowed: &Borrowed, buffer: &mut [MaybeUninit<u8>]) -> u32 {
         self.read(borrowed.slot, buffer)
     }
 

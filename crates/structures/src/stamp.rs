@@ -21,7 +21,7 @@
 //! the laps of a private ring, which never come round and lie inverted in their words.
 
 /// The numbers in `BITS` bits of a word, from bit `AT` on.
-pub(crate) struct Stamp<const AT: u32, const BITS: u32>;
+pub struct Stamp<const AT: u32, const BITS: u32>;
 
 impl<const AT: u32, const BITS: u32> Stamp<AT, BITS> {
     /// The bits of the number.
