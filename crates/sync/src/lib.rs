@@ -8,6 +8,38 @@
 //! `private` and `attachment`. `plan9` stands apart: semaphores on plain words, which need no arena and record no holder.
 //!
 //! The rings, tables, stacks and words below all this are `chappe-structures`: they know neither names nor waits.
+//!
+//! A file imports files of its own room and of those below it: the lint `rooms` reads this table.
+//!
+//! | room | files |
+//! |---|---|
+//! | explorer | `model` |
+//! | inspection | `examine`, `inspect` |
+//! | choice | `acquire_any`, `macros`, `raw`, `rwlock`, `select`, `took`, `tube/interruptible` |
+//! | choice | `tube/mod.rs` |
+//! | ends | `armed`, `choice`, `descriptor`, `tube/broadcast/ends`, `tube/broadcast/heard` |
+//! | ends | `tube/broadcast/made`, `tube/broadcast/mod.rs`, `tube/broadcast/route`, `tube/make` |
+//! | ends | `tube/named/attach`, `tube/named/awaited`, `tube/named/chosen` |
+//! | ends | `tube/named/descriptor`, `tube/named/ends`, `tube/named/fault`, `tube/named/made` |
+//! | ends | `tube/named/mod.rs`, `tube/named/place`, `tube/named/polled`, `tube/schema` |
+//! | handles | `condition`, `counter`, `guard`, `helplock`, `hold`, `map`, `monitor`, `mutex` |
+//! | handles | `owned`, `pool`, `schemas`, `semaphore`, `server`, `stack`, `words` |
+//! | arenas | `bodied`, `family`, `guarded`, `handle`, `lease/leftover`, `membership`, `named` |
+//! | arenas | `object_id/found`, `registry` |
+//! | kinds | `kinds` |
+//! | tubes | `tube` |
+//! | threads | `attachment`, `fork`, `object_id`, `patience`, `priority`, `timed` |
+//! | objects | `bias`, `body`, `condvar`, `contend`, `drain`, `holders`, `lease`, `lock`, `many` |
+//! | objects | `map/atlas`, `monitor/form`, `owned/flags`, `owned/pair`, `permit`, `rwlock/row` |
+//! | objects | `rwlock/word`, `semaphore_word`, `server/form`, `stack/form` |
+//! | waiting | `bell`, `claim`, `kinds.rs`, `lent`, `lull`, `operation`, `owner`, `part` |
+//! | waiting | `private`, `recover`, `tube/end.rs`, `tube/lights.rs`, `tube/spin`, `wait` |
+//! | waiting | `waiters` |
+//! | words | `bias/holds`, `called`, `cell`, `directory`, `error`, `inside`, `interrupt`, `known` |
+//! | words | `label`, `lease/origin`, `lent/holders`, `map/datum`, `map/error`, `map/heap` |
+//! | words | `mark`, `order`, `plan9`, `role`, `tube/broadcast/subscribe`, `tube/clock` |
+//! | words | `tube/error`, `tube/handoff`, `tube/left.rs`, `tube/named/error` |
+//! | words | `tube/named/message`, `tube/named/pipe/bits` |
 
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod bias;

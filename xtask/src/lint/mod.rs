@@ -6,6 +6,7 @@
 //! | unsafe | every `unsafe` says on what it stands | [`safety`] |
 //! | layers | arrows go down only; one room touches the outside | [`layers`] |
 //! | circles | no files of a crate import each other in a circle | [`circles`] |
+//! | rooms | of the files of a crate, none imports one that stands above it | [`rooms`] |
 //! | shape | one idea a file, a head that tells it, at most 700 lines | [`shape`] |
 //! | cited | an invariant that a comment cites is written down | [`cited`] |
 //! | documents | what a document names is there | [`documents`] |
@@ -27,6 +28,7 @@ mod late;
 mod layers;
 mod modules;
 mod ordering;
+mod rooms;
 mod safety;
 mod shape;
 mod source;
@@ -43,11 +45,12 @@ use std::path::Path;
 
 type Rule = fn(&House) -> Vec<Finding>;
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     ordering::check,
     safety::check,
     layers::check,
     circles::check,
+    rooms::check,
     shape::check,
     cited::check,
     documents::check,
