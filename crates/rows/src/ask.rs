@@ -3,7 +3,7 @@
 use crate::batch::shown;
 use crate::cut::nullable;
 use crate::format::{Format, Reader};
-use crate::infer::Column;
+use crate::infer::{Column, is_number};
 use crate::text::Part;
 use chappe_synth::{Complaint, FieldType, Query, Scalar, Schema, TimePattern, Value, suggestion, written};
 use std::collections::HashSet;
@@ -108,6 +108,10 @@ pub struct Asked {
     pub times: Vec<(String, TimePattern)>,
     /// Columns of which no value was seen, and that the query compares as texts.
     doubtful: Vec<String>,
+    /// All columns are asked for.
+    all: bool,
+    /// A name of the first line, if most are numbers.
+    pub odd_name: Option<String>,
 }
 
 impl Asked {
@@ -123,6 +127,9 @@ impl Asked {
         further: &mut dyn FnMut() -> Option<(Vec<u8>, bool)>,
     ) -> Result<(Asked, Reader, usize), AskError> {
         let (columns, from) = head(ask, name, part)?;
+        let numbers: Vec<&String> = columns.iter().filter(|c| is_number(c.as_bytes())).collect();
+        let is_odd = matches!(ask.format, Format::Csv(_)) && 2 * numbers.len() > columns.len();
+        let odd_name = numbers.first().filter(|_| is_odd).map(|name| (*name).clone());
         let given = ask.schema.as_deref().map(Schema::parse_text).transpose()?;
         let (given, times) = given.unzip();
         let times = times.unwrap_or_default();
@@ -186,7 +193,8 @@ impl Asked {
             if bound.query().compares_texts() { unseen.map(|(name, _)| name.clone()).collect() } else { Vec::new() };
         let guessed: Vec<String> = wanted.iter().filter(|name| guessed(name)).cloned().collect();
         let reader = reader(ask, name, &schema, &columns)?.with_times(&times).doubting(&doubtful, &guessed);
-        Ok((Asked { bound, schema, guessed, times, doubtful }, reader, from))
+        let reader = reader.of_all(mentions.all);
+        Ok((Asked { bound, schema, guessed, times, doubtful, all: mentions.all, odd_name }, reader, from))
     }
 
     /// What reads another file, by its own first line.
@@ -196,7 +204,7 @@ impl Asked {
     pub fn reader_of(&self, ask: &Ask, name: &str, part: &mut Part) -> Result<(Reader, usize), AskError> {
         let (columns, from) = head(ask, name, part)?;
         let reader = reader(ask, name, &self.schema, &columns)?;
-        Ok((reader.with_times(&self.times).doubting(&self.doubtful, &self.guessed), from))
+        Ok((reader.with_times(&self.times).doubting(&self.doubtful, &self.guessed).of_all(self.all), from))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::batch::{Batch, Fill, Trouble};
 use crate::csv::{self, Csv};
 use crate::infer::Column;
-use crate::json::{self, Json};
+use crate::json::{self, Json, Unread};
 use crate::lines::{Lines, Pattern};
 use crate::place::{Slot, slots};
 use crate::seps::PAD;
@@ -23,6 +23,8 @@ pub(crate) struct Looked {
 pub enum Format {
     /// Values with this byte between them, and a line of names first.
     Csv(u8),
+    /// The same without such a line: the first columns have these names, each other one is `c` and its number, counted from 1.
+    Bare(u8, Vec<String>),
     /// An object a line.
     Json,
     /// Lines that a pattern fits.
@@ -30,12 +32,30 @@ pub enum Format {
 }
 
 impl Format {
+    /// Values without a line of names. The fields of a schema are the columns, in their order, unless all of them are called as those are that have
+    /// no other name: `c1`, `c2` and so on.
+    pub fn bare(delimiter: u8, schema: Option<&Schema>) -> Format {
+        let is_plain = |name: &str| {
+            let number = name.strip_prefix('c').unwrap_or_default();
+            number.parse::<usize>().is_ok_and(|n| n.to_string() == number && n > 0)
+        };
+        let names: Vec<String> = schema.map_or(&[][..], Schema::fields).iter().map(|f| f.name.clone()).collect();
+        Format::Bare(delimiter, if names.iter().all(|name| is_plain(name)) { Vec::new() } else { names })
+    }
+
+    /// Whether it is values with something between them.
+    pub(crate) fn is_values(&self) -> bool {
+        matches!(self, Format::Csv(_) | Format::Bare(..))
+    }
+
     /// The end of the last whole record of a text that begins with one. Of a text that grows until there is one each byte is looked at once.
     pub(crate) fn whole(&self, text: &[u8], len: usize, looked: &mut Looked) -> Option<usize> {
         let seen = std::mem::replace(&mut looked.seen, len);
         let last = seen + memrchr(b'\n', &text[seen..len])?;
         let end = match self {
-            Format::Csv(delimiter) => csv::whole(text, len, last, *delimiter, &mut looked.csv)?,
+            Format::Csv(delimiter) | Format::Bare(delimiter, _) => {
+                csv::whole(text, len, last, *delimiter, &mut looked.csv)?
+            }
             _ => last + 1,
         };
         *looked = Looked::default();
@@ -54,6 +74,17 @@ impl Format {
         }
         match self {
             Format::Csv(delimiter) => csv::names(text, len, *delimiter),
+            Format::Bare(delimiter, given) => {
+                // Finding the ends of fields changes a text: this line is read again.
+                let mut first = text.to_vec();
+                let many = csv::names(&mut first, len, *delimiter)?.0.len();
+                if given.len() > many {
+                    let what = format!("it has {many} columns, and there are names for {}", given.len());
+                    return Err(Trouble::Other(what));
+                }
+                let name = |at: usize| given.get(at).cloned().unwrap_or_else(|| format!("c{}", at + 1));
+                Ok(((0..many).map(name).collect(), 0))
+            }
             Format::Json => Ok((json::names(&text[..len], OBJECTS)?, 0)),
             Format::Lines(pattern) => Ok((pattern.names(), 0)),
         }
@@ -65,7 +96,7 @@ impl Format {
     /// The name.
     pub(crate) fn reader(&self, schema: &Schema, columns: &[String]) -> Result<Reader, String> {
         Ok(match self {
-            Format::Csv(delimiter) => {
+            Format::Csv(delimiter) | Format::Bare(delimiter, _) => {
                 Reader::Csv(Csv { delimiter: *delimiter, columns: columns.len(), slots: slots(schema, columns)? })
             }
             Format::Json => {
@@ -73,7 +104,7 @@ impl Format {
                 let slots = slots(schema, &names)?;
                 Reader::Json(Json::new(slots))
             }
-            Format::Lines(pattern) => Reader::Lines(Lines { pattern: pattern.clone(), slots: slots(schema, columns)? }),
+            Format::Lines(pattern) => Reader::Lines(Lines::new(pattern, slots(schema, columns)?)),
         })
     }
 
@@ -159,6 +190,19 @@ impl Reader {
             (slot.doubtful, slot.guessed) = (names.contains(&slot.name), guessed.contains(&slot.name));
         }
         self
+    }
+
+    /// All columns are asked for, as they were guessed.
+    pub fn of_all(mut self, all: bool) -> Reader {
+        if let Reader::Json(json) = &mut self {
+            json.all = all;
+        }
+        self
+    }
+
+    /// The members that no column was made of, since the last call.
+    pub fn unread(&mut self) -> Vec<Unread> {
+        if let Reader::Json(json) = self { std::mem::take(&mut json.unread) } else { Vec::new() }
     }
 
     /// What is read.

@@ -21,7 +21,24 @@ pub struct Json {
     direct: Vec<bool>,
     /// Each member must be asked for, and each that is must be there.
     pub strict: bool,
+    /// All columns are asked for, as they were guessed: a member that is none of them is told.
+    pub all: bool,
+    /// The members of the line in work that are no columns.
+    others: Vec<String>,
+    /// Those of all lines so far.
+    pub unread: Vec<Unread>,
     inner: Vec<Inner>,
+}
+
+/// Members of one name that no column was made of.
+#[derive(Clone, Debug)]
+pub struct Unread {
+    /// Their name.
+    pub name: String,
+    /// Where the first object with one begins.
+    pub place: usize,
+    /// How many there are.
+    pub count: u64,
 }
 
 /// Members of an object that is a member.
@@ -33,11 +50,13 @@ struct Inner {
     json: Json,
 }
 
-/// A name: the slot for it, and the object that slots are in.
+/// A name: the slot for it, and the object that slots are in; the name itself, if it is to be told.
 struct Key<'a>(&'a Json);
 
+type Found = (Option<usize>, Option<usize>, Option<String>);
+
 impl<'de> DeserializeSeed<'de> for Key<'_> {
-    type Value = (Option<usize>, Option<usize>);
+    type Value = Found;
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         d.deserialize_str(self)
@@ -45,20 +64,21 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
 }
 
 impl Visitor<'_> for Key<'_> {
-    type Value = (Option<usize>, Option<usize>);
+    type Value = Found;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        let Json { slots, inner, strict, .. } = self.0;
+        let Json { slots, inner, strict, all, .. } = self.0;
         match (slots.iter().position(|s| s.name == name), inner.iter().position(|i| i.name == name)) {
             (None, None) if *strict => {
                 let known: Vec<&str> = slots.iter().map(|s| s.name.as_str()).collect();
                 Err(E::custom(format!("it has a field `{name}`, which the schema has not: {}", known.join(", "))))
             }
-            slot => Ok(slot),
+            (None, None) => Ok((None, None, all.then(|| name.to_owned()))),
+            (slot, inner) => Ok((slot, inner, None)),
         }
     }
 }
@@ -79,18 +99,19 @@ impl<'de> Visitor<'de> for Object<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Object { json, base } = self;
-        while let Some(key) = map.next_key_seed(Key(json))? {
-            if key == (None, None) {
+        while let Some((slot, inner, other)) = map.next_key_seed(Key(json))? {
+            if slot.is_none() && inner.is_none() {
                 map.next_value::<IgnoredAny>()?;
+                json.others.extend(other);
                 continue;
             }
             let raw: &'de RawValue = map.next_value()?;
             let from = raw.get().as_ptr() as usize - base;
-            if let Some(slot) = key.0 {
+            if let Some(slot) = slot {
                 json.spans[slot] = Some((from, from + raw.get().len()));
                 json.direct[slot] = true;
             }
-            let Some(inner) = key.1.map(|at| &mut json.inner[at]) else { continue };
+            let Some(inner) = inner.map(|at| &mut json.inner[at]) else { continue };
             inner.json.forget();
             let mut parser = serde_json::Deserializer::from_str(raw.get());
             // What is no object has no members. Of two members of one name the last one counts, with all that is in it.
@@ -181,7 +202,16 @@ impl Json {
             }
         }
         let inner = roots.into_iter().map(|(name, of, slots)| Inner { name, of, json: Json::new(slots) }).collect();
-        Json { spans: vec![None; slots.len()], direct: vec![false; slots.len()], slots, strict: false, inner }
+        Json {
+            spans: vec![None; slots.len()],
+            direct: vec![false; slots.len()],
+            slots,
+            strict: false,
+            all: false,
+            others: Vec::new(),
+            unread: Vec::new(),
+            inner,
+        }
     }
 
     /// Reads records.
@@ -203,6 +233,7 @@ impl Json {
                 job.wrong(start, &Trouble::Other(what), can);
                 continue;
             }
+            self.keep_others(start);
             let record = job.batch.begin(start);
             let mut trouble = None;
             for (at, slot) in self.slots.iter().enumerate() {
@@ -239,6 +270,20 @@ impl Json {
     fn forget(&mut self) {
         self.spans.fill(None);
         self.direct.fill(false);
+        self.others.clear();
+    }
+
+    /// Remembers the members of an object that are no columns.
+    fn keep_others(&mut self, place: usize) {
+        /// The names beyond so many are counted as one.
+        const MOST: usize = 64;
+        for name in std::mem::take(&mut self.others) {
+            let name = if self.unread.len() < MOST { name } else { "...".into() };
+            match self.unread.iter_mut().find(|u| u.name == name) {
+                Some(unread) => unread.count += 1,
+                None => self.unread.push(Unread { name, place, count: 1 }),
+            }
+        }
     }
 
     /// Whether a value that cannot stay as it is written lies in one that must.

@@ -56,7 +56,7 @@ pub use grow::Growing;
 pub use lines::Pattern;
 pub use parser::{Parsed, Parser};
 pub use records::records;
-pub use report::{Report, SHOWN};
+pub use report::{Member, Report, SHOWN};
 pub use run::{columns, run};
 pub use text::{Input, ReadError};
 pub use write::{LineWriter, Style, Writer, schema_text};

@@ -96,12 +96,48 @@ impl Pattern {
 #[derive(Clone, Debug)]
 pub struct Lines {
     /// What a line looks like.
-    pub pattern: Pattern,
+    pattern: Pattern,
     /// What is read, by column.
     pub slots: Vec<Slot>,
+    steps: Vec<Step>,
+}
+
+/// Where a column ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// With the line.
+    Line,
+    /// Before what the line ends with: the last one goes as far as can be.
+    Last,
+    /// Before this byte.
+    Byte(u8),
+    /// Before what stands behind it. The byte at this place of that is the rarest in logs.
+    Text(usize),
+}
+
+/// A column: where it ends, and its slot.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    end: End,
+    slot: Option<usize>,
 }
 
 impl Lines {
+    /// For these slots, which are sorted by column.
+    pub fn new(pattern: &Pattern, slots: Vec<Slot>) -> Lines {
+        let last = pattern.columns.len().saturating_sub(1);
+        let steps = pattern.columns.iter().enumerate().map(|(column, (_, behind))| {
+            let end = match behind.as_slice() {
+                [] => End::Line,
+                _ if column == last => End::Last,
+                [byte] => End::Byte(*byte),
+                text => End::Text(text.iter().position(|b| !b.is_ascii_alphanumeric() && *b != b' ').unwrap_or(0)),
+            };
+            Step { end, slot: slots.iter().position(|s| s.column == column) }
+        });
+        Lines { steps: steps.collect(), pattern: pattern.clone(), slots }
+    }
+
     /// Reads records.
     pub fn fill(&mut self, job: &mut Fill<'_>) {
         while !job.is_done() {
@@ -147,39 +183,37 @@ impl Lines {
         if !text[start..end].starts_with(first) {
             return Err(no());
         }
-        let (mut at, mut next, mut trouble) = (start + first.len(), 0, None);
-        for (column, (_, behind)) in columns.iter().enumerate() {
-            let rest = &text[at..end];
-            let last = column + 1 == columns.len();
-            let len = match behind.as_slice() {
-                [] => rest.len(),
-                // The last one goes as far as can be.
-                behind if last => rest.strip_suffix(behind).ok_or_else(no)?.len(),
-                [byte] => seps::find(text, at, end, *byte).ok_or_else(no)? - at,
-                more => find(text, at, end, more).ok_or_else(no)? - at,
+        let (mut at, mut trouble) = (start + first.len(), None);
+        for (Step { end: ends, slot }, (_, behind)) in self.steps.iter().zip(columns) {
+            let to = match *ends {
+                End::Line => end,
+                End::Last => at + text[at..end].strip_suffix(behind.as_slice()).ok_or_else(no)?.len(),
+                End::Byte(byte) => seps::find(text, at, end, byte).ok_or_else(no)?,
+                End::Text(anchor) => find(text, at, end, behind, anchor).ok_or_else(no)?,
             };
-            if let Some(slot) = self.slots.get(next).filter(|s| s.column == column) {
-                let empty = len == 0 || &rest[..len] == b"-";
-                let fits = if empty { slot.none(record) } else { slot.put(text, at, at + len, record) };
+            if let Some(number) = *slot {
+                let slot = &self.slots[number];
+                let is_none = to == at || (to == at + 1 && text[at] == b'-');
+                let fits = if is_none { slot.none(record) } else { slot.put(text, at, to, record) };
                 if !fits && trouble.is_none() {
-                    trouble = Some(Trouble::Field(next, at, at + len));
+                    trouble = Some(Trouble::Field(number, at, to));
                 }
-                next += 1;
             }
-            at += len + behind.len();
+            at = to + behind.len();
         }
         trouble.map_or(Ok(()), Err)
     }
 }
 
-/// Where a short text first stands between two places of another. A searcher that is made for each column takes longer than the search: the byte of it that
-/// is the rarest in logs is looked for, and what is around it compared.
-fn find(text: &[u8], from: usize, to: usize, what: &[u8]) -> Option<usize> {
-    let anchor = what.iter().position(|b| !b.is_ascii_alphanumeric() && *b != b' ').unwrap_or(0);
+/// Where a short text first stands between two places of another. A searcher that is made for each column takes longer than the search: one byte of it is
+/// looked for, and what is around it compared.
+#[inline]
+fn find(text: &[u8], from: usize, to: usize, what: &[u8], anchor: usize) -> Option<usize> {
     let mut next = from + anchor;
     while next < to {
         let at = seps::find(text, next, to, what[anchor])? - anchor;
-        if text[at..to].starts_with(what) {
+        // So few bytes are not worth a call.
+        if to - at >= what.len() && text[at..].iter().zip(what).all(|(a, b)| a == b) {
             return Some(at);
         }
         next = at + anchor + 1;
@@ -199,8 +233,10 @@ mod tests {
         for text in texts {
             let padded = [text.as_bytes(), b"\n", &[b']'; PAD]].concat();
             for what in texts.iter().filter(|what| what.len() > 1) {
-                let found = find(&padded, 0, text.len(), what.as_bytes());
-                assert_eq!(found, text.find(what), "{what:?} in {text:?}");
+                for anchor in 0..what.len() {
+                    let found = find(&padded, 0, text.len(), what.as_bytes(), anchor);
+                    assert_eq!(found, text.find(what), "{what:?} in {text:?}");
+                }
             }
         }
     }

@@ -70,7 +70,7 @@ impl Parser {
             stopped: false,
             report: Report::default(),
         };
-        if !matches!(format, Format::Csv(_)) {
+        if !format.is_values() {
             parser.read_by(&mut [], 0)?;
         }
         Ok(parser)
@@ -87,7 +87,7 @@ impl Parser {
     #[must_use]
     pub fn doubting(mut self, names: Vec<String>) -> Parser {
         let guessed: Vec<String> = self.schema.fields().iter().map(|f| f.name.clone()).collect();
-        self.reader = self.reader.map(|reader| reader.doubting(&names, &guessed));
+        self.reader = self.reader.map(|reader| reader.doubting(&names, &guessed).of_all(true));
         Parser { doubtful: names, guessed, ..self }
     }
 
@@ -192,6 +192,10 @@ impl Parser {
         };
         let keep = self.on_bad == OnBad::Keep;
         reader.fill(&mut Fill { text, len, from, batch: &mut batch, keep, bad: &mut bad });
+        for unread in reader.unread() {
+            let line = before + 1 + line_ends.as_mut().map_or(0, |ends| ends.before(text, unread.place));
+            report.unread(unread.name, || format!("line {line}"), unread.count);
+        }
         let Batch { mut records, mut places, left_out, .. } = batch;
         if let Some((at, ..)) = &first {
             places.truncate(places.partition_point(|place| (*place as usize) < *at));

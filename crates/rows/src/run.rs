@@ -6,7 +6,7 @@
 use crate::ask::{Ask, AskError, Asked, OnBad};
 use crate::batch::{Batch, Fill, Trouble};
 use crate::count::LineEnds;
-use crate::format::{Format, Reader};
+use crate::format::Reader;
 use crate::infer::leads_with_zero;
 use crate::number;
 use crate::place::Slot;
@@ -43,6 +43,8 @@ pub(crate) struct Done {
     shown: Vec<(u64, String)>,
     /// How the first one could be read.
     advice: String,
+    /// Members that no column was made of: the name, the line of the first one within the part, how many.
+    unread: Vec<(String, u64, u64)>,
     out: Vec<u8>,
     rows: Rows,
     failed: Option<SummaryError>,
@@ -159,6 +161,9 @@ impl Worker {
                 }
             }
         }
+        for unread in reader.unread() {
+            done.unread.push((unread.name, line_ends.before(&text, unread.place) + 1, unread.count));
+        }
         done.lines = line_ends.before(&text, len);
         done.room = text;
         done
@@ -175,6 +180,7 @@ pub(crate) struct Sink<'a> {
     lines: Vec<u64>,
     report: Report,
     ordered: Option<Ordered>,
+    style: Style,
     writer: Writer,
     results: Schema,
     text: Vec<u8>,
@@ -190,8 +196,9 @@ impl<'a> Sink<'a> {
             names,
             out,
             lines: Vec::new(),
-            report: Report::default(),
+            report: Report { odd_name: asked.odd_name.clone(), ..Report::default() },
             ordered: if query.sums_up() { None } else { Ordered::new(query) },
+            style,
             writer: Writer::new(style, &results),
             results,
             text: Vec::new(),
@@ -221,6 +228,9 @@ impl<'a> Sink<'a> {
             if !self.report.is_full() {
                 self.report.shown.push(format!("{file}:{}: {what}", before + line));
             }
+        }
+        for (name, line, count) in done.unread {
+            self.report.unread(name, || format!("{file}:{}", before + line), count);
         }
         if let Some(e) = done.failed {
             return Err(failed(self.memory, e));
@@ -261,10 +271,20 @@ impl<'a> Sink<'a> {
             windows.finish(|ended| rows.extend(&self.results, ended)).map_err(|e| failed(self.memory, e))?;
             self.report.late = windows.late();
         }
+        /// So many rows are written at once. A table needs all of them for its widths.
+        const ROWS: usize = 4096;
+        let at_once = if self.style == Style::Table { usize::MAX } else { ROWS * self.results.size() as usize };
         let mut text = Vec::new();
+        for part in rows.bytes.chunks(at_once.max(1)) {
+            text.clear();
+            self.writer.rows(part, &rows.texts, &mut text);
+            self.put(&text)?;
+        }
         // Names are there even if nothing else is.
-        self.writer.rows(&rows.bytes, &rows.texts, &mut text);
-        self.put(&text)?;
+        if rows.bytes.is_empty() {
+            self.writer.rows(&[], &[], &mut text);
+            self.put(&text)?;
+        }
         Ok(self.report)
     }
 }
@@ -365,7 +385,7 @@ pub fn run(
 /// The first part. Of texts that have no line of names nothing is as good as something.
 fn begin(ask: &Ask, text: &mut Text, names: &[String]) -> Result<Part, AskError> {
     match text.next()? {
-        None if matches!(ask.format, Format::Csv(_)) => Err(AskError::Nothing(names.join(", "))),
+        None if ask.format.is_values() => Err(AskError::Nothing(names.join(", "))),
         part => Ok(part.unwrap_or_else(|| Part { text: vec![0; PAD], first: true, ..Part::default() })),
     }
 }

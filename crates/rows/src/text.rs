@@ -118,13 +118,15 @@ impl Text {
     /// It cannot be read, or a record is too long.
     pub fn next(&mut self) -> Result<Option<Part>, ReadError> {
         while !self.over {
+            // What stands in a room that was used is written over, or lies behind the text.
             let mut text = self.spare.pop().unwrap_or_default();
-            text.clear();
-            text.append(&mut self.rest);
-            let mut len = text.len();
+            let mut len = self.rest.len();
+            text.resize(text.len().max(len), 0);
+            text[..len].copy_from_slice(&self.rest);
+            self.rest.clear();
             let mut want = PART.max((2 * len).min(MAX_RECORD_TEXT));
             let part = loop {
-                text.resize(want + PAD, 0);
+                text.resize(text.len().max(want + PAD), 0);
                 let (ended, short) = self.fill(&mut text, &mut len, want)?;
                 let found = self.cut.whole(&mut text, &mut len, ended);
                 // A line of names alone says nothing of the columns: at an input's begin a record comes with it.

@@ -37,7 +37,14 @@ pub enum SchemaError {
     },
     /// The map that keeps them.
     #[error("{0} (schemas are kept in the map `schemas` of their arena)")]
-    Map(#[from] MapError),
+    Map(MapError),
+}
+
+impl From<MapError> for SchemaError {
+    // The message has it all: as a source it would be said twice.
+    fn from(e: MapError) -> SchemaError {
+        SchemaError::Map(e)
+    }
 }
 
 /// The map of a name's arena, and the name in it.

@@ -20,13 +20,11 @@ enum Beside {
 
 impl Beside {
     fn size(&self) -> usize {
-        const ITSELF: usize = size_of::<Beside>();
-        ITSELF
-            + match self {
-                Beside::Text(t) => t.len(),
-                Beside::Set(t) => t.size(),
-                Beside::Values(v) => 8 * v.len(),
-            }
+        match self {
+            Beside::Text(t) => t.capacity(),
+            Beside::Set(t) => t.size(),
+            Beside::Values(v) => 8 * v.capacity(),
+        }
     }
 }
 
@@ -62,7 +60,7 @@ impl States {
 
     /// Bytes of memory.
     pub fn size(&self) -> usize {
-        16 * self.words.len() + self.beside_bytes
+        16 * self.words.capacity() + size_of::<Beside>() * self.beside.capacity() + self.beside_bytes
     }
 
     /// Forgets all groups.
@@ -147,8 +145,9 @@ impl States {
 
     fn value(&mut self, at: usize, value: f64) {
         let Beside::Values(values) = self.beside(at, || Beside::Values(Vec::new())) else { return };
+        let before = values.capacity();
         values.push(value);
-        self.beside_bytes += 8;
+        self.beside_bytes += 8 * (values.capacity() - before);
         self.words[at][1] += 1;
     }
 
@@ -167,10 +166,10 @@ impl States {
                         _ => order >= seen,
                     };
                 if takes {
-                    let before = has.len();
+                    let before = has.capacity();
                     has.clear();
                     has.extend_from_slice(text);
-                    self.beside_bytes = self.beside_bytes + text.len() - before;
+                    self.beside_bytes += has.capacity() - before;
                     self.words[at][1] = order;
                 }
             }

@@ -63,9 +63,14 @@ impl Ordered {
         (!order.is_empty() || top.is_some()).then_some(Ordered { schema, order, top, rows })
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory: of the rows, and of what bringing them in order needs beside them.
     pub fn size(&self) -> usize {
-        self.rows.bytes.len() + self.rows.texts.len()
+        let rows = self.rows.bytes.capacity() + self.rows.texts.capacity();
+        rows + self.rows.bytes.len() + self.rows.texts.len() + size_of::<usize>() * self.many()
+    }
+
+    fn many(&self) -> usize {
+        self.rows.bytes.len() / self.schema.size() as usize
     }
 
     /// Adds rows, and the texts that they name.
@@ -76,26 +81,41 @@ impl Ordered {
         }
         // What cannot be among the first any more need not be kept.
         if let Some(top) = self.top
-            && self.rows.bytes.len() / size >= top.saturating_mul(2).saturating_add(1024)
+            && self.many() >= top.saturating_mul(2).saturating_add(1024)
         {
             self.settle();
         }
     }
 
+    /// These rows, those that are wanted of them in order.
+    pub(crate) fn of(self, rows: Rows) -> Rows {
+        Ordered { rows, ..self }.finish()
+    }
+
     /// Whether no more rows are needed: as many as are wanted have come, and they are taken as they come.
     pub fn is_full(&self) -> bool {
-        let many = self.rows.bytes.len() / self.schema.size() as usize;
-        self.order.is_empty() && self.top.is_some_and(|top| many >= top)
+        self.order.is_empty() && self.top.is_some_and(|top| self.many() >= top)
     }
 
     fn settle(&mut self) {
-        let Rows { bytes, texts } = std::mem::take(&mut self.rows);
-        let mut rows: Vec<&[u8]> = bytes.chunks_exact(self.schema.size() as usize).collect();
-        if !self.order.is_empty() {
-            rows.sort_by(|a, b| compare(&self.schema, &self.order, &texts, a, b));
+        let (many, size) = (self.many(), self.schema.size() as usize);
+        let wanted = self.top.unwrap_or(usize::MAX).min(many);
+        if self.order.is_empty() && wanted == many {
+            return;
         }
-        for row in rows.into_iter().take(self.top.unwrap_or(usize::MAX)) {
-            self.rows.push(&self.schema, row, &texts);
+        let Rows { bytes, texts } = std::mem::take(&mut self.rows);
+        let row = |at: usize| &bytes[at * size..(at + 1) * size];
+        let mut places: Vec<usize> = (0..many).collect();
+        if !self.order.is_empty() {
+            // Of equal ones the first is the first, without the room that a stable sort takes.
+            places.sort_unstable_by(|a, b| compare(&self.schema, &self.order, &texts, row(*a), row(*b)).then(a.cmp(b)));
+        }
+        self.rows.bytes.reserve_exact(wanted * size);
+        if wanted == many {
+            self.rows.texts.reserve_exact(texts.len());
+        }
+        for at in places.into_iter().take(wanted) {
+            self.rows.push(&self.schema, row(at), &texts);
         }
     }
 

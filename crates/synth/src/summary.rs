@@ -136,9 +136,12 @@ impl Summary {
         self.keys.len()
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory: of the groups, and of what their rows need at the end.
     pub fn size(&self) -> usize {
-        self.keys.size() + self.states.size() + 8 * self.first.len()
+        let rows = self.first.len() * (self.results.size() as usize + size_of::<usize>()) + self.keys.bytes();
+        // Rows in order are moved twice.
+        let copies = if self.query.order().is_empty() { 1 } else { 2 };
+        self.keys.size() + self.states.size() + 8 * self.first.capacity() + copies * rows
     }
 
     /// Adds records.
@@ -243,10 +246,7 @@ impl Summary {
         collected?;
         Ok(match Ordered::new(&self.query) {
             None => rows,
-            Some(mut ordered) => {
-                ordered.add(&rows.bytes, &rows.texts);
-                ordered.finish()
-            }
+            Some(ordered) => ordered.of(rows),
         })
     }
 

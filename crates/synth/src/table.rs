@@ -44,14 +44,20 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 impl Table {
+    /// Bytes of all of them, one behind the other.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Bytes of memory.
+    #[inline]
     pub fn size(&self) -> usize {
-        8 * (self.slots.len() + self.ends.len()) + self.bytes.len()
+        8 * (self.slots.capacity() + self.ends.capacity()) + self.bytes.capacity()
     }
 
     /// One by its number.

@@ -329,6 +329,12 @@ impl<'a> Parser<'a> {
                 What::Name(n) if n == "math" => Some(n.clone()),
                 _ => None,
             };
+            if let (What::Name(of), false) = (&self.nodes[node].what, self.token.kind == Kind::Sign("(")) {
+                let message = format!(
+                    "a method takes its argument in brackets; a member of a JSON object has backticks around all of its name: ``{of}.{name}``"
+                );
+                return self.complain(self.nodes[node].span.to(named), message.replace("``", "`"));
+            }
             self.expect("(", "a record's fields have no fields of their own; a method takes its argument in brackets")?;
             if let Some(space) = space {
                 let (of, end) = self.arguments(level)?;

@@ -75,6 +75,9 @@ pub struct Query {
     /// What is between the values of CSV: one character, or tab
     #[arg(long, short, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
+    /// The CSV has no line of names: its columns are c1, c2 and so on, or in their order those of --schema
+    #[arg(long, conflicts_with_all = ["lines", "tube"])]
+    pub no_header: bool,
     /// What columns are, where the first lines do not show it: 'zip: str, px: f64'
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<String>,
@@ -134,8 +137,8 @@ The query: `where EXPRESSION`, `select LIST`, or both.
   and is asked for by x == null and x != null.
 
 What is read:
-  CSV   a line of names first; quotes around a field, doubled in it, line
-        ends in it; LF or CRLF; \"\" is an empty text, nothing is NULL
+  CSV   a line of names first, but for --no-header; quotes around a field,
+        doubled in it, line ends in it; LF or CRLF; \"\" is an empty text, nothing is NULL
   JSON  an object a line; absent members and null are NULL; an object or a
         list in it is text, and `a.b` between backticks a member of one
   lines {name} is a column, {} is left out, {{ a brace; - alone is NULL;

@@ -68,13 +68,26 @@ pub fn tell(ran: Result<Report>, began: Instant, json: bool) -> Result<()> {
     };
     if json {
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let told = json!({ "records": report.records, "bad": report.bad, "late": report.late, "ms": ms });
+        let unread: Vec<_> =
+            report.unread.iter().map(|m| json!({ "name": m.name, "first": m.place, "count": m.count })).collect();
+        let mut told = json!({ "records": report.records, "bad": report.bad, "late": report.late, "ms": ms });
+        if !unread.is_empty() {
+            told["unread"] = unread.into();
+        }
         say(&told.to_string());
         return Ok(());
     }
     if report.late > 0 {
         let came = if report.late == 1 { "1 record" } else { &format!("{} records", report.late) };
         say(&format!("chappe: {came} came when a window of theirs had ended, or had no time: `late` waits for them"));
+    }
+    if let Some(name) = &report.odd_name {
+        say(&format!(
+            "chappe: the first line was taken for names, and `{name}` is a number: --no-header reads values there"
+        ));
+    }
+    if let Some(told) = report.unread_told("--schema") {
+        say(&format!("chappe: {told}"));
     }
     if report.bad > 0 {
         let lines = if report.bad == 1 { "1 line" } else { &format!("{} lines", report.bad) };
@@ -107,7 +120,18 @@ pub fn form(a: &Query, name: &str, first: &[u8]) -> Result<Format> {
     let from = said(a, name).unwrap_or(if is_json { From::Json } else { From::Csv });
     let tabs = name.to_lowercase().ends_with(".tsv");
     let delimiter = a.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
-    Ok(if from == From::Json { Format::Json } else { Format::Csv(delimiter) })
+    if a.no_header && from == From::Json {
+        return Err(anyhow!("--no-header is for CSV, and {name} is JSON, as --from or its name says"));
+    }
+    Ok(match from {
+        From::Json => Format::Json,
+        From::Csv if a.no_header => {
+            let schema = a.schema.as_deref().map(resolved).transpose()?;
+            let schema = schema.map(|text| Schema::parse_text(&text)).transpose()?;
+            Format::bare(delimiter, schema.as_ref().map(|(schema, _)| schema))
+        }
+        From::Csv => Format::Csv(delimiter),
+    })
 }
 
 /// The same, where it need not be looked at.
@@ -119,5 +143,6 @@ pub fn said(a: &Query, name: &str) -> Option<From> {
         () if ends(&[".csv", ".tsv"]) => Some(From::Csv),
         () => None,
     };
-    a.from.or(a.delimiter.map(|_| From::Csv)).or_else(by_name)
+    let is_csv = a.delimiter.is_some() || a.no_header;
+    a.from.or(is_csv.then_some(From::Csv)).or_else(by_name)
 }

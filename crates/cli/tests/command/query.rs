@@ -46,6 +46,16 @@ fn files_and_stdin_are_asked() {
     assert_eq!(fed(&place, &["select a"], " {\"a\":1}").out, "a\n1\n");
     assert_eq!(fed(&place, &["select b", "-d;"], "a;b\n1;2\n").out, "b\n2\n");
     assert_eq!(fed(&place, &["select b", "--lines", "{a}={b}"], "x=y\n").out, "b\ny\n");
+    assert_eq!(fed(&place, &["select c2", "--no-header"], "1,2\n").out, "c2\n2\n");
+    assert_eq!(fed(&place, &["select sum(n)", "--no-header", "--schema", "k: str, n: i64"], "1,2\n").out, "sum_n\n2\n");
+    let told = fed(&place, &["select count() as n"], "1,A,2.5\n2,B,3\n").err;
+    assert!(told.contains("the first line was taken for names, and `1` is a number: --no-header"), "{told}");
+    let wrong = fed(&place, &["select a", "--no-header", "--from", "json"], "{}").err;
+    assert!(wrong.contains("--no-header is for CSV, and stdin is JSON"), "{wrong}");
+    let more = "{\"a\":1}\n".repeat(1000) + "{\"a\":2,\"late\":3}\n";
+    let told = fed(&place, &["select * top 1"], &more);
+    assert_eq!(told.out, "a\n1\n");
+    assert!(told.err.contains("were left out: `late` (stdin:1001); --schema 'late: str' reads one"), "{}", told.err);
 }
 
 #[test]

@@ -22,6 +22,15 @@ fn feed(place: &Place, args: &[&str], input: &str) -> Child {
 }
 
 #[test]
+fn a_foreign_file_among_the_arenas_is_named_once() {
+    let place = Place::new();
+    place.ok(&["schema", "create", "trade", "a: i64"]);
+    std::fs::write(place.arenas().join("foreign"), "junk\n").unwrap();
+    let why = place.fails(1, &["schema", "ls"]);
+    assert_eq!(why.matches("is not an arena").count(), 1, "{why}");
+}
+
+#[test]
 fn records_go_in_and_out_as_text() {
     let place = Place::new();
     let made = json(&place, &["tube", "create", "t", "--schema", FIELDS]);

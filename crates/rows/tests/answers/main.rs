@@ -202,6 +202,53 @@ fn a_column_that_few_values_make_text_is_named_with_the_way_out() {
 }
 
 #[test]
+fn members_that_no_column_was_made_of_are_told() {
+    let first = "{\"a\":1}\n".repeat(1000);
+    let later = "{\"a\":2,\"x\":{\"y\":3}}\n{\"b c\":5,\"a\":4}\n\n{\"a\":6,\"x\":null}\n";
+    let all = format!("{first}{later}{}", "{\"a\":0}\n".repeat(50_000));
+    for threads in [1, 3] {
+        let ask = Ask { threads, ..ask(&Format::Json, "select * top 3") };
+        let (rows, report) = answered(&ask, vec![input("t", &all)], Style::Csv).unwrap();
+        assert_eq!(rows, "a\n1\n1\n1\n");
+        let told = report.unread_told("--schema").unwrap();
+        assert_eq!(
+            told,
+            "members that the first objects have not were left out: `x` (first at t:1001, 2 times), `b c` (t:1002); --schema 'x: str' reads one"
+        );
+    }
+    let unread = |ask: &Ask, text: &str| answered(ask, vec![input("t", text)], Style::Csv).unwrap().1.unread.len();
+    // Who asks for some columns wants no others.
+    assert_eq!(unread(&ask(&Format::Json, "select a"), &all), 0);
+    let said = Ask { schema: Some("x: str, `b c`: i64".into()), ..ask(&Format::Json, "select *") };
+    assert_eq!(unread(&said, &all), 0);
+    let many: String = (0..200).map(|n| format!("{{\"m{n}\":1}}\n")).collect();
+    assert_eq!(unread(&ask(&Format::Json, "select *"), &(first + &many)), 11);
+}
+
+#[test]
+fn a_csv_without_a_line_of_names_has_numbers_or_those_of_a_schema() {
+    let bare = |schema: Option<&str>, text: &str, query: &str| {
+        let read = schema.map(|text| chappe_synth::Schema::parse_text(text).unwrap().0);
+        let format = Format::bare(b',', read.as_ref());
+        let ask = Ask { schema: schema.map(str::to_owned), ..ask(&format, query) };
+        answered(&ask, vec![input("t", text), input("u", text)], Style::Csv).map(|(rows, _)| rows)
+    };
+    let text = "\"a, \"\"b\"\"\",1,x\nc,2,y\n";
+    assert_eq!(
+        bare(None, text, "select c2, c1").unwrap(),
+        "c2,c1\n1,\"a, \"\"b\"\"\"\n2,c\n".to_owned() + "1,\"a, \"\"b\"\"\"\n2,c\n"
+    );
+    assert_eq!(bare(Some("k: str, n: f64"), text, "select sum(n) as s, count(c3) as m").unwrap(), "s,m\n6.0,4\n");
+    // Plain names are those of their columns.
+    assert_eq!(bare(Some("c2: str"), text, "select c2 top 1").unwrap(), "c2\n1\n");
+    let wrong = bare(Some("a: str, b: i64, c: str, d: str"), text, "select a").unwrap_err();
+    assert!(wrong.contains("t: the first line: it has 3 columns, and there are names for 4"), "{wrong}");
+    let wrong = bare(None, "1,2\n3\n", "select c1").unwrap_err();
+    assert!(wrong.contains("t:2: it has 1 field, and the first line 2"), "{wrong}");
+    assert!(bare(None, "", "select c1").unwrap_err().contains("nothing to read in t, u"));
+}
+
+#[test]
 fn null_is_neither_true_nor_false() {
     let text = "a,b\n1,2\n,2\n1,\n,\n";
     let count = |condition: &str| {

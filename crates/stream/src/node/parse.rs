@@ -66,6 +66,9 @@ impl Stage for Parse {
             says += &format!(", {} with something wrong: {}", report.bad, report.shown.join("; "));
             says += if report.is_full() { "; ..." } else { "" };
         }
+        if let Some(told) = report.unread_told("a schema with") {
+            says += &format!("; {told}");
+        }
         if let Some(guessed) = &self.guessed {
             says += &format!("; with the columns that it has guessed: {guessed}");
         }
@@ -139,6 +142,12 @@ mod tests {
         std::fs::write(dir.path().join("json"), json).unwrap();
         let text = "lines \"@json\" | parse json | select \"t, a, new\" | csv | lines \"@out\"";
         assert_eq!(ran(dir.path(), text).unwrap().0, "t,a,new\nxé,1,\ny,,true\n");
+        // What the first objects have not is told.
+        std::fs::write(dir.path().join("more"), "{\"a\":1}\n".repeat(1000) + "{\"a\":2,\"late\":3}\n").unwrap();
+        let (_, report) =
+            ran(dir.path(), "lines \"@more\" | parse json | select \"sum(a) as s\" | csv | lines \"@out\"").unwrap();
+        let says = report.node("parse").unwrap().says.clone().unwrap();
+        assert!(says.contains("1001 records; members that the first objects have not were left out: `late` (line 1001); a schema with 'late: str' reads one"), "{says}");
     }
 
     #[test]
@@ -222,6 +231,12 @@ mod tests {
         assert_eq!(ran(dir.path(), &by("max(n) as m every 3")).unwrap().0, "window,m\n0,3\n3,6\n6,8\n");
         assert_eq!(ran(dir.path(), &by("k, n order n desc top 2")).unwrap().0, "k,n\na,8\na,7\n");
         assert_eq!(ran(dir.path(), &by("k, n top 2")).unwrap().0, "k,n\na,1\nb,2\n");
+        // One text is one question, as `chappe query` has it: windows count what `where` leaves out.
+        let text =
+            "file \"@in\" | parse csv | query \"where k == 'a' select sum(n) as s every 3\" | csv | lines \"@out\"";
+        assert_eq!(ran(dir.path(), text).unwrap().0, "window,s\n0,4\n3,4\n6,15\n");
+        let text = "file \"@in\" | parse csv header=no \"a: str, b: str, c: str\" | query \"where b == 'b'\" | csv | lines \"@out\"";
+        assert_eq!(ran(dir.path(), text).unwrap().0, "a,b,c\n4,b,2\n8,b,5\n31,b,6\n");
         let why = ran(dir.path(), &by("count() by n\" memory=\"1")).unwrap_err().to_string();
         assert!(why.contains("`memory` of `select` is a number"), "{why}");
     }

@@ -54,12 +54,24 @@ pub fn queries(asked: &Bound) -> Result<Box<dyn Stage>, LiveError> {
     Ok(Box::new(Run { evaluator: live.evaluator(), size }))
 }
 
-fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
+/// Which part of a query a stage has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Has {
+    Condition,
+    List,
+    All,
+}
+
+fn query(call: &Call<'_>, has: Has) -> Result<Plan, Wrong> {
     let schema = schema(call)?;
-    let (text, span) = call.needs_text(0, if condition { "expression" } else { "list" })?;
-    let (filter, list) = if condition { (Some(text), None) } else { (None, Some(text)) };
+    let (text, span) = call.needs_text(0, if has == Has::Condition { "expression" } else { "list" })?;
     let wrong = |what: &str| Wrong::at(span, what.to_owned());
-    let query = Query::new(&schema, filter, list).map_err(|e| wrong(e.message()))?;
+    let query = match has {
+        Has::Condition => Query::new(&schema, Some(text), None),
+        Has::List => Query::new(&schema, None, Some(text)),
+        Has::All => Query::parse(&schema, text),
+    };
+    let query = query.map_err(|e| wrong(e.message()))?;
     let gives =
         query.rows().map_or(Element::Record(Arc::clone(&schema)), |rows| Element::Record(Arc::new(rows.clone())));
     let asked = query.bind(&[]).map_err(|e| wrong(&e.to_string()))?;
@@ -71,7 +83,7 @@ fn query(call: &Call<'_>, condition: bool) -> Result<Plan, Wrong> {
         return Ok(Plan::filter(Type::of(gives), move || stage(sums)).anew(Anew::Never));
     }
     let run = queries(&asked).map_err(|e| wrong(&e.to_string()))?;
-    let rate = if condition { None } else { call.input()?.rate };
+    let rate = if has == Has::List { call.input()?.rate } else { None };
     Ok(Plan::filter(Type { rate, ..Type::of(gives) }, move || Ok(Body::Stage(run))).asks(asked))
 }
 
@@ -178,7 +190,12 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
     let of = call.choice(0, "of", &["csv", "json", "lines"])?.ok_or_else(missing)?;
     let delimiter = delimiter(call, of == "csv")?;
     let (mut begin, mut at) = (format!("parse {of}"), 1);
-    let format = match of {
+    let header = call.choice(usize::MAX, "header", &["yes", "no"])?;
+    if header.is_some() && of != "csv" {
+        return Err(Wrong::new("only csv has a header"));
+    }
+    let mut format = match of {
+        "csv" if header == Some("no") => Format::bare(delimiter, None),
         "csv" => Format::Csv(delimiter),
         "json" => Format::Json,
         _ => {
@@ -228,10 +245,14 @@ fn parse(call: &Call<'_>) -> Result<Plan, Wrong> {
             )));
         }
     };
+    if let (Format::Bare(..), Some(_)) = (&format, said) {
+        format = Format::bare(delimiter, Some(&schema));
+    }
     let wrong = |why| Wrong { span: said.map(|(_, span)| span), what: why };
     let parser = Parser::new(&format, &schema, on_bad).map_err(wrong)?.with_times(times);
     let parser = if said.is_none() { parser.doubting(doubtful) } else { parser };
-    let guessed = said.is_none().then(|| format!("{begin} {}", quoted(&schema_text(&schema, &[]))));
+    let header = header.map_or(String::new(), |header| format!(" header={header}"));
+    let guessed = said.is_none().then(|| format!("{begin} {}{header}", quoted(&schema_text(&schema, &[]))));
     let gives = Type::of(Element::Record(Arc::new(schema)));
     // Names that stand in the first line, and half a record, are lost with the process.
     let anew = if of == "csv" || input.element == Element::Byte { Anew::Never } else { Anew::Fresh };
@@ -251,16 +272,22 @@ pub fn kinds() -> Vec<Kind> {
     vec![
         Kind::new(
             "parse",
-            "csv|json|lines [\"PATTERN\"] [\"SCHEMA\"] [delimiter=\",\"] [onbad=stop|skip|keep]",
+            "csv|json|lines [\"PATTERN\"] [\"SCHEMA\"] [delimiter=\",\"] [header=no] [onbad=stop|skip|keep]",
             "records of text: parse lines \"{ip} [{time}] {status}\" \"ip: str, status: i64\"; without a schema columns are guessed",
             parse,
         ),
-        Kind::new("where", "\"EXPRESSION\"", "the records for which it is true", |call| query(call, true)),
+        Kind::new("where", "\"EXPRESSION\"", "the records for which it is true", |call| query(call, Has::Condition)),
         Kind::new(
             "select",
             "\"LIST\" [memory=BYTES]",
             "other records, of expressions (\"price * 2 as double, sym\"), or of sums, at the end or window by window (\"sum(qty) by sym every 10s\")",
-            |call| query(call, false),
+            |call| query(call, Has::List),
+        ),
+        Kind::new(
+            "query",
+            "\"where EXPRESSION select LIST\" [memory=BYTES]",
+            "both in one text, as `chappe query` has it: windows by number count the records that `where` leaves out, too",
+            |call| query(call, Has::All),
         ),
         Kind::new("field", "NAME", "one number of each record; NaN where there is none", field),
         Kind::new("csv", "[delimiter=\",\"]", "records as rows of text, with their names first", to_lines(false)),
