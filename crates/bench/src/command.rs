@@ -127,6 +127,7 @@ fn texts(args: &[&str]) -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
+    let _house = busy_house("query");
     println!("{}", machine::facts());
     reported(&query::measure(Path::new(chappe), mib << 20, if quick { 3 } else { 9 }))
 }

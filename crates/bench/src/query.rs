@@ -1,9 +1,10 @@
 //! `chappe-bench query`: `chappe query`, and a graph over a capture, beside what people use for it. Each is a shell command over the same file; what has
 //! another answer ends the measurement, and what is not installed has no row.
 
+mod live;
 mod texts;
 
-use crate::table::{Aim, Case, Table, times};
+use crate::table::{Aim, Table, times};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -15,6 +16,8 @@ use texts::Form;
 struct Question {
     title: &'static str,
     form: Form,
+    /// The file has at most so many MiB.
+    most: u64,
     /// A name and a command; the first one is chappe's. `@` is the file, `%` the interpreter of Python.
     answers: &'static [(&'static str, &'static str)],
     /// At most so many times as long as these.
@@ -23,10 +26,11 @@ struct Question {
 
 const SUM: &str = "where px > 100 select sym, sum(qty) as q, count() as n by sym";
 
-const QUESTIONS: [Question; 5] = [
+const QUESTIONS: [Question; 9] = [
     Question {
         title: "CSV: filter and add up by key",
         form: Form::Trades,
+        most: ALL,
         answers: &[
             ("chappe", "chappe query --format csv \"$SUM\" @"),
             (
@@ -47,6 +51,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         title: "CSV with quotes and line ends in them: the same",
         form: Form::Quoted,
+        most: ALL,
         answers: &[
             ("chappe", "chappe query --format csv \"$SUM\" @"),
             (
@@ -63,6 +68,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         title: "JSON lines: the same",
         form: Form::Json,
+        most: ALL,
         answers: &[
             ("chappe", "chappe query --from json --format csv \"$SUM\" @"),
             (
@@ -79,6 +85,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         title: "log lines by a pattern: filter and count by key",
         form: Form::Log,
+        most: ALL,
         answers: &[
             (
                 "chappe",
@@ -98,6 +105,7 @@ const QUESTIONS: [Question; 5] = [
     Question {
         title: "a capture: names that DNS was asked for, counted",
         form: Form::Capture,
+        most: ALL,
         answers: &[
             (
                 "chappe",
@@ -110,7 +118,92 @@ const QUESTIONS: [Question; 5] = [
         ],
         aims: &[("tshark", 0.1)],
     },
+    Question {
+        title: "trips as New York publishes them: filter and add up",
+        form: Form::Taxi,
+        most: ALL,
+        answers: &[
+            (
+                "chappe",
+                "chappe query --format csv 'where trip_distance > 5 select payment_type, count() as n, sum(passenger_count) as p by payment_type' @",
+            ),
+            (
+                "mawk",
+                "mawk -F, 'NR>1 && $5>5 {n[$10]++; p[$10]+=$4} END {for (k in n) print k \",\" n[k] \",\" p[k]}' @",
+            ),
+            (
+                "DuckDB",
+                "% -c \"import duckdb; [print(*r, sep=',') for r in duckdb.sql(\\\"select payment_type, count(*), sum(passenger_count)::bigint from read_csv('@') where trip_distance > 5 group by payment_type\\\").fetchall()]\"",
+            ),
+            (
+                "polars",
+                "% -c \"import polars as p; d = p.scan_csv('@').filter(p.col('trip_distance') > 5).group_by('payment_type').agg(p.len(), p.col('passenger_count').sum()).collect(); [print(*r, sep=',') for r in d.rows()]\"",
+            ),
+        ],
+        aims: &[("mawk", 0.5), ("DuckDB", 1.0), ("polars", 1.0)],
+    },
+    Question {
+        title: "events as GitHub Archive publishes them: filter and count",
+        form: Form::Events,
+        most: ALL,
+        answers: &[
+            (
+                "chappe",
+                "chappe query --from json --format csv 'where type == \"PushEvent\" select `repo.name`, count() as n by `repo.name`' @",
+            ),
+            (
+                "jq",
+                "jq -rn 'reduce (inputs | select(.type == \"PushEvent\") | .repo.name) as $r ({}; .[$r] += 1) | to_entries[] | \"\\(.key),\\(.value)\"' @",
+            ),
+            (
+                "DuckDB",
+                "% -c \"import duckdb; [print(*r, sep=',') for r in duckdb.sql(\\\"select repo.name, count(*) from read_json('@', format='newline_delimited') where type = 'PushEvent' group by all\\\").fetchall()]\"",
+            ),
+        ],
+        aims: &[("jq", 0.2), ("DuckDB", 1.0)],
+    },
+    Question {
+        title: "the combined log of Apache and nginx: filter and count",
+        form: Form::Combined,
+        most: ALL,
+        answers: &[
+            (
+                "chappe",
+                "chappe query --format csv --lines '{ip} {} {user} [{time}] \"{request}\" {status} {bytes} \"{referer}\" \"{agent}\"' 'where status == 404 select request, count() as n by request' @",
+            ),
+            (
+                "mawk",
+                "mawk -F'\"' '{split($3, a, \" \"); if (a[1] == 404) n[$2]++} END {for (k in n) print k \",\" n[k]}' @",
+            ),
+            (
+                "ripgrep",
+                "rg -oN '\"([^\"]*)\" 404 ' -r '$1' @ | LC_ALL=C sort | uniq -c | sed -E 's/^ *([0-9]+) (.*)$/\\2,\\1/'",
+            ),
+        ],
+        aims: &[("mawk", 0.5), ("ripgrep", 0.5)],
+    },
+    Question {
+        title: "a million rows from `chappe send` to `chappe recv`: filter and add up by key",
+        form: Form::Trades,
+        most: 45,
+        answers: &[
+            (
+                "chappe",
+                "chappe tube create rows --schema 'ts: i64, sym: str[4], side: str[1], px: f64, qty: i64?, venue: str[4], note: str[8]' >/dev/null && { chappe send --format csv rows <@ & chappe recv rows --where 'px > 100' --select 'sym, sum(qty) as q, count() as n by sym' --format csv; wait; chappe rm rows >/dev/null; }",
+            ),
+            (
+                "mawk",
+                "mawk -F, 'NR>1 && $4>100 {q[$2]+=$5; n[$2]++} END {for (k in n) print k \",\" q[k] \",\" n[k]}' @",
+            ),
+        ],
+        aims: &[("mawk", 1.0)],
+    },
 ];
+
+/// As large as is asked for.
+const ALL: u64 = u64::MAX >> 20;
+/// A question has so much time for its rounds, and at least one.
+const TIME: f64 = 30e9;
 
 /// What a command prints, without a line of names, in order; and how long it took in nanoseconds. None: it is not there, or fails.
 fn answer(command: &str, bin: &Path) -> Option<(Vec<String>, f64)> {
@@ -127,7 +220,7 @@ fn answer(command: &str, bin: &Path) -> Option<(Vec<String>, f64)> {
     (output.status.success() && !lines.is_empty()).then_some((lines, took))
 }
 
-/// Measures all of it with files of so many bytes, and answers the aims.
+/// Measures all of it with files of so many bytes, and answers the aims. What takes long has fewer rounds: all of it has some ten minutes with 1 GiB.
 ///
 /// # Errors
 /// No room for the files; answers that differ.
@@ -136,7 +229,10 @@ pub fn measure(chappe: &Path, bytes: u64, rounds: u32) -> Result<Vec<Aim>, Strin
     let python = std::env::var("CHAPPE_PYTHON").unwrap_or_else(|_| "python3".into());
     let dir = std::env::temp_dir().join(format!("chappe-bench-query-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(|e| format!("cannot make {}: {e}", dir.display()))?;
-    let measured = all(&dir, bin, &python, bytes, rounds);
+    let measured = all(&dir, bin, &python, bytes, rounds).and_then(|mut aims| {
+        aims.extend(live::measure(chappe, if rounds > 3 { 10 } else { 3 })?);
+        Ok(aims)
+    });
     let _ = std::fs::remove_dir_all(&dir);
     measured
 }
@@ -145,28 +241,39 @@ fn all(dir: &Path, bin: &Path, python: &str, bytes: u64, rounds: u32) -> Result<
     let file = dir.join("file");
     let mut aims = Vec::new();
     for question in &QUESTIONS {
+        let bytes = bytes.min(question.most << 20);
         let made = File::create(&file).map(|file| BufWriter::with_capacity(1 << 20, file));
         made.and_then(|mut out| texts::write(question.form, bytes, 44, &mut out))
             .map_err(|e| format!("{}: {e}", file.display()))?;
         let command =
             |text: &str| text.replace('@', &file.display().to_string()).replace("% -c", &format!("{python} -c"));
-        let (mut cases, mut right) = (Vec::new(), None);
+        let (mut cases, mut right, mut all) = (Vec::new(), None, 0.0);
         for (name, text) in question.answers {
             let command = command(text);
-            let Some((lines, _)) = answer(&command, bin) else {
+            let Some((lines, took)) = answer(&command, bin) else {
                 println!("{}: {name} does not answer here", question.title);
                 continue;
             };
             if *right.get_or_insert_with(|| lines.clone()) != lines {
                 return Err(format!("{}: {name} has another answer", question.title));
             }
-            cases.push(Case::new(*name, move || answer(&command, bin).map_or(f64::NAN, |(_, took)| took)));
+            cases.push((*name, command));
+            all += took;
         }
         if cases.is_empty() {
             continue;
         }
         let title = format!("{}, {} MiB", question.title, bytes >> 20);
-        let table = Table::measure(title, rounds, cases);
+        // The answers were the warm-up.
+        let rounds = ((TIME / all) as u32).clamp(1, rounds);
+        let mut rows: Vec<(String, Vec<f64>)> = cases.iter().map(|(name, _)| ((*name).into(), Vec::new())).collect();
+        for round in 0..rounds as usize {
+            for turn in 0..cases.len() {
+                let at = (round + turn) % cases.len();
+                rows[at].1.push(answer(&cases[at].1, bin).map_or(f64::NAN, |(_, took)| took));
+            }
+        }
+        let table = Table::of(format!("{title}, {rounds} rounds"), rows);
         println!("{}", table.report());
         let names: Vec<&str> = table.names().collect();
         for (peer, most) in question.aims.iter().filter(|(peer, _)| names.contains(peer) && names.contains(&"chappe")) {

@@ -15,6 +15,12 @@ pub enum Form {
     Log,
     /// A capture file: questions to DNS, and segments of TCP.
     Capture,
+    /// As New York's Taxi and Limousine Commission publishes trips of yellow cabs: 18 columns, times without a zone, some counts of passengers empty.
+    Taxi,
+    /// As GitHub Archive publishes events: an object a line, objects within, members that only some events have.
+    Events,
+    /// The combined log of Apache and nginx: with the page before, and the browser.
+    Combined,
 }
 
 /// Numbers of a seed.
@@ -75,8 +81,94 @@ fn line(form: Form, row: u64, dice: &mut Dice) -> Vec<u8> {
             )
         }
         Form::Capture => return packet(row, dice),
+        Form::Taxi => taxi(row, dice),
+        Form::Events => event(row, dice),
+        Form::Combined => {
+            let (path, status) =
+                (PATHS[dice.skewed(6) as usize], [200, 200, 200, 304, 404, 500][dice.below(6) as usize]);
+            let ip = [203, 0, 113, dice.below(256)].map(|n| n.to_string()).join(".");
+            let user = if dice.below(8) == 0 { "ann" } else { "-" };
+            let bytes = if status == 304 { "-".into() } else { dice.skewed(100_000).to_string() };
+            let referer = ["-", "https://example.com/"][dice.below(2) as usize];
+            format!(
+                "{ip} - {user} [29/Nov/2026:07:{:02}:{:02} +0000] \"GET {path} HTTP/1.1\" {status} {bytes} \"{referer}\" \"{}\"\n",
+                row / 60 % 60,
+                row % 60,
+                AGENTS[dice.skewed(3) as usize],
+            )
+        }
     };
     text.into_bytes()
+}
+
+const AGENTS: [&str; 3] = [
+    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
+    "curl/8.16.0",
+];
+const TAXI: &str = "VendorID,tpep_pickup_datetime,tpep_dropoff_datetime,passenger_count,trip_distance,RatecodeID,\
+    store_and_fwd_flag,PULocationID,DOLocationID,payment_type,fare_amount,extra,mta_tax,tip_amount,tolls_amount,\
+    improvement_surcharge,total_amount,congestion_surcharge\n";
+
+fn taxi(row: u64, dice: &mut Dice) -> String {
+    let time = |minutes: u64| {
+        format!("2026-11-{:02} {:02}:{:02}:{:02}", 1 + minutes / 1440 % 28, minutes / 60 % 24, minutes % 60, row % 60)
+    };
+    let (minutes, miles) = (row / 9, 20 + dice.skewed(1500));
+    let passengers = if dice.below(32) == 0 { String::new() } else { (1 + dice.skewed(6)).to_string() };
+    let (fare, tip) = (300 + miles * 250 / 100, dice.skewed(900));
+    let money = |cents: u64| format!("{}.{:02}", cents / 100, cents % 100);
+    format!(
+        "{},{},{},{passengers},{},1,N,{},{},{},{},0.5,0.5,{},0.0,0.3,{},2.5\n",
+        1 + dice.below(2),
+        time(minutes),
+        time(minutes + miles / 20),
+        money(miles),
+        1 + dice.below(263),
+        1 + dice.below(263),
+        1 + dice.skewed(4),
+        money(fare),
+        money(tip),
+        money(fare + tip + 380),
+    )
+}
+
+fn event(row: u64, dice: &mut Dice) -> String {
+    let (actor, repo) = (dice.skewed(200_000), dice.skewed(5_000));
+    let kind = ["PushEvent", "PushEvent", "WatchEvent", "IssuesEvent"][dice.below(4) as usize];
+    let payload = match kind {
+        "PushEvent" => {
+            let commits: Vec<String> = (0..=dice.below(3))
+                .map(|n| {
+                    format!(
+                        "{{\"sha\":\"{:016x}\",\"author\":{{\"email\":\"u{actor}@example.com\",\"name\":\"User {actor}\"}},\"message\":\"Say \\\"{n}\\\"\\nonce\",\"distinct\":true}}",
+                        dice.next()
+                    )
+                })
+                .collect();
+            format!(
+                "{{\"push_id\":{row},\"size\":{},\"ref\":\"refs/heads/main\",\"commits\":[{}]}}",
+                commits.len(),
+                commits.join(",")
+            )
+        }
+        "WatchEvent" => "{\"action\":\"started\"}".into(),
+        _ => format!(
+            "{{\"action\":\"opened\",\"issue\":{{\"number\":{},\"title\":\"It fails\",\"labels\":[]}}}}",
+            dice.below(900)
+        ),
+    };
+    let org =
+        if dice.below(4) == 0 { format!(",\"org\":{{\"id\":{repo},\"login\":\"org{repo}\"}}") } else { String::new() };
+    format!(
+        "{{\"id\":\"{}\",\"type\":\"{kind}\",\"actor\":{{\"id\":{actor},\"login\":\"user{actor}\",\"gravatar_id\":\"\",\"url\":\"https://api.github.com/users/user{actor}\"}},\
+         \"repo\":{{\"id\":{repo},\"name\":\"org{repo}/project{repo}\",\"url\":\"https://api.github.com/repos/org{repo}/project{repo}\"}},\
+         \"payload\":{payload},\"public\":true,\"created_at\":\"2026-11-29T{:02}:{:02}:{:02}Z\"{org}}}\n",
+        50_000_000_000 + row,
+        row / 3600 % 24,
+        row / 60 % 60,
+        row % 60,
+    )
 }
 
 /// A packet of a capture file: one in four asks DNS.
@@ -117,7 +209,8 @@ pub fn write(form: Form, bytes: u64, seed: u64, out: &mut impl Write) -> Result<
             let head = [0xa1b2_c3d4u32, 4 << 16 | 2, 0, 0, 65_535, 1];
             out.write_all(&head.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>())?;
         }
-        Form::Json | Form::Log => {}
+        Form::Taxi => out.write_all(TAXI.as_bytes())?,
+        Form::Json | Form::Log | Form::Events | Form::Combined => {}
     }
     for row in 0.. {
         if written >= bytes {

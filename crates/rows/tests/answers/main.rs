@@ -6,6 +6,7 @@ mod coming;
 mod dice;
 mod files;
 mod fuzz;
+mod layouts;
 mod rules;
 
 use chappe_rows::{Ask, Format, Input, OnBad, Parser, Pattern, Report, Style, Writer, columns, run, with_nulls};
