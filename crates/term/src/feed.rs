@@ -94,12 +94,23 @@ impl Emulator {
     }
 
     /// Takes what the program wrote.
-    pub fn feed(&mut self, mut bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let taken = self.feed_some(bytes, usize::MAX);
+        debug_assert_eq!(taken, bytes.len());
+    }
+
+    /// Takes of what the program wrote until the rows that have left the screen have so many bytes; answers how many it took, at least one.
+    pub fn feed_some(&mut self, mut bytes: &[u8], most: usize) -> usize {
+        let all = bytes.len();
         while !bytes.is_empty() {
             let used = if self.at == At::Text { self.text(bytes) } else { self.sequence(bytes) };
             self.position += used as u64;
             bytes = &bytes[used..];
+            if self.screen.scrolled.text.len() > most {
+                break;
+            }
         }
+        all - bytes.len()
     }
 
     /// Takes text up to the next ESC; answers how many bytes.

@@ -12,9 +12,16 @@ use chappe_plat::poll::Event;
 use chappe_plat::{clock, thread};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How many words a record of the history has beside its text: length and flags, line, when it was last changed, and its size once more behind it.
 pub(crate) const FRAME: u64 = 4;
+/// A state of so many bytes of cells takes longer to copy than a flood takes to fill the ring of taken bytes.
+const LARGE: u64 = 256 << 10;
+
+/// So many bytes of rows that have left the screen are put into the history together, and those of one more sequence.
+const MOST_SCROLLED: usize = 1 << 20;
+
 /// The kernel keeps at most half of this between the program and the holder.
 const PIPELINE: u64 = 128 << 10;
 
@@ -42,6 +49,8 @@ pub struct Holder<'a> {
     kept: [Kept; 2],
     /// The last text that is to be typed, and how much had been parsed when it was seen.
     coming: (u64, u64),
+    /// When the last state was written.
+    saved_at: u64,
 }
 
 impl<'a> Holder<'a> {
@@ -62,7 +71,8 @@ impl<'a> Holder<'a> {
         let empty = || Emulator::of(Screen::new(columns, rows), At::Text, Vec::new(), beside.parsed);
         let (emulator, beside) = known.unwrap_or_else(|| (empty(), beside));
         let saved = beside.parsed;
-        let mut it = Holder { place, emulator, beside, saved, version, kept: Default::default(), coming: (0, 0) };
+        let mut it =
+            Holder { place, emulator, beside, saved, version, kept: Default::default(), coming: (0, 0), saved_at: 0 };
         // What was overwritten already is no history, and cannot be read: I5 says where the rest begins.
         let floor = load(layout::FLOOR).clamp(it.beside.first, it.beside.end);
         if floor > it.beside.first {
@@ -134,10 +144,14 @@ impl<'a> Holder<'a> {
     fn parse(&mut self, count: u64) {
         let (start, len) = self.ring(self.beside.parsed, count);
         // SAFETY: within the ring, of which nothing is written while it is parsed.
-        self.emulator.feed(unsafe { std::slice::from_raw_parts(start, len) });
+        let mut rest = unsafe { std::slice::from_raw_parts(start, len) };
+        while !rest.is_empty() {
+            // A few bytes can clear a large screen.
+            rest = &rest[self.emulator.feed_some(rest, MOST_SCROLLED)..];
+            let scrolled = self.emulator.screen_mut().take_scrolled();
+            self.remember(&scrolled);
+        }
         self.beside.parsed += len as u64;
-        let scrolled = self.emulator.screen_mut().take_scrolled();
-        self.remember(&scrolled);
         // In the middle of taking over there may be more than is unsaved at most otherwise.
         if self.unsaved() >= (TAKEN_BYTES / 2) as u64 {
             self.save();
@@ -156,6 +170,10 @@ impl<'a> Holder<'a> {
 
     /// Writes a state, and says so.
     pub fn save(&mut self) {
+        let pace = self.pace().saturating_sub(clock::now() - self.saved_at);
+        if pace > 0 {
+            std::thread::sleep(Duration::from_nanos(pace));
+        }
         self.version += 1;
         self.beside.time = clock::time_of_day();
         // Relaxed: E2, the fence orders it before the state's words.
@@ -165,7 +183,14 @@ impl<'a> Holder<'a> {
         store::save(&mut self.emulator, self.beside, self.place.state(self.version), kept);
         self.place.word(layout::DONE).store(self.version, Ordering::Release); // E1 release: the words come before.
         self.saved = self.beside.parsed;
+        self.saved_at = clock::now();
         self.place.tell();
+    }
+
+    /// How long a state of a large screen stands at least, in nanoseconds: who copies it is not to be overtaken for ever.
+    fn pace(&self) -> u64 {
+        let bytes = 16 * (self.screen().columns() * self.screen().rows()) as u64;
+        if bytes < LARGE { 0 } else { bytes * 2 }
     }
 
     /// Writes rows that have left the screen into the history.

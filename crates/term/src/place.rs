@@ -112,7 +112,8 @@ pub fn remove(dir: &Dir, name: &str) -> Result<(), TermError> {
     dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))
 }
 
-/// Takes the name away of a terminal whose program could not be started.
+/// Takes the name away of a terminal whose program could not be started. The caller has made it, or is its keeper, and lives: so the name is still
+/// its, as no other can take it away.
 ///
 /// # Errors
 /// `Io`.

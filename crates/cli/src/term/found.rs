@@ -42,7 +42,8 @@ pub fn parts(ended: Option<Ended>) -> (&'static str, Option<u8>, Option<i32>) {
 pub fn status_of(ended: Ended) -> u8 {
     match ended {
         Ended::Exited(status) => status,
-        Ended::Killed(signal) => 128 + signal as u8,
+        // There are 64 signals.
+        Ended::Killed(signal) => 128 + (signal as u8 & 127),
         Ended::Unknown => FAILED,
     }
 }

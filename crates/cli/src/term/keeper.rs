@@ -1,9 +1,10 @@
 //! The keeper of a terminal: it starts the program, has its pseudo-terminal, and starts a holder whenever there is none.
 
+use super::found::directory;
 use super::holder;
 use super::pty::{self, Pty};
 use super::wanted::Wanted;
-use chappe::term::place::{Place, Role};
+use chappe::term::place::{self, Place, Role};
 use std::fs::OpenOptions;
 use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -33,6 +34,8 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
         Ok(child) => child.id(),
         Err(e) => {
             let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
+            // As long as it lives the name is its own. What cannot be removed is found by `doctor`.
+            let _ = directory(false).map(|dir| place::unmake(&dir, wanted.name));
             // The one that waits for it may be gone.
             let _ = tells.write_all(&(-errno).to_le_bytes());
             chappe::process::exit(1);

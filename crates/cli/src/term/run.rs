@@ -66,10 +66,7 @@ pub fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
             first_picture(wanted.name).map_err(wrong)?;
             Ok(pid)
         }
-        News::Failed(errno) => {
-            let _ = place::unmake(&dir, wanted.name);
-            Err(not_started(&wanted.command[0], &io::Error::from_raw_os_error(errno)))
-        }
+        News::Failed(errno) => Err(not_started(&wanted.command[0], &io::Error::from_raw_os_error(errno))),
         News::None => Err(cannot(anyhow!("the keeper of terminal `{}` was killed before it began", wanted.name))),
     }
 }

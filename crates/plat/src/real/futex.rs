@@ -47,7 +47,8 @@ fn outcome(result: i64) -> Wait {
         Some(libc::EAGAIN) => Wait::Changed,
         Some(libc::ETIMEDOUT) => Wait::TimedOut,
         Some(libc::EINTR) => Wait::Interrupted,
-        Some(libc::ENOSYS) => Wait::Unsupported,
+        // EPERM: a seccomp filter does not know the call.
+        Some(libc::ENOSYS | libc::EPERM) => Wait::Unsupported,
         _ => Wait::Changed,
     }
 }
@@ -90,10 +91,10 @@ pub fn wait_any_supported() -> bool {
         2 => false,
         _ => {
             let forced_off = std::env::var_os("CHAPPE_NO_WAITV").is_some_and(|v| v == "1");
-            // SAFETY: zero words is refused with EINVAL where the call exists, ENOSYS where not.
+            // SAFETY: zero words is refused with EINVAL where the call exists. Where not, it is ENOSYS, or what a seccomp filter says.
             let r = unsafe { libc::syscall(SYS_FUTEX_WAITV, 0usize, 0u32, 0u32, 0usize, 0i32) };
-            let missing = r < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS);
-            let there = !forced_off && !missing;
+            let is_known = r >= 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+            let there = !forced_off && is_known;
             // Relaxed: as above.
             WAIT_ANY.store(if there { 1 } else { 2 }, Ordering::Relaxed);
             there

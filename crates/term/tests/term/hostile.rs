@@ -36,6 +36,21 @@ fn sizes_out_of_bounds_are_made_to_fit() {
     }
 }
 
+/// Seven bytes that fill and clear a screen of the greatest size, a thousand times: the rows that leave it are taken in between.
+#[test]
+fn a_few_bytes_put_no_more_than_a_screen_aside() {
+    let mut it = Emulator::new(1000, 262);
+    let stream = b"\x1b#8\x1b[2J".repeat(20);
+    let (mut rest, mut rounds, mut most) = (&stream[..], 0, 0);
+    while !rest.is_empty() {
+        rest = &rest[it.feed_some(rest, 1 << 20)..];
+        most = most.max(it.screen_mut().take_scrolled().text.len());
+        rounds += 1;
+    }
+    assert!(rounds == 4 && most <= (1 << 20) + MOST_CELLS, "{rounds} {most}");
+    assert_eq!(it.screen().base(), 20 * 262);
+}
+
 #[test]
 fn floods_of_marks_styles_and_questions_are_bounded() {
     let mut it = Emulator::new(80, 24);

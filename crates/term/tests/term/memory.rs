@@ -199,6 +199,30 @@ fn a_viewer_sees_whole_states_beside_a_holder_that_writes() {
     });
 }
 
+/// A flood on a screen of the greatest size does not overtake who copies it.
+#[test]
+fn a_viewer_of_a_large_screen_is_not_overtaken_for_ever() {
+    let home = home();
+    let place = Place::make(&home.dir, "t", (500, 524), LEAST_HISTORY, "a command", b"").expect("a terminal");
+    let looker = Place::find(&home.dir, "t", false).expect("it is there");
+    let looked = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut holder = Holder::begin(&place, 500, 524);
+            let row = [b'x'; 4000];
+            // Acquire: pairs with the release below.
+            while !looked.load(std::sync::atomic::Ordering::Acquire) {
+                read(&mut holder, &row, true);
+            }
+        });
+        let mut seen = 0;
+        while seen < 5 {
+            seen += u32::from(looker.snapshot().is_some());
+        }
+        looked.store(true, std::sync::atomic::Ordering::Release); // Release: as above.
+    });
+}
+
 fn type_at(place: &Place, bytes: &[u8], patience: Option<Duration>) -> Result<Mark, TypeError> {
     let mut watch = Watch::begin(place).expect("a watch");
     place.writer(Duration::MAX).expect("the right").type_bytes(bytes, patience, &mut watch)
