@@ -2,6 +2,8 @@
 //!
 //! Layout, names, members and their liveness, recovery. What the objects do is the business of the crate
 //! above, which is called through [`Hooks`] when a member died or an object goes.
+//!
+//! The terms that the heads of modules share are in the glossary: `book/src/glossary.md`.
 
 mod admin;
 mod batches;

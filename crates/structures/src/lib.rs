@@ -1,7 +1,9 @@
 //! Lock-free structures over memory that is given to them: rings, tables, stacks, words that change together.
 //!
-//! They know neither names nor waits. A caller says where the memory is and which member it is. Rooms above (`chappe-sync`) find both, let a
-//! thread wait, and call what recovers a structure from a member's death. So all that is here is explored over plain memory.
+//! They know neither names nor waits. A caller says where the memory is and which member it is.
+//! Rooms above (`chappe-sync`) find both, let a thread wait, and call what recovers a structure
+//! from a member's death. So all that is here is explored over plain memory. The terms that the
+//! heads of modules share are in the glossary: `book/src/glossary.md`.
 //!
 //! | module | structure | used by |
 //! |---|---|---|

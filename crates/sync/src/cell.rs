@@ -5,18 +5,25 @@
 //! | 0-2 | tag | 0 FREE, 1 HELD, 2 RESERVED, 3 LEASED (4 to 7: a word of another kind of object) |
 //! | 3 | KEEPS | HELD, of an owned semaphore: its holder is ending in good order, and the unit ends with it (see `owned`) |
 //! | 4-27 | version | one more each time the cell becomes free |
-//! | 28-43 | member | the holder's slot, or [`NOBODY`]: LEASED, its job goes on; HELD, retired (see `owned`) |
-//! | 44-63 | aux | the low bits, HELD, LEASED: of the holder's generation; RESERVED: of the number of the wait it is reserved for |
+//! | 28-43 | member | the member's slot, or [`NOBODY`]: see below |
+//! | 44-63 | aux | low bits: HELD, LEASED: of m's generation; RESERVED: of the number of the wait |
 //!
 //! ```text
-//!           take                 give back
-//!   FREE v ------> HELD m,g,v ------------> FREE v+1
-//!     |              |  ^                      ^
-//!     | reserve      |  +--- take -------+     | undo, sweep
-//!     v              v lease             |     |
-//!   RESERVED m,seq,v ----------------- (m) ----+
-//!                    LEASED m,g,v ----> FREE v+1, once the job is gone too
+//!           take                  give back, or m died
+//!   FREE v ------> HELD m,g,v ---------------------------------> FREE v+1
+//!     |              ^     |                                      ^    ^
+//!     | reserve      |     | lease       given back, job gone     |    |
+//!     v              |     +--> LEASED m,g,v ---------------------+    |
+//!   RESERVED m,seq,v-+ take        | given back, job goes on; m died   |
+//!     |                            +--> LEASED nobody -- job gone -----+
+//!     +---- undo ------------------------------------------------------+
 //! ```
+//!
+//! The member m takes, leases and gives back. A drainer reserves, for the first waiter. *Undo*: any
+//! thread that finds the reservation void frees the cell: the drainer whose grant failed, a later
+//! one, a recoverer. If m died, a recoverer frees its cell. LEASED by NOBODY is an orphan: it
+//! becomes free once the job is gone. HELD by NOBODY is retired (`owned`): that unit went with its
+//! holder, and never comes back. Terms: `book/src/glossary.md`.
 //!
 //! Every change is a compare-and-swap from the exact word that was read, so whatever several helpers or
 //! recoverers decide about one word happens once. The version distinguishes a word from an older word
@@ -24,9 +31,11 @@
 //! for an older one only if member, tag and aux agree too: then its action is right for the new word as
 //! well (a FREE word is free), or it takes a permit from a hold of the same member by force.
 //!
-//! That aux has only low bits does no harm. A recoverer takes a word for the dead generation's only while the member's slot says that this generation,
-//! all 24 bits of it, is not yet swept; before that no other has the slot. A reservation of an earlier wait of the same bits is taken for one of this wait
-//! (wait queue, wrap-around): a drainer that was stopped for exactly 2^20 waits of the member, while the permit lay free, gives it a permit out of turn.
+//! That aux has only low bits does no harm. A recoverer takes a word for the dead generation's only
+//! while the member's slot says that this generation, all 24 bits of it, is not yet swept; before
+//! that no other occupant has the slot. A reservation of an earlier wait of the same bits is taken
+//! for one of this wait (wait queue, wrap-around): a drainer that was stopped for exactly 2^20
+//! waits of the member, while the permit lay free, gives it a permit out of turn.
 
 use chappe_arena::layout::MAX_MEMBERS;
 use chappe_plat::ROBUST;

@@ -1,27 +1,36 @@
 //! Draining: brings the free permits of a pool and its waiters together.
 //!
-//! A thread that makes a permit free, or sets a wait bit, drains the pool afterwards; so does recovery. Any number of
-//! drainers may be at work at once, and any of them may die or stop at any step:
+//! Terms: `book/src/glossary.md`. A thread that makes a permit free, or sets a wait bit, drains the
+//! pool afterwards; so does recovery. Any number of drainers may be at work at once, and any of
+//! them may die or stop at any step:
 //!
 //! ```text
 //!   for each cell:
 //!     FREE     -> the oldest waiter w: cell := RESERVED(w, wait n); word of w := GRANTED(cell); wake
-//!                    the word said otherwise meanwhile: cell := FREE, again
-//!     RESERVED -> finish the grant that another drainer began, or, if the reservation is no longer valid, cell := FREE, again
-//!     HELD     -> next (and note since when, for listings)
+//!                 the swap of w's word failed:
+//!                   it says GRANTED(cell): another drainer did it: repeat the wake; next cell
+//!                   it says otherwise: the reservation is void: cell := FREE; this cell again
+//!     RESERVED -> valid: finish another drainer's grant; void: cell := FREE; this cell again
+//!     HELD, LEASED -> next cell (and note since when, for listings)
 //! ```
 //!
-//! A waiter may need several permits at once (its record's `need`). Then the cells are reserved for it one by one as they
-//! come free; a drainer that finds as many cells reserved as the waiter needs grants them. So the head of the queue
-//! waits until all are there, and the waiters behind it wait as well. If it gives up, its reservations are no longer
-//! valid, and it drains; if it dies, recovery drains. A waiter that arrived first may set its bit late, when cells are already reserved
-//! for a later arrival: it takes them over, or both would stay half-served for ever. Two drainers may reserve one cell too many: the
-//! waiter gives back what it does not need. A waiter that needs more than the pool has (the pool was shrunk) is told so, or it would
+//! A waiter may need several permits at once (its record's `need`). Then the cells are reserved for
+//! it one by one as they come free; a drainer that finds as many cells reserved as the waiter needs
+//! grants them. So the head of the queue waits until all are there, and the waiters behind it wait
+//! as well. If it gives up, its reservations are no longer valid, and it drains; if it dies,
+//! recovery drains. A waiter that arrived first may set its bit late, when cells are already
+//! reserved for a later arrival that waits for more. Then any drainer that comes to such a cell
+//! frees it, and the first waiter gets it; or both would stay half-served for ever. Two drainers
+//! may reserve one cell too many: the waiter gives back what it does not need. A waiter that needs
+//! more than the pool has (the pool was shrunk) is granted an error, [`TOO_MANY`], or it would
 //! block the others.
 //!
-//! - I1: a drain that returns has seen each cell once when it was neither free with a waiter there, nor reserved and
-//!   unresolved. A cell that becomes free later is drained by the thread that frees it.
-//! - A drainer that dies after the reservation leaves a reservation; after the grant, a granted sleeper: see the wait queue, R5.
+//! - I1: a drain that returns has seen of each cell, at some moment, one of three: it was held or
+//!   leased; it was free, and no waiter was there for it; it was reserved for a waiter that was
+//!   granted it, or that waits for more. A cell that becomes free later is drained by the thread
+//!   that frees it, or by recovery.
+//! - A drainer that dies after the reservation leaves a reservation; after the grant, a granted
+//!   sleeper: see the wait queue, R5.
 //!
 //! Lock-free: a compare-and-swap that fails has been overtaken by one that succeeded.
 

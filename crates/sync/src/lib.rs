@@ -9,6 +9,8 @@
 //!
 //! The rings, tables, stacks and words below all this are `chappe-structures`: they know neither names nor waits.
 //!
+//! The terms that the heads of modules share are in the glossary: `book/src/glossary.md`.
+//!
 //! A file imports files of its own room and of those below it: the lint `rooms` reads this table.
 //!
 //! | room | files |

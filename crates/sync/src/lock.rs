@@ -4,8 +4,7 @@
 //! hand-off is that of nix-semaphores-tubes, 2.3, reversed: here an arriving thread may take a free lock ahead of sleeping waiters,
 //! since a lock that is handed off is idle while its new holder wakes up. The overtaking is bounded: eventual fairness.
 //!
-//! To *tell* a waiter is to end its wait with a nudge: it wakes and tries again. To *drain* is to match the lock's state with its
-//! waiters. The word is an owner word: see the table in `owner`.
+//! The word is an owner word: see the table in `owner`. The terms are in `book/src/glossary.md`.
 //!
 //! ```text
 //!              lock                        unlock
@@ -20,35 +19,45 @@
 //!   told so, until one of them declares the data whole. Condemned is for ever.
 //! - I2: a waiter sets WAITERS after it has set its bit. Only the holder clears WAITERS; it looks at the bits again afterwards, and
 //!   sets WAITERS again if it finds one. So no unlocking thread misses a bit that is set.
-//! - I3: a waiter that was told and finds the lock held waits again, in its old place. Once it has waited too long (see `contend`),
-//!   its record says so, and the lock is reserved for it. While a living waiter has been told and has not tried yet, no other is
-//!   told (except I6).
+//! - I3: a waiter that was told and finds the lock held waits again, in its old place. Once it has
+//!   waited for half a millisecond it is *overdue* (`contend`): its record says so, and the lock is
+//!   reserved for it (I6). While a living waiter has been told and has not tried yet, no other is
+//!   told (except by I6).
 //! - I4: a waiter that was told and no longer wants the lock drains: the next is told.
 //! - I5: the drainer sets TOLD after it has told a waiter. It looks again, and clears TOLD if that waiter has tried meanwhile. The
 //!   waiter itself clears TOLD before it tries. Recovery clears it and drains. So TOLD with no waiter about to try is
 //!   left only by a thread that was stopped, and then I6 gets past it.
-//! - I6: at most every [`HANDS_ON_NS`] the lock is reserved for an overdue waiter (during the hand-off it is idle). That often, the
-//!   unlocking thread looks in spite of TOLD, and passes a waiter that was told: that waiter may be stopped for ever.
-//! - I7: nobody else gets the data while a guard, or a borrow through it, may be used in its process. A thread that exits
-//!   normally and has leaked its guard leaves the mutex condemned. A mutex removed by force keeps its slot and its data until the
-//!   holder unlocks it or dies: while the word says HELD, the slot is not reused (unless it is condemned and not abandoned: then
-//!   there is no holder). A waiter for which the lock was reserved before the removal takes it and holds it in the same way; the
-//!   word says so before the waiter's bit is cleared. A thread that takes a free lock and then finds that the mutex was removed
-//!   gives it back, and gets `Dead`.
-//! - I8: a word has the number of its mutex. So a late operation on an earlier mutex of the slot fails, and changes nothing of
-//!   this one, not even for a moment. Otherwise a process killed at that moment would leave this one torn. A free word has all of
-//!   the number; one that names a holder cannot be an earlier mutex's (I7).
+//! - I6: a reserved lock is idle until its waiter comes. So it is reserved for an overdue waiter at
+//!   most every half a millisecond ([`HANDS_ON_NS`]). As often, an unlocking thread looks in spite
+//!   of TOLD, and passes a waiter that was told, which may be stopped for ever: it tells the next,
+//!   or reserves the lock for the next if that one is overdue.
+//! - I7: nobody else gets the data while a guard, or a borrow through it, may be used in its
+//!   process. A thread that exits normally and has leaked its guard leaves the mutex condemned and
+//!   *abandoned*, and its slot is never reused. A mutex that is condemned and not abandoned has no
+//!   holder, and does not keep its slot. A mutex removed by force keeps its slot and its data until
+//!   the holder unlocks it or dies: while the word says HELD by a member, the slot is not reused. A
+//!   waiter for which the lock was reserved before the removal takes it and holds it in the same
+//!   way; the word says so before the waiter's bit is cleared. A thread that takes a free lock and
+//!   then finds that the mutex was removed gives it back, and gets `Dead`.
+//! - I8: a word has the number of its mutex. So a late operation on an earlier mutex of the slot
+//!   fails, and changes nothing of this one, not even for a moment. Otherwise a process killed at
+//!   that moment would leave this one torn. A free word has all of the number. A word that names a
+//!   holder has its low bits: while it stands, the slot is no other mutex's (I7; `owner` has the
+//!   rest).
 //! - A death at each step. Before the swap of `unlock`: the word is the holder's, so TORN. After it: recovery drains. Told and not yet
 //!   tried: the same. Reserved: the reservation is void once recovery has set the member's word to IDLE.
 //!
-//! A private lock may be biased to a thread: see `bias`. Then its word is FREE in its tag only. An operation that would change a
-//! word whose tag is FREE settles the bias first. Plain loads are enough where only a word that is HELD, RESERVED or has a flag
-//! is changed, since a biased word is none of these; and where a mutex is removed by name, since such a mutex is not private.
+//! A private lock may be biased to a thread: see `bias`. Then its word is FREE in its tag only. An
+//! operation that would change a word whose tag is FREE revokes the bias first (*settles* the
+//! word). Plain loads are enough where only a word that is HELD, RESERVED or has a flag is changed,
+//! since a biased word is none of these; and where a mutex is removed by name, since such a mutex
+//! is not private.
 //!
-//! Free and without waiters: one compare-and-swap to lock and one to unlock, with what the handle knows; no system call, no
-//! allocation. Locking blocks for as long as the holder holds; telling and reserving are lock-free. A waiter that was told, and is
-//! stopped before it tries, holds up those behind it until the first unlock after half a millisecond (I6). An overdue waiter
-//! may be given the lock while it sleeps, and then holds it.
+//! Free and without waiters: one compare-and-swap to lock and one to unlock, with what the handle
+//! knows; no system call, no allocation. Locking blocks for as long as the holder holds; telling
+//! and reserving are lock-free. A waiter that was told, and is stopped before it tries, holds up
+//! those behind it until an unlock after half a millisecond (I6). An overdue waiter may be given
+//! the lock while it sleeps, and then holds it.
 //!
 //! Explored: `tests/crash_mutex.rs`.
 

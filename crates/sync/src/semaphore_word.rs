@@ -1,9 +1,11 @@
 //! Semaphores as a protocol: a count of saved wake-ups, and how a unit gets from the count to a waiter.
 //!
-//! These are the semaphores of Nix (nix-semaphores-tubes, 2.2 and 2.3): a count, strong semantics, `down` and `up` without a system call
-//! while no thread waits. Nix locks the structure in user space and in the kernel; here there is one word and the wait queue. Two things
-//! differ from a pool's cells. A unit has no owner, so nothing returns with a death. And a unit is in no cell, so the word itself
-//! must name a unit that is on its way to a waiter.
+//! These are the semaphores of Nix (nix-semaphores-tubes, 2.2 and 2.3): a count, strong semantics,
+//! `down` and `up` without a system call while no thread waits. Nix locks the structure in user
+//! space and in the kernel; here there is one word and the wait queue. Two things differ from a
+//! pool's cells. A unit has no owner, so nothing returns with a death. And a unit is in no cell, so
+//! the word itself must name a unit that is on its way to a waiter. (Terms:
+//! `book/src/glossary.md`.)
 //!
 //! | bits | field | |
 //! |---|---|---|
@@ -32,40 +34,52 @@
 //!     to nobody   (or m gave up: count + 1)    count + 1, to nobody;  m's word: IDLE
 //! ```
 //!
-//! An `up` of one unit that finds waiters, and nothing else to do, sends the unit with the swap that would have added it. The hand-off goes on
+//! RETURNED is GRANTED with bit 25 of the wait word. An `up` of one unit that finds waiters, and
+//! nothing else to do, sends the unit with the swap that would have added it. The hand-off goes on
 //! from there.
 //!
 //! Invariants:
 //! - I1: a unit is in the count, on its way (at most one), or in the word of a member that says GRANTED by this semaphore
 //!   and not RETURNED. `up` adds one; a member that goes from GRANTED to IDLE has taken one. Nothing else changes the number.
-//! - I2: "to m" ends with no unit in the count only while m's word says GRANTED; m does not leave GRANTED before
-//!   its semaphore's word no longer says "to m". So a thread that finds the two together knows that m has the unit; a thread that finds
-//!   m's word otherwise knows that m was never granted it, and the unit goes back into the count.
-//! - I3: before m publishes a wait on this semaphore, it ends what is on its way to it and changes the stamp. So while m is in
-//!   such a wait n, each "to m" was made for wait n. A granter reads the word, then m's word and bit, then the word again: what was on its
-//!   way then was for the wait that it saw. A thread that finds it void sees n decided, and then a grant to n fails.
-//! - I4: a member's word is RETURNED only while "back from m" stands, or after; "back" ends after RETURNED, and RETURNED after "back". A grant is
-//!   taken back by a recoverer of dead m, or by m itself: if m only wanted to look (`hand_back`), or finds that its slot is another object's by now
-//!   (`refuse` of the wait queue). That thread reads the word, then m's word (a recoverer also the owner of m's slot), then swaps the word: a late
-//!   swap fails, since the stamp has changed. m's word is changed together with its ticket (see the wait queue), so the word of another wait is not
-//!   changed.
+//! - I2: m does not leave GRANTED before its semaphore's word no longer says "to m". So a thread
+//!   that finds "to m", and then m's word GRANTED by this semaphore, knows that m has the unit. A
+//!   thread that finds m's word otherwise, and cannot grant it, knows that m was never granted it,
+//!   and the unit goes back into the count.
+//! - I3: before m publishes a wait on this semaphore, it ends what is on its way to it and changes
+//!   the stamp. So while m is in such a wait n, each "to m" was made for wait n. A granter reads
+//!   the word, then m's word and bit, then the word again: what was on its way then was for the
+//!   wait that it saw. If a thread finds that m no longer waits, wait n is decided, and no grant to
+//!   it succeeds any more.
+//! - I4: a unit that goes back takes the steps of the drawing in that order: no word is RETURNED
+//!   before "back from m", "back" counts the unit only after RETURNED, and RETURNED ends after
+//!   "back". A grant is taken back by a recoverer of dead m, or by m itself: if m only wanted to
+//!   look (`hand_back`), or finds that its slot is another object's by now (`refuse` of the wait
+//!   queue). That thread reads the word, then m's word (a recoverer also the owner of m's slot),
+//!   then swaps the word: a late swap fails, since the stamp has changed. m's word is changed
+//!   together with its ticket (wait queue), so no other wait's word is changed.
 //! - I5: the count never exceeds [`MAX`] by `up`. Units that come back may exceed it, by one for each member (the field has
 //!   room).
 //! - I6: a waiter sets its bit, then WAITERS, and changes the stamp even if WAITERS stood. A thread that clears WAITERS has read the
 //!   word, then seen no bit, then swaps the word. So while a bit stands and its waiter may sleep, WAITERS stands.
-//! - I7: strong: after a waiter has set WAITERS, no `down` takes a unit before it, not even a `down` that had begun before.
-//! - I8: a grant of this semaphore that m's word says while a unit is on its way to m is this unit's: the sender of the unit saw m wait after it had
-//!   seen the stamp, so m had no grant then, and has got no other since. So neither the word nor the grant numbers the units.
+//! - I7: strong: after a waiter has set WAITERS, no `down` takes a unit before it, not even a
+//!   `down` that had begun before: that one swaps from a word without WAITERS, or word and stamp
+//!   together, and fails.
+//! - I8: if a unit is on its way to m, and m's word says GRANTED by this semaphore, the grant is of
+//!   this unit. The sender read the stamp, and then saw m wait: m had no grant then, and has got no
+//!   other since. So neither the word nor the grant numbers the units.
 //!
 //! Barging: waiters may be overtaken, for throughput. A unit is not sent; the drainer tells the oldest waiters to try again
 //! ([`RETRY`]), as many at once as there are units. If a waiter that was told dies, or finds no unit, nothing is lost:
 //! recovery looks again, and the waiter that finds none waits on in its old place.
 //!
-//! `up` never waits: a compare-and-swap fails only because another succeeded. It keeps no record, so a
-//! signal handler may call it, also in the middle of any operation of the same thread on the same semaphore.
-//! After its swap it touches only the slot, which never holds anything but an object, and only if there were waiters: what it
-//! does there is correct for any object in the slot by then. So a thread that `up` has woken may remove the semaphore.
-//! An `up` without waiters needs no slot in the arena: its death could leave nothing undone.
+//! `up` never waits: a compare-and-swap fails only because another succeeded. It keeps no record,
+//! so a signal handler may call it, also in the middle of any operation of the same thread on the
+//! same semaphore. After its swap it touches only the object's slot, which never holds anything but
+//! an object, and only if there were waiters: what it does there is correct for any object in the
+//! slot by then. So a thread that `up` has woken may remove the semaphore. An `up` without waiters
+//! needs no attachment: it is one swap, and its death leaves nothing undone. An `up` that finds
+//! waiters needs one: its unit may not be handed on yet when it dies, and only the death of a
+//! member is noticed, so that recovery drains.
 //!
 //! Measured: a swap from a guess of the word, tried before any load, makes a pair 0.94 of one that loads first, since the
 //! swap need not wait for the load (two locked operations with nothing else: 0.85 of `sem_t`; this: 0.89).

@@ -1,40 +1,46 @@
 //! The wait queue: which members wait for which objects, in which order they are served, and how a waiter is granted something.
 //!
-//! In Nix's `altsems` (nix-semaphores-tubes, 2.3.3) a waker marks a process as woken by one test-and-set, so that the process takes exactly
-//! one of several wake-ups. Here the mark is one word per member, which also says what was granted. Nix queues under locks shared with the
-//! kernel, and wakes out of order. Here there is no queue to lock: an object's queue is a bit set with one bit per member, and the arrival
-//! order is a ticket in the member's record. (Pools and semaphores can be made to serve by priority instead: see the discipline.)
-//! So nothing can be half-linked, a dead member leaves only a bit without meaning, and a choice over any number of objects needs one record
-//! and one bit per object. There is no allocation, and no helping to unlock. (Processes also keep waiters in order: see the batch.)
+//! In Nix's `altsems` (nix-semaphores-tubes, 2.3.3) a waker marks a process as woken by one
+//! test-and-set, so that the process takes exactly one of several wake-ups. Here the mark is one
+//! word per member, which also says what was granted. Nix queues under locks shared with the
+//! kernel, and wakes out of order. Here there is no queue to lock: an object's queue is a bit set
+//! with one bit per member, and the arrival order is a ticket in the member's record. (Pools and
+//! semaphores can serve by priority: `discipline`.) So nothing can be half-linked, a dead member
+//! leaves only a bit without meaning, and a choice over any number of objects needs one record and
+//! one bit per object. There is no allocation, and no helping to unlock. (For many waiters:
+//! `batch`.)
 //!
-//! The *granter* is the thread that swaps a waiter's word to GRANTED. A *drainer* looks for waiters of an object and grants what is free.
-//! The wait word of a member (`Member::state`), whose low half is the futex it sleeps on:
+//! Terms: `book/src/glossary.md`. A *mixed* choice has arms in a named arena and in the private
+//! one. Its member has a slot in both, and the wait word of the named one counts. The wait word of
+//! a member (`Member::state`), whose low half is the futex it sleeps on:
 //!
 //! | bits | field | set by |
 //! |---|---|---|
 //! | 0-1 | phase: IDLE, WAITING, ASLEEP, GRANTED | see below |
 //! | 2-24 | the low bits of the wait's number, which rises by one with each wait | the member |
-//! | 25 | what was granted has gone back: see `semaphore_word` | the thread that takes it back |
+//! | 25 | RETURNED: the unit has gone back (`semaphore_word`) | the thread that takes it back |
 //! | 26 | granted by the private arena: in a mixed choice, of which arena the object is | the granter |
 //! | 27 | granted an error: the object is dead, or has fewer permits than were asked for | the thread that found out |
 //! | 28-31, 52-63 | which: see below | the granter |
 //! | 32-51 | which object | the granter |
 //! | 32-63 | unless GRANTED: the high bits of the number, also in `Member::era` | the member |
 //!
-//! *Which* is a pool's permit; 0 from a semaphore; [`RETRY`] or [`AFTER_DEATH`] from objects whose waiters may be overtaken, and to
-//! the readers of a readers-writer lock (nothing was granted, try again); [`MET`] from a tube without slots, whose other end will hand over or take a message; 0 from a condition
-//! variable; with bit 27, 0 for a dead object and [`TOO_MANY`]. No object's word records a retry or a
-//! notification. Such a grant therefore says itself whether its waiter still needs a wake: it does until the grant has the bit [`WOKEN`].
-//! If a granter stops before the wake, the next thread that looks repeats the wake and sets the bit, and none wakes the waiter twice.
+//! *Which* is a pool's permit; 0 from a semaphore or a condition variable; [`MET`] from a tube
+//! without slots, whose other end will hand over or take a message; with bit 27, 0 for a dead
+//! object and [`TOO_MANY`]. [`RETRY`], or [`AFTER_DEATH`] (by a thread that does not use the
+//! object), grants nothing: the waiter is told to try again. Objects whose waiters may be overtaken
+//! say so, and a readers-writer lock to its readers. No object's word records a retry, a meeting or
+//! a notification. So their *which* has a bit [`WOKEN`]: the waiter needs no wake. If the granter
+//! stops before the wake, the next thread that looks repeats the wake and sets the bit.
 //!
 //! ```text
 //!                     cancel: compare-and-swap by the member
 //!        +-----------------------------+------------------+
 //!        v                             |                  |
-//!     IDLE n --publish--> WAITING n+1 --+--> ASLEEP n+1 --+
+//!      IDLE ----publish---> WAITING n -+---> ASLEEP n ----+
 //!        ^                   |  grant: compare-and-swap   |
 //!        |                   v                            v
-//!        +----- taken --- GRANTED n+1 (object, permit) <--+     then, if it was asleep, one wake
+//!        +----- taken --- GRANTED n (object, which) <-----+     then, if it was asleep, one wake
 //! ```
 //!
 //! Invariants:
@@ -53,20 +59,28 @@
 //!   semaphore's unit or enters a readers-writer lock directly (but a reader that was told to). A pool's cell has no WAITERS: a thread looks at the
 //!   bits before it takes a permit. Mutexes, barging semaphores and tubes can be taken directly at any time: there the drainer only
 //!   tells a waiter to try again.
-//! - I6: a member whose word is GRANTED takes or gives back what was granted, even when its time is up. Only then is its word IDLE, and only then are
-//!   its bits cleared. (If the bits went first, the slot could be used for another object while the word still says GRANTED by it: I7.)
-//! - I7: a slot is used again, for anything, only when no bit stands on it (objects, I4). A granter has seen the bit, and then that the
-//!   slot still is its object's. So what it grants belongs to the object that the member waits for. A member that comes late sets its bit on
-//!   the next object in the slot, sees the head, clears the bit, and drains that object: a writer may have taken the bit for a reader's.
+//! - I6: a member whose word is GRANTED takes or gives back what was granted, even when its time is
+//!   up. (Told to try again, it tries before it reports that its time is up.) Only then is its word
+//!   IDLE, and only then are its bits cleared. If the bits went first, the slot could be used for
+//!   another object while the word still says GRANTED by it (I7).
+//! - I7: a slot is used again, for anything, only when no bit stands on it (arena, object.rs: I4).
+//!   A granter has seen the bit, and then that the slot still is its object's. So what it grants
+//!   belongs to the object that the member waits for. A late member sets its bit on the next object
+//!   in the slot, finds another head, clears the bit, and drains that object: a writer there may
+//!   take the bit for a reader's, and wait for it to go.
 //! - I8: a member notes the number of its wait before its word says ASLEEP. A thread that would repeat a wake and finds another number there
 //!   need not: the member has not slept in this wait, and a word that says GRANTED never says ASLEEP again in it. So a member that is awake
 //!   makes no system call, and no thread makes one for it.
-//! - I9: a grant ends a wait on all its objects, but only its granter and the users of the granter's object know of the wake that it may need. So a
-//!   drainer that has something on another of these objects and finds no waiter to grant it to, and a remover, repeat the wake of members
-//!   whose bits stand there and that were granted elsewhere. A stopped granter does not keep a choice from what other threads give.
-//! - I10: a member that a light thread sleeps as names, before its word says ASLEEP, the bell to be rung instead of waking its word:
-//!   `Member::bell_of`. The bell is in a slot that its process keeps; its proc sleeps on it (plat, light: C1, C2), and reads the words of
-//!   all its members there to find whose wait is over. If the process dies, the slot's next occupant is woken for no reason.
+//! - I9: a grant ends a wait on all its objects, but only its granter, and the users of the
+//!   granter's object, know of the wake that it may need. So a drainer that has something on
+//!   another of these objects, and no waiter to grant it to, wakes each member whose bit stands
+//!   there and that was granted elsewhere. A remover does so too. A stopped granter does not keep a
+//!   choice from what other threads give.
+//! - I10: a light thread that sleeps as a member names its proc's bell there before the word says
+//!   ASLEEP (`Member::bell_of`). A granter rings the bell instead of waking the word. The bell is
+//!   in a slot that its process keeps. The proc sleeps on it (plat, light: C1, C2), and reads the
+//!   words of all its members there to find whose wait is over. If the process dies, the slot's
+//!   next occupant is woken for no reason.
 //!
 //! Races, by name:
 //! - R1 bit against fast take: I4. - R2 grant against time-out or cancel: one swap decides. - R3 two granters,
@@ -76,20 +90,24 @@
 //!   to IDLE; the permit goes on. - R7 slot reuse: the number of the wait goes on across occupants.
 //!
 //! Ordering edges:
-//! - E1 (SeqCst): set bit / read cell against free cell / read bits. - E2 (release/acquire): ticket, need, priority, time and alias
-//!   before the word that says WAITING. - E3: grant before wake; the futex compares the low half.
+//! - E1 (SeqCst): set bit / read cell against free cell / read bits. With less, the waiter may miss
+//!   the free cell, and the other thread the bit: then the waiter sleeps beside a free permit.
+//! - E2 (release/acquire): ticket, need, priority, time, alias before the word that says WAITING.
+//! - E3: grant before wake; the futex compares the low half.
 //!
 //! Progress: lock-free, except for the sleep itself. A stopped granter holds up only what it had not yet granted, as if it had not begun to
 //! release; other threads that touch the object go on.
 //!
 //! Explored: `tests/crash_pool.rs`. Left out there: store buffers (all accesses are sequentially consistent in the explorer).
 //!
-//! Wrap-around: a wait's number has 55 bits while the word says WAITING or ASLEEP, and only such words are granted: a granter that was
-//! stopped for any time grants in the wait that it saw, or fails. GRANTED and reservations have 23 of the bits. A thread other than the member
-//! changes a word that says GRANTED only together with the ticket beside it, which no other wait has; so a recoverer that was stopped over
-//! 2^23 waits changes nothing of the slot's later ones. A reservation for another wait of the same low bits is taken for one of this wait:
-//! either it is granted, since the member waits there, or it goes back, and then the member, which looks at the cell before it takes, waits
-//! again. In the explorer the low bits are one.
+//! Wrap-around: a wait's number has 55 bits while the word says WAITING or ASLEEP, and only such
+//! words are granted: a granter that was stopped for any time grants in the wait that it saw, or
+//! fails. GRANTED and reservations have 23 of the bits. A thread other than the member changes a
+//! word that says GRANTED only together with the ticket beside it, which no other wait has; so a
+//! recoverer that was stopped over 2^23 waits changes nothing of the slot's later ones. A
+//! reservation for another wait with the same low bits is taken for one of this wait. If the member
+//! waits there, it is granted. If not, it goes back; and the member, which looks at the cell before
+//! it takes, waits again. In the explorer the low bits are one.
 
 mod batch;
 mod discipline;
