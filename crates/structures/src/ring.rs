@@ -1,8 +1,9 @@
 //! The ring of a private tube: bounded, with many senders and receivers. No thread waits for a thread that is not running.
 //!
-//! A tube's two counting semaphores, messages and holes (nix-semaphores-tubes, 3), are the states of the ring's own slots. A thread first
-//! claims a slot by a swap of its word; the two indices are hints, stored plainly, that may be behind. (Synthesis, 3.3.1,
-//! claims by the index: a thread stopped between claim and message then holds up all others.)
+//! A tube's two counting semaphores, messages and holes (nix-semaphores-tubes, 3), are the states
+//! of the ring's own slots. A thread first claims a slot by a swap of its word; the two indices are
+//! hints, stored plainly, that may be behind. (Synthesis, 3.3.1, claims by the index: a thread
+//! stopped between claim and message then holds up all others.) Terms: `book/src/glossary.md`.
 //!
 //! A position is a lap and a slot. A slot has two words:
 //!
@@ -13,44 +14,54 @@
 //!
 //! ```text
 //!            claim: swap           commit: store              take: swap
-//!  EMPTY l ---------------> WRITING l ----------> FULL l ---------------------> EMPTY l+1
-//!                               ^                   | |  swap              store |  |
-//!                               |                   | +----> READING l ----------+  |
-//!                               |                   | passed over: swap             |
-//!                               +--- next lap ------+---- EMPTY n ------------------+
+//!  EMPTY l ---------------> WRITING l ----------> FULL l ----------------------> EMPTY l+1
+//!                                                   | |  swap              store |
+//!                                                   | +----> READING l ----------+
+//!                                                   |
+//!                                                   +-- taken back: swap --> EMPTY n
+//!   EMPTY l is claimed in lap l or, if that was passed over, in a later one: -> WRITING m
 //! ```
 //!
-//! READING is for choices, where a message is chosen before its destination is known. Receivers walk on past it, as past a message that
-//! was taken; senders pass over such a slot as over one that is being written.
+//! A sender whose position was passed over takes its message back; n is the lap in `passed`.
+//! READING is for choices, where a message is chosen before its destination is known
+//! (`claim_message`). Receivers walk on past it, as past a message that was taken. Senders pass
+//! over such a slot as over one that is being written, by the mark alone. Only the claimer ends
+//! READING, when it has read.
 //!
 //! The slots lie on a *track*: a fixed number of slots, used lap after lap, or a chain that grows (see there), where no lap is
 //! used twice and a sender never finds all slots full. A chain gives memory back to the kernel, so a thread that follows an old
 //! name may find zeroes there. Laps stand inverted in the words: a word of zeroes is of a lap later than any, and the thread goes
 //! on.
 //!
-//! So a message costs two locked operations, and there is neither a lock nor a fence in the fast path. Receivers pass over a sender that was
-//! descheduled between claim and commit as soon as there is a message behind it, and senders pass over it as soon as there is a hole.
-//! It finds out when it commits, takes its message back, and sends it again. So messages are in the order of their (last) claims, and what
-//! one sender sends stays in order.
+//! So a message costs two locked operations, and there is neither a lock nor a fence in the fast
+//! path. Receivers pass over a sender that was descheduled between claim and commit as soon as
+//! there is a message behind it, and senders pass over it as soon as there is a hole. It finds out
+//! when it commits, takes its message back (unless a receiver has taken it: then it was received),
+//! and sends it again. So messages are in the order of their (last) claims, and what one sender
+//! sends stays in order.
 //!
 //! Invariants:
 //! - I1: the claimer of position p may write there until it commits; no other thread writes there before.
-//! - I2: a receiver walks on from position p only if it was taken, or passed over for good: not PENDING, and then not FULL.
+//! - I2: a receiver walks on from position p only if its message was taken, or if it finds that p
+//!   is passed over for good (the mark without PENDING), and looks at the word after that, which is
+//!   not FULL.
 //! - I3: a position is passed over in three steps: the mark, PENDING; a fence for all threads; the mark for good. A sender
 //!   commits in three: FULL; a fence for itself; a look at the mark. So of a receiver that walks on and the sender, one has
 //!   seen the other (E2): either the receiver found FULL, or the sender takes its message back. If the sender finds the message taken, it
 //!   was received in time.
-//! - I4: a position that is passed over is not claimed: a sender led to it by a hint that is behind would send there what a
-//!   receiver finds before the sender's earlier message. If the mark comes in between, the claimer is told when it commits.
+//! - I4: a position that is passed over is not claimed. Otherwise a sender led there by a hint that
+//!   is behind would put its next message before its last one. If the mark comes in between, the
+//!   claimer is told when it commits.
 //! - I5: no thread claims p+1 unless p is claimed or passed over; and receivers take in the same order. So EMPTY and not passed
 //!   over at a receiver's position: nothing is there, and nothing behind it is claimed. FULL of an earlier lap and not
 //!   passed over at a sender's position: the sender is told that the ring is full. There may be holes behind that position all the same:
 //!   those of senders that came back late and were passed over. All of them can be used after the next `take`.
 //! - I6: a message is copied before it is taken; the copy counts only if the swap then succeeds, from the very word
 //!   that was read before. So a receiver may stop anywhere and holds up no other thread.
-//! - I7: where there is only one sender it needs no claim: it writes, then stores FULL. EMPTY and not passed over at a receiver's
-//!   position still means that nothing is behind. (For one sender and one receiver there is the line. One receiver of many senders
-//!   swaps like many: a sender that was passed over may take its message back just then.)
+//! - I7: where there is only one sender it needs no claim: it writes, then stores FULL. EMPTY and
+//!   not passed over at a receiver's position still means that nothing is behind. (For one sender
+//!   and one receiver there is `spsc`. One receiver of many senders swaps like many: a sender that
+//!   was passed over may take its message back just then.)
 //!
 //! Races: R1 two claim one position: one swap. R2 two pass over one position: the mark only grows, and each makes it good
 //! itself. R3 a mark against a claim: I4. R4 a mark against a commit: I3. R5 taking against taking back: one swap.

@@ -6,10 +6,12 @@
 //! biased: the fence reaches the threads of this process only, so stores of another process would be missed. Semaphores cannot be
 //! biased: an `up` in a signal handler would come between a load and a store.
 //!
-//! Other threads do not see a biased lock as held or free. Its word names the owner, and a word of the owner's, its *hold*, says whether
-//! the owner is inside. A thread has one hold for each object that there can be. Only that thread writes its holds, and their memory is
-//! never unmapped. So a late store by a thread that was stopped between its look and its store changes no other thread's state. (If the
-//! hold belonged to the object, the late store would unlock the lock of the next owner.)
+//! Terms: `book/src/glossary.md`. Other threads do not see a biased lock as held or free. Its word
+//! names the owner, and a word of the owner's, its *hold*, says whether the owner is inside. A
+//! thread has one hold for each object that there can be. Only that thread writes its holds, and
+//! their memory is never unmapped. So a late store by a thread that was stopped between its look
+//! and its store changes no other thread's state. (If the hold belonged to the object, the late
+//! store would unlock the lock of the next owner.)
 //!
 //! The lock's word while it is biased (all other words are the mutex's and the owner cell's):
 //!
@@ -21,7 +23,8 @@
 //! | 44-62; 40-62 | epoch | the low bits of a number of the bias: one more each time |
 //! | 63 | REVOKING | a revoker is taking the bias away |
 //!
-//! (A cell's epoch has fewer bits: its version rises before each bias after the first as well, since the holder has given the permit back meanwhile.)
+//! (A cell's epoch has fewer bits. Between two biases the holder gives the permit back, so that the
+//! cell's version rises too.)
 //!
 //! ```text
 //!                  grant (by the holder)                 revoke                   hold: OUTSIDE
@@ -32,21 +35,27 @@
 //! ```
 //!
 //! - I1: only the thread that the word names writes its hold. INSIDE means: it is inside, or is about to look whether it is.
-//! - I2: a thread that wants anything of the lock but the owner's entering and leaving revokes first: to change the word, it loads it
-//!   through [`settled`]. Any number of revokers may be at work, and none waits for another: each sets REVOKING or finds it
-//!   set, fences, reads the hold, and swaps that very word. So a bias of one epoch has one outcome.
+//! - I2: a thread that wants anything of the lock but the owner's entering and leaving first
+//!   *settles* the word, that is, revokes a bias that it may say: to change the word, the thread
+//!   loads it through [`settled`]. Any number of revokers may be at work, and none waits for
+//!   another: each sets REVOKING or finds it set, fences, reads the hold, and swaps that very word.
+//!   So a bias of one epoch has one outcome.
 //! - I3: the owner looks at the word again after each store to its hold, and goes on only if the lock is still biased to it. REVOKING
 //!   after entering: it makes itself the holder by a compare-and-swap, or finds that a revoker has made it the holder, or that it came
 //!   too late; then it takes its store back. REVOKING after leaving: it makes the lock free by a compare-and-swap, or finds that it
 //!   was made the holder, and unlocks as any holder.
-//! - I4: only the holder grants a bias, after it has written to its own hold of which epoch and generation it is. So that is true of the
-//!   epoch that the word names; a thread that read it for another epoch fails to swap. A thread from which a permit was taken by force in
-//!   the middle of a grant writes no other thread's hold. The record beside the word, in the object's name words (a private object has no
-//!   name), may be such a thread's: `name[2]` is the address of the hold of the last thread that was about to grant (in a mutex, which
-//!   is never taken by force, the owner's), `name[3]` counts the epochs. `name[4]` says how many acquisitions the next grant takes: the
-//!   maker and the revokers write it.
-//! - I5: nobody waits for a lock that is biased: a waiter settles the word after it has set its wait bit, and the granter of a bias
-//!   looks at the bits after the grant. So the owner need not look at them.
+//! - I4: only the holder grants a bias. Before that it writes the epoch and its generation into its
+//!   own hold. So they are true of the epoch that the word names; a thread that read them for
+//!   another epoch fails to swap. A thread from which a permit was taken by force in the middle of
+//!   a grant writes no other thread's hold. Beside the word, a record lies in the object's name
+//!   words (a private object has no name). `name[2]` is the address of the hold of the last thread
+//!   that was about to grant: the owner's, or that of such a thread (not in a mutex, which is never
+//!   taken by force). `name[3]` counts the epochs. `name[4]` says how many acquisitions the next
+//!   grant takes: the maker and the revokers write it.
+//! - I5: nobody waits for a lock that is biased: a waiter settles the word after it has set its
+//!   wait bit, and the granter of a bias looks at the bits after the grant. So the owner need not
+//!   look at them. (If the granter did not look, a pool's waiter that had seen the cell HELD would
+//!   sleep, and the owner would leave without waking it.)
 //! - I6: the end of a thread, a fork's child and taking by force settle the word first, and then treat the lock as held or free.
 //!   Recovery of one thread leaves a lock alone that is biased to another. A bias of the calling thread or of a dead one is
 //!   settled without the fence: the stores of these are visible.
@@ -59,12 +68,15 @@
 //! have paid for a revocation: after [`FIRST`] acquisitions at first, twice as many after each revocation of a bias that did not pay,
 //! half as many after one that paid twice over ([`SAVES_NS`]), and never more than [`MOST`]. So it neither thrashes nor sticks.
 //!
-//! Measured (`bench ras`): see `docs/benchmarks.md`. A signal handler may lock what its thread is just locking, if it unlocks before it
-//! returns: it finds its thread inside, as with a compare-and-swap, and gets the deadlock error, or it is alone. If a handler returned
-//! with the lock, the thread that it interrupted between the look at its hold and the store would not see that. Blocking is that
-//! of the lock. Entering and leaving by a bias take two stores and a look at most while no thread revokes. Otherwise entering,
-//! leaving and revoking are lock-free: they begin again only if the word has changed meanwhile. Revoking executes the system
-//! call of the fence.
+//! Measured (`bench ras`): see `docs/benchmarks.md`. A signal handler may lock what its thread is
+//! just locking, if it unlocks before it returns. Either its thread is inside by then, and the
+//! handler gets the deadlock error, as without a bias; or it is not, and the handler has the lock
+//! to itself. If a handler returned with the lock, the thread that it interrupted between the look
+//! at its hold and the store would not see that.
+//!
+//! Blocking is that of the lock. Entering and leaving by a bias take two stores and a look at most
+//! while no thread revokes. Otherwise entering, leaving and revoking are lock-free: they begin
+//! again only if the word has changed meanwhile. Revoking executes the system call of the fence.
 //!
 //! Explored: `tests/crash_bias.rs`, `tests/loom_bias.rs`.
 

@@ -1,8 +1,9 @@
 //! Leases: a permit that stays taken while a job runs, whatever happens to its holder.
 //!
-//! A permit returns when its holder dies. If what it protects is used by a *job* that the holder started, that
-//! is too early when the holder is killed and the job continues. So the job inherits an open file with a lock on one
-//! byte, which only the job and its descendants can release, and a mark in its environment, in case it closes the file.
+//! A permit returns when its holder dies. If what it protects is used by a *job* that the holder
+//! started, that is too early when the holder is killed and the job continues. So the job inherits
+//! an open file with a lock on one byte, which only the job and its descendants can release, and a
+//! mark in its environment, in case it closes the file. (Terms: `book/src/glossary.md`.)
 //!
 //! ```text
 //!   HELD m -- lease --> LEASED m -- m gives back: job gone --> FREE
@@ -10,12 +11,15 @@
 //!                          +------- m dies ---------------------> LEASED nobody --- job gone --> FREE
 //! ```
 //!
-//! - I1: the cell says LEASED before the lock is taken: no death can free a cell whose job may start.
-//! - I2: the byte belongs to the cell and to one use of it (its number and version): a job that outlived a
-//!   permit taken by force never blocks a later one.
-//! - I3: a process frees an orphan after it has seen that no process has the lock and none bears the mark. The reapers of
-//!   the waiters do so (a thread sleeps on the lock, then on the marked processes), or a non-blocking acquire
-//!   in passing. The swap is of the exact word.
+//! - I1: the order is: the record of the holder's namespaces (I4), the cell says LEASED, the lock
+//!   on the byte, the job. If the lock came before the cell, recovery could free the cell of a dead
+//!   holder whose job may start.
+//! - I2: the byte and the mark belong to the cell and to one use of it: they have its number and
+//!   version. If a permit is taken by force, its version rises: the job that goes on keeps the old
+//!   byte, and never blocks the next use.
+//! - I3: a process frees an orphan after it has seen that no process has the lock and none bears
+//!   the mark. The reapers of the waiters do so (a thread waits for the lock, and then for the
+//!   marked processes to end), or a non-blocking acquire in passing. The swap is of the exact word.
 //! - I4: a process that cannot be seen is not gone. The lock is the kernel's, and visible everywhere. A mark is visible only to a process that
 //!   sees the job's PID namespace and may read the environment of its processes. So the holder records its namespaces before the cell
 //!   says LEASED (see `origin`), and only a look that would have shown the job frees its permit. Any other process leaves it taken.

@@ -1,5 +1,6 @@
-//! Lulls. A *lull* is a moment at which no arm of a choice was ready. A choice takes its default, or reports that its time is up, only if
-//! there was one (exceptions: "not covered", below).
+//! Lulls. A *lull* is a moment at which no arm of a choice was ready. A choice takes its default,
+//! or reports that its time is up, only if there was one (exceptions: "not covered", below). Terms:
+//! `book/src/glossary.md`.
 //!
 //! Looking at one arm after the other does not prove a lull, though each look finds nothing:
 //!
@@ -8,7 +9,9 @@
 //!   another:                      sends to one, then receives from two
 //! ```
 //!
-//! So a chooser that has found nothing looks again, twice: at the *marks* of all arms, which stand for their state, and then once more.
+//! So a chooser that has tried all arms and found nothing takes three steps more: it reads the
+//! *marks* of the arms, which stand for their state; it tries the arms that have none; it reads the
+//! marks again.
 //!
 //! | arm | mark | why the same mark twice proves that nothing was there in between |
 //! |---|---|---|
@@ -19,12 +22,17 @@
 //! | a semaphore, a pool | none: a unit comes and goes without a trace | |
 //! | a descriptor | none: the kernel keeps no record | |
 //!
-//! If all marks are the same, no arm was ready at a moment between the two looks; otherwise the chooser tries all arms and looks again.
-//! (The marks of all arms are folded into one number of 64 bits, which is compared.) A single arm without a mark is tried between the two
-//! looks. If there are several, the chooser meanwhile stands in the queues of the semaphores and pools, as a waiter: what comes there is
-//! granted, to it or to an earlier waiter. What is granted to the chooser ends the choice. If the chooser dies with a grant, it goes on as
-//! any dead waiter's (wait queue, R6). (A semaphore whose waiters may be overtaken has a mark then, the stamp beside its word: each unit
-//! that comes while a thread waits changes the stamp.)
+//! If all marks are the same, there was a moment between the two readings at which no arm was
+//! ready. Otherwise something came: the chooser tries all arms, and begins again. (The marks of all
+//! arms are folded into one number of 64 bits, which is compared.)
+//!
+//! A semaphore or pool that is the only arm without a mark is tried between the readings, as a
+//! descriptor always is. If there are several arms without a mark, the chooser meanwhile stands in
+//! the queues of the semaphores and pools, as a waiter: what comes there is granted, to it or to an
+//! earlier waiter. What is granted to the chooser ends the choice. If the chooser dies with a
+//! grant, it goes on as any dead waiter's (wait queue, R6). While the chooser stands in the queue
+//! of a semaphore whose waiters may be overtaken, that arm has a mark, the stamp beside the
+//! semaphore's word: each unit that comes while a thread waits changes the stamp.
 //!
 //! Not covered: of several descriptors, each was not ready at some moment at which no other kind of arm was, but not all of them at the
 //! same moment. At a tube without slots, a thread at the other end may be missed: while it begins to wait, and is stopped before it can be
@@ -35,7 +43,8 @@
 //! not granted (`wait_for`). A semaphore whose waiters may be overtaken is looked at once more: while a waiter that was told of a unit is
 //! stopped before it takes it, the unit is there for any thread.
 //!
-//! Progress: lock-free: the chooser looks again only if something came, and another took it.
+//! Progress: lock-free: the chooser begins again only if something came, and another took it. The
+//! rounds have no other bound.
 //!
 //! Explored: `tests/crash_lull.rs`.
 

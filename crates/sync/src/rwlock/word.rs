@@ -7,38 +7,50 @@
 //! *inside* has one bit for each member that reads: a bit set over members like a wait set, but no member waits in it. So a reader that
 //! dies leaves a bit that does not count, and no counter has to be corrected.
 //!
-//! The word of the lock is an owner word: see the table in `owner`. FREE is: of writers. While WAITERS is set, for a bit in the lock or in the line, no thread
-//! enters but one that was told, or granted (I3); the member is the writer, or the one it is reserved for; abandoned (I7 of `lock`) it is by a writer or any reader.
+//! The word of the lock is an owner word: see the table in `owner`, and `book/src/glossary.md` for
+//! the terms. FREE means here that no writer has the lock; readers may be inside. While WAITERS is
+//! set, for a bit in the lock or in the line, no thread enters but one that was told, or granted
+//! (I3). The member is the writer, or the one that the lock is reserved for. A condemned lock is
+//! abandoned if a writer, or any reader, has leaked its guard.
 //!
 //! `slot.since` says where the line (bits 0-31) and the inside (32-63) are, one more each.
 //!
 //! ```text
-//!   read:   no WAITERS, FREE?  -- set bit -- still so? --> inside          else: clear bit, drain; wait in the line
-//!   write:  no WAITERS, FREE, nobody inside?  -- HELD -- still nobody? --> ours     else: FREE, drain; wait
+//!   read:   no WAITERS (or told), FREE?  -- set bit -- still so? --> inside
+//!                         else: clear the bit, drain; wait in the line
+//!   write:  no WAITERS, FREE, nobody inside?  -- HELD -- still nobody? --> ours
+//!                         else: FREE, drain; wait in the lock
 //!   drain, FREE:      first in line a reader: tell it to try, and the next
 //!                     first in line a writer: RESERVED for it
 //!   drain, RESERVED:  nobody inside any more: grant
 //! ```
 //!
-//! - I1: a writer has the data only while the word names it (HELD), and after it has seen no reader inside since the word said HELD or RESERVED. A reader has
-//!   it only while its bit stands inside, and it has seen the word FREE after it had set the bit, or freed the word itself then (`downgrade`). So of a reader
-//!   and a writer one sees the other (E1).
+//! - I1: a writer has the data only while the word names it (HELD), and after it has seen no reader
+//!   inside since the word said HELD or RESERVED. A reader has it only while its bit stands inside,
+//!   and after it has seen the word FREE behind its bit (or has itself freed the word then:
+//!   `downgrade`). So of a reader and a writer one sees the other (E1).
 //! - I2: a waiter that has set its bit (in lock or line) sets WAITERS. Only a drainer that finds no waiter clears it, and then looks again; a drainer
 //!   that finds a waiter sets it. So no thread that leaves misses a standing bit for good.
 //! - I3: first come, first served: while WAITERS stands, only a member that was told, or granted, enters. A reader is told when all before it are readers; a
 //!   writer's turn comes when it is first of all, and no told member has yet to try. A told reader that finds a writer waits again, in its old place.
 //! - I4: a reservation is valid while its writer waits in the wait that it names. From then on no reader enters; the last reader inside that leaves, or backs
 //!   out, drains. If the writer gives up, it drains, and the reservation goes.
-//! - I5: the bit of a member whose life word says that it is dead does not count. The owner of that word clears the bit before the slot has another occupant;
-//!   this cleaner drains, since the bit counts while the cleaner has the word.
+//! - I5: the bit of a member does not count while its life word says that it is dead. A cleaner
+//!   claims that word: then the bit counts again, until the cleaner clears it, before the slot has
+//!   another occupant. So the cleaner drains afterwards.
 //! - I6: a member has one bit, so it reads once. A second request of it is refused (`Own`): it would wait for itself.
-//! - I7: the line and the inside are made before their lock and removed after it: their slots are used again only when the lock's was cleared, and that only
-//!   when no bit stands in any of the three. So a thread that sets a bit by an old handle, before the slot is another object's, sees the lock's head, and
-//!   clears the bit, before it is. A thread that comes later still sets its bit in the inside of another lock, sees the head too, clears the bit, and drains
-//!   what is there by then: a writer may have found the bit, and wait for it to go. So does a late waiter of any object that had the slot (wait queue, I7).
-//! - A death at each step: bit set, word not yet looked at: I5. Backed out and not drained, left and not drained, told, reserved: recovery drains. The
-//!   writer's, also with its bit set to become a reader: TORN. Half removed: a drainer of a part whose lock has gone takes the part out of service. A reader
-//!   that leaves the arena in good order with a leaked guard condemns the lock for ever: references to the data may live.
+//! - I7: the line and the inside are parts: they are made before their lock and removed after it.
+//!   Their slots are used again only when the lock's was cleared, and that only when no bit stands
+//!   in any of the three. So a thread that sets a bit by an old handle sees the lock's head, and
+//!   clears the bit, before the slot is another object's. A thread that comes later still may set
+//!   its bit in the inside of another lock. It sees the head too, and clears the bit. But a writer
+//!   there may have found the bit, and wait for it to go: so the thread drains what is there by
+//!   then. So does a late waiter of any object that had the slot (wait queue, I7).
+//! - A death at each step: bit set, word not yet looked at: I5. Backed out and not drained, left
+//!   and not drained, told, reserved: recovery drains. The writer's, also with its bit set to
+//!   become a reader: TORN. If its remover dies half-way: a drainer of a part whose lock has gone
+//!   takes the part out of service. A reader that leaves the arena in good order with a leaked
+//!   guard condemns the lock for ever: references to the data may live.
 //!
 //! Ordering edges: E1 (SeqCst): set bit inside, read word, against swap word, read bits inside; likewise bits of a line against WAITERS.
 //!
