@@ -1,5 +1,6 @@
-//! The reaper: one thread for each process and arena in which the process has a waiter. It detects deaths, and recovers dead members for
-//! all processes.
+//! The reaper: one thread for each process and arena in which the process has a waiter. It detects
+//! deaths, and recovers dead members for all processes. (Terms: `book/src/glossary.md`. A *robust*
+//! word is one that the kernel marks when the thread that owns it ends.)
 //!
 //! A waiter sleeps on its own wait word and can see nothing else. The deaths that it cannot see (of the holder it waits for, of the poster
 //! that granted it and had not yet woken it, of a recoverer) are seen by a reaper. One reaper of an arena is its *watcher*: it watches the
@@ -21,22 +22,28 @@
 //!   wakes.
 //! - I2: the kernel wakes one sleeper on a marked word, and never another for that death. A thread that takes the wake and dies before it
 //!   has recovered must pass it on.
-//! - I3: watching threads pass it on by a robust word of their own, which is marked after they have left the futex. The watcher owns
-//!   `watch`, and its successor looks at everything. The threads of the other groups are members of the arena (`MemberKind::Reaper`), and a
-//!   thread that sweeps one of them makes every group look once more. They may die after the watcher of their process: they belong to a
-//!   group that its successor watches. (A thread of a group that finds no free member slot watches without one: if it takes a wake and
-//!   dies, the death is found only when another watching thread's sleep ends by time.)
+//! - I3: watching threads pass it on by a robust word of their own: the kernel marks that after
+//!   they have left the futex. The watcher owns `watch`, and its successor looks at everything. The
+//!   threads of the other groups are members of the arena (`MemberKind::Reaper`), and a thread that
+//!   sweeps one of them makes every group look once more. If they die after the watcher of their
+//!   process, its successor watches the group in which they are members. (A thread of a group that
+//!   finds no free member slot watches without one: if it takes a wake and dies, the death is found
+//!   only when another watching thread's sleep ends by time.)
 //! - I4: a reaper that stands by passes it on by the kernel's pending entry (`PassOn`): when it dies, the kernel wakes one sleeper on
 //!   `baton`. That sleeper finds `watch` marked and takes it, or finds the watcher alive. So the death of a reaper that stands by wakes one
 //!   other, for a few instructions.
-//! - I5: a reaper that is awake and stands by does not sleep for long while no living thread owns `watch`: it takes it, or, if another
-//!   thread is in its gate, tries again at once, and then after each millisecond.
-//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up at least once a second, and each reaper that stands by checks that:
-//!   at intervals of a second, or of 8 ms for each member (of 4,096 at most) if that is longer, so that all of them together cost little. A reaper
-//!   that finds at a check that `beat` stands still, and a death that stays undetected for 5 ms more, watches as well from then on, until
-//!   it becomes the watcher. So with a stopped watcher a death is found at the second check after it at the latest. This is the backstop;
-//!   tests count how often it finds anything: `backstops`. A reaper also watches beside, without a check, if `watch` cannot be claimed,
-//!   because the gates cannot be had or the word is damaged.
+//! - I5: a reaper that is awake and stands by does not sleep for long while no living thread owns
+//!   `watch`. It takes `watch`; or, if another thread is in the gate that this needs (gate.rs), it
+//!   tries again at once, and then after each millisecond.
+//! - I6: a watcher that is *stopped* finds nothing. It counts `beat` up at least once a second, and
+//!   each reaper that stands by checks that at intervals: a second, or, if that is longer, 8 ms
+//!   times the number of members (33 s at most), so that all of them together cost little. If
+//!   `beat` stands still at a check, and a member is dead, the reaper waits for 5 ms. If the member
+//!   is still not recovered, the reaper watches as well from then on, until it becomes the watcher.
+//!   So with a stopped watcher a death is found at the second check after it at the latest. This is
+//!   the backstop; tests count how often it finds anything: `backstops`. A reaper also watches
+//!   beside, without a check, if `watch` cannot be claimed, because the gates cannot be had or the
+//!   word is damaged.
 //!
 //! A watcher in another PID namespace may be unable to tell whether a process is gone. It calls (`header.call`), and the reapers of that
 //! process's namespace look.

@@ -6,7 +6,10 @@
 //! Zablotchi (2020), a word keeps leading to the *record* (descriptor) of the operation that changed it last. The record is reused only when no
 //! word leads to it (the weak descriptors of Arbel-Raviv and Brown). A *party* is a thread's set of records.
 //!
-//! A word consists of two: its value, and a stamp. Stamps are never reused, so a value that comes back does no harm (no ABA problem).
+//! A word consists of two: its value, and a stamp. Stamps are never reused, so a value that comes
+//! back does no harm (no ABA problem). A stamp may *lead* to an entry of a record: it names the
+//! party, the record's slot there, and the slot's turn (which use of the slot it is). Then the
+//! word's value is the entry's, old or new by the record's state. (Terms: `book/src/glossary.md`.)
 //!
 //! ```text
 //!   word: value | stamp --led--> party 3, slot 1, turn 9, entry 0          value: what the entry says, by the record's state
@@ -20,10 +23,14 @@
 //! | UNDECIDED | its owner, before any word leads there | the old value |
 //! | HELPED as well | a helper, before it helps: from then on it may lead a word there at any time (I4) | the old value |
 //! | DONE | a thread that has seen that all words lead there | the new value |
-//! | FAILED | a thread that has seen a value other than the old one; the next owner of a dead owner's party | the old value |
+//! | FAILED | a thread that has seen a value other than the old one | the old value |
+//! | FAILED | or, if the owner is dead, the next owner of its party | the old value |
 //!
-//! An operation on one word uses no record: it is one swap of value and stamp. The steps of any other: fill a record; lead each word to it, in the order of their places; decide; later, before the record is reused,
-//! *settle*: in each word that still leads there, replace value and stamp, in one swap of 16 bytes, by the value and a stamp that is not led.
+//! An operation on one word uses no record: it is one swap of value and stamp. The steps of any
+//! other: fill a record; lead each word to it, in the order of their places; decide; later, before
+//! the record is reused, *settle*: in each word that still leads there, replace value and stamp, in
+//! one swap of 16 bytes, by the value and a stamp that is not led. A thread whose swap of a word
+//! fails looks at the word again: only a value other than the old one makes the operation fail.
 //!
 //! Invariants:
 //! - I1: a stamp is put in a word only once. So a successful swap from a stamp that was read means that the word has not changed since.
@@ -31,10 +38,11 @@
 //!   all change at that step.
 //! - I3: a thread that puts a record's stamp in a word has read, in this order, the word's stamp, the value under it, and that the record is
 //!   undecided. So the stamp that it swaps from was there before the decision.
-//! - I4: when a record is reused, no word leads to its last turn, and no former helper can make one do so. After DONE this follows from I1 and I3.
-//!   After FAILED without HELPED there is no helper, and the owner settles the words that lead there. After FAILED with HELPED the owner gives each
-//!   of the record's words a stamp that is younger than the decision, wherever the word leads, so that the swap of a former helper fails: see
-//!   `clean`.
+//! - I4: when a record is reused, no word leads to its last turn, and no former helper can make one
+//!   do so (`clean`). After DONE this follows from I1 and I3. After FAILED without HELPED there is
+//!   no helper, and the owner settles the words that lead there. After FAILED with HELPED a stopped
+//!   helper may still swap. So the owner gives each of the record's words a stamp that is younger
+//!   than the decision, wherever the word leads: then that swap fails.
 //! - I5: a thread that has read an entry, and then finds the record's turn, has read that turn's entry.
 //! - I6: only one thread at a time fills a party's slots: the member that has the party, and not in a signal handler that interrupted it. The party's
 //!   `inside` holds a number of the member's life during an operation. A handler finds that of its own life there, and is refused
@@ -51,7 +59,8 @@
 //! Progress: lock-free, reading too, which writes nothing. An operation starts over only because another has changed one of its words, and
 //! helps at most as many operations as there are parties before one of them has succeeded.
 //!
-//! Deaths: a dead thread's undecided operation is finished, or found to have failed, by any thread that meets it or that takes the party over.
+//! Deaths: any thread that meets a dead thread's undecided operation finishes it, or finds that it
+//! failed. If none meets it, the next owner of the party sets FAILED before it reuses the record.
 //! Nothing has to be recovered before others can continue.
 //!
 //! Explored: `tests/crash_mcas.rs`. Left out: a thread that was stopped for 2^44 operations of one party.

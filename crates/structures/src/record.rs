@@ -7,7 +7,9 @@
 //! that a commit is a swap as well. With many senders and receivers a message costs three swaps; an end that is declared to have only one
 //! member uses plain stores instead.
 //!
-//! A position is a lap and a slot; a slot's word is `lap:45 | owner:16 | state:3`, and zeroed memory is an empty ring.
+//! A position is a lap and a slot; a slot's word is `lap:45 | owner:16 | state:3`, and zeroed
+//! memory is an empty ring. A position is *over* once its record was received, borrowed or given
+//! up, or its sender passed over. (Other terms: `book/src/glossary.md`.)
 //!
 //! | state | owner | |
 //! |---|---|---|
@@ -32,6 +34,7 @@
 //!
 //!   passed by a sender of lap l+1: READING, AGAIN, REREADING, SKIPPED l -> the same l+1; WRITING l -> SKIPPED l+1
 //!   its own slot once more:        SKIPPED l -> WRITING l+1
+//!   its sender gives up, or dies:  WRITING, SKIPPED l -> EMPTY l+1
 //!   its reader gives it back:      READING, REREADING l -> AGAIN l (a living receiver: `put_back`)
 //! ```
 //!
@@ -55,19 +58,22 @@
 //!   that lap, and so be over). So a word of a later lap says how far a hint is behind, and the walk is short.
 //! - I7: only the owner of a slot writes its bytes. A receiver that copies out without claiming keeps the copy only if its swap then
 //!   succeeds, from the word that it read before.
-//! - I8: a record becomes AGAIN from READING by recovery, or from READING or REREADING by a living receiver that gives its loan
-//!   back (`put_back`). The thread that moves it then adds one to `orphans`; a recoverer does so too if it only saw a record
-//!   AGAIN. `settled` is a value that `orphans` had before a look at all slots that found none AGAIN. So while a record is AGAIN
-//!   and no thread is between these two steps, the two differ: a receiver that finds no message then looks at all slots. Besides,
-//!   receivers find such a record in line, in the lap to which senders have passed it.
+//! - I8: a record becomes AGAIN from READING by recovery, or from READING or REREADING by a living
+//!   receiver that gives its loan back (`put_back`). The thread that moves it then adds one to
+//!   `orphans`; a recoverer does so too if it only saw a record AGAIN. A thread that has looked at
+//!   all slots and found none AGAIN stores in `settled` the value that `orphans` had before the
+//!   look. So while a record is AGAIN the two differ, unless a thread is still between moving and
+//!   adding. A receiver that finds them different looks at all slots. Besides, receivers find such
+//!   a record in line, in the lap to which senders have passed it.
 //! - I9: a receiver that answers "no message" has read, in this order, `settled`; the line to its end; and `orphans`, with the same
 //!   value. So at the moment at which the line ended none was AGAIN. If both are 0, none has ever been.
 //! - I10: a member number is reused only after a recovery of it has completed. So a thread that has read a word of a member, and
 //!   then sees that its death is not yet recovered, read a word of the dead member.
-//! - I11: `len` says beside the bytes in which lap the record was committed, since a slot's own lap grows when it is passed. What was
-//!   borrowed was first in line, and all that is still in line was committed behind it. So a receiver looks for what is AGAIN before
-//!   it looks at the line, and takes the record that was committed first: if receivers come one after the other, each after the
-//!   recovery of the one before, all is received in the line's order, redelivered records too.
+//! - I11: `len` says beside the bytes in which lap the record was committed (a slot's own lap grows
+//!   when it is passed). What was borrowed was first in line: what is still there was committed
+//!   behind it. So a receiver looks for what is AGAIN before the line, and takes the record that
+//!   was committed first. If receivers come one after the other, each after the recovery of the
+//!   last, all is received in order.
 //! - I12: a look for a record, or for a hole, may change words: it passes positions, and settles `orphans`. So only a member that keeps the
 //!   memory from being another object's looks so. A thread that only tells waiters, since a member has died or an object was removed, may be
 //!   late, and looks without changing anything (`looks.rs`).
@@ -77,9 +83,11 @@
 //! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10. R6 a look in vain against what
 //! comes while it goes from the line to what is AGAIN: I9.
 //!
-//! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a position before the hint
-//! that leads past it, and before any later change behind it. E2 (release/acquire) AGAIN before `orphans`. E3 (SeqCst): what was
-//! sent, received or given back before its sender looks for waiters; the plain stores of an only sender or receiver are not.
+//! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a
+//! position before the hint that leads past it, and before any later change behind it. E2
+//! (release/acquire) AGAIN before `orphans`. E3 (SeqCst): what was sent, received or given back
+//! before its sender looks for waiters. (An only sender or receiver stores plainly: the tube makes
+//! a fence.)
 //!
 //! Progress: all operations are lock-free: a swap fails because another succeeded. A sender that is passed over has to begin again;
 //! receivers look a few times before they pass it. With one slot, or when all others are full, a stopped owner keeps

@@ -1,11 +1,13 @@
 //! A dictionary in memory that threads or processes share, any of which may be killed or stopped at any step.
 //!
-//! Buckets of sorted lists (synthesis, 5.2.3: safe traversal of a list from which others delete, figure 5.7; nonblocking-real-time,
-//! 2.1). Synthesis counts the readers of an element, and lets the last one unlink it: a reader that dies there keeps it for ever. Here
-//! there are no reader counts: memory is type-stable, each link has a tag that rises with every change of it, and a reader of an
-//! element looks at the link that led there once more (Michael's lists with tags). A value is a cell of its own, which one
-//! swap of the element's value word puts in place of another. So each operation has one step at which it happens, and no
-//! operation waits for another member.
+//! Buckets of sorted lists (synthesis, 5.2.3: safe traversal of a list from which others delete,
+//! figure 5.7; nonblocking-real-time, 2.1). Synthesis counts the readers of an element, and lets
+//! the last one unlink it: a reader that dies there keeps it for ever. Here there are no reader
+//! counts: memory is type-stable, each link has a tag that rises with every change of it, and a
+//! reader of an element looks at the link that led there once more (Michael's lists with tags). A
+//! value is a cell of its own, which one swap of the element's value word puts in place of another.
+//! So each operation has one step at which it happens, and no operation waits for another member.
+//! (Terms: `book/src/glossary.md`, and `turns`.)
 //!
 //! ```text
 //!  bucket --> node: next ------> node: next, flagged ------> node: next --> 0      sorted by id (hash and length), then key;
@@ -20,19 +22,17 @@
 //! | `value` flagged | remove | the key is not there |
 //! | `next` flagged, then unlinked, then freed | remove, or any later search | nothing that can be seen |
 //!
-//! | state of a node or cell | |
-//! |---|---|
-//! | FREE | any member may take it, by a swap |
-//! | OWNED by a member | it is being prepared; or was put in place just now; or will be given back |
-//! | USED | it was put in place |
+//! A node or cell is FREE, OWNED by a member (it prepares it, has just put it in place, or will
+//! give it back: it has it *in hand*), or USED: see `turns`.
 //!
 //! Invariants:
 //! - I1: tags and turns only rise. A swap of a word from what was seen means that nothing has happened to it since.
 //! - I2: only its owner puts an OWNED node or cell in place. A node or cell that is USED, or whose owner is dead, is not put in place
 //!   (again) before it was FREE.
-//! - I3: a value is flagged before its node's `next`, that before the node is unlinked, that before it is freed. A flagged word
-//!   changes only when its node has an owner again. So a node whose `next` is flagged and which a search for its key did not come
-//!   by is not linked.
+//! - I3: a value is flagged before its node's `next`, that before the node is unlinked, that before
+//!   it is freed. A flagged word changes only when its node has an owner again. So if a node's
+//!   `next` is flagged, and a search for its key does not meet the node after that, it is not
+//!   linked.
 //! - I4: a search unlinks each node that is over (removed) before it goes past it, and goes past none whose key is not smaller. So
 //!   keys rise along a list, and none is there twice.
 //! - I5: a reader that has read the words of a node, and then the link to it unchanged, has read what was that node's while it was linked:
@@ -44,28 +44,35 @@
 //! - I8: a cell says of which node it is before that node's value leads to it. So a USED cell to which the value of its node
 //!   does not lead is not in use.
 //! - I9: the value of a node that is FREE is flagged, or has never led anywhere.
-//! - I10: each member has at most one node in hand, or removed and not yet free, and there are as many spare nodes as members. So
-//!   while fewer keys are there than the table was made for, a node is free. "Full" is answered only after as many nodes as that
-//!   were in place at one moment: seen USED with no flagged value twice, in the same turn (I3, I7); and the key was not among them:
-//!   the link behind which it belongs did not change meanwhile (I4).
+//! - I10: each member has at most one node that is in hand, or removed and not yet free, and the
+//!   table has as many spare nodes as it can have members. So while fewer keys are there than the
+//!   table was made for, a node is free. "Full" is answered only after as many nodes as that were
+//!   in place at one moment: the thread has seen each USED, with a value that is not flagged, twice
+//!   in the same turn (I3, I7). And the key was not among them: the link behind which it belongs
+//!   did not change meanwhile (I4).
 //! - I11: the number of a dead member is a later one's as soon as its death is made up for, which another recoverer may do at any time. So a recoverer
 //!   swaps a word from what it read only if that was still left to do after it had read that. (The memory is the table's: it visits, arena, visit.rs.)
 //!
-//! Races: R1 two insert one key, or change one value: one swap. R2 insert behind a node that is being removed: the flag is in the
-//! word that both swap. R3 a value is changed while its key is removed: one word. R4 two unlink, or free, one node: I1, I7.
-//! R5 a recoverer that was stopped, and a later owner of the number: a recoverer that has read the state, and then sees the member's death
-//! not yet recovered, has read a state of the dead member; the swap is from that state.
+//! Races: R1 two insert one key, or change one value: one swap. R2 insert behind a node that is
+//! being removed (the new node would be unlinked with it, and lost): the flag is in the word that
+//! both swap. R3 a value is changed while its key is removed: one word. R4 two unlink, or free, one
+//! node: I1, I7. R5 a recoverer that was stopped, and a later owner of the number: a recoverer that
+//! has read the state, and then sees the member's death not yet recovered, has read a state of the
+//! dead member; the swap is from that state.
 //!
-//! Ordering edges: E1 (release/acquire) a node's and a cell's words before the link or value that leads there. E2 (release/acquire)
-//! a cell is taken before it is written over, and it was let go of before that: a reader of a word of the new content sees
-//! afterwards that the value, or the link, has changed. E3 (SeqCst): the change before the look for watchers.
+//! Ordering edges: E1 (release/acquire) a node's and a cell's words before the link or value that
+//! leads there. E2 (release/acquire) a cell is taken before it is written over, and it was let go
+//! of before that: a reader of a word of the new content sees afterwards that the value, or the
+//! link, has changed. E3 (SeqCst): the change before the look for members that wait for one.
 //!
 //! Progress: all operations are lock-free: a swap fails, or a search begins again, because another member's change succeeded. A look-up that meets no
 //! change is a few loads, and writes nothing. The number of retries is bounded by the number of changes that others make to one list
 //! meanwhile (nonblocking-real-time, 2.3).
 //!
-//! Deaths: before its one step, an operation has not happened; after it, it has. `recovery` finds what the dead member had taken and not put in place,
-//! and what it had taken out and not freed. Iteration holds nothing.
+//! Deaths: before its one step, an operation has not happened; after it, it has. `recovery` finds
+//! what the dead member had taken and not put in place, and what it had taken out and not freed. A
+//! search unlinks and frees a node that a dead member has removed, but not the cell of its value:
+//! recovery frees that, or a member that finds no room. Iteration holds nothing.
 //!
 //! Explored: `tests/crash_table.rs`. Left out: a member that was stopped for 2^42 changes of one word, or for 2^44 turns of one node.
 

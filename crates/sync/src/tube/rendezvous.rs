@@ -1,44 +1,53 @@
 //! A tube without slots (rendezvous): a message goes from its sender to its receiver when both are there.
 //!
-//! One thread waits, the other acts. The acting thread takes the first waiter at the other end, and swaps that waiter's wait word
-//! from WAITING to GRANTED([`MET`]). From then on the two are paired, and no other thread can meet either. The message passes
-//! through the waiter's *packet*, whose address the waiter has published before it waits (`Member::packet`).
+//! One thread waits, the other acts. The acting thread takes the first waiter at the other end, and
+//! swaps that waiter's wait word from WAITING to GRANTED([`MET`]). From then on the two are paired,
+//! and no other thread can meet either. The message passes through the waiter's *packet*, whose
+//! address the waiter has published before it waits (`Member::packet`). (Terms:
+//! `book/src/glossary.md`.)
 //!
 //! A thread that waits in a choice names the place of its message (where it is, or is to go) only after it was met. So there are
 //! these forms:
 //!
 //! ```text
-//!   the waiter has named it:       the actor copies                            -- packet DONE -->    the waiter goes on
-//!   the waiter will name it later: the actor puts its own packet into it       -- packet OFFERED --> the waiter copies
-//!                                  and waits for its own                       <-- DONE --           and goes on
-//!   the same, the waiter receives,
-//!   and the message is small:      the actor copies it into the waiter's       -- packet IN_ROOM --> the waiter takes it
+//!   the waiter has named it:
+//!     the actor copies                            -- packet DONE -->    the waiter goes on
+//!   the waiter will name it later:
+//!     the actor puts its own packet into it       -- packet OFFERED --> the waiter copies
+//!     and waits for its own                       <-- DONE --           and goes on
+//!   the same, the waiter receives, and the packet has room for the message:
+//!     the actor copies it into the packet         -- packet IN_ROOM --> the waiter takes it
 //! ```
 //!
-//! A packet belongs to the thread that made it, which keeps it until the last state is stored in it. After that store the other
-//! thread only wakes by address, which is harmless if the packet is gone.
+//! A packet belongs to the thread that made it. That thread keeps it until the other has stored the
+//! last state there: DONE, OFFERED or IN_ROOM in the waiter's, DONE in the actor's. After that
+//! store the other thread only wakes by address, which is harmless if the packet is gone. Both are
+//! threads of one process and die together.
 //!
-//! If both wait (each has looked, and neither saw the other), nobody acts. So a thread that begins to wait makes a fence, and
-//! then looks at the other end. Of two kernel threads, the earlier is told to try again. Not both: they would look past each
-//! other for ever. Nor an arbitrary one: of all threads that wait for each other, the last to arrive is told by nobody, so those
-//! that it makes act find it. If the one is a kernel thread and the other a light thread, the light thread is told, whichever
-//! came first (`lights`, I6).
+//! If both wait (each has looked, and neither saw the other), nobody acts. So a thread that begins
+//! to wait makes a fence, and then looks at the other end. Of two kernel threads, the earlier is
+//! told to try again. Not both: they would look past each other for ever. Nor an arbitrary one:
+//! nobody tells the last of all that arrive, so it stays, and the earlier ones that it makes act
+//! find it. If one is a kernel thread and the other a light thread, the light thread is told,
+//! whichever came first (`lights`, I6).
 //!
 //! Invariants:
 //! - I1: a packet is published before the wait that it is for, and read before the swap of that wait's word: if the swap succeeds,
 //!   the packet was that wait's.
-//! - I2: of two threads that wait for each other, one sees the other: each sets its bit and its count before its fence, and looks
-//!   after it. Both come to wait, so both make a fence of their own, and neither needs the fence for all threads that a ring needs
-//!   (end, I1). A thread that only tries, and misses a waiter that is just coming, counts as having tried before.
+//! - I2: of two threads that wait for each other, one sees the other: each sets its bit and its
+//!   count before its fence, and looks after it. Both come to wait, so both make a fence of their
+//!   own, and neither needs the fence for all threads that a ring needs (`end`, I1). A thread that
+//!   only tries, and misses a waiter that is just coming, counts as having tried before.
 //! - I3: an acting thread waits nowhere meanwhile, so no other thread can meet it.
 //! - I4: a thread that was told to act meets the first waiter, which is not always the one for whose sake it was told (the first may
 //!   have been about to look itself). So it then looks for two more threads that wait for each other, and tells one of them.
 //!
 //! A thread never meets itself. A thread that only looks (`ready`) is never met; it is told when a thread comes that it could meet.
 //!
-//! Progress: a thread that meets a waiter whose place is named waits for nobody. A thread that meets a choice waits until the
-//! choosing thread has named the place (unless it sends a small message). A waiter that was met waits until the acting thread has
-//! stored the last state, without limit, also past its deadline: its wait is decided.
+//! Progress: a thread that meets a waiter whose place is named waits for nobody. A thread that
+//! meets a choice waits until the choosing thread has named the place (unless it sends, and the
+//! packet has room). A waiter that was met waits until the acting thread has stored the last state,
+//! without limit, also past its deadline: its wait is decided.
 //!
 //! Explored: `tests/crash_tube.rs`.
 
