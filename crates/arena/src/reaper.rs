@@ -11,7 +11,7 @@
 //!     header.watch, a robust word: owned by the watcher's thread      header.call
 //!          |  marked by the kernel at its death                            |  "look, all of you": orphaned leases,
 //!          v                                                               v   members that the watcher cannot judge
-//!     reapers that stand by sleep on watch, baton, call
+//!     reapers that stand by sleep on watch, baton (for the death of one of them, I4), call
 //!
 //!     the watcher's process: one thread a group of 60 member slots (group.rs), which sleeps on their life words and
 //!     on the group's roster (somebody has joined). The watcher itself is the thread of group 0.

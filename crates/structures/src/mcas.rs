@@ -9,7 +9,8 @@
 //! A word consists of two: its value, and a stamp. Stamps are never reused, so a value that comes
 //! back does no harm (no ABA problem). A stamp may *lead* to an entry of a record: it names the
 //! party, the record's slot there, and the slot's turn (which use of the slot it is). Then the
-//! word's value is the entry's, old or new by the record's state. (Terms: `book/src/glossary.md`.)
+//! word's value is the entry's, old or new by the record's state. `fresh` numbers a party's stamps
+//! that do not lead. (Terms: `book/src/glossary.md`.)
 //!
 //! ```text
 //!   word: value | stamp --led--> party 3, slot 1, turn 9, entry 0          value: what the entry says, by the record's state

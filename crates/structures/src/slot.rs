@@ -1,5 +1,5 @@
 //! The blocks of the rings that lie in a named arena, of records (`record`) and of broadcast tubes
-//! (`tube::broadcast`): the word of a slot, and its payload.
+//! (`broadcast`): the word of a slot, and its payload.
 //!
 //! | bits of the word | field |
 //! |---|---|

@@ -10,10 +10,10 @@
 //! | version | a batch of waiters (`wait`) | 42 | when a batch is built |
 //! | epoch | a bias (`bias`): of a mutex, of a pool, whose cell has its version as well | 23; 19 | with each bias of the lock |
 //! | number | a light thread's wait (`tube::lights`) | 37 | with each wait |
-//! | lap | a slot of a ring of records (`record`, `tube::broadcast`) | 45 | when the slot becomes empty |
+//! | lap | a slot of a ring of records (`record`, `broadcast`) | 45 | when the slot becomes empty |
 //! | turn | a piece of memory (`turns`), a record of an operation (`mcas`) | 44 | when it becomes free |
-//! | turn | a member's place in a monitor (`monitor::room`) | 24 | with each wait |
-//! | tag | a link (`table`, `stack`); an element that was written down (`stack`) | 42, 40, 43 | with each change |
+//! | turn | a member's place in a monitor (`room`) | 24 | with each wait |
+//! | tag | a link (`table`, `linked`); an element that was written down (`pile`) | 42, 40, 43 | with each change |
 //! | number | a run of a ring without bound (`ring`) | 36 | with each run |
 //!
 //! A number wraps around. A thread that is stopped for exactly as many uses as there are numbers takes the later use for the one that it saw; each
