@@ -13,7 +13,8 @@
 //! | lap | a slot of a ring of records (`record`, `broadcast`) | 45 | when the slot becomes empty |
 //! | turn | a piece of memory (`turns`), a record of an operation (`mcas`) | 44 | when it becomes free |
 //! | turn | a member's place in a monitor (`room`) | 24 | with each wait |
-//! | tag | a link (`table`, `linked`); an element that was written down (`pile`) | 42, 40, 43 | with each change |
+//! | tag | a link: of a `table`, `linked` | 42, 40 | with each change |
+//! | tag | an element that was written down (`pile`) | 43 | with each change |
 //! | number | a run of a ring without bound (`ring`) | 36 | with each run |
 //!
 //! A number wraps around. A thread that is stopped for exactly as many uses as there are numbers takes the later use for the one that it saw; each
