@@ -40,6 +40,8 @@ pub enum Standing {
 pub struct Map {
     base: *mut u8,
     geometry: Geometry,
+    /// Where the objects begin, which each operation asks for.
+    objects_at: usize,
     scope: Scope,
     name: String,
     dir: Option<PathBuf>,

@@ -58,6 +58,7 @@ impl Map {
         Ok(Map {
             base,
             geometry,
+            objects_at: geometry.objects_at(),
             scope,
             name,
             dir,
@@ -185,6 +186,7 @@ impl Map {
         let map = Map {
             base,
             geometry,
+            objects_at: geometry.objects_at(),
             scope,
             name,
             dir,

@@ -54,7 +54,7 @@ impl Map {
     #[inline]
     pub fn object(&self, i: u32) -> &Object {
         assert!(i < self.geometry.objects);
-        self.at(self.geometry.objects_at() + i as usize * size_of::<Object>())
+        self.at(self.objects_at + i as usize * size_of::<Object>())
     }
     /// A table cell.
     #[inline]
