@@ -10,7 +10,7 @@ use std::time::Duration;
 use chappe::tube::named::{NotReceived, NotSent, Tube, TubeError, TubeOptions};
 use chappe::{AcquireError, Arena, ArenaError, LockError, Mutex, MutexGuard, ObjectError, Pool, PoolError, Semaphore};
 
-use super::{Here, Storm, Subject, for_a_second, message, read};
+use super::subject::{Here, Storm, Subject, for_a_second, message, read};
 
 const TUBE: &str = "churn/tube";
 const POOL: &str = "churn/pool";

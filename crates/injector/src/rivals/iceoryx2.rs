@@ -15,7 +15,7 @@ use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::prelude::*;
 use iceoryx2::service::port_factory::publish_subscribe::PortFactory;
 
-use super::{Here, Storm, Subject, for_a_second, message, read};
+use super::subject::{Here, Storm, Subject, for_a_second, message, read};
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Subject>> {

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Churn, Dice, Round, Storm, Wedge};
+use super::subject::{Churn, Dice, Round, Storm, Wedge};
 use crate::patience::within;
 
 /// The script; it is handed over, so that no path to it is needed.

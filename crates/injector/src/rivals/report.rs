@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Round, Storm};
+use super::subject::{Round, Storm};
 
 /// The head of the table.
 pub fn head() -> String {
@@ -76,7 +76,7 @@ pub fn is_clean(rounds: &[Round]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Wedge;
+    use super::super::subject::Wedge;
     use super::*;
 
     #[test]

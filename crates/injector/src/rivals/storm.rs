@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use super::{ALL, Churn, Dice, Here, KEEPER, OVER, PER_PLACE, READY, REFUSED, Round, Subject, TURNS, WITNESS};
-use super::{WORKERS, Wedge};
+use super::subject::Storm;
+use super::subject::{ALL, Churn, Dice, Here, KEEPER, OVER, PER_PLACE, READY, REFUSED, Round, Subject, TURNS, WITNESS};
+use super::subject::{WORKERS, Wedge};
 use crate::board::Stage;
 use crate::child::Child;
 use crate::patience::within;
-use crate::rivals::Storm;
 
 /// What a witness leaves when it was refused.
 const REFUSAL: i32 = 3;

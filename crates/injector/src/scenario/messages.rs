@@ -7,17 +7,15 @@
 //! When the victim is dead, its tube is tried ([`World::sound`]): what is there is received, in order; as many messages as it
 //! has slots can be sent and no more; each end is told that the other has gone when it has, and not before.
 
-use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use chappe::Arena;
-use chappe::tube::named::{Kind, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeInfo, TubeOptions};
+use chappe::tube::named::{Kind, NotReceived, NotSent, Tube, TubeError, TubeInfo, TubeOptions};
 
+pub use super::desk::Message;
+use super::desk::WRITERS;
 use super::world::{OPTIONS, World, fault, fine};
 use crate::board::{Fault, SETTING, Verdict};
-
-/// What tubes carry here.
-pub type Message = [u64; 4];
 
 /// The writers: the keeper.
 pub const KEEPER: u64 = 0;
@@ -25,7 +23,6 @@ pub const KEEPER: u64 = 0;
 pub const HELPER: u64 = 1;
 /// The victim.
 pub const ACTOR: u64 = 3;
-const WRITERS: u64 = 4;
 
 /// Messages of writer `i` to tube `j` that were sent, a bit each: word `SENT + 4 * j + i`.
 const SENT: usize = 192;
@@ -79,14 +76,6 @@ pub enum Found {
     Nothing,
     /// None, and no sender any more.
     Ended,
-}
-
-/// The ends of both tubes that one survivor has, and what it last received from each writer.
-#[derive(Default)]
-pub struct Desk {
-    out: [RefCell<Option<Sender<Message>>>; 2],
-    into: [RefCell<Option<Receiver<Message>>>; 2],
-    last: [[Cell<u64>; WRITERS as usize]; 2],
 }
 
 impl World<'_> {

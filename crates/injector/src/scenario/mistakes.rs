@@ -27,7 +27,7 @@ use super::messages::{Found, KEEPER, Part};
 use super::mutexes::{self, Data};
 use super::reasons::Reason;
 use super::semaphores;
-use super::tubes::{SLOTS, receiver, sender};
+use super::tubes::setting::{SLOTS, receiver, sender};
 use super::words::lock;
 use super::world::{CHILD, World, fault};
 use crate::board::{Fault, Verdict};

@@ -17,6 +17,7 @@
 //! books: nothing is concluded from them about the order of what the object does.
 
 mod conditions;
+mod desk;
 mod handlers;
 mod house;
 mod interrupts;
@@ -28,10 +29,12 @@ mod mistakes;
 mod mutexes;
 mod nix;
 mod objects;
+mod operation;
 mod owned;
 mod permits;
 mod reasons;
 mod remedies;
+mod scene;
 mod semaphores;
 mod several;
 mod structures;
@@ -48,162 +51,11 @@ use crate::step;
 use crate::trial::{Pause, Scenario};
 pub use lives::REST;
 pub use mistakes::Must;
+use operation::{Deed, Operation};
 use reasons::Reason;
+pub use scene::Scene;
 pub use world::{DATA, World};
 use world::{DONE_HELPERS, HERE, MEET, SECOND, VICTIM};
-
-/// The surroundings of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scene {
-    /// Nobody else.
-    Alone,
-    /// Two processes wait in the queue.
-    Waiters,
-    /// Another process comes while the victim is stopped at its point.
-    Met,
-    /// The victim is stopped at its point, and others must get on.
-    Stopped,
-    /// The same, and a process waits ahead of the victim, or for what it has.
-    StoppedWaiter,
-}
-
-impl Scene {
-    fn helpers(self) -> usize {
-        match self {
-            Scene::Alone | Scene::Stopped => 0,
-            Scene::Met | Scene::StoppedWaiter => 1,
-            Scene::Waiters => 2,
-        }
-    }
-
-    /// Whether helpers wait from the start.
-    pub fn waits(self) -> bool {
-        matches!(self, Scene::Waiters | Scene::StoppedWaiter)
-    }
-}
-
-/// What a process does about the victim's operation, and what it finds.
-type Act = Box<dyn Fn(&World) -> Verdict>;
-/// The same, told which helper it is.
-type Each = Box<dyn Fn(&World, usize) -> Verdict>;
-/// What a process does that judges nothing.
-type Deed = Box<dyn Fn(&World)>;
-
-/// One of chappe's operations: a row of a table, by default as most operations are.
-pub struct Operation {
-    /// What the tables call it.
-    name: &'static str,
-    /// The scenes in which it is tried.
-    scenes: &'static [Scene],
-    victim_holds: bool,
-    victim_sleeps: bool,
-    victim_interrupted: bool,
-    held_up_by: Option<Reason>,
-    recovers: bool,
-    led: bool,
-    long: bool,
-    retold: Box<dyn Fn(Scene) -> bool>,
-    build: Act,
-    perform: Deed,
-    wait: Each,
-    meet: Option<Act>,
-    others: Act,
-    asleep: Act,
-    provide: Deed,
-    bereaved: Act,
-    check: Act,
-}
-
-/// Writes the part of a row that each of these names.
-macro_rules! parts {
-    ($($(#[$about:meta])* $part:ident: $what:ty = $value:ident => $kept:expr;)*) => {
-        impl Operation {
-            $($(#[$about])* fn $part(mut self, $value: $what) -> Operation {
-                self.$part = $kept;
-                self
-            })*
-        }
-    };
-}
-
-parts! {
-    /// Whether the victim comes first: helpers come after it has the permit, or, where it sleeps, behind it.
-    victim_holds: bool = yes => yes;
-    /// Whether the victim sleeps in its operation where helpers wait: then the second comes after it.
-    victim_sleeps: bool = yes => yes;
-    /// Whether the victim's sleep is interrupted: [`Operation::asleep`] sends the signal, whether or not others wait.
-    victim_interrupted: bool = yes => yes;
-    /// Why a helper that comes while the victim is stopped may have to wait until that goes on or dies. Nothing: it may not.
-    held_up_by: impl Into<Option<Reason>> = why => why.into();
-    /// Whether there is something to make up for: not where nothing returns with a death.
-    recovers: bool = yes => yes;
-    /// Whether the victim is led (see [`Scenario::led`]).
-    led: bool = yes => yes;
-    /// Whether it is too long for a share: tens of thousands of instructions, or more.
-    long: bool = yes => yes;
-    /// Whether what happens in a scene happens in another operation too, but for a swap or two: a share leaves it out.
-    retold: impl Fn(Scene) -> bool + 'static = is => Box::new(is);
-    /// The keeper makes what is there, and takes what it holds until the victim sleeps or is dead.
-    build: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
-    /// The victim prepares, and runs the operation between [`Stage::begin`] and [`Stage::end`].
-    perform: impl Fn(&World) + 'static = act => Box::new(act);
-    /// A helper that comes while the victim is stopped: it does as one that waits, unless said otherwise.
-    meet: impl Fn(&World) -> Verdict + 'static = act => Some(Box::new(act));
-    /// The keeper, while the victim is stopped: do the others make progress all the same?
-    others: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
-    /// The keeper, when the victim sleeps, and all helpers of the scene have come to wait.
-    asleep: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
-    /// The keeper, again and again until all helpers are through: gives what the dead victim has used up, which nobody but
-    /// the survivors can replace.
-    provide: impl Fn(&World) + 'static = act => Box::new(act);
-    /// The keeper, right after the victim's death.
-    bereaved: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
-    /// The keeper, after the victim's death and all helpers' ends.
-    check: impl Fn(&World) -> Verdict + 'static = act => Box::new(act);
-}
-
-impl Operation {
-    /// One that does nothing yet, and for which helpers wait at pool `p`.
-    fn of(name: &'static str, scenes: &'static [Scene]) -> Operation {
-        Operation {
-            name,
-            scenes,
-            victim_holds: false,
-            victim_sleeps: false,
-            victim_interrupted: false,
-            held_up_by: None,
-            recovers: true,
-            led: true,
-            long: false,
-            retold: Box::new(|_| false),
-            build: Box::new(|_| Ok(())),
-            perform: Box::new(move |_| panic!("{name}: nothing to perform")),
-            wait: Box::new(|w, _| w.pass("p")),
-            meet: None,
-            others: Box::new(|w| {
-                if w.scene() == Scene::StoppedWaiter { w.waiter_gets_it("p") } else { w.take_or_victim_has("p") }
-            }),
-            asleep: Box::new(|w| {
-                w.let_go();
-                Ok(())
-            }),
-            provide: Box::new(|_| ()),
-            bereaved: Box::new(|_| Ok(())),
-            check: Box::new(|w| w.in_order(&["p"])),
-        }
-    }
-
-    /// A helper that waits.
-    fn wait(self, act: impl Fn(&World) -> Verdict + 'static) -> Operation {
-        self.wait_each(move |w, _| act(w))
-    }
-
-    /// The same, told which helper it is.
-    fn wait_each(mut self, act: impl Fn(&World, usize) -> Verdict + 'static) -> Operation {
-        self.wait = Box::new(act);
-        self
-    }
-}
 
 /// Makes up for the dead victim, between [`Stage::begin`] and [`Stage::end`], as a reaper does, and takes nothing for itself. Where no
 /// other process is it does so as a stranger to the arena (so does `doctor`), else as a member of it.
@@ -419,8 +271,24 @@ impl Case {
             asleep = if here != 0 && step::state(here) == Some(b'S') { asleep + 1 } else { 0 };
             asleep >= ASLEEP || through()
         });
-        w.demand(|| through() || reason.is_so(w), text)?;
+        w.demand(|| through() || holds(reason, w), text)?;
         stage.board().held.store(u64::from(!through()), SeqCst);
         Ok(())
+    }
+}
+
+/// Whether a reason holds, as far as that can be seen from outside. A reason is no excuse by itself: where it is seen that it does not hold (the
+/// permit is free, and the process that wants it sleeps), the wait is a fault all the same.
+fn holds(reason: Reason, w: &World) -> bool {
+    match reason {
+        Reason::Permit => w.open("p").is_ok_and(|pool| w.victim_has(pool)),
+        Reason::Head => w.open("p").is_ok_and(|pool| pool.waiters().len() > 1),
+        Reason::Keeper => w.open("p").is_ok_and(|pool| pool.available() == 0 && !w.victim_has(pool)),
+        Reason::Mutex => mutexes::victim_has(w),
+        Reason::Unit => w.semaphore("s").is_ok_and(|semaphore| semaphore.value() == 0),
+        Reason::Owned => owned::is_the_victims(w),
+        Reason::Message => w.tube_info("t").is_ok_and(|info| info.messages == 0),
+        // Whose these are cannot be asked without taking them.
+        Reason::Arena | Reason::Directory => true,
     }
 }

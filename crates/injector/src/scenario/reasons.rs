@@ -1,9 +1,4 @@
-//! The reasons for which a newcomer may have to wait for the stopped victim, and whether they hold.
-//!
-//! A reason is no excuse by itself: where it can be seen from outside that it does not hold (the permit is free, and the process that wants
-//! it sleeps), the wait is a fault all the same.
-
-use super::World;
+//! The reasons for which a newcomer may have to wait for the stopped victim.
 
 /// What the other waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,21 +37,6 @@ impl Reason {
             Reason::Message => "it comes for the message that the stopped one has, or is to send",
             Reason::Arena => "the stopped one has the arena's lock, under which objects and ends of tubes come and go",
             Reason::Directory => "the stopped one has the directory's lock, under which arenas come and go",
-        }
-    }
-
-    /// Whether it is so, as far as that can be seen from outside.
-    pub fn is_so(self, w: &World) -> bool {
-        match self {
-            Reason::Permit => w.open("p").is_ok_and(|pool| w.victim_has(pool)),
-            Reason::Head => w.open("p").is_ok_and(|pool| pool.waiters().len() > 1),
-            Reason::Keeper => w.open("p").is_ok_and(|pool| pool.available() == 0 && !w.victim_has(pool)),
-            Reason::Mutex => super::mutexes::victim_has(w),
-            Reason::Unit => w.semaphore("s").is_ok_and(|semaphore| semaphore.value() == 0),
-            Reason::Owned => super::owned::is_the_victims(w),
-            Reason::Message => w.tube_info("t").is_ok_and(|info| info.messages == 0),
-            // Whose these are cannot be asked without taking them.
-            Reason::Arena | Reason::Directory => true,
         }
     }
 }

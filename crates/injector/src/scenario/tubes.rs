@@ -15,6 +15,7 @@ mod choices;
 mod ends;
 mod inherited;
 mod mixed;
+pub mod setting;
 mod timed;
 mod watched;
 
@@ -22,11 +23,12 @@ use chappe::tube::named::{Kind, NotSent, Receiver, Sender};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::messages::{ACTOR, Found, HELPER, KEEPER, Message, Part};
-use super::world::{FIRST, SECOND, World, fault};
+use super::world::{World, fault};
 use super::{Operation, Reason};
 use crate::board::{Fault, Verdict};
 use How::{Copied, GivenUp, InPlace, Tried};
 use Kind::{Mpmc, Mpsc, Spmc, Spsc};
+use setting::{FEW, SLOTS, attended, check, many_receivers, many_senders, receiver, sender, without};
 
 /// In which way a message goes in or out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,46 +41,6 @@ enum How {
     InPlace,
     /// A slot is reserved, written and given up; or a loan is dropped.
     GivenUp,
-}
-
-fn many_senders(kind: Kind) -> bool {
-    matches!(kind, Mpsc | Mpmc)
-}
-
-fn many_receivers(kind: Kind) -> bool {
-    matches!(kind, Spmc | Mpmc)
-}
-
-/// How many slots: where helpers wait at a full tube, as many as there are senders then.
-pub const SLOTS: u32 = 4;
-const FEW: u32 = 3;
-
-/// Joins the arena, and attaches a sender.
-pub fn sender(w: &World) -> Sender<Message> {
-    w.warm("p");
-    w.tube("t").and_then(|t| super::world::fine("attaching", t.sender())).expect("nobody else has one")
-}
-
-/// The same with a receiver.
-pub fn receiver(w: &World) -> Receiver<Message> {
-    w.warm("p");
-    w.tube("t").and_then(|t| super::world::fine("attaching", t.receiver())).expect("nobody else has one")
-}
-
-/// The victim has helpers come, as many as there can be at their end, and goes on when they wait.
-fn attended(w: &World, many: bool) {
-    if w.scene().waits() {
-        w.call(FIRST);
-        w.call(SECOND);
-        let all = if many { w.helpers() } else { 1 };
-        let count = || super::world::waiters_of("t");
-        w.gathered(|| count() == all);
-    }
-}
-
-fn check(w: &World, slots: u32, part: Part) -> Verdict {
-    w.settle("t", slots, part)?;
-    w.in_order(&["p", "t"])
 }
 
 #[derive(Clone, Copy)]
@@ -113,15 +75,6 @@ impl Send {
                 if self.how == GivenUp { Ok(()) } else { slot.commit() }
             }
         }
-    }
-}
-
-/// The same without the message.
-fn without(why: NotSent<Message>) -> NotSent {
-    match why {
-        NotSent::Disconnected { tube, .. } => NotSent::Disconnected { tube, message: () },
-        NotSent::Timeout(_) => NotSent::Timeout(()),
-        _ => NotSent::Full(()),
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chappe::{AcquireError, Arena, ArenaError, ArenaOptions, Permit, Pool, PoolError};
 
-use super::Scene;
-use super::messages::Desk;
+use super::desk::Desk;
+use super::scene::Scene;
 use crate::board::{DONE, Fault, Stage, Verdict};
 use crate::cast::lives;
 use crate::child::Child;

@@ -34,6 +34,7 @@ pub mod poor;
 pub mod processes;
 pub mod sippers;
 pub mod traders;
+pub mod units;
 pub mod wanderers;
 pub mod worker;
 

@@ -9,7 +9,7 @@ use super::super::Operation;
 use super::super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::super::messages::{HELPER, KEEPER, Message, Part};
 use super::super::world::{World, fault, fine};
-use super::{FEW, SLOTS};
+use super::setting::{FEW, SLOTS};
 use crate::board::{Fault, Verdict};
 use Arms::{ReceiveDown, SendReceive, TwoReceive};
 

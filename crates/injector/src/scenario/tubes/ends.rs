@@ -7,7 +7,7 @@ use super::super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
 use super::super::messages::{ACTOR, Found, HELPER, KEEPER, Message, Part, read};
 use super::super::world::{World, fault, fine};
 use super::super::{Operation, Reason};
-use super::{FEW, SLOTS, attended, check, receiver, sender};
+use super::setting::{FEW, SLOTS, attended, check, receiver, sender};
 use crate::board::{Fault, INSIDE, Verdict};
 
 /// The victim attaches an end that no process has had. A waiter at the other is told, if the victim had come, when it has died.

@@ -12,7 +12,7 @@ use super::super::lives::{alive, become_another, fork_away, has_become_another};
 use super::super::messages::{Found, Part};
 use super::super::world::{World, fault, waiters_of};
 use super::super::{Operation, mutexes};
-use super::{FEW, attended, check, sender};
+use super::setting::{FEW, attended, check, sender};
 use crate::board::{Fault, Verdict};
 
 /// The last sender has gone, and nothing was sent.

@@ -18,7 +18,7 @@ use super::super::Operation;
 use super::super::Scene::{Alone, Met, Stopped, Waiters};
 use super::super::messages::{KEEPER, Message, Part};
 use super::super::world::{World, fault, fine};
-use super::{FEW, SLOTS};
+use super::setting::{FEW, SLOTS};
 use crate::board::Fault;
 use Way::{Borrow, Default, Looked, Ready, TimedOut};
 

@@ -8,7 +8,7 @@ use super::super::Operation;
 use super::super::Scene::{Alone, Stopped, Waiters};
 use super::super::messages::{HELPER, KEEPER, Message, Part};
 use super::super::world::World;
-use super::{FEW, check, receiver, sender, without};
+use super::setting::{FEW, check, receiver, sender, without};
 use crate::board::Verdict;
 use How::{Borrow, Reserve, Send};
 

@@ -5,7 +5,7 @@ use chappe::tube::named::Kind;
 use super::super::Scene::{Alone, Met, Stopped, Waiters};
 use super::super::messages::{HELPER, KEEPER, Part};
 use super::super::{Operation, Reason};
-use super::{SLOTS, check, receiver, sender};
+use super::setting::{SLOTS, check, receiver, sender};
 
 /// Asked for the first time it starts a thread, which is another member; made ready again it tells that thread. The tube is empty,
 /// or full: there is something to wait for.

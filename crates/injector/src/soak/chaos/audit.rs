@@ -13,8 +13,8 @@ use chappe::{Arena, ArenaError, Condvar, LockError, Mutex, MutexGuard, ObjectSta
 
 use super::board::Found;
 use super::churners::PASSING;
-use super::ledger::{Message, TOGETHER, UNITS, number};
-use super::places::{self, ARENAS, Channel, GROUPS, POOLS, SEMAPHORES, TUBES};
+use super::ledger::{TOGETHER, number};
+use super::places::{self, ARENAS, Channel, EMPTY, GROUPS, Message, POOLS, SEMAPHORES, TUBES, UNITS};
 use super::poor;
 use super::traders;
 use super::worker::Chaos;
@@ -140,7 +140,7 @@ fn store(arena: usize) -> Verdict {
             false => Err((Fault::Torn, format!("the data of {full} is {:?}", *guard))),
         },
         Err(LockError::OwnerDied(mut guard)) => {
-            *guard = traders::EMPTY;
+            *guard = EMPTY;
             MutexGuard::make_consistent(&mut guard);
             Ok(())
         }

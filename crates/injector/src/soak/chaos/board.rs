@@ -19,8 +19,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use super::ledger::{MESSAGES, Units};
-use super::places::{ARENAS, GROUPS, MOST_PERMITS, POOLS, SEMAPHORES};
+use super::places::{ARENAS, GROUPS, MESSAGES, MOST_PERMITS, POOLS, SEMAPHORES};
+use super::units::Units;
 use crate::board::shared;
 
 /// Processes that the director keeps alive.

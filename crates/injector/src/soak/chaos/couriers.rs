@@ -15,8 +15,8 @@ use chappe::Select;
 use chappe::tube::named::{NotReceived, NotSent, Receiver, Sender, TubeError};
 
 use super::board::{Deed, Found};
-use super::ledger::{Message, Unit, message, number};
-use super::places::{Place, TUBES};
+use super::ledger::{Unit, message, number};
+use super::places::{MESSAGES, Message, Place, TUBES};
 use super::sippers;
 use super::worker::{Broken, Mistake, Worker};
 use std::sync::atomic::Ordering::SeqCst;
@@ -227,7 +227,7 @@ impl Courier<'_, '_> {
             return Ok(());
         }
         // First which one: what is noted and comes again is excused by that. One that is no message is found below.
-        let number = it[0] % super::ledger::MESSAGES as u64;
+        let number = it[0] % MESSAGES as u64;
         self.worker.notes.holds.store(number as u32 + 1, SeqCst);
         self.note(&it, tube, again);
         self.worker.dawdle();

@@ -18,15 +18,10 @@
 //! if it dies, one message of these may be missing. A receiver that looks at it in place notes first which one, then that it was received,
 //! then gives it back: if it dies, that one may come once more, and is flagged.
 
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
 use super::board::{Board, Count, Found};
-use super::places::{ARENAS, GROUPS, SEMAPHORES, TUBES};
-
-/// What each semaphore has at the start.
-pub const UNITS: u32 = 1;
-/// How many messages one round can have.
-pub const MESSAGES: usize = 1 << 21;
+use super::places::{ARENAS, GROUPS, MESSAGES, Message, SEMAPHORES, TUBES, UNITS};
 
 // ---- units ----
 
@@ -38,33 +33,6 @@ const HAS: u32 = 2 << 16;
 const GIVING: u32 = 3 << 16;
 /// In an `up` that makes up for one that is gone.
 const ADDING: u32 = 4 << 16;
-
-/// By how much there may be fewer or more units than at the start.
-#[repr(C)]
-pub struct Units {
-    least: AtomicI64,
-    most: AtomicI64,
-}
-
-impl Units {
-    fn change(&self, least: i64, most: i64) {
-        // Apart: between the two it is only wider than it must be.
-        self.least.fetch_add(least.min(0), SeqCst);
-        self.most.fetch_add(most, SeqCst);
-        self.least.fetch_add(least.max(0), SeqCst);
-    }
-
-    /// How many there are at least, and at most, if there were `start`.
-    pub fn bounds(&self, start: u32) -> (i64, i64) {
-        (i64::from(start) + self.least.load(SeqCst), i64::from(start) + self.most.load(SeqCst))
-    }
-
-    /// All are there again.
-    pub fn forget(&self) {
-        self.least.store(0, SeqCst);
-        self.most.store(0, SeqCst);
-    }
-}
 
 /// A semaphore's number among those of all arenas.
 pub fn number(arena: usize, which: usize) -> usize {
@@ -143,9 +111,6 @@ const MARKED: u16 = 8;
 const EXCUSED: u16 = 16;
 /// How far to the left the tube stands.
 const TUBE: u32 = 8;
-
-/// What tubes carry: number, sender, which of that one's messages by this tube, tube, and what follows from these.
-pub type Message = [u64; 6];
 
 /// A message.
 pub fn message(number: u32, sender: u32, count: u64, tube: usize) -> Message {

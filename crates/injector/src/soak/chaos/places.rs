@@ -17,8 +17,16 @@
 use chappe::tube::named::{Kind, Tube, TubeError, TubeOptions};
 use chappe::{Arena, ArenaOptions, Condvar, Mutex, ObjectError, Pool, PoolError, Semaphore};
 
-use super::ledger::{Message, UNITS};
-use super::traders::{EMPTY, Goods};
+/// What each semaphore has at the start.
+pub const UNITS: u32 = 1;
+/// How many messages one round can have.
+pub const MESSAGES: usize = 1 << 21;
+/// What tubes carry: number, sender, which of that one's messages by this tube, tube, and what follows from these.
+pub type Message = [u64; 6];
+/// Two halves that agree, how many things were put in and taken, and the things.
+pub type Goods = [u64; 8];
+/// An empty store.
+pub const EMPTY: Goods = [0; 8];
 
 /// The arenas that are there all the time.
 pub const ARENAS: [&str; 3] = ["meadow", "pond", "wood"];

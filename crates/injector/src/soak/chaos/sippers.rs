@@ -7,8 +7,8 @@ use std::time::Duration;
 use chappe::{DownError, LockError, Select, Semaphore};
 
 use super::board::{Count, Deed};
-use super::ledger::{UNITS, Unit, number};
-use super::places::{ARENAS, Place, SEMAPHORES};
+use super::ledger::{Unit, number};
+use super::places::{ARENAS, Place, SEMAPHORES, UNITS};
 use super::traders;
 use super::worker::{Broken, Mistake, Worker};
 

@@ -14,13 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use chappe::{LockError, LockResult, MutexGuard};
 
 use super::board::{Board, Count, Deed, Found};
-use super::places::{ARENAS, Place};
+use super::places::{ARENAS, Goods, Place};
 use super::worker::{Broken, Mistake, Worker};
 
-/// Two halves that agree, how many things were put in and taken, and the things.
-pub type Goods = [u64; 8];
-/// An empty store.
-pub const EMPTY: Goods = [0; 8];
 const FIRST_HALF: usize = 0;
 const SECOND_HALF: usize = 1;
 const PUT: usize = 2;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use chappe::tube::named::{NotSent, Sender};
 
 use super::board::{Count, Deed, Found, POSTS, USHER};
-use super::ledger::{Message, Unit, message, number};
-use super::places::{Place, TUBES};
+use super::ledger::{Unit, message, number};
+use super::places::{Message, Place, TUBES};
 use super::worker::{Broken, Chaos, Held, Worker};
 use super::{grazers, sippers, traders};
 use crate::patience::within;
