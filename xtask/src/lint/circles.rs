@@ -10,6 +10,9 @@ use super::imports::{Arrows, imports};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The circles that are left, by crate: how many files each has.
+///
+/// The preload's: a program's first call of any of its functions prepares for forks, and what is
+/// prepared takes the locks of all of them.
 const TIED: [(&str, &[usize]); 1] = [("preload", &[10])];
 
 pub fn check(house: &House) -> Vec<Finding> {
