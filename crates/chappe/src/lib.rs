@@ -72,6 +72,8 @@
 //! frozen, dumping core or in uninterruptible sleep is alive, and keeps what it holds.
 
 pub mod doctor;
+#[cfg(feature = "term")]
+pub mod terminal;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_feedback as feedback;
@@ -135,3 +137,5 @@ pub use chappe_term as term;
 #[cfg(all(feature = "thread", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use chappe_thread as thread;
 pub use doctor::{ArenaHealth, Doctor, Finding, Recovered, Sequences, Surroundings, doctor, recoveries};
+#[cfg(feature = "term")]
+pub use terminal::Terminal;

@@ -21,15 +21,10 @@ use crate::ended::label;
 use crate::said::{Failure, all_done, done, print};
 use anyhow::Result;
 use chappe::term::place;
-use chappe::term::view::Watch;
 pub use found::names;
 use found::{directory, find};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 pub use submit::submit;
-
-/// How long `rm` waits for the keeper and the holder of a command that has ended.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 ///
@@ -80,11 +75,7 @@ pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Fai
 
 fn remove(name: &str) -> Result<Value> {
     let place = find(name, true)?;
-    // Its own processes end just behind its command.
-    let (watch, began) = (Watch::begin(&place)?, Instant::now());
-    while place.ended()?.is_some() && !watch.is_gone() && began.elapsed() < LAST_WORDS {
-        watch.sleep_for(Some(LAST_WORDS));
-    }
+    place.await_last_words()?;
     place::remove(&directory(false)?, name)?;
     Ok(json!({ "removed": name }))
 }

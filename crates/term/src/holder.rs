@@ -3,7 +3,7 @@
 use crate::feed::{At, Emulator};
 use crate::layout::{self, CLOSED, READ, TAKEN_BYTES, TYPED, UNSAVED};
 use crate::line;
-use crate::place::Place;
+use crate::place::{Place, words_of};
 use crate::screen::{Screen, Scrolled, fit};
 use crate::store::{self, Beside, Kept};
 use chappe_plat::atomic::{Ordering, fence, low_half};
@@ -253,8 +253,9 @@ impl<'a> Holder<'a> {
     /// The system's.
     pub fn bell(&self) -> io::Result<Arc<Event>> {
         let event = Arc::new(Event::new()?);
-        let (to, bell) = (Arc::clone(&event), self.place.word(layout::BELL));
+        let (to, memory) = (Arc::clone(&event), self.place.memory());
         thread::background("term-bell", move || {
+            let bell = &words_of(&memory)[layout::BELL];
             let mut seen = 0;
             loop {
                 // Acquire: what is to be done came before.

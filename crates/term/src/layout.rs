@@ -59,8 +59,6 @@
 //!   what no state comes from yet.
 //! - A writer: what it had put and not counted in `PUT` does not exist. A viewer: nothing.
 
-use chappe_plat::atomic::AtomicU64;
-
 /// What the first word holds: `chapterm`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"chapterm");
 /// The version of this layout.
@@ -180,6 +178,3 @@ pub fn note_at(history: usize) -> usize {
 pub fn words(history: usize, note: usize) -> usize {
     note_at(history) + note.div_ceil(8)
 }
-
-/// The words of a mapped file.
-pub type Words = &'static [AtomicU64];

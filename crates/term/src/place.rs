@@ -1,16 +1,17 @@
 //! A terminal's file: made, found and mapped.
 
-use crate::layout::{self, Words};
+use crate::layout;
 use crate::screen::fit;
 use crate::store;
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
 use chappe_plat::dir::Dir;
 use chappe_plat::futex::{self, Scope};
-use chappe_plat::{clock, dir, lease, process, viewed};
+use chappe_plat::viewed::{self, Mapping};
+use chappe_plat::{clock, dir, lease, process};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// How the names of terminals' files begin in the directory of arenas.
 pub const PREFIX: &str = ".term-";
@@ -53,21 +54,11 @@ pub enum TermError {
 pub struct Place {
     name: String,
     file: OwnedFd,
-    at: Mapped,
-    words: Words,
+    at: Arc<Mapping>,
     history: usize,
     /// The lock of a byte is the open file's: threads of this process exclude each other by this.
     pub(crate) threads: Mutex<()>,
 }
-
-/// Where the file is mapped.
-#[derive(Clone, Copy)]
-struct Mapped(*mut u8);
-
-// SAFETY: the mapping belongs to no thread, and stays for the rest of the process's life.
-unsafe impl Send for Mapped {}
-// SAFETY: as above; which bytes may be touched the protocol says.
-unsafe impl Sync for Mapped {}
 
 fn name_of(name: &str) -> String {
     format!("{PREFIX}{name}")
@@ -158,12 +149,11 @@ impl Place {
         let states = layout::HISTORY_AT + history..layout::note_at(history);
         let hole = states.start as u64 * 8..(states.end as u64 * 8).min(len as u64 - 4096);
         let file: OwnedFd = viewed::create(dir, len as u64, hole).map_err(full)?.into();
-        // A mapping keeps its open file, with the locks of it (I7), as long as the process lives, which may not be the keeper.
-        let at = viewed::again(&file).and_then(|again| viewed::map(&again, len, true)).map_err(full)?;
-        let threads = Mutex::new(());
-        let place = Place { name: name.into(), at: Mapped(at), words: words_at(at, len), file, history, threads };
+        // A mapping keeps its open file, with the locks of it (I7), as long as it is there, in a process that may not be the keeper.
+        let at = Arc::new(viewed::again(&file).and_then(|again| Mapping::new(&again, len, true)).map_err(full)?);
+        let place = Place { name: name.into(), at, file, history, threads: Mutex::new(()) };
         place.back(size.0, size.1).map_err(full)?;
-        let set = |at: usize, value: u64| place.words[at].store(value, Ordering::Relaxed); // Relaxed: no one has it yet.
+        let set = |at: usize, value: u64| place.words()[at].store(value, Ordering::Relaxed); // Relaxed: no one has it yet.
         set(layout::IS_VERSION, layout::VERSION);
         set(layout::HISTORY_WORDS, history as u64);
         set(layout::BEGAN, clock::time_of_day());
@@ -215,9 +205,8 @@ impl Place {
             return Err(foreign());
         }
         let file: OwnedFd = file.into();
-        let at = viewed::map(&file, len, write).map_err(io)?;
-        let (history, threads) = (history as usize, Mutex::new(()));
-        Ok(Place { name: name.into(), at: Mapped(at), words: words_at(at, len), file, history, threads })
+        let at = Arc::new(Mapping::new(&file, len, write).map_err(io)?);
+        Ok(Place { name: name.into(), at, file, history: history as usize, threads: Mutex::new(()) })
     }
 
     /// Its name.
@@ -229,14 +218,23 @@ impl Place {
         &self.file
     }
 
-    pub(crate) fn word(&self, at: usize) -> &'static AtomicU64 {
-        &self.words[at]
+    /// The memory, for a thread that may outlive this.
+    pub(crate) fn memory(&self) -> Arc<Mapping> {
+        Arc::clone(&self.at)
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        words_of(&self.at)
+    }
+
+    pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
+        &self.words()[at]
     }
 
     /// A byte of the file.
     pub(crate) fn bytes_at(&self, byte: usize) -> *mut u8 {
         debug_assert!(byte < layout::HISTORY_AT * 8);
-        self.at.0.wrapping_add(byte)
+        self.at.start().wrapping_add(byte)
     }
 
     /// How many words the history has.
@@ -245,14 +243,14 @@ impl Place {
     }
 
     /// The history's word of a position.
-    pub(crate) fn past(&self, position: u64) -> &'static AtomicU64 {
-        &self.words[layout::HISTORY_AT + (position % self.history as u64) as usize]
+    pub(crate) fn past(&self, position: u64) -> &AtomicU64 {
+        &self.words()[layout::HISTORY_AT + (position % self.history as u64) as usize]
     }
 
     /// The place of a version's state.
-    pub(crate) fn state(&self, version: u64) -> &'static [AtomicU64] {
+    pub(crate) fn state(&self, version: u64) -> &[AtomicU64] {
         let from = layout::state_at(self.history, version);
-        &self.words[from..from + store::WORDS]
+        &self.words()[from..from + store::WORDS]
     }
 
     /// Has storage behind both states for this size.
@@ -276,21 +274,21 @@ impl Place {
     /// What it runs.
     pub fn command(&self) -> String {
         // Relaxed: written before it had a name.
-        let len = self.words[layout::COMMAND].load(Ordering::Relaxed).min(layout::MOST_COMMAND as u64);
+        let len = self.words()[layout::COMMAND].load(Ordering::Relaxed).min(layout::MOST_COMMAND as u64);
         String::from_utf8_lossy(&self.bytes_from(layout::COMMAND + 1, len as usize)).into_owned()
     }
 
     /// The note that it was made with.
     pub fn note(&self) -> Vec<u8> {
         // Relaxed: written before it had a name. More than there is room for it has not.
-        let len = self.words[layout::NOTE].load(Ordering::Relaxed) as usize;
+        let len = self.words()[layout::NOTE].load(Ordering::Relaxed) as usize;
         let from = layout::note_at(self.history);
-        self.bytes_from(from, len.min((self.words.len() - from) * 8))
+        self.bytes_from(from, len.min((self.words().len() - from) * 8))
     }
 
     fn bytes_from(&self, from: usize, len: usize) -> Vec<u8> {
         // Relaxed: written before it had a name.
-        let words = self.words[from..from + len.div_ceil(8)].iter().map(|word| word.load(Ordering::Relaxed));
+        let words = self.words()[from..from + len.div_ceil(8)].iter().map(|word| word.load(Ordering::Relaxed));
         let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         bytes.truncate(len);
         bytes
@@ -366,10 +364,11 @@ pub enum Role {
     Program = layout::PROGRAM as isize,
 }
 
-fn words_at(at: *mut u8, len: usize) -> Words {
-    // SAFETY: the mapping has this length, is aligned to a page, and stays for the rest of the process's life; every pattern is a
-    // valid word, and all access is atomic.
-    unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), len / 8) }
+/// The memory as words.
+pub(crate) fn words_of(memory: &Mapping) -> &[AtomicU64] {
+    // SAFETY: the mapping has this length, is aligned to a page, and stays as long as it is borrowed; every pattern is a valid word, and
+    // all access is atomic.
+    unsafe { std::slice::from_raw_parts(memory.start().cast::<AtomicU64>(), memory.bytes() / 8) }
 }
 
 /// Opens the directory of terminals.

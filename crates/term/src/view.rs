@@ -9,9 +9,9 @@ use crate::screen::{Screen, fit};
 use crate::store::{self, Beside};
 use chappe_plat::atomic::{AtomicU32, Ordering, fence, low_half};
 use chappe_plat::futex::{self, Scope, Wait};
-use chappe_plat::{clock, lease, thread};
+use chappe_plat::{clock, dir, lease, process, thread};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How a program ended.
@@ -229,7 +229,26 @@ impl Place {
     }
 }
 
-/// Waits for changes of a terminal. A thread of it sleeps until the terminal's keeper and holder have ended.
+/// How long the keeper and the holder of a command that has ended are waited for.
+const LAST_WORDS: u64 = 1_000_000_000;
+
+impl Place {
+    /// Waits for the keeper and the holder of a command that has ended: they end just behind it. Not for those of one that runs.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn await_last_words(&self) -> io::Result<()> {
+        let (mut watch, until) = (Watch::begin(self)?, clock::now() + LAST_WORDS);
+        loop {
+            watch.look();
+            if watch.is_gone() || self.ended()?.is_none() || !watch.sleep(Some(until)) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Waits for changes of a terminal. One thread of the process sleeps until the terminal's keeper and holder have ended, however many watches there are.
 pub struct Watch<'a> {
     place: &'a Place,
     gone: Arc<AtomicU32>,
@@ -239,22 +258,58 @@ pub struct Watch<'a> {
 /// How long a wait is where the kernel cannot wait for two words at once: then it looks again.
 const BACKSTOP: u64 = 1_000_000_000;
 
+/// The process's incarnation, a terminal's file, and when it was made.
+type Which = (u64, u64, u64);
+
+/// The terminals that a thread of this process watches, and the word that the thread sets.
+static WATCHED: Mutex<Vec<(Which, Arc<AtomicU32>)>> = Mutex::new(Vec::new());
+
+/// How often, and how long each time, the lock of [`WATCHED`] is waited for: it is held for the start of a thread. In a forked child another thread of the
+/// parent may have it for ever; then each watch has a thread of its own.
+const LOCKED: (u32, Duration) = (200, Duration::from_millis(1));
+
+/// The word that is set when a terminal's keeper and holder have ended.
+fn watched(place: &Place) -> io::Result<Arc<AtomicU32>> {
+    let inode = dir::File::of(place.file().try_clone()?).facts()?.inode;
+    let own = (process::incarnation(), inode, place.began());
+    let locked = || {
+        let tried = WATCHED.try_lock().ok();
+        tried.or_else(|| {
+            std::thread::sleep(LOCKED.1);
+            None
+        })
+    };
+    let known = (0..LOCKED.0).find_map(|_| locked());
+    if let Some(known) = &known
+        && let Some((_, gone)) = known.iter().find(|(which, _)| *which == own)
+    {
+        return Ok(Arc::clone(gone));
+    }
+    let gone = Arc::new(AtomicU32::new(0));
+    let (to, file) = (Arc::clone(&gone), place.file().try_clone()?);
+    thread::background("term-watch", move || {
+        // Where it cannot be waited for, the terminal seems to live.
+        if lease::wait_unlocked(&file, layout::ALIVE_BYTE, 1).is_ok() {
+            to.store(1, Ordering::Release); // Release: the last words of the dead come before.
+            futex::wake(&to, u32::MAX, Scope::Private);
+        }
+        // Before the file is closed: from then on its number can be another's.
+        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, gone)| !Arc::ptr_eq(gone, &to));
+        drop(file);
+    })?;
+    if let Some(mut known) = known {
+        known.push((own, Arc::clone(&gone)));
+    }
+    Ok(gone)
+}
+
 impl<'a> Watch<'a> {
     /// Watches from now on.
     ///
     /// # Errors
     /// The system's.
     pub fn begin(place: &'a Place) -> io::Result<Watch<'a>> {
-        let gone = Arc::new(AtomicU32::new(0));
-        let (to, file) = (Arc::clone(&gone), place.file().try_clone()?);
-        thread::background("term-watch", move || {
-            // Where it cannot be waited for, the terminal seems to live.
-            if lease::wait_unlocked(&file, layout::ALIVE_BYTE, 1).is_ok() {
-                to.store(1, Ordering::Release); // Release: the last words of the dead come before.
-                futex::wake(&to, u32::MAX, Scope::Private);
-            }
-        })?;
-        Ok(Watch { place, gone, seen: 0 })
+        Ok(Watch { place, gone: watched(place)?, seen: 0 })
     }
 
     /// Whether keeper and holder have ended: nothing changes any more.
@@ -274,9 +329,19 @@ impl<'a> Watch<'a> {
 
     /// Sleeps until something has changed since [`Watch::look`]; false: the deadline (monotonic, nanoseconds) has passed.
     pub fn sleep(&self, deadline: Option<u64>) -> bool {
+        self.sleep_unless(None, deadline)
+    }
+
+    /// As [`Watch::sleep`], and until a word of this process is not 0 any more.
+    pub fn sleep_unless(&self, stop: Option<&AtomicU32>, deadline: Option<u64>) -> bool {
         let event = low_half(self.place.word(layout::EVENT));
-        let words = [(event, self.seen, Scope::Shared), (&*self.gone, 0, Scope::Private)];
-        match futex::wait_any_of(&words, deadline) {
+        let words = [
+            (event, self.seen, Scope::Shared),
+            (&*self.gone, 0, Scope::Private),
+            (stop.unwrap_or(&self.gone), 0, Scope::Private),
+        ];
+        let words = &words[..if stop.is_some() { 3 } else { 2 }];
+        match futex::wait_any_of(words, deadline) {
             Wait::TimedOut => false,
             Wait::Unsupported => {
                 let again = clock::now() + BACKSTOP;

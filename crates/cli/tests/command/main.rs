@@ -47,6 +47,8 @@ mod slow;
 mod submit;
 #[cfg(feature = "term")]
 mod term;
+#[cfg(feature = "term")]
+mod term_library;
 mod terminal;
 mod threads;
 #[cfg(feature = "top")]

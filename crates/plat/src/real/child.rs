@@ -1,6 +1,6 @@
 //! A child process: started with a text to read, killed when the process that started it is gone.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Seek, Write};
 use std::os::fd::FromRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -105,6 +105,16 @@ impl Child {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Runs a program to its end, with nothing to read; what it has said on stderr if it has not ended with 0.
+///
+/// # Errors
+/// The system's: it cannot be started, or not be waited for.
+pub fn run(program: &OsStr, args: &[OsString]) -> io::Result<Result<(), String>> {
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output()?;
+    let said = || String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    Ok(if output.status.success() { Ok(()) } else { Err(said()) })
 }
 
 /// A variable of this process's environment.

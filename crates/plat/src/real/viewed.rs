@@ -37,15 +37,45 @@ pub fn again(file: &OwnedFd) -> io::Result<OwnedFd> {
     std::fs::OpenOptions::new().read(true).write(true).open(path).map(OwnedFd::from)
 }
 
-/// Maps the first `len` bytes of a file for the rest of the process's life: to look at, or to write as well.
-///
-/// # Errors
-/// The system's.
-pub fn map(file: &OwnedFd, len: usize, write: bool) -> io::Result<*mut u8> {
-    let protection = libc::PROT_READ | if write { libc::PROT_WRITE } else { 0 };
-    // SAFETY: a new mapping wherever the kernel likes it; it aliases no object of Rust.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
+/// The beginning of a file, mapped as long as this lives.
+pub struct Mapping {
+    at: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to no thread; which of its bytes may be touched when, its users say.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of a file: to look at, or to write as well.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(file: &OwnedFd, len: usize, write: bool) -> io::Result<Mapping> {
+        let protection = libc::PROT_READ | if write { libc::PROT_WRITE } else { 0 };
+        // SAFETY: a new mapping wherever the kernel likes it; it aliases no object of Rust.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Mapping { at: at.cast(), len }) }
+    }
+
+    /// Where it begins: at a page.
+    pub fn start(&self) -> *mut u8 {
+        self.at
+    }
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and borrowed by no one any more.
+        unsafe { libc::munmap(self.at.cast(), self.len) };
+    }
 }
 
 impl From<File> for OwnedFd {
