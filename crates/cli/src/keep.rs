@@ -13,6 +13,7 @@ use anyhow::{Result, anyhow};
 use chappe::{LEASE_VARIABLE, Lease};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,13 +22,33 @@ use std::time::Duration;
 const LOOKS: u32 = 50;
 const BETWEEN: Duration = Duration::from_millis(200);
 
-/// All descendants of chappe when the job's first process has ended.
+/// In the environment of what `chappe submit` has begun, each time with another value: it is no part of a job that it was begun in.
+pub const APART: &str = "CHAPPE_APART";
+
+/// Whether a process was begun by `chappe submit`, and this one is no part of that.
+fn is_apart(pid: i32) -> bool {
+    let own = std::env::var_os(APART).unwrap_or_default();
+    let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mark =
+        environ.split(|byte| *byte == 0).find_map(|part| part.strip_prefix(APART.as_bytes())?.strip_prefix(b"="));
+    mark.is_some_and(|mark| mark != own.as_bytes())
+}
+
+/// All descendants of chappe when the job's first process has ended, but for jobs that it has handed in.
 pub fn survivors() -> Vec<Process> {
     // They would be its children: it is their subreaper. To look for them reads of every process of the machine.
     if chappe::process::is_childless() {
         return Vec::new();
     }
-    family::descendants(std::process::id() as i32)
+    let mut all = family::descendants(std::process::id() as i32);
+    let mut apart = Vec::new();
+    // Parents come before their children.
+    all.retain(|process| {
+        let is_part = !apart.contains(&process.parent) && !is_apart(process.pid);
+        apart.extend((!is_part).then_some(process.pid));
+        is_part
+    });
+    all
 }
 
 /// Sees to it that those of `survivors` that no longer have the lease's file keep the permit taken all the same.

@@ -3,6 +3,7 @@
 //! Only where stderr is a terminal and chappe is in its foreground, and not with --json. It is rewritten in place and erased when the wait
 //! is over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
 
+use crate::keep::APART;
 use crate::look::{find, holder_text, job_text, jobs, permits_text, state_text};
 use crate::signals::{Set, heeded};
 use crate::terminal;
@@ -24,7 +25,8 @@ impl Line {
     /// Begins to show what `text` says, if there is a terminal and `json` is not wanted there. Without it nothing is lost,
     /// so nothing of it is an error.
     pub fn show(json: bool, text: impl Fn() -> String + Send + 'static) -> Option<Line> {
-        if json || !std::io::stderr().is_terminal() {
+        // A job's terminal has what the job writes, and nothing else.
+        if json || std::env::var_os(APART).is_some() || !std::io::stderr().is_terminal() {
             return None;
         }
         let (stop, stopped) = UnixStream::pair().ok()?;

@@ -12,7 +12,7 @@ pub struct Submit {
     /// Take so many permits of the pool at once
     #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
-    /// Where waiters are served by priority: before all of a lower one (0 to 255)
+    /// Where waiters are served by priority (0 to 255): before those of a lower one that have not waited for long, see `chappe pool create --aging`
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub priority: u8,
     /// Make pools that are not there, with this many permits (as many as are taken at once)
@@ -21,9 +21,9 @@ pub struct Submit {
     /// The terminal's name; without it the command's, with a number
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// How many bytes of lines that have left the screen are kept (1M, 64M)
-    #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = size::parse)]
-    pub history: u64,
+    /// How many bytes of lines that have left the screen are kept (1M, 64M); without it 4M, or as many as with the job that is run again
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    pub history: Option<u64>,
     /// Run a job again that has ended: its command under its pools, in its directory, with its environment; what it wrote stays under its name
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "count", "priority", "create"])]
     pub retry: Option<String>,
@@ -56,6 +56,9 @@ Examples:
 What runs in the terminal is `chappe acquire POOL -- COMMAND`: the command
 has its environment (CHAPPE_PERMIT, CHAPPE_INDEX), and what `chappe help
 acquire` says of kills holds for it.
+
+A job that gets HUP, TERM or INT (`chappe term kill`, `--signal`) has ten
+seconds for its last words, as under `chappe acquire`; then it is killed.
 
 The directory, the environment and the command are kept with the terminal
 until `chappe term rm`, for --retry. The variables of a permit that this

@@ -35,7 +35,7 @@ pub enum TermCommand {
     },
     /// Print the screen of a terminal, also when its command has ended
     ///
-    /// JSON: {"name": TEXT, "command": TEXT, "state": "running", "waiting", "exited", "killed" or "unknown", "place": N or null,
+    /// JSON: {"name": TEXT, "command": TEXT, "state": "running", "waiting", "exited", "killed" or "unknown", "place": N or null, "pools": [TEXT] or null,
     ///   "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null, "columns": N, "rows": N, "cursor": {"row": N, "column": N, "line": N, "visible": BOOL},
     ///   "title": TEXT, "alternate": BOOL, "bells": N, "lost": N, "lines": [{"line": N, "text": TEXT, "wraps": BOOL}],
     ///   "keeper": PID or null, "holder": PID or null, "pid": PID or null, "holders": N}
@@ -110,9 +110,9 @@ pub enum TermCommand {
     },
     /// List the terminals
     ///
-    /// The state of a job (`chappe submit`) that has no permit yet is its place in the pool's line.
+    /// The state of a job (`chappe submit`) that has no permit yet is its place in the pool's line, and whose.
     ///
-    /// JSON: [{"name": TEXT, "command": TEXT, "state": TEXT, "place": N or null, "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null}]
+    /// JSON: [{"name": TEXT, "command": TEXT, "state": TEXT, "place": N or null, "pools": [TEXT] or null, "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null}]
     Ls,
     /// Remove terminals whose commands have ended, with their screens
     ///

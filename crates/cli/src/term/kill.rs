@@ -12,6 +12,9 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::AsRawFd;
 
+/// What `chappe acquire` passes on to its command.
+const PASSED_ON: [i32; 6] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+
 /// How often it is looked for processes that were started meanwhile.
 const LOOKS: usize = 16;
 
@@ -30,7 +33,10 @@ pub fn kill(name: &str, signal: i32) -> Result<Value> {
         return Ok(said(count));
     };
     let mut groups = vec![pid];
-    groups.extend(foreground(pid).filter(|group| *group != pid && *group > 1));
+    // Of a job, chappe passes it on: twice would be once too often.
+    let is_passed_on = !place.note().is_empty() && PASSED_ON.contains(&signal);
+    let foreground = foreground(pid).filter(|_| !is_passed_on);
+    groups.extend(foreground.filter(|group| *group != pid && *group > 1));
     for group in &groups {
         // SAFETY: a plain system call.
         if unsafe { libc::kill(-group, signal) } != 0 {

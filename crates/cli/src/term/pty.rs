@@ -73,7 +73,11 @@ pub fn start(pty: &Pty, wanted: &Wanted<'_>) -> io::Result<Child> {
     let mut child = Command::new(&wanted.command[0]);
     child.args(&wanted.command[1..]).stdin(end()?).stdout(end()?).stderr(end()?);
     if let Some(within) = wanted.within {
-        child.current_dir(&within.directory).env_clear().envs(within.environment.iter().map(|(k, v)| (k, v)));
+        // Who stands in a directory may be refused to enter it.
+        if std::env::current_dir().ok().is_none_or(|own| own != *within.directory) {
+            child.current_dir(&within.directory);
+        }
+        child.env_clear().envs(within.environment.iter().map(|(k, v)| (k, v)));
     }
     child.env("TERM", "xterm-256color").env("COLORTERM", "truecolor").env("CHAPPE_TERM", wanted.name);
     child.env_remove("LINES").env_remove("COLUMNS");

@@ -74,7 +74,7 @@ fn row(place: &Place, ended: Option<(Ended, u64)>) -> Value {
     }
     let seconds = |ns: u64| (ns > 0).then_some(ns as f64 / 1e9);
     json!({
-        "name": place.name(), "command": place.command(), "state": state, "place": waiting.flatten(),
+        "name": place.name(), "command": place.command(), "state": state, "place": waiting.as_ref().and_then(|(at, _)| *at), "pools": waiting.map(|(_, pools)| pools),
         "status": status, "signal": signal,
         "began": seconds(place.began()), "ended": ended.and_then(|(_, at)| seconds(at)),
     })
@@ -116,8 +116,8 @@ fn state(place: &Place, ended: Option<(Ended, u64)>) -> String {
     match ended.map(|(how, _)| how) {
         None => match submit::waiting(place) {
             None => "running".into(),
-            Some(None) => "waiting".into(),
-            Some(Some(at)) => format!("{} in line", line::ordinal(at)),
+            Some((None, _)) => "waiting".into(),
+            Some((Some(at), pools)) => format!("{} in line for {}", line::ordinal(at), pools.join(", ")),
         },
         Some(Ended::Exited(status)) => format!("exited {status}"),
         Some(Ended::Killed(signal)) => format!("killed {signal}"),

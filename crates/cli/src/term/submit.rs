@@ -9,30 +9,40 @@ use super::wanted::{Wanted, Within};
 use crate::args::submit::Submit;
 use crate::args::{Acquire, Cli, Command};
 use crate::ended::{FAILED, label, not_started};
+use crate::keep::APART;
 use crate::look::permits_text;
-use crate::said::{Failure, write};
-use crate::{elsewhere, line, program, take};
+use crate::said::{Failure, stdout_is_there, write};
+use crate::{elsewhere, family, line, program, take};
 use anyhow::{Context, Result, anyhow, bail};
 use chappe::Pool;
 use chappe::term::place::{self, Place, Role, TermError};
 use clap::Parser;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// The pool of jobs that name none.
 const POOL: &str = "jobs";
 
-/// How the variables of a permit begin that this command may run under. A process with its mark keeps it taken.
-const OF_A_PERMIT: [&str; 4] = ["CHAPPE_LEASE", "CHAPPE_PERMIT", "CHAPPE_COUNT", "CHAPPE_INDEX"];
+/// How the variables of a permit or lock begin that this command may run under. A process with its mark keeps it taken.
+const OF_A_PERMIT: [&str; 7] =
+    ["CHAPPE_LEASE", "CHAPPE_PERMIT", "CHAPPE_COUNT", "CHAPPE_INDEX", "CHAPPE_LOCK", "CHAPPE_TOKEN", "CHAPPE_REMOTE"];
 
 /// A job as it is kept.
 struct Job {
     /// The words behind `chappe`.
     words: Vec<OsString>,
     within: Within,
+    /// Of one that has run: how many bytes of history it had.
+    history: Option<u64>,
 }
+
+/// How many bytes of history a job has.
+const HISTORY: u64 = 4 << 20;
 
 /// `chappe submit`.
 ///
@@ -40,6 +50,8 @@ struct Job {
 /// With env(1)'s statuses.
 pub fn submit(a: &Submit, json: bool, file_size: bool) -> Result<u8, Failure> {
     let cannot = |why: anyhow::Error| Failure { status: FAILED, why };
+    stdout_is_there().map_err(cannot)?;
+    stand_apart().map_err(cannot)?;
     let job = match &a.retry {
         Some(name) => again(name),
         None => new(a),
@@ -51,12 +63,13 @@ pub fn submit(a: &Submit, json: bool, file_size: bool) -> Result<u8, Failure> {
     let own = std::env::current_exe().context("cannot tell where chappe itself is").map_err(cannot)?;
     let command: Vec<OsString> = std::iter::once(own.into_os_string()).chain(job.words.iter().cloned()).collect();
     let (note, label) = (job.note(), label(&acquire.command));
+    let history = a.history.or(job.history).unwrap_or(HISTORY);
     let begin = |name: &str| {
         let within = Some(&job.within);
         let wanted = Wanted {
             name,
             size: None,
-            history: a.history,
+            history,
             command: &command,
             label: label.clone(),
             within,
@@ -98,12 +111,45 @@ fn new(a: &Submit) -> Result<Job> {
     words.push("--".into());
     let words = words.into_iter().map(OsString::from).chain(a.command.iter().cloned()).collect();
     let directory = std::env::current_dir().context("cannot tell which directory this is")?.into_os_string();
-    let is_left_out = |name: &OsStr| OF_A_PERMIT.iter().any(|part| name.as_bytes().starts_with(part.as_bytes()));
-    let environment = std::env::vars_os().filter(|(name, _)| !is_left_out(name)).collect();
-    Ok(Job { words, within: Within { directory, environment } })
+    let mut within = Within { directory, environment: std::env::vars_os().collect() };
+    as_its_own(&mut within)?;
+    Ok(Job { words, within, history: None })
 }
 
-/// A job that has ended, once more. The directory of arenas is this process's.
+/// Makes the environment that of a job by itself: without a permit's marks, and with its own. The directory of arenas is this process's, wherever the job goes.
+fn as_its_own(within: &mut Within) -> Result<()> {
+    let is_left_out = |name: &OsStr| OF_A_PERMIT.iter().any(|part| name.as_bytes().starts_with(part.as_bytes()));
+    within.environment.retain(|(name, _)| !is_left_out(name) && name != "CHAPPE_DIR" && name != APART);
+    if let Some(dir) = std::env::var_os("CHAPPE_DIR").filter(|dir| !dir.is_empty()) {
+        let dir = std::path::absolute(dir).context("cannot tell which directory CHAPPE_DIR is")?;
+        within.environment.push(("CHAPPE_DIR".into(), dir.into()));
+    }
+    within.environment.push((APART.into(), apart().into()));
+    Ok(())
+}
+
+/// A mark that no other job has.
+fn apart() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{}.{}", std::process::id(), now.as_nanos())
+}
+
+/// Under a permit or lock: begins this process anew, without its marks. The keeper of the terminal comes of this process, and would keep the permit taken: the job
+/// may wait for just that one.
+fn stand_apart() -> Result<()> {
+    let marks = std::env::vars_os().map(|(name, _)| name);
+    let marks: Vec<OsString> =
+        marks.filter(|name| OF_A_PERMIT.iter().any(|part| name.as_bytes().starts_with(part.as_bytes()))).collect();
+    if marks.is_empty() {
+        return Ok(());
+    }
+    let mut again = std::process::Command::new("/proc/self/exe");
+    again.args(std::env::args_os().skip(1)).env(APART, apart());
+    marks.iter().for_each(|name| _ = again.env_remove(name));
+    Err(again.exec()).context("cannot begin anew without the marks of a permit")
+}
+
+/// A job that has ended, once more.
 fn again(name: &str) -> Result<Job> {
     let place = find(name, false)?;
     let Some(mut job) = Job::of(&place) else {
@@ -112,8 +158,8 @@ fn again(name: &str) -> Result<Job> {
     if place.ended()?.is_none() {
         bail!("the job of terminal `{name}` has not ended; `chappe term kill {name}` sends it a signal");
     }
-    job.within.environment.retain(|(name, _)| name != "CHAPPE_DIR");
-    job.within.environment.extend(std::env::var_os("CHAPPE_DIR").map(|dir| ("CHAPPE_DIR".into(), dir)));
+    as_its_own(&mut job.within)?;
+    job.history = Some(place.history_bytes());
     let directory = Path::new(&job.within.directory);
     if !directory.is_dir() {
         bail!("the directory of the job of terminal `{name}`, {}, is not there any more", directory.display());
@@ -136,8 +182,8 @@ impl Job {
                 OsStr::from_bytes(&both.as_bytes()[at + 1..]).into(),
             ))
         };
-        (words.len() == count)
-            .then(|| Job { words, within: Within { directory, environment: parts.filter_map(pair).collect() } })
+        let environment = parts.filter_map(pair).collect();
+        (words.len() == count).then_some(Job { words, within: Within { directory, environment }, history: None })
     }
 
     fn note(&self) -> Vec<u8> {
@@ -164,7 +210,10 @@ fn asked(words: &[OsString]) -> Result<Acquire> {
             let (has, count) = (pool.permits(), acquire.count);
             if has < count {
                 let name = pool.name();
-                bail!("pool `{name}` has only {}: a job for {count} would wait until it is resized", permits_text(has));
+                bail!(
+                    "pool `{name}` has only {}: a job for {count} cannot run; `chappe pool resize {name} {count}` makes it larger",
+                    permits_text(has)
+                );
             }
         }
     }
@@ -176,12 +225,22 @@ fn parsed(words: &[OsString]) -> Result<Cli> {
     Cli::try_parse_from(std::iter::once(&own).chain(words)).map_err(|e| anyhow!("{e}"))
 }
 
-/// Whether the command is there: else the job would wait in line for nothing.
-fn is_there(command: &OsStr, within: &Within) -> std::io::Result<()> {
+/// Whether the command is there, for the job: else that would wait in line for nothing.
+fn is_there(command: &OsStr, within: &Within) -> io::Result<()> {
+    let directory = Path::new(&within.directory);
     if command.as_bytes().contains(&b'/') {
-        return program::runnable(&Path::new(&within.directory).join(command));
+        return program::runnable(&directory.join(command));
     }
-    program::find(command).map(|_| ())
+    let path = within.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let mut why = io::Error::from_raw_os_error(libc::ENOENT);
+    for place in std::env::split_paths(path.unwrap_or(OsStr::new("/bin:/usr/bin"))) {
+        match program::runnable(&directory.join(place).join(command)) {
+            Ok(()) => return Ok(()),
+            Err(e) if e.raw_os_error() == Some(libc::EACCES) => why = e,
+            Err(_) => {}
+        }
+    }
+    Err(why)
 }
 
 /// What the names of a command's jobs begin with.
@@ -204,17 +263,16 @@ fn next_number(base: &str) -> Result<u64> {
     Ok(names.iter().filter_map(number).max().map_or(1, |last| last.saturating_add(1)))
 }
 
-/// Where a job stands that has no permit yet; None: it runs, or is no job.
-pub fn waiting(place: &Place) -> Option<Option<usize>> {
+/// Where a job stands that does not run yet, and in whose line; None: it runs, or is no job.
+pub fn waiting(place: &Place) -> Option<(Option<usize>, Vec<String>)> {
     let pid = place.process(Role::Program)?;
     let Command::Acquire(acquire) = parsed(&Job::of(place)?.words).ok()?.command else { return None };
     if acquire.pools.iter().any(|name| elsewhere::is_remote(name)) {
         return None;
     }
     let pools: Vec<Pool> = acquire.pools.iter().filter_map(|name| Pool::open(name).ok()).collect();
-    // First the line: who leaves it has a permit.
+    // First the line: who leaves it begins the command.
     let at = line::place_of(pid, pools.iter().map(Pool::waiters));
-    let has_one =
-        || pools.iter().flat_map(Pool::holders).any(|held| held.who.pid == pid && held.who.elsewhere().is_none());
-    (at.is_some() || !has_one()).then_some(at)
+    let runs = || i32::try_from(pid).is_ok_and(|pid| !family::descendants(pid).is_empty());
+    (at.is_some() || !runs()).then_some((at, acquire.pools))
 }

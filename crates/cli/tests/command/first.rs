@@ -29,7 +29,7 @@ const WAITS: [(&str, &[&str]); 18] = [
 /// terminal of its own.)
 const ENDS: &str = "release ls rm sem sem-create sem-up sem-value sem-rm tube tube-create tube-seal tube-rm map map-create map-put map-get map-delete map-rm \
     map-ls graph graph-check graph-explain graph-edit graph-kinds threads lab pool pool-create pool-resize pool-rm arena arena-create \
-    arena-rm doctor completions json schema schema-create schema-ls schema-rm schema-show term term-attach term-kill term-ls term-resize \
+    arena-rm doctor completions json schema schema-create schema-ls schema-rm schema-show submit term term-attach term-kill term-ls term-resize \
     term-rm term-run term-send term-show";
 
 /// The manual's pages: one for each command that the command line's own table has.

@@ -100,6 +100,76 @@ fn a_job_that_waits_is_killed_and_leaves_the_line() {
     until("it can be removed", || here.run(&["term", "rm", "job"]).status.filter(|status| *status == 0));
 }
 
+/// A job that hands in the next one of its pool, and a command that hands in one under a permit and a lock of its own.
+#[test]
+fn a_job_that_hands_in_another_does_not_keep_its_permit_for_it() {
+    let here = Place::new();
+    let _jobs = Jobs(&here);
+    here.ok(&[
+        "submit",
+        "--name",
+        "one",
+        "--",
+        "sh",
+        "-c",
+        "$CHAPPE submit --name two -- sh -c 'env; echo done'; echo $?",
+    ]);
+    assert_eq!((wait(&here, "one"), wait(&here, "two")), (Some(0), Some(0)));
+    let (pool, lock) = ("gpu", "lk");
+    here.ok(&["pool", "create", pool]);
+    let inner = ["submit", "-p", pool, "--name", "three", "--", "sh", "-c", "env; sleep 1000"];
+    let mut outer = vec!["lock", lock, "--", crate::place::CHAPPE, "acquire", pool, "--", crate::place::CHAPPE];
+    outer.extend(inner);
+    assert_eq!(here.ok(&outer), "three\n");
+    here.ok(&["term", "wait", "three", "CHAPPE_PERMIT=gpu", "--timeout", "5m"]);
+    assert!(!here.ok(&["term", "show", "three", "--history", "999"]).contains("CHAPPE_LOCK"));
+    // Nothing that the job has keeps the lock.
+    here.ok(&["lock", "--nonblock", lock, "--", "true"]);
+}
+
+#[test]
+fn a_signal_comes_once_to_a_job() {
+    let here = Place::new();
+    let _jobs = Jobs(&here);
+    let script = "trap 'echo got >> got' USR1; echo ready; while :; do read -r x; done";
+    here.ok(&["submit", "--name", "job", "--", "sh", "-c", script]);
+    here.ok(&["term", "wait", "job", "ready", "--timeout", "5m"]);
+    for round in 1..=5 {
+        here.ok(&["term", "kill", "job", "--signal", "USR1"]);
+        until("the signal", || (here.read_now("got").lines().count() >= round).then_some(()));
+    }
+    here.ok(&["term", "kill", "job", "--signal", "KILL"]);
+    assert_eq!(wait(&here, "job"), Some(137));
+    assert_eq!(here.read_now("got").lines().count(), 5);
+}
+
+/// What chappe says while the job waits is not the job's.
+#[test]
+fn a_waiting_job_has_an_empty_screen_and_is_run_again_with_its_path_and_history() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpus"]);
+    let (holder, _) = here.holder("first", &["gpus"]);
+    let _jobs = Jobs(&here);
+    let own = here.file("own");
+    std::fs::create_dir(&own).expect("a directory");
+    crate::place::executable(&own.join("tool"), b"#!/bin/sh\necho tool\n");
+    let path = format!("{}:/bin:/usr/bin", own.display());
+    let mut first = here.command(&["submit", "-p", "gpus", "--history", "1M", "--name", "job", "--", "tool"]);
+    assert_eq!(Place::spawn(first.env("PATH", path)).end().status, Some(0));
+    here.wait_for_waiters("gpus", 1);
+    let why = here.fails(124, &["term", "wait", "job", "first|gpus|waiting", "--timeout", "300ms"]);
+    assert!(why.contains("no line"), "{why}");
+    assert!(here.ok(&["term", "ls"]).contains("1st in line for gpus"));
+    here.go("first");
+    assert_eq!(holder.status().code(), Some(0));
+    assert_eq!(wait(&here, "job"), Some(0));
+    assert_eq!(here.ok(&["submit", "--retry", "job"]), "job-1\n");
+    assert_eq!(wait(&here, "job-1"), Some(0));
+    assert_eq!(here.ok(&["term", "show", "job-1"]), "tool\n");
+    let size = |name: &str| std::fs::metadata(here.arenas().join(format!(".term-{name}"))).expect("a file").len();
+    assert!(size("job-1").abs_diff(size("job")) < 4096);
+}
+
 #[test]
 fn what_cannot_be_handed_in_is_said_at_once() {
     let here = Place::new();
