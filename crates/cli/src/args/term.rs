@@ -2,10 +2,15 @@
 
 use crate::size;
 use crate::time::parse;
+#[cfg(feature = "term")]
 use chappe::term::search::After;
 use clap::Subcommand;
 use std::ffi::OsString;
 use std::time::Duration;
+
+/// Builds without terminals take the arguments, and say that they have none.
+#[cfg(not(feature = "term"))]
+type After = String;
 
 /// `chappe term`.
 #[derive(Subcommand, Debug)]
