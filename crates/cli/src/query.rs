@@ -4,7 +4,7 @@ mod files;
 mod follow;
 mod question;
 
-use crate::args::{Query, Recv};
+use crate::args::{From, Query, Recv};
 use crate::format::Whole;
 use crate::said::{Failure, failed, stdout_is_there};
 use crate::{progress, stream};
@@ -42,6 +42,11 @@ fn of_files(a: &Query, json: bool) -> Result<()> {
     }
     let (mut inputs, bytes) = inputs(a)?;
     let format = form_of_first(a, &mut inputs)?;
+    let other = if format == Format::Json { From::Csv } else { From::Json };
+    if let Some(odd) = inputs.iter().find(|i| a.lines.is_none() && said(a, &i.name) == Some(other)) {
+        let (form, first) = (if other == From::Json { "JSON" } else { "CSV" }, &inputs[0].name);
+        bail!("{} is {form}, as its name says, and {first} is not: ask for each by itself", odd.name);
+    }
     let ask = asked(a, format, std::thread::available_parallelism().map_or(1, usize::from))?;
     if a.print_schema {
         let schema = chappe::rows::columns(&ask, inputs)?;

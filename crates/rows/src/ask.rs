@@ -60,6 +60,16 @@ pub enum AskError {
         /// What the others are.
         kind: &'static str,
     },
+    /// The query names a member that none of the first objects has.
+    #[error(
+        "{complaint}\nnone of the first objects has it: --schema '{column}: f64' (or str, i64, bool) reads it in later ones"
+    )]
+    Absent {
+        /// What the query says of it.
+        complaint: Box<Complaint>,
+        /// Its name, as it is written.
+        column: String,
+    },
     /// Its parameters.
     #[error(transparent)]
     Bind(#[from] chappe_synth::BindError),
@@ -182,6 +192,12 @@ impl Asked {
         let empty = (0..wanted.len()).filter(|at| guesses[*at].is_empty() && guessed(&wanted[*at]));
         let schema = settled(&ask.query, &wanted, kinds, empty).map_err(wrong)?;
         let query = Query::parse(&schema, &ask.query).map_err(|e| {
+            let absent = e.message().strip_prefix("there is no field `").and_then(|rest| rest.split('`').next());
+            if let (Format::Json, Some(name)) = (&ask.format, absent.filter(|_| !columns.is_empty())) {
+                let name = name.to_owned();
+                let complaint = Box::new(with_all(&ask.query, &schema, &columns, e));
+                return AskError::Absent { complaint, column: written(&name).into_owned() };
+            }
             let spoilt = wanted.iter().zip(&guesses).filter(|(name, _)| guessed(name));
             let complaint = with_all(&ask.query, &schema, &columns, e);
             spoilt_by_few(&ask.query, &schema, spoilt, &complaint).unwrap_or(AskError::Text(complaint))

@@ -73,6 +73,9 @@ impl Format {
             return Err(Trouble::Other(what.into()));
         }
         match self {
+            Format::Csv(_) if text[..len].starts_with(b"{\"") => {
+                Err(Trouble::Other("it is a JSON object, and no line of names: it is to be read as JSON".into()))
+            }
             Format::Csv(delimiter) => csv::names(text, len, *delimiter),
             Format::Bare(delimiter, given) => {
                 // Finding the ends of fields changes a text: this line is read again.
@@ -152,7 +155,7 @@ impl Format {
 }
 
 /// What it is that begins so, if that is surely no text that can be read.
-fn no_text(begin: &[u8]) -> Option<&'static str> {
+pub fn no_text(begin: &[u8]) -> Option<&'static str> {
     match begin {
         [0x1f, 0x8b, ..] => Some("it is compressed, and no text: `zcat` (gzip) before it makes text of it"),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("it is compressed, and no text: `zstdcat` before it makes text of it"),

@@ -21,6 +21,14 @@ struct Text {
     rest: Vec<u8>,
     /// Its own line of names has been read.
     reader: Option<Arc<Reader>>,
+    /// It is left out: how it begins cannot be read.
+    out: bool,
+}
+
+impl Text {
+    fn new(ask: &Ask) -> Text {
+        Text { cut: Cut::new(&ask.format), rest: Vec::new(), reader: None, out: false }
+    }
 }
 
 /// Answers a question about texts that grow.
@@ -44,7 +52,7 @@ impl<'a> Growing<'a> {
 
     /// One more text; answers its number.
     pub fn begin(&mut self, name: &str) -> usize {
-        self.texts.push(Text { cut: Cut::new(&self.ask.format), rest: Vec::new(), reader: None });
+        self.texts.push(Text::new(&self.ask));
         self.names.push(name.to_owned());
         if let Some((.., sink)) = &mut self.asked {
             sink.names.push(name.to_owned());
@@ -57,9 +65,14 @@ impl<'a> Growing<'a> {
         &self.names[text]
     }
 
+    /// A text is left out: nothing that comes of it is read, unless it begins anew.
+    pub fn leave_out(&mut self, text: usize) {
+        self.texts[text] = Text { out: true, ..Text::new(&self.ask) };
+    }
+
     /// A text begins anew: what is no whole line of it is forgotten.
     pub fn begin_anew(&mut self, text: usize) {
-        self.texts[text] = Text { cut: Cut::new(&self.ask.format), rest: Vec::new(), reader: None };
+        self.texts[text] = Text::new(&self.ask);
         if let Some((.., sink)) = &mut self.asked {
             sink.no_lines(text);
         }
@@ -83,6 +96,9 @@ impl<'a> Growing<'a> {
 
     fn come(&mut self, at: usize, piece: &[u8], ended: bool) -> Result<bool, AskError> {
         let text = &mut self.texts[at];
+        if text.out {
+            return Ok(true);
+        }
         let mut room = std::mem::take(&mut text.rest);
         room.extend_from_slice(piece);
         let mut len = room.len();
@@ -140,6 +156,20 @@ impl<'a> Growing<'a> {
     pub fn time_goes_by(&mut self) -> Result<(), AskError> {
         let Some((_, worker, sink)) = &mut self.asked else { return Ok(()) };
         sink.take(worker.time_goes_by()).map(|_| ())
+    }
+
+    /// No more is read, though texts may go on: what was added up, or ordered, is written. What is no whole record yet at the end of a text is left
+    /// out ([`Report::halves`]).
+    ///
+    /// # Errors
+    /// As of [`run`](crate::run).
+    pub fn stop(mut self) -> Result<Report, AskError> {
+        let halves = self.texts.iter().zip(&self.names).filter(|(text, _)| !text.rest.is_empty());
+        let halves = halves.map(|(_, name)| name.clone()).collect();
+        match self.asked.take() {
+            Some((_, worker, sink)) => Ok(Report { halves, ..sink.finish(worker.windows)? }),
+            None => Ok(Report { halves, ..Report::default() }),
+        }
     }
 
     /// No more comes: what was added up, or ordered, is written. Each text that has not ended ends.

@@ -51,7 +51,7 @@ mod write;
 pub use ask::{Ask, AskError, OnBad};
 pub use chappe_plat::clock::time_of_day as clock;
 pub use cut::{MAX_RECORD_TEXT, with_nulls};
-pub use format::Format;
+pub use format::{Format, no_text};
 pub use grow::Growing;
 pub use lines::Pattern;
 pub use parser::{Parsed, Parser};

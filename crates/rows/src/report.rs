@@ -16,6 +16,8 @@ pub struct Report {
     pub shown: Vec<String>,
     /// Of JSON, where all columns were asked for, as they were guessed: members that no column was made of, as none of the first objects has them.
     pub unread: Vec<Member>,
+    /// Texts that were still growing when no more was wanted, and had half a record at their end, which was left out.
+    pub halves: Vec<String>,
     /// Of a CSV: a name of the first line, if most of them are numbers, as values are.
     pub odd_name: Option<String>,
 }

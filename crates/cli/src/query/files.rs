@@ -22,8 +22,8 @@ const TURN: usize = 64;
 
 /// The taker of what is read. Each call answers whether more is wanted.
 pub trait Takes {
-    /// A text begins, under this number: they count from 0.
-    fn begin(&mut self, name: &str);
+    /// A text begins, under this number: they count from 0. It is `named`, or lies in a directory that is.
+    fn begin(&mut self, name: &str, named: bool);
     /// It begins anew.
     fn begin_anew(&mut self, text: usize);
     /// More of it.
@@ -173,7 +173,7 @@ impl Files {
             };
             let facts = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
             if facts.is_file() && !self.known.contains_key(&id_of(&facts)) {
-                to.begin(&path.display().to_string());
+                to.begin(&path.display().to_string(), self.named.contains(path));
                 self.known.insert(id_of(&facts), self.begun);
                 self.open.insert(self.begun, Open { file, id: id_of(&facts), read: 0, last: Vec::new(), ends: None });
                 self.begun += 1;
@@ -237,7 +237,7 @@ impl Files {
     pub fn read_stdin(&mut self, to: &mut impl Takes) -> Result<Looked> {
         let Some(text) = self.stdin else { return Ok(Looked::All) };
         let text = if text == usize::MAX {
-            to.begin("stdin");
+            to.begin("stdin", true);
             self.begun += 1;
             self.begun - 1
         } else {

@@ -9,8 +9,9 @@ use crate::notify::Notify;
 use crate::progress;
 use crate::signals::{Set, heeded};
 use anyhow::{Error, Result};
-use chappe::rows::{Growing, Report};
+use chappe::rows::{AskError, Growing, Report, no_text};
 use indicatif::ProgressBar;
+use std::collections::HashSet;
 use std::io::{IsTerminal, StdoutLock, stderr, stdin, stdout};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -31,25 +32,31 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
     let news = News::of(files.named(), signals.descriptor()?);
     let mut out = stdout().lock();
     let bar = (!json && stderr().is_terminal() && !stdout().is_terminal()).then(|| progress::bar(None));
-    let mut answer = Answer { a, json, names: Vec::new(), out: Some(&mut out), growing: None, bar };
+    let mut answer =
+        Answer { a, json, names: Vec::new(), foreign: HashSet::new(), out: Some(&mut out), growing: None, bar };
     let followed = follow(&mut files, &news, &mut answer);
     // The sums are written at once; another Ctrl-C ends that.
     signals.wait(Some(Duration::ZERO));
     signals.unblock();
-    let finished = followed.and_then(|()| answer.growing.map_or(Ok(Report::default()), |g| Ok(g.finish()?)));
+    let finished = followed.and_then(|looked| match (answer.growing, looked) {
+        (None, _) => Ok(Report::default()),
+        (Some(growing), Looked::Enough) => Ok(growing.finish()?),
+        // What has no line end yet may go on.
+        (Some(growing), _) => Ok(growing.stop()?),
+    });
     if let Some(bar) = answer.bar {
         bar.finish_and_clear();
     }
     tell(finished, began, json)
 }
 
-fn follow(files: &mut Files, news: &News, answer: &mut Answer<'_, '_>) -> Result<()> {
+fn follow(files: &mut Files, news: &News, answer: &mut Answer<'_, '_>) -> Result<Looked> {
     loop {
         let began = Instant::now();
         let looked = files.look(answer)?;
         let took = began.elapsed();
         if looked == Looked::Enough || files.is_over() {
-            return Ok(());
+            return Ok(looked);
         }
         if let Some(growing) = &mut answer.growing {
             growing.time_goes_by()?;
@@ -59,10 +66,10 @@ fn follow(files: &mut Files, news: &News, answer: &mut Answer<'_, '_>) -> Result
         let came = news.wait(most.unwrap_or(LOOK), files.stdin.is_some())?;
         if came.ends {
             // What is there by now is counted.
-            return files.look(answer).map(|_| ());
+            return files.look(answer);
         }
         if came.stdin && files.read_stdin(answer)? == Looked::Enough {
-            return Ok(());
+            return Ok(Looked::Enough);
         }
         // Looking takes at most a third of the time, however much happens.
         std::thread::sleep(took * 2);
@@ -73,8 +80,10 @@ fn follow(files: &mut Files, news: &News, answer: &mut Answer<'_, '_>) -> Result
 struct Answer<'a, 'o> {
     a: &'a Query,
     json: bool,
-    /// The texts that began before any of them said what it is.
-    names: Vec<String>,
+    /// All texts, and whether each is named: one that only lies in a directory is left out if it cannot be read.
+    names: Vec<(String, bool)>,
+    /// Those that are left out.
+    foreign: HashSet<usize>,
     out: Option<&'o mut StdoutLock<'static>>,
     growing: Option<Growing<'o>>,
     bar: Option<ProgressBar>,
@@ -84,14 +93,29 @@ impl Answer<'_, '_> {
     fn ends_in(&self) -> Option<Duration> {
         self.growing.as_ref().and_then(Growing::ends_in)
     }
+
+    /// A file of a directory is none that can be read: the others go on.
+    fn leave_out(&mut self, text: usize, why: &str) {
+        say(&format!("chappe: {why}; it is left out"));
+        self.foreign.insert(text);
+        self.growing.iter_mut().for_each(|growing| growing.leave_out(text));
+    }
+
+    fn unless_foreign(&mut self, text: usize, came: Result<bool, AskError>) -> Result<bool> {
+        match came {
+            Err(AskError::Head(name, why)) if !self.names[text].1 => {
+                self.leave_out(text, &format!("{name}: {why}"));
+                Ok(true)
+            }
+            came => Ok(came?),
+        }
+    }
 }
 
 impl Takes for Answer<'_, '_> {
-    fn begin(&mut self, name: &str) {
-        match &mut self.growing {
-            Some(growing) => _ = growing.begin(name),
-            None => self.names.push(name.to_owned()),
-        }
+    fn begin(&mut self, name: &str, named: bool) {
+        self.growing.iter_mut().for_each(|growing| _ = growing.begin(name));
+        self.names.push((name.to_owned(), named));
     }
 
     fn begin_anew(&mut self, text: usize) {
@@ -99,22 +123,35 @@ impl Takes for Answer<'_, '_> {
             say(&format!("chappe: {} was truncated: it is read from its begin", growing.name(text)));
             growing.begin_anew(text);
         }
+        self.foreign.remove(&text);
     }
 
     fn piece(&mut self, text: usize, piece: &[u8]) -> Result<bool> {
+        let (name, named) = self.names[text].clone();
         if self.growing.is_none() {
-            let format = form(self.a, &self.names[text], piece)?;
+            // What is compressed says nothing of the others.
+            if let Some(why) = no_text(piece).filter(|_| !named) {
+                self.leave_out(text, &format!("{name}: {why}"));
+                return Ok(true);
+            }
+            let format = form(self.a, &name, piece)?;
             let Some(out) = self.out.take() else { return Ok(false) };
             let mut growing = Growing::new(asked(self.a, format, 1)?, style(self.a, self.json), out);
-            self.names.iter().for_each(|name| _ = growing.begin(name));
+            self.names.iter().for_each(|(name, _)| _ = growing.begin(name));
+            self.foreign.iter().for_each(|text| growing.leave_out(*text));
             self.growing = Some(growing);
         }
+        if self.foreign.contains(&text) {
+            return Ok(true);
+        }
         self.bar.iter().for_each(|bar| bar.inc(piece.len() as u64));
-        self.growing.as_mut().map_or(Ok(false), |growing| Ok(growing.piece(text, piece)?))
+        let came = self.growing.as_mut().map_or(Ok(false), |growing| growing.piece(text, piece));
+        self.unless_foreign(text, came)
     }
 
     fn end(&mut self, text: usize) -> Result<bool> {
-        self.growing.as_mut().map_or(Ok(true), |growing| Ok(growing.end(text)?))
+        let came = self.growing.as_mut().map_or(Ok(true), |growing| growing.end(text));
+        self.unless_foreign(text, came)
     }
 }
 

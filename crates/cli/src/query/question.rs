@@ -81,6 +81,9 @@ pub fn tell(ran: Result<Report>, began: Instant, json: bool) -> Result<()> {
         let came = if report.late == 1 { "1 record" } else { &format!("{} records", report.late) };
         say(&format!("chappe: {came} came when a window of theirs had ended, or had no time: `late` waits for them"));
     }
+    for name in &report.halves {
+        say(&format!("chappe: {name} had half a record at its end, which was left out"));
+    }
     if let Some(name) = &report.odd_name {
         say(&format!(
             "chappe: the first line was taken for names, and `{name}` is a number: --no-header reads values there"

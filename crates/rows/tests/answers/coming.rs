@@ -25,6 +25,16 @@ fn texts_that_grow_in_any_order_are_one_table() {
         let report = growing.finish().unwrap();
         assert_eq!((String::from_utf8(out).unwrap().as_str(), report.records), (expected, 7));
     }
+    // What may go on is no record yet, and what is left out is none.
+    let mut out = Vec::new();
+    let mut growing = Growing::new(ask(&CSV, "select sum(b) as s"), Style::Csv, &mut out);
+    assert_eq!(["one", "two", "three"].map(|name| growing.begin(name)), [0, 1, 2]);
+    assert!(growing.piece(0, b"a,b\nx,1\ny,12").unwrap());
+    assert!(growing.piece(1, b"a\nx\n").is_err());
+    growing.leave_out(1);
+    assert!(growing.piece(1, b"y\n").unwrap() && growing.piece(2, b"b\n5\n").unwrap());
+    let report = growing.stop().unwrap();
+    assert_eq!((report.halves, report.records, out), (vec!["one".to_owned()], 2, b"s\n6\n".to_vec()));
     let mut out = Vec::new();
     let mut growing = Growing::new(ask(&CSV, "select a"), Style::Csv, &mut out);
     let one = growing.begin("one");

@@ -217,6 +217,12 @@ fn members_that_no_column_was_made_of_are_told() {
             "members that the first objects have not were left out: `x` (first at t:1001, 2 times), `b c` (t:1002); --schema 'x: str' reads one"
         );
     }
+    // A question that names one is told how it is read.
+    let wrong = refused(&Format::Json, &all, "select sum(x) as s");
+    assert!(wrong.contains("there is no field `x`") && wrong.contains("--schema 'x: f64'"), "{wrong}");
+    // Another form is not read as values.
+    let wrong = answered(&ask(&CSV, "select count() as n"), vec![input("t", "a\n1\n"), input("u", &all)], Style::Csv);
+    assert!(wrong.unwrap_err().contains("u: the first line: it is a JSON object"));
     let unread = |ask: &Ask, text: &str| answered(ask, vec![input("t", text)], Style::Csv).unwrap().1.unread.len();
     // Who asks for some columns wants no others.
     assert_eq!(unread(&ask(&Format::Json, "select a"), &all), 0);
