@@ -282,11 +282,20 @@ impl<'a> Holder<'a> {
             self.place.word(layout::DOUBTS).fetch_add(1, Ordering::Release);
             given.store(put.max(intent - 1), Ordering::Release); // E4 release.
         }
-        giving.store(0, Ordering::Relaxed); // Relaxed: as above.
+        giving.store(0, Ordering::Release); // Release: a writer that has seen CLOSED goes on behind all of this.
+        self.place.tell();
     }
 
-    /// Bytes that are to be typed now; from here on they count as given, unless [`Holder::gave`] says otherwise. `is_empty`: all that the program
-    /// has written by now was taken. Otherwise a new text waits until what was written before it came is taken.
+    /// Sees whether there is another text to be typed. Before a reading: what that finds was written before the text was seen.
+    pub fn hear(&mut self) {
+        let send = self.place.word(layout::SENDS).load(Ordering::Acquire); // Acquire: as in `to_type`.
+        if self.coming.0 != send {
+            self.coming = (send, self.beside.parsed);
+        }
+    }
+
+    /// Bytes that are to be typed now; from here on they count as given, unless [`Holder::gave`] says otherwise. `is_empty`: the
+    /// last reading has taken all that the program had written. A new text waits until what was written before it was heard of is taken.
     pub fn to_type(&mut self, is_empty: bool) -> Vec<u8> {
         // Relaxed: its own word.
         let given = self.place.word(layout::GIVEN).load(Ordering::Relaxed);
@@ -297,10 +306,8 @@ impl<'a> Holder<'a> {
         let at_send = self.place.word(layout::AT_SEND);
         // Relaxed: only holders write it. A holder that takes over does not say it again.
         if given >= mark && at_send.load(Ordering::Relaxed) != send {
-            if self.coming.0 != send {
-                self.coming = (send, self.beside.parsed);
-            }
-            if !is_empty && self.beside.parsed < self.coming.1 + PIPELINE {
+            // The bell rings for one that came behind the last reading.
+            if self.coming.0 != send || !is_empty && self.beside.parsed < self.coming.1 + PIPELINE {
                 return Vec::new();
             }
             let (screen, cursor) = (self.screen(), self.screen().cursor());

@@ -2,7 +2,6 @@
 
 use crate::cell::{Cell, Glyph, Style};
 use crate::intern::{Cluster, Table};
-use std::hash::{DefaultHasher, Hasher};
 use unicode_width::UnicodeWidthChar;
 
 /// Appends the text of a row. It begins in the terminal's own style; what is empty at its end is left out.
@@ -49,9 +48,9 @@ pub fn written(encoded: &[u8]) -> String {
 
 /// A sum of the text before a cursor, without the spaces at its end.
 pub fn sum(text: &str) -> u64 {
-    let mut sum = DefaultHasher::new();
-    sum.write(text.trim_end_matches(' ').as_bytes());
-    sum.finish()
+    // FNV-1a: the same in every build.
+    let mix = |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    text.trim_end_matches(' ').bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// How many bytes of a row's text stand before a column.

@@ -80,13 +80,15 @@ fn check(name: &str) -> Result<(), TermError> {
 
 const MOST_NAME: usize = 120;
 
-/// The names of the terminals in a directory, sorted.
+/// The names of the terminals in a directory, sorted; those that can be one.
 ///
 /// # Errors
 /// The system's.
 pub fn names(dir: &Dir) -> io::Result<Vec<String>> {
     let names = dir.dotted_names()?.into_iter();
-    Ok(names.filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned)).collect())
+    Ok(names
+        .filter_map(|name| name.strip_prefix(PREFIX).filter(|name| check(name).is_ok()).map(str::to_owned))
+        .collect())
 }
 
 /// Takes the name of a terminal away that has ended.

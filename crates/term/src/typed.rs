@@ -97,6 +97,20 @@ impl Writer<'_> {
         let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
         let load = |at: usize| place.word(at).load(Ordering::Acquire); // E4 acquire.
         let put = place.word(layout::PUT);
+        // A holder that is closing the ring has not said yet which texts are in doubt.
+        loop {
+            watch.look();
+            if load(layout::PUT) & CLOSED == 0 || load(layout::GIVING) == 0 {
+                break;
+            }
+            if watch.is_gone() {
+                return Err(TypeError::Over);
+            }
+            if !watch.sleep(deadline) {
+                let all = bytes.len() as u64;
+                return Err(TypeError::Unread { left: all, kept: 0, all });
+            }
+        }
         // AcqRel: what was in doubt is another text's.
         let begin = put.fetch_and(!CLOSED, Ordering::AcqRel) & !CLOSED;
         let doubts = load(layout::DOUBTS);

@@ -10,9 +10,9 @@ use crate::signals::Set;
 use crate::terminal;
 use anyhow::{Result, anyhow, bail};
 use chappe::term::paint::Picture;
-use chappe::term::place::Place;
+use chappe::term::place::{Place, Role};
 use chappe::term::typed::TypeError;
-use chappe::term::view::Watch;
+use chappe::term::view::{Ended, Watch};
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +23,9 @@ const LEAVE: u8 = 0x1d;
 
 /// How long a picture stands at least.
 const PICTURE: Duration = Duration::from_micros(16_600);
+
+/// The size of a terminal that does not know its own.
+const USUAL: (u16, u16) = (80, 24);
 
 /// How many bytes of the keyboard are kept that the terminal has no room for.
 const MOST_IN_HAND: usize = 1 << 16;
@@ -39,6 +42,11 @@ type Size = Arc<Mutex<Option<(u16, u16)>>>;
 /// This is no terminal, or the other is not this user's.
 pub fn attach(name: &str) -> Result<u8, Failure> {
     let place = find(name, true).map_err(failed)?;
+    // SAFETY: a plain call.
+    let session = unsafe { libc::getsid(0) };
+    if place.process(Role::Program).is_some_and(|program| i32::try_from(program) == Ok(session)) {
+        return Err(failed(anyhow!("this is terminal `{name}` itself")));
+    }
     let before = RawMode::begin().map_err(failed)?;
     let done = both(name, &place);
     drop(before);
@@ -48,8 +56,17 @@ pub fn attach(name: &str) -> Result<u8, Failure> {
         return Ok(0);
     }
     match place.ended().map_err(wrong)? {
-        Some((chappe::term::view::Ended::Unknown, _)) | None => Err(Failure { status: FAILED, why: unknown(name) }),
-        Some((how, _)) => Ok(status_of(how)),
+        Some((Ended::Unknown, _)) | None => Err(Failure { status: FAILED, why: unknown(name) }),
+        Some((how, _)) => {
+            let how_it_ended = match how {
+                Ended::Killed(signal) => format!("by signal {signal}"),
+                how => format!("with {}", status_of(how)),
+            };
+            tell(format_args!(
+                "chappe: the command of terminal `{name}` has ended {how_it_ended}; `chappe term show {name}` has its screen"
+            ));
+            Ok(status_of(how))
+        }
     }
 }
 
@@ -60,7 +77,8 @@ struct RawMode {
 
 impl RawMode {
     fn begin() -> Result<RawMode> {
-        if terminal::size(0).is_none() || terminal::size(1).is_none() {
+        // SAFETY: plain calls.
+        if unsafe { libc::isatty(0) == 0 || libc::isatty(1) == 0 } {
             bail!("this is no terminal to attach to: `chappe term show`, `send` and `wait` need none");
         }
         // SAFETY: an all-zero termios is a valid value, and a valid place for the call to fill in.
@@ -98,7 +116,7 @@ fn both(name: &str, place: &Place) -> Result<bool> {
     let resized = Set::of(&[libc::SIGWINCH]);
     resized.block();
     let resized = resized.descriptor()?;
-    let size: Size = Arc::new(Mutex::new(terminal::size(0)));
+    let size: Size = Arc::new(Mutex::new(Some(terminal::size(0).unwrap_or(USUAL))));
     let (over, tells) = io::pipe()?;
     let looker = find(name, false)?;
     let shared = Arc::clone(&size);

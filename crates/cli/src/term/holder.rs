@@ -48,6 +48,7 @@ fn held(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> io::R
         bell.clear();
         let has_ended = holder.has_ended();
         holder.resize(|columns, rows| pty::set_size(master, columns as u16, rows as u16));
+        holder.hear();
         // A closed end is asked again: a process may have opened it.
         let state = read(&mut holder, master)?;
         let is_due = saved.elapsed() >= if state == Read::More { LATEST } else { TOGETHER };

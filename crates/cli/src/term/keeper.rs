@@ -5,10 +5,14 @@ use super::holder;
 use super::pty::{self, Pty};
 use super::wanted::Wanted;
 use chappe::term::place::{self, Place, Role};
+use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+
+/// The short name of keepers and holders, by which `kill` knows them. What they start has its own.
+pub const OWN: &CStr = c"chappe-term";
 
 /// A holder that has lived for so long was no failure.
 const LIVED: Duration = Duration::from_secs(1);
@@ -22,6 +26,8 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     unsafe { libc::setsid() };
     crate::signals::ignore(libc::SIGHUP);
     crate::signals::default(libc::SIGCHLD);
+    // SAFETY: a plain call on a text that ends.
+    unsafe { libc::prctl(libc::PR_SET_NAME, OWN.as_ptr()) };
     // What the command leaves behind becomes this process's child, and `chappe term kill` finds it.
     // SAFETY: a plain call.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
@@ -67,10 +73,11 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
         }
         let how =
             if libc::WIFSIGNALED(status) { Err(libc::WTERMSIG(status)) } else { Ok(libc::WEXITSTATUS(status) as u8) };
-        if pid as u32 == program {
+        // A number can be another process's when its own was waited for.
+        if pid as u32 == program && !has_ended {
             place.program_ended(how);
             has_ended = true;
-        } else if pid == held {
+        } else if pid == held && !is_over {
             is_over = how == Ok(0);
             if is_over {
                 continue;

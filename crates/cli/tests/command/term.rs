@@ -156,11 +156,14 @@ fn a_terminal_whose_keeper_and_holder_are_killed_hangs_up_and_says_so() {
 #[test]
 fn what_a_command_has_left_is_ended_by_kill() {
     let here = Place::new();
-    let script = "trap '' HUP; setsid sleep 1000 & sleep 1000 & exit 3";
-    let term = Term::run(&here, "t", &[], &["sh", "-c", script]);
+    let script = "\"$0\" term run u -- sleep 1000; trap '' HUP; setsid sleep 1000 & sleep 1000 & exit 3";
+    let term = Term::run(&here, "t", &[], &["sh", "-c", script, crate::place::CHAPPE]);
+    let other = Term { here: &here, name: "u" };
     assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(3));
     assert!(here.fails(1, &["term", "rm", "t"]).contains("--signal KILL"));
     assert_eq!(here.json(&["term", "kill", "t", "--signal", "KILL"])["processes"], 2);
+    // The terminal that was made in it is no part of it.
+    assert_eq!(other.view()["state"], "running");
     until("keeper and holder end", || here.run(&["term", "rm", "t"]).status.filter(|status| *status == 0));
     drop(term);
 }

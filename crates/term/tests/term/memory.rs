@@ -241,7 +241,10 @@ fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
         let typing = scope.spawn(|| type_at(&writer, &long, None));
         let mut typed: Vec<u8> = Vec::new();
         while typed.len() < long.len() {
-            let now = holder.to_type(true);
+            let now = {
+                holder.hear();
+                holder.to_type(true)
+            };
             // The program takes a part at a time.
             let some = now.len().div_ceil(2);
             typed.extend(&now[..some]);
@@ -251,13 +254,24 @@ fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
         assert_eq!(typing.join().expect("no panic").expect("typed").line, 2);
         assert!(typed == long);
         let typing = scope.spawn(|| type_at(&writer, b"rm", None));
-        while holder.to_type(true).is_empty() {
+        while {
+            holder.hear();
+            holder.to_type(true)
+        }
+        .is_empty()
+        {
             std::thread::yield_now();
         }
         // Killed in the middle of it.
         let mut holder = Holder::begin(&place, COLUMNS, ROWS);
         assert!(matches!(typing.join().expect("no panic"), Err(TypeError::Doubt)));
-        assert!(holder.to_type(true).is_empty());
+        assert!(
+            {
+                holder.hear();
+                holder.to_type(true)
+            }
+            .is_empty()
+        );
     });
     let unread = type_at(&writer, b"xyz", Some(Duration::ZERO));
     assert!(matches!(unread, Err(TypeError::Unread { left: 3, kept: 3, all: 3 })), "{unread:?}");
@@ -266,7 +280,10 @@ fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
 /// Types what there is; how many bytes, at least one.
 fn give(holder: &mut Holder<'_>) -> usize {
     loop {
-        let now = holder.to_type(true);
+        let now = {
+            holder.hear();
+            holder.to_type(true)
+        };
         if !now.is_empty() {
             holder.gave(now.len());
             return now.len();
@@ -294,7 +311,13 @@ fn a_text_begins_at_one_line_whoever_types_its_end() {
                 }
             }
             while !typing.is_finished() {
-                assert!(holder.to_type(true).is_empty());
+                assert!(
+                    {
+                        holder.hear();
+                        holder.to_type(true)
+                    }
+                    .is_empty()
+                );
                 std::thread::yield_now();
             }
             assert_eq!(typing.join().expect("no panic").expect("typed").line, line, "{text}");
@@ -313,13 +336,24 @@ fn a_text_in_doubt_has_no_end_without_its_middle() {
     std::thread::scope(|scope| {
         let typing = scope.spawn(|| type_at(&writer, &long, None));
         give(&mut holder);
-        while holder.to_type(true).is_empty() {
+        while {
+            holder.hear();
+            holder.to_type(true)
+        }
+        .is_empty()
+        {
             std::thread::yield_now();
         }
         holder = Holder::begin(&place, COLUMNS, ROWS);
         assert!(matches!(typing.join().expect("no panic"), Err(TypeError::Doubt)));
     });
-    assert!(holder.to_type(true).is_empty());
+    assert!(
+        {
+            holder.hear();
+            holder.to_type(true)
+        }
+        .is_empty()
+    );
     std::thread::scope(|scope| {
         let typing = scope.spawn(|| type_at(&writer, b"next", None));
         assert_eq!(give(&mut holder), 4);

@@ -18,7 +18,10 @@ fn typed(home: &Home, holder: &mut Holder<'_>, text: &str) -> Mark {
             right.type_bytes(text.as_bytes(), None, &mut watch).expect("typed")
         });
         while !typing.is_finished() {
-            let now = holder.to_type(true);
+            let now = {
+                holder.hear();
+                holder.to_type(true)
+            };
             holder.gave(now.len());
             std::thread::yield_now();
         }
@@ -109,12 +112,21 @@ fn what_was_written_before_the_text_came_is_not_behind_it() {
         });
         // As long as the kernel may have more that was written before, nothing is typed.
         for _ in 0..1000 {
-            assert!(holder.to_type(false).is_empty());
+            assert!(
+                {
+                    holder.hear();
+                    holder.to_type(false)
+                }
+                .is_empty()
+            );
             std::thread::yield_now();
         }
         say(&mut holder, "done\r\n");
         while !typing.is_finished() {
-            let now = holder.to_type(true);
+            let now = {
+                holder.hear();
+                holder.to_type(true)
+            };
             holder.gave(now.len());
             std::thread::yield_now();
         }
@@ -123,6 +135,33 @@ fn what_was_written_before_the_text_came_is_not_behind_it() {
         assert_eq!((mark.line, look(&mut it, &place)), (1, None));
         say(&mut holder, "xdone");
         assert_eq!(look(&mut it, &place), Some((1, "done".into())));
+    });
+}
+
+/// A text that comes behind a reading waits for the next one.
+#[test]
+fn a_text_is_typed_only_behind_a_reading_that_began_when_it_was_there() {
+    let home = home();
+    let place = home.make("t");
+    let mut holder = Holder::begin(&place, COLUMNS, 8);
+    holder.hear();
+    let writer = Place::find(&home.dir, "t", true).expect("it is there");
+    std::thread::scope(|scope| {
+        let typing = scope.spawn(|| {
+            let mut watch = Watch::begin(&writer).expect("a watch");
+            let right = writer.writer(Duration::MAX).expect("the right");
+            right.type_bytes(b"x", None, &mut watch).expect("typed")
+        });
+        // The last reading found nothing, before the text came.
+        for _ in 0..1000 {
+            assert!(holder.to_type(true).is_empty());
+            std::thread::yield_now();
+        }
+        while !typing.is_finished() {
+            holder.hear();
+            let now = holder.to_type(true);
+            holder.gave(now.len());
+        }
     });
 }
 
@@ -139,7 +178,10 @@ fn a_flood_does_not_hold_back_what_is_typed() {
             right.type_bytes(b"x", None, &mut watch).expect("typed")
         });
         while !typing.is_finished() {
-            let now = holder.to_type(false);
+            let now = {
+                holder.hear();
+                holder.to_type(false)
+            };
             holder.gave(now.len());
             say(&mut holder, "flood\r\n");
         }
