@@ -156,7 +156,7 @@ fn looks() -> Vec<Stage> {
                 .args([
                     "--workspace",
                     "--features",
-                    "chappe-cli/full,chappe-cli/term,chappe-cli/remote,chappe-remote/etcd",
+                    "chappe-cli/full,chappe-cli/term,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd",
                     "--all-targets",
                 ])
                 .args(["--", "-D", "warnings"]),
@@ -205,10 +205,10 @@ fn rest(level: Level) -> Vec<Stage> {
             match level {
                 // With the counts: what they need of the benchmarks is built here anyway. Without the Python package: all its tests are storms.
                 Level::Gate => &[
-                    "--workspace --features chappe-cli/full,chappe-cli/term --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py",
+                    "--workspace --features chappe-cli/full,chappe-cli/term,chappe-ffi/term --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py",
                 ],
                 Level::All => &[
-                    "--workspace --features chappe-cli/full,chappe-cli/term,chappe-cli/remote,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
+                    "--workspace --features chappe-cli/full,chappe-cli/term,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
                      --exclude chappe-crashsim",
                 ],
             },

@@ -416,6 +416,32 @@ impl Coded for SelectError {
     }
 }
 
+#[cfg(feature = "term")]
+impl Coded for chappe::terminal::TerminalError {
+    fn code(&self) -> c_int {
+        use chappe::term::place::TermError;
+        use chappe::term::typed::TypeError;
+        use chappe::terminal::TerminalError;
+        match self {
+            TerminalError::Timeout(..) | TerminalError::Typing(_, TypeError::Unread { .. } | TypeError::Busy) => {
+                libc::ETIMEDOUT
+            }
+            TerminalError::Over(_) | TerminalError::Typing(_, TypeError::Over) => libc::EPIPE,
+            TerminalError::Expression(_) | TerminalError::Key(_) => libc::EINVAL,
+            TerminalError::Command(_) => libc::ECHILD,
+            TerminalError::Full(_) => libc::ENOSPC,
+            TerminalError::Terminal(TermError::Missing(_)) => libc::ENOENT,
+            TerminalError::Terminal(TermError::NotYours(..)) => libc::EACCES,
+            TerminalError::Terminal(TermError::InUse(_)) => libc::EBUSY,
+            TerminalError::Terminal(TermError::Name(..)) => libc::EINVAL,
+            TerminalError::Terminal(TermError::Io(_, e))
+            | TerminalError::Typing(_, TypeError::Io(e))
+            | TerminalError::Io(_, e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+}
+
 impl Coded for named::TubeError {
     fn code(&self) -> c_int {
         match self {

@@ -49,6 +49,8 @@ mod semaphore;
 mod sender;
 mod stdio;
 mod subscription;
+#[cfg(feature = "term")]
+mod term;
 mod thread;
 mod tube;
 mod words;

@@ -62,6 +62,7 @@ fn library() -> Option<&'static Path> {
                     run(Command::new(cargo)
                         .args(["build", "--quiet", "-p", "chappe-ffi", "--lib", "--target-dir"])
                         .arg(&target)
+                        .args(cfg!(feature = "term").then_some("--features=term"))
                         .current_dir(own("../..")));
                     target.join("debug/libchappe_ffi.a")
                 },
@@ -171,6 +172,32 @@ fn can_sanitize() -> bool {
         made.is_ok_and(|out| out.status.success())
             && Command::new(&program).status().is_ok_and(|status| status.success())
     })
+}
+
+/// The command, which makes terminals.
+#[cfg(feature = "term")]
+fn command() -> &'static Path {
+    static COMMAND: OnceLock<PathBuf> = OnceLock::new();
+    COMMAND.get_or_init(|| {
+        built().map_or_else(
+            || {
+                let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+                let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+                run(Command::new(cargo)
+                    .args(["build", "--quiet", "-p", "chappe-cli", "--features", "term", "--target-dir"])
+                    .arg(&target)
+                    .current_dir(own("../..")));
+                target.join("debug/chappe")
+            },
+            |built| built.join("chappe"),
+        )
+    })
+}
+
+#[cfg(feature = "term")]
+#[test]
+fn terminals_hold_their_contract() {
+    holds("term.c", &[command().to_str().expect("a path")], &[command().to_str().expect("a path")]);
 }
 
 #[test]
