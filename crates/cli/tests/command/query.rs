@@ -172,6 +172,30 @@ impl Following {
     }
 }
 
+#[test]
+fn a_graph_whose_input_says_nothing_more_stops_with_its_sums() {
+    let place = Place::new();
+    let (graph, out) = (place.file("sums.g"), place.file("sums.csv"));
+    for form in ["lines", "bytes"] {
+        let text = format!("stdin as={form} | parse csv \"a: i64\" | select \"sum(a) as s every 2\" | csv | print\n");
+        std::fs::write(&graph, text).unwrap();
+        let mut command = place.command(&["graph", "run", "--quiet", graph.to_str().unwrap()]);
+        command.stdin(Stdio::piped()).stdout(std::fs::File::create(&out).unwrap()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut to = child.stdin.take().expect("a pipe");
+        to.write_all(b"a\n1\n2\n5\n7").expect("it reads");
+        let running = Running::from(child);
+        until("it has the first window", || {
+            (std::fs::read_to_string(&out).unwrap() == "window,s\n0,3\n").then_some(())
+        });
+        running.kill(libc::SIGINT);
+        let ran = running.end();
+        // Half a line is no record.
+        assert_eq!((ran.status, std::fs::read_to_string(&out).unwrap().as_str()), (Some(0), "window,s\n0,3\n2,5\n"));
+        drop(to);
+    }
+}
+
 fn append(path: &std::path::Path, text: &str) {
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();

@@ -10,11 +10,14 @@ use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_rows::{LineWriter, Pattern};
+use chappe_sync::Select;
 use chappe_sync::schemas::resolved;
 use chappe_synth::Schema;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of a block of a file without frames.
 const BYTES: usize = 8192;
@@ -33,6 +36,28 @@ struct Frames {
     blocks: bool,
     /// Bytes at the end that are no whole frame.
     rest: usize,
+}
+
+/// The standard input. A read waits a tenth of a second at most, and says `WouldBlock` then: a graph that is to stop is not held up by a writer that
+/// says nothing, and windows end by the clock.
+struct Stdin(File);
+
+impl Stdin {
+    fn open() -> std::io::Result<Stdin> {
+        Ok(Stdin(File::from(std::io::stdin().as_fd().try_clone_to_owned()?)))
+    }
+}
+
+impl Read for Stdin {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        const WAIT: Duration = Duration::from_millis(100);
+        let mut choice = Select::new();
+        choice.readable(&self.0);
+        if choice.ready_timeout(WAIT).is_err() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        self.0.read(to)
+    }
 }
 
 impl Source for Frames {
@@ -54,7 +79,10 @@ impl Source for Frames {
                         break;
                     }
                 }
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock && have == 0 => {
+                    return Ok(Some(Block::from_bytes(&self.element, &[])));
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(e) => return Err(e.into()),
             }
         }
@@ -74,18 +102,26 @@ impl Source for Frames {
 struct Lines {
     file: Box<dyn BufRead + Send>,
     blocks: bool,
+    /// What has come of a line whose end is to come.
+    half: Vec<u8>,
 }
 
 impl Source for Lines {
     fn get(&mut self) -> Result<Option<Block>, Fault> {
-        let mut bytes = Vec::new();
+        let mut bytes = std::mem::take(&mut self.half);
         let file = &mut self.file;
         loop {
             let before = bytes.len();
             let blocks = self.blocks;
             let mut read = || file.read_until(b'\n', &mut bytes);
-            let n = if blocks { chappe_thread::block_in_place(read) } else { read() }?;
-            if n == 0 {
+            let n = match if blocks { chappe_thread::block_in_place(read) } else { read() } {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    self.half = bytes;
+                    return Ok(Some(Block::bytes(Vec::new())));
+                }
+                n => n?,
+            };
+            if n == 0 && bytes.len() == before && (before == 0 || bytes.last() == Some(&b'\n')) {
                 break;
             }
             if bytes.last() != Some(&b'\n') {
@@ -255,7 +291,11 @@ pub fn kinds() -> Vec<Kind> {
                     let (path, span) = call.needs_text(0, "file")?;
                     let file = opened(path, span)?;
                     let plan = Plan::source(Type::of(Element::Line), move || {
-                        Ok(Body::Source(Box::new(Lines { file: Box::new(BufReader::new(file)), blocks: false })))
+                        Ok(Body::Source(Box::new(Lines {
+                            file: Box::new(BufReader::new(file)),
+                            blocks: false,
+                            half: Vec::new(),
+                        })))
                     });
                     Ok(plan.reads(path))
                 }
@@ -289,8 +329,10 @@ pub fn kinds() -> Vec<Kind> {
                 call.no_input()?;
                 let element = match call.choice(0, "as", &["lines", "bytes", "f32", "i16"])? {
                     None | Some("lines") => {
-                        let body = || Lines { file: Box::new(BufReader::new(std::io::stdin())), blocks: true };
-                        let plan = Plan::source(Type::of(Element::Line), move || Ok(Body::Source(Box::new(body()))));
+                        let plan = Plan::source(Type::of(Element::Line), move || {
+                            let file = Box::new(BufReader::new(Stdin::open()?));
+                            Ok(Body::Source(Box::new(Lines { file, blocks: true, half: Vec::new() })))
+                        });
                         return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Here));
                     }
                     Some("f32") => Element::F32,
@@ -301,9 +343,10 @@ pub fn kinds() -> Vec<Kind> {
                 let gives = Type { element: element.clone(), shape, rate: call.number(2, "rate", (1e-6, 1e9))? };
                 let frame = gives.frame_bytes();
                 let bytes = frame * (BYTES / frame).max(1);
-                let body =
-                    move || Frames { file: Box::new(std::io::stdin()), element, bytes, frame, blocks: true, rest: 0 };
-                let plan = Plan::source(gives, move || Ok(Body::Source(Box::new(body()))));
+                let plan = Plan::source(gives, move || {
+                    let file = Box::new(Stdin::open()?);
+                    Ok(Body::Source(Box::new(Frames { file, element, bytes, frame, blocks: true, rest: 0 })))
+                });
                 Ok(plan.ends(End::Passive, End::Active).anew(Anew::Here))
             },
         ),
