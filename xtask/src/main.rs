@@ -24,6 +24,7 @@
 //!                                        `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
 //!                                        a client of a JACK server; N runs (10), S seconds for each row of the server (30)
 //! cargo xtask bench python [--quick] [ROW...]  the Python package beside multiprocessing and, where they are installed, its peers
+//! cargo xtask bench term [--quick] [ROW...]  terminals beside tmux, screen, dtach and pexpect, where they are installed
 //! cargo xtask bench python --kills [N]   what each stands when its workers are killed N times (1,000)
 //! cargo xtask bench robustness [ARG...]  what ships beside the same code with what deaths need left out
 //! cargo xtask crashsim [--seconds N] [--schedules N] [--seed N]
@@ -120,6 +121,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         }
         ["bench", "robustness", rest @ ..] => robustness(rest),
         ["bench", "python", rest @ ..] => python::bench(rest),
+        ["bench", "term", rest @ ..] => python::bench_terminals(rest),
         ["bench", "c", rest @ ..] => bench_c(rest),
         ["bench", "thread", rest @ ..] => bench_thread(rest),
         ["bench", what @ ("stream" | "query"), rest @ ..] => bench_command(what, rest),

@@ -1,6 +1,6 @@
-//! `cargo xtask wheel` and `cargo xtask bench python`: the Python package, built and measured.
+//! `cargo xtask wheel`, `cargo xtask bench python` and `cargo xtask bench term`: the Python package, built and measured; terminals, measured from Python.
 
-use crate::run::{Cargo, DIST_ALL, root, target};
+use crate::run::{Cargo, DIST, DIST_ALL, root, target};
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::process::Command;
@@ -50,6 +50,21 @@ pub fn bench(rest: &[&str]) -> Result<()> {
     let mut bench = Command::new(python());
     bench.arg(root().join("crates/py/bench").join(program)).args(rest).env("PYTHONPATH", &to);
     let status = bench.status().context("cannot start Python")?;
+    ensure!(status.success(), "the measurement ended with {status}");
+    Ok(())
+}
+
+/// Runs the measurements of terminals beside their peers.
+///
+/// # Errors
+/// What the build or the measurement says.
+pub fn bench_terminals(rest: &[&str]) -> Result<()> {
+    Cargo::new("build").args(DIST).args(["-p", "chappe-cli", "--features", "term"]).run()?;
+    Cargo::new("build").args(DIST).args(["-p", "chappe-term", "--example", "rates"]).run()?;
+    let built = target().join("dist");
+    let mut bench = Command::new(python());
+    bench.arg(root().join("crates/cli/bench/term.py")).arg(built.join("chappe")).arg(built.join("examples/rates"));
+    let status = bench.args(rest).status().context("cannot start Python")?;
     ensure!(status.success(), "the measurement ended with {status}");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Terminals: what shell users, scripts and agents do with them, and what kills do to them.
 
 use crate::place::{Place, kill, until};
+use crate::terminal::Screen;
 use serde_json::Value;
 
 /// A terminal that is ended with the test, also by a panic.
@@ -284,5 +285,43 @@ fn a_size_is_changed_and_the_program_learns_of_it() {
     here.ok(&["term", "wait", "t", "30 100", "--timeout", "5m"]);
     here.ok(&["term", "send", "t", "--key", "C-d"]);
     assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(0));
+    drop(term);
+}
+
+/// Of another size, and with none at all.
+#[test]
+fn an_attached_terminal_has_this_ones_size_and_leaves_it_as_it_was() {
+    let program = "while :; do echo \"size $(stty size)\"; read -r x || exit 5; echo \"got $x\"; done";
+    for (rows, columns, size) in [(9, 50, "9 50"), (0, 0, "10 40")] {
+        let here = Place::new();
+        let term = Term::run(&here, "t", &[], &["sh", "-c", program]);
+        here.ok(&["term", "wait", "t", "size 10 40", "--timeout", "5m"]);
+        let attach = "$CHAPPE term attach t; echo status $?; [ \"$(stty -g)\" = \"$before\" ] && echo as before";
+        let mut screen = Screen::sized(&here, &format!("before=$(stty -g); {attach}; {attach}"), rows, columns);
+        screen.expect("size 10 40");
+        screen.press("abc\r");
+        screen.expect("got abc");
+        screen.expect(&format!("size {size}"));
+        // Ctrl-]
+        screen.press("\x1d");
+        screen.expect("status 0");
+        screen.expect("as before");
+        screen.expect("got abc");
+        screen.press("\x04");
+        screen.expect("has ended with 5");
+        screen.expect("status 5");
+        screen.expect("as before");
+        screen.end();
+        drop(term);
+    }
+}
+
+#[test]
+fn a_terminal_is_not_attached_to_itself() {
+    let here = Place::new();
+    let script = "\"$0\" term attach t; echo status $?; read -r x";
+    let term = Term::run(&here, "t", &[], &["sh", "-c", script, crate::place::CHAPPE]);
+    here.ok(&["term", "wait", "t", "this is terminal `t` itself", "--timeout", "5m"]);
+    here.ok(&["term", "wait", "t", "^status 1$", "--timeout", "5m"]);
     drop(term);
 }
