@@ -27,7 +27,8 @@ def chosen(config_settings):
     of = dict(zip(words, words[1:]))
     profile = of.get("--profile", "release")
     features = [word for name in ("-F", "--features") if name in of for word in ("--features", of[name])]
-    return profile, ["--profile", profile, *features]
+    # What `chappe.term` runs.
+    return profile, ["--profile", profile, *features, "--features", "term"]
 
 
 def build_command(config_settings):

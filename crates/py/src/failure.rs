@@ -59,6 +59,8 @@ pub enum Kind {
     Value,
     Inherited,
     System,
+    #[cfg(feature = "term")]
+    Late,
 }
 
 /// The exception for an error.
@@ -81,6 +83,8 @@ pub fn raised(py: Python<'_>, kind: Kind, text: String) -> PyErr {
         Kind::Value => PyValueError::new_err(text),
         Kind::Inherited => PyRuntimeError::new_err(text),
         Kind::System => PyOSError::new_err(text),
+        #[cfg(feature = "term")]
+        Kind::Late => late(text),
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `quick.rs` | the methods of locks and semaphores that are called most, without what a call costs otherwise |
 //! | `clock.rs` | clocks: ticks, and what comes after a while |
 //! | `pickle.rs` | whether a pickle can hold a connection |
+//! | `terminal.rs` | terminals, feature `term` |
 //! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `tube.rs` `broadcast.rs` `map.rs` `select.rs` | the objects |
 
 mod broadcast;
@@ -27,6 +28,8 @@ mod quick;
 mod select;
 mod semaphore;
 mod state;
+#[cfg(feature = "term")]
+mod terminal;
 mod tube;
 mod wait;
 mod words;
@@ -65,8 +68,16 @@ mod _chappe {
     #[pymodule_export]
     use super::words::Words;
 
+    #[cfg(feature = "term")]
+    use pyo3::prelude::PyModuleMethods;
+
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        #[cfg(feature = "term")]
+        {
+            module.add_class::<super::terminal::Terminal>()?;
+            module.add_class::<super::terminal::Awaited>()?;
+        }
         super::quick::install(module.py())
     }
 }

@@ -22,6 +22,17 @@ fn library() -> PathBuf {
     target.join("debug/lib_chappe.so")
 }
 
+/// The command, with terminals.
+fn command() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let build = ["build", "--quiet", "-p", "chappe-cli", "--features", "term", "--target-dir"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let status = Command::new(cargo).args(build).arg(&target).current_dir(root).status().unwrap();
+    assert!(status.success(), "{status}");
+    target.join("debug/chappe")
+}
+
 /// The package, put together of its source and the library.
 fn package(to: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/chappe");
@@ -52,6 +63,7 @@ fn the_package_passes_its_tests() {
         .current_dir(&tests)
         .env("PYTHONPATH", &to)
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("CHAPPE_COMMAND", command())
         .status()
         .unwrap();
     std::fs::remove_dir_all(&to).unwrap();

@@ -8,7 +8,7 @@ import unittest
 
 from house import Case
 
-MODULES = ["chappe", "chappe.broadcasts", "chappe.choice", "chappe.tubes", "chappe.maps", "chappe.mp", "chappe.aio"]
+MODULES = ["chappe", "chappe.broadcasts", "chappe.choice", "chappe.tubes", "chappe.maps", "chappe.mp", "chappe.aio", "chappe.term"]
 
 
 def book():

@@ -1,0 +1,68 @@
+"""Terminals: programs that are asked and answer."""
+
+import unittest
+
+import chappe
+from chappe import term
+from house import PATIENCE, Case
+
+
+class Asked(Case):
+    def terminal(self, name, script):
+        made = term.Terminal.run(name, "sh", "-c", script, size=(40, 10))
+        self.addCleanup(lambda: made.ended is not None or made.kill(9))
+        return made
+
+    def test_a_program_is_asked_and_answers(self):
+        shell = self.terminal("sh", 'while read -r line; do echo "got $line"; done; exit 3')
+        mark = shell.send("one", enter=True)
+        found = shell.wait("[a-z]* one", after=mark, timeout=PATIENCE)
+        self.assertEqual((found.text, found.match), ("got one", "got one"))
+        self.assertEqual(shell.show(), "one\ngot one\n")
+        self.assertIsNone(shell.ended)
+        with self.assertRaises(TimeoutError):
+            shell.wait("never", timeout=0.001)
+        with self.assertRaises(ValueError):
+            shell.wait("a(b")
+        with self.assertRaises(ValueError):
+            shell.press("Nonsense")
+        shell.resize(60, 20)
+        shell.paste("two\n")
+        shell.wait("got two", timeout=PATIENCE)
+        with self.assertRaises(chappe.InUse):
+            shell.remove()
+        shell.press("C-d")
+        self.assertEqual(shell.wait_exit(timeout=PATIENCE), 3)
+        self.assertEqual(shell.ended, 3)
+        with self.assertRaises(EOFError):
+            shell.wait("never", timeout=PATIENCE)
+        with self.assertRaises(chappe.Disconnected):
+            shell.send("x")
+        shell.remove()
+        with self.assertRaises(chappe.NotFound):
+            term.Terminal("sh")
+
+    def test_what_cannot_be_run_is_said(self):
+        self.terminal("taken", "read x")
+        with self.assertRaises(FileExistsError):
+            term.Terminal.run("taken", "true")
+        with self.assertRaises(FileNotFoundError):
+            term.Terminal.run("x", "no-such-command")
+
+    def test_a_text_an_end_and_a_permit_are_in_one_choice(self):
+        shell = self.terminal("choice", 'read x; echo "said $x"; read x')
+        gpu = chappe.Pool("gpu", 1)
+        text, ended = shell.text("^said"), shell.exit()
+        with gpu.acquire():
+            with self.assertRaises(TimeoutError):
+                chappe.select(text, ended, gpu.acquire, timeout=0.01)
+            shell.send("hello", enter=True)
+            self.assertEqual(chappe.select(text, ended, gpu.acquire, timeout=PATIENCE).index, 0)
+            self.assertEqual(text.result().text, "said hello")
+            shell.kill(9)
+            self.assertEqual(chappe.select(ended, gpu.acquire, timeout=PATIENCE).index, 0)
+            self.assertEqual(ended.result(), -9)
+
+
+if __name__ == "__main__":
+    unittest.main()
