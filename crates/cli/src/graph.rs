@@ -3,6 +3,7 @@
 mod edit;
 mod file;
 mod repl;
+mod show;
 
 use crate::args::GraphCommand;
 use crate::said::{Failure, failed, tell, write};
@@ -23,7 +24,7 @@ const LATE_OR_BROKEN: u8 = 3;
 /// What is wrong with the text, with its place; the stage that failed.
 pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
     match command {
-        GraphCommand::Run { file, quiet, lazy, late } => {
+        GraphCommand::Run { file, quiet, lazy, late, show } => {
             let graph = read(file, *lazy)?;
             let signals = Set::of(&signals::heeded(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]));
             // Before any thread begins: all of them leave these to the one that waits for them.
@@ -43,6 +44,9 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
             let stopper = running.stopper();
             std::thread::spawn(move || stop_when_asked(signals, &stopper));
             let labels: Vec<String> = running.graph().nodes().iter().map(|n| n.label.clone()).collect();
+            if *show {
+                show::show(&running);
+            }
             let report = running.wait().map_err(|e| failed(anyhow!("{}: {e}", file.display())))?;
             after(&report, &labels, json, *quiet);
             Ok(if (*late && report.late() > 0) || report.broken() > 0 { LATE_OR_BROKEN } else { 0 })

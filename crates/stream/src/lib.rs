@@ -58,6 +58,7 @@ pub use chappe_synth::Complaint;
 pub use counted::Counts;
 pub use graph::{Graph, Options};
 pub use kind::{Anew, Call, End, Kind, Kinds, Make, Plan, Planner, Role, WhenFull, Wrong};
+pub use node::window::Pictures;
 pub use placed::Node;
 pub use relink::Replaced;
 pub use report::{NodeReport, QueueReport, Report, RunError};

@@ -4,6 +4,15 @@ use crate::line;
 use crate::modes::{self, Modes};
 use crate::screen::{Cursor, Screen};
 
+impl Screen {
+    /// A row of what is shown, with the sequences of its styles.
+    pub fn encoded(&self, row: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        line::encode(self.shown().row(row), &self.styles, &self.clusters, &mut text);
+        text
+    }
+}
+
 /// What a terminal of `columns` and `rows` shows already.
 #[derive(Debug)]
 pub struct Picture {

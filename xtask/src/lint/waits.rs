@@ -28,7 +28,7 @@ const WAYS: [&str; 11] = [
 const ROOMS: [&str; 6] = ["arena", "structures", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 45] = [
+const PLACES: [(&str, &str); 46] = [
     ("crates/sync/src/wait/rest.rs", "the one place to park"),
     ("crates/sync/src/wait/word.rs", "the one place to wake"),
     ("crates/sync/src/patience.rs", "lets time pass, for nobody: a light thread gives its processor up meanwhile"),
@@ -79,6 +79,10 @@ const PLACES: [(&str, &str); 45] = [
     ("crates/thread/src/end.rs", "a kernel thread joins a light one: its record's own word"),
     ("crates/thread/src/asks.rs", "a light thread lets others have its proc, as it was asked to"),
     ("crates/thread/src/step.rs", "a light thread lets others have its proc, as it was asked to"),
+    (
+        "crates/stream/src/node/window.rs",
+        "a thread that draws on a terminal, at most 60 times a second: no stage waits for it",
+    ),
     ("crates/stream/src/process/keep.rs", "looks whether a graph's processes run on: they tell nobody"),
     (
         "crates/stream/src/process/tubes.rs",

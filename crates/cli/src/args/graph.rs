@@ -30,6 +30,9 @@ pub enum GraphCommand {
         /// Exit with 3 if anything was late
         #[arg(long)]
         late: bool,
+        /// While it runs, draw what flows through each stage, on stderr where that is a terminal
+        #[arg(long)]
+        show: bool,
     },
     /// Check a graph's text and types; write nothing
     ///

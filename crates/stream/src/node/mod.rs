@@ -22,6 +22,7 @@
 //! | [`tube`] | `tube` |
 //! | [`rows`] | `parse where select field csv json` |
 //! | [`cook`] | `cook onlcr tabs` |
+//! | [`window`] | `vt100 window` |
 
 pub mod blocks;
 pub mod clocks;
@@ -46,6 +47,7 @@ pub mod time;
 pub mod tube;
 pub mod wav;
 pub mod waves;
+pub mod window;
 
 use crate::kind::{Kind, Kinds};
 
@@ -72,6 +74,7 @@ pub fn all() -> Vec<Kind> {
         tube::kinds(),
         rows::kinds(),
         cook::kinds(),
+        window::kinds(),
     ];
     groups.into_iter().flatten().collect()
 }
