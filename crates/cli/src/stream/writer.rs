@@ -4,7 +4,7 @@ use super::passed::no_schema;
 use crate::args::Recv;
 use crate::format::Output;
 use crate::said::stdout_is_there;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use chappe::synth::Schema;
 use std::io::{ErrorKind, StdoutLock, Write, stdout};
 use std::time::Duration;
@@ -54,7 +54,11 @@ impl Writer {
     ) -> Result<()> {
         match self {
             Writer::Plain(_) => Ok(()),
-            Writer::Fields(output) => act(output).context("cannot write to stdout"),
+            Writer::Fields(output) => act(output).map_err(|e| {
+                let said = unwritten(&e);
+                // A reader that has gone is known by the system's error.
+                if said == e.to_string() { e.into() } else { anyhow::Error::new(e).context("cannot write to stdout") }
+            }),
         }
     }
 }

@@ -22,6 +22,16 @@ fn feed(place: &Place, args: &[&str], input: &str) -> Child {
 }
 
 #[test]
+fn a_sum_that_does_not_fit_is_no_fault_of_stdout() {
+    let place = Place::new();
+    place.ok(&["tube", "create", "t", "--schema", "n: i64"]);
+    let mut sender = feed(&place, &["--format", "csv", "t"], "n\n9223372036854775807\n1\n");
+    let why = place.fails(1, &["recv", "t", "--select", "sum(n)"]);
+    assert!(why.contains("`sum_n` does not fit 64 bits") && !why.contains("stdout"), "{why}");
+    sender.wait().unwrap();
+}
+
+#[test]
 fn a_foreign_file_among_the_arenas_is_named_once() {
     let place = Place::new();
     place.ok(&["schema", "create", "trade", "a: i64"]);
