@@ -1,4 +1,6 @@
-//! Table 7.5 of the thesis, as far as it is there: the terminal's cooker, beside the line discipline of a kernel's terminal.
+//! Table 7.5 of the thesis: the terminal's cooker, beside the line discipline of a kernel's terminal; the VT-100; the text window.
+//!
+//! A window copies what came; it is drawn by a thread of its own, at most 60 times a second, and that is not in its figure.
 //!
 //! The cookers are driven by hand, as a graph drives them: a block in, what comes of it out. The kernel's cooker is asked by two
 //! system calls, a write at one end of a pseudo-terminal and a read at the other: what a program has today.
@@ -88,10 +90,12 @@ pub fn measure(rounds: u32) -> Result<(), String> {
     drop(terminal()?);
     let kinds = Kinds::standard();
     let create = Table::measure(
-        "a terminal's cooker: create and destroy",
+        "the parts of a window: create and destroy",
         rounds,
         vec![
             Case::repeat("cooker", 2000, || made(&kinds, "cook")),
+            Case::repeat("VT-100", 200, || made(&kinds, "vt100")),
+            Case::repeat("text window", 2000, || made(&kinds, "window")),
             Case::repeat("pseudo-terminal", 20, || terminal().unwrap_or_else(|e| panic!("{e}"))),
         ],
     );
@@ -114,6 +118,15 @@ pub fn measure(rounds: u32) -> Result<(), String> {
         ];
         let table = Table::measure(format!("a line of {length} that is printed, cooked"), rounds, out_of);
         println!("{}", table.report());
+        let three: Vec<u8> = line.iter().copied().chain([b'\r']).collect();
+        let (mut screen, mut window) = ([made(&kinds, "vt100")], [made(&kinds, "window")]);
+        let mut both = [made(&kinds, "vt100"), made(&kinds, "window")];
+        let shown = vec![
+            Case::new("VT-100", || cooked(&mut screen, &three)),
+            Case::new("text window", || cooked(&mut window, &line)),
+            Case::new("VT-100 and text window", || cooked(&mut both, &three)),
+        ];
+        println!("{}", Table::measure(format!("a line of {length} that is shown"), rounds, shown).report());
     }
     Ok(())
 }

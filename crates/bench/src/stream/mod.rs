@@ -1,5 +1,6 @@
 //! Streams beside what people have today: `chappe pipe` beside the plain shell; and graphs beside calls by hand, beside equal turns, and at a JACK server.
 
+pub mod cat;
 #[cfg(feature = "stream")]
 pub mod cook;
 #[cfg(feature = "stream")]
