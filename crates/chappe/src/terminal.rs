@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use chappe::terminal::{After, Ended, Terminal};
-//! use std::time::Duration;
+//! use std::time::{Duration, Instant};
 //!
 //! let python = Terminal::run("py", ["python3", "-q"])?;
 //! python.wait_text(">>>", None)?;
@@ -19,7 +19,7 @@
 //!
 //! ```no_run
 //! use chappe::{Pool, Terminal, select};
-//! use std::time::Duration;
+//! use std::time::{Duration, Instant};
 //!
 //! let (server, gpu) = (Terminal::open("server")?, Pool::open("gpu")?);
 //! let (text, exit) = (server.text("listening on", None)?, server.exit()?);
@@ -55,6 +55,7 @@ pub use crate::term::view::Ended;
 use crate::term::view::{Line, Watch};
 use crate::term::{keys, screen::Screen};
 use chappe_plat::atomic::{AtomicU32, Ordering};
+use chappe_plat::dir::Dir;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::poll::Event;
 use chappe_plat::{child, clock, thread};
@@ -64,7 +65,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What went wrong with a terminal.
 #[derive(Debug, thiserror::Error)]
@@ -172,7 +173,7 @@ impl Terminal {
     /// # Errors
     /// `Terminal`: it is not there, or another user's; `Directory`.
     pub fn open(name: &str) -> Result<Terminal, TerminalError> {
-        let dir = crate::open_directory(false).map_err(|e| TerminalError::Directory(e.to_string()))?;
+        let dir = directory()?.ok_or_else(|| TermError::Missing(name.into()))?;
         Ok(Terminal { place: Arc::new(Place::find(&dir, name, true)?), chappe: None })
     }
 
@@ -181,7 +182,7 @@ impl Terminal {
     /// # Errors
     /// `Directory`.
     pub fn names() -> Result<Vec<String>, TerminalError> {
-        let dir = crate::open_directory(false).map_err(|e| TerminalError::Directory(e.to_string()))?;
+        let Some(dir) = directory()? else { return Ok(Vec::new()) };
         place::names(&dir).map_err(|e| TerminalError::Directory(e.to_string()))
     }
 
@@ -243,8 +244,9 @@ impl Terminal {
 
     fn typed(&self, bytes: &[u8], patience: Option<Duration>) -> Result<Mark, TerminalError> {
         let mut watch = Watch::begin(&self.place).map_err(self.io())?;
-        let writer = self.place.writer(patience.unwrap_or(Duration::MAX));
-        let typed = writer.and_then(|writer| writer.type_bytes(bytes, patience, &mut watch));
+        let left = time_left(patience);
+        let writer = self.place.writer(left().unwrap_or(Duration::MAX));
+        let typed = writer.and_then(|writer| writer.type_bytes(bytes, left(), &mut watch));
         typed.map_err(|e| TerminalError::Typing(self.name().into(), e))
     }
 
@@ -308,7 +310,8 @@ impl Terminal {
         patience: Option<Duration>,
         late: &'static str,
     ) -> Result<T, TerminalError> {
-        let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
+        let deadline = patience
+            .map(|patience| clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)));
         let mut watch = Watch::begin(&self.place).map_err(self.io())?;
         loop {
             watch.look();
@@ -353,8 +356,9 @@ impl Terminal {
     /// `Full`; `Typing`: it has ended, or its holder is stopped.
     pub fn resize(&self, columns: u16, rows: u16) -> Result<(), TerminalError> {
         let mut watch = Watch::begin(&self.place).map_err(self.io())?;
+        let left = time_left(Some(ANSWER));
         let writer = self.place.writer(ANSWER);
-        match writer.and_then(|writer| writer.resize(columns, rows, Some(ANSWER), &mut watch)) {
+        match writer.and_then(|writer| writer.resize(columns, rows, left(), &mut watch)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(TerminalError::Full(self.name().into())),
             Err(e) => Err(TerminalError::Typing(self.name().into(), e)),
@@ -375,7 +379,7 @@ impl Terminal {
     /// # Errors
     /// `Terminal`: it is in use.
     pub fn remove(self) -> Result<(), TerminalError> {
-        let dir = crate::open_directory(false).map_err(|e| TerminalError::Directory(e.to_string()))?;
+        let dir = directory()?.ok_or_else(|| TermError::Missing(self.name().into()))?;
         self.place.await_last_words().map_err(self.io())?;
         Ok(place::remove(&dir, self.name())?)
     }
@@ -384,6 +388,21 @@ impl Terminal {
         let name = self.name().to_owned();
         move |e| TerminalError::Io(name.clone(), e)
     }
+}
+
+/// The directory that terminals are in; none where nothing was ever made.
+fn directory() -> Result<Option<Dir>, TerminalError> {
+    match crate::open_directory(false) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(_) if crate::directory().is_ok_and(|path| !path.exists()) => Ok(None),
+        Err(e) => Err(TerminalError::Directory(e.to_string())),
+    }
+}
+
+/// What is left of a time, from now on.
+fn time_left(patience: Option<Duration>) -> impl Fn() -> Option<Duration> {
+    let began = Instant::now();
+    move || patience.map(|patience| patience.saturating_sub(began.elapsed()))
 }
 
 /// One look at a terminal: what was waited for, if it is there.

@@ -103,7 +103,8 @@ fn stop_when_asked(signals: Set, stopper: &Stopper) {
     let Some(came) = std::iter::repeat_with(|| signals.wait(None)).flatten().next() else { return };
     stopper.stop();
     if signals.wait(Some(Duration::from_secs(1))).is_none() {
-        tell("chappe: stages of the graph have not ended yet; another Ctrl-C ends them at once");
+        // Beside the wait: the terminal may be what stands still.
+        std::thread::spawn(|| tell("chappe: stages of the graph have not ended yet; another Ctrl-C ends them at once"));
         signals.wait(Some(Duration::from_secs(4)));
     }
     signals::die_by(came.signal);

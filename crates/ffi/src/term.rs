@@ -129,7 +129,7 @@ pub extern "C" fn chappe_terminal_run(
             if word.is_null() {
                 break;
             }
-            words.push(input::text(word)?);
+            words.push(input::long_text(word)?);
             at = at.wrapping_add(1);
         }
         if words.is_empty() {
@@ -236,7 +236,7 @@ pub extern "C" fn chappe_terminal_paste(
     text: *const c_char,
     mark: *mut c_char,
 ) -> c_int {
-    done(|| put_mark(mark, terminal(handle)?.paste(input::text(text)?)?))
+    done(|| put_mark(mark, terminal(handle)?.paste(input::long_text(text)?)?))
 }
 
 /// Waits for a line that has a text, at most for `ns` nanoseconds: among those on the screen and later ones, or what was written after `mark` (NULL: the former).
@@ -254,7 +254,7 @@ pub extern "C" fn chappe_terminal_wait_text(
     size: usize,
 ) -> isize {
     answer(|| {
-        let (terminal, regex, after) = (terminal(handle)?, input::text(regex)?, after(mark)?);
+        let (terminal, regex, after) = (terminal(handle)?, input::long_text(regex)?, after(mark)?);
         let found = match patience(ns)? {
             None => terminal.wait_text(regex, after)?,
             Some(patience) => terminal.wait_text_timeout(regex, after, patience)?,
@@ -318,7 +318,7 @@ pub extern "C" fn chappe_terminal_text(
     awaited: *mut *mut chappe_awaited,
 ) -> c_int {
     done(|| {
-        let (terminal, regex, after) = (terminal(handle)?, input::text(regex)?, after(mark)?);
+        let (terminal, regex, after) = (terminal(handle)?, input::long_text(regex)?, after(mark)?);
         let place = input::place(awaited)?;
         place.write(handle::open_as(|| Ok(Waits(Box::new(Asked::Text(terminal.text(regex, after)?)))))?);
         Ok(())

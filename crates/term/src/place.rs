@@ -11,7 +11,7 @@ use chappe_plat::{clock, dir, lease, process};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// How the names of terminals' files begin in the directory of arenas.
 pub const PREFIX: &str = ".term-";
@@ -56,8 +56,6 @@ pub struct Place {
     file: OwnedFd,
     at: Arc<Mapping>,
     history: usize,
-    /// The lock of a byte is the open file's: threads of this process exclude each other by this.
-    pub(crate) threads: Mutex<()>,
 }
 
 fn name_of(name: &str) -> String {
@@ -153,7 +151,7 @@ impl Place {
         let file: OwnedFd = viewed::create(dir, len as u64, hole).map_err(full)?.into();
         // A mapping keeps its open file, with the locks of it (I7), as long as it is there, in a process that may not be the keeper.
         let at = Arc::new(viewed::again(&file).and_then(|again| Mapping::new(&again, len, true)).map_err(full)?);
-        let place = Place { name: name.into(), at, file, history, threads: Mutex::new(()) };
+        let place = Place { name: name.into(), at, file, history };
         place.back(size.0, size.1).map_err(full)?;
         let set = |at: usize, value: u64| place.words()[at].store(value, Ordering::Relaxed); // Relaxed: no one has it yet.
         set(layout::IS_VERSION, layout::VERSION);
@@ -208,7 +206,7 @@ impl Place {
         }
         let file: OwnedFd = file.into();
         let at = Arc::new(Mapping::new(&file, len, write).map_err(io)?);
-        Ok(Place { name: name.into(), at, file, history: history as usize, threads: Mutex::new(()) })
+        Ok(Place { name: name.into(), at, file, history: history as usize })
     }
 
     /// Its name.

@@ -3,11 +3,11 @@
 use crate::layout::{self, CLOSED, TYPED};
 use crate::place::Place;
 use crate::search::Mark;
-use crate::view::Watch;
+use crate::view::{Watch, nanos};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::{clock, lease};
+use chappe_plat::{clock, lease, viewed};
 use std::io;
-use std::sync::{MutexGuard, TryLockError};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Why bytes were not typed, or not all.
@@ -40,15 +40,17 @@ pub enum TypeError {
     Io(#[from] io::Error),
 }
 
-/// The right to type. Given back on drop, and by any death.
+/// The right to type. Given back on drop, and by a death; of a process that has forked meanwhile, when the child has ended, too.
+///
+/// It is a lock of an open file of its own: threads, and processes that have a terminal's handle by a fork, exclude each other.
 pub struct Writer<'a> {
     place: &'a Place,
-    _threads: MutexGuard<'a, ()>,
+    own: OwnedFd,
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        lease::unlock(self.place.file(), layout::WRITER_BYTE);
+        lease::unlock(&self.own, layout::WRITER_BYTE);
     }
 }
 
@@ -61,17 +63,11 @@ impl Place {
     /// # Errors
     /// `Busy`, `Io`.
     pub fn writer(&self, patience: Duration) -> Result<Writer<'_>, TypeError> {
-        let until = clock::now().saturating_add(patience.as_nanos() as u64);
+        let until = clock::now().saturating_add(nanos(patience));
+        let own = viewed::again(self.file())?;
         loop {
-            let threads = match self.threads.try_lock() {
-                Ok(threads) => Some(threads),
-                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
-            };
-            if let Some(threads) = threads
-                && lease::try_lock(self.file(), layout::WRITER_BYTE)?
-            {
-                return Ok(Writer { place: self, _threads: threads });
+            if lease::try_lock(&own, layout::WRITER_BYTE)? {
+                return Ok(Writer { place: self, own });
             }
             if clock::now() >= until {
                 return Err(TypeError::Busy);
@@ -94,7 +90,7 @@ impl Writer<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<Mark, TypeError> {
         let place = self.place;
-        let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
+        let deadline = patience.map(|patience| clock::now().saturating_add(nanos(patience)));
         let load = |at: usize| place.word(at).load(Ordering::Acquire); // E4 acquire.
         let put = place.word(layout::PUT);
         // A holder that is closing the ring has not said yet which texts are in doubt.
@@ -187,7 +183,7 @@ impl Writer<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<bool, TypeError> {
         let place = self.place;
-        let deadline = patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64));
+        let deadline = patience.map(|patience| clock::now().saturating_add(nanos(patience)));
         let wanted = place.word(layout::WANTED);
         // Relaxed: there is one writer (I6).
         let number = (wanted.load(Ordering::Relaxed) >> 33) + 1;

@@ -258,6 +258,11 @@ pub struct Watch<'a> {
 /// How long a wait is where the kernel cannot wait for two words at once: then it looks again.
 const BACKSTOP: u64 = 1_000_000_000;
 
+/// So many nanoseconds; of what is too long for that, all there are.
+pub(crate) fn nanos(patience: Duration) -> u64 {
+    u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The process's incarnation, a terminal's file, and when it was made.
 type Which = (u64, u64, u64);
 
@@ -286,15 +291,17 @@ fn watched(place: &Place) -> io::Result<Arc<AtomicU32>> {
         return Ok(Arc::clone(gone));
     }
     let gone = Arc::new(AtomicU32::new(0));
-    let (to, file) = (Arc::clone(&gone), place.file().try_clone()?);
+    let (to, file, listed) = (Arc::clone(&gone), place.file().try_clone()?, known.is_some());
     thread::background("term-watch", move || {
         // Where it cannot be waited for, the terminal seems to live.
         if lease::wait_unlocked(&file, layout::ALIVE_BYTE, 1).is_ok() {
             to.store(1, Ordering::Release); // Release: the last words of the dead come before.
             futex::wake(&to, u32::MAX, Scope::Private);
         }
-        // Before the file is closed: from then on its number can be another's.
-        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, gone)| !Arc::ptr_eq(gone, &to));
+        // Before the file is closed: from then on its number can be another's. In a forked child the lock may be held for ever.
+        if listed {
+            WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, gone)| !Arc::ptr_eq(gone, &to));
+        }
         drop(file);
     })?;
     if let Some(mut known) = known {
@@ -324,7 +331,7 @@ impl<'a> Watch<'a> {
 
     /// As [`Watch::sleep`], at most for so long.
     pub fn sleep_for(&self, patience: Option<Duration>) -> bool {
-        self.sleep(patience.map(|patience| clock::now().saturating_add(patience.as_nanos() as u64)))
+        self.sleep(patience.map(|patience| clock::now().saturating_add(nanos(patience))))
     }
 
     /// Sleeps until something has changed since [`Watch::look`]; false: the deadline (monotonic, nanoseconds) has passed.

@@ -3,7 +3,8 @@
 //! Four times a second the lines under the command are drawn again, on stderr, where that is a terminal: of each stage the elements a second that
 //! came to it, how many came in all, and what was dropped and late. What flows itself is shown by stages: `... | spectrum 1024 | window`.
 
-use crate::time;
+use crate::said::tell;
+use crate::{terminal, time};
 use chappe::stream::{Pictures, Report, Running};
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
@@ -18,14 +19,19 @@ pub fn show(running: &Running) {
     if !stderr().is_terminal() {
         return;
     }
-    let (mut pictures, mut before) = (Pictures::default(), running.report());
+    let Some(mut pictures) = Pictures::take() else {
+        tell("chappe: --show is left out: a `window` of this graph draws on the terminal");
+        return;
+    };
+    let mut before = running.report();
     while !running.is_finished() {
         std::thread::sleep(LOOK);
         let now = running.report();
+        let rows = terminal::size(2).map_or(usize::MAX, |(_, rows)| rows.into());
         if now.seconds - before.seconds < PICTURE.as_secs_f64() && !running.is_finished() {
             continue;
         }
-        let picture = pictures.picture(lines(&before, &now).into_iter().map(String::into_bytes));
+        let picture = pictures.picture(rows, lines(&before, &now).into_iter().map(String::into_bytes));
         let mut to = stderr().lock();
         // A terminal that is gone is no reason to stop the graph.
         if to.write_all(&picture).and_then(|()| to.flush()).is_err() {

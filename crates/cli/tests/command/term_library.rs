@@ -145,3 +145,31 @@ fn what_is_dropped_leaves_one_thread_and_nothing_else() {
     assert_eq!((count("fd"), count("task")), (descriptors, threads));
     term.kill(9).expect("sent");
 }
+
+/// A forked child has the parent's handle, and with it the parent's open file.
+#[test]
+fn what_two_processes_type_by_one_handle_comes_whole() {
+    if !is_inside("what_two_processes_type_by_one_handle_comes_whole") {
+        return;
+    }
+    const TEXTS: usize = 20;
+    const LEN: usize = 5_000;
+    let cat = run("cat", "stty raw -echo; echo ready; head -c 200000 > all; wc -c < all");
+    cat.wait_text("ready", None).expect("it reads");
+    let type_all = |letter: u8| (0..TEXTS).all(|_| cat.send(vec![letter; LEN]).is_ok());
+    // SAFETY: the child types, and ends without anything of the parent's.
+    let child = unsafe { libc::fork() };
+    let typed = type_all(if child == 0 { b'c' } else { b'p' });
+    if child == 0 {
+        // SAFETY: a plain system call.
+        unsafe { libc::_exit(i32::from(!typed)) };
+    }
+    let mut status = -1;
+    // SAFETY: our own child, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(typed && status == 0, "{status}");
+    assert_eq!(cat.wait_exit().expect("an end"), Ended::Exited(0));
+    let all = std::fs::read("all").expect("a file");
+    assert_eq!(all.len(), 2 * TEXTS * LEN);
+    assert!(all.chunks(LEN).all(|text| text.iter().all(|letter| *letter == text[0])), "a text in pieces");
+}

@@ -113,8 +113,11 @@ impl Child {
 /// The system's: it cannot be started, or not be waited for.
 pub fn run(program: &OsStr, args: &[OsString]) -> io::Result<Result<(), String>> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output()?;
-    let said = || String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-    Ok(if output.status.success() { Ok(()) } else { Err(said()) })
+    if output.status.success() {
+        return Ok(Ok(()));
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    Ok(Err(if said.is_empty() { format!("`{}` has ended: {}", program.display(), output.status) } else { said }))
 }
 
 /// A variable of this process's environment.

@@ -2,7 +2,7 @@
 
 pub use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 /// The most bytes that Linux moves in one call.
 const MOST: usize = 0x7fff_f000;
@@ -167,6 +167,17 @@ impl Nature {
             writes_at_once: !direct && !synchronous,
         })
     }
+}
+
+/// How many lines a terminal has; none where the descriptor is no terminal, or one that does not know.
+pub fn terminal_lines(fd: &impl AsRawFd) -> Option<usize> {
+    // SAFETY: an all-zero winsize is a valid value, and a valid place for the call to fill in.
+    let lines = unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, &mut size);
+        size.ws_row
+    };
+    (lines > 0).then(|| lines.into())
 }
 
 #[cfg(test)]

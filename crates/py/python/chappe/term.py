@@ -76,7 +76,7 @@ class Terminal(_Terminal):
             said = said[len("chappe: ") :] if said.startswith("chappe: ") else said
             kinds = {127: (FileNotFoundError, 2), 126: (PermissionError, 13)}
             kind, number = kinds.get(done.returncode, (OSError, 5))
-            if "already" in said:
+            if kind is OSError and "already" in said:
                 kind, number = FileExistsError, 17
             raise kind(number, said)
         return cls(name)
@@ -108,11 +108,17 @@ class Terminal(_Terminal):
 
     def wait(self, regex, after=None, timeout=None):
         """Waits for a line that has a text, as `text` says, at most `timeout` seconds."""
-        return self.text(regex, after).result(timeout)
+        try:
+            return self.text(regex, after).result(timeout)
+        except TimeoutError:
+            raise TimeoutError(f"terminal `{self.name}`: no line has {regex!r} in time") from None
 
     def wait_exit(self, timeout=None):
         """Waits for the command's end: its status, or minus the signal that ended it."""
-        return self.exit().result(timeout)
+        try:
+            return self.exit().result(timeout)
+        except TimeoutError:
+            raise TimeoutError(f"terminal `{self.name}`: its command has not ended in time") from None
 
     def kill(self, signal=1):
         """Sends a signal to the command, as `chappe term kill` does."""

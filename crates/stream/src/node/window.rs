@@ -17,7 +17,7 @@ use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Element, Type};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::futex::{self, Scope};
-use chappe_plat::thread;
+use chappe_plat::{file, thread};
 use chappe_term::feed::Emulator;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
@@ -31,13 +31,19 @@ const BARS: usize = 8;
 /// How many columns numbers are drawn with.
 const WIDE: usize = 72;
 
+/// How many bytes of rows may leave the screen before they are dropped: a few bytes can clear a large one.
+const SCROLLED: usize = 1 << 20;
+
 struct Vt100(Emulator);
 
 impl Stage for Vt100 {
     fn put(&mut self, mut block: Block, out: &mut dyn Out) -> Result<(), Fault> {
-        self.0.feed(block.octets());
-        // A window has no history.
-        self.0.screen_mut().take_scrolled();
+        let mut rest: &[u8] = block.octets();
+        while !rest.is_empty() {
+            rest = &rest[self.0.feed_some(rest, SCROLLED)..];
+            // A window has no history.
+            self.0.screen_mut().take_scrolled();
+        }
         let (screen, mut lines) = (self.0.screen(), Vec::new());
         for row in 0..screen.rows() {
             lines.extend(screen.encoded(row));
@@ -65,10 +71,24 @@ struct Shared {
 const OVER: u32 = 1;
 
 /// What a terminal shows under its last line: pictures of rows, of which only what changed is drawn.
+///
+/// The cursor stands in the line below, so of one terminal there is one: see [`Pictures::take`].
 #[derive(Debug, Default)]
 pub struct Pictures {
     rows: Vec<Vec<u8>>,
     pictures: u64,
+    taken: bool,
+}
+
+/// Whether the process's terminal has pictures.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+
+impl Drop for Pictures {
+    fn drop(&mut self) {
+        if self.taken {
+            TAKEN.store(0, Ordering::Relaxed); // Relaxed: it orders nothing else.
+        }
+    }
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,9 +96,18 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Pictures {
-    /// What brings a terminal from what it shows to these rows; nothing if it shows them. The cursor stands in the line below.
-    pub fn picture(&mut self, rows: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
-        let rows: Vec<Vec<u8>> = rows.into_iter().collect();
+    /// Those of the process's terminal, until they are dropped; none while others have it.
+    pub fn take() -> Option<Pictures> {
+        // Relaxed: it orders nothing else.
+        (TAKEN.swap(1, Ordering::Relaxed) == 0).then(|| Pictures { rows: Vec::new(), pictures: 0, taken: true })
+    }
+
+    /// What brings a terminal of so many lines from what it shows to these rows, or the last of them that have room; nothing if it shows them. The cursor
+    /// stands in the line below.
+    pub fn picture(&mut self, lines: usize, rows: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+        let mut rows: Vec<Vec<u8>> = rows.into_iter().collect();
+        rows.drain(..rows.len().saturating_sub(lines.saturating_sub(1).max(1)));
+        self.rows.drain(..self.rows.len().saturating_sub(rows.len()));
         let more = rows.len().saturating_sub(self.rows.len());
         let mut out = b"\x1b[?2026h\x1b[?7l".to_vec();
         let empty = out.len();
@@ -101,6 +130,14 @@ impl Pictures {
         out.extend(b"\x1b[?7h\x1b[?2026l");
         out
     }
+
+    /// The next picture draws all rows anew, and what sets the terminal back is written in any case.
+    fn last(&mut self, lines: usize, rows: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+        self.rows.iter_mut().for_each(Vec::clear);
+        let mut out = self.picture(lines, rows);
+        out.extend(b"\x1b[?7h\x1b[?2026l");
+        out
+    }
 }
 
 impl Shared {
@@ -113,10 +150,16 @@ impl Shared {
         futex::wake(&self.changed, 1, Scope::Private);
     }
 
-    fn draw(&self, to: &mut impl Write) -> io::Result<()> {
+    fn draw(&self, last: bool) -> io::Result<()> {
+        let mut to = io::stdout().lock();
         let mut drawn = locked(&self.drawn);
+        // Relaxed: as in `tell`. Behind the locks: nothing is drawn behind the last picture, or behind an error's message.
+        if !last && self.changed.load(Ordering::Relaxed) & OVER != 0 {
+            return Ok(());
+        }
+        let lines = file::terminal_lines(&to).unwrap_or(usize::MAX);
         let rows = locked(&self.rows).clone();
-        let picture = drawn.picture(rows);
+        let picture = if last { drawn.last(lines, rows) } else { drawn.picture(lines, rows) };
         to.write_all(&picture)?;
         to.flush()
     }
@@ -127,7 +170,7 @@ impl Shared {
         loop {
             futex::wait(&self.changed, seen, None, Scope::Private);
             seen = self.changed.load(Ordering::Relaxed); // Relaxed: as in `tell`.
-            if seen & OVER != 0 || self.draw(&mut io::stdout().lock()).is_err() {
+            if seen & OVER != 0 || self.draw(false).is_err() {
                 return;
             }
             std::thread::sleep(PICTURE);
@@ -148,8 +191,13 @@ struct Window {
 impl Window {
     fn begin(most: usize, frame: Option<usize>) -> Result<Window, Fault> {
         let (rows, changed) = (Mutex::new(VecDeque::new()), AtomicU32::new(0));
-        let shared = Arc::new(Shared { rows, changed, drawn: Mutex::default() });
         let live = io::stdout().is_terminal();
+        let drawn = if live {
+            Pictures::take().ok_or_else(|| Fault::new("another `window` draws on this terminal: a graph has one"))?
+        } else {
+            Pictures::default()
+        };
+        let shared = Arc::new(Shared { rows, changed, drawn: Mutex::new(drawn) });
         if live {
             let to = Arc::clone(&shared);
             thread::background("window", move || to.follow())?;
@@ -189,10 +237,10 @@ impl Stage for Window {
 
     fn end(&mut self, _: &mut dyn Out) -> Result<(), Fault> {
         self.shared.tell(true);
-        let mut to = io::stdout().lock();
         if self.live {
-            return Ok(self.shared.draw(&mut to)?);
+            return Ok(self.shared.draw(true)?);
         }
+        let mut to = io::stdout().lock();
         for row in locked(&self.shared.rows).iter() {
             to.write_all(row)?;
             to.write_all(b"\n")?;
@@ -336,12 +384,37 @@ mod tests {
     }
 
     #[test]
+    fn a_terminal_with_too_few_lines_shows_the_last_rows() {
+        let (mut drawn, mut terminal) = (Pictures::default(), Emulator::new(10, 4));
+        for many in [9, 9, 2, 5] {
+            let picture = drawn.picture(4, (0..many).map(|row| format!("{many}{row}").into_bytes()));
+            terminal.feed(String::from_utf8(picture).unwrap().replace('\n', "\r\n").as_bytes());
+            let last = (many - many.min(3)..many).map(|row| format!("{many}{row}"));
+            let shown: Vec<String> = (0..4).map(|row| line::plain(&terminal.screen().encoded(row))).collect();
+            let from = 3 - many.min(3);
+            assert_eq!(shown[from..3], last.collect::<Vec<_>>(), "{shown:?}");
+        }
+        let bytes = |n: usize| vec![vec![b'x'; n]];
+        assert!(drawn.picture(4, bytes(1)).len() > 10);
+        assert!(drawn.picture(4, bytes(1)).is_empty());
+        assert!(drawn.last(4, bytes(1)).ends_with(b"\x1b[?7h\x1b[?2026l"));
+    }
+
+    #[test]
+    fn a_terminal_has_one_that_draws_at_a_time() {
+        let first = Pictures::take().unwrap();
+        assert!(Pictures::take().is_none());
+        drop(first);
+        assert!(Pictures::take().is_some());
+    }
+
+    #[test]
     fn a_terminal_shows_the_rows_of_the_window_and_gets_only_what_changed() {
         let (mut drawn, mut terminal) = (Pictures::default(), Emulator::new(10, 4));
         terminal.feed(b"$ run\r\n");
         let mut lengths = Vec::new();
         for rows in [vec!["a", "b"], vec!["a", "c"], vec!["a", "c"], vec!["x", "c", "a longer than it is"]] {
-            let picture = drawn.picture(rows.iter().map(|row| row.as_bytes().to_vec()));
+            let picture = drawn.picture(usize::MAX, rows.iter().map(|row| row.as_bytes().to_vec()));
             // As the kernel's terminal has it.
             terminal.feed(String::from_utf8(picture.clone()).unwrap().replace('\n', "\r\n").as_bytes());
             lengths.push(picture.len());
