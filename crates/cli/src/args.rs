@@ -106,8 +106,7 @@ fn with_short_help(mut command: clap::Command, more: &str) -> clap::Command {
 }
 
 const ROOT_SHORT: &str = "\
-Example:
-  chappe acquire --create gpu0 gpu1 -- train";
+Example: chappe acquire --create gpu0 gpu1 -- train";
 
 const ROOT_END: &str = "\
 Examples:

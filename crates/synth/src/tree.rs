@@ -479,7 +479,7 @@ mod tests {
             ("a in 3", 6, "`[`"),
             ("[1]", 1, "behind `in`"),
             ("f(a", 4, "`)`"),
-            ("a.b > 1", 5, "`(`"),
+            ("a.b > 1", 1, "backticks"),
             ("* a", 1, "value is missing"),
         ] {
             let e = wrong(text);
