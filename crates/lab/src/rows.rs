@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn a_whole_run_is_meant_to_take_at_most_25_minutes_and_a_quick_one_three() {
         let sum = |of: fn((u32, u32)) -> u32| all().map(|row| of(row.seconds)).sum::<u32>();
-        assert!(sum(|s| s.0) <= 170 && sum(|s| s.1) <= 1420, "{} {}", sum(|s| s.0), sum(|s| s.1));
+        assert!(sum(|s| s.0) <= 175 && sum(|s| s.1) <= 1420, "{} {}", sum(|s| s.0), sum(|s| s.1));
     }
 
     /// What the five papers have measured: every table and figure of times or sizes, and what they say in their text.

@@ -268,7 +268,7 @@ pub const ROWS: &[Row] = &[
         part: "table 7.2",
         title: "cat of a long file into a terminal window",
         note: "The terminal answers a question behind the file: so all of it was taken in. No one looks at the screens of chappe and tmux; xterm draws on a display in memory.",
-        seconds: (5, 30),
+        seconds: (1, 15),
         figures: Some((
             "seconds for 110,620 bytes",
             &[
