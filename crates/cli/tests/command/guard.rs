@@ -105,7 +105,7 @@ fn a_killed_test_program_leaves_no_process_behind() {
         // Its chappe is killed: it is nobody's child, in a session of its own, and has no environment.
         let script = "exec env -i setsid -f sh -c 'echo $$ > job; exec sleep 1000' >/dev/null 2>&1";
         place.run(&["acquire", "--create", "p", "--", "sh", "-c", script]);
-        std::fs::write(to, place.read("job")).unwrap();
+        std::fs::write(to, format!("{} {}", place.read("job"), place.file("").display())).unwrap();
         until("the end", || None::<()>);
     }
     let here = Place::new();
@@ -115,9 +115,13 @@ fn a_killed_test_program_leaves_no_process_behind() {
         let mut program = Command::new(std::env::current_exe().unwrap());
         program.args(["--exact", test]).env(VICTIM, &at).env_remove(GUARDED.to_str().unwrap());
         let program = Place::spawn(&mut program);
-        let job = here.read(&format!("pid-{signal}")).parse().unwrap();
+        let told = here.read(&format!("pid-{signal}"));
+        let (job, left) = told.split_once(' ').unwrap();
+        let job = job.parse().unwrap();
         assert!(runs(job));
         program.kill(signal);
         until("the job's end", || (!runs(job)).then_some(()));
+        // It has not done this itself.
+        std::fs::remove_dir_all(left).unwrap();
     }
 }
