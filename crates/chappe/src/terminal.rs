@@ -52,7 +52,7 @@ use crate::term::search::Search;
 pub use crate::term::search::{After, Found, Mark};
 use crate::term::typed::TypeError;
 pub use crate::term::view::Ended;
-use crate::term::view::{Line, Watch};
+use crate::term::view::{Line, Watch, nanos};
 use crate::term::{keys, screen::Screen};
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::dir::Dir;
@@ -310,8 +310,7 @@ impl Terminal {
         patience: Option<Duration>,
         late: &'static str,
     ) -> Result<T, TerminalError> {
-        let deadline = patience
-            .map(|patience| clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)));
+        let deadline = patience.map(|patience| clock::now().saturating_add(nanos(patience)));
         let mut watch = Watch::begin(&self.place).map_err(self.io())?;
         loop {
             watch.look();

@@ -15,7 +15,7 @@
 //! | [`linked`], [`pile`] | stacks: of one process, among processes | stacks |
 //! | [`combine`], [`desk`] | data that requests change: in one process, among processes | servers, services |
 //! | [`room`] | the places of those that wait inside of a monitor | monitors |
-//! | [`stamp`], [`slot`], [`turns`] | numbers against ABA; words of slots; who has a piece of memory | those above |
+//! | [`stamp`], [`slot`], [`turns`] | numbers against ABA; words of slots; which member has a piece of memory | those above |
 //! | [`tries`] | how often each loop began again | `chappe lateness` |
 
 #[doc(hidden)]

@@ -187,7 +187,7 @@ impl<'a> Holder<'a> {
         self.place.tell();
     }
 
-    /// How long a state of a large screen stands at least, in nanoseconds: who copies it is not to be overtaken for ever.
+    /// How long a state of a large screen stands at least, in nanoseconds: a viewer that copies it is not to be overtaken for ever.
     fn pace(&self) -> u64 {
         let bytes = 16 * (self.screen().columns() * self.screen().rows()) as u64;
         if bytes < LARGE { 0 } else { bytes * 2 }

@@ -259,7 +259,7 @@ pub struct Watch<'a> {
 const BACKSTOP: u64 = 1_000_000_000;
 
 /// So many nanoseconds; of what is too long for that, all there are.
-pub(crate) fn nanos(patience: Duration) -> u64 {
+pub fn nanos(patience: Duration) -> u64 {
     u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -73,7 +73,7 @@ pub fn start(pty: &Pty, wanted: &Wanted<'_>) -> io::Result<Child> {
     let mut child = Command::new(&wanted.command[0]);
     child.args(&wanted.command[1..]).stdin(end()?).stdout(end()?).stderr(end()?);
     if let Some(within) = wanted.within {
-        // Who stands in a directory may be refused to enter it.
+        // A process may stand in a directory that it is not permitted to enter.
         if std::env::current_dir().ok().is_none_or(|own| own != *within.directory) {
             child.current_dir(&within.directory);
         }

@@ -271,7 +271,7 @@ pub fn waiting(place: &Place) -> Option<(Option<usize>, Vec<String>)> {
         return None;
     }
     let pools: Vec<Pool> = acquire.pools.iter().filter_map(|name| Pool::open(name).ok()).collect();
-    // First the line: who leaves it begins the command.
+    // First the line: a job that leaves it begins its command.
     let at = line::place_of(pid, pools.iter().map(Pool::waiters));
     let runs = || i32::try_from(pid).is_ok_and(|pid| !family::descendants(pid).is_empty());
     (at.is_some() || !runs()).then_some((at, acquire.pools))

@@ -24,6 +24,10 @@ static void asked(void) {
     CHECK(chappe_terminal_send(shell, "one\r", 4, CHAPPE_FOREVER, mark) == 0);
     CHECK(chappe_terminal_wait_text(shell, "[a-z]* one", mark, CHAPPE_FOREVER, text, sizeof text) == 7);
     CHECK(strcmp(text, "got one") == 0);
+    char longer[600] = "";
+    memset(longer, 'x', 512);
+    strcpy(longer + 512, "|got one");
+    CHECK(chappe_terminal_wait_text(shell, longer, mark, CHAPPE_FOREVER, text, sizeof text) == 7);
     CHECK(chappe_terminal_wait_text(shell, "[a-z]* one", mark, CHAPPE_FOREVER, text, 4) == 7 && strcmp(text, "got") == 0);
     CHECK(chappe_terminal_show(shell, 0, text, sizeof text) == 12 && strcmp(text, "one\ngot one\n") == 0);
     CHECK(chappe_terminal_wait_text(shell, "never", NULL, 1000, text, sizeof text) == -ETIMEDOUT);

@@ -1,6 +1,7 @@
 //! What the storm asks of a library's object, and what its processes say of themselves.
 
 use std::path::Path;
+// SeqCst everywhere here: what a process notes is in one order with what it does, and it costs nothing beside that.
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 

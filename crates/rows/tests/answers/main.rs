@@ -224,7 +224,7 @@ fn members_that_no_column_was_made_of_are_told() {
     let wrong = answered(&ask(&CSV, "select count() as n"), vec![input("t", "a\n1\n"), input("u", &all)], Style::Csv);
     assert!(wrong.unwrap_err().contains("u: the first line: it is a JSON object"));
     let unread = |ask: &Ask, text: &str| answered(ask, vec![input("t", text)], Style::Csv).unwrap().1.unread.len();
-    // Who asks for some columns wants no others.
+    // A question that names columns wants no others.
     assert_eq!(unread(&ask(&Format::Json, "select a"), &all), 0);
     let said = Ask { schema: Some("x: str, `b c`: i64".into()), ..ask(&Format::Json, "select *") };
     assert_eq!(unread(&said, &all), 0);

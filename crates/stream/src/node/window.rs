@@ -189,9 +189,9 @@ struct Window {
 }
 
 impl Window {
-    fn begin(most: usize, frame: Option<usize>) -> Result<Window, Fault> {
+    /// `live`: it draws on the process's terminal.
+    fn begin(most: usize, frame: Option<usize>, live: bool) -> Result<Window, Fault> {
         let (rows, changed) = (Mutex::new(VecDeque::new()), AtomicU32::new(0));
-        let live = io::stdout().is_terminal();
         let drawn = if live {
             Pictures::take().ok_or_else(|| Fault::new("another `window` draws on this terminal: a graph has one"))?
         } else {
@@ -348,7 +348,7 @@ pub fn kinds() -> Vec<Kind> {
                     }
                 };
                 let most = size(call, 0, "rows", 24.0, 500.0)?;
-                let plan = Plan::sink(move || stage(Window::begin(most, frame)?));
+                let plan = Plan::sink(move || stage(Window::begin(most, frame, io::stdout().is_terminal())?));
                 // It draws on the terminal of the process that runs the graph.
                 Ok(Plan { anew: Anew::Here, ..plan })
             },
@@ -427,8 +427,7 @@ mod tests {
 
     #[test]
     fn a_window_has_the_last_lines_and_nothing_that_sets_the_terminal() {
-        let mut window = Window::begin(2, None).unwrap();
-        window.live = true;
+        let mut window = Window::begin(2, None, false).unwrap();
         let mut out = Kept::default();
         for text in ["1\n2\n3\n", "\x1b[1m4\x1b[2J\x07\x1b]0;x\n"] {
             window.put(Block::bytes(text.as_bytes().to_vec()), &mut out).unwrap();

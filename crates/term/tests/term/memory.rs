@@ -199,7 +199,7 @@ fn a_viewer_sees_whole_states_beside_a_holder_that_writes() {
     });
 }
 
-/// A flood on a screen of the greatest size does not overtake who copies it.
+/// A flood on a screen of the greatest size does not overtake a viewer that copies it.
 #[test]
 fn a_viewer_of_a_large_screen_is_not_overtaken_for_ever() {
     let home = home();

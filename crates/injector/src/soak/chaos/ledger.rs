@@ -18,6 +18,7 @@
 //! if it dies, one message of these may be missing. A receiver that looks at it in place notes first which one, then that it was received,
 //! then gives it back: if it dies, that one may come once more, and is flagged.
 
+// SeqCst everywhere here: what a process notes is in one order with what it does, and it costs nothing beside that.
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::board::{Board, Count, Found};

@@ -1,5 +1,6 @@
 //! How many units of a semaphore there may be, after deaths in the middle of `down` and `up`.
 
+// SeqCst everywhere here: the bounds are in one order with the changes of the semaphore that they are about.
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 /// By how much there may be fewer or more units than at the start.
