@@ -232,6 +232,32 @@ fn command_itself(built: &Path, base: &Path, debug: bool) -> Result<()> {
     Ok(())
 }
 
+/// A directory with what is installed, as a build has made it; `None` if that was not built.
+pub fn gathered(files: &[PathBuf]) -> Result<Option<PathBuf>> {
+    let find = |begins: &str, ends: &str| {
+        files.iter().find(|file| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(begins) && name.ends_with(ends)
+        })
+    };
+    let all = [
+        (ARCHIVE, find("libchappe_ffi", ".a")),
+        (PRELOAD, find("libchappe_preload", ".so")),
+        ("chappe", find("chappe", "chappe")),
+    ];
+    let to = target().join("built");
+    for (name, file) in all {
+        let Some(file) = file else { return Ok(None) };
+        fs::create_dir_all(&to)?;
+        let link = to.join(name);
+        if link.symlink_metadata().is_ok() {
+            fs::remove_file(&link)?;
+        }
+        symlink(file, &link).with_context(|| link.display().to_string())?;
+    }
+    Ok(Some(to))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

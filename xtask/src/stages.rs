@@ -5,14 +5,15 @@
 //! | | gate: `cargo xtask test` | `cargo xtask test --all` |
 //! |---|---|---|
 //! | tests | those that need no race, no sleep and no quiet machine | also those marked `#[ignore = "storm: ..."]`: they race, kill, measure, or take long |
-//! | explorer | what is exhaustive whole; of what is not a part, from the same seeds each time | all that the tests ask for |
+//! | explorer | three tenths of its tests; of these each complete search whole, and a part of the others, from the same seeds each time | all that the tests ask for |
 //! | kill sweep | a tenth of the operations | a tenth of the kill points of each operation, others each time |
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | clients of engines, and engines that [`engines`] builds | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
 //! | models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
-//! The tenth is another one each day, and the same for the same commit: [`turn()`]. Tests that do less of the same in the gate
+//! The tenth is another one each day, and the same for the same commit: [`turn()`]. A test of the explorer is due at the latest on the
+//! fourth day; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
 //! read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
 //!
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
@@ -29,15 +30,13 @@ use crate::install;
 use crate::lint;
 use crate::models;
 use crate::mutants;
-use crate::run::{Cargo, root, target};
+use crate::run::{Cargo, root};
 use crate::show::{Bar, processor_seconds};
 use crate::suites::{self, How, Program};
 use crate::turn::{self, turn};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -77,8 +76,8 @@ cargo xtask test --changed [COMMIT]
                           what reaches what has changed since COMMIT, or since this branch left the one that it goes to
 
 The first runs: format, lint, all tests but storms (with counts of system calls and allocations), documentation tests, the
-explorer, loom, the sequences with delays, the kill injector over a tenth of the operations, and a tenth of the mutants. The
-tenth is another one each day, and the same for the same commit.
+explorer with three tenths of its tests, loom, the sequences with delays, the kill injector over a tenth of the operations, and
+a tenth of the mutants. The tenths are others each day, and the same for the same commit.
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
 kill at random, measure, or take long), all schedules of the explorer's random searches, every operation of the kill
@@ -126,6 +125,8 @@ struct Programs {
     planted: bool,
     /// Which of their tests are run, by how the names begin, and whether any are; all are without it. The next build is nearly the same then.
     part: Option<Choice>,
+    /// The program of which the gate runs three tenths of the tests.
+    by_turns: Option<&'static str>,
 }
 
 /// Of a package and a program.
@@ -188,12 +189,25 @@ fn rest(level: Level) -> Vec<Stage> {
     let stage = |name, call, advice| Stage { name, work: Work::Call(call), advice };
     let programs = |name, select: &[&'static str], environment, lanes, advice| Stage {
         name,
-        work: Work::Programs(Programs { select: select.to_vec(), environment, lanes, planted: false, part: None }),
+        work: Work::Programs(Programs {
+            select: select.to_vec(),
+            environment,
+            lanes,
+            planted: false,
+            part: None,
+            by_turns: None,
+        }),
         advice,
     };
     let planted = |mut stage: Stage| {
         if let Work::Programs(programs) = &mut stage.work {
             programs.planted = level == Level::Gate;
+        }
+        stage
+    };
+    let by_turns = |name, mut stage: Stage| {
+        if let Work::Programs(programs) = &mut stage.work {
+            programs.by_turns = (level == Level::Gate).then_some(name);
         }
         stage
     };
@@ -218,18 +232,15 @@ fn rest(level: Level) -> Vec<Stage> {
         ),
         Stage {
             name: "documentation tests",
-            // The injector and the Python package have no examples, and are built nowhere else in this form.
-            work: Work::Documented(Cargo::new("test").args([
-                "--workspace",
-                "--exclude",
-                "chappe-injector",
-                "--exclude",
-                "chappe-py",
-                "--doc",
-            ])),
+            // The injector and the Python package have no examples. With the features of the tests, so that each library is there: other
+            // features build 58 crates again, a machine code generator among them.
+            work: Work::Documented(Cargo::new("test").args(
+                "--workspace --features chappe-cli/full,chappe-cli/term,chappe-ffi/term --exclude chappe-injector --exclude chappe-py --doc"
+                    .split_whitespace(),
+            )),
             advice: "an example in a comment does not do what it says",
         },
-        planted(programs(
+        by_turns("explored", planted(programs(
             "crashsim",
             // Unit tests of what is explored are among those of what ships.
             &[
@@ -244,7 +255,7 @@ fn rest(level: Level) -> Vec<Stage> {
             },
             side_by_side,
             "the failure names the seed that replays it, and tells in words what happened",
-        )),
+        ))),
         planted(programs(
             "loom",
             &[
@@ -411,7 +422,14 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
     if let Some(part) = &stage.part {
         programs.retain_mut(|p| part(&p.package, &p.name).map(|only| p.only = only).is_some());
     }
-    let more = format!(", building {:.0} s", start.elapsed().as_secs_f64());
+    let mut more = format!(", building {:.0} s", start.elapsed().as_secs_f64());
+    if let Some(of) = stage.by_turns.filter(|_| stage.part.is_none()) {
+        for program in programs.iter_mut().filter(|p| p.name == of) {
+            let all = program.tests()?;
+            program.only = all.iter().filter(|name| turn::is_due_often(name, turn)).cloned().collect();
+            more += &format!(", {} of {} tests of `{of}`", program.only.len(), all.len());
+        }
+    }
     programs.sort_by_key(|p: &Program| LONG.iter().position(|long| *long == p.name).unwrap_or(LONG.len()));
     let (alone, rest): (Vec<Program>, Vec<Program>) =
         programs.into_iter().partition(|p| ALONE.contains(&p.name.as_str()));
@@ -420,7 +438,7 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
     let args: &[&str] = match level {
         Level::Gate => {
             // Else the tests of C and of the command build it again, each with the features of that package alone, as --all does.
-            if let Some(built) = gathered(&files)? {
+            if let Some(built) = install::gathered(&files)? {
                 environment.push(("CHAPPE_TEST_BUILT".to_owned(), built.display().to_string()));
             }
             environment.push(("CHAPPE_TEST_TURN".to_owned(), turn.to_string()));
@@ -455,32 +473,6 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
         bail!("no test ran: cargo test {}", select.join("; cargo test "));
     }
     Ok(Outcome { tests: Some(sum.passed), left_out: sum.left_out, untested: sum.untested, more })
-}
-
-/// A directory with what is installed, as a build has made it; `None` if that was not built.
-fn gathered(files: &[PathBuf]) -> Result<Option<PathBuf>> {
-    let find = |begins: &str, ends: &str| {
-        files.iter().find(|file| {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with(begins) && name.ends_with(ends)
-        })
-    };
-    let all = [
-        (install::ARCHIVE, find("libchappe_ffi", ".a")),
-        (install::PRELOAD, find("libchappe_preload", ".so")),
-        ("chappe", find("chappe", "chappe")),
-    ];
-    let to = target().join("built");
-    for (name, file) in all {
-        let Some(file) = file else { return Ok(None) };
-        fs::create_dir_all(&to)?;
-        let link = to.join(name);
-        if link.symlink_metadata().is_ok() {
-            fs::remove_file(&link)?;
-        }
-        symlink(file, &link).with_context(|| link.display().to_string())?;
-    }
-    Ok(Some(to))
 }
 
 /// `cargo xtask check`: form, clippy and documentation, for before a commit. Nothing is run.
@@ -611,7 +603,7 @@ pub fn test(args: &[&str]) -> Result<()> {
         Level::Gate if reach.is_some() => "; what the change reaches, of the gate".to_owned(),
         Level::Gate => {
             format!(
-                "; part {turn} of {} of the mutants and of the kill sweep; `cargo xtask test --all` runs the rest",
+                "; part {turn} of {} of the explorer, of the mutants and of the kill sweep; `cargo xtask test --all` runs the rest",
                 turn::PARTS
             )
         }

@@ -1,4 +1,5 @@
-//! Which part of what is too much for the gate is run: a tenth, another one each day, and the same one again for the same commit.
+//! Which part of what is too much for the gate is run: a tenth (of the explorer's tests three), another one each day, and the same one
+//! again for the same commit.
 //!
 //! The part is chosen by the day of the commit (UTC), so a run can be repeated, and a mend of what a part has found is tested by the same
 //! part; `CHAPPE_TEST_TURN=N` chooses it by hand.
@@ -31,6 +32,11 @@ pub fn is_due(name: &str, turn: u64) -> bool {
     sum(name) % PARTS == turn
 }
 
+/// Whether this one belongs to one of three parts: it is due three times in ten days, and at the latest on the fourth.
+pub fn is_due_often(name: &str, turn: u64) -> bool {
+    [0, 3, 6].iter().any(|days| is_due(name, (turn + days) % PARTS))
+}
+
 /// FNV-1a, mixed: the last digit of the sum is as good as any.
 fn sum(text: &str) -> u64 {
     let all = text
@@ -49,6 +55,15 @@ mod tests {
         let parts: Vec<usize> = (0..PARTS).map(|turn| names.iter().filter(|n| is_due(n, turn)).count()).collect();
         assert_eq!(parts.iter().sum::<usize>(), names.len());
         assert!(parts.iter().all(|n| (60..140).contains(n)), "{parts:?}");
+    }
+
+    #[test]
+    fn what_is_due_often_is_due_three_times_and_no_longer_left_out_than_three_days() {
+        for name in (0..1000).map(|n| format!("name_{n}")) {
+            let due: Vec<u64> = (0..2 * PARTS).filter(|day| is_due_often(&name, day % PARTS)).collect();
+            assert_eq!(due.len(), 6, "{name}: {due:?}");
+            assert!(due.windows(2).all(|two| two[1] - two[0] <= 4), "{name}: {due:?}");
+        }
     }
 
     #[test]
