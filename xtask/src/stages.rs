@@ -36,7 +36,6 @@ use crate::suites::{self, How, Program};
 use crate::turn::{self, turn};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
-use std::fs;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -627,6 +626,7 @@ pub fn test(args: &[&str]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_failing_stage_says_what_to_do() {
@@ -653,7 +653,7 @@ mod tests {
         for name in ALONE.iter().chain(&LONG) {
             let found = ["crates", "tests"].iter().any(|dir| {
                 let all = crate::run::root().join(dir);
-                std::fs::read_dir(all).unwrap().flatten().any(|package| {
+                fs::read_dir(all).unwrap().flatten().any(|package| {
                     let tests = package.path().join("tests");
                     tests.join(format!("{name}.rs")).exists() || tests.join(name).join("main.rs").exists()
                 })
