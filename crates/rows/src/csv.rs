@@ -5,7 +5,7 @@
 
 use crate::batch::{Fill, Trouble};
 use crate::place::{Slot, may_be_null};
-use crate::seps::Seps;
+use crate::seps::{Seps, find, places};
 use memchr::memchr;
 use std::collections::HashSet;
 
@@ -20,12 +20,13 @@ pub struct Csv {
     pub slots: Vec<Slot>,
 }
 
-/// A field that is quoted, from a place behind its quote on: where its closing quote stands, and whether a doubled one is in it.
-fn closing(text: &[u8], mut from: usize) -> Option<(usize, bool)> {
+/// A field that is quoted, from a place behind its quote on: where its closing quote stands before `len`, and whether a doubled one is in it.
+#[inline]
+fn closing(text: &[u8], len: usize, mut from: usize) -> Option<(usize, bool)> {
     let mut doubled = false;
     loop {
-        let at = from + memchr(b'"', &text[from..])?;
-        if text.get(at + 1) != Some(&b'"') {
+        let at = find(text, from, len, b'"')?;
+        if at + 1 == len || text[at + 1] != b'"' {
             return Some((at, doubled));
         }
         doubled = true;
@@ -58,15 +59,23 @@ pub struct Looked {
 
 /// The end of the last whole record of a text that begins with one; none: there is no whole one. `last`: where the text's last line end stands.
 pub fn whole(text: &[u8], len: usize, last: usize, delimiter: u8, looked: &mut Looked) -> Option<usize> {
-    let Looked { mut field, mut to } = *looked;
-    if field == 0 && to == 0 && memchr(b'"', &text[..len]).is_none() {
+    if looked.field == 0 && looked.to == 0 && memchr(b'"', &text[..len]).is_none() {
         return Some(last + 1);
     }
+    if let (0, 0, Some(end)) = (looked.field, looked.to, whole_by_quotes(text, last, delimiter)) {
+        return Some(end);
+    }
+    whole_by_fields(text, len, last, delimiter, looked)
+}
+
+/// The same, field by field.
+fn whole_by_fields(text: &[u8], len: usize, last: usize, delimiter: u8, looked: &mut Looked) -> Option<usize> {
+    let Looked { mut field, mut to } = *looked;
     // A line end behind the text stops the search.
     let (mut seps, mut end) = (Seps::new(delimiter, text, field), None);
     while field <= last {
         if text[field] == b'"' {
-            match closing(&text[..len], to.max(field + 1)) {
+            match closing(text, len, to.max(field + 1)) {
                 Some((quote, _)) if quote < last => seps.skip_to(text, quote + 1),
                 // It may be one of two.
                 Some((quote, _)) => {
@@ -85,6 +94,37 @@ pub fn whole(text: &[u8], len: usize, last: usize, delimiter: u8, looked: &mut L
         }
     }
     *looked = Looked { field, to };
+    end
+}
+
+/// The same of a text whose quotes are all at the begin of a field, doubled, or closing ones; none: one is not, or there is no whole record.
+/// Then each quote opens or closes, a doubled one both, and 64 bytes are looked at at once.
+fn whole_by_quotes(text: &[u8], last: usize, delimiter: u8) -> Option<usize> {
+    if delimiter == b'"' {
+        return None;
+    }
+    // The byte before a block: whether it lies within quotes (in all bits), is a quote, is a separator.
+    let (mut within, mut quote, mut separator, mut end) = (0, 0, 1, None);
+    for base in (0..=last).step_by(64) {
+        let beyond = if last - base < 63 { u64::MAX << (last - base + 1) } else { 0 };
+        let quotes = places(text, base, b'"') & !beyond;
+        let ends = places(text, base, b'\n') & !beyond;
+        let separators = places(text, base, delimiter) | ends;
+        let mut inside = quotes;
+        for shift in [1, 2, 4, 8, 16, 32] {
+            inside ^= inside << shift;
+        }
+        inside ^= within;
+        let opening = quotes & inside;
+        if opening & !(separators << 1 | separator | quotes << 1 | quote) != 0 {
+            return None;
+        }
+        (within, quote, separator) = (0u64.wrapping_sub(inside >> 63), quotes >> 63, separators >> 63);
+        let whole = ends & !inside;
+        if whole != 0 {
+            end = Some(base + 64 - whole.leading_zeros() as usize);
+        }
+    }
     end
 }
 
@@ -127,7 +167,7 @@ impl Csv {
             let (mut from, mut whole) = (field, true);
             let (mut to, end);
             if text[field] == b'"' {
-                let (quote, doubled) = closing(&text[..len], field + 1).ok_or((Trouble::Open, None))?;
+                let (quote, doubled) = closing(text, len, field + 1).ok_or((Trouble::Open, None))?;
                 seps.skip_to(text, quote + 1);
                 end = seps.next(text);
                 let is_end = end == quote + 1 || (end == quote + 2 && text[quote + 1] == b'\r' && text[end] == b'\n');
@@ -204,5 +244,46 @@ impl Csv {
             }
         }
         self.slots = slots;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seps::PAD;
+
+    #[test]
+    fn a_text_is_cut_at_the_same_place_by_its_quotes_and_by_its_fields() {
+        let mut seed = 1u64;
+        let mut next = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        let (mut cut, mut odd) = (0, 0);
+        for round in 0..20_000 {
+            // Fields as they are written, and in every third text some bytes that stand anywhere.
+            let parts = [",", "\n", "\"a\"", "\"\"", "\"b\"\"c\"", "\"\n,\"", "ab", "\r\n", "\"\"\"\""];
+            let bytes = ["\"", "a", ",", "\n", ";"];
+            let mut text = Vec::new();
+            for at in 0..next(90) {
+                let field = at % 2 == 1 || next(3) == 0;
+                let from = if round % 3 == 0 && next(8) == 0 { &bytes[..] } else { &parts[..] };
+                let part = from[next(from.len() as u64) as usize];
+                text.extend_from_slice(if field { [",", "\n"][next(2) as usize] } else { part }.as_bytes());
+            }
+            text.push(b'\n');
+            let len = text.len();
+            text.resize(len + PAD, b'"');
+            let mut looked = Looked::default();
+            let exact = whole_by_fields(&text, len, len - 1, b',', &mut looked);
+            match whole_by_quotes(&text, len - 1, b',') {
+                Some(end) => {
+                    assert_eq!(Some(end), exact, "{:?}", String::from_utf8_lossy(&text[..len]));
+                    cut += 1;
+                }
+                None => odd += 1,
+            }
+        }
+        assert!(cut > 10_000 && odd > 1000, "{cut} {odd}");
     }
 }

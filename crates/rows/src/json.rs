@@ -2,13 +2,17 @@
 //!
 //! Of an object's members only those that are asked for are looked at, as they are written; all else is skipped. An absent member and
 //! `null` are NULL. An object or a list in a text column is its JSON. A slot `a.b` is the member `a.b`, or else `b` of the object `a`.
+//!
+//! Most lines are read by `plain`; what it leaves alone, and what is wrong, is `serde_json`'s.
 
 use crate::batch::{Fill, Trouble, shown};
 use crate::place::{Slot, may_be_null, none};
+use crate::plain::Plain;
 use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
+use std::str::from_utf8;
 
 /// Reads the members of some slots.
 #[derive(Clone, Debug)]
@@ -224,11 +228,8 @@ impl Json {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            self.forget();
-            let mut parser = serde_json::Deserializer::from_slice(line);
-            let object = Object { base: job.text.as_ptr() as usize, json: self };
-            if let Err(e) = parser.deserialize_map(object).and_then(|()| parser.end()) {
-                let what = no_object(line, &e);
+            if let Err(e) = self.find(job.text, start, end) {
+                let what = no_object(&job.text[start..end], &e);
                 let can = none(&self.slots, job.batch.begin(start));
                 job.wrong(start, &Trouble::Other(what), can);
                 continue;
@@ -267,6 +268,73 @@ impl Json {
 }
 
 impl Json {
+    /// Finds where the members of the object on a line lie.
+    fn find(&mut self, text: &[u8], start: usize, end: usize) -> serde_json::Result<()> {
+        if self.find_plain(text, start, end) {
+            return Ok(());
+        }
+        self.forget();
+        let mut parser = serde_json::Deserializer::from_slice(&text[start..end]);
+        let object = Object { base: text.as_ptr() as usize, json: self };
+        parser.deserialize_map(object).and_then(|()| parser.end())
+    }
+
+    /// The same. Whether the line is as programs write it: if not, nothing is said.
+    fn find_plain(&mut self, text: &[u8], start: usize, end: usize) -> bool {
+        if text[end] != b'\n' {
+            return false;
+        }
+        let line = &text[start..end];
+        let mut plain = Plain::new(text, start);
+        plain.next();
+        let found = self.members(&mut plain, text, 0);
+        found.is_some() && plain.next() == b'\n' && plain.at == end && (line.is_ascii() || from_utf8(line).is_ok())
+    }
+
+    /// Finds the members of the object that is next.
+    fn members(&mut self, plain: &mut Plain<'_>, text: &[u8], depth: usize) -> Option<()> {
+        self.forget();
+        plain.take(b'{')?;
+        if plain.take(b'}').is_some() {
+            return Some(());
+        }
+        loop {
+            let name = plain.name()?;
+            let is_it = |other: &str| other.len() == name.len() && other.as_bytes() == name;
+            let from = plain.at;
+            let slot = self.slots.iter().position(|s| is_it(&s.name));
+            let inner = self.inner.iter().position(|i| is_it(&i.name));
+            match inner {
+                Some(at) => {
+                    let Inner { of, json, .. } = &mut self.inner[at];
+                    json.forget();
+                    if text[from] == b'{' {
+                        json.members(plain, text, depth + 1)?;
+                    } else {
+                        plain.value(depth)?;
+                    }
+                    for (slot, span) in of.iter().zip(&json.spans).filter(|(slot, _)| !self.direct[**slot]) {
+                        self.spans[*slot] = *span;
+                    }
+                }
+                None => plain.value(depth)?,
+            }
+            match slot {
+                Some(slot) => {
+                    self.spans[slot] = Some((from, plain.at));
+                    self.direct[slot] = true;
+                }
+                None if inner.is_some() => {}
+                None if self.strict => return None,
+                None if self.all => self.others.push(String::from_utf8_lossy(name).into_owned()),
+                None => {}
+            }
+            if plain.take(b',').is_none() {
+                return plain.take(b'}');
+            }
+        }
+    }
+
     fn forget(&mut self) {
         self.spans.fill(None);
         self.direct.fill(false);
@@ -313,4 +381,83 @@ fn put(slot: &Slot, text: &mut [u8], from: usize, to: usize, record: &mut [u8]) 
     }
     // What JSON quotes is a text.
     if slot.doubtful { slot.put_text(from, to, record) } else { slot.put(text, from, to, record) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seps::PAD;
+    use chappe_synth::FieldType;
+
+    /// Where members lie, and which are others.
+    type Seen = (Vec<Option<(usize, usize)>>, Vec<String>);
+
+    fn seen(json: &Json) -> Seen {
+        (json.spans.clone(), json.others.clone())
+    }
+
+    #[test]
+    fn what_is_found_at_once_is_what_the_parser_of_json_finds() {
+        let mut seed = 1u64;
+        let mut next = |n: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % n
+        };
+        let name = |name: &str| Slot {
+            column: 0,
+            name: name.into(),
+            at: 0,
+            kind: FieldType::Str,
+            pattern: None,
+            doubtful: false,
+            guessed: false,
+        };
+        let lines = [
+            r#"{"a":1,"b":"two","o":{"p":1.5e-3,"q":{"r":null}},"x":[1,{"y":[]},-0.25],"é":true}"#,
+            r#" { "b" : "say \"hi\" \u00e9\\", "o.p" : 7, "o" : { "p" : [ ], "q" : false } , "a" : -0 } "#,
+            r#"{"o":{"p":"a","p":"b"},"o":3,"a":{"a":{}},"\u0061":2,"":"","b":12345678901234567890123}"#,
+            r#"{"x":{"o":{"p":1}},"o":{"q":{"r":"\ud83d"},"p":"\u0000"},"b":"0123456789abcdef0123456789abcdef"}"#,
+            "{}",
+        ];
+        let bytes = b"{}[]\",:\\ 0-+.eEtru\t\x01\x80nl";
+        let (mut found, mut wrong) = (0, 0);
+        for round in 0..40_000 {
+            let mut line = lines[next(lines.len())].as_bytes().to_vec();
+            for _ in 0..[0, 1, 1, 2, 4][round % 5] {
+                if line.is_empty() {
+                    break;
+                }
+                let (at, byte) = (next(line.len()), bytes[next(bytes.len())]);
+                match next(3) {
+                    0 => line[at] = byte,
+                    1 => line.insert(at, byte),
+                    _ => _ = line.remove(at),
+                }
+            }
+            let end = line.len();
+            let mut text = line;
+            text.push(b'\n');
+            text.resize(end + 1 + PAD, b'"');
+            let mut json =
+                Json::new(["a", "b", "o.p", "o.q.r", "o"][..1 + round % 5].iter().map(|n| name(n)).collect());
+            (json.all, json.strict) = (round % 2 == 0, round % 7 == 0);
+            let mut other = json.clone();
+            let plain = json.find_plain(&text, 0, end);
+            other.forget();
+            let mut parser = serde_json::Deserializer::from_slice(&text[..end]);
+            let object = Object { base: text.as_ptr() as usize, json: &mut other };
+            let parsed = parser.deserialize_map(object).and_then(|()| parser.end());
+            let line = String::from_utf8_lossy(&text[..end]);
+            if plain {
+                assert!(parsed.is_ok(), "{line}: {parsed:?}");
+                assert_eq!(seen(&json), seen(&other), "{line}");
+                found += 1;
+            } else {
+                wrong += 1;
+            }
+            // What is not damaged, and has no escape in a name, is found at once.
+            assert!(plain || round % 5 != 0 || round % 7 == 0 || line.contains("u0061"), "{line}");
+        }
+        assert!(found > 8_000 && wrong > 8_000, "{found} {wrong}");
+    }
 }

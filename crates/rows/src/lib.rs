@@ -24,7 +24,7 @@
 //! What a column is is guessed from the first records (`infer`), unless a schema says it. Only the columns that the query names are read. Keys and
 //! texts lie where they were read; nothing is allocated for a record.
 //!
-//! The layers, each knows those above it: `seps` and `number` (bytes), `place` (fields into records), `csv`, `json`, `lines`, `infer`, `format` (forms of
+//! The layers, each knows those above it: `seps` and `number` (bytes), `place` (fields into records), `plain`, `csv`, `json`, `lines`, `infer`, `format` (forms of
 //! text), `count` (lines), `cut` (whole records of a text), `text` (parts of files), `ask`, `run`, `grow` (texts that grow); `parser` (a text that comes in pieces), `records`; `write` (records as
 //! text).
 
@@ -41,6 +41,7 @@ mod lines;
 mod number;
 mod parser;
 mod place;
+mod plain;
 mod records;
 mod report;
 mod run;

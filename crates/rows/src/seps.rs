@@ -62,6 +62,13 @@ pub fn find(text: &[u8], from: usize, to: usize, byte: u8) -> Option<usize> {
     memchr(byte, rest).map(|at| from + 64 + at)
 }
 
+/// Which of the 64 bytes from a place on are this one.
+#[inline]
+pub fn places(text: &[u8], from: usize, byte: u8) -> u64 {
+    let block = &text[from..from + 64];
+    (0..4).fold(0, |all, part| all | u64::from(equal(block, 16 * part, byte)) << (16 * part))
+}
+
 /// Which of the 16 bytes from a place on are this one.
 #[cfg(target_arch = "x86_64")]
 #[inline]
