@@ -240,7 +240,7 @@ fn what_was_taken_beside_an_owned_permit_is_not_returned_either() {
 }
 
 #[test]
-fn what_is_given_back_before_the_end_stays_a_lock() {
+fn a_release_before_the_process_ends_keeps_the_semaphore_a_lock() {
     let house = House::new("in-time");
     let it = made("s");
     let mut holder = house.actor("by s");

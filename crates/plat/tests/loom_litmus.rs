@@ -71,7 +71,7 @@ fn both_miss_the_other_if_either_half_is_weaker() {
 }
 
 #[test]
-fn what_was_written_before_a_release_is_there_after_the_acquire() {
+fn a_write_before_a_release_is_visible_after_the_acquire() {
     let reached = all(|two| {
         together(
             two,

@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_held_until_it_is_given_back() {
+    fn a_permit_is_held_until_its_release() {
         let pool = Pool::private(3).unwrap();
         let hold = Hold::of(pool.acquire().unwrap());
         let mut rest = Vec::new();

@@ -307,7 +307,7 @@ fn successor(world: &World) {
 }
 
 #[test]
-fn who_joins_where_another_thread_has_died_is_not_taken_for_it() {
+fn a_member_in_a_dead_members_slot_is_not_taken_for_the_dead_one() {
     Search::depth("successor_all", 3).schedules(60_000).run(successor).assert_clean();
     searched("successor", successor, &["came first", "came second", "found dead"]);
     stopped("successor", successor);

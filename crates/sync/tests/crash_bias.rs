@@ -213,7 +213,7 @@ fn listed(world: &World) {
 }
 
 #[test]
-fn who_is_listed_is_not_overtaken() {
+fn a_listed_waiter_is_not_overtaken() {
     searched_in(SCHEDULES, "bias_listed", listed, &["waiter served"]);
 }
 

@@ -318,14 +318,14 @@ fn publishers_wait_for_who_blocks_and_not_for_the_dead() {
 }
 
 #[test]
-fn who_drops_the_oldest_loses_what_is_counted() {
+fn a_subscriber_that_drops_the_oldest_counts_what_it_loses() {
     let oldest: Processes<'_> =
         &[("publisher", Publishes, &[Say(10), Say(11), Say(12), Say(13), Hush]), ("one", OLDEST, &[HearAll, Deaf])];
     explored("oldest", 2, oldest, &["lost", "nobody publishes", "all slots used"]);
 }
 
 #[test]
-fn who_drops_the_newest_keeps_what_is_counted() {
+fn a_subscriber_that_drops_the_newest_counts_what_it_loses() {
     let newest: Processes<'_> =
         &[("publisher", Publishes, &[Say(10), Say(11), Say(12), Hush]), ("one", NEWEST, &[HearAll, Deaf])];
     explored("newest", 2, newest, &["dropped", "nobody publishes", "all slots used"]);
@@ -343,7 +343,7 @@ fn several_publishers_are_heard_in_one_order() {
 }
 
 #[test]
-fn who_subscribes_while_publishers_leave_hears_of_the_deaths_that_there_are() {
+fn a_subscription_beside_leaving_publishers_reports_exactly_the_deaths() {
     let late: Processes<'_> = &[("publisher", Publishes, &[Hush]), ("one", Comes, &[Come, HearAll, Deaf])];
     for search in [
         Search::depth("late_schedules", 2).schedules(1_000),
@@ -649,13 +649,13 @@ fn arms_explored(name: &str, messages: &'static [u64], acts: &'static [Choice]) 
 }
 
 #[test]
-fn what_an_arm_holds_is_neither_lost_nor_comes_twice() {
+fn a_message_that_an_arm_holds_is_received_exactly_once() {
     // What is looked at stays, and is older than all that is in the tube.
     arms_explored("held", &[11, 25, 32], &[Look, Look, Pick, Look]);
 }
 
 #[test]
-fn what_an_arm_holds_passes_the_filter_as_it_is_now() {
+fn a_message_that_an_arm_holds_is_tested_by_the_present_filter() {
     arms_explored("filtered", &[11, 25, 32, 47], &[Want(1), Look, Want(5), Pick]);
 }
 

@@ -335,6 +335,6 @@ fn late(world: &World) {
 }
 
 #[test]
-fn who_comes_late_takes_nothing_along() {
+fn a_late_waiter_takes_nothing_of_the_next_object() {
     searched_in(SCHEDULES, "condvar_late", late, &["late", "waiter heard"]);
 }

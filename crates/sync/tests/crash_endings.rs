@@ -108,7 +108,7 @@ fn a_receiver_that_comes_while_senders_leave_is_told_of_the_deaths_that_there_ar
 }
 
 #[test]
-fn who_has_left_has_ended_well_and_who_was_killed_before_has_not() {
+fn a_sender_that_left_has_ended_well_and_one_killed_before_has_not() {
     let mut outcomes = Vec::new();
     for (which, names) in [("one", &["one"][..]), ("two", &["one", "other"])] {
         for search in [
@@ -151,7 +151,7 @@ fn dropped_by_its_reader(world: &World, drops: bool) {
 }
 
 #[test]
-fn what_a_reader_drops_leaves_a_hole_for_the_waiter() {
+fn a_message_that_its_reader_drops_leaves_a_hole_for_the_waiter() {
     for drops in [false, true] {
         let name = format!("dropped_by_reader_{drops}");
         for search in [

@@ -84,7 +84,7 @@ fn explored(name: &str, gone: &'static [u32], dies: bool) {
 }
 
 #[test]
-fn who_leaves_a_line_hides_no_one_that_comes() {
+fn a_member_that_leaves_a_line_of_bits_hides_no_newcomer() {
     explored("far_leaver", &[ALSO], false);
 }
 

@@ -23,7 +23,7 @@ fn several_that_wait_by_one_descriptor_all_meet() {
 }
 
 #[test]
-fn who_waits_at_the_tube_gets_what_was_left_for_who_never_came() {
+fn a_waiting_receiver_gets_a_message_left_for_a_receiver_that_gave_up() {
     let threads: Threads<'_> = &[("sender", &[PollSend(0, 10)]), ("gives up", &[Arm(0)]), ("receiver", &[Recv(0)])];
     explored_as("left_behind", [&none, &none], threads, &[]);
     let threads: Threads<'_> = &[("sender", &[PollSend(0, 10)]), ("gives up", &[Arm(0)]), ("chooser", &[Either])];

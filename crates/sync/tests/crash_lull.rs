@@ -195,7 +195,7 @@ fn explored(kinds: [Kind; 2]) {
 }
 
 #[test]
-fn what_has_a_mark() {
+fn a_spinning_chooser_finds_each_kind_that_has_a_mark() {
     for kinds in [
         [Message, Message],
         [Unbounded, Message],
@@ -253,7 +253,7 @@ fn met(world: &World) {
 }
 
 #[test]
-fn who_waits_at_tubes_without_slots() {
+fn a_spinning_chooser_finds_a_sender_at_tubes_without_slots() {
     for search in [Search::depth("met_depth", 3).schedules(2_000), Search::priorities("met_pct", 6).schedules(2_000)] {
         let report = search.run(met);
         report.assert_clean();
@@ -263,7 +263,7 @@ fn who_waits_at_tubes_without_slots() {
 
 /// The chooser is not made to wait: a choice of what is not there comes to its default.
 #[test]
-fn where_nothing_is_it_says_so() {
+fn a_choice_of_what_is_not_there_comes_to_its_default() {
     for waits in [false, true] {
         let world = |world: &World| {
             let (stage, pools) = Stage::with_blocks(world, 3, &[1], 16, 32);

@@ -229,7 +229,7 @@ fn order(world: &World) {
 }
 
 #[test]
-fn nobody_overtakes_the_first() {
+fn no_waiter_overtakes_the_first() {
     searched_in(9 * SCHEDULES, "many_order", order, &["two", "one", "came second"]);
 }
 

@@ -174,7 +174,7 @@ fn assert_reached(all: &[Report], outcomes: &[&str]) {
 }
 
 #[test]
-fn who_waits_gets_what_is_put_there_whoever_dies() {
+fn a_waiter_of_a_monitor_gets_the_item_whichever_member_dies() {
     let all = searched("monitor", 2_000, |world: &World| {
         let stage = Stage::new(world);
         stage.member(world, "one", 1, |s, me| _ = s.take(me, ITEMS, None));
@@ -190,7 +190,7 @@ fn who_waits_gets_what_is_put_there_whoever_dies() {
 }
 
 #[test]
-fn who_gives_up_takes_no_call_from_the_next() {
+fn a_timed_out_wait_consumes_no_signal() {
     let all = searched("monitor_limit", 1_000, |world: &World| {
         let stage = Stage::new(world);
         stage.member(world, "hasty", 1, |s, me| _ = s.take(me, ITEMS, Some(100)));

@@ -142,7 +142,7 @@ fn overdue(world: &World) {
 }
 
 #[test]
-fn who_is_overdue_is_given_the_lock() {
+fn an_overdue_waiter_is_given_the_lock() {
     searched_in(SCHEDULES, "overdue", overdue, &["patient", "hasty", "too late", "reserved", "told, and torn"]);
     stopped_in(SCHEDULES / 2, "overdue", overdue);
 }
@@ -368,7 +368,7 @@ fn late(world: &World) {
 }
 
 #[test]
-fn who_comes_late_takes_nothing_along() {
+fn a_late_waiter_takes_nothing_of_the_next_object() {
     Search::priorities("late_alive", 5).schedules(40_000).run(late).assert_clean();
     searched_in(SCHEDULES, "late", late, &["late", "waiter served"]);
     stopped_in(SCHEDULES / 2, "late", late);

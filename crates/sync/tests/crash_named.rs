@@ -306,7 +306,7 @@ fn a_single_message_comes_or_its_senders_death_does() {
 }
 
 #[test]
-fn what_a_dead_receiver_had_comes_to_another() {
+fn a_dead_receivers_message_comes_to_another_receiver() {
     let two: Processes<'_> = &[
         ("sender", SENDS, &[Put(10), Put(11), Leave(true)]),
         ("receiver", RECEIVES, &[BorrowAll, Leave(false)]),
@@ -382,7 +382,7 @@ fn several_of_both_are_each_served() {
 }
 
 #[test]
-fn who_gives_up_takes_nothing_along() {
+fn a_timed_out_send_or_receive_loses_no_message() {
     let hasty: Processes<'_> = &[
         ("sender", SENDS, &[Hasty(10), GiveUp(11), Hasty(12), Leave(true)]),
         ("other", SENDS, &[Put(20), Leave(true)]),
@@ -456,7 +456,7 @@ fn past_a_stopped_one(world: &World) {
 }
 
 #[test]
-fn who_is_stopped_holds_up_nobody_else() {
+fn a_stopped_process_holds_up_no_other() {
     for search in [
         Search::sweep("past_stop").stops(1),
         Search::depth("past_depth", 2).stops(1).schedules(10_000),
@@ -535,7 +535,7 @@ fn committed_behind_loans(world: &World) {
 }
 
 #[test]
-fn what_was_passed_over_is_committed_while_all_else_is_looked_at() {
+fn a_passed_over_record_is_committed_beside_loans_of_all_others() {
     for search in [
         Search::depth("behind_loans_schedules", 3).schedules(10_000),
         Search::sweep("behind_loans_stop").stops(1).resume(),
@@ -584,7 +584,7 @@ fn made_and_removed(world: &World) {
 }
 
 #[test]
-fn who_dies_while_it_makes_or_removes_one_leaves_nothing() {
+fn a_death_in_making_or_removing_a_tube_leaves_nothing() {
     for search in [
         Search::sweep("made_sweep").kills(1),
         crate::crash::doubles("made", 10_000),

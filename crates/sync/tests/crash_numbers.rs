@@ -36,7 +36,7 @@ fn nobody_waits(world: &World) {
 }
 
 #[test]
-fn who_saw_nobody_wait_takes_nobodys_flag_away() {
+fn a_late_clear_of_the_waiters_flag_hides_no_new_waiter() {
     searched_whole("nobody_waits", 1, nobody_waits, &["served"]);
 }
 

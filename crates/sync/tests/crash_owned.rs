@@ -172,7 +172,7 @@ fn in_time(world: &World) {
 }
 
 #[test]
-fn what_is_given_back_before_the_end_stays_a_lock() {
+fn a_release_before_the_process_ends_keeps_the_semaphore_a_lock() {
     let outcomes = ["said in time", "said too late", "given back", "one done", "other done", "settled, owned"];
     searched_in(6_000, "owned_in_time", in_time, &outcomes);
 }
@@ -478,7 +478,7 @@ fn taken_late(world: &World) {
 }
 
 #[test]
-fn what_is_taken_after_the_end_is_said_goes_with_the_process() {
+fn a_unit_taken_after_the_end_is_declared_goes_with_the_process() {
     let outcomes = ["given back", "taken late", "taken in time", "said", "a served", "settled, owned"];
     searched_in(6_000, "owned_taken_late", taken_late, &outcomes);
 }
@@ -516,7 +516,7 @@ fn listed(world: &World) {
 }
 
 #[test]
-fn who_is_listed_is_not_overtaken() {
+fn a_listed_waiter_is_not_overtaken() {
     searched_in(6_000, "owned_listed", listed, &["posted", "first served", "second served"]);
 }
 
@@ -546,7 +546,7 @@ fn beside_a_stopped(world: &World, foreign_first: bool) {
 }
 
 #[test]
-fn who_posts_past_a_stopped_poster_serves_who_waits() {
+fn a_post_beside_a_stopped_poster_serves_the_waiter() {
     for foreign_first in [true, false] {
         let name = if foreign_first { "owned_past_foreigner" } else { "owned_past_holder" };
         let world = |world: &World| beside_a_stopped(world, foreign_first);

@@ -307,7 +307,7 @@ fn gives_up(world: &World) {
 }
 
 #[test]
-fn who_is_interrupted_keeps_no_wake_up() {
+fn an_interrupted_waiter_keeps_no_wake_up() {
     searched("gives_up", 4, gives_up, &["hasty done", "patient done", "c done", "interrupted"], LOOK);
 }
 

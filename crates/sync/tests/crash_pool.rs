@@ -255,7 +255,7 @@ fn bystander(world: &World) {
 }
 
 #[test]
-fn nobody_waits_for_a_stopped_bystander() {
+fn no_process_waits_for_a_stopped_bystander() {
     for search in [
         Search::sweep("bystander_sweep").stops(1),
         Search::depth("bystander_depth", 2).stops(1).schedules(5_000),
@@ -453,7 +453,7 @@ fn removed_twice(world: &World) {
 }
 
 #[test]
-fn who_removes_what_another_has_removed_takes_nothing_of_the_next_one() {
+fn a_second_remover_takes_nothing_of_the_next_pool() {
     for search in [
         Search::depth("removed_twice", 3).schedules(60_000),
         Search::priorities("removed_twice_pct", 3).schedules(20_000),

@@ -178,7 +178,7 @@ fn pool_half_served(world: &World) {
 }
 
 #[test]
-fn what_is_set_aside_for_several_permits_goes_to_the_highest() {
+fn permits_set_aside_for_several_go_to_the_highest_priority() {
     let outcomes = ["one given back", "high", "low"];
     searched_in(SCHEDULES, "priority_half_served", pool_half_served, &outcomes);
 }
@@ -214,7 +214,7 @@ fn aging(world: &World) {
 }
 
 #[test]
-fn whoever_has_waited_for_the_aging_time_is_overtaken_by_nobody() {
+fn a_waiter_past_the_aging_time_is_not_overtaken() {
     searched_in(SCHEDULES, "priority_aging", aging, &["aged", "given back", "high", "low"]);
 }
 

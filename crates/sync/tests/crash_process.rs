@@ -51,7 +51,7 @@ fn owners(world: &World) {
 }
 
 #[test]
-fn what_a_process_had_comes_back_when_all_its_threads_are_gone_and_its_number_is_anothers() {
+fn an_ended_process_returns_its_permit_although_its_number_is_used_again() {
     let all = [
         Search::sweep("process_sweep").kills(1).run(owners),
         Search::depth("process_depth", 2).kills(1).schedules(6_000).run(owners),
@@ -109,7 +109,7 @@ fn thread_alone(world: &World) {
 }
 
 #[test]
-fn who_takes_the_slot_of_a_dead_thread_and_dies_does_not_hide_it() {
+fn a_member_that_dies_in_a_dead_threads_slot_does_not_hide_that_death() {
     for search in [
         Search::sweep("alone_sweep").kills(1),
         Search::depth("alone_depth", 2).kills(1).schedules(6_000),
@@ -183,7 +183,7 @@ fn seen_late(world: &World) {
 }
 
 #[test]
-fn who_joined_meanwhile_is_not_taken_for_the_dead_one_before() {
+fn a_member_that_joined_meanwhile_is_not_taken_for_the_dead_one() {
     for search in [Search::depth("late_depth", 2).schedules(5_000), Search::priorities("late_pct", 3).schedules(30_000)]
     {
         search.run(seen_late).assert_clean().assert_reached(&["next", "looked"]);
@@ -227,7 +227,7 @@ fn seen_free(world: &World) {
 }
 
 #[test]
-fn who_saw_a_slot_free_does_not_take_it_from_a_process_that_came_meanwhile() {
+fn a_late_joiner_does_not_take_a_slot_that_is_in_use_again() {
     for search in [
         Search::depth("free_depth", 2).schedules(60_000),
         Search::depth("free_deep", 3).schedules(200_000),
@@ -265,7 +265,7 @@ fn taken_in_between(world: &World) {
 }
 
 #[test]
-fn who_takes_the_slot_of_the_dead_while_the_reaper_looks_and_dies_is_seen() {
+fn a_member_that_dies_in_a_dead_threads_slot_is_seen_though_the_reaper_looks() {
     for search in [
         Search::depth("between_depth", 2).kills(1).schedules(20_000),
         Search::priorities("between_few", 4).kills(1).schedules(300_000),

@@ -27,7 +27,7 @@ fn copies(world: &World, slots: u32, lap: u64) {
 }
 
 #[test]
-fn what_is_sent_comes_once_and_whole() {
+fn a_record_comes_once_and_whole() {
     let way = Way { kills: 2, schedules: 20_000 };
     for (slots, lap) in [1, 2, 3, 2].into_iter().zip(EDGES) {
         let outcomes = ["empty", "past a stopped one", "past a dead one"];
@@ -55,7 +55,7 @@ fn places(world: &World, slots: u32) {
 }
 
 #[test]
-fn what_was_passed_over_is_sent_elsewhere() {
+fn a_passed_over_record_is_sent_in_another_slot() {
     let way = Way { kills: 2, schedules: 20_000 };
     for slots in 1..=3 {
         explored(&format!("record_places_{slots}"), &way, |w| places(w, slots), &["past a stopped one"]);
@@ -83,7 +83,7 @@ fn loans_in_turn(world: &World, shape: Shape) {
 }
 
 #[test]
-fn what_a_dead_receiver_had_comes_once_more() {
+fn a_dead_receivers_record_comes_once_more() {
     let way = Way { kills: 3, schedules: 30_000 };
     for slots in 2..=3 {
         explored(&format!("record_loans_{slots}"), &way, |w| loans(w, many(slots)), &["again"]);
@@ -93,7 +93,7 @@ fn what_a_dead_receiver_had_comes_once_more() {
 }
 
 #[test]
-fn what_a_dead_receiver_had_is_dropped_where_that_was_asked_for() {
+fn a_dead_receivers_record_is_dropped_in_a_ring_that_drops() {
     let way = Way { kills: 3, schedules: 20_000 };
     explored("record_drops", &way, |w| loans(w, Shape { drops: true, ..many(2) }), &["dropped"]);
 }
@@ -113,7 +113,7 @@ fn round(world: &World, slots: u32) {
 }
 
 #[test]
-fn who_has_a_slot_holds_up_nobody() {
+fn a_held_slot_holds_up_no_other_end() {
     let way = Way { kills: 2, schedules: 20_000 };
     for slots in 2..=3 {
         explored(&format!("record_round_{slots}"), &way, |w| round(w, slots), &["again", "full", "past a stopped one"]);
@@ -176,7 +176,7 @@ fn orphan(world: &World, quiet: bool) {
 }
 
 #[test]
-fn what_comes_again_is_found_and_keeps_nobody_from_sending() {
+fn a_redelivered_record_is_found_and_keeps_no_sender_from_sending() {
     let way = Way { kills: 1, schedules: 40_000 };
     explored("record_orphan", &way, |w| orphan(w, false), &["soon"]);
     // There the recoverer must come to its end: no process may be killed.
@@ -228,7 +228,7 @@ fn successor(world: &World, shape: Shape) {
 }
 
 #[test]
-fn what_comes_again_to_a_successor_comes_before_all_that_was_sent_later() {
+fn a_redelivered_record_comes_before_all_later_ones() {
     let many = many(3);
     for (name, one_sender, one_receiver) in
         [("mpmc", false, false), ("mpsc", false, true), ("spmc", true, false), ("spsc", true, true)]
@@ -283,7 +283,7 @@ fn put_back(world: &World) {
 }
 
 #[test]
-fn what_a_living_receiver_puts_back_is_not_lost() {
+fn a_record_that_a_living_receiver_puts_back_is_not_lost() {
     for search in [
         Search::depth("record_put_back_depth", 3).schedules(20_000),
         Search::sweep("record_put_back_kill").kills(1),
@@ -323,7 +323,7 @@ fn never_empty(world: &World) {
 }
 
 #[test]
-fn who_says_that_nothing_is_there_was_right_at_some_moment() {
+fn an_empty_answer_was_right_at_some_moment() {
     Search::depth("record_never_empty", 3)
         .schedules(40_000)
         .run(never_empty)
@@ -366,7 +366,7 @@ fn comes_again_late(world: &World) {
 
 /// Small enough to be searched whole.
 #[test]
-fn nothing_is_said_only_after_another_look_for_what_comes_again() {
+fn an_empty_answer_follows_another_look_for_a_redelivered_record() {
     let report = Search::depth("record_late_again", 2).whole().run(comes_again_late);
     report.assert_clean().assert_reached(&["both", "nothing"]);
     assert!(report.complete(), "{} schedules, and not all", report.schedules());
@@ -389,7 +389,7 @@ fn own_slot(world: &World, slots: u32) {
 }
 
 #[test]
-fn who_was_passed_over_may_use_its_own_slot() {
+fn a_passed_over_sender_may_use_its_own_slot() {
     for slots in 2..=3 {
         Search::depth(&format!("record_own_{slots}"), 4).run(|world: &World| own_slot(world, slots)).assert_clean();
     }

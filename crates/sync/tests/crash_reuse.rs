@@ -167,7 +167,7 @@ fn tube_begun(world: &World) {
 }
 
 #[test]
-fn who_recovers_while_a_tube_is_made_leaves_it_alone() {
+fn recovery_leaves_a_tube_alone_that_is_being_made() {
     Search::priorities("tube_begun", 4)
         .schedules(60_000)
         .run(tube_begun)
@@ -226,7 +226,7 @@ fn locked_late(world: &World) {
 }
 
 #[test]
-fn who_comes_late_with_the_place_of_a_mutex_locks_no_other() {
+fn a_stale_handle_of_a_mutex_locks_no_other_object() {
     let reached = ["told that it is dead"];
     Search::depth("locked_late", 2).kills(1).schedules(30_000).run(locked_late).assert_clean().assert_reached(&reached);
 }

@@ -196,7 +196,7 @@ fn explored(name: &str, world: impl Fn(&World) + Sync, outcomes: &[&str]) {
 }
 
 #[test]
-fn what_is_sent_is_received_once_and_in_order() {
+fn each_message_is_received_once_and_in_order() {
     explored("ring_one", |world| few(world, bounded(world, 1)), &["full", "empty", "past a stopped one"]);
     explored("ring_two", |world| few(world, bounded(world, 2)), &["full", "empty", "past a stopped one"]);
     explored("ring_three", |world| few(world, bounded(world, 3)), &["empty", "past a stopped one"]);

@@ -238,6 +238,6 @@ fn led_back(world: &World) {
 }
 
 #[test]
-fn who_is_led_back_by_a_hint_overtakes_nobody() {
+fn a_sender_led_back_by_a_hint_overtakes_no_message() {
     Search::depth("ring_led_back", 3).schedules(1_200_000).run(led_back).assert_clean().assert_reached(&["both came"]);
 }

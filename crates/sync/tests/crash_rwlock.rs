@@ -285,7 +285,7 @@ fn persistent(world: &World) {
 }
 
 #[test]
-fn nobody_passes_a_writer_that_waits() {
+fn no_reader_passes_a_waiting_writer() {
     let report = Search::priorities("rwlock_persistent", 3).schedules(SCHEDULES).run(persistent);
     report.assert_clean();
     report.assert_reached(&["writer", "reader", "other reader"]);

@@ -402,7 +402,7 @@ fn granted(world: &World) {
 }
 
 #[test]
-fn what_was_granted_survives_removal() {
+fn a_granted_unit_survives_removal() {
     searched("sem_granted", granted, &["served", "told"]);
     stopped("sem_granted", granted);
 }
@@ -532,7 +532,7 @@ fn late_recoverer(world: &World) {
 }
 
 #[test]
-fn who_begins_to_wait_while_another_leaves_is_not_missed() {
+fn a_wait_that_begins_while_another_ends_is_not_missed() {
     Search::depth("sem_late_recoverer", 2)
         .schedules(30_000)
         .run(late_recoverer)
@@ -639,7 +639,7 @@ fn looked_at(world: &World) {
 }
 
 #[test]
-fn who_only_looks_takes_nothing_along() {
+fn a_look_consumes_no_unit() {
     let reached = ["seen", "patient served"];
     Search::depth("sem_looked_at", 1).kills(1).schedules(30_000).run(looked_at).assert_clean().assert_reached(&reached);
     Search::priorities("sem_looked_at_3", 3).kills(1).schedules(20_000).run(looked_at).assert_clean();

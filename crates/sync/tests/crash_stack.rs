@@ -255,7 +255,7 @@ fn a_late_popper_frees_nothing_of_anothers() {
 }
 
 #[test]
-fn what_the_dead_had_in_hand_comes_back() {
+fn a_dead_members_element_comes_back() {
     searched_whole("stack_dead", 0, 1, |world: &World| {
         let stage = Stage::new(world, 2, &[50]);
         stage.member(world, "one", 1, &[Op::Push(1), Op::Pop, Op::Pop]);

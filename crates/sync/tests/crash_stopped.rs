@@ -471,7 +471,7 @@ fn removed_behind(world: &World, kind: &str) {
 }
 
 #[test]
-fn who_removes_an_object_wakes_whom_a_stopped_one_should_have() {
+fn a_removal_wakes_the_waiter_of_a_stopped_waker() {
     for kind in ["strong", "permit", "end"] {
         explored_in(20_000, &format!("removed_{kind}"), |world| removed_behind(world, kind));
     }
@@ -502,7 +502,7 @@ fn shrunk_behind(world: &World) {
 }
 
 #[test]
-fn who_shrinks_a_pool_wakes_whom_a_stopped_one_should_have() {
+fn a_shrink_of_a_pool_wakes_the_waiter_of_a_stopped_waker() {
     explored("shrunk", shrunk_behind);
 }
 
@@ -586,6 +586,6 @@ fn left_behind(world: &World) {
 }
 
 #[test]
-fn who_leaves_a_tube_wakes_whom_a_stopped_one_should_have() {
+fn the_last_end_that_leaves_wakes_the_waiter_of_a_stopped_waker() {
     explored_in(30_000, "left_behind", left_behind);
 }

@@ -258,7 +258,7 @@ fn a_hole_wakes_who_waits_and_each_message_one() {
 /// Two wait to receive, and two come to send: the later sender tells one of the receivers, which meets the other
 /// sender, which was about to look itself.
 #[test]
-fn who_was_told_for_anothers_sake_tells_the_next() {
+fn a_waiter_woken_in_vain_wakes_the_next() {
     let world = |world: &World| {
         let scene = Scene::new(world, 5, [&none, &none]);
         for (name, act) in [("one", Recv(0)), ("other", Recv(0)), ("early", Send(0, 10)), ("late", Send(0, 20))] {
@@ -272,7 +272,7 @@ fn who_was_told_for_anothers_sake_tells_the_next() {
 }
 
 #[test]
-fn who_gives_up_takes_nothing_along() {
+fn a_timed_out_send_or_receive_loses_no_message() {
     let threads: Threads<'_> =
         &[("sender", &[Send(0, 10), Hasty(0, 11)]), ("hasty", &[HastyRecv(0)]), ("receiver", &[HastyRecv(0)])];
     let threads_one: Threads<'_> =
@@ -307,7 +307,7 @@ fn choices_meet_choices_in_both_directions() {
 }
 
 #[test]
-fn who_only_looks_takes_nothing_and_keeps_it_from_nobody() {
+fn a_look_consumes_no_message_and_holds_none_back() {
     let threads: Threads<'_> = &[
         ("sender", &[Send(0, 10)]),
         ("looker", &[Look(0), Recv(0)]),
@@ -383,7 +383,7 @@ fn past_a_stopped_teller(world: &World) {
 }
 
 #[test]
-fn who_is_stopped_before_it_wakes_holds_up_nobody_whom_another_would_wake() {
+fn a_stopped_waker_holds_up_no_waiter_that_another_would_wake() {
     for search in [
         Search::sweep("teller_stop").stops(1),
         Search::depth("teller_depth", 2).stops(1).schedules(30_000),
@@ -418,7 +418,7 @@ fn chosen_past_a_stopped_teller(world: &World, unit: bool) {
 }
 
 #[test]
-fn who_is_stopped_before_it_wakes_keeps_no_chooser_from_a_message() {
+fn a_stopped_waker_keeps_no_chooser_from_a_message() {
     for (name, unit) in [("chosen_tube", false), ("chosen_unit", true)] {
         for search in [
             Search::sweep(&format!("{name}_stop")).stops(1),
@@ -460,7 +460,7 @@ fn chosen_past_a_stopped_upper(world: &World, make: fn(&Stage) -> TubeAt, looks:
 }
 
 #[test]
-fn who_is_stopped_before_it_wakes_keeps_no_chooser_from_who_comes_or_goes() {
+fn a_stopped_waker_keeps_no_chooser_from_an_end_that_comes_or_goes() {
     for (name, make, looks, sends, act) in [
         ("past_gone", few as fn(&Stage) -> TubeAt, false, false, NoSender(0)),
         ("past_gone_line", line, false, false, NoSender(0)),
@@ -506,7 +506,7 @@ fn looked_at_and_wanted(world: &World) {
 }
 
 #[test]
-fn who_only_looked_passes_on_what_it_was_told() {
+fn a_looker_passes_its_wake_up_on() {
     for search in
         [Search::depth("looked_depth", 3).schedules(20_000), Search::priorities("looked_pct", 4).schedules(10_000)]
     {
@@ -532,7 +532,7 @@ fn ends_in_the_middle(world: &World) {
 }
 
 #[test]
-fn who_waits_is_woken_though_the_sender_ended_before_it_told() {
+fn a_receiver_is_woken_though_the_sender_died_before_waking_it() {
     let all = [
         Search::sweep("ends_sweep").kills(1).run(ends_in_the_middle),
         Search::depth("ends_depth", 2).kills(1).schedules(20_000).run(ends_in_the_middle),

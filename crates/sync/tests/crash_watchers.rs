@@ -45,7 +45,7 @@ fn handed_over(world: &World, waiting: usize, group: u32) {
 }
 
 #[test]
-fn who_stands_by_takes_the_place_of_a_watcher_that_dies() {
+fn a_standby_takes_the_place_of_a_dead_watcher() {
     explored("watcher", 4_000, |world| handed_over(world, 3, 60), &["first", "second", "third"]);
 }
 
@@ -158,7 +158,7 @@ fn newcomer(world: &World) {
 }
 
 #[test]
-fn who_joins_while_the_watcher_dies_is_watched() {
+fn a_member_that_joins_while_the_watcher_dies_is_watched() {
     explored("watcher_newcomer", 4_000, newcomer, &["first", "second", "ended with it"]);
 }
 

@@ -66,7 +66,7 @@ fn two_light_threads_meet() {
 }
 
 #[test]
-fn who_is_late_was_met_or_was_not() {
+fn a_timed_out_meeting_happened_at_both_ends_or_at_none() {
     let meet = |s: Scene| {
         together(
             s,
@@ -80,7 +80,7 @@ fn who_is_late_was_met_or_was_not() {
 }
 
 #[test]
-fn who_is_interrupted_was_met_or_was_not() {
+fn an_interrupted_meeting_happened_at_both_ends_or_at_none() {
     let receives = |s: Scene| {
         together(
             s,
@@ -110,7 +110,7 @@ fn who_is_interrupted_was_met_or_was_not() {
 }
 
 #[test]
-fn who_waits_hears_that_the_other_end_goes() {
+fn a_waiter_learns_that_the_other_end_leaves() {
     let go = |s: Scene| {
         together(
             s,

@@ -62,7 +62,7 @@ fn three_lock_one_after_the_other() {
 }
 
 #[test]
-fn who_gives_up_holds_up_nobody() {
+fn a_timed_out_locker_holds_up_no_other() {
     let all = |s: Scene| {
         let [_, in_time, _] =
             together(s, [|s: Scene| add(s, 0, None), |s: Scene| add(s, 1, Some(0)), |s: Scene| add(s, 2, None)]);
@@ -73,7 +73,7 @@ fn who_gives_up_holds_up_nobody() {
 }
 
 #[test]
-fn who_locks_again_and_again_overtakes_a_waiter_once() {
+fn a_thread_that_relocks_overtakes_a_waiter_once() {
     let both = |s: Scene| {
         let again = |s: Scene| {
             assert_eq!(add(s, 0, None) + add(s, 0, None) + add(s, 0, None), 3);

@@ -20,7 +20,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn what_is_written_before_a_release_is_there_after_the_acquire() {
+fn a_write_before_a_release_is_visible_after_the_acquire() {
     let both = |s: Scene| {
         together(
             s,

@@ -74,7 +74,7 @@ fn a_permit_for_somebody_who_gives_up_goes_on() {
 }
 
 #[test]
-fn who_needs_two_gets_them_one_by_one() {
+fn a_waiter_for_two_permits_gets_them_one_by_one() {
     let both = |s: Scene| {
         together(
             s,

@@ -63,7 +63,7 @@ fn receive_it(s: Scene) -> u64 {
 }
 
 #[test]
-fn what_was_written_before_has_come_with_it() {
+fn a_write_before_the_send_is_visible_to_the_receiver() {
     two_reach(3, || Scene::new(2, true), |s| together(s, [publish, receive_it])[1], [0, 1]);
 }
 
@@ -80,7 +80,7 @@ fn finish(s: Scene) -> u64 {
 }
 
 #[test]
-fn who_is_passed_over_finds_out() {
+fn a_passed_over_sender_finds_out() {
     let execution = |s: Scene| (together(s, [finish, |s| s.take()])[1], s.rest());
     // It was there first, or was passed over: then it comes after the other.
     two_reach(3, half_sent, execution, [(1, 2), (2, 1)]);
@@ -102,7 +102,7 @@ fn begin_to_pass(s: Scene) -> u64 {
 }
 
 #[test]
-fn whoever_passes_one_over_is_stopped_in_the_middle() {
+fn a_receiver_stopped_while_it_passes_one_over_loses_nothing() {
     let execution = |s: Scene| (together(s, [finish, begin_to_pass, |s| s.take()])[2], s.rest());
     three_reach(2, half_sent, execution, [(1, 2), (2, 1)]);
 }
@@ -139,7 +139,7 @@ fn send_another(s: Scene) -> u64 {
 }
 
 #[test]
-fn who_is_led_on_by_a_hint_finds_its_own_message() {
+fn a_receiver_led_on_by_a_hint_finds_its_own_message() {
     two_reach(3, || Scene::new(3, false), |s| together(s, [claim_only, send_and_take])[1], [5]);
     two_reach(3, || Scene::new(3, false), |s| together(s, [send_another, send_and_take])[1], [3, 5]);
 }
@@ -158,6 +158,6 @@ fn take_and_send(s: Scene) -> u64 {
 }
 
 #[test]
-fn who_is_led_on_by_a_hint_finds_its_own_hole() {
+fn a_sender_led_on_by_a_hint_finds_its_own_hole() {
     two_reach(3, full, |s| together(s, [|s| s.take(), take_and_send])[1], [1]);
 }

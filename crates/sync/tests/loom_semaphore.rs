@@ -72,7 +72,7 @@ fn no_wake_up_is_lost_where_waiters_may_be_overtaken() {
 }
 
 #[test]
-fn what_two_give_two_take() {
+fn two_units_from_two_threads_serve_two_waiters() {
     let both = |s: Scene| {
         let [_, slept] =
             together(s, [|s: Scene| u64::from(s.s.up(1)) + down(s, 0), |s: Scene| u64::from(s.s.up(1)) + down(s, 1)]);

@@ -230,7 +230,7 @@ fn an_event_is_not_lost_beside_the_token_of_another_wait() {
 }
 
 #[test]
-fn who_is_suspended_and_resumed_is_in_one_queue() {
+fn a_suspended_and_resumed_thread_is_in_one_queue() {
     let meet = |s: Scene| {
         together(
             s,
@@ -278,7 +278,7 @@ fn an_interrupt_is_run_by_who_is_suspended_meanwhile_and_stays_so() {
 }
 
 #[test]
-fn who_is_destroyed_while_it_is_suspended_is_ready_to_end() {
+fn a_suspended_thread_that_is_destroyed_becomes_ready_to_end() {
     let meet = |s: Scene| {
         let destroy = |s: Scene| s.does(Op::Destroy);
         let suspend = |s: Scene| s.does(Op::Suspend);
@@ -300,7 +300,7 @@ fn nothing_is_asked_of_the_next_thread_with_the_record() {
 
 /// Signals and events: a teller that is late reaches no later thread with the record, and takes nothing from it.
 #[test]
-fn what_is_told_late_reaches_no_later_thread() {
+fn a_late_event_reaches_no_later_thread() {
     let meet = |s: Scene| {
         let late = |s: Scene| u64::from(told::tell(s.events, s.control, 0, 0b01));
         let next = |s: Scene| {
@@ -364,7 +364,7 @@ fn a_proc_does_not_sleep_over_what_is_in_its_inbox() {
 }
 
 #[test]
-fn what_two_put_in_is_all_there() {
+fn an_inbox_keeps_what_two_threads_put_in() {
     let meet = |s: Scene| {
         let one = |s: Scene| inbox::put(s.inbox, 1, s.links[0]);
         let two = |s: Scene| inbox::put(s.inbox, 2, s.links[1]);
@@ -462,7 +462,7 @@ impl Page {
 }
 
 #[test]
-fn what_is_asked_from_outside_is_done_once_or_taken_back() {
+fn a_request_from_outside_is_done_once_or_taken_back() {
     let meet = |p: Page| {
         let [came, _] = together(
             p,
@@ -481,7 +481,7 @@ fn what_is_asked_from_outside_is_done_once_or_taken_back() {
 }
 
 #[test]
-fn whoever_asks_after_one_that_died_gets_its_own_answer_or_none() {
+fn a_request_after_a_dead_requesters_gets_its_own_answer_or_none() {
     let meet = |p: Page| {
         let [_, came, _] = together(
             p,

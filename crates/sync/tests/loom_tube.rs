@@ -68,14 +68,14 @@ fn of_two_who_come_to_meet_one_sees_the_other() {
 }
 
 #[test]
-fn who_waits_sees_the_message_or_is_seen() {
+fn a_waiter_sees_the_message_or_is_seen() {
     let all = [(false, true), (true, false), (true, true)];
     two_reach(3, ring, one_sees_the_other, all);
     two_reach(3, line, one_sees_the_other, all);
 }
 
 #[test]
-fn where_waits_come_often_the_two_see_each_other_without_the_kernel() {
+fn at_a_busy_end_sender_and_waiter_see_each_other_without_the_kernel() {
     let all = [(false, true), (true, false), (true, true)];
     fence::unaided(true);
     two_reach(3, || turned(ring()), one_sees_the_other_turned, all);

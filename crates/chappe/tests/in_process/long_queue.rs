@@ -124,7 +124,7 @@ fn taken(arena: &str) -> u64 {
 }
 
 #[test]
-fn members_and_their_wait_bits_take_memory_when_they_first_come_whether_objects_came_before_them_or_not() {
+fn members_and_their_wait_bits_take_memory_when_they_first_come() {
     const MEMBERS: usize = 300;
     let _house = House::new("long-queue-memory");
     let members = |arena: &str| {

@@ -86,7 +86,7 @@ fn several_permits_are_for_the_highest_though_some_were_set_aside_for_another() 
 }
 
 #[test]
-fn whoever_has_waited_for_the_aging_time_is_overtaken_by_nobody() {
+fn a_waiter_past_the_aging_time_is_not_overtaken() {
     let aging = Duration::from_millis(20);
     let pool = Pool::private_by(1, Discipline::Priority { aging: Some(aging) }).unwrap();
     let held = pool.acquire().unwrap();

@@ -153,7 +153,7 @@ fn all_arrives(ring: Ring<'static>, senders: u16, receivers: u16, in_place: bool
 }
 
 #[test]
-fn what_has_gone_through_is_told_by_the_slots() {
+fn the_slots_count_what_has_gone_through() {
     let ring = ring(many(3));
     let passed = || (ring.passed().sent, ring.passed().received);
     for n in 0..10 {
@@ -177,7 +177,7 @@ fn what_has_gone_through_is_told_by_the_slots() {
 }
 
 #[test]
-fn what_many_send_many_receive() {
+fn many_senders_and_receivers_lose_no_record() {
     for slots in [1, 2, 3, 64] {
         all_arrives(ring(many(slots)), 2, 2, false);
         all_arrives(ring(many(slots)), 2, 2, true);
@@ -227,7 +227,7 @@ fn a_reservation_and_a_loan_hold_up_nobody() {
 }
 
 #[test]
-fn what_was_passed_over_may_find_no_hole_and_wait() {
+fn a_passed_over_record_may_find_no_hole_and_wait() {
     let ring = ring(many(3));
     let slot = ring.reserve(1).expect("a hole");
     let len = fill(&ring, &slot, 7);
@@ -291,7 +291,7 @@ fn with_deaths(drops: bool) {
 }
 
 #[test]
-fn what_the_dead_had_comes_again_or_is_counted() {
+fn a_dead_members_record_comes_again_or_is_counted() {
     with_deaths(false);
     with_deaths(true);
 }
@@ -314,7 +314,7 @@ fn records_have_their_own_lengths_and_lie_aligned() {
 }
 
 #[test]
-fn whom_somebody_took_for_dead_is_told() {
+fn a_living_member_taken_for_dead_is_told() {
     let ring = ring(many(2));
     let slot = ring.reserve(1).expect("a hole");
     ring.recover(&Visit::of_own_memory(), 1, || true, |_| ());

@@ -79,7 +79,7 @@ fn fault_5_cursors_past_2_to_the_31_and_32_go_on() {
 }
 
 #[test]
-fn a_sender_that_writes_the_last_hole_does_not_wait_for_itself_to_see_that_there_is_no_other() {
+fn a_sender_of_the_last_hole_does_not_wait_for_itself() {
     for capacity in [1, 2, 3] {
         let ring = Ring::new(capacity);
         (1..capacity).for_each(|m| ring.push(m).unwrap());

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_lock_is_refused() {
+    fn a_word_that_is_no_lock_is_refused() {
         let broken = || Lock { key: AtomicI32::new(2), sem: AtomicI32::new(-1) };
         assert!(catch_unwind(|| broken().lock()).is_err());
         assert!(catch_unwind(|| broken().unlock()).is_err());

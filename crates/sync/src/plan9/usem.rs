@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_semaphore_is_refused() {
+    fn a_word_that_is_no_semaphore_is_refused() {
         let s = Usem { u: AtomicI32::new(-1), k: AtomicI32::new(-7) };
         assert!(matches!(s.release(), Err(Plan9Error::Negative { value: -7, .. })));
         assert!(matches!(s.acquire(), Err(Plan9Error::Negative { value: -7, .. })));

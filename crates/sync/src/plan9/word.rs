@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_negative_is_refused_and_left_alone() {
+    fn a_negative_value_is_refused_and_not_changed() {
         for value in [-1, i32::MIN] {
             let word = AtomicI32::new(value);
             let refused = Plan9Error::Negative { address: word.as_ptr() as usize, value };

@@ -34,7 +34,7 @@ fn unseen(world: &World) {
 }
 
 #[test]
-fn who_is_no_member_takes_what_is_there_and_nothing_else() {
+fn a_non_member_takes_only_a_free_unit() {
     let wanted = ["taken unseen", "nothing unseen", "one done", "other done"];
     searched_in(3_000, "owned_unseen", unseen, &wanted);
     stopped_in(1_000, "owned_unseen", unseen);

@@ -5,7 +5,7 @@ use crate::handle::Handle;
 
 /// What the next object's maker writes may lie where the length was.
 #[test]
-fn the_schema_of_a_broadcast_tube_whose_memory_is_anothers_is_not_read_beyond_its_end() {
+fn a_schema_in_reused_memory_is_not_read_beyond_its_end() {
     let shape = Shape { slots: 2, size: 8, align: 8, subscriptions: 2 };
     let handle = Handle::private(&mut |map, admin, name| make(map, admin, name, shape, 1, (2, "a u64"))).unwrap();
     let cast = Cast::of(handle.map, handle.place).unwrap();
