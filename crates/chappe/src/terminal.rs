@@ -35,8 +35,8 @@
 //! # What it costs
 //! | | |
 //! |---|---|
-//! | [`Terminal::run`], [`Terminal::kill`] | a process: the command `chappe`, as a terminal's keeper cannot be forked of a program that has threads. It is that of `CHAPPE_COMMAND`, or of the `PATH`, and was built with the feature `term` |
-//! | a wait | a look at the screen for each change, and none while nothing changes; one sleeping thread for each terminal that runs and was ever waited at, until it ends |
+//! | [`Terminal::run`] | a process: the command `chappe`, as a terminal's keeper cannot be forked of a program that has threads. It is that of `CHAPPE_COMMAND`, or of the `PATH`, and was built with the feature `term` |
+//! | a wait | a look at the screen for each change, and none while nothing changes; one sleeping thread with a descriptor for each terminal that runs and was ever waited at, until the terminal ends, also when no handle of it is left |
 //! | an [`Awaited`] | a descriptor and a thread of its own, which looks at each change; it ends with the text, with the terminal, or when it is dropped |
 //! | a [`Terminal`] | a mapping and a descriptor, until it is dropped |
 //!
@@ -47,6 +47,7 @@
 //! The terminal and its command outlive the process that uses them. When its holder is killed, waits go on with the next one. A forked child may use what it
 //! inherits, but for what is [`Awaited`]: the thread is the parent's.
 
+use crate::term::kill::KillError;
 use crate::term::place::{self, Place, TermError};
 use crate::term::search::Search;
 pub use crate::term::search::{After, Found, Mark};
@@ -63,6 +64,7 @@ use regex::Regex;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,6 +91,9 @@ pub enum TerminalError {
     /// The text was not typed, or not all of it.
     #[error("terminal `{0}`: {1}")]
     Typing(String, #[source] TypeError),
+    /// A signal was not sent.
+    #[error(transparent)]
+    Signal(#[from] KillError),
     /// The terminal is not there, or not to be used.
     #[error(transparent)]
     Terminal(#[from] TermError),
@@ -120,7 +125,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// A terminal, in which a command runs, or has run. Its screen and its end outlive the command, and both outlive this.
 pub struct Terminal {
     place: Arc<Place>,
-    chappe: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Terminal {
@@ -131,7 +135,8 @@ impl std::fmt::Debug for Terminal {
 
 /// Runs the command `chappe`.
 fn chappe(own: Option<&PathBuf>, args: &[OsString]) -> Result<(), TerminalError> {
-    let found = own.map(|own| own.clone().into_os_string()).or_else(|| std::env::var_os("CHAPPE_COMMAND"));
+    let named = || std::env::var_os("CHAPPE_COMMAND").filter(|own| !own.is_empty());
+    let found = own.map(|own| own.clone().into_os_string()).or_else(named);
     let program = found.unwrap_or_else(|| "chappe".into());
     let ran = child::run(&program, args).map_err(|e| {
         let what = "it is the command that makes terminals; set CHAPPE_COMMAND, or put it into the PATH";
@@ -144,7 +149,7 @@ impl Terminal {
     /// Runs a command in a new terminal of 80 columns and 24 rows. Blocks until it runs. The command goes on when this process ends.
     ///
     /// # Errors
-    /// `Command`: the name is taken, the command is not there, no room, or there is no command `chappe`.
+    /// `Command`: the name is taken, the command is not there, no room, or there is no command `chappe`; `Terminal`: the name cannot be one.
     pub fn run<S: AsRef<OsStr>>(name: &str, command: impl IntoIterator<Item = S>) -> Result<Terminal, TerminalError> {
         Terminal::run_with(name, command, &TerminalOptions::default())
     }
@@ -158,14 +163,14 @@ impl Terminal {
         command: impl IntoIterator<Item = S>,
         options: &TerminalOptions,
     ) -> Result<Terminal, TerminalError> {
+        place::check(name)?;
         let (columns, rows) = options.size.unwrap_or((80, 24));
         let mut words = ["term", "run", "--size", &format!("{columns}x{rows}")].map(OsString::from).to_vec();
         words.extend(options.history.map(|history| format!("--history={history}").into()));
         words.extend([name, "--"].map(OsString::from));
         words.extend(command.into_iter().map(|word| word.as_ref().to_owned()));
         chappe(options.chappe.as_ref(), &words)?;
-        let opened = Terminal::open(name)?;
-        Ok(Terminal { chappe: options.chappe.clone(), ..opened })
+        Terminal::open(name)
     }
 
     /// Opens a terminal that is there, whatever made it.
@@ -174,7 +179,7 @@ impl Terminal {
     /// `Terminal`: it is not there, or another user's; `Directory`.
     pub fn open(name: &str) -> Result<Terminal, TerminalError> {
         let dir = directory()?.ok_or_else(|| TermError::Missing(name.into()))?;
-        Ok(Terminal { place: Arc::new(Place::find(&dir, name, true)?), chappe: None })
+        Ok(Terminal { place: Arc::new(Place::find(&dir, name, true)?) })
     }
 
     /// The names of this user's terminals, sorted.
@@ -210,7 +215,7 @@ impl Terminal {
     /// # Errors
     /// `Typing`: the terminal has ended, or its holder was killed meanwhile.
     pub fn send(&self, bytes: impl AsRef<[u8]>) -> Result<Mark, TerminalError> {
-        self.typed(bytes.as_ref(), None)
+        self.typed(bytes.as_ref(), None, &|| true)
     }
 
     /// As [`Terminal::send`], at most for so long. Up to 64 KiB of what is left then are typed when the program reads.
@@ -218,7 +223,20 @@ impl Terminal {
     /// # Errors
     /// As [`Terminal::send`]; `Typing` also when the time was up.
     pub fn send_timeout(&self, bytes: impl AsRef<[u8]>, patience: Duration) -> Result<Mark, TerminalError> {
-        self.typed(bytes.as_ref(), Some(patience))
+        self.typed(bytes.as_ref(), Some(patience), &|| true)
+    }
+
+    /// As [`Terminal::send_timeout`] or, without a time, [`Terminal::send`], as long as `goes_on` says true: it is asked at least each 50 ms that this waits.
+    ///
+    /// # Errors
+    /// As [`Terminal::send_timeout`]: when `goes_on` has said false, as if the time were up.
+    pub fn send_while(
+        &self,
+        bytes: impl AsRef<[u8]>,
+        patience: Option<Duration>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Mark, TerminalError> {
+        self.typed(bytes.as_ref(), patience, goes_on)
     }
 
     /// As [`Terminal::send`], a key: `Enter`, `Up`, `F5`, `C-c`, `M-x` or a character.
@@ -227,7 +245,7 @@ impl Terminal {
     /// `Key`; as [`Terminal::send`].
     pub fn press(&self, key: &str) -> Result<Mark, TerminalError> {
         let bytes = keys::bytes(key, self.modes()).ok_or_else(|| TerminalError::Key(key.into()))?;
-        self.typed(&bytes, None)
+        self.typed(&bytes, None, &|| true)
     }
 
     /// As [`Terminal::send`], a text that is pasted: programs do not take it for commands.
@@ -235,17 +253,28 @@ impl Terminal {
     /// # Errors
     /// As [`Terminal::send`].
     pub fn paste(&self, text: &str) -> Result<Mark, TerminalError> {
-        self.typed(&keys::paste(text.as_bytes(), self.modes()), None)
+        self.typed(&keys::paste(text.as_bytes(), self.modes()), None, &|| true)
     }
 
     fn modes(&self) -> crate::term::modes::Modes {
         self.place.snapshot().map(|now| now.screen.modes()).unwrap_or_default()
     }
 
-    fn typed(&self, bytes: &[u8], patience: Option<Duration>) -> Result<Mark, TerminalError> {
-        let mut watch = Watch::begin(&self.place).map_err(self.io())?;
+    fn typed(
+        &self,
+        bytes: &[u8],
+        patience: Option<Duration>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Mark, TerminalError> {
+        let mut watch = Watch::begin(&self.place).map_err(self.io())?.as_long_as(goes_on);
         let left = time_left(patience);
-        let writer = self.place.writer(left().unwrap_or(Duration::MAX));
+        let writer = loop {
+            let now = left().unwrap_or(Duration::MAX);
+            match self.place.writer(now.min(ASKED)) {
+                Err(TypeError::Busy) if now > ASKED && goes_on() => {}
+                done => break done,
+            }
+        };
         let typed = writer.and_then(|writer| writer.type_bytes(bytes, left(), &mut watch));
         typed.map_err(|e| TerminalError::Typing(self.name().into(), e))
     }
@@ -364,23 +393,29 @@ impl Terminal {
         }
     }
 
-    /// Sends a signal to the command, as `chappe term kill` does.
+    /// Sends a signal to the command and to what it has in the foreground, as `chappe term kill` does; when it has ended, to all processes that it has left.
     ///
     /// # Errors
-    /// `Command`.
+    /// `Signal`: it has ended and has left nothing; the system's.
     pub fn kill(&self, signal: i32) -> Result<(), TerminalError> {
-        let signal = format!("--signal={signal}");
-        chappe(self.chappe.as_ref(), &["term", "kill", self.name(), &signal].map(OsString::from))
+        self.place.kill(signal)?;
+        Ok(())
     }
 
     /// Takes its name away, and its memory when no process looks at it any more. Its command has ended; waits up to a second for the processes of its own.
     ///
     /// # Errors
-    /// `Terminal`: it is in use.
+    /// `Terminal`: it is in use; it was removed, also if another has its name by now.
     pub fn remove(self) -> Result<(), TerminalError> {
+        self.removed()
+    }
+
+    /// As [`Terminal::remove`]; the handle still has what was there.
+    #[doc(hidden)]
+    pub fn removed(&self) -> Result<(), TerminalError> {
         let dir = directory()?.ok_or_else(|| TermError::Missing(self.name().into()))?;
         self.place.await_last_words().map_err(self.io())?;
-        Ok(place::remove(&dir, self.name())?)
+        Ok(place::remove(&dir, &self.place)?)
     }
 
     fn io(&self) -> impl Fn(io::Error) -> TerminalError + use<> {
@@ -388,6 +423,9 @@ impl Terminal {
         move |e| TerminalError::Io(name.clone(), e)
     }
 }
+
+/// How often a wait asks whether it is to go on.
+const ASKED: Duration = Duration::from_millis(50);
 
 /// The directory that terminals are in; none where nothing was ever made.
 fn directory() -> Result<Option<Dir>, TerminalError> {
@@ -449,7 +487,11 @@ impl<T: Send + 'static> Awaited<T> {
         let (to, place) = (Arc::clone(&shared), Arc::clone(place));
         let name = place.name().to_owned();
         thread::background("term-awaits", move || {
-            let answer = to.look(&place, &mut look);
+            // A wait that does not come back is worse than one that says what happened.
+            let looked = catch_unwind(AssertUnwindSafe(|| to.look(&place, &mut look)));
+            let panicked =
+                |_| Err(TerminalError::Io(place.name().into(), io::Error::other("a look at it has panicked")));
+            let answer = looked.unwrap_or_else(panicked);
             *to.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer.transpose();
             to.event.signal();
         })
@@ -492,5 +534,25 @@ impl<T> Drop for Awaited<T> {
         // Relaxed: nothing is read behind it.
         self.shared.stop.store(1, Ordering::Relaxed);
         futex::wake(&self.shared.stop, 1, Scope::Private);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_panics_is_an_answer() {
+        let here = tempfile::tempdir().expect("a directory");
+        let dir = Dir::open(here.path()).expect("a directory");
+        let place = Arc::new(Place::make(&dir, "t", (10, 2), 1 << 16, "", b"").expect("a place"));
+        let awaited: Awaited<()> = Awaited::begin(&place, |_: &Place| panic!("as wanted")).expect("a thread");
+        let answer = loop {
+            match awaited.take() {
+                Some(answer) => break answer,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert!(answer.expect_err("a panic").to_string().contains("has panicked"));
     }
 }

@@ -7,7 +7,6 @@ mod attach;
 mod found;
 mod holder;
 mod keeper;
-mod kill;
 mod pty;
 mod run;
 mod show;
@@ -21,8 +20,8 @@ use crate::ended::label;
 use crate::said::{Failure, all_done, done, print};
 use anyhow::Result;
 use chappe::term::place;
-pub use found::names;
 use found::{directory, find};
+pub use found::{names, started};
 use serde_json::{Value, json};
 pub use submit::submit;
 
@@ -63,7 +62,7 @@ pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Fai
             Ok(0)
         }
         TermCommand::Kill { name, signal } => {
-            done(kill::kill(name, *signal), json)?;
+            done(kill(name, *signal), json)?;
             Ok(0)
         }
         TermCommand::Resize { name, size } => {
@@ -76,6 +75,11 @@ pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Fai
 fn remove(name: &str) -> Result<Value> {
     let place = find(name, true)?;
     place.await_last_words()?;
-    place::remove(&directory(false)?, name)?;
+    place::remove(&directory(false)?, &place)?;
     Ok(json!({ "removed": name }))
+}
+
+fn kill(name: &str, signal: i32) -> Result<Value> {
+    let count = find(name, true)?.kill(signal)?;
+    Ok(json!({ "name": name, "signal": signal, "processes": count }))
 }

@@ -71,6 +71,8 @@ impl Under<'_> {
         };
         let job = start.start(&terminal).map_err(|e| not_started(&self.command[0], &e))?;
         drop(line);
+        #[cfg(feature = "term")]
+        crate::term::started(job.pid);
         let from = Instant::now();
         let beside = self.beside.as_deref_mut().map(|beside| beside as &mut dyn Beside);
         let ended = watch.stay(&job, &terminal, self.how.grace.0, beside);

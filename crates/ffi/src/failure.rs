@@ -419,6 +419,7 @@ impl Coded for SelectError {
 #[cfg(feature = "term")]
 impl Coded for chappe::terminal::TerminalError {
     fn code(&self) -> c_int {
+        use chappe::term::kill::KillError;
         use chappe::term::place::TermError;
         use chappe::term::typed::TypeError;
         use chappe::terminal::TerminalError;
@@ -434,7 +435,9 @@ impl Coded for chappe::terminal::TerminalError {
             TerminalError::Terminal(TermError::NotYours(..)) => libc::EACCES,
             TerminalError::Terminal(TermError::InUse(_)) => libc::EBUSY,
             TerminalError::Terminal(TermError::Name(..)) => libc::EINVAL,
-            TerminalError::Terminal(TermError::Io(_, e))
+            TerminalError::Signal(KillError::Ended(_) | KillError::Gone(_)) => libc::ESRCH,
+            TerminalError::Signal(KillError::Io { why: e, .. })
+            | TerminalError::Terminal(TermError::Io(_, e))
             | TerminalError::Typing(_, TypeError::Io(e))
             | TerminalError::Io(_, e) => system(e),
             _ => libc::EIO,

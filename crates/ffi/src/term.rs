@@ -111,7 +111,7 @@ fn status(name: &str, ended: Ended) -> Answer<c_int> {
 /// when this process ends.
 ///
 /// Errors: -ECHILD if the command chappe has not done it: the name is taken, the command is not there, no room; chappe_last_error() says what;
-/// -EINVAL, -EFAULT, -EMFILE; else as `chappe_terminal_open`.
+/// -ENAMETOOLONG for a word of more than 131,071 bytes; -EINVAL, -EFAULT, -EMFILE; else as `chappe_terminal_open`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_run(
     name: *const c_char,
@@ -121,7 +121,7 @@ pub extern "C" fn chappe_terminal_run(
 ) -> c_int {
     done(|| {
         let place = input::place(terminal)?;
-        let name = input::name(name)?;
+        let name = input::text(name)?;
         let mut words = Vec::new();
         let mut at = command;
         loop {
@@ -149,10 +149,10 @@ pub extern "C" fn chappe_terminal_run(
 
 /// Opens the terminal of this name, whatever made it.
 ///
-/// Errors: -ENOENT; -EACCES if it is another user's; -EINVAL, -EFAULT, -EMFILE; the system's.
+/// Errors: -ENOENT; -EACCES if it is another user's; -EINVAL: the name cannot be one; -ENAMETOOLONG: it does not end within 255 bytes; -EFAULT, -EMFILE; the system's.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_open(name: *const c_char, terminal: *mut *mut chappe_terminal) -> c_int {
-    match input::name(name) {
+    match input::text(name) {
         Ok(name) => opened(terminal, || Terminal::open(name)),
         Err(failure) => done(|| Err(failure)),
     }
@@ -171,7 +171,7 @@ pub extern "C" fn chappe_terminal_close(terminal: *mut chappe_terminal) -> c_int
 /// Errors: -EBUSY if its command runs, or processes that it left have the terminal open; else as `chappe_terminal_open`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_remove(name: *const c_char) -> c_int {
-    done(|| Ok(Terminal::open(input::name(name)?)?.remove()?))
+    done(|| Ok(Terminal::open(input::text(name)?)?.remove()?))
 }
 
 /// Writes its name, as much as has room, with a 0 behind it; answers its length.
@@ -217,7 +217,7 @@ pub extern "C" fn chappe_terminal_send(
 
 /// As `chappe_terminal_send` without a limit, a key: Enter, Up, F5, C-c, M-x or a character.
 ///
-/// Errors: -EINVAL: there is no such key; else as `chappe_terminal_send`.
+/// Errors: -EINVAL: there is no such key; -ENAMETOOLONG; else as `chappe_terminal_send`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_press(
     handle: *const chappe_terminal,
@@ -229,7 +229,7 @@ pub extern "C" fn chappe_terminal_press(
 
 /// As `chappe_terminal_send` without a limit, a text that is pasted: programs do not take it for commands.
 ///
-/// Errors: as `chappe_terminal_send`.
+/// Errors: -ENAMETOOLONG for a text of more than 131,071 bytes; else as `chappe_terminal_send`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_paste(
     handle: *const chappe_terminal,
@@ -243,7 +243,8 @@ pub extern "C" fn chappe_terminal_paste(
 /// The expression is of the syntax of the Rust crate regex. Writes what counts of the line, as much as has room, with a 0 behind it; answers its length.
 /// A handled signal does not end the wait.
 ///
-/// Errors: -ETIMEDOUT; -EPIPE if the command has ended without it; -EINVAL: a wrong expression or mark; -EBADF, -EFAULT; the system's.
+/// Errors: -ETIMEDOUT; -EPIPE if the command has ended without it; -EINVAL: a wrong expression or mark; -ENAMETOOLONG for an expression of more than 131,071 bytes, or
+/// a mark of more than 255; -EBADF, -EFAULT; the system's.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_wait_text(
     handle: *const chappe_terminal,
@@ -301,7 +302,7 @@ pub extern "C" fn chappe_terminal_resize(handle: *const chappe_terminal, columns
 
 /// Sends a signal to its command, as `chappe term kill` does.
 ///
-/// Errors: -ECHILD: the command chappe has not done it; -EBADF.
+/// Errors: -ESRCH: it has ended, and has left nothing; -EPERM, -EINVAL: the system's; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_kill(handle: *const chappe_terminal, signal: c_int) -> c_int {
     done(|| Ok(terminal(handle)?.kill(signal)?))
@@ -309,7 +310,7 @@ pub extern "C" fn chappe_terminal_kill(handle: *const chappe_terminal, signal: c
 
 /// Begins to wait for a text, as `chappe_terminal_wait_text` does.
 ///
-/// Errors: -EINVAL, -EBADF, -EFAULT, -EMFILE; the system's, if it refuses a thread or a descriptor.
+/// Errors: -EINVAL, -ENAMETOOLONG, -EBADF, -EFAULT, -EMFILE; the system's, if it refuses a thread or a descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_text(
     handle: *const chappe_terminal,
@@ -353,7 +354,8 @@ pub extern "C" fn chappe_awaited_descriptor(awaited: *const chappe_awaited) -> c
 }
 
 /// Takes the answer, once. Of a text: writes what counts of the line, as much as has room, with a 0 behind it, and answers its length. Of an end: answers the status, or
-/// 128 and the number of the signal, and writes nothing. Does not block.
+/// 128 and the number of the signal, and writes nothing. Does not block. There is no second time: what has no
+/// room is lost (`size` 0: all of it), but for NULL and a size that is not 0, with which nothing is taken.
 ///
 /// Errors: -EAGAIN: it is not there yet, or was taken; else as `chappe_terminal_wait_text` and `chappe_terminal_wait_exit`.
 #[unsafe(no_mangle)]
@@ -361,6 +363,8 @@ pub extern "C" fn chappe_awaited_take(awaited: *mut chappe_awaited, to: *mut c_c
     let none = || Failure::new(libc::EAGAIN, c"the answer is not there yet, or was taken");
     answer(|| match &*handle::get::<Waits>(awaited)?.0 {
         Asked::Text(text) => {
+            // Before it is taken: what cannot be written is not lost.
+            input::buffer(to.cast(), size)?;
             let found = text.take().ok_or_else(none)??;
             input::put_text(to, size, &found.text)
         }

@@ -1,14 +1,17 @@
 //! Terminals: what their programs are asked, and answer. `term.py` gives them Python's habits.
 
 use crate::failure::{Failure, Kind, failure};
-use crate::wait::detached;
+use crate::wait::{Limit, detached, ended_by};
+use chappe::raw::Time;
 use chappe::term::keys;
+use chappe::term::kill::KillError;
 use chappe::term::modes::Modes;
 use chappe::term::place::TermError;
 use chappe::term::typed::TypeError;
 use chappe::terminal::{After, Ended, Found, Mark, Terminal as Screen, TerminalError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -65,17 +68,36 @@ impl Terminal {
         self.0.command()
     }
 
-    /// How its command has ended: its status, or minus the signal that ended it. None: it runs.
+    /// How its command has ended: its status, or minus the signal that ended it. None: it runs. Raises RuntimeError where that is not known, as its keeper was killed.
     #[getter]
     fn ended(&self, py: Python<'_>) -> PyResult<Option<i32>> {
         let ended = self.0.ended().map_err(|e| failure(py, e))?;
         ended.map(|how| number(self.0.name(), how)).transpose()
     }
 
-    fn _type(&self, py: Python<'_>, bytes: &[u8], timeout: f64) -> PyResult<String> {
-        let patience = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
-        let typed = detached(py, || self.0.send_timeout(bytes, patience));
-        typed.map(|mark: Mark| mark.to_string()).map_err(|e| failure(py, e))
+    fn _type(&self, py: Python<'_>, bytes: &[u8], timeout: Option<f64>) -> PyResult<String> {
+        let patience = match Limit::of(timeout)?.time() {
+            Time::Forever => None,
+            Time::Now => Some(Duration::ZERO),
+            Time::Within(patience) => Some(patience),
+        };
+        let raised = Cell::new(None);
+        let typed = ended_by(|interrupt| {
+            let goes_on = || {
+                let is_raised = |e| raised.set(Some(e));
+                !interrupt.is_asked() && Python::attach(|py| py.check_signals()).map_err(is_raised).is_ok()
+            };
+            detached(py, || self.0.send_while(bytes, patience, &goes_on))
+        });
+        match raised.take() {
+            // What a handler raised: as much was typed as was.
+            Some(e) if typed.is_err() => Err(e),
+            _ => typed.map(|mark: Mark| mark.to_string()).map_err(|e| failure(py, e)),
+        }
+    }
+
+    fn _kill(&self, py: Python<'_>, signal: i32) -> PyResult<()> {
+        detached(py, || self.0.kill(signal)).map_err(|e| failure(py, e))
     }
 
     fn _key(&self, py: Python<'_>, key: &str) -> PyResult<Vec<u8>> {
@@ -108,7 +130,7 @@ impl Terminal {
 
     /// Removes it: its command has ended.
     fn remove(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || Screen::open(self.0.name()).and_then(Screen::remove)).map_err(|e| failure(py, e))
+        detached(py, || self.0.removed()).map_err(|e| failure(py, e))
     }
 }
 
@@ -140,7 +162,9 @@ impl Awaited {
 impl Failure for TerminalError {
     fn kind(&self) -> Kind {
         match self {
-            TerminalError::Over(_) | TerminalError::Typing(_, TypeError::Over) => Kind::Disconnected,
+            TerminalError::Over(_)
+            | TerminalError::Typing(_, TypeError::Over)
+            | TerminalError::Signal(KillError::Ended(_) | KillError::Gone(_)) => Kind::Disconnected,
             TerminalError::Typing(_, TypeError::Unread { .. } | TypeError::Busy) | TerminalError::Timeout(..) => {
                 Kind::Late
             }

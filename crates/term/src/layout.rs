@@ -25,6 +25,7 @@
 //! | [`AT_SEND`] | holder | the last of these texts that was come to. Before it, as of that moment: [`AT_LINE`], the line of the cursor; [`AT_PLACE`], its row and column; [`AT_BYTE`], how many bytes the program had written; [`AT_TEXT`], a sum of the text before the cursor in its row |
 //! | [`WANTED`], [`SIZED`] | writers; holder | the size that is wanted, with a number; the number of the last one that was answered, and whether it was refused |
 //! | [`HOLDERS`] | keeper | how many holders there have been |
+//! | [`JOB`] | the program | of a job: which process its command is |
 //!
 //! **Invariants**
 //! - I1 State `DONE & 1` is whole: the holder writes the other one, and then moves `DONE`.
@@ -55,7 +56,8 @@
 //!   typed: the next holder closes the ring in the word that a writer has to swap to put more, `DOUBTS` grows, and the writer says so. So the program
 //!   has got a beginning of the text, and never its end without its middle. Answers to the program's questions are typed at most once, too.
 //! - The keeper: the holder goes on; how the program ends is not known to anyone. The next death ends the terminal.
-//! - Both: the kernel hangs up, and the program gets SIGHUP. The file stays as it is; viewers see by I7 that it is over, and parse for themselves
+//! - A job's `chappe`: the keeper, whose child its command is then, waits for that instead, and its end is the job's.
+//! - Keeper and holder: the kernel hangs up, and the program gets SIGHUP. The file stays as it is; viewers see by I7 that it is over, and parse for themselves
 //!   what no state comes from yet.
 //! - A writer: what it had put and not counted in `PUT` does not exist. A viewer: nothing.
 
@@ -80,6 +82,8 @@ pub const HOLDER: usize = 6;
 pub const PROGRAM: usize = 8;
 /// How many bytes the note has.
 pub const NOTE: usize = 10;
+/// See [`KEEPER`]: of a job, its command; 0 as long as it waits for its permit. The program is `chappe`, and this command once `chappe` was killed.
+pub const JOB: usize = 12;
 /// See the table.
 pub const EVENT: usize = 16;
 /// See the table.

@@ -8,7 +8,7 @@
 //! | [`place`] | files: made, found, removed |
 //! | [`holder`] | the one that reads the program and writes the screen |
 //! | [`view`], [`search`] | looking and waiting, for a text |
-//! | [`typed`], [`keys`] | typing, and what keys send |
+//! | [`typed`], [`keys`], [`kill`] | typing, what keys send, signals |
 //! | [`paint`] | a screen on another terminal |
 #![deny(missing_docs)]
 
@@ -18,6 +18,7 @@ pub mod grid;
 pub mod holder;
 pub mod intern;
 pub mod keys;
+pub mod kill;
 pub mod layout;
 pub mod line;
 pub mod modes;

@@ -63,7 +63,10 @@ fn name_of(name: &str) -> String {
 }
 
 /// Refuses what cannot be a name: it is one part of a path, and no option.
-fn check(name: &str) -> Result<(), TermError> {
+///
+/// # Errors
+/// `Name`.
+pub fn check(name: &str) -> Result<(), TermError> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || "._@:+-".contains(c);
     let why = match name.chars().next() {
         None => "it is empty",
@@ -89,15 +92,20 @@ pub fn names(dir: &Dir) -> io::Result<Vec<String>> {
         .collect())
 }
 
-/// Takes the name of a terminal away that has ended.
+/// Takes the name of a terminal away that has ended, if it is still this one's.
 ///
 /// # Errors
-/// `Name`, `Missing`, `NotYours`, `InUse`, `Foreign`, `Io`.
-pub fn remove(dir: &Dir, name: &str) -> Result<(), TermError> {
+/// `Missing`, `NotYours`, `InUse`, `Foreign`, `Io`.
+pub fn remove(dir: &Dir, place: &Place) -> Result<(), TermError> {
+    let name = place.name();
     let io = |e: io::Error| TermError::Io(format!("remove terminal `{name}`"), e);
     // No other can take the name away, or give it to another terminal, between the look and the act.
     let _locked = dir.lock().map_err(io)?;
-    if Place::find(dir, name, true)?.is_alive().map_err(io)? {
+    let now = Place::find(dir, name, true)?;
+    if now.inode().map_err(io)? != place.inode().map_err(io)? {
+        return Err(TermError::Missing(name.into()));
+    }
+    if now.is_alive().map_err(io)? {
         return Err(TermError::InUse(name.into()));
     }
     dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))
@@ -212,6 +220,11 @@ impl Place {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Which file it is, as long as it is open.
+    pub(crate) fn inode(&self) -> io::Result<u64> {
+        Ok(dir::File::of(self.file.try_clone()?).facts()?.inode)
     }
 
     pub(crate) fn file(&self) -> &OwnedFd {
@@ -337,6 +350,16 @@ impl Place {
         self.word(at + 1).store(started, Ordering::Relaxed);
     }
 
+    /// Whether its program is a job's `chappe`, which starts the command: it has a note.
+    pub fn is_job(&self) -> bool {
+        self.words()[layout::NOTE].load(Ordering::Relaxed) != 0 // Relaxed: written before it had a name.
+    }
+
+    /// Whether there ever was such a process.
+    pub fn had(&self, what: Role) -> bool {
+        self.word(what as usize).load(Ordering::Relaxed) != 0 // Relaxed: to be shown.
+    }
+
     /// The process that is the keeper, the holder or the program, as its own namespace numbers it; None: it has ended, as far as can be seen.
     pub fn process(&self, what: Role) -> Option<u32> {
         let at = what as usize;
@@ -362,6 +385,8 @@ pub enum Role {
     Holder = layout::HOLDER as isize,
     /// What the terminal was made for.
     Program = layout::PROGRAM as isize,
+    /// Of a job, its command, which the program has started.
+    Job = layout::JOB as isize,
 }
 
 /// The memory as words.

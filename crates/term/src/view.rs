@@ -9,7 +9,7 @@ use crate::screen::{Screen, fit};
 use crate::store::{self, Beside};
 use chappe_plat::atomic::{AtomicU32, Ordering, fence, low_half};
 use chappe_plat::futex::{self, Scope, Wait};
-use chappe_plat::{clock, dir, lease, process, thread};
+use chappe_plat::{clock, lease, process, thread};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -253,7 +253,11 @@ pub struct Watch<'a> {
     place: &'a Place,
     gone: Arc<AtomicU32>,
     seen: u32,
+    goes_on: Option<&'a dyn Fn() -> bool>,
 }
+
+/// How often what a watch was given by [`Watch::as_long_as`] is asked, in nanoseconds.
+const ASKED: u64 = 50_000_000;
 
 /// How long a wait is where the kernel cannot wait for two words at once: then it looks again.
 const BACKSTOP: u64 = 1_000_000_000;
@@ -275,8 +279,7 @@ const LOCKED: (u32, Duration) = (200, Duration::from_millis(1));
 
 /// The word that is set when a terminal's keeper and holder have ended.
 fn watched(place: &Place) -> io::Result<Arc<AtomicU32>> {
-    let inode = dir::File::of(place.file().try_clone()?).facts()?.inode;
-    let own = (process::incarnation(), inode, place.began());
+    let own = (process::incarnation(), place.inode()?, place.began());
     let locked = || {
         let tried = WATCHED.try_lock().ok();
         tried.or_else(|| {
@@ -305,6 +308,8 @@ fn watched(place: &Place) -> io::Result<Arc<AtomicU32>> {
         drop(file);
     })?;
     if let Some(mut known) = known {
+        // Those of a parent, whose threads a forked child does not have.
+        known.retain(|((of, ..), _)| *of == own.0);
         known.push((own, Arc::clone(&gone)));
     }
     Ok(gone)
@@ -316,7 +321,13 @@ impl<'a> Watch<'a> {
     /// # Errors
     /// The system's.
     pub fn begin(place: &'a Place) -> io::Result<Watch<'a>> {
-        Ok(Watch { place, gone: watched(place)?, seen: 0 })
+        Ok(Watch { place, gone: watched(place)?, seen: 0, goes_on: None })
+    }
+
+    /// Its sleeps end, as when the time is up, within 50 ms of the moment at which this says false.
+    #[must_use]
+    pub fn as_long_as(self, goes_on: &'a dyn Fn() -> bool) -> Watch<'a> {
+        Watch { goes_on: Some(goes_on), ..self }
     }
 
     /// Whether keeper and holder have ended: nothing changes any more.
@@ -336,7 +347,17 @@ impl<'a> Watch<'a> {
 
     /// Sleeps until something has changed since [`Watch::look`]; false: the deadline (monotonic, nanoseconds) has passed.
     pub fn sleep(&self, deadline: Option<u64>) -> bool {
-        self.sleep_unless(None, deadline)
+        let Some(goes_on) = self.goes_on else { return self.sleep_unless(None, deadline) };
+        while goes_on() {
+            let (now, end) = (clock::now(), deadline.unwrap_or(u64::MAX));
+            if self.sleep_unless(None, Some(end.min(now.saturating_add(ASKED)))) {
+                return true;
+            }
+            if clock::now() >= end {
+                break;
+            }
+        }
+        false
     }
 
     /// As [`Watch::sleep`], and until a word of this process is not 0 any more.

@@ -4,7 +4,7 @@ use crate::ended::FAILED;
 use crate::said::{Failure, failed};
 use anyhow::{Result, anyhow, bail};
 use chappe::dir::Dir;
-use chappe::term::place::{self, Place};
+use chappe::term::place::{self, Place, Role};
 use chappe::term::view::Ended;
 
 /// The directory that terminals are in.
@@ -51,6 +51,15 @@ pub fn status_of(ended: Ended) -> u8 {
 /// What there is to say of an end that is not known.
 pub fn unknown(name: &str) -> anyhow::Error {
     anyhow!("how the command of terminal `{name}` ended is not known: its keeper was killed")
+}
+
+/// A job's `chappe` has started its command: says so to the job's terminal. Elsewhere nothing happens.
+pub fn started(command: i32) {
+    let Some(name) = std::env::var_os("CHAPPE_TERM") else { return };
+    let Ok(place) = find(&name.to_string_lossy(), true) else { return };
+    if place.is_job() && place.process(Role::Program) == Some(chappe::process::pid()) {
+        place.is(Role::Job, command as u32);
+    }
 }
 
 /// The system's reason, as a failure.

@@ -4,15 +4,12 @@ use super::found::directory;
 use super::holder;
 use super::pty::{self, Pty};
 use super::wanted::Wanted;
+use chappe::term::kill::OWN;
 use chappe::term::place::{self, Place, Role};
-use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-
-/// The short name of keepers and holders, by which `kill` knows them. What they start has its own.
-pub const OWN: &CStr = c"chappe-term";
 
 /// A holder that has lived for so long was no failure.
 const LIVED: Duration = Duration::from_secs(1);
@@ -36,7 +33,7 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     let Pty { master, slave } = pty;
     // With it open, the end of the program's side would never be seen.
     drop(slave);
-    let program = match started {
+    let mut program = match started {
         Ok(child) => child.id(),
         Err(e) => {
             let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
@@ -75,6 +72,12 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
             if libc::WIFSIGNALED(status) { Err(libc::WTERMSIG(status)) } else { Ok(libc::WEXITSTATUS(status) as u8) };
         // A number can be another process's when its own was waited for.
         if pid as u32 == program && !has_ended {
+            // A job's chappe was killed: its command, if that runs, is this process's child by now, and goes on as the program.
+            if let Some(job) = place.process(Role::Job).filter(|job| *job != program) {
+                place.is(Role::Program, job);
+                program = job;
+                continue;
+            }
             place.program_ended(how);
             has_ended = true;
         } else if pid == held && !is_over {

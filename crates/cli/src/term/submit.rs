@@ -12,7 +12,7 @@ use crate::ended::{FAILED, label, not_started};
 use crate::keep::APART;
 use crate::look::permits_text;
 use crate::said::{Failure, stdout_is_there, write};
-use crate::{elsewhere, family, line, program, take};
+use crate::{elsewhere, line, program, take};
 use anyhow::{Context, Result, anyhow, bail};
 use chappe::Pool;
 use chappe::term::place::{self, Place, Role, TermError};
@@ -273,6 +273,5 @@ pub fn waiting(place: &Place) -> Option<(Option<usize>, Vec<String>)> {
     let pools: Vec<Pool> = acquire.pools.iter().filter_map(|name| Pool::open(name).ok()).collect();
     // First the line: a job that leaves it begins its command.
     let at = line::place_of(pid, pools.iter().map(Pool::waiters));
-    let runs = || i32::try_from(pid).is_ok_and(|pid| !family::descendants(pid).is_empty());
-    (at.is_some() || !runs()).then_some((at, acquire.pools))
+    (at.is_some() || !place.had(Role::Job)).then_some((at, acquire.pools))
 }

@@ -144,6 +144,38 @@ fn a_signal_comes_once_to_a_job() {
 }
 
 /// What chappe says while the job waits is not the job's.
+/// A job whose own chappe is killed goes on, and its end is the command's.
+#[test]
+fn a_job_whose_chappe_is_killed_goes_on_as_its_command() {
+    let here = Place::new();
+    let _jobs = Jobs(&here);
+    let script = format!("trap '' HUP; echo begun; {}; echo end; exit 4", wait_for_go("job"));
+    here.ok(&["submit", "--name", "j", "--", "sh", "-c", &script]);
+    here.ok(&["term", "wait", "j", "^begun", "--timeout", "5m"]);
+    let chappe = here.json(&["term", "show", "j"])["pid"].as_u64().expect("it runs") as u32;
+    crate::place::kill(chappe, libc::SIGKILL);
+    let view = until("the command is the program", || {
+        let view = here.json(&["term", "show", "j"]);
+        (view["pid"].is_u64() && view["pid"] != chappe).then_some(view)
+    });
+    assert_eq!((&view["state"], &view["status"]), (&"running".into(), &Value::Null));
+    let why = here.fails(125, &["submit", "--retry", "j"]);
+    assert!(why.contains("has not ended"), "{why}");
+    assert_eq!(here.free("jobs"), 0);
+    here.go("job");
+    assert_eq!(wait(&here, "j"), Some(4));
+    assert_eq!(here.ok(&["term", "show", "j"]), "begun\nend\n");
+    // While it waits there is no command.
+    let (holder, _) = here.holder("first", &["jobs"]);
+    here.ok(&["submit", "--name", "k", "--", "true"]);
+    here.wait_for_waiters("jobs", 1);
+    let chappe = here.json(&["term", "show", "k"])["pid"].as_u64().expect("it waits") as u32;
+    crate::place::kill(chappe, libc::SIGKILL);
+    assert_eq!(wait(&here, "k"), Some(128 + 9));
+    here.go("first");
+    assert_eq!(holder.status().code(), Some(0));
+}
+
 #[test]
 fn a_waiting_job_has_an_empty_screen_and_is_run_again_with_its_path_and_history() {
     let here = Place::new();

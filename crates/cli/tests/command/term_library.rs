@@ -58,9 +58,27 @@ fn a_program_is_asked_and_answers() {
     let options = TerminalOptions { chappe: Some("/dev/null".into()), ..TerminalOptions::default() };
     let refused = Terminal::run_with("x", ["true"], &options).expect_err("no command").to_string();
     assert!(refused.contains("set CHAPPE_COMMAND"), "{refused}");
+    // A handle is of the very terminal that it was opened at, whatever has its name by now.
+    let old = run("again", "exit 3");
+    old.wait_exit().expect("an end");
+    Terminal::open("again").and_then(Terminal::remove).expect("removed");
+    let new = run("again", "sleep 1000");
+    assert!(matches!(old.kill(9), Err(TerminalError::Signal(_))));
+    assert!(matches!(old.remove(), Err(TerminalError::Terminal(_))));
+    assert_eq!(new.ended().expect("known"), None);
+    new.kill(9).expect("sent");
+    assert!(matches!(Terminal::run("--help", ["true"]), Err(TerminalError::Terminal(_))));
+    let asked = std::cell::Cell::new(0);
+    let deaf = run("deaf", "stty raw -echo; echo ready; exec sleep 1000");
+    deaf.wait_text("ready", None).expect("a text");
+    let goes_on = || asked.replace(asked.get() + 1) < 3;
+    assert!(matches!(deaf.send_while([b'x'; 200_000], None, &goes_on), Err(TerminalError::Typing(..))));
+    deaf.kill(9).expect("sent");
     let options = TerminalOptions { chappe: Some(CHAPPE.into()), ..TerminalOptions::default() };
     let refused = Terminal::run_with("x", ["no-such-command"], &options).expect_err("no command").to_string();
     assert_eq!(refused, "cannot run `no-such-command`: No such file or directory");
+    // SAFETY: a plain call, in a process of its own. Children are nobody's then.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let sleeper = run("sleeper", "sleep 1000");
     sleeper.kill(9).expect("sent");
     assert_eq!(sleeper.wait_exit().expect("an end"), Ended::Killed(9));

@@ -70,7 +70,7 @@ typedef struct chappe_terminal_options {
  * when this process ends.
  *
  * Errors: -ECHILD if the command chappe has not done it: the name is taken, the command is not there, no room; chappe_last_error() says what;
- * -EINVAL, -EFAULT, -EMFILE; else as chappe_terminal_open.
+ * -ENAMETOOLONG for a word of more than 131,071 bytes; -EINVAL, -EFAULT, -EMFILE; else as chappe_terminal_open.
  */
 int chappe_terminal_run(const char *name,
                         const char *const *command,
@@ -80,9 +80,10 @@ int chappe_terminal_run(const char *name,
 /**
  * Opens the terminal of this name, whatever made it.
  *
- * Errors: -ENOENT; -EACCES if it is another user's; -EINVAL, -EFAULT, -EMFILE; the system's.
+ * Errors: -ENOENT; -EACCES if it is another user's; -EINVAL: the name cannot be one; -ENAMETOOLONG: it does not end within 255 bytes; -EFAULT, -EMFILE; the system's.
  */
-int chappe_terminal_open(const char *name, struct chappe_terminal **terminal);
+int chappe_terminal_open(const char *name,
+                         struct chappe_terminal **terminal);
 
 /**
  * Closes a handle. The terminal and its command stay.
@@ -128,14 +129,14 @@ int chappe_terminal_send(const struct chappe_terminal *handle,
 /**
  * As chappe_terminal_send without a limit, a key: Enter, Up, F5, C-c, M-x or a character.
  *
- * Errors: -EINVAL: there is no such key; else as chappe_terminal_send.
+ * Errors: -EINVAL: there is no such key; -ENAMETOOLONG; else as chappe_terminal_send.
  */
 int chappe_terminal_press(const struct chappe_terminal *handle, const char *key, char *mark);
 
 /**
  * As chappe_terminal_send without a limit, a text that is pasted: programs do not take it for commands.
  *
- * Errors: as chappe_terminal_send.
+ * Errors: -ENAMETOOLONG for a text of more than 131,071 bytes; else as chappe_terminal_send.
  */
 int chappe_terminal_paste(const struct chappe_terminal *handle, const char *text, char *mark);
 
@@ -144,7 +145,8 @@ int chappe_terminal_paste(const struct chappe_terminal *handle, const char *text
  * The expression is of the syntax of the Rust crate regex. Writes what counts of the line, as much as has room, with a 0 behind it; answers its length.
  * A handled signal does not end the wait.
  *
- * Errors: -ETIMEDOUT; -EPIPE if the command has ended without it; -EINVAL: a wrong expression or mark; -EBADF, -EFAULT; the system's.
+ * Errors: -ETIMEDOUT; -EPIPE if the command has ended without it; -EINVAL: a wrong expression or mark; -ENAMETOOLONG for an expression of more than 131,071 bytes, or
+ * a mark of more than 255; -EBADF, -EFAULT; the system's.
  */
 ptrdiff_t chappe_terminal_wait_text(const struct chappe_terminal *handle,
                                     const char *regex,
@@ -183,14 +185,14 @@ int chappe_terminal_resize(const struct chappe_terminal *handle,
 /**
  * Sends a signal to its command, as chappe term kill does.
  *
- * Errors: -ECHILD: the command chappe has not done it; -EBADF.
+ * Errors: -ESRCH: it has ended, and has left nothing; -EPERM, -EINVAL: the system's; -EBADF.
  */
 int chappe_terminal_kill(const struct chappe_terminal *handle, int signal);
 
 /**
  * Begins to wait for a text, as chappe_terminal_wait_text does.
  *
- * Errors: -EINVAL, -EBADF, -EFAULT, -EMFILE; the system's, if it refuses a thread or a descriptor.
+ * Errors: -EINVAL, -ENAMETOOLONG, -EBADF, -EFAULT, -EMFILE; the system's, if it refuses a thread or a descriptor.
  */
 int chappe_terminal_text(const struct chappe_terminal *handle,
                          const char *regex,
@@ -213,7 +215,8 @@ int chappe_awaited_descriptor(const struct chappe_awaited *awaited);
 
 /**
  * Takes the answer, once. Of a text: writes what counts of the line, as much as has room, with a 0 behind it, and answers its length. Of an end: answers the status, or
- * 128 and the number of the signal, and writes nothing. Does not block.
+ * 128 and the number of the signal, and writes nothing. Does not block. There is no second time: what has no
+ * room is lost (size 0: all of it), but for NULL and a size that is not 0, with which nothing is taken.
  *
  * Errors: -EAGAIN: it is not there yet, or was taken; else as chappe_terminal_wait_text and chappe_terminal_wait_exit.
  */

@@ -1,7 +1,7 @@
 //! A child process: started with a text to read, killed when the process that started it is gone.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::FromRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -107,17 +107,27 @@ impl Child {
     }
 }
 
-/// Runs a program to its end, with nothing to read; what it has said on stderr if it has not ended with 0.
+/// Runs a program to its end, with nothing to read; what it has said on stderr if it has not ended with 0. Where another takes its end away (SIGCHLD is ignored,
+/// or a thread waits for any child), it has ended well if it has said nothing.
 ///
 /// # Errors
 /// The system's: it cannot be started, or not be waited for.
 pub fn run(program: &OsStr, args: &[OsString]) -> io::Result<Result<(), String>> {
-    let output = Command::new(program).args(args).stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(Ok(()));
+    let mut command = Command::new(program);
+    let mut child = command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let mut said = Vec::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        stderr.read_to_end(&mut said)?;
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-    Ok(Err(if said.is_empty() { format!("`{}` has ended: {}", program.display(), output.status) } else { said }))
+    let said = String::from_utf8_lossy(&said).trim_end().to_owned();
+    let how = match child.wait() {
+        Ok(status) if status.success() => return Ok(Ok(())),
+        Ok(status) => status.to_string(),
+        Err(e) if e.raw_os_error() == Some(libc::ECHILD) && said.is_empty() => return Ok(Ok(())),
+        Err(e) if e.raw_os_error() == Some(libc::ECHILD) => String::new(),
+        Err(e) => return Err(e),
+    };
+    Ok(Err(if said.is_empty() { format!("`{}` has ended: {how}", program.display()) } else { said }))
 }
 
 /// A variable of this process's environment.

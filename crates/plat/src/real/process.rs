@@ -130,9 +130,24 @@ pub fn state(pid: u32) -> Option<char> {
     stat(pid)?.chars().next()
 }
 
+/// The numbers of all processes that this one can see.
+///
+/// # Errors
+/// There is no /proc.
+pub fn all() -> io::Result<Vec<u32>> {
+    Ok(std::fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
 /// The process that it is a child of.
 pub fn parent(pid: u32) -> Option<u32> {
     stat(pid)?.split(' ').nth(1)?.parse().ok()
+}
+
+/// Its process group, and the one that its terminal has in the foreground.
+pub fn groups(pid: u32) -> Option<(i32, i32)> {
+    let stat = stat(pid)?;
+    let field = |at: usize| stat.split(' ').nth(at)?.parse().ok();
+    Some((field(2)?, field(5)?))
 }
 
 /// Whether a thread with this id is there, in this PID namespace.
@@ -193,6 +208,34 @@ pub fn watch_exit(pid: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: fd is a fresh descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Sends a signal to a process, or to the group of a number below 0; false: there is none of this number.
+///
+/// # Errors
+/// The system's: it is not permitted, or no such signal.
+pub fn signal(to: i32, signal: i32) -> io::Result<bool> {
+    // SAFETY: a plain system call.
+    sent(unsafe { libc::kill(to, signal) } == 0)
+}
+
+/// The same to the process of a descriptor from [`watch_exit`], whatever has got its number since.
+///
+/// # Errors
+/// As [`signal`].
+pub fn signal_by(to: &OwnedFd, signal: i32) -> io::Result<bool> {
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: a plain system call; without information, null.
+    sent(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, to.as_raw_fd(), signal, none, 0) } == 0)
+}
+
+fn sent(is_done: bool) -> io::Result<bool> {
+    let e = io::Error::last_os_error();
+    match is_done {
+        true => Ok(true),
+        false if is_none_such(&e) => Ok(false),
+        false => Err(e),
+    }
 }
 
 /// From now on the calling thread has a table of descriptors of its own, with none in it: what it opens gets numbers that the rest of the

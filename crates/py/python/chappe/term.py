@@ -84,7 +84,8 @@ class Terminal(_Terminal):
     def send(self, text, enter=False, timeout=10):
         """Types a text (str or bytes), and with `enter` the Enter key behind it. Answers a mark: the moment, for `after`.
 
-        Raises TimeoutError if the program has not read it in time: up to 64 KiB of it are typed when it does; Disconnected if it has ended.
+        Raises TimeoutError if the program has not read it in `timeout` seconds (None: waits for ever): up to 64 KiB of it are typed when it does; Disconnected if it
+        has ended. What a signal's handler raises, as Ctrl-C does, ends the wait; then, too, the program may have got a part of it.
         """
         data = text if isinstance(text, bytes) else text.encode()
         return self._type(data + b"\r" if enter else data, timeout)
@@ -121,8 +122,8 @@ class Terminal(_Terminal):
             raise TimeoutError(f"terminal `{self.name}`: its command has not ended in time") from None
 
     def kill(self, signal=1):
-        """Sends a signal to the command, as `chappe term kill` does."""
-        subprocess.run([_command.find() or "chappe", "term", "kill", self.name, f"--signal={int(signal)}"], check=True)
+        """Sends a signal to the command and to what it has in the foreground, as `chappe term kill` does. Raises Disconnected if it has ended and has left nothing."""
+        self._kill(int(signal))
 
     def __repr__(self):
         return f"<chappe.term.Terminal {self.name}>"

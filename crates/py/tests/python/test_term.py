@@ -1,5 +1,6 @@
 """Terminals: programs that are asked and answer."""
 
+import signal
 import unittest
 
 import chappe
@@ -41,6 +42,19 @@ class Asked(Case):
         shell.remove()
         with self.assertRaises(chappe.NotFound):
             term.Terminal("sh")
+
+    def test_what_a_handler_raises_ends_a_send(self):
+        deaf = self.terminal("deaf", "stty raw -echo; echo ready; exec sleep 1000")
+        deaf.wait("ready", timeout=PATIENCE)
+
+        def raises(*_):
+            raise InterruptedError("asked")
+
+        before = signal.signal(signal.SIGALRM, raises)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with self.assertRaisesRegex(InterruptedError, "asked"):
+            deaf.send("x" * 200_000, timeout=None)
 
     def test_what_cannot_be_run_is_said(self):
         self.terminal("taken", "read x")

@@ -1,7 +1,7 @@
 //! A terminal in a graph: the thesis' VT-100 and text window (chapter 4, tables 7.2 and 7.5).
 //!
 //! `vt100` keeps the screen that bytes make, and gives it behind each block: a line each row, with the sequences of its styles. `window` has the last lines that
-//! came, so of a `vt100` just its screen, or draws numbers as bars, and a thread of its own brings the user's terminal up to date: at most 60 times a second, and
+//! came, so of a `vt100` with as many rows just its screen, or draws numbers as bars, and a thread of its own brings the user's terminal up to date: at most 60 times a second, and
 //! only rows that changed. So a stage that is faster than the terminal waits for nothing, and a terminal that stands still (Ctrl-S) holds nothing up before
 //! the end. What is overwritten between two pictures is not drawn.
 //!
@@ -19,6 +19,7 @@ use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::{file, thread};
 use chappe_term::feed::Emulator;
+use chappe_term::screen;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +34,9 @@ const WIDE: usize = 72;
 
 /// How many bytes of rows may leave the screen before they are dropped: a few bytes can clear a large one.
 const SCROLLED: usize = 1 << 20;
+
+/// A line of text that is longer goes on in the next row.
+const LONG: usize = 64 << 10;
 
 struct Vt100(Emulator);
 
@@ -185,6 +189,8 @@ struct Window {
     frame: Option<usize>,
     /// The greatest so far.
     scale: f32,
+    /// Of text: its last line as far as it came, if it goes on in the next block.
+    begun: Vec<u8>,
     live: bool,
 }
 
@@ -202,7 +208,7 @@ impl Window {
             let to = Arc::clone(&shared);
             thread::background("window", move || to.follow())?;
         }
-        Ok(Window { shared, most, frame, scale: 0.0, live })
+        Ok(Window { shared, most, frame, scale: 0.0, begun: Vec::new(), live })
     }
 }
 
@@ -210,9 +216,20 @@ impl Stage for Window {
     fn put(&mut self, mut block: Block, _: &mut dyn Out) -> Result<(), Fault> {
         let new: Vec<Vec<u8>> = match self.frame {
             None => {
-                let text = block.octets();
-                let lines = text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n');
-                lines.rev().take(self.most).map(clean).collect()
+                let mut joined = std::mem::take(&mut self.begun);
+                let goes_on = !joined.is_empty();
+                let mut text: &[u8] = block.octets();
+                if goes_on {
+                    joined.extend(text);
+                    text = &joined;
+                }
+                let lines = || text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n');
+                let last = lines().next_back().filter(|last| !text.ends_with(b"\n") && last.len() < LONG);
+                self.begun = last.unwrap_or_default().to_vec();
+                if goes_on {
+                    locked(&self.shared.rows).pop_back();
+                }
+                lines().rev().take(self.most).map(clean).collect()
             }
             Some(frame) => {
                 let Some(last) = block.numbers().chunks_exact(frame).next_back() else { return Ok(()) };
@@ -329,6 +346,10 @@ pub fn kinds() -> Vec<Kind> {
                     return Err(call.mismatch(input, "bytes or lines", "`csv` and `json` make lines of records"));
                 }
                 let (columns, rows) = (size(call, 0, "columns", 80.0, 1000.0)?, size(call, 1, "rows", 24.0, 500.0)?);
+                if screen::fit(columns, rows) != (columns, rows) {
+                    let most = screen::MOST_CELLS / columns;
+                    return Err(Wrong::new(format!("`vt100` of {columns} columns has at most {most} rows")));
+                }
                 let screen = move || stage(Vt100(Emulator::new(columns, rows)));
                 Ok(Plan::filter(Type::of(Element::Line), screen))
             },
@@ -433,6 +454,16 @@ mod tests {
             window.put(Block::bytes(text.as_bytes().to_vec()), &mut out).unwrap();
         }
         assert_eq!(*locked(&window.shared.rows), [b"3".to_vec(), b"\x1b[1m4[2J]0;x".to_vec()]);
+    }
+
+    #[test]
+    fn a_line_that_comes_in_pieces_is_one() {
+        let mut window = Window::begin(3, None, false).unwrap();
+        let mut out = Kept::default();
+        for text in ["1\n2", "2", "2\n", "\n3", "3"] {
+            window.put(Block::bytes(text.as_bytes().to_vec()), &mut out).unwrap();
+        }
+        assert_eq!(*locked(&window.shared.rows), [b"222".to_vec(), b"".to_vec(), b"33".to_vec()]);
     }
 
     #[test]

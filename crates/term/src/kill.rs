@@ -1,0 +1,114 @@
+//! Signals for a terminal's command, and for what the command has left.
+//!
+//! The keeper is the subreaper of all that runs in the terminal: what the command has left has the keeper for an ancestor, also in a session of
+//! its own. Other terminals that were made in it, and what runs in them, are no part of it: a process with the short name [`OWN`] is taken for the
+//! keeper of another one. A process is signalled by a descriptor of it: none that has got its number since.
+
+use crate::place::{Place, Role};
+use chappe_plat::process;
+use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
+use std::io;
+
+/// The short name of keepers and holders. What they start has its own.
+pub const OWN: &CStr = c"chappe-term";
+
+/// What a job's `chappe` passes on to its command: SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM.
+const PASSED_ON: [i32; 6] = [1, 2, 3, 10, 12, 15];
+
+/// How often it is looked for processes that were started meanwhile.
+const LOOKS: usize = 16;
+
+/// Why a signal was not sent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KillError {
+    /// There is nothing to send it to.
+    #[error("the command of terminal `{0}` has ended, and its keeper knows of no process that it has left")]
+    Ended(String),
+    /// It ended meanwhile, or cannot be seen.
+    #[error("the command of terminal `{0}` has just ended, or is in another PID namespace")]
+    Gone(String),
+    /// The system's.
+    #[error("cannot send signal {signal} to the command of terminal `{name}`: {why}")]
+    Io {
+        /// The terminal.
+        name: String,
+        /// The signal.
+        signal: i32,
+        /// The system's reason.
+        #[source]
+        why: io::Error,
+    },
+}
+
+impl Place {
+    /// Sends a signal to the command and to what it has in the foreground; when it has ended, to all that it has left. How many process groups or
+    /// processes got it. It is the command of this very terminal, whatever has its name by now.
+    ///
+    /// # Errors
+    /// See [`KillError`].
+    pub fn kill(&self, signal: i32) -> Result<usize, KillError> {
+        let name = || self.name().to_owned();
+        let io = |why| KillError::Io { name: name(), signal, why };
+        let Some(pid) = self.process(Role::Program).filter(|pid| *pid > 1) else {
+            return match self.kill_left(signal).map_err(io)? {
+                0 => Err(KillError::Ended(name())),
+                count => Ok(count),
+            };
+        };
+        let (own, foreground) = process::groups(pid).unwrap_or((pid as i32, 0));
+        // Of a job, chappe passes it on: twice would be once too often.
+        let is_passed_on = self.is_job() && self.process(Role::Job) != Some(pid) && PASSED_ON.contains(&signal);
+        let mut groups = vec![own];
+        groups.extend((!is_passed_on && foreground != own).then_some(foreground));
+        let mut reached = 0;
+        for group in groups.into_iter().filter(|group| *group > 1) {
+            reached += usize::from(process::signal(-group, signal).map_err(io)?);
+        }
+        if reached == 0 { Err(KillError::Gone(name())) } else { Ok(reached) }
+    }
+
+    /// Whether the keeper has processes below it that are not its own: what a command that has ended has left.
+    pub fn has_left(&self) -> bool {
+        self.process(Role::Keeper).is_some_and(|keeper| descendants(keeper).is_ok_and(|all| !all.is_empty()))
+    }
+
+    /// Sends a signal to all that the keeper is an ancestor of; how many these are.
+    fn kill_left(&self, signal: i32) -> io::Result<usize> {
+        let mut done = HashSet::new();
+        for _ in 0..LOOKS {
+            let Some(keeper) = self.process(Role::Keeper) else { break };
+            let had = done.len();
+            for pid in descendants(keeper)? {
+                let Some(started) = process::start_time(pid).filter(|started| !done.contains(&(pid, *started))) else {
+                    continue;
+                };
+                let Ok(to) = process::watch_exit(pid) else { continue };
+                // It is the one that was looked at, and the descriptor is its.
+                let is_it = process::start_time(pid) == Some(started) && descendants(keeper)?.contains(&pid);
+                if is_it && process::signal_by(&to, signal)? {
+                    done.insert((pid, started));
+                }
+            }
+            if done.len() == had {
+                break;
+            }
+        }
+        Ok(done.len())
+    }
+}
+
+/// All that descends from a keeper and has not ended, but for holders, and for other keepers with what descends from them.
+fn descendants(of: u32) -> io::Result<Vec<u32>> {
+    let parents: HashMap<u32, u32> =
+        process::all()?.into_iter().filter_map(|pid| Some((pid, process::parent(pid)?))).collect();
+    let is_own = |pid: u32| process::name(pid).is_some_and(|name| name.as_bytes() == OWN.to_bytes());
+    let is_below = |pid: &u32| {
+        // As many steps as there are processes: what changes meanwhile may look like a circle.
+        let steps = std::iter::successors(Some(pid), |pid| parents.get(pid)).take(parents.len());
+        let mut steps = steps.skip_while(|pid| **pid != of && !is_own(**pid));
+        *pid != of && steps.next() == Some(&of)
+    };
+    Ok(parents.keys().copied().filter(is_below).filter(|pid| process::state(*pid) != Some('Z')).collect())
+}
