@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn where_room_is_scarce_every_free_block_is_used_whatever_it_was() {
+    fn a_full_arena_uses_every_free_block_of_either_sort() {
         let mut area = Area::of(48);
         (0..10_000).for_each(|_| area.turn(24));
         assert!(area.were.contains(&[true; 2]));

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_that_joins_asks_the_system_about_some_members_each_and_together_about_most() {
+    fn joining_members_each_check_a_part_of_the_slots_for_deaths() {
         for used in [65, 200, 512] {
             assert_eq!(asked(used), (used * SOME, used as usize));
         }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_late_moves_ticks_by_the_mean_and_little_more() {
+    fn late_readings_move_ticks_by_their_mean_delay() {
         // Blocks of 1.3 ms that are told up to 0.5 ms late: the mean of 0.25 ms is the device's.
         let (worst, clock) = run(1_000.0, 48_000.0, 64.0, 137.0, 500e-6, 0.0, 30.0);
         assert!(worst < 300e-6, "{worst}");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_is_what_the_reference_had() {
+    fn the_clock_owes_the_ticks_that_the_reference_had() {
         let mut clock = Locked::new(100.0, 44_100.0);
         for _ in 0..4 {
             clock.reference(0.0, 2_205.0);

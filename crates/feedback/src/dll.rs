@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_the_jitter_is_what_theory_says() {
+    fn the_loop_leaves_the_jitter_that_theory_says() {
         let (period, mut random) = (64.0 / 48_000.0, Random::new(3));
         for bandwidth in [0.5, 2.0, 4.0] {
             let mut dll = Dll::new(bandwidth, period);

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_granted_is_never_more_than_there_is() {
+    fn grants_never_exceed_the_capacity() {
         let costs: Vec<Cost> = (0..6).map(|_| -> Cost { Box::new(|_| us(600.0)) }).collect();
         let all = run(&plan(costs), 500);
         assert!(all.iter().all(|p| p.reserved <= 1.8 + 1e-9));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_nothing_comes_down_to_the_floor() {
+    fn an_idle_stage_comes_down_to_the_floor() {
         let (share, _) = steady(|_| Seen::default(), 2_000);
         assert!(share.told() <= Law::default().floor * 1.1, "{}", share.told()); // I2
     }

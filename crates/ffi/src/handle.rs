@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_open_handle_is_refused() {
+    fn a_pointer_that_is_no_open_handle_is_refused() {
         let _turn = turn();
         let (handle, other) = (open(One(Arc::new(()))).unwrap(), open(Other).unwrap());
         let local = 0u64;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_made_leaves_nothing() {
+    fn a_failed_open_leaves_no_handle() {
         let _turn = turn();
         let before = OPEN.load(Ordering::Relaxed);
         let not_made = || open_as::<One>(|| Err(Failure::new(libc::ENOENT, c"no")));

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_parents_thread_was_at_is_forgotten_and_in_nobodys_way() {
+    fn a_forked_child_forgets_a_value_that_another_thread_was_using() {
         let mut kept = Kept::new();
         assert!(kept.is_none());
         assert_eq!(kept.with(|it| it.replace(vec![1])), Some(None));

@@ -380,7 +380,7 @@ fn an_example_whose_reader_goes_leaves_nobody_behind() {
 
 /// Into a directory of its own; a program is compiled with what pkg-config says, and finds the library and its manual there.
 #[test]
-fn what_is_installed_is_whole() {
+fn an_installation_is_complete() {
     if library().is_none() {
         return not_tested("installing: there is no C compiler");
     }

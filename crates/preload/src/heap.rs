@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_out_is_aligned_and_nobody_elses() {
+    fn an_allocation_is_aligned_and_exclusive() {
         // Of the other, other threads have some, too.
         static OWN: Heap = Heap::new();
         let mut all = Vec::new();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_it_taken_sleeps() {
+    fn a_thread_that_finds_the_heap_locked_sleeps() {
         static OWN: Heap = Heap::new();
         let taken = OWN.take();
         let (tell, told) = std::sync::mpsc::channel();

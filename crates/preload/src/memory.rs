@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_looked_into_may_have_what_he_could_open() {
+    fn an_unreadable_process_may_map_what_its_user_could_open() {
         let proc = tempfile::tempdir().expect("a directory");
         let process = |pid: &str, uids: &str| {
             let there = proc.path().join(pid);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_wherever_it_may_be_read() {
+    fn a_written_semaphore_word_is_read_back_and_a_moved_one_is_noticed() {
         let (mut here, private) = (empty(), ObjectId { arena: ObjectId::PRIVATE, object: 7, generation: 9 });
         let shared = ObjectId { arena: 1 << 63 | 12345, object: u32::MAX, generation: u32::MAX };
         // SAFETY: all of it is this function's.

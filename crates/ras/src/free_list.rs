@@ -323,7 +323,7 @@ mod tests {
     /// A thief continues after another thread has given a node to the list of its CPU meanwhile: then the rest of what it stole goes
     /// elsewhere.
     #[test]
-    fn what_is_kept_replaces_nothing() {
+    fn stolen_nodes_replace_no_node_on_the_list() {
         for _ in 0..20 {
             let list = FreeList::new(Index::Cpu, 4, || ());
             let [one, other, given] = [(); 3].map(|()| list.take().expect("there are four"));

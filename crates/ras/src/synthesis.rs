@@ -196,11 +196,9 @@ mod tests {
 
     /// I1, I2: by the entry and by the stub alike. The kernel takes the address away when it likes: so once in many.
     #[test]
-    fn who_enters_and_who_begins_anew_is_armed_until_it_is_purged() {
+    fn the_entry_and_the_stub_are_armed_until_purged() {
         if !crate::gate::sequences() || (rseq::cpu().is_none() && !rseq::enter()) {
-            println!(
-                "not tested: who_enters_and_who_begins_anew_is_armed_until_it_is_purged: there are no sequences here"
-            );
+            println!("not tested: the_entry_and_the_stub_are_armed_until_purged: there are no sequences here");
             return;
         }
         let (from, len) = crate::mechanism::tas::Synthesised::range();

@@ -139,7 +139,7 @@ fn a_sleeper_is_seen_by_a_plain_unlock() {
 
 /// One is told, and has not looked again, while another locks fast, goes elsewhere, and unlocks there.
 #[test]
-fn who_was_told_and_has_not_looked_again_is_not_passed_over() {
+fn a_woken_waiter_that_has_not_looked_again_is_not_passed_over() {
     let world = |world: &World| {
         let room = biased(world);
         let thrice = move || {
@@ -197,7 +197,7 @@ fn late(world: &World) {
 }
 
 #[test]
-fn who_is_late_finds_another_epoch() {
+fn a_late_locker_finds_another_epoch() {
     explored("late", 4, late, BIASES);
 }
 
@@ -252,7 +252,7 @@ fn trying(world: &World) {
 }
 
 #[test]
-fn who_tries_gets_what_is_free() {
+fn a_try_lock_gets_a_free_lock() {
     explored("trying", 3, trying, &["came through the section", "biased again"]);
 }
 
@@ -270,7 +270,7 @@ fn refused(world: &World, visits: bool) {
 }
 
 #[test]
-fn who_is_refused_the_fence_goes_there() {
+fn a_thread_without_the_fence_moves_to_the_other_processor() {
     explored("refused", 2, |world| refused(world, true), &["got it without a fence", "came through the section"]);
 }
 

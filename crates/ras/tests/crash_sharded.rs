@@ -142,7 +142,7 @@ fn permits_are_neither_lost_nor_invented_and_nobody_sleeps_beside_one() {
 }
 
 #[test]
-fn what_is_in_another_processors_cache_is_found() {
+fn a_permit_in_another_processors_cache_is_found() {
     let world = |world: &World| {
         let hall = hall(world, 2);
         three(world, [0, 1, 1], move |me| {
@@ -162,7 +162,7 @@ fn what_is_in_another_processors_cache_is_found() {
 }
 
 #[test]
-fn who_gives_up_waiting_takes_nothing_along() {
+fn a_cancelled_wait_consumes_no_permit() {
     let world = |world: &World| {
         let hall = hall(world, 1);
         three(world, [0, 1, 0], move |me| {
@@ -202,7 +202,7 @@ fn threads_that_change_processors_lose_nothing() {
 }
 
 #[test]
-fn who_may_not_fence_waits_for_what_it_can_reach() {
+fn a_thread_without_the_fence_waits_for_a_permit_within_reach() {
     let world = |world: &World| {
         let hall = hall(world, 1);
         three(world, [0, 1, 0], move |me| {

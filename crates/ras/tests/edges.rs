@@ -107,8 +107,8 @@ fn one_after_the_other() {
 }
 
 #[test]
-fn who_finds_his_slot_closed_goes_another_way_and_nothing_is_lost() {
-    if !sections("who_finds_his_slot_closed_goes_another_way_and_nothing_is_lost") {
+fn a_thread_that_finds_its_slot_seized_loses_nothing() {
+    if !sections("a_thread_that_finds_its_slot_seized_loses_nothing") {
         return;
     }
     let words = PerCpu::new(Index::Cpu, || AtomicU64::new(0));
@@ -132,8 +132,8 @@ fn a_thread_that_is_new_needs_nothing_to_begin_with() {
 }
 
 #[test]
-fn what_was_given_back_on_another_processor_is_found() {
-    let name = "what_was_given_back_on_another_processor_is_found";
+fn a_node_given_back_on_another_processor_is_found() {
+    let name = "a_node_given_back_on_another_processor_is_found";
     let Some((a, b)) = two_processors(name) else { return };
     for index in [Index::Cpu, Index::ConcurrencyId] {
         let list = FreeList::new(index, 5, || ());
@@ -172,8 +172,8 @@ fn answer_the_fence(by: u32) {
 }
 
 #[test]
-fn where_the_fence_is_refused_nothing_is_touched_and_nothing_is_lost() {
-    let name = "where_the_fence_is_refused_nothing_is_touched_and_nothing_is_lost";
+fn a_refused_fence_loses_nothing() {
+    let name = "a_refused_fence_loses_nothing";
     let Some((a, b)) = two_processors(name) else { return };
     if !sections(name) {
         return;
@@ -213,8 +213,8 @@ extern "C" fn refuse_and_count(_: libc::c_int, _: *mut libc::siginfo_t, context:
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn who_is_refused_the_fence_does_not_ask_again_and_again() {
-    let name = "who_is_refused_the_fence_does_not_ask_again_and_again";
+fn a_refused_fence_is_asked_for_once_a_call() {
+    let name = "a_refused_fence_is_asked_for_once_a_call";
     let Some((a, b)) = two_processors(name) else { return };
     if !sections(name) {
         return;
@@ -240,7 +240,7 @@ fn who_is_refused_the_fence_does_not_ask_again_and_again() {
 
 /// Under a tracer that has it go step by step no section ever ends.
 #[test]
-fn who_is_traced_step_by_step_gets_on() {
+fn a_single_stepped_thread_makes_progress() {
     let (counter, pair) = (Counter::new(Index::Cpu), PairCounter::new(Index::Cpu));
     let list = FreeList::new(Index::Cpu, 2, || ());
     on(topology::allowed().expect("the kernel tells")[0], || drop((list.take(), list.take())));
@@ -277,7 +277,7 @@ fn who_is_traced_step_by_step_gets_on() {
         }
     }
     if libc::WEXITSTATUS(status) == 77 {
-        println!("not tested: who_is_traced_step_by_step_gets_on: nobody can be traced here");
+        println!("not tested: a_single_stepped_thread_makes_progress: nobody can be traced here");
         return;
     }
     assert_eq!(libc::WEXITSTATUS(status), 0, "something is lost or doubled");

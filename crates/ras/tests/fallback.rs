@@ -446,15 +446,17 @@ fn a_thread_that_is_new_in_a_handler_gets_its_area_whatever_was_interrupted() {
 
 #[test]
 #[ignore = "storm: the self-test must find the time for its verdict"]
-fn what_a_handler_has_registered_is_registered() {
-    let Some(all) = with_own_areas("what_a_handler_has_registered_is_registered", "registered before") else { return };
+fn an_area_registered_in_a_handler_stays_registered() {
+    let Some(all) = with_own_areas("an_area_registered_in_a_handler_stays_registered", "registered before") else {
+        return;
+    };
     assert_eq!(all, ["Proven", "Own", &all_of_it(), "true"]);
 }
 
 #[test]
 #[ignore = "storm: the self-test must find the time for its verdict"]
-fn who_asks_when_its_thread_has_no_area_any_more_has_a_verdict() {
-    let test = "who_asks_when_its_thread_has_no_area_any_more_has_a_verdict";
+fn a_verdict_asked_for_after_the_area_is_gone_is_given() {
+    let test = "a_verdict_asked_for_after_the_area_is_gone_is_given";
     let Some(all) = with_own_areas(test, "asked last") else { return };
     assert_eq!(all, ["Proven"]);
 }
@@ -500,8 +502,8 @@ fn a_filter_that_comes_later_harms_nothing() {
 
 #[test]
 #[ignore = "storm: the self-test must find the time for its verdict"]
-fn somebody_elses_area_is_left_to_them() {
-    if !has_sequences("somebody_elses_area_is_left_to_them") {
+fn an_area_that_another_library_registered_is_left_alone() {
+    if !has_sequences("an_area_that_another_library_registered_is_left_alone") {
         return;
     }
     let (name, value) = NO_AREA_OF_THE_LIBRARY;

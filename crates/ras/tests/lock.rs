@@ -59,8 +59,8 @@ fn word_at(distance: isize) -> u64 {
 /// A section that did not know where the area is would arm itself at the C library's own words.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn where_the_switches_are_off_no_section_arms_itself() {
-    let test = "where_the_switches_are_off_no_section_arms_itself";
+fn no_section_arms_itself_while_the_switches_are_off() {
+    let test = "no_section_arms_itself_while_the_switches_are_off";
     if !alone::is(test) {
         for switch in ["CHAPPE_SEQUENCES", "CHAPPE_BIAS"] {
             for first in ["lock", "permits"] {
@@ -292,7 +292,7 @@ fn nothing_is_lost_when_signals_come() {
 
 #[test]
 #[ignore = "storm: threads that race for seconds"]
-fn nobody_sleeps_for_ever_beside_a_lock_that_is_free() {
+fn no_thread_sleeps_for_ever_beside_a_free_lock() {
     let lock = eager();
     beset(&lock, 4, Plagues { dawdles: true, ..Plagues::default() });
     // Far apart: each sleep ends by a wake-up, or not at all.

@@ -132,11 +132,11 @@ fn the_forced_mechanism_excludes() {
 }
 
 #[test]
-fn who_waits_is_asleep_until_it_is_released() {
-    let _watch = alone::watch("who_waits_is_asleep_until_it_is_released");
+fn a_waiter_is_asleep_until_the_release() {
+    let _watch = alone::watch("a_waiter_is_asleep_until_the_release");
     for mechanism in Mechanism::ALL {
         under(mechanism, move || {
-            if !there("who_waits_is_asleep_until_it_is_released", mechanism) {
+            if !there("a_waiter_is_asleep_until_the_release", mechanism) {
                 return;
             }
             let flag = Arc::new(Flag::of(mechanism).unwrap());
@@ -428,8 +428,8 @@ fn the_sequence_excludes_when_come_into_at_each_step() {
 
 /// A debugger that steps aborts the sequence at each step: it is tried a few times, and then done by other means.
 #[test]
-fn who_is_traced_step_by_step_gets_on() {
-    let test = "who_is_traced_step_by_step_gets_on";
+fn a_single_stepped_thread_makes_progress() {
+    let test = "a_single_stepped_thread_makes_progress";
     let Some(s) = Sequences::there() else {
         println!("not tested: {test}: there are no sequences here");
         return;

@@ -490,7 +490,7 @@ fn a_thread_that_has_no_area_yet_gets_one() {
 }
 
 #[test]
-fn where_there_are_no_sequences_it_says_so() {
+fn a_system_without_sequences_is_reported() {
     if let Some(_one) = begin("where there are sequences") {
         for without in ["area", "fence"] {
             let environment = [("CHAPPE_TEST_WITHOUT", without), ("GLIBC_TUNABLES", "glibc.pthread.rseq=0")];

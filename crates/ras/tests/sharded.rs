@@ -225,7 +225,7 @@ fn threads_of_one_processor_that_preempt_one_another_lose_nothing() {
 }
 
 #[test]
-fn who_waits_first_is_served_first() {
+fn the_first_waiter_is_served_first() {
     let s = eager(0);
     let order = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -329,8 +329,8 @@ impl Central for Full {
 }
 
 #[test]
-fn what_the_middle_has_no_room_for_stays_within_reach() {
-    let test = "what_the_middle_has_no_room_for_stays_within_reach";
+fn permits_that_the_middle_has_no_room_for_stay_within_reach() {
+    let test = "permits_that_the_middle_has_no_room_for_stay_within_reach";
     let cpus = topology::allowed().expect("the kernel says");
     if !has_sequences(test) {
         return;

@@ -368,13 +368,13 @@ fn no_store_that_compared_is_lost() {
 
 #[test]
 #[ignore = "storm: threads that are interrupted"]
-fn what_is_pushed_is_popped_once() {
+fn each_pushed_element_is_popped_once() {
     alone_under(What::PushAndPop, Weather::Interrupted);
 }
 
 #[test]
 #[ignore = "storm: threads that are interrupted"]
-fn what_is_pushed_is_fetched_once() {
+fn each_pushed_element_is_fetched_once() {
     alone_under(What::PushAndFetch, Weather::Interrupted);
 }
 

@@ -195,14 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn where_all_that_can_be_read_can_be_executed_nothing_is_made() {
+    fn no_code_is_made_under_read_implies_exec() {
         std::thread::spawn(|| {
             // SAFETY: of this thread, which ends.
             let set = unsafe { libc::personality(libc::READ_IMPLIES_EXEC as libc::c_ulong) };
             if set == -1 {
-                println!(
-                    "not tested: where_all_that_can_be_read_can_be_executed_nothing_is_made: there are no personalities"
-                );
+                println!("not tested: no_code_is_made_under_read_implies_exec: there are no personalities");
                 return;
             }
             assert_eq!(Fresh::map(64).err().and_then(|e| e.raw_os_error()), Some(libc::EPERM));
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_code_is_seen_when_the_first_thread_has_ended() {
+    fn code_is_recognised_after_the_first_thread_has_ended() {
         extern "C" fn look(_: *mut libc::c_void) -> *mut libc::c_void {
             while super::super::process::state(super::super::process::pid()) != Some('Z') {
                 std::thread::yield_now();
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_runs_and_can_not_be_changed() {
+    fn sealed_code_runs_and_cannot_be_changed() {
         #[cfg(target_arch = "x86_64")]
         const SEVEN: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3];
         #[cfg(target_arch = "aarch64")]

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_a_wait_is_not_done_at_once() {
+    fn an_operation_that_must_wait_is_not_done_at_once() {
         let (reader, mut writer) = io::pipe().unwrap();
         let (fd, mut place) = (reader.as_raw_fd(), [0; 8]);
         // SAFETY: our own memory, here and below.

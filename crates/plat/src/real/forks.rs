@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_forked_while_another_registered_does_not_wait_for_it() {
+    fn a_child_forked_during_a_registration_does_not_wait_for_it() {
         let around = Around::new(before, after);
         // As a fork leaves it: the handlers are registered, and the word does not say so yet.
         around.ensure();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_itself_does_not_wait_for_itself() {
+    fn a_recursive_call_of_once_does_not_wait_for_itself() {
         let (once, times) = (Once::new(), std::cell::Cell::new(0));
         once.call(|| once.call(|| times.set(times.get() + 1)));
         assert_eq!(times.get(), 0, "the inner call goes on without");

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_look_does_not_show_is_not_dead() {
+    fn a_process_that_a_scan_cannot_show_is_not_dead() {
         let here = look().here;
         assert_eq!(look().can_tell(Some(&here)), Ok(()));
         let beside = Origin { pid_namespace: BELOW + 2, ..here };

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shared_is_told_from_what_is_not() {
+    fn shared_memory_is_told_from_private_memory() {
         let page = |flags| {
             // SAFETY: the kernel chooses the place; it stays mapped.
             let at =

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wiped_is_zero_and_takes_no_memory() {
+    fn wiped_pages_are_zero_and_take_no_memory() {
         let len = 1 << 20;
         let at = map(len).unwrap();
         // SAFETY: so many bytes, ours alone.
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_none() {
+    fn an_impossible_mapping_is_none() {
         assert!(map(isize::MAX as usize & !4095).is_none());
     }
 }

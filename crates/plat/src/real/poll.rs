@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_told_once() {
+    fn each_readiness_asked_for_is_reported_once() {
         let (watcher, event) = (Watcher::new().unwrap(), Event::new().unwrap());
         let fd = event.as_fd().as_raw_fd();
         for _ in 0..3 {

@@ -396,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_of_a_process_does_not_end_it() {
+    fn a_process_without_a_readable_list_has_not_ended() {
         let here = start_time(pid()).expect("/proc");
         assert!(!has_ended(pid(), here) && has_ended(pid(), here + 1) && !has_ended(pid(), 0));
         let mut child = std::process::Command::new("true").spawn().expect("`true` can be run");

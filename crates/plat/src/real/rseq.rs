@@ -459,7 +459,7 @@ mod tests {
         assert!(fence(None) && fence(cpu()));
     }
     #[test]
-    fn where_switches_are_no_barriers_a_kernel_is_believed_by_its_version() {
+    fn a_processor_without_barriers_at_switches_is_judged_by_the_kernel_version() {
         for (release, told) in [
             ("6.9.0", true),
             ("6.18.44-fc-v669", true),

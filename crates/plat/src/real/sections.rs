@@ -33,11 +33,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_have_set_meanwhile_stays() {
+    fn an_affinity_that_another_thread_set_meanwhile_stays() {
         std::thread::spawn(|| {
             let all = topology::allowed().unwrap();
             let Some(other) = all.get(1) else {
-                println!("not tested: what_others_have_set_meanwhile_stays: there is one processor");
+                println!("not tested: an_affinity_that_another_thread_set_meanwhile_stays: there is one processor");
                 return;
             };
             topology::allow(&[*other]).unwrap();
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn who_visits_a_processor_may_run_where_it_might_before() {
+    fn a_visit_of_a_processor_restores_the_affinity() {
         std::thread::spawn(|| {
             let all = topology::allowed().unwrap();
             let has_area = rseq::prepare() == rseq::Area::Library || rseq::enter();

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cancelled_completes_too() {
+    fn a_cancelled_operation_completes_too() {
         let Some(ring) = ring(8) else { return };
         let (reader, _writer) = io::pipe().unwrap();
         let place = place::<8>();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_has_not_taken_is_never_submitted() {
+    fn a_submission_that_the_kernel_refused_is_never_submitted_later() {
         let Some(ring) = ring(8) else { return };
         // SAFETY: no memory is named, in any of these.
         let refused = |number| unsafe { ring.submit(&Call::Sync { fd: -1, data_only: true }, number) }.is_err();

@@ -73,7 +73,7 @@ fn processes_race_for_names_and_strangers_share_memory() {
 }
 
 #[test]
-fn what_lies_in_a_file_outlives_who_made_it() {
+fn a_semaphore_in_a_file_outlives_its_maker() {
     alike("lasting");
 }
 
@@ -88,7 +88,7 @@ fn handlers_post_within_the_programs_own_malloc() {
 }
 
 #[test]
-fn who_cancels_does_not_wait_for_a_handler() {
+fn a_cancellation_does_not_wait_for_a_handler() {
     alike("atop");
 }
 
@@ -114,7 +114,7 @@ fn semaphores_go_on_when_their_arenas_lose_their_files() {
 }
 
 #[test]
-fn what_a_program_may_not_have_kills_nobody() {
+fn a_resource_limit_kills_no_process() {
     alike("limits");
 }
 
@@ -124,12 +124,12 @@ fn a_process_ends_where_there_is_little_room_for_another_thread() {
 }
 
 #[test]
-fn what_a_helper_opens_takes_no_number_of_the_programs() {
+fn a_helper_thread_takes_no_descriptor_number_of_the_program() {
     alike("files");
 }
 
 #[test]
-fn what_was_moved_is_not_what_was_left_behind() {
+fn a_moved_semaphore_is_not_the_one_left_behind() {
     alike("moved");
 }
 

@@ -4,7 +4,7 @@ use crate::stage::{Stage, compiled, well};
 
 #[test]
 #[ignore = "storm: kills at random"]
-fn whoever_is_killed_leaves_nobody_asleep() {
+fn a_killed_process_leaves_no_waiter_asleep() {
     let Some(program) = compiled("kills") else { return };
     let stage = Stage::new();
     assert_eq!(well(stage.under(&program).arg("60")), "memory: all go on\nnamed: all go on\n");

@@ -51,7 +51,7 @@ fn actor() {
 }
 
 #[test]
-fn who_finds_no_room_takes_it_as_others_do() {
+fn a_full_arena_is_reported_as_the_c_library_reports_it() {
     let Some(program) = compiled("full") else { return };
     let stage = Stage::new();
     let wanted = well(&mut stage.plain(&program));

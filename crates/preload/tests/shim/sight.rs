@@ -4,7 +4,7 @@ use crate::stage::{Stage, compiled, not_tested, well};
 
 #[test]
 #[ignore = "storm: counts of a race"]
-fn who_gives_and_takes_again_overtakes_nobody() {
+fn a_thread_that_posts_and_waits_again_overtakes_no_waiter() {
     let Some(program) = compiled("order") else { return };
     let stage = Stage::new();
     let wanted = "private: 0 overtaken\nshared: 0 overtaken\nnamed: 0 overtaken\n";
@@ -14,7 +14,7 @@ fn who_gives_and_takes_again_overtakes_nobody() {
 
 #[test]
 #[ignore = "storm: posts that race ends"]
-fn what_comes_after_a_semaphore_takes_nothing_from_who_was_posted_to() {
+fn an_object_after_a_semaphore_takes_no_grant_of_its_waiters() {
     let Some(program) = compiled("posted") else { return };
     let stage = Stage::new();
     for (how, said) in [
