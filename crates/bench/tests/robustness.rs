@@ -57,7 +57,7 @@ fn a_pair_has_as_many_locked_operations_as_it_is_said_to() {
 
 #[test]
 #[ignore = "storm: builds a program of its own and steps through it"]
-fn the_same_code_without_what_deaths_need_has_fewer_instructions_and_a_semaphore_has_as_many() {
+fn the_build_without_robustness_has_fewer_instructions() {
     if cfg!(not(target_arch = "x86_64")) {
         println!("not tested: what deaths need: only x86-64's instructions are counted");
         return;

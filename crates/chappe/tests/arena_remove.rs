@@ -4,7 +4,7 @@ use chappe::{Arena, ArenaError, Mutex, Pool, Semaphore};
 use std::sync::mpsc::channel;
 
 #[test]
-fn an_arena_that_only_the_caller_uses_is_removed_and_one_where_it_holds_something_is_not() {
+fn an_arena_is_removed_unless_the_caller_holds_something_there() {
     let dir = format!("/dev/shm/chappe-test-{}-remove", std::process::id());
     std::fs::create_dir(&dir).expect("nobody has this name");
     // SAFETY: the only test of this program, and its only thread that knows of the environment.

@@ -37,7 +37,7 @@ fn gets_it(m: &Mutex<u64>) {
 }
 
 #[test]
-fn who_uses_it_alone_gets_it_and_another_takes_it_away() {
+fn a_lone_user_gets_the_bias_and_another_user_revokes_it() {
     let m = biased(0);
     std::thread::scope(|s| {
         s.spawn(|| {
@@ -58,7 +58,7 @@ fn who_uses_it_alone_gets_it_and_another_takes_it_away() {
 }
 
 #[test]
-fn what_is_not_to_be_biased_is_not() {
+fn an_object_made_without_bias_gets_none() {
     let off = Mutex::private_with(0u64, Bias::Off).unwrap();
     let (one, two) = (Pool::private_with(1, Bias::Off).unwrap(), Pool::private(2).unwrap());
     for _ in 0..MANY {
@@ -68,12 +68,12 @@ fn what_is_not_to_be_biased_is_not() {
     assert!(!off.is_biased() && !one.is_biased() && !two.is_biased());
 }
 
-/// Set for the child of `what_has_a_name_is_not_biased`, which has a directory of its own.
+/// Set for the child of `a_named_object_is_not_biased`, which has a directory of its own.
 const NAMED: &str = "CHAPPE_TEST_NAMED";
 
 /// The fence that takes a bias away does not reach another process.
 #[test]
-fn what_has_a_name_is_not_biased() {
+fn a_named_object_is_not_biased() {
     let dir = std::env::temp_dir().join(format!("chappe-bias-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
@@ -100,7 +100,7 @@ fn named_alone() {
 /// In turns of many lengths, so that biases come and go at any moment: nothing is lost.
 #[test]
 #[ignore = "storm: threads that race for seconds"]
-fn nobody_is_inside_with_another() {
+fn mutual_exclusion_holds_while_biases_come_and_go() {
     for threads in [2, 3, 8] {
         let (m, pool, plain) = (Mutex::private(0u64).unwrap(), Pool::private(1).unwrap(), AtomicU64::new(0));
         let (inside, stop) = (AtomicU32::new(0), AtomicBool::new(false));
@@ -243,7 +243,7 @@ fn a_permit_had_by_the_bias_is_a_permit() {
 }
 
 #[test]
-fn who_chooses_has_his_bias_too() {
+fn a_choice_uses_the_bias_too() {
     let pools = [Pool::private(1).unwrap(), Pool::private(1).unwrap()];
     for pool in &pools {
         (0..MANY).for_each(|_| drop(pool.acquire().unwrap()));

@@ -118,7 +118,7 @@ fn each_subscriber_gets_each_message_from_where_it_came() {
 }
 
 #[test]
-fn who_is_too_slow_lags_as_it_said() {
+fn a_slow_subscriber_lags_as_it_chose() {
     let _house = House::new("broadcast-slow");
     let tube = Broadcast::<u64>::create("ticks", &numbers(8)).unwrap();
     let publisher = tube.publisher().unwrap();
@@ -257,7 +257,7 @@ fn the_publisher_skips_what_nobody_wants() {
 }
 
 #[test]
-fn what_is_wrong_is_pointed_at() {
+fn an_invalid_schema_filter_or_message_is_reported_with_its_place() {
     let _house = House::new("broadcast-wrong");
     let tube = Broadcast::<[u8]>::create("trades", &trades(4)).unwrap();
     let refused = |how: Subscribe| tube.subscribe(how).unwrap_err().to_string();
@@ -452,7 +452,7 @@ fn an_arm_of_a_choice_is_ready_only_for_what_its_filter_wants() {
 }
 
 #[test]
-fn what_a_choice_only_looked_at_is_not_lost() {
+fn a_message_that_a_choice_only_looked_at_is_not_lost() {
     let (_tube, subscription, publisher) = dear(100.0);
     let never = chappe::tube::never::<u32>();
     let look = || {
@@ -559,7 +559,7 @@ fn killed_with_a_filter(house: &House, tube: &Broadcast<[u8]>, publisher: &Publi
 }
 
 #[test]
-fn who_is_killed_with_its_filter_half_taken_in_leaves_nothing_of_it() {
+fn a_subscriber_killed_while_it_sets_its_filter_leaves_nothing_of_it() {
     let house = House::new("broadcast-filter-killed");
     // One number, and as many slots to keep as one may: a dead subscriber that leaves them behind leaves none for the next.
     let tube = Broadcast::<[u8]>::create("trades", &BroadcastOptions { subscribers: 1, ..trades(16) }).unwrap();

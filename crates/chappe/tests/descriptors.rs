@@ -342,7 +342,7 @@ fn threads_that_poll_both_ends_of_a_tube_without_slots_pass_all_messages() {
 }
 
 #[test]
-fn what_was_left_for_a_receiver_that_gave_up_goes_to_the_next_or_with_the_last() {
+fn a_message_left_for_a_receiver_that_gave_up_goes_to_the_next() {
     let left = || {
         let (tx, rx) = bounded(0);
         rx.descriptor().unwrap();

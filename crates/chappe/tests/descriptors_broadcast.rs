@@ -83,7 +83,7 @@ fn actor() {
 }
 
 #[test]
-fn what_the_filter_wants_makes_it_readable_and_nothing_else_does() {
+fn only_a_message_that_passes_the_filter_makes_it_readable() {
     let house = House::new("fd-filter");
     let tube = made();
     let subscription = tube.subscribe("n > 100").unwrap();
@@ -111,7 +111,7 @@ fn what_the_filter_wants_makes_it_readable_and_nothing_else_does() {
 }
 
 #[test]
-fn what_came_before_the_filter_was_known_is_dropped_where_it_is_armed() {
+fn arming_drops_what_came_before_the_filter_was_known() {
     let _house = House::new("fd-dropped");
     let tube = made();
     let publisher = tube.publisher().unwrap();
@@ -219,7 +219,7 @@ fn a_thread_that_waits_itself_takes_the_watchers_place() {
 }
 
 #[test]
-fn what_a_choice_only_looked_at_makes_it_readable() {
+fn a_message_that_a_choice_only_looked_at_makes_it_readable() {
     let _house = House::new("fd-held");
     let tube = made();
     let subscription = tube.subscribe(Subscribe::to_all()).unwrap();

@@ -310,7 +310,7 @@ fn many_ends_of_an_arena_have_one_thread_and_those_who_do_not_ask_have_none() {
 
 #[test]
 #[ignore = "storm: counts switches while it sleeps"]
-fn what_nobody_arms_again_costs_nothing() {
+fn a_descriptor_that_is_not_armed_again_costs_nothing() {
     let _house = House::new("fd-idle");
     eventually("threads of other tests have ended", || watchers().is_empty());
     let tube = jobs(4);

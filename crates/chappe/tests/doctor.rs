@@ -162,7 +162,7 @@ fn an_object_that_cannot_be_found_by_its_name_is_entered_again() {
 }
 
 #[test]
-fn what_is_in_the_name_of_nobody_is_free() {
+fn an_object_held_by_a_member_that_never_was_is_free() {
     let _house = House::new("doctor-nobody");
     arena();
     let pool = Pool::create("p", 1).unwrap();
@@ -238,7 +238,7 @@ fn slots_that_are_out_of_use_for_good_are_counted() {
 }
 
 #[test]
-fn what_was_removed_and_is_still_in_use_is_said_to_be() {
+fn a_removed_object_that_is_still_in_use_is_reported() {
     let house = House::new("doctor-removed");
     arena();
     Mutex::create("m", 1u64).unwrap();

@@ -135,7 +135,7 @@ fn a_family_that_nobody_has_mapped_goes_when_another_is_made() {
 }
 
 #[test]
-fn what_lasts_without_its_file_goes_on_and_what_does_not_is_told() {
+fn a_lasting_arena_survives_its_file_and_others_report_the_loss() {
     let house = House::new("family-unlinked");
     let options = ArenaOptions { members: Some(16), objects: Some(16), ..ArenaOptions::default() };
     let lasting = Arena::open_or_create_lasting("lasting", &options).unwrap();
@@ -233,7 +233,7 @@ fn a_wish_for_it_is_fulfilled_by_the_next_fork() {
 }
 
 #[test]
-fn what_is_private_is_a_copy_in_a_forked_child() {
+fn a_private_semaphore_is_a_copy_in_a_forked_child() {
     // It forks: that may make a family where another test has its own (see above).
     let _house = House::new("family-private");
     let spot = Semaphore::unnamed(&Arena::private(), 1).unwrap().object_id();
@@ -251,7 +251,7 @@ fn what_is_private_is_a_copy_in_a_forked_child() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn an_object_id_without_an_object_is_refused() {
     let _house = House::new("family-refused");
     for arena in [Arena::private(), Arena::family().unwrap()] {
         let made = Semaphore::unnamed(&arena, 1).unwrap();

@@ -122,7 +122,7 @@ fn a_holder_that_is_killed_is_told_until_the_data_is_whole() {
 }
 
 #[test]
-fn what_is_there_and_is_something_else_is_refused_by_name() {
+fn an_object_of_another_type_is_refused_by_name() {
     let _house = House::new("helplock-refused");
     let lock = HelpLock::inherited_create("lock", 7u64).unwrap();
     assert_eq!(HelpLock::inherited_named("lock", 9u64).unwrap().with(|n| *n).unwrap(), 7);

@@ -71,7 +71,7 @@ fn in_house(name: &str, body: impl FnOnce(&House)) {
 }
 
 #[test]
-fn those_who_wait_for_a_named_semaphore_take_no_kernel_thread_and_are_woken_from_another_process() {
+fn light_waiters_of_a_named_semaphore_need_no_kernel_thread() {
     in_house("light-named", |house| {
         const GUESTS: usize = 100;
         let s = Semaphore::create("s", 0).unwrap();

@@ -84,7 +84,7 @@ fn a_map_says_what_it_does() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_words() {
+fn an_impossible_key_or_value_is_refused_in_words() {
     let _house = House::new("maps-refused");
     let map = Map::<[u8], [u8]>::create("m", &small(2)).unwrap();
     let said = |e: MapError| e.to_string();

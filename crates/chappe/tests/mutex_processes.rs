@@ -114,7 +114,7 @@ fn four_processes_count_without_loss() {
 }
 
 #[test]
-fn who_survives_a_torn_update_sees_it_and_mends_it() {
+fn a_survivor_of_a_half_done_update_sees_and_mends_it() {
     let house = House::new("torn");
     let mutex = Mutex::create("m", [0u64, 0]).unwrap();
     let mut sum = 0;
@@ -294,7 +294,7 @@ fn nothing_is_removed_that_somebody_has_been_given_and_has_not_woken_up_on() {
 }
 
 #[test]
-fn who_calls_exit_with_a_lock_and_a_message_dies_with_them() {
+fn an_exit_with_a_lock_and_a_message_counts_as_a_death() {
     let _house = House::new("exit");
     let mutex = Mutex::create("m", 0u64).unwrap();
     let tube = Tube::<u64>::create("t", &TubeOptions { slots: 1, ..TubeOptions::default() }).unwrap();

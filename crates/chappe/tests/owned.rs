@@ -195,7 +195,7 @@ fn a_killed_holder_returns_it() {
 }
 
 #[test]
-fn who_ends_in_good_order_returns_nothing() {
+fn an_orderly_end_returns_no_unit() {
     let house = House::new("ends");
     let it = made("s");
     let mut producer = house.actor("by s");
@@ -216,7 +216,7 @@ fn who_ends_in_good_order_returns_nothing() {
 }
 
 #[test]
-fn what_another_thread_still_takes_at_the_end_is_not_returned() {
+fn a_unit_taken_by_another_thread_at_the_end_is_not_returned() {
     let house = House::new("late");
     let it = made("s");
     let mut producer = house.actor("by s");
@@ -227,7 +227,7 @@ fn what_another_thread_still_takes_at_the_end_is_not_returned() {
 }
 
 #[test]
-fn what_was_taken_beside_an_owned_permit_is_not_returned_either() {
+fn a_unit_taken_beside_an_owned_permit_is_not_returned() {
     let house = House::new("beside");
     let it = made("s");
     Pool::create("a/p", 1).unwrap();
@@ -482,7 +482,7 @@ fn one_is_shown_as_one_thing_and_is_no_pool_nor_semaphore() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn an_impossible_creation_or_name_is_refused() {
     let _house = House::new("refused");
     let it = made("s");
     let private = RobustSemaphore::create_in(&Arena::private(), None);

@@ -259,7 +259,7 @@ fn the_head_is_served_whole_and_nobody_passes_it() {
 }
 
 #[test]
-fn who_gives_up_lets_those_behind_have_what_was_set_aside() {
+fn a_timed_out_head_lets_those_behind_have_its_reserved_permits() {
     let pool = Pool::private(4).unwrap();
     for _ in 0..50 {
         let one = pool.acquire().unwrap();

@@ -210,7 +210,7 @@ fn bad_words_are_refused_by_name() {
 
 #[test]
 #[ignore = "storm: threads that race"]
-fn who_takes_may_unmap_the_word() {
+fn an_acquirer_may_unmap_the_word_at_once() {
     for _ in 0..300 {
         let page = page();
         let address = page as usize;
@@ -305,7 +305,7 @@ fn any_handled_signal_interrupts() {
 }
 
 #[test]
-fn what_nobody_handles_does_not_interrupt() {
+fn a_signal_without_a_handler_does_not_interrupt() {
     let [word, ..] = words();
     let child = Child::fork(|| assert_eq!(semacquire(word, true), Ok(true)));
     child.asleep();

@@ -254,7 +254,7 @@ fn an_owned_permit_outlives_its_thread_and_not_its_process() {
 }
 
 #[test]
-fn a_program_that_was_replaced_by_one_that_has_the_arena_too_gives_back_what_it_owned() {
+fn a_replaced_program_gives_back_what_it_owned() {
     let house = House::new("own-exec");
     let pool = Pool::create("gpu0", 1).unwrap();
     let mut owner = house.actor("own-exec gpu0");

@@ -143,7 +143,7 @@ fn removed_under_a_guard_that_outlives_the_membership() {
 }
 
 #[test]
-fn what_a_thread_has_leaked_is_nobody_elses() {
+fn a_leaked_guards_data_is_never_reused() {
     let _house = House::new("slots-leaked");
     for force in [true, false] {
         let leaked: &'static u64 = std::thread::spawn(move || {

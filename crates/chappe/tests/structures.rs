@@ -237,7 +237,7 @@ fn named_words_are_one_for_all() {
 }
 
 #[test]
-fn what_one_process_did_another_sees_and_its_end_takes_nothing_back() {
+fn changes_of_one_process_are_seen_by_another_and_survive_its_end() {
     let house = House::new("structures-processes");
     let stack = Stack::<u64>::create("s", 4).unwrap();
     let counter = Counter::create("c", 0).unwrap();
@@ -316,7 +316,7 @@ fn pinned() -> bool {
 }
 
 #[test]
-fn what_is_in_use_is_kept_in_memory() {
+fn a_structure_in_use_is_kept_in_memory() {
     let _house = House::new("structures-kept");
     let _stack = Stack::<[u64; 8]>::create("s", 1_000).unwrap();
     pinned();
@@ -506,7 +506,7 @@ fn a_walk_of_a_list_sees_what_was_there_throughout_in_order() {
 
 /// A process of another PID namespace (each container has a process 1) that has the same number is another.
 #[test]
-fn what_a_process_with_the_same_number_uses_elsewhere_is_not_removed() {
+fn an_object_in_use_by_the_same_pid_of_another_namespace_is_not_removed() {
     let _house = House::new("structures-elsewhere");
     let map = Map::<u64, u64>::create("map", &MapOptions::default()).unwrap();
     let count = Counter::create("count", 0).unwrap();

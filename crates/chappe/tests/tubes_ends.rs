@@ -120,7 +120,7 @@ fn say_byte(to: std::os::fd::RawFd, byte: u8) {
 
 /// A process has one end, and its child attaches the other: the child is not at both.
 #[test]
-fn a_child_that_attaches_an_end_is_not_at_the_one_that_its_parent_left_in_its_handle() {
+fn a_forked_child_attaches_an_end_of_its_own() {
     let _house = House::new("childs-end");
     for sends in [true, false] {
         let name = if sends { "sends" } else { "receives" };
@@ -229,7 +229,7 @@ fn a_send_before_a_choice_is_completed_is_not_written_over() {
 
 /// A receiver that never sleeps, and one that only tries, gets what a dead one had, though no other thread recovers the dead.
 #[test]
-fn what_a_dead_one_had_comes_to_who_never_sleeps() {
+fn a_dead_receivers_message_comes_to_a_receiver_that_never_sleeps() {
     for tries in [false, true] {
         let house = House::new("never-sleeps");
         let (tx, rx) = ends(&tube("t", 4, Kind::Mpmc));

@@ -154,7 +154,7 @@ fn a_process_that_needs_no_fence_of_others_registers_for_none() {
 /// (What is lost otherwise is lost too seldom to wait for.)
 #[test]
 #[ignore = "storm: counts sleeps in half a second"]
-fn who_sleeps_asks_for_its_fence_and_looks_again_without() {
+fn a_sleeper_asks_for_its_fence_and_polls_without_it() {
     for what in ["recv", "send"] {
         let house = House::new(what);
         let times = |kind| house.actor(&format!("asks {kind}-{what}")).hear().parse::<i64>().unwrap();
@@ -194,7 +194,7 @@ fn one_thread_of_several_may_not_ask() {
 
 /// A thread that woke up for nothing has left nothing behind: another is told.
 #[test]
-fn who_may_not_ask_any_more_is_in_nobodys_way() {
+fn an_end_that_lost_its_fence_holds_up_no_other() {
     let house = House::new("in-the-way");
     let options = TubeOptions { slots: 4, kind: Kind::Spmc, ..TubeOptions::default() };
     let tube = Tube::<u64>::create("many", &options).unwrap();
@@ -232,13 +232,13 @@ fn no_wake_up_is_lost_of_single_messages() {
 /// It made the tubes: so no process goes without fences there.
 #[test]
 #[ignore = "storm: processes that race"]
-fn who_may_not_ask_for_fences_makes_a_tube_with_them() {
+fn a_process_without_the_fence_makes_tubes_with_fences() {
     round_trips("refused sleeper", Role::Sleeper, 3_000);
 }
 
 /// The tubes were made by a process that may ask for fences: it stores plainly, and the other looks again and again.
 #[test]
-fn who_may_not_ask_for_fences_finds_what_was_sent_without() {
+fn a_process_without_the_fence_finds_what_was_sent_plainly() {
     let house = House::new("without");
     let (there, back) = (tube("there"), tube("back"));
     let mut actor = house.actor("refused sleeper");

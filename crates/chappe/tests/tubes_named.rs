@@ -152,7 +152,7 @@ fn each_senders_messages_come_once_and_in_order() {
 }
 
 #[test]
-fn what_a_dead_receiver_had_comes_again_and_then_is_dropped() {
+fn a_dead_receivers_message_comes_again_and_then_is_dropped() {
     let house = House::new("named-again");
     let tube = Tube::<Job>::create("jobs", &options(4, Kind::Mpmc)).unwrap();
     let sender = tube.sender().unwrap();
@@ -312,7 +312,7 @@ fn a_second_handle_of_a_single_end_is_refused_and_told_who_has_it() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_tube_of_another_type_or_shape_is_refused() {
     let _house = House::new("named-refused");
     let _other = (Mutex::create("m", 0u64).unwrap(), Pool::create("p", 1).unwrap());
     let tube = Tube::<Job>::create("jobs", &options(4, Kind::Mpmc)).unwrap();
@@ -377,7 +377,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_tube_that_is_removed_by_force_ends_all_waits_and_its_memory_is_not_used_while_somebody_has_a_handle() {
+fn a_forced_removal_of_a_tube_ends_all_waits_and_keeps_memory_in_use() {
     let house = House::new("named-removed");
     let tube = Tube::<Job>::create("jobs", &options(1, Kind::Mpmc)).unwrap();
     let sender = tube.sender().unwrap();

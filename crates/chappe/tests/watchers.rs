@@ -31,7 +31,7 @@ fn is_the(pid: Option<u32>) -> impl Fn(&Actor) -> bool {
 }
 
 #[test]
-fn who_stands_by_takes_the_place_of_a_watcher_that_is_killed() {
+fn a_standby_takes_the_place_of_a_killed_watcher() {
     let house = House::new("watcher");
     let pool = Pool::create("p", 1).unwrap();
     let mut holder = house.actor("p");

@@ -82,7 +82,7 @@ fn several_are_locked_whatever_the_order() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn a_recursive_lock_and_a_guard_of_steps_are_refused() {
     let lock = HelpLock::inherited("once", 0).unwrap();
     let held = lock.lock().unwrap();
     let again = lock.lock().unwrap_err().to_string();
@@ -142,7 +142,7 @@ fn a_signal_that_nobody_waits_for_is_not_kept() {
 }
 
 #[test]
-fn who_has_given_up_takes_no_signal_from_the_next() {
+fn a_timed_out_wait_consumes_no_later_signal() {
     let monitor = Monitor::private("m", 0, &["c"]).unwrap();
     for _ in 0..3 {
         let (inside, came) = monitor.enter().unwrap().wait_timeout("c", Duration::from_millis(1)).unwrap();

@@ -29,7 +29,7 @@ fn on_one_proc(body: impl FnOnce() + Send) {
 }
 
 #[test]
-fn who_meets_a_held_lock_switches_to_its_holder_and_back_with_two_switches() {
+fn a_thread_at_a_held_lock_helps_its_holder_with_two_switches() {
     on_one_proc(|| {
         let lock = Arc::new(HelpLock::light("counted", 0));
         let held = lock.clone();
@@ -105,7 +105,7 @@ fn turns_of_the_middle(lock_h: impl FnOnce(&HelpLock<u32>, &AtomicU32) + Send + 
 }
 
 #[test]
-fn nobody_of_a_middle_level_comes_between_the_waiter_and_the_holder() {
+fn no_thread_of_a_middle_level_runs_between_waiter_and_holder() {
     let helped = |lock: &HelpLock<u32>, _: &AtomicU32| drop(lock.lock().unwrap());
     // One step of L's is left when H comes: it runs in H's turn, and M not at all.
     assert_eq!(turns_of_the_middle(helped, 1), 0);

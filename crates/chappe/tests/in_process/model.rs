@@ -127,7 +127,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn who_came_first_is_served_first(
+    fn waiters_are_served_in_the_order_of_arrival(
         arrivals in proptest::collection::vec(
             prop_oneof![3 => Just(Arrival::Patient), 1 => Just(Arrival::Hasty)], 1..10),
         permits in 1u32..4,

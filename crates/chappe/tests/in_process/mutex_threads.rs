@@ -68,7 +68,7 @@ fn a_thread_that_ends_and_has_leaked_its_guard_leaves_the_mutex_condemned() {
 }
 
 #[test]
-fn what_is_torn_stays_so_until_somebody_mends_it() {
+fn an_inconsistent_mutex_stays_so_until_a_holder_mends_it() {
     let mutex = Mutex::private(0u32).unwrap();
     let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         *mutex.lock().unwrap() = 5;
@@ -193,7 +193,7 @@ fn names_kinds_and_types_are_checked() {
 /// millisecond by the clock. Here is counted how often the other had it meanwhile: some thousand times.
 #[test]
 #[ignore = "storm: counts of a race"]
-fn who_waits_is_given_the_lock_although_another_hammers_it() {
+fn a_waiter_is_given_the_lock_although_another_hammers_it() {
     const WAITS: usize = 21;
     const FEW: u64 = 200_000;
     const MOST: u64 = WAITS as u64 * 20_000_000;

@@ -17,7 +17,7 @@ fn made(name: &str) -> RobustSemaphore {
 }
 
 #[test]
-fn what_a_killed_remover_left_goes_with_the_next_removal() {
+fn the_next_removal_takes_what_a_killed_remover_left() {
     let _house = House::new("left");
     let (half, whole) = (made("half"), made("whole"));
     let map = arena().map();

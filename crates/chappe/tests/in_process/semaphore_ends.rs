@@ -55,7 +55,7 @@ fn reuse(round: usize, kept: &mut Vec<Box<dyn FnOnce()>>) {
 
 #[test]
 #[ignore = "storm: threads that race"]
-fn whoever_was_woken_may_end_a_private_semaphore_and_use_its_slot_at_once() {
+fn a_woken_waiter_may_drop_a_private_semaphore_at_once() {
     let (tell, told) = sync_channel::<Weak>(1);
     std::thread::scope(|s| {
         s.spawn(move || {
@@ -80,7 +80,7 @@ fn whoever_was_woken_may_end_a_private_semaphore_and_use_its_slot_at_once() {
 
 #[test]
 #[ignore = "storm: threads that race"]
-fn whoever_was_woken_may_remove_a_named_semaphore_and_use_its_slot_at_once() {
+fn a_woken_waiter_may_remove_a_named_semaphore_at_once() {
     let _house = House::new("post-then-remove");
     let (tell, told) = sync_channel::<Semaphore>(1);
     std::thread::scope(|s| {

@@ -14,7 +14,7 @@ fn work(time: Duration) {
 }
 
 #[test]
-fn who_came_first_is_served_first_although_others_time_out_and_turn_away() {
+fn timeouts_and_other_choices_leave_the_order_of_arrival() {
     let (main, away) = (Semaphore::private(0).unwrap(), Semaphore::private(0).unwrap());
     for round in 0..30 {
         let (tell, heard) = channel();

@@ -352,7 +352,7 @@ fn an_end_that_is_there_twice_is_chosen_as_either() {
 
 /// In the role of an application one waits in the queue of a pool like others, also if there is a tube among the arms.
 #[test]
-fn who_never_sleeps_waits_in_line_all_the_same() {
+fn a_spinning_application_waits_in_the_queue_like_others() {
     let (pool, (_tx, rx)) = (Pool::private(1).unwrap(), bounded::<u8>(1));
     let held = pool.acquire().unwrap();
     thread::scope(|s| {

@@ -22,7 +22,7 @@ fn all_words_change_or_none() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_nothing_is_changed() {
+fn an_impossible_mcas_is_refused_and_changes_nothing() {
     let words = Words::private(9).unwrap();
     assert!(matches!(words.mcas(&[]), Err(WordsError::Count { count: 0 })));
     let nine: Vec<_> = (0..9).map(|i| change(i, 0, 1)).collect();

@@ -102,7 +102,7 @@ static int arrived(void)
     return now;
 }
 
-static void who_came_first_is_served_first(void)
+static void waiters_are_served_in_the_order_of_arrival(void)
 {
     pthread_t all[4];
     OK(chappe_semaphore_private(0, 0, &shared));
@@ -218,7 +218,7 @@ int main(void)
 {
     alone();
     by_name();
-    who_came_first_is_served_first();
+    waiters_are_served_in_the_order_of_arrival();
     one_that_is_waited_on_is_removed_only_by_force();
     between_processes();
     with_signals(NULL);
