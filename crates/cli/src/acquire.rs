@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_stays_as_it_is() {
+    fn an_argument_that_is_not_text_stays_as_it_is() {
         let word = OsString::from_vec(vec![0xff, b'{', b'}', 0xfe]);
         assert_eq!(filled_in(&[word], "{}", "p")[0].as_bytes(), b"\xffp\xfe");
     }

@@ -303,7 +303,7 @@ mod tests {
     const ALL: &str = "a: i8, b: u64, c: f32, d: f64, e: bool, f: str[4], g: i64";
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn an_encoded_record_is_decoded() {
         let schema = Schema::parse(ALL).unwrap();
         let text =
             r#"{"a":-128,"b":18446744073709551615,"c":0.1,"d":"NaN","e":true,"f":"é\"x","g":-9223372036854775808}"#;
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_its_line() {
+    fn a_value_that_does_not_fit_is_refused_with_its_line() {
         let schema = Schema::parse("a: i8, f: str[2]").unwrap();
         let said =
             |format, text: &'static str| encode(&schema, format, text.as_bytes(), |_| Ok(())).unwrap_err().to_string();

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_to_be_loaded_stays_behind_the_library() {
+    fn preloads_that_were_set_stay_behind_the_library() {
         let ours = Path::new("/x/ours.so");
         let all = |there: Option<&str>| in_front(ours, there.map(OsStr::new)).into_string().expect("text");
         assert_eq!(all(None), "/x/ours.so");

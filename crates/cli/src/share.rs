@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_written() {
+    fn each_form_of_a_share_is_parsed() {
         assert_eq!(parse("all"), Ok(Share::All));
         assert_eq!(parse("group"), Ok(Share::Group(None)));
         assert_eq!(parse("group:gpu"), Ok(Share::Group(Some("gpu".into()))));

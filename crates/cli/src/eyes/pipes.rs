@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_up_whom_is_told_by_who_sleeps() {
+    fn the_sleeping_end_of_a_pipe_says_which_end_is_slow() {
         let end = |sleeps| End { pid: 1, name: "a".into(), sleeps, fd: 0, moved: None };
         let pipe = |w, r| PipeSeen {
             inode: 1,

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_about_jobs_is_kept() {
+    fn makeflags_that_are_not_about_jobs_are_kept() {
         let ours =
             " -j8 --jobserver-auth=fifo:/tmp/jobs $(if $(filter jobserver-fifo,$(.FEATURES)),,--jobserver-fd=100,101)";
         for (old, kept, after) in [

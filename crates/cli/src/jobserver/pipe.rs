@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_several_looks_agree_on_is_lost() {
+    fn a_loss_that_several_counts_agree_on_is_believed() {
         let mut losses = Losses::default();
         let seen: Vec<i64> = [2, 3, 1, 2, 0, 2, 2, 2, 2].into_iter().map(|missing| losses.note(missing)).collect();
         assert_eq!(seen, [0, 0, 0, 1, 0, 0, 0, 0, 2]);

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_be_looked_at_is_known_and_none_of_ours() {
+    fn an_unreadable_process_is_known_and_not_one_of_ours() {
         let failed = |number| entry_of(Err(io::Error::from_raw_os_error(number)));
         for number in [libc::EPERM, libc::EACCES] {
             let shut = failed(number).unwrap().expect("an entry");

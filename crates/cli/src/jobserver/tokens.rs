@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_free_before_the_lease_goes() {
+    fn a_returned_token_is_free_before_the_lease_ends() {
         let lab = Lab(format!("test-tokens-{}", std::process::id()));
         Arena::create(&lab.0, &ArenaOptions::default()).unwrap();
         for round in 0..20 {

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_one_left_is_swept_and_what_lives_stays() {
+    fn groups_of_dead_processes_are_swept_and_those_of_living_ones_stay() {
         let root = tempfile::tempdir().unwrap();
         let (dead, live) = (format!("{PREFIX}999999999-1"), format!("{PREFIX}{}-1", std::process::id()));
         let mut kernel = Fake::default();

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stage_starts_belongs_to_it_also_when_its_first_process_has_gone() {
+    fn a_stages_children_belong_to_it_after_its_first_process_ended() {
         let mut child = Command::new("sh")
             .args(["-c", "sleep 1000 >/dev/null 2>&1 & echo $!; read x"])
             .stdin(Stdio::piped())

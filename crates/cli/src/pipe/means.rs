@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stage_has_taken_by_itself_counts_as_given_and_is_given_back() {
+    fn a_stages_own_reservation_counts_as_given_and_is_given_back() {
         let mut kernel = Fake::new(&[0, 1, 2]);
         let first = First::new(Kind::Deadline, 0.25, SOURCE, &mut kernel).unwrap();
         // There was less left than it asked for; another program has chosen the same policy for itself.
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_another_period_is_written_anew_and_is_never_shorter_than_the_system_takes() {
+    fn a_share_of_another_period_is_rewritten_within_the_systems_limits() {
         let mut kernel = Fake::new(&[0, 1, 2]);
         let first = First::new(Kind::Deadline, 0.2, PERIOD, &mut kernel).unwrap();
         kernel.tasks.insert(1, first.tries[0]);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_there_is_is_given_as_far_as_it_goes() {
+    fn a_share_beyond_the_capacity_is_given_as_far_as_it_goes() {
         let mut kernel = Fake::new(&[1, 2]);
         kernel.most = 500;
         let mut one = Means::new(1, Kind::Deadline, PERIOD);
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn where_niceness_is_refused_slices_are_shorter_and_where_all_is_nothing_is_done() {
+    fn refused_niceness_leaves_slices_and_refused_slices_leave_nothing() {
         let mut kernel = Fake::new(&[1]);
         kernel.refuses_nice = true;
         let mut means = Means::new(1, Kind::Nice, PERIOD);
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_its_own_policy_and_what_has_gone_is_left_alone() {
+    fn tasks_with_a_policy_of_their_own_or_ended_are_left_alone() {
         let mut kernel = Fake::new(&[1]);
         let mut fifo = Attributes::fair(0, 0);
         fifo.policy = libc::SCHED_FIFO as u32;
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_a_policy_of_its_own_in_mid_run_keeps_it() {
+    fn a_task_that_sets_its_own_policy_in_mid_run_keeps_it() {
         let mut kernel = Fake::new(&[1]);
         let mut means = Means::new(1, Kind::Deadline, PERIOD);
         means.give(0.2, &tasks(&[(1, 1.0)]), &mut kernel);

@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pipeline_is_refused_with_what_to_write() {
+    fn an_invalid_pipeline_is_refused_with_advice() {
         for (text, wrong) in [
             ("", Wrong::Nothing),
             (" \n", Wrong::Nothing),
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_written_is_split_or_refused_without_end_or_panic() {
+    fn any_text_is_split_or_refused_without_a_panic() {
         let parts = [
             "|",
             "'",

@@ -140,7 +140,7 @@ fn the_status_is_the_commands_or_says_what_failed() {
 }
 
 #[test]
-fn who_will_not_wait_is_told_who_has_it() {
+fn a_failed_acquire_names_the_holder() {
     let here = Place::new();
     let (a, _) = here.holder("a", &["--create", "p"]);
     for args in [["acquire", "p", "--nonblock"], ["acquire", "p", "--timeout=0"], ["acquire", "p", "--timeout=20ms"]] {
@@ -266,7 +266,7 @@ fn the_commands_arguments_are_handed_on_as_they_stand() {
 }
 
 #[test]
-fn who_runs_under_a_permit_of_the_pool_is_told_so_instead_of_waiting_for_itself() {
+fn an_acquire_under_a_permit_of_the_same_pool_is_refused() {
     let here = Place::new();
     here.ok(&["pool", "create", "gpu", "other"]);
     here.ok(&["pool", "create", "cpu", "--permits", "2"]);

@@ -67,7 +67,7 @@ fn a_bad_name_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn where_a_number_is_wanted_the_error_says_of_what() {
+fn an_error_about_a_number_says_which_number_is_wanted() {
     let here = Place::new();
     for (status, args, wanted) in [
         (2, &["pool", "create", "p", "--permits", "x"][..], "How many permits it has"),

@@ -222,7 +222,7 @@ fn every_command_that_the_guide_names_is_there() {
 }
 
 #[test]
-fn what_the_guide_shows_and_does_not_run_is_caught() {
+fn a_block_of_the_guide_that_is_not_run_is_caught() {
     let text = "# A\n\n```sh,run\nls\n```\n\n```output\na\n```\n<!-- run\ntrue\n-->\n```sh,run\npwd\n```\n";
     let (all, quotations) = blocks(text);
     assert!(quotations.is_empty());
@@ -236,7 +236,7 @@ fn what_the_guide_shows_and_does_not_run_is_caught() {
 }
 
 #[test]
-fn what_the_guide_quotes_stands_in_the_file() {
+fn a_quotation_in_the_guide_stands_in_its_file() {
     let quoted = |text: &str| {
         let (all, quotations) = blocks(&format!("```rust,from=crates/cli/src/main.rs\n{text}```\n"));
         assert!(all.is_empty() && quotations.len() == 1);

@@ -202,18 +202,18 @@ fn change_damaged(from: u64, count: u64) {
 }
 
 #[test]
-fn what_changes_a_damaged_arena_ends_by_itself() {
+fn commands_that_change_a_damaged_arena_end_by_themselves() {
     change_damaged(0, 6);
 }
 
 #[test]
 #[ignore = "storm: 400 damaged arenas and 14 commands to each"]
-fn whatever_changes_whatever_damaged_arena_ends_by_itself() {
+fn any_command_on_any_damaged_arena_ends_by_itself() {
     change_damaged(1_000, 400);
 }
 
 #[test]
-fn what_is_no_arena_is_named_and_the_others_are_shown() {
+fn a_file_that_is_no_arena_is_named_and_the_others_are_shown() {
     let here = Place::new();
     here.ok(&["pool", "create", "good/p"]);
     let at = |name: &str| here.arenas().join(name);
@@ -263,7 +263,7 @@ fn a_lock_file_that_is_none_is_in_nobodys_way() {
 }
 
 #[test]
-fn what_may_not_be_read_is_said_to_be_so() {
+fn an_arena_without_read_permission_is_reported() {
     // SAFETY: takes nothing, cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return not_tested("an arena that its own user may not read: needs root, to be another user");
@@ -323,7 +323,7 @@ fn a_remover_that_is_stopped_holds_up_nobody_who_looks() {
 }
 
 #[test]
-fn who_is_stopped_while_it_changes_the_set_of_objects_holds_up_nobody_who_looks() {
+fn a_process_stopped_while_it_makes_an_object_holds_up_no_look() {
     let here = Place::new();
     here.ok(&["pool", "create", "p"]);
     let changer = stopped(&here, "changer");

@@ -54,7 +54,7 @@ fn the_shell_example_uses_every_pool_and_no_permit_twice() {
 
 #[test]
 #[ignore = "storm: thousands of processes"]
-fn four_thousand_commands_wait_in_line_and_are_served_in_order_and_the_next_is_told_the_limit() {
+fn four_thousand_commands_are_served_in_order_and_the_next_is_refused() {
     const WAITERS: usize = 4_000;
     let here = Place::new();
     let (holder, _) = here.holder("a", &["--create", "p"]);

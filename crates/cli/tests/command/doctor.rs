@@ -86,7 +86,7 @@ fn the_dead_are_named_with_what_they_had() {
 }
 
 #[test]
-fn who_is_stopped_and_holds_something_is_named() {
+fn a_stopped_holder_is_named() {
     let here = Place::new();
     let (holder, _) = here.holder("a", &["--create", "p"]);
     assert_eq!(found(&here, "stuck-member"), Vec::<Value>::new());
@@ -180,7 +180,7 @@ fn files_that_are_not_chappes_are_left_and_named() {
 }
 
 #[test]
-fn what_is_nearly_full_is_said_with_the_option_that_makes_it_larger() {
+fn a_nearly_full_arena_is_reported_with_the_option_that_enlarges_it() {
     let here = Place::new();
     here.ok(&["arena", "create", "default", "--objects", "2"]);
     here.ok(&["pool", "create", "a"]);

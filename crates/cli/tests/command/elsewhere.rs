@@ -23,7 +23,7 @@ fn a_build_without_the_client_says_which_command_builds_it() {
 }
 
 #[test]
-fn what_cannot_be_on_an_engine_says_why_and_what_to_do() {
+fn an_operation_that_no_engine_has_is_refused_with_advice() {
     refused(&["lock", "@lab/x", "--", "true"], 125, &["`@lab/x`", "a pool of one permit"]);
     refused(
         &["jobserver", "--pool", "@lab/x", "--", "true"],

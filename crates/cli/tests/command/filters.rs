@@ -132,7 +132,7 @@ fn goes_on(refused: &[Refused]) {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_done_without() {
+fn a_refused_system_call_is_done_without() {
     goes_on(&[(libc::SYS_madvise, libc::EPERM)]);
     goes_on(&[(libc::SYS_membarrier, libc::EPERM)]);
     goes_on(&[(libc::SYS_futex_waitv, libc::ENOSYS), (libc::SYS_pidfd_open, libc::ENOSYS)]);

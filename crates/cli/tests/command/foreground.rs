@@ -16,7 +16,7 @@ fn job() -> String {
 }
 
 #[test]
-fn a_job_in_the_foreground_is_killed_with_the_group_of_its_caller_and_another_goes_on() {
+fn only_a_job_in_the_foreground_is_killed_with_its_callers_group() {
     let script = job();
     let commands: [&[&str]; 3] = [
         &["acquire", "--create", "p", "--"],

@@ -123,7 +123,7 @@ fn a_graph_ends_well_when_the_reader_of_its_output_has_seen_enough() {
 }
 
 #[test]
-fn what_is_wrong_with_a_graph_is_said_with_its_place() {
+fn an_error_in_a_graph_is_reported_with_its_place() {
     let here = Place::new();
     let said = |text: &str| here.fails(1, &["graph", "check", &file(&here, text)]);
     for (text, expected) in [

@@ -81,7 +81,7 @@ fn without_a_server_it_is_said_which_one_is_missing() {
 
 #[test]
 #[ignore = "storm: needs jackd, and seconds"]
-fn what_is_played_is_what_is_recorded() {
+fn the_recorded_sound_is_the_played_one() {
     let (here, server) = (Place::new(), Server::new("plays", 48_000, 256));
     let wav = here.file("heard.wav");
     let recorder = format!("jack ear channels=1 ports=\"\" | take 96000 | wav {wav:?} bits=f32");

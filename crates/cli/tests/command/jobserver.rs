@@ -129,7 +129,7 @@ fn a_killed_clients_slot_stays_away_as_long_as_its_job_goes_on() {
 }
 
 #[test]
-fn who_closes_the_fifo_and_lives_keeps_its_slot() {
+fn a_client_that_closes_the_fifo_and_lives_keeps_its_slot() {
     let here = Place::new();
     let script = format!(
         "( enter; take; exec 3>&-; say has-a $(exec sh -c 'echo $PPID'); {}; enter; give; say back 1; {} ) &
@@ -151,7 +151,7 @@ fn who_closes_the_fifo_and_lives_keeps_its_slot() {
 }
 
 #[test]
-fn what_a_client_writes_too_much_is_taken_out() {
+fn a_surplus_token_that_a_client_writes_is_taken_out() {
     let here = Place::new();
     // Before it is taken out, its writer may read it. So all are read and written back until only one is there.
     let script = "enter; take; n=5
@@ -307,7 +307,7 @@ fn a_slot_that_nobody_uses_goes_to_who_waits() {
 }
 
 #[test]
-fn who_waits_for_a_slot_gets_one_that_another_command_gives_back() {
+fn a_slot_that_another_command_gives_back_goes_to_a_waiting_client() {
     let here = Place::new();
     let (holder, _) = here.holder("h", &["--create=2", "cpu"]);
     let server = serve(&here, &["--pool", "cpu"], "enter; say up 1; take; echo got; give");
@@ -338,7 +338,7 @@ fn a_slot_that_cannot_be_had_now_is_asked_for_again() {
 }
 
 #[test]
-fn what_the_command_left_running_keeps_its_slots() {
+fn a_process_that_the_command_left_running_keeps_its_slots() {
     let here = Place::new();
     let script = format!(
         "{} while [ ! -e has-a ]; do sleep 0.01; done; exit 3",

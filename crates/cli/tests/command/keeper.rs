@@ -44,7 +44,7 @@ fn when_chappe_is_killed_its_job_keeps_the_permit_until_it_ends() {
 
 #[test]
 #[ignore = "storm: it kills chappe"]
-fn when_chappe_and_its_job_are_killed_the_permit_comes_back_long_before_the_lease_ends() {
+fn a_kill_of_chappe_and_its_job_frees_the_permit_before_the_lease_ends() {
     let Some(lab) = Lab::new("both") else { return };
     lab.ok(&["pool", "create", "@/gpu"]);
     for round in 0..5 {
@@ -169,7 +169,7 @@ fn a_job_that_is_cut_off_is_dead_before_the_next_has_its_permit() {
 
 #[test]
 #[ignore = "storm: it starts engines"]
-fn what_a_job_leaves_running_keeps_the_permit() {
+fn a_process_that_a_job_leaves_running_keeps_the_remote_permit() {
     let Some(lab) = Lab::new("left") else { return };
     lab.ok(&["pool", "create", "@/gpu"]);
     let script = format!("({}) >/dev/null 2>&1 & exit 0", wait_for_go("left"));
@@ -250,7 +250,7 @@ fn hidden(env: &str, with_files: &str) -> String {
 
 #[test]
 #[ignore = "storm: it starts engines"]
-fn what_has_closed_its_files_keeps_the_permit_too_and_is_ended_when_that_is_lost() {
+fn a_process_with_closed_files_keeps_the_permit_and_ends_with_it() {
     let Some(lab) = Lab::new("hidden") else { return };
     for env in ["env", CLEARED] {
         for is_lost in [false, true] {
@@ -273,7 +273,7 @@ fn what_has_closed_its_files_keeps_the_permit_too_and_is_ended_when_that_is_lost
 
 #[test]
 #[ignore = "storm: it kills chappe"]
-fn what_a_killed_chappe_did_not_see_keeps_the_permit() {
+fn a_process_that_a_killed_chappe_did_not_see_keeps_the_permit() {
     let Some(lab) = Lab::new("unseen") else { return };
     lab.ok(&["pool", "create", "@/gpu"]);
     for (env, with_files) in [("env", CLOSES), (CLEARED, WRITES)] {
@@ -316,7 +316,7 @@ fn keeps(lab: &Lab, url: &str, script: &str) {
 
 #[test]
 #[ignore = "storm: it cuts chappe off"]
-fn what_is_granted_to_a_waiter_that_has_given_up_comes_back_when_the_engine_is_there_again() {
+fn a_grant_to_a_timed_out_waiter_comes_back_when_the_engine_returns() {
     let Some(lab) = Lab::new("late") else { return };
     lab.ok(&["pool", "create", "@/gpu"]);
     let (holder, _) = lab.job("job", &[]);
@@ -337,7 +337,7 @@ fn what_is_granted_to_a_waiter_that_has_given_up_comes_back_when_the_engine_is_t
 
 #[test]
 #[ignore = "storm: it cuts chappe off"]
-fn what_is_to_be_had_at_once_is_not_waited_for_when_the_engine_falls_silent_after_the_lease() {
+fn a_nonblocking_acquire_does_not_wait_for_a_silent_engine() {
     let Some(lab) = Lab::new("mute") else { return };
     lab.ok(&["pool", "create", "@/gpu"]);
     // Before the lease is over, and after it.

@@ -61,7 +61,7 @@ fn an_orphan_goes_to_the_next_of_its_own_pool() {
 }
 
 #[test]
-fn what_a_job_left_running_keeps_the_permit() {
+fn a_process_that_a_job_left_running_keeps_the_permit() {
     let here = Place::new();
     let script = format!("({}) >/dev/null 2>&1 & echo $! > left; exit 6", wait_for_go("left"));
     let ran = here.job(&["--create", "p"], &script).end();
@@ -118,7 +118,7 @@ fn a_process_that_closed_the_lease_and_cleared_its_environment_is_kept_track_of(
 
 /// The process that keeps the permit for such ones goes on when its starter was killed before it was ready.
 #[test]
-fn who_keeps_track_stays_when_nobody_hears_that_it_is_ready() {
+fn a_keeper_without_a_listener_stays() {
     let here = Place::new();
     let mut kept = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     let (nobody, said) = std::io::pipe().unwrap();

@@ -104,7 +104,7 @@ fn when_chappe_is_killed_its_job_keeps_the_lock_and_the_next_comes_after_it() {
 }
 
 #[test]
-fn what_a_job_left_running_keeps_the_lock_by_file_or_mark() {
+fn a_process_that_a_job_left_running_keeps_the_lock() {
     let here = Place::new();
     for close in ["", "3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-"] {
         let script = format!("({}) {close} >/dev/null 2>&1 & echo $! > left; exit 6", wait_for_go("left"));
@@ -166,7 +166,7 @@ fn json_events_say_what_was_locked_and_how_it_ended() {
 }
 
 #[test]
-fn what_cannot_be_locked_is_refused_with_the_reason() {
+fn an_object_that_cannot_be_locked_is_refused_with_the_reason() {
     let here = Place::new();
     here.ok(&["pool", "create", "p"]);
     assert!(here.fails(125, &["lock", "p", "--", "true"]).contains("`p` is a pool, not a readers-writer lock"));

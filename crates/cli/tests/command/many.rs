@@ -41,7 +41,7 @@ fn create_makes_as_many_as_are_taken() {
 }
 
 #[test]
-fn what_can_never_be_had_is_refused_at_once() {
+fn a_request_that_can_never_be_granted_is_refused_at_once() {
     let here = Place::new();
     here.ok(&["pool", "create", "cpu", "-p", "2"]);
     let why = here.fails(125, &["acquire", "-n", "4", "cpu", "--", "true"]);
@@ -74,7 +74,7 @@ fn set_aside(here: &Place, pid: u32) -> Option<String> {
 }
 
 #[test]
-fn who_waits_for_several_is_not_overtaken() {
+fn a_waiter_for_several_permits_is_not_overtaken() {
     let here = Place::new();
     let (a, _) = here.holder("a", &["--create=2", "cpu"]);
     let both = here.job(&["-n", "2", "cpu"], "echo both >> order");
@@ -94,7 +94,7 @@ fn who_waits_for_several_is_not_overtaken() {
 }
 
 #[test]
-fn who_gives_up_at_the_head_gives_way() {
+fn a_head_of_the_queue_that_gives_up_makes_way() {
     let here = Place::new();
     let (a, _) = here.holder("a", &["--create=3", "cpu"]);
     for signal in [libc::SIGTERM, libc::SIGKILL] {
@@ -142,7 +142,7 @@ fn a_killed_supervisors_job_keeps_all_of_them_until_it_ends() {
 }
 
 #[test]
-fn what_a_job_left_running_keeps_all_of_them() {
+fn a_process_that_a_job_left_running_keeps_all_permits() {
     let here = Place::new();
     let script = format!("({}) >/dev/null 2>&1 & echo $! > left; exit 6", wait_for_go("left"));
     assert_eq!(here.job(&["--create", "-n", "2", "cpu"], &script).end().status, Some(6));

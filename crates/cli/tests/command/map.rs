@@ -4,7 +4,7 @@ use crate::place::{Place, until};
 use serde_json::json;
 
 #[test]
-fn what_is_put_is_got_until_it_is_deleted() {
+fn an_entry_is_found_until_it_is_deleted() {
     let here = Place::new();
     assert_eq!(here.ok(&["map", "create", "shards", "-m", "2"]), "");
     here.ok(&["map", "put", "shards", "a", "host1"]);
@@ -34,7 +34,7 @@ fn what_is_put_is_got_until_it_is_deleted() {
 }
 
 #[test]
-fn what_is_no_map_is_refused_in_words() {
+fn an_object_that_is_no_map_is_refused_in_words() {
     let here = Place::new();
     let none = here.fails(1, &["map", "get", "m", "a"]);
     assert!(none.contains("there is no map `m`") && none.contains("`chappe map create m` makes one"), "{none}");

@@ -210,7 +210,7 @@ fn every_set_of_namespaces() {
 /// A job whose supervisor ended in good order, and which closed its file, keeps the permit for processes that cannot see it; and gives it
 /// to one of them when it ends.
 #[test]
-fn what_a_job_left_running_keeps_the_permit_in_other_namespaces() {
+fn a_process_that_a_job_left_running_keeps_the_permit_in_other_namespaces() {
     let Some(case) = Case::new(1, Side::Looker) else { return };
     let script = format!(
         "({}) 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- >/dev/null 2>&1 & echo $! > left.new; mv left.new left",

@@ -135,7 +135,7 @@ fn all_kinds_share_one_table() {
 }
 
 #[test]
-fn what_is_not_there_is_said_with_what_is() {
+fn a_missing_object_is_reported_with_those_that_exist() {
     let here = Place::new();
     for args in [["show", "x"], ["rm", "x"]] {
         let why = here.fails(1, &args);

@@ -71,7 +71,7 @@ fn no_end_of_a_pipe_is_kept() {
 }
 
 #[test]
-fn what_is_no_pipeline_is_refused_before_anything_runs() {
+fn an_invalid_pipeline_is_refused_before_anything_runs() {
     let here = Place::new();
     for (args, parts) in [
         (&["echo >made | "][..], &["stage 2 is empty"][..]),
@@ -249,7 +249,7 @@ fn each_stage_has_its_reservation_before_its_first_instruction() {
 }
 
 #[test]
-fn what_was_attached_to_is_as_it_was_when_it_is_let_go() {
+fn a_detached_pipeline_has_its_old_policies_again() {
     let here = Place::new();
     if !permitted(&here) {
         return;

@@ -59,7 +59,7 @@ fn files_and_stdin_are_asked() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn an_error_in_a_query_or_its_data_is_reported_with_its_place() {
     let place = Place::new();
     let csv = place.file("t.csv");
     std::fs::write(&csv, format!("{TRADES}C,dear,1\n")).unwrap();

@@ -347,7 +347,7 @@ fn without_a_quorum_no_permit_is_given_and_a_job_ends_before_its_lease_does() {
 
 #[test]
 #[ignore = "storm: it starts engines"]
-fn what_the_guide_says_of_many_machines_is_true() {
+fn the_guide_to_many_machines_is_true() {
     let Some(lab) = Lab::new("guide") else { return };
     let config = lab.here.file("config");
     std::fs::create_dir_all(config.join("chappe")).unwrap();
@@ -356,7 +356,7 @@ fn what_the_guide_says_of_many_machines_is_true() {
 }
 
 #[test]
-fn what_no_engine_could_do_is_refused_before_one_is_asked() {
+fn a_request_that_no_engine_could_grant_is_refused_locally() {
     let here = Place::new();
     let many: Vec<String> = (0..33).map(|i| format!("@/p{i}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -35,7 +35,7 @@ fn a_program_is_not_run_where_no_arena_can_be_made() {
 }
 
 #[test]
-fn where_there_is_no_room_it_is_said_what_is_missing() {
+fn a_lack_of_room_is_reported_with_what_is_missing() {
     let here = Place::new();
     let make = ["pool", "create", "p"];
     let arenas = here.arenas();
@@ -68,7 +68,7 @@ fn where_there_is_no_room_it_is_said_what_is_missing() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error_also_of_help() {
+fn a_failed_write_to_stdout_is_an_error_also_of_help() {
     let here = Place::new();
     here.ok(&["pool", "create", "p"]);
     here.ok(&["man", "pages"]);

@@ -127,7 +127,7 @@ fn the_directory_of_arenas_does_not_move_with_the_program() {
 }
 
 #[test]
-fn where_it_could_have_no_semaphores_it_is_not_started() {
+fn a_program_that_could_have_no_semaphores_is_not_started() {
     let place = Place::new();
     let refused = |directory: &str, wanted: &str| {
         let mut c = place.command(&["run", "--", "sh", "-c", "echo started"]);
@@ -142,7 +142,7 @@ fn where_it_could_have_no_semaphores_it_is_not_started() {
 }
 
 #[test]
-fn what_would_not_load_the_library_is_refused() {
+fn a_program_that_would_not_load_the_library_is_refused() {
     let place = Place::new();
     let (whole, part) = system_program();
     let changed = |name, change: &dyn Fn(&mut Vec<u8>)| {
@@ -196,7 +196,7 @@ fn the_dynamic_linker_loads_it_for_the_program_that_it_is_given() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told_as_env_tells_it() {
+fn a_program_that_cannot_be_run_is_reported_as_by_env() {
     let place = Place::new();
     refused(&place, 127, &place.file("none"), "No such file");
     assert_eq!(run(&place, &["--", "no-such-program-here"]).status, Some(127));

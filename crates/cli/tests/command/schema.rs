@@ -66,7 +66,7 @@ fn records_go_in_and_out_as_text() {
 }
 
 #[test]
-fn what_does_not_fit_a_schema_is_pointed_at() {
+fn a_schema_error_is_reported_with_its_column() {
     let place = Place::new();
     let fails = |args: &[&str]| {
         let ran = place.run(args);

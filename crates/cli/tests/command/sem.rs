@@ -21,7 +21,7 @@ fn says(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn what_is_saved_is_consumed_once() {
+fn each_saved_unit_is_consumed_once() {
     let here = Place::new();
     assert_eq!(here.ok(&["sem", "create", "ready", "--value", "2"]), "");
     assert_eq!(here.ok(&["sem", "value", "ready"]), "2\n");
@@ -141,7 +141,7 @@ fn a_wait_that_is_over_in_vain_takes_nothing() {
 }
 
 #[test]
-fn who_was_served_and_is_killed_before_it_knows_passes_it_on() {
+fn a_granted_waiter_killed_before_it_wakes_passes_the_unit_on() {
     let here = Place::new();
     here.ok(&["sem", "create", "s"]);
     let stopped = down(&here, &["s"]);

@@ -87,7 +87,7 @@ fn a_signal_ends_the_wait() {
 }
 
 #[test]
-fn what_nohup_ignored_stays_ignored() {
+fn a_signal_that_nohup_ignored_stays_ignored() {
     let here = Place::new();
     let script = format!("trap '' HUP; exec $CHAPPE acquire --create p --grace 1ms -- sh -c '{}'", trapping("USR1"));
     let mut c = here.program("sh", &["-c", &script]);

@@ -203,7 +203,7 @@ fn a_waiting_job_has_an_empty_screen_and_is_run_again_with_its_path_and_history(
 }
 
 #[test]
-fn what_cannot_be_handed_in_is_said_at_once() {
+fn a_job_that_cannot_be_submitted_is_refused_at_once() {
     let here = Place::new();
     here.ok(&["pool", "create", "gpus"]);
     let _jobs = Jobs(&here);

@@ -110,7 +110,7 @@ fn used(pid: u32) -> u64 {
 
 #[test]
 #[ignore = "storm: measures, and makes ten thousand objects"]
-fn top_costs_one_percent_of_a_processor_at_two_looks_a_second_with_ten_thousand_objects() {
+fn top_costs_one_percent_of_a_processor_with_ten_thousand_objects() {
     if cfg!(debug_assertions) {
         return not_tested("what `chappe top` costs: the program is not optimised (cargo test --release)");
     }

@@ -121,7 +121,7 @@ fn of_several_tubes_whichever_has_a_record_is_received() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_nothing_is_lost() {
+fn bad_input_to_a_tube_is_refused_and_nothing_is_lost() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "4", "--slots", "8"]);
     let receiver = recv(&here, &["t", "--lines", "--count", "2"]);
@@ -208,7 +208,7 @@ fn a_killed_sender_or_receiver_loses_and_doubles_nothing_unsaid() {
 }
 
 #[test]
-fn what_could_not_be_written_is_received_by_the_next() {
+fn a_record_that_could_not_be_written_is_received_by_the_next() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16", "--slots", "1"]);
     let mut from = sender(&here, &["t", "--lines", "--follow"]);
@@ -252,7 +252,7 @@ fn what_could_not_be_written_is_received_by_the_next() {
 }
 
 #[test]
-fn what_a_tube_has_is_shown() {
+fn a_tubes_contents_and_users_are_shown() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "1K", "--slots", "2", "--kind", "mpsc", "--drops"]);
     assert_eq!(
@@ -386,7 +386,7 @@ fn stuck(here: &Place, args: &[&str]) -> (Running, std::io::PipeReader) {
 }
 
 #[test]
-fn what_a_killed_receiver_had_comes_before_all_that_was_sent_later() {
+fn a_killed_receivers_record_comes_before_all_later_ones() {
     let cases: [(&str, &[&str]); 5] =
         [("mpmc", &["-l"]), ("mpmc", &["--records"]), ("spsc", &["-l"]), ("mpsc", &[]), ("mpmc", &[])];
     for (kind, args) in cases {
@@ -406,7 +406,7 @@ fn what_a_killed_receiver_had_comes_before_all_that_was_sent_later() {
 }
 
 #[test]
-fn what_nobody_read_comes_first_however_often() {
+fn an_unread_record_comes_first_however_often() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16"]);
     assert_eq!(send(&here, &["t", "-l"], numbers(1..=16).as_bytes()).0, Some(0));
@@ -505,7 +505,7 @@ fn a_stream_whose_sender_is_killed_ends_with_a_status_of_its_own() {
 }
 
 #[test]
-fn a_tube_with_room_and_no_receiver_takes_records_and_a_sender_waits_for_room_no_longer_than_it_says() {
+fn a_sender_waits_for_room_no_longer_than_its_timeout() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16", "--slots", "2"]);
     // No receiver has come yet: what has room goes in, and its sender ends.
@@ -526,7 +526,7 @@ fn a_tube_with_room_and_no_receiver_takes_records_and_a_sender_waits_for_room_no
 }
 
 #[test]
-fn who_comes_after_a_senders_death_is_told_if_something_is_left() {
+fn a_receiver_after_a_senders_death_is_told_if_records_are_left() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16"]);
     let mut from = sender(&here, &["t", "--lines"]);

@@ -5,7 +5,7 @@ use crate::asleep::Asleep;
 use std::process::Stdio;
 
 #[test]
-fn who_takes_all_is_left_alone_and_who_catches_up_is_not() {
+fn a_stage_that_takes_all_is_left_alone_unless_it_catches_up() {
     let mut taker = Taker::new(false);
     let told: Vec<bool> = (0..1_000).filter_map(|_| taker.next(true, 1.0, false, 1)).collect();
     assert_eq!(told, [true]);
@@ -18,7 +18,7 @@ fn who_takes_all_is_left_alone_and_who_catches_up_is_not() {
 }
 
 #[test]
-fn who_was_wrongly_taken_back_is_left_alone_ever_longer() {
+fn a_stage_wrongly_taken_back_is_left_alone_ever_longer() {
     let mut taker = Taker::new(false);
     let mut changes = Vec::new();
     for k in 0..2_000 {
@@ -60,7 +60,7 @@ fn a_stage_that_takes_all_leaves_the_whole_pipeline_to_the_scheduler_until_it_wa
 }
 
 #[test]
-fn what_stages_have_from_their_begin_is_steered_and_given_back() {
+fn initial_reservations_are_steered_and_given_back() {
     use super::super::kernel::fake::Fake;
     let children = [Stdio::null(), Stdio::piped(), Stdio::piped()].map(|stdin| Asleep::new(stdin, Stdio::null()));
     let roots: Vec<Vec<i32>> = children.iter().map(|c| vec![c.pid()]).collect();
@@ -143,7 +143,7 @@ fn a_source_misses_no_tick_by_its_own_reservation() {
 }
 
 #[test]
-fn who_is_refused_what_it_needs_goes_on_with_the_next_means() {
+fn a_refused_stage_goes_on_with_the_next_means() {
     use super::super::kernel::fake::Fake;
     let child = Asleep::new(Stdio::null(), Stdio::null());
     let pid = child.pid();
