@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 #[test]
-fn everybody_hears_what_they_said() {
+fn each_client_gets_its_own_bytes_back() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     let runtime = thread::Runtime::new(1).unwrap();

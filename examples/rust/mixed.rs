@@ -220,7 +220,7 @@ const AGAIN: [&str; 2] = ["--exact", "the_other_process"];
 static TURN: Mutex<()> = Mutex::new(());
 
 #[test]
-fn what_was_under_way_at_a_kill_is_done_once_more_and_marked() {
+fn a_job_under_way_at_a_kill_is_done_once_more_and_marked() {
     let _turn = TURN.lock().unwrap();
     let own = directory();
     const JOBS: u64 = 200;

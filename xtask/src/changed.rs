@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_package_has_reaches_those_that_read_it() {
+    fn a_file_outside_all_packages_reaches_its_readers() {
         assert_eq!(packages_of(&reached(&["book/src/death.md"])), ["chappe"]);
         assert_eq!(packages_of(&reached(&["examples/shell/a.sh"])), ["chappe-cli"]);
         assert_eq!(reached(&["CHANGELOG.md", "crates/sync/README.md"]), Reach::default());

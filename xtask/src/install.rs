@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_looked_at() {
+    fn the_arguments_of_install_are_checked() {
         let all = ["--prefix", "/usr", "--libdir", "lib64", "--debug", "--destdir", "/tmp/x", "--profile", "dev"];
         let wanted_all = wanted(&all).unwrap();
         assert!(wanted_all.debug && wanted_all.profile == "dev" && !wanted(&[]).unwrap().debug);

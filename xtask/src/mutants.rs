@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_known_races_and_faults_are_planted_and_the_table_says_by_whom_each_is_caught() {
+    fn thirty_known_races_are_planted_and_the_table_names_their_finders() {
         let known = all("").unwrap().iter().filter(|m| m.known.is_some()).count();
         assert!(known >= 30, "{known}");
         let table = table().unwrap();

@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_long_and_first_is_there() {
+    fn each_listed_long_test_program_exists() {
         for name in ALONE.iter().chain(&LONG) {
             let found = ["crates", "tests"].iter().any(|dir| {
                 let all = crate::run::root().join(dir);

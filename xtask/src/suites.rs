@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_tested_is_repeated() {
+    fn a_not_tested_line_is_repeated() {
         let text = "test a ... ok\nnot tested: a: it needs b\nnote: not tested: c\n";
         assert_eq!(untested(text), ["not tested: a: it needs b"]);
     }

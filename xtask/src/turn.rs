@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_often_is_due_three_times_and_no_longer_left_out_than_three_days() {
+    fn a_frequent_check_is_due_three_times_and_at_least_every_four_days() {
         for name in (0..1000).map(|n| format!("name_{n}")) {
             let due: Vec<u64> = (0..2 * PARTS).filter(|day| is_due_often(&name, day % PARTS)).collect();
             assert_eq!(due.len(), 6, "{name}: {due:?}");

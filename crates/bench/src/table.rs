@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_is_known_stands_in_its_row() {
+    fn an_extra_column_stands_in_its_row() {
         let table = Table::of("t", vec![("a".into(), vec![1.0]), ("b".into(), vec![3.0])]);
         let text = table.report_with(&[Column::new("worst", vec!["7 us".into(), "9 us".into()])]);
         let last: Vec<&str> = text.lines().last().unwrap().split_ascii_whitespace().collect();

@@ -69,7 +69,7 @@ fn a_bare_release_makes_one_and_an_acquire_none() {
 }
 
 #[test]
-fn what_does_not_block_makes_none() {
+fn calls_that_do_not_block_make_no_system_call() {
     let (word, usem, lock) = (AtomicI32::new(0), Usem::new(0), Lock::new());
     lock.lock();
     assert_eq!(calls(|| assert!(!semacquire(&word, false).unwrap())), (0, 0));

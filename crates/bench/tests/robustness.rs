@@ -75,7 +75,7 @@ fn the_build_without_robustness_has_fewer_instructions() {
 /// A comparison with itself would find that deaths cost nothing.
 #[test]
 #[ignore = "storm: builds a program of its own and steps through it"]
-fn what_ships_is_not_taken_for_the_other_build() {
+fn the_shipped_build_is_not_taken_for_the_fragile_one() {
     if cfg!(not(target_arch = "x86_64")) {
         println!("not tested: which build it is: only x86-64's instructions are counted");
         return;

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fault_is_counted_and_the_backstop_is_not_clean() {
+    fn harmless_events_are_counted_and_a_backstop_is_not_clean() {
         let mut tally = Tally::default();
         tally.count(&Trial { told: 2, held: true, recovery: Duration::from_millis(3), ..trial() }, "one");
         tally.count(&Trial { told: 1, held: false, recovery: Duration::from_millis(2), ..trial() }, "two");

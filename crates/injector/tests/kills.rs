@@ -57,7 +57,7 @@ fn operations_killed_anywhere_happened_or_did_not_and_keep_nobody_waiting() {
 
 /// A process that makes an object while another that does so is stopped waits for it: the table says so, how often, and why.
 #[test]
-fn who_waits_for_a_stopped_process_is_counted_and_the_reason_is_told() {
+fn waits_for_a_stopped_process_are_counted_with_the_reason() {
     let said = nothing_found(&["sweep", "--share", "1000", "--only", "create pool, met"]);
     let line = said.lines().find_map(|line| line.strip_prefix("    held up ")).expect("somebody was held up");
     let (times, why) = line.split_once(" times: ").expect("how often, and why");
@@ -87,7 +87,7 @@ fn a_soak_of_supervisors_without_leases_sees_collisions() {
 
 #[test]
 #[ignore = "storm: kills at random"]
-fn random_kills_tear_lose_and_double_nothing_of_maps_stacks_monitors_and_helping_locks() {
+fn random_kills_lose_and_double_nothing_of_the_structures() {
     let said = nothing_found(&["soak", "structures", "--kills", "2000"]);
     assert!(said.contains("2000 kills") && said.contains("0 torn, 0 lost, 0 doubled"), "{said}");
 }
@@ -105,7 +105,7 @@ fn a_soak_of_careless_workers_sees_torn_values() {
 
 #[test]
 #[ignore = "storm: kills at random"]
-fn workers_killed_and_stopped_among_objects_that_come_and_go_spoil_none_and_every_slot_is_used_again() {
+fn kills_among_objects_that_come_and_go_leak_no_slot() {
     let said = nothing_found(&["soak", "churn", "--uses", "100", "--stop", "5"]);
     assert!(said.contains("0 torn, 0 unclear") && said.contains("0 leaks"), "{said}");
 }
@@ -147,7 +147,7 @@ fn counted(row: &str) -> String {
 
 #[test]
 #[ignore = "storm: kills at random"]
-fn a_dozen_processes_that_use_everything_lose_double_and_wait_for_nothing_when_killed_and_stopped_at_random() {
+fn random_kills_and_stops_lose_and_double_nothing_of_any_kind() {
     let said = nothing_found(&["soak", "chaos", "--kills", "300"]);
     // Several may be killed in one moment.
     let kills =
@@ -180,7 +180,7 @@ fn chaos_sees_each_mistake_that_is_made_in_it() {
 #[cfg(feature = "rivals")]
 #[test]
 #[ignore = "storm: kills at random"]
-fn objects_that_are_made_used_and_removed_while_processes_are_killed_can_always_be_used() {
+fn objects_made_and_removed_beside_kills_can_always_be_used() {
     let said = nothing_found(&["churn", "chappe", "--rounds", "1", "--kills", "150"]);
     assert_eq!(said.matches("never").count(), 4, "{said}");
 }

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_noise_agrees_and_what_is_not_is_named() {
+    fn results_beyond_the_noise_are_named() {
         let (same, slower) =
             (compare(&report(5.0, "a"), &report(5.0, "a")), compare(&report(5.0, "a"), &report(9.0, "a")));
         assert_eq!((same.agree, same.changed.len()), (2, 0));

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_refused_with_a_reason() {
+    fn a_file_that_is_no_report_is_refused_with_a_reason() {
         let path = std::env::temp_dir().join(format!("chappe-lab-form-{}", std::process::id()));
         for (text, says) in [
             ("{}", "is not a report"),

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_estimated_is_not() {
+    fn too_few_or_invalid_values_give_no_estimate() {
         assert_eq!(Estimate::of(&[]), None);
         assert_eq!(one(&[]), None);
         assert_eq!(one(&[1.0, f64::NAN]), None);

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_mistaken_for_another_key_is_no_name() {
+    fn a_name_that_could_be_taken_for_another_key_is_refused() {
         for name in ["gpu0", "a.b_c:d+e-f", &"x".repeat(255)] {
             assert_eq!(check("pool", name), Ok(()));
         }

@@ -384,7 +384,7 @@ mod tests {
     use crate::interpret::Interpreter;
 
     #[test]
-    fn what_is_constant_is_computed_once() {
+    fn a_constant_is_computed_once() {
         let mut b = Builder::new(8);
         let (two, three) = (b.of(Type::Word, 2), b.of(Type::Word, 3));
         let five = b.push(Op::Bin(Bin::Add, two, three));

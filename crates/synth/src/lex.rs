@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_pointed_at() {
+    fn an_invalid_token_is_reported_with_its_place() {
         for (text, column) in [
             ("a = 1", 3),
             ("a & b", 3),

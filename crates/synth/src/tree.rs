@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_pointed_at() {
+    fn an_invalid_expression_is_reported_with_its_column() {
         for (text, column, says) in [
             ("", 1, "value is missing"),
             ("a &&", 5, "value is missing"),

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_head_says_or_another_head_says_may_be_cited() {
+    fn a_label_of_this_or_another_head_may_be_cited() {
         assert_eq!(found("//! Head.\n//! - I1: one.\n\n// I1: here.\nfn f() {}"), 0);
         assert_eq!(found("//! Head.\n//! - I1: one.\n\n// I2 of the wait queue.\nfn f() {}"), 0);
         assert_eq!(found("//! Head without numbers.\n\n// I2: of its protocol.\nfn f() {}"), 0);

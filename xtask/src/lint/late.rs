@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_up_for_a_death_without_a_visit_is_caught() {
+    fn a_recovery_without_a_visit_is_caught() {
         let of = |code: &str| found("", &format!("//! A head.\n{code}"));
         assert_eq!(of("fn recover(&self, member: u16) {\n}\n").len(), 1);
         assert_eq!(of("fn recover(\n    &self,\n    member: u16,\n) {\n}\n").len(), 1);

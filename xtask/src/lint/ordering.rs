@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_speaks_for_all_accesses_by_its_name_with_the_orderings_that_it_names() {
+    fn a_declaration_speaks_for_all_accesses_by_its_name() {
         let with = |access: &str| {
             let text = "/// How many.\n// Ordering: Relaxed: a count.\nstatic SEEN: AtomicU32 = AtomicU32::new(0);\n\n";
             found(HERE, &format!("{text}fn f() {{\n    {access};\n}}"))

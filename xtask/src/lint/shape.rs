@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dead_is_not_allowed() {
+    fn an_allow_of_dead_code_is_caught() {
         assert_eq!(found(HERE, "//! A head.\n#[allow(dead_code)]\nfn f() {}"), 1);
         assert_eq!(found(HERE, "//! A head.\n#[allow(clippy::too_many_arguments)]\nfn f() {}"), 1);
         assert_eq!(found(HERE, "//! A head.\n#[allow(clippy::x, reason = \"the interface is C's\")]\nfn f() {}"), 0);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_elsewhere_is_caught() {
+    fn a_sleep_outside_the_list_is_caught() {
         let sleeps = "//! A head.\nfn f() {\n    std::thread::sleep(time);\n}\n";
         assert_eq!(found("crates/sync/src/pool.rs", sleeps), 1);
         assert_eq!(found("crates/sync/src/wait/rest.rs", sleeps), 0);

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_switched_is_refused() {
+    fn a_change_that_cannot_be_switched_is_refused() {
         let all = [
             change(1, "{ 1 }", "{ 2 }"),
             change(2, "        2\n", "        3\n"),

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_on_both_sides_is_no_difference_and_what_lies_on_one_is() {
+    fn only_a_spread_on_one_side_of_one_is_a_difference() {
         let both: Vec<f64> = (0..40).map(|n| 0.98 + 0.001 * f64::from(n)).collect();
         assert!(!Spread::of(&both).differs());
         let one: Vec<f64> = both.iter().map(|r| r - 0.1).collect();

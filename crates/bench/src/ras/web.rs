@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn a_line_that_is_no_request_is_refused() {
         let mut line = String::new();
         let mut read = |text: &str| request(&mut text.as_bytes(), &mut line);
         assert_eq!(read("GET /a HTTP/1.1\r\nHost: b\r\n\r\n").unwrap().as_deref(), Some("/a"));

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_says_is_read() {
+    fn the_output_of_a_run_is_parsed() {
         let dir = std::env::temp_dir().join(format!("chappe-stream-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (lost, ages) = (dir.join("lost"), dir.join("ages"));

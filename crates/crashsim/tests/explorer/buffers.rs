@@ -129,7 +129,7 @@ fn flag_and_look(swap: bool) -> impl Fn(&World) {
 }
 
 #[test]
-fn a_flag_without_a_fence_loses_a_wake_up_and_the_sleepers_system_call_does_not_save_it() {
+fn a_flag_without_a_fence_loses_a_wake_up_despite_the_system_call() {
     // The waker's store is behind its look.
     for swap in [false, true] {
         Search::depth("flag", 3).store_buffers(2).run(flag_and_look(swap)).assert_caught();
@@ -164,7 +164,7 @@ fn death_and_stop_empty_the_buffer_first() {
 }
 
 #[test]
-fn what_a_held_store_did_is_told_and_replays() {
+fn a_held_stores_effect_is_reported_and_replays() {
     let search = Search::depth("told", 3).store_buffers(2);
     let first = search.run(flag_and_look(true));
     let found = first.found().expect("a lost wake-up");

@@ -134,7 +134,7 @@ fn a_swap_that_failed_is_listed_and_what_is_apart_is_none() {
 
 /// Two that are right: one that holds the object while it acts, so that nobody makes the next; and one that looks the next object up.
 #[test]
-fn who_comes_through_what_is_there_writes_to_it() {
+fn a_holder_of_the_object_writes_to_it() {
     let report = depth("held", |world| {
         let all = arena(world);
         let held = world.share(AtomicU64::new(0));

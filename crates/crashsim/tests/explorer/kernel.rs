@@ -211,7 +211,7 @@ fn time_jumps_to_the_earliest_deadline_and_may_come_early() {
 }
 
 #[test]
-fn who_spins_until_a_time_sees_it_come() {
+fn a_thread_that_spins_for_a_time_sees_it_come() {
     Search::depth("spinning_for_time", 0)
         .run(|world| {
             for name in ["a", "b"] {

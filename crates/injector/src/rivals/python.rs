@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_script_prints_is_understood() {
+    fn the_output_of_the_script_is_parsed() {
         let round = read("python 3.11\nkills 7\nturns 139\nrefused 8\nfell 0\nlast a b\nwedged no answer\nstays 1\n");
         let wedge = round.wedge.expect("it is wedged");
         assert_eq!((round.kills, round.turns, round.refused, round.fell), (7, 139, 8, 0));

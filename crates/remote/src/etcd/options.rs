@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_says_what_one_is() {
+    fn an_invalid_url_is_refused_with_the_right_form() {
         for url in [
             "",
             "h1",

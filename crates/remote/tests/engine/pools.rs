@@ -183,7 +183,7 @@ fn a_pool_of_another_size_serves_refuses_or_tells_its_waiters() {
 
 #[test]
 #[ignore = "storm: it starts engines"]
-fn what_is_taken_by_force_goes_to_the_head_and_its_holder_is_told() {
+fn a_permit_taken_by_force_goes_to_the_head_and_its_holder_is_told() {
     let Some(nodes) = Nodes::three() else { return };
     let (one, waiter, admin) = (Person::of(&nodes, "force"), Person::of(&nodes, "force"), Person::of(&nodes, "force"));
     one.create("a", 1);

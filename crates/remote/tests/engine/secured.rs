@@ -63,7 +63,7 @@ fn options(url: &str, tls: Option<Tls>, seconds: u64) -> Options {
 
 #[test]
 #[ignore = "storm: it starts engines"]
-fn what_is_wrong_with_a_certificate_is_said() {
+fn a_bad_certificate_is_reported_with_the_reason() {
     let Some(papers) = Papers::made() else { return };
     let (cert, key, ca) = (papers.at("server.pem"), papers.at("server.key"), papers.at("ca.pem"));
     let secured = ["--cert-file", &cert, "--key-file", &key, "--client-cert-auth", "--trusted-ca-file", &ca];

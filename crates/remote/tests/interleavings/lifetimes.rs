@@ -59,7 +59,7 @@ impl Lives {
 }
 
 #[test]
-fn nobody_thinks_that_it_holds_what_the_engine_may_have_given_away() {
+fn no_holder_believes_in_a_permit_that_the_engine_may_have_given_away() {
     let first = Lives { now: 0, life: Life::new(at(0), TTL), under_way: vec![], ends: Some(10), over: false };
     let (mut seen, mut todo, mut renewed) = (HashSet::new(), vec![first], 0);
     while let Some(lives) = todo.pop() {

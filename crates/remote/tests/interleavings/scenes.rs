@@ -113,7 +113,7 @@ fn a_pool_of_another_size_serves_those_that_wait() {
 }
 
 #[test]
-fn what_is_taken_away_by_force_goes_to_the_head() {
+fn a_permit_taken_by_force_goes_to_the_head() {
     search(forced(Faults { lost: 1, ..NONE }));
 }
 

@@ -51,7 +51,7 @@ fn expressions_mean_what_the_table_says() {
 }
 
 #[test]
-fn what_does_not_fit_is_pointed_at() {
+fn a_type_error_is_reported_with_its_column() {
     for (expression, column, says) in [
         ("qty > id", 7, "int(id)"),
         ("prize > 1.0", 1, "is it `price`?"),

@@ -132,7 +132,7 @@ fn without_machine_code_it_is_the_same() {
 }
 
 #[test]
-fn what_no_device_has_is_refused() {
+fn an_impossible_period_or_channel_is_refused() {
     for frames in [0, 3, 65, 8196] {
         assert_eq!(Period::new(frames, 1, 1).err(), Some(PeriodError::Frames(frames)));
     }

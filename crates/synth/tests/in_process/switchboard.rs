@@ -82,7 +82,7 @@ fn numbers_are_used_again_and_other_records_refused() {
 /// One routes numbered records, without a pause; another subscribes and takes away. What was subscribed before a record and was there after it
 /// saw it; nobody else's bit is ever there.
 #[test]
-fn nobody_misses_a_record_while_others_come_and_go() {
+fn no_subscriber_misses_a_record_while_others_come_and_go() {
     let schema = Schema::parse("n: u64").unwrap();
     let always = Query::filter(&schema, "n >= 0u").unwrap().bind(&[]).unwrap();
     let board = Switchboard::new(&schema);

@@ -224,7 +224,7 @@ mod tests {
     use crate::soak::chaos::board::Board;
 
     #[test]
-    fn who_dies_in_the_middle_of_down_leaves_one_unit_undecided_and_who_has_one_takes_it_along() {
+    fn a_death_inside_down_leaves_one_unit_undecided() {
         let board = Board::shared();
         let bounds = |s: usize| board.units[s].bounds(UNITS);
         board.settle_unit(Unit::Idle.word());
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_comes_once_more_only_marked_and_only_if_its_receiver_died_with_it_in_hand() {
+    fn a_message_is_redelivered_only_marked_and_only_after_a_death() {
         let board = Board::shared();
         let (first, second) = (sent(board, 1, 0), sent(board, 2, 0));
         for it in [&first, &second] {
