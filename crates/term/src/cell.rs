@@ -9,6 +9,8 @@
 //!
 //! A style stands in a cell by its number in a table, and so does a cluster (a character with its combining marks).
 
+use crate::intern::Value;
+
 /// A place of the screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
@@ -30,6 +32,16 @@ const WIDE: u64 = 1 << 48;
 const TAIL: u64 = 1 << 49;
 
 impl Cell {
+    /// That of a word of memory that others write: what is no character is shown as such.
+    pub fn of_word(word: u64) -> Cell {
+        let low = word as u32;
+        let is_character = || char::from_u32(low).is_some_and(|c| !c.is_control());
+        if low == 0 || word & CLUSTER != 0 || is_character() {
+            return Cell(word);
+        }
+        Cell(word & !0xffff_ffff | char::REPLACEMENT_CHARACTER as u64)
+    }
+
     /// An empty cell of this style.
     pub fn blank(style: u16) -> Cell {
         Cell(u64::from(style) << 32)
@@ -66,9 +78,22 @@ impl Cell {
         match low {
             _ if self.0 & CLUSTER != 0 => Glyph::Cluster(low as u16),
             0 => Glyph::Nothing,
-            // Memory of another process: what is no character is shown as such.
-            c => Glyph::Char(char::from_u32(c).filter(|c| !c.is_control()).unwrap_or(char::REPLACEMENT_CHARACTER)),
+            c => Glyph::Char(char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)),
         }
+    }
+
+    /// How many cells at the start show ASCII in this style, or a space of it where nothing was written: [`Cell::ascii`] has it.
+    pub fn ascii_run(cells: &[Cell], style: u16) -> usize {
+        let style = Cell::blank(style).0;
+        let differ = |part: &[Cell]| part.iter().fold(0, |all, cell| all | (cell.0 ^ style)) >> 7 != 0;
+        // Eight at a time without a branch between them.
+        let whole = cells.chunks_exact(8).take_while(|part| !differ(part)).count() * 8;
+        whole + cells[whole..].iter().take_while(|cell| (cell.0 ^ style) >> 7 == 0).count()
+    }
+
+    /// The character of a cell of an [`Cell::ascii_run`].
+    pub fn ascii(self) -> u8 {
+        (self.0 as u8).max(b' ')
     }
 
     /// The number of its style.
@@ -164,6 +189,14 @@ pub const FLAGS: [(u16, u16, u16); 8] = [
     (STRUCK, 9, 29),
 ];
 
+impl Value for Style {
+    fn sum(self) -> u64 {
+        // Each in its own register.
+        let (foreground, background) = (u64::from(self.foreground.0), u64::from(self.background.0));
+        foreground ^ background << 26 ^ u64::from(self.flags) << 52
+    }
+}
+
 impl Style {
     /// As two words.
     pub fn words(self) -> [u64; 2] {
@@ -182,10 +215,18 @@ impl Style {
 
     /// The sequence that a terminal needs to write in this style, whatever it had before.
     pub fn sequence(self, out: &mut Vec<u8>) {
+        if self == Style::default() {
+            return out.extend(b"\x1b[0m");
+        }
         out.extend(b"\x1b[0");
+        let mut rest = self.flags;
         for (flag, on, _) in FLAGS {
-            if self.flags & flag != 0 {
-                out.extend(format!(";{on}").bytes());
+            if rest & flag != 0 {
+                parameter(on as u8, out);
+            }
+            rest &= !flag;
+            if rest == 0 {
+                break;
             }
         }
         colour(self.foreground, 30, out);
@@ -194,13 +235,24 @@ impl Style {
     }
 }
 
-fn colour(colour: Colour, base: u32, out: &mut Vec<u8>) {
+fn colour(colour: Colour, base: u8, out: &mut Vec<u8>) {
+    let mut put = |values: &[u8]| values.iter().for_each(|value| parameter(*value, out));
     match (colour.number(), colour.parts()) {
-        (Some(n @ 0..8), _) => out.extend(format!(";{}", base + u32::from(n)).bytes()),
-        (Some(n @ 8..16), _) => out.extend(format!(";{}", base + 52 + u32::from(n)).bytes()),
-        (Some(n), _) => out.extend(format!(";{};5;{n}", base + 8).bytes()),
-        (None, Some([r, g, b])) => out.extend(format!(";{};2;{r};{g};{b}", base + 8).bytes()),
+        (Some(n @ 0..8), _) => parameter(base + n, out),
+        (Some(n @ 8..16), _) => parameter(base + 52 + n, out),
+        (Some(n), _) => put(&[base + 8, 5, n]),
+        (None, Some([r, g, b])) => put(&[base + 8, 2, r, g, b]),
         (None, None) => {}
+    }
+}
+
+/// One more parameter. Each coloured word of a row that leaves the screen has some: without the machinery of formats.
+fn parameter(value: u8, out: &mut Vec<u8>) {
+    let [hundreds, tens, ones] = [value / 100, value / 10 % 10, value % 10].map(|digit| b'0' + digit);
+    match value {
+        0..10 => out.extend([b';', ones]),
+        10..100 => out.extend([b';', tens, ones]),
+        _ => out.extend([b';', hundreds, tens, ones]),
     }
 }
 
@@ -218,6 +270,38 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_ascii_ends_at_another_style_and_at_what_is_none() {
+        for other in
+            [Cell::narrow('a', 1), Cell::narrow('é', 2), Cell::wide('中', 2), Cell::narrow('a', 2).with_cluster(0)]
+        {
+            for at in 0..20 {
+                let mut cells = [Cell::narrow('~', 2); 20];
+                cells[at / 2] = Cell::blank(2);
+                cells[at] = other;
+                assert_eq!(Cell::ascii_run(&cells, 2), at, "{other:?}");
+            }
+        }
+        assert_eq!((Cell::blank(2).ascii(), Cell::narrow('~', 2).ascii()), (b' ', b'~'));
+    }
+
+    #[test]
+    fn a_word_of_memory_that_is_no_character_is_shown_as_such() {
+        for wrong in [0x1b, 0x7f, 0x9f, 0xd800, 0x11_0000] {
+            let cell = Cell::of_word(7 << 32 | wrong);
+            assert_eq!((cell.glyph(), cell.style()), (Glyph::Char(char::REPLACEMENT_CHARACTER), 7), "{wrong:#x}");
+        }
+        for right in [
+            Cell::blank(1),
+            Cell::narrow('é', 2),
+            Cell::wide('中', 3),
+            Cell::tail(3),
+            Cell::narrow('a', 0).with_cluster(27),
+        ] {
+            assert_eq!(Cell::of_word(right.0), right);
+        }
+    }
+
+    #[test]
     fn a_style_is_written_as_a_terminal_reads_it() {
         let style =
             Style { foreground: Colour::of_palette(9), background: Colour::rgb(1, 2, 3), flags: BOLD | INVERSE };
@@ -225,6 +309,11 @@ mod tests {
         style.sequence(&mut out);
         assert_eq!(out, b"\x1b[0;1;7;91;48;2;1;2;3m");
         assert_eq!(Style::of_words(style.words()), style);
+        let all = Style { foreground: Colour::of_palette(100), flags: 0xff, ..Style::default() };
+        out.clear();
+        all.sequence(&mut out);
+        Style::default().sequence(&mut out);
+        assert_eq!(out, b"\x1b[0;1;2;3;4;5;7;8;9;38;5;100m\x1b[0m");
         assert_eq!(Colour::rgb(255, 0, 0).nearest(), Colour::of_palette(196));
     }
 }

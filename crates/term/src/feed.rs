@@ -1,4 +1,4 @@
-//! From bytes to what they do: text goes straight onto the screen, whole sequences through [`vte`].
+//! From bytes to what they do: text goes straight onto the screen, and so do control sequences of numbers alone; other sequences through [`vte`].
 //!
 //! **Any split gives the same screen.** What is not complete yet, a sequence or a character of several bytes, is kept as bytes, so that between
 //! two calls there is nothing but plain data, and the parser's own state is always that of a new one.
@@ -103,7 +103,7 @@ impl Emulator {
     pub fn feed_some(&mut self, mut bytes: &[u8], most: usize) -> usize {
         let all = bytes.len();
         while !bytes.is_empty() {
-            let used = if self.at == At::Text { self.text(bytes) } else { self.sequence(bytes) };
+            let used = if self.at == At::Text { self.text(bytes, most) } else { self.sequence(bytes) };
             self.position += used as u64;
             bytes = &bytes[used..];
             if self.screen.scrolled.text.len() > most {
@@ -113,8 +113,9 @@ impl Emulator {
         all - bytes.len()
     }
 
-    /// Takes text up to the next ESC; answers how many bytes.
-    fn text(&mut self, bytes: &[u8]) -> usize {
+    /// Takes text, and usual sequences, up to another ESC, or until the rows that have left the screen have more than `most` bytes; answers how
+    /// many bytes.
+    fn text(&mut self, bytes: &[u8], most: usize) -> usize {
         if !self.pending.is_empty() {
             return self.rest_of_character(bytes);
         }
@@ -122,8 +123,14 @@ impl Emulator {
         while at < bytes.len() {
             match bytes[at] {
                 ESC => {
-                    self.at = At::Escape;
-                    break;
+                    let used = self.usual(&bytes[at..], self.position + at as u64);
+                    at += used;
+                    if used == 0 {
+                        self.at = At::Escape;
+                    }
+                    if used == 0 || self.screen.scrolled.text.len() > most {
+                        break;
+                    }
                 }
                 b' '..=b'~' => {
                     let run = &bytes[at..];
@@ -150,6 +157,35 @@ impl Emulator {
             }
         }
         at
+    }
+
+    /// The control sequence that bytes begin with, behind so many of the stream, if all of it is there and it is one of those that programs
+    /// write all the time: digits and semicolons. Answers how many bytes it has; 0: it is another one. It does what the parser would do, sooner.
+    fn usual(&mut self, bytes: &[u8], before: u64) -> usize {
+        let (private, start) = match bytes {
+            [ESC, b'[', b'?', ..] => (&b"?"[..], 3),
+            [ESC, b'[', ..] => (&b""[..], 2),
+            _ => return 0,
+        };
+        let (mut values, mut last, mut value) = ([0u16; 16], 0, 0u32);
+        for (at, byte) in (start..MOST).zip(&bytes[start..]) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit < 10 {
+                value = (value * 10 + u32::from(digit)).min(u16::MAX.into());
+                continue;
+            }
+            values[last] = value as u16;
+            match byte {
+                b';' if last + 1 < values.len() => (last, value) = (last + 1, 0),
+                b'@'..=b'~' => {
+                    self.screen.at_byte(before + at as u64 + 1);
+                    self.screen.control_sequence(&values[..=last], private, char::from(*byte));
+                    return at + 1;
+                }
+                _ => return 0,
+            }
+        }
+        0
     }
 
     /// Bytes above ASCII, behind so many of the stream. `is_all`: what follows is known, and is none of them.
@@ -331,6 +367,35 @@ mod tests {
             }
         }
         assert_eq!((printable(&[b' '; 20]), printable(b"")), (20, 0));
+    }
+
+    #[test]
+    fn a_sequence_of_numbers_does_the_same_in_one_piece_and_through_the_parser() {
+        let many = |of: &str, times| format!("\x1b[{}3C", of.repeat(times));
+        let sequences = [
+            "\x1b[m",
+            "\x1b[;;7m",
+            "\x1b[01;32;48;5;300m",
+            "\x1b[2;3H",
+            "\x1b[?7l",
+            "\x1b[99999999999C",
+            "\x1b[65538C",
+        ];
+        let long =
+            [many("0", MOST - 4), many("0", MOST - 3), many("1;", 15), many("1;", 16), many("1;", 40), many("?", 2)];
+        for sequence in sequences.iter().map(|s| s.to_string()).chain(long) {
+            let (mut whole, mut cut) = (Emulator::new(9, 3), Emulator::new(9, 3));
+            let text = format!("a{sequence}bc");
+            whole.feed(text.as_bytes());
+            text.as_bytes().chunks(1).for_each(|byte| cut.feed(byte));
+            let seen = |it: &Emulator| {
+                let screen = it.screen();
+                let cells: Vec<_> = screen.shown().cells().iter().map(|cell| screen.style_of(*cell)).collect();
+                let rows: Vec<_> = (0..3).map(|row| (screen.text(row), screen.shown().changed(row))).collect();
+                format!("{rows:?} {cells:?} {:?} {:?} {:?}", screen.cursor(), screen.modes(), screen.style)
+            };
+            assert_eq!(seen(&whole), seen(&cut), "{sequence:?}");
+        }
     }
 
     #[test]

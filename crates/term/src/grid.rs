@@ -106,11 +106,18 @@ impl Grid {
         (from..from + by).for_each(|row| self.fill(row, with));
     }
 
+    /// Cells of a row that are to be written over. The wide characters that are cut at either end are mended.
+    pub fn over(&mut self, row: usize, from: usize, to: usize) -> &mut [Cell] {
+        if [from, to].iter().any(|at| self.row(row).get(*at).is_some_and(|cell| cell.is_tail())) {
+            self.cut(row, from);
+            self.cut(row, to);
+        }
+        &mut self.row_mut(row)[from..to]
+    }
+
     /// Sets cells of a row, and mends the wide characters that are cut at either end.
     pub fn fill_part(&mut self, row: usize, from: usize, to: usize, with: Cell) {
-        self.cut(row, from);
-        self.cut(row, to);
-        self.row_mut(row)[from..to].fill(with);
+        self.over(row, from, to).fill(with);
     }
 
     /// Moves the cells of a row from a column on to the right, over the edge; the gap is filled.
@@ -212,7 +219,7 @@ impl Grid {
             grid.wraps[usize::from(place)] = word >> 16 & 1 == 1;
         }
         for (cell, word) in grid.cells.iter_mut().zip(cells) {
-            *cell = Cell(word);
+            *cell = Cell::of_word(word);
         }
         // Copied by whoever goes on with it as if all of it were new.
         Some(grid)

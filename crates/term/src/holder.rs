@@ -150,6 +150,7 @@ impl<'a> Holder<'a> {
             rest = &rest[self.emulator.feed_some(rest, MOST_SCROLLED)..];
             let scrolled = self.emulator.screen_mut().take_scrolled();
             self.remember(&scrolled);
+            self.emulator.screen_mut().reuse(scrolled);
         }
         self.beside.parsed += len as u64;
         // In the middle of taking over there may be more than is unsaved at most otherwise.

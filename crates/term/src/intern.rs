@@ -1,20 +1,34 @@
 //! Tables of what cells name by a number: styles, and characters with marks. A table only grows, until it is full; then what no cell names
 //! any more is thrown out ([`Table::keep`]), and the rest has new numbers.
+//!
+//! A program that colours changes between a few styles all the time: what was asked for lately is found by a sum that costs next to nothing. The
+//! rest is found by a hash that a hostile program cannot foresee.
 
 use std::collections::HashMap;
 use std::hash::Hash;
+
+/// What a table can have.
+pub trait Value: Copy + Eq + Hash + Default {
+    /// A cheap sum of all of it.
+    fn sum(self) -> u64;
+}
+
+/// How many bits of a sum say where the number of a value that was asked for lately is.
+const RECENT_BITS: u32 = 10;
 
 /// A table of at most so many different values. Number 0 is the default value.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     values: Vec<T>,
     numbers: HashMap<T, u16>,
+    /// For each part of a sum, the number of the last value that was asked for and has it: a guess.
+    recent: Box<[u16]>,
     most: usize,
     /// How many were refused since the last look for what is not named any more.
     refused: usize,
 }
 
-impl<T: Copy + Eq + Hash + Default> Table<T> {
+impl<T: Value> Table<T> {
     /// An empty one.
     pub fn new(most: usize) -> Table<T> {
         Table::of(most, vec![T::default()])
@@ -24,10 +38,11 @@ impl<T: Copy + Eq + Hash + Default> Table<T> {
     pub fn of(most: usize, values: Vec<T>) -> Table<T> {
         // Of equal values the first counts.
         let numbers = values.iter().enumerate().rev().map(|(at, value)| (*value, at as u16)).collect();
-        Table { values, numbers, most, refused: 0 }
+        Table { values, numbers, recent: vec![0; 1 << RECENT_BITS].into(), most, refused: 0 }
     }
 
     /// The number of a value; None: the table is full.
+    #[inline(always)]
     pub fn number(&mut self, value: T) -> Option<u16> {
         self.within(value, self.most - self.most / 8)
     }
@@ -37,7 +52,21 @@ impl<T: Copy + Eq + Hash + Default> Table<T> {
         self.within(value, self.most)
     }
 
+    #[inline(always)]
     fn within(&mut self, value: T, most: usize) -> Option<u16> {
+        // A multiplication spreads the sum over the high bits.
+        let guess = (value.sum().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize;
+        let recent = self.recent[guess];
+        if self.values.get(usize::from(recent)) == Some(&value) {
+            return Some(recent);
+        }
+        let number = self.find(value, most)?;
+        self.recent[guess] = number;
+        Some(number)
+    }
+
+    #[cold]
+    fn find(&mut self, value: T, most: usize) -> Option<u16> {
         if let Some(number) = self.numbers.get(&value) {
             return Some(*number);
         }
@@ -130,9 +159,22 @@ impl Cluster {
     }
 }
 
+impl Value for Cluster {
+    fn sum(self) -> u64 {
+        self.0.iter().fold(0, |sum, word| sum.rotate_left(7) ^ word)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Value for u32 {
+        fn sum(self) -> u64 {
+            // Some have the same.
+            u64::from(self / 2)
+        }
+    }
 
     #[test]
     fn a_full_table_has_room_again_for_what_is_not_named() {

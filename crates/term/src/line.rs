@@ -7,12 +7,19 @@ use unicode_width::UnicodeWidthChar;
 /// Appends the text of a row. It begins in the terminal's own style; what is empty at its end is left out.
 pub fn encode(row: &[Cell], styles: &Table<Style>, clusters: &Table<Cluster>, out: &mut Vec<u8>) {
     let used = row.iter().rposition(|cell| cell.0 != 0).map_or(0, |last| last + 1);
-    let mut style = 0;
-    for cell in &row[..used] {
+    let (mut style, mut rest) = (0, &row[..used]);
+    while let [cell, others @ ..] = rest {
         if cell.style() != style {
             style = cell.style();
             styles.value(style).sequence(out);
         }
+        let run = Cell::ascii_run(rest, style);
+        if run > 0 {
+            out.extend(rest[..run].iter().map(|cell| cell.ascii()));
+            rest = &rest[run..];
+            continue;
+        }
+        rest = others;
         match cell.glyph() {
             _ if cell.is_tail() => {}
             Glyph::Nothing => out.push(b' '),

@@ -5,13 +5,16 @@ use crate::screen::{MOST_TITLE, Screen};
 use crate::sgr;
 use vte::{Params, Perform};
 
+/// As many as [`vte`] has.
+const MOST_PARAMETERS: usize = 32;
+
 /// A parameter; 0 and a missing one are 1.
-fn count(params: &Params, at: usize) -> usize {
+fn count(params: &[u16], at: usize) -> usize {
     usize::from(raw(params, at).max(1))
 }
 
-fn raw(params: &Params, at: usize) -> u16 {
-    params.iter().nth(at).and_then(|values| values.first().copied()).unwrap_or(0)
+fn raw(params: &[u16], at: usize) -> u16 {
+    params.get(at).copied().unwrap_or(0)
 }
 
 impl Screen {
@@ -203,21 +206,17 @@ impl Screen {
         (self.top, self.bottom) = (0, rows);
         self.cursor = Default::default();
     }
-}
 
-impl Perform for Screen {
-    fn print(&mut self, c: char) {
-        self.put(c);
-    }
-
-    fn execute(&mut self, byte: u8) {
-        self.control(byte);
-    }
-
-    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
-        if ignore {
-            return;
+    /// SGR.
+    fn render<'a>(&mut self, params: impl Iterator<Item = &'a [u16]>) {
+        let style = sgr::apply(self.style, params);
+        if style != self.style {
+            self.set_style(style);
         }
+    }
+
+    /// A control sequence with these parameters, without what stands behind their colons.
+    pub(crate) fn control_sequence(&mut self, params: &[u16], intermediates: &[u8], action: char) {
         let n = count(params, 0);
         let (row, column, columns, blank) = (self.cursor.row, self.cursor.column, self.columns(), self.blank());
         match (intermediates, action) {
@@ -261,14 +260,9 @@ impl Perform for Screen {
                 3 => self.tabs.fill(false),
                 _ => {}
             },
-            ([], 'h' | 'l') => params.iter().for_each(|p| self.set_public(p[0], action == 'h')),
-            ([b'?'], 'h' | 'l') => params.iter().for_each(|p| self.set_private(p[0], action == 'h')),
-            ([], 'm') => {
-                let style = sgr::apply(self.style, params);
-                if style != self.style {
-                    self.set_style(style);
-                }
-            }
+            ([], 'h' | 'l') => params.iter().for_each(|p| self.set_public(*p, action == 'h')),
+            ([b'?'], 'h' | 'l') => params.iter().for_each(|p| self.set_private(*p, action == 'h')),
+            ([], 'm') => self.render(params.chunks(1)),
             ([], 'n') => self.tell_status(raw(params, 0), false),
             ([b'?'], 'n') => self.tell_status(raw(params, 0), true),
             ([b'$'], 'p') => self.tell_mode(raw(params, 0), false),
@@ -294,6 +288,28 @@ impl Perform for Screen {
             }
             _ => {}
         }
+    }
+}
+
+impl Perform for Screen {
+    fn print(&mut self, c: char) {
+        self.put(c);
+    }
+
+    fn execute(&mut self, byte: u8) {
+        self.control(byte);
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
+        if ignore {
+            return;
+        }
+        if intermediates.is_empty() && action == 'm' {
+            return self.render(params.iter());
+        }
+        let mut firsts = [0; MOST_PARAMETERS];
+        firsts.iter_mut().zip(params.iter()).for_each(|(first, values)| *first = values[0]);
+        self.control_sequence(&firsts[..params.iter().count()], intermediates, action);
     }
 
     fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, byte: u8) {

@@ -31,6 +31,9 @@ pub const MOST_CLUSTERS: usize = 1 << 12;
 /// The most bytes of answers that wait for the program to read them. What does not fit is left out.
 pub const MOST_ANSWERS: usize = 1024;
 
+/// So many bytes for rows that have left the screen are kept for the next ones.
+const MOST_KEPT: usize = 64 << 10;
+
 /// The most bytes of a title.
 pub const MOST_TITLE: usize = 256;
 
@@ -242,6 +245,16 @@ impl Screen {
         std::mem::take(&mut self.scrolled)
     }
 
+    /// Takes their memory back, if it is not much: the next rows need none of their own.
+    pub fn reuse(&mut self, mut scrolled: Scrolled) {
+        if self.scrolled.ends.is_empty() && scrolled.text.capacity() <= MOST_KEPT {
+            scrolled.text.clear();
+            scrolled.ends.clear();
+            scrolled.changed.clear();
+            self.scrolled = scrolled;
+        }
+    }
+
     /// Says that what was changed so far is saved: later changes have the next number.
     pub fn saved(&mut self) {
         self.now += 1;
@@ -255,16 +268,24 @@ impl Screen {
         self.alternate.at(position);
     }
 
+    /// In one piece with what reads the sequence: then the style goes through registers, and each coloured word costs half as much.
+    #[inline(always)]
     pub(crate) fn set_style(&mut self, style: Style) {
+        let is_erased_alike = style.background == self.style.background;
         self.style = style;
         self.number = self.number_of(style);
-        self.erased = self.number_of(style.erased());
+        if !is_erased_alike {
+            self.erased = self.number_of(style.erased());
+        }
     }
 
+    #[inline(always)]
     fn number_of(&mut self, style: Style) -> u16 {
-        if let Some(number) = self.styles.number(style) {
-            return number;
-        }
+        self.styles.number(style).unwrap_or_else(|| self.number_in_full_table(style))
+    }
+
+    #[cold]
+    fn number_in_full_table(&mut self, style: Style) -> u16 {
         if self.styles.may_be_swept() {
             self.sweep();
         }
@@ -329,12 +350,9 @@ impl Screen {
             let (now, later) = bytes.split_at(bytes.len().min(columns - column));
             before += now.len() as u64;
             self.at_byte(before);
-            let grid = self.shown_mut();
             let end = column + now.len();
-            grid.cut(row, column);
-            grid.cut(row, end);
             let style = Cell::blank(number).0;
-            for (cell, byte) in grid.row_mut(row)[column..end].iter_mut().zip(now) {
+            for (cell, byte) in self.shown_mut().over(row, column, end).iter_mut().zip(now) {
                 *cell = Cell(style | u64::from(*byte));
             }
             self.cursor.is_past = end == columns;
@@ -372,15 +390,12 @@ impl Screen {
         if self.modes.has(modes::INSERT) {
             self.shown_mut().insert(row, column, width, blank);
         }
-        let grid = self.shown_mut();
-        grid.cut(row, column);
-        grid.cut(row, column + width);
-        let cells = grid.row_mut(row);
+        let cells = self.shown_mut().over(row, column, column + width);
         if width == 1 {
-            cells[column] = Cell::narrow(c, number);
+            cells[0] = Cell::narrow(c, number);
         } else {
-            cells[column] = Cell::wide(c, number);
-            cells[column + 1] = Cell::tail(number);
+            cells[0] = Cell::wide(c, number);
+            cells[1] = Cell::tail(number);
         }
         let end = column + width;
         self.cursor.is_past = end == columns;

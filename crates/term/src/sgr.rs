@@ -1,11 +1,9 @@
 //! SGR: what `CSI ... m` makes of a style.
 
 use crate::cell::{Colour, FLAGS, Style};
-use vte::Params;
 
-/// The style after the sequence. What is not known is skipped.
-pub fn apply(mut style: Style, params: &Params) -> Style {
-    let mut rest = params.iter();
+/// The style after the sequence of these parameters, each with those behind its colons. What is not known is skipped.
+pub fn apply<'a>(mut style: Style, mut rest: impl Iterator<Item = &'a [u16]>) -> Style {
     while let Some(values) = rest.next() {
         match values[0] {
             0 => style = Style::default(),
@@ -23,15 +21,8 @@ pub fn apply(mut style: Style, params: &Params) -> Style {
             58 => _ = colour(values, &mut rest),
             n @ 90..=97 => style.foreground = Colour::of_palette(n as u8 - 82),
             n @ 100..=107 => style.background = Colour::of_palette(n as u8 - 92),
-            n => {
-                for (flag, on, off) in FLAGS {
-                    if n == on {
-                        style.flags |= flag;
-                    } else if n == off {
-                        style.flags &= !flag;
-                    }
-                }
-            }
+            n @ 1..=9 => style.flags |= FLAGS.iter().find(|(_, on, _)| *on == n).map_or(0, |(flag, ..)| *flag),
+            n => FLAGS.iter().filter(|(.., off)| *off == n).for_each(|(flag, ..)| style.flags &= !flag),
         }
     }
     style

@@ -18,7 +18,7 @@
 use crate::cell::{Cell, Style};
 use crate::feed::{At, Emulator, MOST};
 use crate::grid::Grid;
-use crate::intern::{CLUSTER_WORDS, Cluster, Table};
+use crate::intern::{CLUSTER_WORDS, Cluster, Table, Value};
 use crate::modes::Modes;
 use crate::screen::{
     Cursor, MOST_ANSWERS, MOST_CELLS, MOST_CLUSTERS, MOST_COLUMNS, MOST_ROWS, MOST_STYLES, MOST_TITLE, Saved, Screen,
@@ -230,7 +230,7 @@ pub fn load(words: &[u64]) -> Option<(Emulator, Beside)> {
     Some((Emulator::of(screen, at, pending, beside.parsed), beside))
 }
 
-fn table<T: Copy + Eq + std::hash::Hash + Default>(most: usize, values: impl Iterator<Item = T>) -> Table<T> {
+fn table<T: Value>(most: usize, values: impl Iterator<Item = T>) -> Table<T> {
     let values: Vec<T> = values.collect();
     if values.is_empty() { Table::new(most) } else { Table::of(most, values) }
 }
