@@ -80,7 +80,7 @@ static void made_and_listed(void)
     FAILS(chappe_arena_leave(arena), EBADF);
 }
 
-static void what_is_none(void)
+static void bad_options_and_names_are_refused(void)
 {
     chappe_arena *arena;
     chappe_arena_options options;
@@ -123,7 +123,7 @@ static void put(const char *name, const void *bytes, size_t size)
 }
 
 /* Files that are no arena of ours. */
-static void what_is_damaged(void)
+static void a_damaged_arena_is_refused(void)
 {
     chappe_arena *arena;
     chappe_semaphore *s;
@@ -279,8 +279,8 @@ int main(void)
     OK(strcmp(chappe_last_error(), ""));
     made_and_listed();
     OK(chappe_arena_remove("lab", 1));
-    what_is_none();
-    what_is_damaged();
+    bad_options_and_names_are_refused();
+    a_damaged_arena_is_refused();
     handles();
     as_many_as_there_can_be();
     OK(chappe_arena_remove("default", 1));

@@ -90,7 +90,7 @@ static void each_arm(int named)
     OK(chappe_pool_close(pool));
 }
 
-static void what_cannot_be(void)
+static void bad_arguments_are_refused(void)
 {
     chappe_semaphore *two[2];
     chappe_permit permit;
@@ -282,7 +282,7 @@ int main(void)
 {
     each_arm(0);
     each_arm(1);
-    what_cannot_be();
+    bad_arguments_are_refused();
     a_chosen_record_is_borrowed();
     each_is_taken_once();
     return 0;

@@ -149,7 +149,7 @@ static void in_the_child(void)
     FAILS(chappe_pool_try_acquire(pool, &own), EAGAIN);
 }
 
-static void whose_it_is(const char *name)
+static void a_permit_belongs_to_its_acquirer(const char *name)
 {
     if (name)
         OK(chappe_pool_create(name, 1, &pool));
@@ -199,7 +199,7 @@ static void holds_and_calls_exec(void)
     wrong(__FILE__, __LINE__, "exec", errno, 0);
 }
 
-static void what_the_dead_had_goes_to_the_next(void)
+static void a_dead_holders_permit_goes_to_the_next(void)
 {
     OK(pipe(ready));
     OK(pipe2(on, O_CLOEXEC));
@@ -440,9 +440,9 @@ int main(void)
     alone();
     several_at_once();
     whichever_is_free();
-    whose_it_is(NULL);
-    whose_it_is("whose");
-    what_the_dead_had_goes_to_the_next();
+    a_permit_belongs_to_its_acquirer(NULL);
+    a_permit_belongs_to_its_acquirer("whose");
+    a_dead_holders_permit_goes_to_the_next();
     by_name();
     OK(chappe_arena_remove("other", 1));
     OK(chappe_arena_remove("default", 1));

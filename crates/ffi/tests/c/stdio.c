@@ -72,7 +72,7 @@ static void a_line_is_written_at_its_end_and_none_at_once(void)
     close(ends[0]);
 }
 
-static void what_is_read_is_what_was_written(void)
+static void bytes_read_are_the_bytes_written(void)
 {
     pipe_of(1 << 18);
     static unsigned char many[150000], back[150000];
@@ -188,7 +188,7 @@ int main(void)
 {
     a_block_is_written_when_it_is_full();
     a_line_is_written_at_its_end_and_none_at_once();
-    what_is_read_is_what_was_written();
+    bytes_read_are_the_bytes_written();
     an_error_loses_nothing();
     a_child_writes_its_own_and_exit_writes_it_out();
     bad_input_is_refused();

@@ -80,7 +80,7 @@ class Awaited(Case):
 
         self.assertEqual(self.run_(main()), (1, False))
 
-    def test_what_comes_after_the_loop_was_closed_is_not_taken(self):
+    def test_a_grant_after_the_loop_was_closed_is_not_taken(self):
         pool, semaphore, lock, both = chappe.Pool(), chappe.Semaphore(value=0), chappe.Lock(), chappe.RwLock()
 
         async def take(made):
@@ -368,7 +368,7 @@ class Awaited(Case):
         self.run_(main())
         self.assertLess(len(os.listdir("/proc/self/fd")), before + 4)
 
-    def test_what_a_receiver_wants_is_awaited(self):
+    def test_a_receiver_awaits_what_passes_its_filter(self):
         async def main():
             tube = chappe.Tube(slots=4, schema="n: i32")
             tube.attach(send=True)

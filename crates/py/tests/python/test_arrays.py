@@ -101,7 +101,7 @@ class Arrays(Case):
         again = pickle.loads(pickle.dumps(tube))
         self.assertEqual((again.dtype, again.name), (trade, "trades"))
 
-    def test_what_does_not_fit_is_refused(self):
+    def test_an_array_that_does_not_fit_is_refused(self):
         tube = chappe.Tube(dtype=np.int32, shape=(2,))
         with self.assertRaises(TypeError):
             tube.send(np.zeros(2))

@@ -60,7 +60,7 @@ class Broadcasts(Case):
         with self.assertRaisesRegex(ValueError, "8|short"):
             tube.send(b"abc")
 
-    def test_what_is_too_slow_loses_as_it_said(self):
+    def test_a_slow_subscriber_loses_as_it_chose(self):
         tube = chappe.Broadcast(schema=SCHEMA, slots=4)
         oldest, newest = tube.subscribe(slow="drop-oldest"), tube.subscribe(slow="drop-newest:2")
         for n in range(10):

@@ -81,7 +81,7 @@ class Logs(Case):
                 pool.apply(die)
         self.assertIn("exit code -9", seen.output[0])
 
-    def test_what_there_is_is_shown(self):
+    def test_show_lists_the_objects(self):
         import io
 
         pool, shown = chappe.Pool("here", 2), io.StringIO()

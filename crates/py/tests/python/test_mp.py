@@ -160,7 +160,7 @@ class Standing(Case):
 
         return self.forked(child)
 
-    def test_what_a_killed_process_had_put_beyond_the_room_comes_too(self):
+    def test_the_overflow_of_a_killed_process_is_delivered(self):
         line = mp.Queue()
         with self.assertLogs("chappe", "WARNING") as told:
             child = self.overflow(line, 3000, die)
@@ -184,7 +184,7 @@ class Standing(Case):
         self.assertEqual([self.ended(pid) for pid in getters], [0, 0])
         self.assertEqual(seen.value, 3000)
 
-    def test_who_took_over_and_is_killed_is_followed_by_another(self):
+    def test_a_killed_successor_has_a_successor(self):
         line = mp.Queue()
         self.ended(self.overflow(line, 3000, die))
 
@@ -248,7 +248,7 @@ class Standing(Case):
         _mp_stores.Store(folder).close()
         self.assertFalse(os.path.exists(folder))
 
-    def test_who_is_done_with_a_queue_leaves_no_store(self):
+    def test_a_finished_queue_leaves_no_store(self):
         line = mp.Queue()
         for n in range(3000):
             line.put(n)
@@ -308,7 +308,7 @@ class Standing(Case):
         with concurrent.futures.ProcessPoolExecutor(1, mp_context=mp.get_context("spawn")) as executor:
             self.assertEqual(executor.submit(square, 4).result(60), 16)
 
-    def test_who_changes_one_import_calls_as_before(self):
+    def test_calls_are_as_before_after_one_changed_import(self):
         self.assertEqual(mp.Semaphore(3).get_value(), 3)
         limited = mp.BoundedSemaphore(2)
         with self.assertRaises(ValueError):
@@ -413,7 +413,7 @@ for n in range(3): executor.submit(late, n)
             self.assertEqual(self.ended(self.forked(child)), 0)
             self.assertEqual(pool.apply(square, (2,)), 4)
 
-    def test_what_a_free_worker_is_there_for_is_not_cancelled(self):
+    def test_a_task_that_a_free_worker_can_run_is_not_cancelled(self):
         executor = mp.ProcessPoolExecutor(2, mp.get_context("fork"))
         # The thread that gives the tasks to the workers is late.
         with executor._workers.lock:
@@ -429,7 +429,7 @@ for n in range(3): executor.submit(late, n)
             with self.assertRaises(ValueError):
                 executor.map(square, [1], chunksize=0)
 
-    def test_what_does_not_pickle_is_told_with_the_queue(self):
+    def test_an_object_that_does_not_pickle_is_reported_with_the_queue(self):
         with self.assertRaisesRegex((AttributeError, TypeError, pickle.PicklingError), "Queue"):
             mp.Queue().put(lambda: 0)
         with mp.Pool(1) as pool:

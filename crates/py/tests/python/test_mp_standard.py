@@ -162,7 +162,7 @@ class Compared(Case):
 
         self.differences(walk())
 
-    def test_what_is_a_child_of_something_is_one_here(self):
+    def test_each_subclass_in_the_standard_library_is_one_here(self):
         found = {}
         for standard in (multiprocessing, *STANDARD):
             ours = mp if standard is multiprocessing else getattr(mp, standard.__name__.rpartition(".")[2])
@@ -220,7 +220,7 @@ class Compared(Case):
                     continue
                 self.assertIn(member, shared.get(name, ()), f"{name}.{member} is {owner.__module__}'s")
 
-    def test_what_others_read_is_there(self):
+    def test_attributes_that_other_libraries_read_exist(self):
         with mp.Pool(1) as pool, mp.ProcessPoolExecutor(1) as executor:
             executor.submit(abs, -1).result(60)
             line = mp.Queue()
@@ -238,7 +238,7 @@ class Compared(Case):
             self.assertEqual(pool._state, multiprocessing.pool.CLOSE)
         self.assertIn(pool._state, (multiprocessing.pool.CLOSE, multiprocessing.pool.TERMINATE))
 
-    def test_what_a_constructor_refused_is_printed_and_goes_in_silence(self):
+    def test_a_refused_construction_has_a_repr_and_is_finalised_in_silence(self):
         manager = mp.Manager(entries=1 << 40)
         for cls, make, shown in (
             (mp.Pool, lambda: mp.Pool(0), "state=INIT pool_size=0"),

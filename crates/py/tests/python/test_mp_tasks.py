@@ -236,7 +236,7 @@ class Descriptors(Quiet):
                 child.join()
                 self.assertEqual(child.exitcode, 0)
 
-    def test_what_cannot_go_is_an_error_of_that_call(self):
+    def test_an_argument_that_cannot_be_sent_fails_that_call_alone(self):
         r, w = mp.Pipe()
         sub = Sub(os.dup(w.fileno()))
         for it in (sub, sys.stderr, threading.Lock()):

@@ -85,7 +85,7 @@ class Pools(Case):
             with self.assertRaises(error, msg=repr(bad)):
                 chappe.Pool(bad, 1)
 
-    def test_what_cannot_be_is_an_exception_with_the_name(self):
+    def test_an_impossible_open_raises_with_the_name(self):
         chappe.Pool("three", 3)
         with self.assertRaisesRegex(chappe.Mismatch, "three"):
             chappe.Pool("three", 4)
@@ -100,7 +100,7 @@ class Pools(Case):
         with self.assertRaises(ValueError):
             chappe.Pool().acquire(timeout=float("nan"))
 
-    def test_what_is_no_name_or_permit_is_told(self):
+    def test_an_invalid_name_or_count_is_refused(self):
         class Path:
             def __fspath__(self):
                 raise ZeroDivisionError
@@ -119,7 +119,7 @@ class Pools(Case):
         with chappe.Pool("used", 1).acquire(), self.assertRaisesRegex(chappe.InUse, "force=True"):
             chappe.remove("used")
 
-    def test_what_does_not_pickle_is_told_with_the_object(self):
+    def test_an_object_that_does_not_pickle_is_reported_with_the_tube(self):
         wrong = (AttributeError, TypeError, pickle.PicklingError)
         with self.assertRaisesRegex(wrong, "tube `told`"):
             chappe.Tube("told").put(lambda: 0)
@@ -333,7 +333,7 @@ class Locks(Case):
 
 
 class Conditions(Case):
-    def test_who_waits_is_notified(self):
+    def test_a_waiter_is_notified(self):
         condition, ready = chappe.Condition(chappe.Lock()), []
         with self.assertRaises(RuntimeError):
             condition.notify()
@@ -418,7 +418,7 @@ class Tubes(Case):
         with self.assertRaises((AttributeError, TypeError, pickle.PicklingError)):
             tube.put(lambda: 0)
 
-    def test_what_pickles_out_of_band_comes_back_whole(self):
+    def test_an_out_of_band_buffer_comes_back_whole(self):
         tube = chappe.Tube(slots=2, size=1 << 16)
         data = pickle.PickleBuffer(bytearray(range(256)) * 100)
         tube.put(data)
@@ -553,7 +553,7 @@ class Choices(Case):
         os.close(out)
         os.close(into)
 
-    def test_what_is_no_arm_is_refused(self):
+    def test_an_object_that_is_no_arm_is_refused(self):
         for bad in ("x", chappe.Event().wait, -1, (1, 2, 3), object()):
             with self.assertRaises(TypeError, msg=repr(bad)):
                 chappe.select(bad)
@@ -581,7 +581,7 @@ class Clocks(Case):
         choice = chappe.select(chappe.Semaphore(value=0).down, chappe.after(0.01).recv)
         self.assertEqual((choice.index, choice.value >= begun + 0.01 - 1e-4), (1, True))
 
-    def test_what_is_no_time_is_refused(self):
+    def test_an_invalid_time_is_refused(self):
         for make in (
             lambda: chappe.tick(0),
             lambda: chappe.tick(-1),
@@ -625,7 +625,7 @@ class Pickles(Case):
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertEqual(tube.get(timeout=60), "from there")
 
-    def test_what_nobody_has_named_goes_with_its_last_handle(self):
+    def test_an_unnamed_object_goes_with_its_last_handle(self):
         pool = chappe.Pool()
         name, arena = pool.name, pool.name.split("/")[0]
 

@@ -47,7 +47,7 @@ class Questions(Case):
         self.assertEqual([row["ts"] for row in asked("select ts order ts desc top 2")], [25, 13])
         self.assertEqual([row["ts"] for row in asked("select ts top 2")], [1, 2])
 
-    def test_what_is_wrong_is_said_before_anything_is_received(self):
+    def test_an_invalid_query_is_refused_before_anything_is_received(self):
         tube = self.tube()
         for text, says in [("selec ts", "begins with"), ("select pxx", "is it `px`?"), ("where px > $p", "`\\$p` has no value")]:
             with self.assertRaisesRegex(ValueError, says):

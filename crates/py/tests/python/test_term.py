@@ -43,7 +43,7 @@ class Asked(Case):
         with self.assertRaises(chappe.NotFound):
             term.Terminal("sh")
 
-    def test_what_a_handler_raises_ends_a_send(self):
+    def test_an_exception_from_a_handler_ends_a_send(self):
         deaf = self.terminal("deaf", "stty raw -echo; echo ready; exec sleep 1000")
         deaf.wait("ready", timeout=PATIENCE)
 
@@ -56,7 +56,7 @@ class Asked(Case):
         with self.assertRaisesRegex(InterruptedError, "asked"):
             deaf.send("x" * 200_000, timeout=None)
 
-    def test_what_cannot_be_run_is_said(self):
+    def test_a_program_that_cannot_be_run_is_reported(self):
         self.terminal("taken", "read x")
         with self.assertRaises(FileExistsError):
             term.Terminal.run("taken", "true")
