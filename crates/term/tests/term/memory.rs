@@ -409,8 +409,8 @@ fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
     for name in ["", ".a", "-a", "a/b", "a b", "é"] {
         assert!(matches!(Place::find(&home.dir, name, false), Err(TermError::Name(..))), "{name}");
     }
-    assert!(matches!(place::remove(&home.dir, "t"), Err(TermError::InUse(_))));
+    assert!(matches!(place::remove(&home.dir, &found), Err(TermError::InUse(_))));
     drop(place);
-    place::remove(&home.dir, "t").expect("removed");
+    place::remove(&home.dir, &found).expect("removed");
     assert!(matches!(Place::find(&home.dir, "t", false), Err(TermError::Missing(_))));
 }

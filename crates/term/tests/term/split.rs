@@ -1,7 +1,7 @@
 //! Any split of the stream gives the same screen.
 
-use crate::streams;
-use chappe_term::feed::Emulator;
+use crate::streams::{self, Random};
+use chappe_term::feed::{Emulator, MOST};
 use proptest::prelude::*;
 
 const COLUMNS: usize = 17;
@@ -12,9 +12,10 @@ fn seen(it: &mut Emulator) -> String {
     let scrolled = it.screen_mut().take_scrolled();
     let pending = format!("{:?}", it.pending());
     let screen = it.screen();
-    let rows: Vec<_> =
-        (0..ROWS).map(|row| (screen.text(row), screen.shown().wraps(row), screen.shown().changed(row))).collect();
-    let styles: Vec<_> = (0..ROWS).flat_map(|row| screen.shown().row(row)).map(|cell| screen.style_of(*cell)).collect();
+    let all = 0..screen.rows();
+    let row = |row| (screen.text(row), screen.shown().wraps(row), screen.shown().changed(row));
+    let rows: Vec<_> = all.clone().map(row).collect();
+    let styles: Vec<_> = all.flat_map(|row| screen.shown().row(row)).map(|cell| screen.style_of(*cell)).collect();
     let answers = screen.answers();
     format!(
         "{rows:?} {styles:?} {:?} {:?} {answers:?} {} {} {} {scrolled:?} {pending}",
@@ -68,4 +69,45 @@ fn each_cut_of_a_stream_with_everything_gives_the_same_screen() {
     let stream = "a\x1b[1;31mé中\u{301}\x1b]0;tit;le\x07\x1bPq#1\x1b\\\x1b[?1049h\x1b[2;3Hx\x1b[?1049l\x1b(0q\x1b(B\x1b[6n\r\n\x18\x1b[3";
     let all = whole(stream.as_bytes());
     (0..stream.len()).for_each(|at| assert_eq!(cut(stream.as_bytes(), [at].into_iter()), all, "{at}"));
+}
+
+/// One emulator has pieces of a few bytes and the other pieces of the usual size; both are resized now and then.
+#[test]
+#[ignore = "storm: a hundred million bytes"]
+fn a_long_stream_of_anything_does_no_harm_and_gives_the_same_screen_however_it_is_cut() {
+    const BYTES: usize = 100_000_000;
+    let mut random = Random::new();
+    let (mut one, mut other) = (Emulator::new(COLUMNS, ROWS), Emulator::new(COLUMNS, ROWS));
+    let mut done = 0;
+    while done < BYTES {
+        let mut stream = Vec::new();
+        while stream.len() < 20_000 {
+            random.piece(&mut stream);
+        }
+        stream.chunks(4096).for_each(|piece| one.feed(piece));
+        let mut rest = &stream[..];
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(random.below(40).min(rest.len()));
+            other.feed(now);
+            rest = later;
+        }
+        done += stream.len();
+        let (one_seen, other_seen) = (seen(&mut one), seen(&mut other));
+        assert!(
+            one_seen == other_seen,
+            "behind {done} bytes of seed {}: {:?}",
+            random.seed,
+            String::from_utf8_lossy(&stream)
+        );
+        let screen = one.screen();
+        assert!(screen.cursor().row < screen.rows() && screen.cursor().column < screen.columns());
+        assert!(one.pending().1.len() <= MOST + 1);
+        // Most of the time usual ones.
+        let (columns, rows) = if random.below(4) > 0 { (80, 24) } else { (random.below(300), random.below(70)) };
+        for it in [&mut one, &mut other] {
+            let answers = it.screen().answers().len();
+            it.screen_mut().answered(answers);
+            it.screen_mut().resize(columns, rows);
+        }
+    }
 }

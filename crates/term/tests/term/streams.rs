@@ -1,6 +1,7 @@
 //! Random streams of what programs write.
 
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 
 /// Text of ASCII.
 fn words() -> impl Strategy<Value = Vec<u8>> {
@@ -90,4 +91,64 @@ pub fn wild() -> impl Strategy<Value = Vec<u8>> {
 pub fn cases(few: u32) -> ProptestConfig {
     let many = std::env::var("CHAPPE_CASES").ok().and_then(|n| n.parse().ok());
     ProptestConfig { cases: many.unwrap_or(few), failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Long streams of anything, from a seed: that of `CHAPPE_SEED`, or a new one.
+pub struct Random {
+    rng: TestRng,
+    pub seed: u32,
+}
+
+impl Random {
+    pub fn new() -> Random {
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
+        let seed = std::env::var("CHAPPE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(now);
+        let bytes: Vec<u8> = seed.to_le_bytes().into_iter().cycle().take(32).collect();
+        Random { rng: TestRng::from_seed(RngAlgorithm::ChaCha, &bytes), seed }
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        self.rng.next_u32() as usize % end
+    }
+
+    fn of<T: Copy>(&mut self, these: &[T]) -> T {
+        these[self.below(these.len())]
+    }
+
+    /// Appends a few bytes: text, a sequence that may be one, or neither.
+    pub fn piece(&mut self, out: &mut Vec<u8>) {
+        match self.below(16) {
+            0..6 => {
+                out.extend(b"\x1b[");
+                out.extend(self.of(&[&b""[..], b"", b"", b"?", b">", b"!", b"="]));
+                for _ in 0..self.of(&[0, 1, 1, 2, 2, 5, 40]) {
+                    let end = self.of(&[3, 30, 30, 110, 3000, 1 << 31]);
+                    out.extend(self.below(end).to_string().bytes());
+                    out.push(self.of(b";;;;:"));
+                }
+                out.extend(self.of(&[&b""[..], b"", b"", b"1", b"$", b" ", b"\n"]));
+                out.push(b'@' + self.below(63) as u8);
+            }
+            6 => {
+                out.push(0x1b);
+                out.extend(self.of(&[&b""[..], b"", b"(", b")", b"#", b"%"]));
+                out.push(b'0' + self.below(79) as u8);
+            }
+            7 => {
+                out.push(0x1b);
+                out.push(self.of(b"]]]PX^_"));
+                out.extend(self.of(&[&b"0;"[..], b"2;", b"8;;", b"52;c;"]));
+                let len = self.of(&[0, 5, 30, 1500]);
+                out.extend((0..len).map(|_| self.of(b"title; 1q")));
+                out.extend(self.of(&[&b"\x07"[..], b"\x1b\\", b"\x18", b""]));
+            }
+            8..11 => out.extend((0..self.below(30)).map(|_| b' ' + self.below(95) as u8)),
+            11 => out
+                .extend(self.of(&["中", "e\u{301}", "\u{301}", "🦀", "é", "\u{200d}", "字\u{302}", "\u{85}"]).bytes()),
+            12 => out.extend((0..self.below(8)).map(|_| self.below(256) as u8)),
+            13 => out.push(self.below(32) as u8),
+            14 => out.extend(b"\r\n"),
+            _ => out.extend((0..self.below(4)).map(|_| 0)),
+        }
+    }
 }
