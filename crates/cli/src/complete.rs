@@ -48,7 +48,7 @@ fn names_of(path: &[&str]) -> Option<Names> {
         ["send" | "recv"] | ["tube", "seal" | "rm"] => Names::Tubes,
         ["map", "put" | "get" | "ls" | "delete" | "watch" | "rm"] => Names::Maps,
         ["schema", "show" | "rm"] => Names::Schemas,
-        ["term", "show" | "send" | "wait" | "attach" | "rm" | "kill" | "resize"] => Names::Terminals,
+        ["term", "show" | "send" | "wait" | "attach" | "log" | "rm" | "kill" | "resize"] => Names::Terminals,
         ["show" | "rm"] => Names::Objects,
         ["ls"] | ["arena", "rm"] => Names::Arenas,
         _ => return None,

@@ -32,7 +32,9 @@ pub fn by(e: &Error, words: &[String]) -> Option<String> {
     let root = Cli::command();
     let at = words.iter().position(|word| !word.starts_with('-'))?;
     let command = root.find_subcommand(&words[at])?;
-    let last = command.get_positionals().find(|a| a.is_last_set() && a.is_required_set())?;
+    let last = command
+        .get_positionals()
+        .find(|a| a.is_last_set() && (a.is_required_set() || command.get_name() == "submit"))?;
     let names = command.get_positionals().any(|a| !a.is_last_set());
     let mut options = vec![words[at].clone()];
     let mut others = Vec::new();

@@ -7,6 +7,8 @@ mod attach;
 mod found;
 mod holder;
 mod keeper;
+mod log;
+mod png;
 mod pty;
 mod run;
 mod show;
@@ -31,7 +33,7 @@ pub use submit::submit;
 /// With the status that says which kind of failure it is.
 pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Failure> {
     match command {
-        TermCommand::Run { name, size, history, attach, command } => {
+        TermCommand::Run { name, size, history, log, attach, command } => {
             let wanted = wanted::Wanted {
                 name,
                 size: *size,
@@ -42,9 +44,14 @@ pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Fai
                 note: &[],
                 file_size,
             };
-            run::run(&wanted, *attach, json)
+            run::run(&wanted, log.as_deref(), *attach, json)
         }
-        TermCommand::Show { name, history, ansi } => {
+        TermCommand::Show { name, png: Some(to), .. } => {
+            done(show::picture(name, to), json)?;
+            Ok(0)
+        }
+        TermCommand::Log { name, limit } => log::log(name, *limit),
+        TermCommand::Show { name, history, ansi, png: None } => {
             print(show::show(name, *history, *ansi, json).map(|text| (text, 0)))
         }
         TermCommand::Send { name, text, enter, key, paste, timeout } => {

@@ -60,10 +60,11 @@ impl Place {
         let (own, foreground) = process::groups(pid).unwrap_or((pid as i32, 0));
         // Of a job, chappe passes it on: twice would be once too often.
         let is_passed_on = self.is_job() && self.process(Role::Job) != Some(pid) && PASSED_ON.contains(&signal);
-        let mut groups = vec![own];
-        groups.extend((!is_passed_on && foreground != own).then_some(foreground));
+        // The command last: when the first process of a session ends, the kernel sends the foreground SIGHUP,
+        // which is another end than the one that is asked for.
+        let foreground = Some(foreground).filter(|group| !is_passed_on && *group != own);
         let mut reached = 0;
-        for group in groups.into_iter().filter(|group| *group > 1) {
+        for group in foreground.into_iter().chain([own]).filter(|group| *group > 1) {
             reached += usize::from(process::signal(-group, signal).map_err(io)?);
         }
         if reached == 0 { Err(KillError::Gone(name())) } else { Ok(reached) }

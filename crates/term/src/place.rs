@@ -25,6 +25,9 @@ pub enum TermError {
         "there is a terminal `{0}` already: take another name, or remove it (`chappe term rm {0}`) when its command has ended"
     )]
     Taken(String),
+    /// The name is taken, by another user.
+    #[error("there is a terminal `{0}` of another user: take another name")]
+    TakenByOther(String),
     /// The name cannot be one.
     #[error("`{0}` cannot be the name of a terminal: {1}")]
     Name(String, &'static str),
@@ -134,7 +137,7 @@ impl Place {
     /// is typed lies in it, too.
     ///
     /// # Errors
-    /// `Name`, `Taken`, `Full`, `Io`, also for a note of more than 8 MiB.
+    /// `Name`, `Taken`, `TakenByOther`, `Full`, `Io`, also for a note of more than 8 MiB.
     pub fn make(
         dir: &Dir,
         name: &str,
@@ -182,7 +185,10 @@ impl Place {
             dir.link(&again, &name_of(name))
         });
         linked.map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => TermError::Taken(name.into()),
+            io::ErrorKind::AlreadyExists => match Place::find(dir, name, false) {
+                Err(TermError::NotYours(..)) => TermError::TakenByOther(name.into()),
+                _ => TermError::Taken(name.into()),
+            },
             _ => full(e),
         })?;
         Ok(place)

@@ -50,12 +50,22 @@ fn sources() -> Result<Vec<PathBuf>> {
 
 /// The texts that a crate comes with, by their file's names.
 fn texts(source: &Path) -> Result<Vec<String>> {
-    let mut files: Vec<PathBuf> = fs::read_dir(source)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    let of = |directory: &Path| -> Result<Vec<PathBuf>> {
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
+    };
+    let mut files = of(source)?;
+    // Fonts have licences of their own, beside them.
+    let fonts = source.join("fonts");
+    if fonts.is_dir() {
+        files.extend(of(&fonts)?);
+    }
     files.sort();
     let is_text = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let is_of_a_font = path.parent() == Some(&fonts) && name.ends_with(".txt");
         path.is_file()
-            && ["licen", "copying", "notice", "unlicense", "authors"].iter().any(|begin| name.starts_with(begin))
+            && (is_of_a_font
+                || ["licen", "copying", "notice", "unlicense", "authors"].iter().any(|begin| name.starts_with(begin)))
     };
     files.iter().filter(is_text).map(|path| Ok(fs::read_to_string(path)?.trim_end().to_owned())).collect()
 }

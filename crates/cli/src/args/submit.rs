@@ -1,6 +1,7 @@
 //! `chappe submit`, as it is written.
 
 use crate::size;
+use crate::time::parse_grace;
 use std::ffi::OsString;
 
 /// `chappe submit`.
@@ -18,6 +19,9 @@ pub struct Submit {
     /// Make pools that are not there, with this many permits (as many as are taken at once)
     #[arg(long, value_name = "PERMITS", num_args = 0..=1, require_equals = true)]
     pub create: Option<Option<u64>>,
+    /// After `chappe term kill` with HUP, TERM or INT: KILL the command when this time is over (10s; `never`: do not)
+    #[arg(long, value_name = "DURATION", value_parser = grace)]
+    pub grace: Option<String>,
     /// The terminal's name; without it the command's, with a number
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -25,11 +29,16 @@ pub struct Submit {
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub history: Option<u64>,
     /// Run a job again that has ended: its command under its pools, in its directory, with its environment; what it wrote stays under its name
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "count", "priority", "create"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "count", "priority", "create", "grace"])]
     pub retry: Option<String>,
     /// The command to run and its arguments
     #[arg(last = true, required_unless_present = "retry", conflicts_with = "retry", value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// Checks a grace, and leaves it as it is written: `chappe acquire` reads it.
+fn grace(text: &str) -> Result<String, String> {
+    parse_grace(text).map(|_| text.to_owned())
 }
 
 /// The end of its short help.
@@ -58,12 +67,14 @@ has its environment (CHAPPE_PERMIT, CHAPPE_INDEX), and what `chappe help
 acquire` says of kills holds for it.
 
 A job that gets HUP, TERM or INT (`chappe term kill`, `--signal`) has ten
-seconds for its last words, as under `chappe acquire`; then it is killed.
+seconds, or --grace, for its last words, as under `chappe acquire`; then it
+is killed.
 
 The directory, the environment and the command are kept with the terminal
 until `chappe term rm`, for --retry. The variables of a permit that this
 command runs under are left out: the job is not a part of that one's.
 
 Exit status:
-  0 it is in line, or runs; 125 it could not be handed in: no such pool, the
+  0 it is in line, or runs; 1 the same, and its name cannot be written to
+  stdout (`chappe term ls` has it); 125 it could not be handed in: no such pool, the
   name is taken, no room; 126, 127 the command cannot be run, is not found";

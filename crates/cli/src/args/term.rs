@@ -6,6 +6,7 @@ use crate::time::parse;
 use chappe::term::search::After;
 use clap::Subcommand;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Builds without terminals take the arguments, and say that they have none.
@@ -31,6 +32,9 @@ pub enum TermCommand {
         /// How many bytes of lines that have left the screen are kept (1M, 64M)
         #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = size::parse)]
         history: u64,
+        /// Record it into a new file, as `chappe term log` does, to its end
+        #[arg(long, value_name = "FILE")]
+        log: Option<PathBuf>,
         /// Attach to it at once
         #[arg(long)]
         attach: bool,
@@ -54,6 +58,22 @@ pub enum TermCommand {
         /// With colours, for a terminal
         #[arg(long)]
         ansi: bool,
+        /// Write a picture of the screen into this file, as PNG; nothing is printed
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["history", "ansi"])]
+        png: Option<PathBuf>,
+    },
+    /// Record a terminal from now on, as asciinema plays it (asciicast, version 2)
+    ///
+    /// Writes to stdout until the command has ended. What the screen shows is recorded, 60 times a second at most and only what has changed: so a recording
+    /// of a flood has few bytes, and what is overwritten between two pictures is not in it. What is typed is recorded only as far as the program shows it. The terminal is not held up,
+    /// also when this is stopped or killed.
+    #[command(after_help = LOG_END)]
+    Log {
+        /// The terminal
+        name: String,
+        /// Stop, and exit with 1, when so many bytes are written (64M, 1G)
+        #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size::parse)]
+        limit: u64,
     },
     /// Type into a terminal; prints a mark, for `chappe term wait --after`
     ///
@@ -113,7 +133,7 @@ pub enum TermCommand {
         /// The terminal
         name: String,
     },
-    /// List the terminals
+    /// List this user's terminals
     ///
     /// The state of a job (`chappe submit`) that has no permit yet is its place in the pool's line, and whose.
     ///
@@ -191,6 +211,7 @@ Examples:
   chappe term wait --exit build && chappe term show build
   chappe term run py -- python3 -q
   chappe term run --size 120x40 --attach edit -- vim notes
+  chappe term run --log demo.cast demo -- sh demo.sh; asciinema play demo.cast
 
 When something is killed:
   the holder (`chappe term show --json` has its process id) reads the
@@ -205,13 +226,21 @@ When something is killed:
   what looks, waits or types: nothing happens to the terminal.
 
 Exit status:
-  0 it runs; 125 it could not be made; 126, 127 the command cannot be run,
-  is not found; with --attach, as `chappe term attach`";
+  0 it runs; 1 it runs, and its name cannot be written to stdout; 125 it
+  could not be made; 126, 127 the command cannot be run, is not found; with
+  --attach, as `chappe term attach`";
+
+const LOG_END: &str = "\
+Examples:
+  chappe term log build > build.cast
+  asciinema play build.cast
+  chappe term run --log demo.cast demo -- sh demo.sh";
 
 const SHOW_SHORT: &str = "\
 Examples:
   chappe term show build
-  chappe term show build --history 1000 | grep error";
+  chappe term show build --history 1000 | grep error
+  chappe term show --png build.png build";
 
 const SEND_SHORT: &str = "\
 Examples:

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const LEAVE: u8 = 0x1d;
 
 /// How long a picture stands at least.
-const PICTURE: Duration = Duration::from_micros(16_600);
+pub const PICTURE: Duration = Duration::from_micros(16_600);
 
 /// The size of a terminal that does not know its own.
 const USUAL: (u16, u16) = (80, 24);

@@ -17,12 +17,18 @@ pub fn names() -> Vec<String> {
     directory(false).ok().and_then(|dir| place::names(&dir).ok()).unwrap_or_default()
 }
 
+/// Whether nothing was ever made. A directory that CHAPPE_DIR names, and that is not there, is a mistake.
+pub fn is_fresh() -> bool {
+    let is_named = std::env::var_os("CHAPPE_DIR").is_some_and(|dir| !dir.is_empty());
+    !is_named && chappe::directory().is_ok_and(|path| !path.exists())
+}
+
 /// A terminal, to look at it or to use it.
 pub fn find(name: &str, write: bool) -> Result<Place> {
     let dir = match directory(false) {
         Ok(dir) => dir,
         // Nothing was ever made.
-        Err(_) if chappe::directory().is_ok_and(|path| !path.exists()) => bail!("there is no terminal `{name}`"),
+        Err(_) if is_fresh() => bail!("there is no terminal `{name}`"),
         Err(e) => return Err(e),
     };
     Ok(Place::find(&dir, name, write)?)

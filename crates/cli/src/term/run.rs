@@ -1,8 +1,8 @@
 //! `chappe term run`: makes a terminal, and a process that keeps it.
 
-use super::attach;
 use super::found::{directory, find, wrong};
 use super::wanted::Wanted;
+use super::{attach, log};
 use super::{keeper, pty};
 use crate::ended::{FAILED, not_started};
 use crate::said::{Failure, write};
@@ -12,20 +12,48 @@ use chappe::term::place::{self, Place};
 use chappe::term::view::Watch;
 use serde_json::json;
 use std::io::{self, Read};
+use std::path::Path;
 
 /// Makes it, and says so.
 ///
 /// # Errors
 /// With env(1)'s statuses.
-pub fn run(wanted: &Wanted<'_>, attach: bool, json: bool) -> Result<u8, Failure> {
-    let pid = begin(wanted)?;
+pub fn run(wanted: &Wanted<'_>, log: Option<&Path>, attach: bool, json: bool) -> Result<u8, Failure> {
+    let cannot = |what: &str, e: &io::Error| {
+        let to = log.unwrap_or(Path::new("")).display();
+        Failure { status: FAILED, why: anyhow!("{what} {to}: {e}") }
+    };
+    let to = log.map(log::create).transpose().map_err(|e| cannot("cannot make", &e))?;
+    let pid = match begin(wanted) {
+        Ok(pid) => pid,
+        Err(e) => {
+            // It is empty, and was made just now.
+            let _ = log.map(std::fs::remove_file);
+            return Err(e);
+        }
+    };
+    if let Some(to) = to {
+        log::begin(wanted.name, to)
+            .map_err(|e| cannot(&format!("terminal `{}` runs, and cannot be recorded into", wanted.name), &e))?;
+    }
     if attach {
         return attach::attach(wanted.name);
     }
     let name = wanted.name;
     let text = if json { json!({ "name": name, "pid": pid }).to_string() } else { name.to_owned() };
-    write(format!("{text}\n").as_bytes())?;
+    said(&text, name)?;
     Ok(0)
+}
+
+/// Writes what a terminal is called that runs, whether that can be written or not.
+///
+/// # Errors
+/// It cannot.
+pub fn said(text: &str, name: &str) -> Result<(), Failure> {
+    write(format!("{text}\n").as_bytes()).map_err(|Failure { status, why }| Failure {
+        status,
+        why: anyhow!("{why}; the command runs all the same, in terminal `{name}`"),
+    })
 }
 
 /// Makes it; the process id of its command.

@@ -1,15 +1,18 @@
 //! `chappe term show` and `ls`.
 
-use super::found::{directory, find, parts, unknown};
-use super::submit;
+use super::found::{directory, find, is_fresh, parts, unknown};
+use super::{png, submit};
 use crate::said::{complain, tell};
 use crate::{line, look, time};
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use chappe::term::modes;
-use chappe::term::place::{self, Place, Role};
+use chappe::term::place::{self, Place, Role, TermError};
 use chappe::term::view::{Ended, Line, Snapshot};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// `chappe term show`.
@@ -36,6 +39,18 @@ pub fn show(name: &str, history: u64, ansi: bool, json: bool) -> Result<String> 
         text.push('\n');
     }
     Ok(text)
+}
+
+/// `chappe term show --png`.
+pub fn picture(name: &str, to: &Path) -> Result<Value> {
+    let place = find(name, false)?;
+    let is_over = place.ended()?.is_some();
+    let now =
+        place.snapshot().ok_or_else(|| anyhow!("terminal `{name}` has not begun, or its memory makes no sense"))?;
+    let file = File::create(to).with_context(|| format!("cannot make {}", to.display()))?;
+    png::write(&now.screen, !is_over, BufWriter::new(file))
+        .with_context(|| format!("cannot write {}", to.display()))?;
+    Ok(json!({ "name": name, "file": to.display().to_string() }))
 }
 
 /// Without the empty rows at the end.
@@ -80,20 +95,29 @@ fn row(place: &Place, ended: Option<(Ended, u64)>) -> Value {
     })
 }
 
+/// A name as it is sorted: `sh-2` stands before `sh-10`.
+fn numbered(name: &str) -> (&str, u64, &str) {
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (base, name[base.len()..].parse().unwrap_or(0), name)
+}
+
 /// `chappe term ls`.
 pub fn list(json: bool) -> Result<String> {
     let names = match directory(false) {
         Ok(dir) => place::names(&dir)?,
-        Err(_) if chappe::directory().is_ok_and(|path| !path.exists()) => Vec::new(),
+        Err(_) if is_fresh() => Vec::new(),
         Err(e) => return Err(e),
     };
     let mut all = Vec::new();
     for name in names {
         match find(&name, false).and_then(|place| Ok((place.ended()?, place))) {
             Ok(one) => all.push(one),
+            // In a directory that several users share.
+            Err(e) if matches!(e.downcast_ref(), Some(TermError::NotYours(..))) => {}
             Err(e) => complain(json, &e.to_string()),
         }
     }
+    all.sort_by(|(_, one), (_, other)| numbered(one.name()).cmp(&numbered(other.name())));
     if json {
         let rows: Vec<Value> = all.iter().map(|(ended, place)| row(place, *ended)).collect();
         return Ok(format!("{}\n", Value::from(rows)));

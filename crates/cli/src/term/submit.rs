@@ -11,7 +11,7 @@ use crate::args::{Acquire, Cli, Command};
 use crate::ended::{FAILED, label, not_started};
 use crate::keep::APART;
 use crate::look::permits_text;
-use crate::said::{Failure, stdout_is_there, write};
+use crate::said::{Failure, stdout_is_there};
 use crate::{elsewhere, line, program, take};
 use anyhow::{Context, Result, anyhow, bail};
 use chappe::Pool;
@@ -87,14 +87,18 @@ pub fn submit(a: &Submit, json: bool, file_size: bool) -> Result<u8, Failure> {
                 let name = format!("{base}-{tried}");
                 match begin(&name) {
                     // Another was faster.
-                    Err(e) if matches!(e.why.downcast_ref(), Some(TermError::Taken(_))) => tried += 1,
+                    Err(e)
+                        if matches!(e.why.downcast_ref(), Some(TermError::Taken(_) | TermError::TakenByOther(_))) =>
+                    {
+                        tried += 1
+                    }
                     begun => break (name, begun?),
                 }
             }
         }
     };
-    let text = if json { json!({ "name": name, "pid": pid }).to_string() } else { name };
-    write(format!("{text}\n").as_bytes())?;
+    let text = if json { json!({ "name": name, "pid": pid }).to_string() } else { name.clone() };
+    run::said(&text, &name)?;
     Ok(0)
 }
 
@@ -108,6 +112,7 @@ fn new(a: &Submit) -> Result<Job> {
         words.push(POOL.into());
     }
     words.extend(a.pool.iter().cloned());
+    words.extend(a.grace.as_ref().map(|grace| format!("--grace={grace}")));
     words.push("--".into());
     let words = words.into_iter().map(OsString::from).chain(a.command.iter().cloned()).collect();
     let directory = std::env::current_dir().context("cannot tell which directory this is")?.into_os_string();

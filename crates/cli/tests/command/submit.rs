@@ -143,7 +143,6 @@ fn a_signal_comes_once_to_a_job() {
     assert_eq!(here.read_now("got").lines().count(), 5);
 }
 
-/// What chappe says while the job waits is not the job's.
 /// A job whose own chappe is killed goes on, and its end is the command's.
 #[test]
 fn a_job_whose_chappe_is_killed_goes_on_as_its_command() {
@@ -176,6 +175,7 @@ fn a_job_whose_chappe_is_killed_goes_on_as_its_command() {
     assert_eq!(holder.status().code(), Some(0));
 }
 
+/// What chappe says while the job waits is not the job's.
 #[test]
 fn a_waiting_job_has_an_empty_screen_and_is_run_again_with_its_path_and_history() {
     let here = Place::new();

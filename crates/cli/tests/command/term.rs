@@ -2,6 +2,7 @@
 
 use crate::place::{Place, kill, until};
 use crate::terminal::Screen;
+use chappe::term::feed::Emulator;
 use serde_json::Value;
 
 /// A terminal that is ended with the test, also by a panic.
@@ -324,4 +325,66 @@ fn a_terminal_is_not_attached_to_itself() {
     here.ok(&["term", "wait", "t", "this is terminal `t` itself", "--timeout", "5m"]);
     here.ok(&["term", "wait", "t", "^status 1$", "--timeout", "5m"]);
     drop(term);
+}
+
+/// What a recording plays to, and of what size it is.
+fn played(cast: &str) -> (Vec<String>, Value) {
+    let mut lines = cast.lines();
+    let head: Value = serde_json::from_str(lines.next().expect("a head")).expect("JSON");
+    let size = |name: &str| head[name].as_u64().expect("a number") as usize;
+    let mut screen = Emulator::new(size("width"), size("height"));
+    for line in lines {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        assert!(event[0].as_f64().is_some_and(|at| at >= 0.0), "{line}");
+        match event[1].as_str() {
+            Some("o") => screen.feed(event[2].as_str().expect("a text").as_bytes()),
+            _ => panic!("{line}"),
+        }
+    }
+    let screen = screen.screen();
+    ((0..screen.rows()).map(|row| screen.text(row)).collect(), head)
+}
+
+#[test]
+fn a_recording_plays_to_what_the_terminal_shows() {
+    let here = Place::new();
+    let file = here.file("demo.cast").display().to_string();
+    let script =
+        format!("printf 'a\\033[31mred\\n'; {}; echo \"say \\\"so\\\"\"; exit 3", crate::place::wait_for_go("on"));
+    let term = Term::run(&here, "t", &["--log", &file], &["sh", "-c", &script]);
+    here.go("on");
+    assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(3));
+    let shown = term.lines("0");
+    until("the recorder has written it all", || {
+        let cast = std::fs::read_to_string(&file).unwrap_or_default();
+        (cast.ends_with('\n') && played(&cast).0.starts_with(&shown)).then_some(())
+    });
+    let (lines, head) = played(&here.ok(&["term", "log", "t"]));
+    assert!(lines.starts_with(&shown), "{lines:?}");
+    assert_eq!((&head["version"], &head["width"], &head["height"]), (&2.into(), &40.into(), &10.into()));
+    assert!(head["command"].as_str().is_some_and(|command| command.starts_with("sh -c")));
+    // What is there is not written over, and nothing is made.
+    let why = here.fails(125, &["term", "run", "u", "--log", &file, "--", "true"]);
+    assert!(why.contains("File exists") && why.contains("demo.cast"), "{why}");
+    assert!(here.fails(1, &["term", "show", "u"]).contains("there is no terminal"));
+    let why = here.fails(1, &["term", "log", "t", "--limit", "10"]);
+    assert!(why.contains("--limit"), "{why}");
+    let none = here.file("none.cast").display().to_string();
+    here.fails(127, &["term", "run", "u", "--log", &none, "--", "no-such-command"]);
+    assert!(!std::path::Path::new(&none).exists());
+}
+
+#[test]
+fn a_picture_is_written_into_a_file() {
+    let here = Place::new();
+    let _term = Term::run(&here, "t", &[], &["sh", "-c", "echo text"]);
+    assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(0));
+    let file = here.file("t.png").display().to_string();
+    assert_eq!(here.ok(&["term", "show", "t", "--png", &file]), "");
+    let bytes = std::fs::read(&file).expect("a file");
+    assert!(bytes.starts_with(b"\x89PNG\r\n"));
+    // 40 and 10 cells.
+    assert_eq!((&bytes[16..20], &bytes[20..24]), (&360u32.to_be_bytes()[..], &170u32.to_be_bytes()[..]));
+    let why = here.fails(1, &["term", "show", "t", "--png", "/proc/none.png"]);
+    assert!(why.contains("/proc/none.png"), "{why}");
 }

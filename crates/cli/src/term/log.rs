@@ -1,0 +1,187 @@
+//! `chappe term log`: a recording of a terminal, as asciinema plays it (asciicast, version 2).
+//!
+//! It is a viewer like others: it looks when something has changed, at most 60 times a second, and writes what brings a player's screen from
+//! the last picture to this one. So a recording of a flood has two screens for each picture at most, a killed or stopped recorder changes
+//! nothing, and what is overwritten between two pictures is not in it. What is typed is not recorded, only what the program shows of it.
+//!
+//! A line is written whole or not at all: where there is no room for it, the file is cut behind the one before.
+
+use super::attach::PICTURE;
+use super::found::{find, wrong};
+use crate::said::{Failure, failed, unwritten};
+use anyhow::anyhow;
+use chappe::term::paint::Picture;
+use chappe::term::place::Place;
+use chappe::term::screen::Screen;
+use chappe::term::view::Watch;
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// `chappe term log`: writes to stdout until the terminal is over.
+///
+/// # Errors
+/// There is no such terminal; there is no room.
+pub fn log(name: &str, limit: u64) -> Result<u8, Failure> {
+    let place = find(name, false).map_err(failed)?;
+    let mut watch = Watch::begin(&place).map_err(wrong)?;
+    let mut out = Out::begin(limit).map_err(|e| unwritten(&e))?;
+    let mut cast = None;
+    loop {
+        watch.look();
+        let began = Instant::now();
+        let is_over = place.ended().map_err(wrong)?.is_some() && place.is_complete().map_err(wrong)?;
+        if let Some(now) = place.snapshot() {
+            let cast = cast.get_or_insert_with(|| Cast::begin(&place, &now.screen));
+            for line in cast.lines(&now.screen) {
+                match out.line(&line) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        return Err(failed(anyhow!(
+                            "the recording of terminal `{name}` ends here: it has --limit bytes"
+                        )));
+                    }
+                    // Its reader has seen enough.
+                    Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
+                    Err(e) => return Err(unwritten(&e)),
+                }
+            }
+        }
+        if is_over {
+            return Ok(0);
+        }
+        watch.sleep(None);
+        std::thread::sleep(PICTURE.saturating_sub(began.elapsed()));
+    }
+}
+
+/// Makes a file for a recording; one that is there is not written over.
+///
+/// # Errors
+/// The system's.
+pub fn create(path: &Path) -> io::Result<File> {
+    File::create_new(path)
+}
+
+/// Begins a process that records a terminal into a file, to its end.
+///
+/// # Errors
+/// The system's.
+pub fn begin(name: &str, to: File) -> io::Result<()> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("chappe").args(["term", "log", name]).stdin(Stdio::null()).stdout(to).stderr(Stdio::null());
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        command.pre_exec(|| {
+            // The shell's hang-up does not reach a session of its own.
+            libc::setsid();
+            Ok(())
+        });
+    }
+    command.spawn().map(drop)
+}
+
+/// A recording.
+struct Cast {
+    began: Instant,
+    head: Option<String>,
+    picture: Picture,
+    size: (usize, usize),
+}
+
+impl Cast {
+    fn begin(place: &Place, screen: &Screen) -> Cast {
+        let size = (screen.columns(), screen.rows());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let head = json!({
+            "version": 2, "width": size.0, "height": size.1, "timestamp": now, "command": place.command(),
+            "title": place.name(), "env": { "TERM": "xterm-256color" },
+        });
+        let picture = Picture::new(size.0, size.1);
+        Cast { began: Instant::now(), head: Some(head.to_string()), picture, size }
+    }
+
+    /// What is to be written for a screen.
+    fn lines(&mut self, screen: &Screen) -> Vec<String> {
+        let mut lines: Vec<String> = self.head.take().into_iter().collect();
+        let at = self.began.elapsed().as_micros() as f64 / 1e6;
+        let size = (screen.columns(), screen.rows());
+        if size != self.size {
+            self.size = size;
+            lines.push(json!([at, "r", format!("{}x{}", size.0, size.1)]).to_string());
+            let mut all = self.picture.leave();
+            all.extend(b"\x1b[2J");
+            lines.push(json!([at, "o", String::from_utf8_lossy(&all)]).to_string());
+            self.picture = Picture::new(size.0, size.1);
+        }
+        let picture = self.picture.paint(screen);
+        if !picture.is_empty() {
+            lines.push(json!([at, "o", String::from_utf8_lossy(&picture)]).to_string());
+        }
+        lines
+    }
+}
+
+/// Where lines go, as many as fit.
+struct Out {
+    to: File,
+    left: u64,
+    /// Of a file: how long it is with the last whole line.
+    len: Option<u64>,
+}
+
+impl Out {
+    fn begin(limit: u64) -> io::Result<Out> {
+        let to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let facts = to.metadata()?;
+        Ok(Out { left: limit, len: facts.is_file().then_some(facts.len()), to })
+    }
+
+    /// Writes a line; false: no more than the limit is written, and this line is not.
+    fn line(&mut self, line: &str) -> io::Result<bool> {
+        let line = format!("{line}\n");
+        let Some(left) = self.left.checked_sub(line.len() as u64) else { return Ok(false) };
+        self.left = left;
+        let done = self.to.write_all(line.as_bytes());
+        if let Some(len) = &mut self.len {
+            match done {
+                Ok(()) => *len += line.len() as u64,
+                // A half line is none. Where it cannot be cut off, it stays.
+                Err(_) => drop(self.to.set_len(*len)),
+            }
+        }
+        done.map(|()| true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chappe::term::feed::Emulator;
+
+    #[test]
+    fn what_is_recorded_plays_to_the_same_screen() {
+        let (mut it, mut shown) = (Emulator::new(20, 5), Emulator::new(20, 5));
+        let size = (20, 5);
+        let mut cast = Cast { began: Instant::now(), head: None, picture: Picture::new(20, 5), size };
+        for stream in ["one\r\n\x1b[31mtwo \u{e4}\"\\", "\x1b[?1049hx", "\x1b[?1049l\u{4e2d}"] {
+            it.feed(stream.as_bytes());
+            for line in cast.lines(it.screen()) {
+                let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+                shown.feed(event[2].as_str().unwrap().as_bytes());
+            }
+            for row in 0..5 {
+                assert_eq!(shown.screen().encoded(row), it.screen().encoded(row), "{stream:?}");
+            }
+        }
+        assert!(cast.lines(it.screen()).is_empty());
+        it.screen_mut().resize(30, 4);
+        let lines = cast.lines(it.screen());
+        assert!(lines[0].ends_with(r#""r","30x4"]"#), "{lines:?}");
+    }
+}
