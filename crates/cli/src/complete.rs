@@ -170,7 +170,9 @@ fn named(names: Names) -> Vec<String> {
         Names::Objects | Names::Schemas | Names::Arenas | Names::Terminals => true,
     };
     let objects = |arena: Arena| arena.objects().into_iter().filter(is_wanted).map(move |info| called(arena, &info));
-    arenas.iter().filter_map(|name| Arena::open(name).ok()).flat_map(objects).collect()
+    let all = arenas.iter().filter_map(|name| Arena::open(name).ok()).flat_map(objects);
+    // `chappe show` and `chappe rm` take terminals, too.
+    all.chain(if names == Names::Objects { terminals() } else { Vec::new() }).collect()
 }
 
 #[cfg(feature = "term")]

@@ -63,6 +63,7 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     }
     let around = patience.look(Duration::ZERO, surroundings);
     let job_servers = patience.look(Duration::ZERO, crate::jobserver::clean_up);
+    let terminals = patience.look(Duration::ZERO, terminals).transpose()?;
     let kernel = patience.look(Duration::ZERO, kernel);
     let sequences = patience.look(SELF_TEST, sequences);
     let files = patience.look(Duration::ZERO, file_way);
@@ -70,6 +71,7 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     let unseen = [
         ("what is around the arenas", around.is_none()),
         ("what job servers have left", job_servers.is_none()),
+        ("the terminals", terminals.is_none()),
         ("what the kernel has", kernel.is_none()),
         ("what sequences can do here", sequences.is_none()),
         ("how light threads wait for files", files.is_none()),
@@ -81,8 +83,22 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
     let status = u8::from(unseen.iter().any(|(_, is)| *is) || arenas.iter().any(|a| a.error.is_some()));
     let (around, job_servers) = (around.unwrap_or_default(), job_servers.unwrap_or_default());
     let kernel = kernel.unwrap_or_default();
-    let all = Health { here, arenas, around, job_servers, kernel, sequences, files, queries };
+    let terminals = terminals.unwrap_or_default();
+    let all = Health { here, arenas, around, job_servers, terminals, kernel, sequences, files, queries };
     Ok((if json { as_json(&all) } else { as_text(&all) }, status))
+}
+
+/// How many terminals there are, and what is wrong with them: its kind, what, and what to do.
+type Terminals = (usize, Vec<(&'static str, String, Option<String>)>);
+
+#[cfg(feature = "term")]
+fn terminals() -> Result<Terminals> {
+    crate::term::overview::examine()
+}
+
+#[cfg(not(feature = "term"))]
+fn terminals() -> Result<Terminals> {
+    Ok(Terminals::default())
 }
 
 /// All that is told.
@@ -91,6 +107,7 @@ struct Health {
     arenas: Vec<Seen>,
     around: Surroundings,
     job_servers: Vec<PathBuf>,
+    terminals: Terminals,
     kernel: Vec<Finding>,
     sequences: Option<Sequences>,
     files: Option<FileWay>,
@@ -138,7 +155,7 @@ fn query_way(made: &Result<(), MachineError>) -> String {
 }
 
 fn as_json(health: &Health) -> String {
-    let Health { here, arenas, around, job_servers: servers, kernel, sequences, files, queries } = health;
+    let Health { here, arenas, around, job_servers: servers, terminals, kernel, sequences, files, queries } = health;
     let one = |a: &Seen| {
         let capacity = a.capacity.as_ref().map(|c| {
             json!({
@@ -151,9 +168,11 @@ fn as_json(health: &Health) -> String {
         json!({ "name": a.name, "error": a.error, "findings": views(&a.findings), "capacity": capacity })
     };
     let arenas: Vec<_> = arenas.iter().map(one).collect();
+    let sick = |(kind, what, advice): &(&str, String, Option<String>)| json!({ "kind": kind, "what": what, "done": null, "advice": advice });
+    let sick: Vec<_> = terminals.1.iter().map(sick).collect();
     let all = json!({
         "directory": here, "arenas": arenas, "around": views(&around.findings), "unseen": around.unseen,
-        "job_servers_removed": servers, "kernel": views(kernel),
+        "job_servers_removed": servers, "terminals": terminals.0, "terminal_findings": sick, "kernel": views(kernel),
         "sequences": sequences.as_ref().map(sequences_view),
         "files": files.as_ref().map(|way| json!({ "ring": *way == FileWay::Ring, "way": way.to_string() })),
         "queries": queries.as_ref().map(|made| json!({ "machine_code": made.is_ok(), "way": query_way(made) })),
@@ -162,7 +181,7 @@ fn as_json(health: &Health) -> String {
 }
 
 fn as_text(health: &Health) -> String {
-    let Health { here, arenas, around, job_servers: servers, kernel, sequences, files, queries } = health;
+    let Health { here, arenas, around, job_servers: servers, terminals, kernel, sequences, files, queries } = health;
     let mut text = format!("arenas in {here}: {}\n", arenas.len());
     for a in arenas {
         let name = plain(&a.name);
@@ -195,6 +214,13 @@ fn as_text(health: &Health) -> String {
              file is not known",
             around.unseen
         );
+    }
+    if terminals.0 > 0 || !terminals.1.is_empty() {
+        let _ = writeln!(text, "terminals: {}", terminals.0);
+    }
+    for (_, what, advice) in &terminals.1 {
+        let parts: Vec<&str> = std::iter::once(what.as_str()).chain(advice.as_deref()).collect();
+        let _ = writeln!(text, "  {}", plain(&parts.join("; ")));
     }
     if kernel.is_empty() {
         text.push_str("kernel: has all that chappe can use\n");

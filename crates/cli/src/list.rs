@@ -10,6 +10,7 @@ use crate::{time, tube};
 use anyhow::{Result, anyhow};
 use chappe::{Arena, Holder, LockJob, ObjectInfo, ObjectState, Pool, Waiter};
 use serde::Serialize;
+use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
     };
     let mut all = Vec::new();
     let mut status = 0;
+    let mut others = if only.is_none() { terminals(None, json)? } else { Vec::new() };
     for name in names {
         let one = name.clone();
         let seen = patience.look(Duration::ZERO, move || Arena::open(&one).map(|arena| (arena, objects(arena))));
@@ -35,18 +37,47 @@ pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
         };
         if only.is_some() {
             // Where no arena has that name an object may have it.
-            let Some(Ok(object)) = patience.look(Duration::ZERO, move || find(&name)) else { return Err(why) };
-            all.push(object);
+            let one = name.clone();
+            if let Some(Ok(object)) = patience.look(Duration::ZERO, move || find(&one)) {
+                all.push(object);
+                continue;
+            }
+            others = terminals(Some(&name), json).map_err(|_| why)?;
             continue;
         }
         complain(json, &why.to_string());
         status = 1;
     }
     if json {
-        let rows: Vec<Row> = all.iter().map(|(arena, info)| Row::of(*arena, info)).collect();
+        let rows = all.iter().map(|(arena, info)| Any::Object(Row::of(*arena, info)));
+        let rows: Vec<Any> = rows.chain(others.into_iter().map(|(.., json)| Any::Terminal(json))).collect();
         return Ok((serde_json::to_string(&rows)? + "\n", status));
     }
-    Ok((table(&all), status))
+    Ok((table(&all, others), status))
+}
+
+/// A terminal, which is in no arena: its name, how it is, and what JSON has.
+type Listed = (String, String, Value);
+
+/// A row of JSON.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Any {
+    Object(Row),
+    Terminal(Value),
+}
+
+/// All terminals, or the one of a name.
+#[cfg(feature = "term")]
+fn terminals(only: Option<&str>, json: bool) -> Result<Vec<Listed>> {
+    let (all, wrong) = crate::term::overview::list(only)?;
+    wrong.iter().for_each(|e| complain(json, &e.to_string()));
+    Ok(all)
+}
+
+#[cfg(not(feature = "term"))]
+fn terminals(only: Option<&str>, _: bool) -> Result<Vec<Listed>> {
+    only.map_or(Ok(Vec::new()), |name| Err(anyhow!("this chappe knows no terminal `{name}`")))
 }
 
 fn objects(arena: Arena) -> Vec<ObjectInfo> {
@@ -59,17 +90,21 @@ fn objects(arena: Arena) -> Vec<ObjectInfo> {
     arena.objects()
 }
 
-fn table(all: &[(Arena, ObjectInfo)]) -> String {
-    let rows: Vec<(String, &ObjectInfo)> =
-        all.iter().map(|(arena, info)| (plain(&called(*arena, info)), info)).collect();
-    let wide = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(4);
-    let kind = rows.iter().map(|(_, info)| info.kind.len()).max().unwrap_or(0);
+fn table(all: &[(Arena, ObjectInfo)], others: Vec<Listed>) -> String {
+    let object = |(arena, info): &(Arena, ObjectInfo)| {
+        (plain(&called(*arena, info)), info.kind, info.waiting, state_text(&info.state))
+    };
+    let terminal = |(name, state, _): Listed| (name, "terminal", 0, state);
+    let rows: Vec<(String, &str, u32, String)> =
+        all.iter().map(object).chain(others.into_iter().map(terminal)).collect();
+    let wide = rows.iter().map(|row| row.0.len()).max().unwrap_or(0).max(4);
+    let kind = rows.iter().map(|row| row.1.len()).max().unwrap_or(0);
     let mut text = String::new();
     if !rows.is_empty() {
         let _ = writeln!(text, "{:wide$}  {:kind$}  WAITING  STATE", "NAME", "KIND");
     }
-    for (name, info) in rows {
-        let line = format!("{name:wide$}  {:kind$}  {:>7}  {}", info.kind, info.waiting, state_text(&info.state));
+    for (name, of, waiting, state) in rows {
+        let line = format!("{name:wide$}  {of:kind$}  {waiting:>7}  {state}");
         let _ = writeln!(text, "{}", line.trim_end());
     }
     text

@@ -160,9 +160,22 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
             chappe::Arena::sweep_families();
             return print(list::list(arena.as_deref(), json));
         }
-        Command::Show { name, interval } => return print(list::show(&name, interval, json).map(|text| (text, 0))),
+        Command::Show { name, interval } => {
+            let shown = list::show(&name, interval, json);
+            #[cfg(feature = "term")]
+            let shown = term::or_else(shown, &name, || term::overview::show(&name, json));
+            return print(shown.map(|text| (text, 0)));
+        }
         Command::Release { name, index, force } => done(change::release(&name, index, force), json),
-        Command::Rm { names, force } => all_done(names::each(&names, |name| change::remove(name, force)), json),
+        Command::Rm { names, force } => {
+            let remove = |name: &str| {
+                let done = change::remove(name, force);
+                #[cfg(feature = "term")]
+                let done = term::or_else(done, name, || term::remove(name));
+                done
+            };
+            all_done(names::each(&names, remove), json)
+        }
         Command::Sem(command) => return sem::run(&command, json),
         Command::Tube(command) => all_done(tube::run(&command), json),
         Command::Map(command) => return map::run(&command, json),
@@ -186,7 +199,15 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         Command::Threads(a) => return eyes::threads::run(&a, json),
-        Command::Metrics(a) => return eyes::metrics::run(&a, || eyes::metrics::text(a.arena.as_deref())),
+        Command::Metrics(a) => {
+            let text = || {
+                let text = eyes::metrics::text(a.arena.as_deref())?;
+                #[cfg(feature = "term")]
+                let text = if a.arena.is_none() { text + &term::overview::metrics() } else { text };
+                Ok(text)
+            };
+            return eyes::metrics::run(&a, text);
+        }
         Command::Lateness(a) => return lateness::run(&a, json),
         Command::Lab { words } => return Err(lab::run(&words)),
         Command::Watch(a) => return eyes::watch::run(&a, json),

@@ -8,6 +8,7 @@ mod found;
 mod holder;
 mod keeper;
 mod log;
+pub mod overview;
 mod png;
 mod pty;
 mod run;
@@ -21,6 +22,7 @@ use crate::args::term::TermCommand;
 use crate::ended::label;
 use crate::said::{Failure, all_done, done, print};
 use anyhow::Result;
+use chappe::ObjectError;
 use chappe::term::place;
 use found::{directory, find};
 pub use found::{names, started};
@@ -79,11 +81,28 @@ pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Fai
     }
 }
 
-fn remove(name: &str) -> Result<Value> {
+/// What was asked of an object, or of the terminal of its name where there is no object.
+///
+/// # Errors
+/// Those of either.
+pub fn or_else<T>(asked: Result<T>, name: &str, of_terminal: impl FnOnce() -> Result<T>) -> Result<T> {
+    match asked {
+        Err(e) if matches!(e.downcast_ref(), Some(ObjectError::Unknown { .. })) && overview::is_there(name) => {
+            of_terminal()
+        }
+        asked => asked,
+    }
+}
+
+/// `chappe term rm`.
+///
+/// # Errors
+/// It is not there, or in use.
+pub fn remove(name: &str) -> Result<Value> {
     let place = find(name, true)?;
     place.await_last_words()?;
     place::remove(&directory(false)?, &place)?;
-    Ok(json!({ "removed": name }))
+    Ok(json!({ "removed": name, "kind": "terminal" }))
 }
 
 fn kill(name: &str, signal: i32) -> Result<Value> {

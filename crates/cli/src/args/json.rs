@@ -21,13 +21,14 @@ ls:
       \"value_size\": N, \"bytes\": N, \"waiting\": N}
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"stack\", \"counter\", \"words\", \"server\", \"helping lock\" or \"monitor\", \"value\": N,
       \"capacity\": N, \"size\": N, \"bytes\": N, \"waiting\": N}
+    {\"name\": TEXT, \"arena\": null, \"kind\": \"terminal\", \"waiting\": 0, and what `chappe term ls` has}
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": TEXT, \"damaged\": TEXT, \"waiting\": N}
   and MEMBER is {\"pid\": N, \"tid\": N, \"label\": TEXT}, and \"pid_namespace\": N (its inode) where the numbers are those
   of another PID namespace; on an engine
     {\"name\": TEXT, \"kind\": \"pool\", \"permits\": N, \"held\": N, \"waiting\": N}
 
 show:
-  what `ls` says of it, and
+  of a terminal what `chappe term show` says; else what `ls` says of it, and
     \"waiters\": [{\"place\": N, \"pid\": N, \"tid\": N, \"label\": TEXT, \"waiting_ms\": N}],
     of a pool also
     \"holders\": [{\"permit\": TEXT, \"index\": N, \"pid\": N, \"tid\": N, \"label\": TEXT,
@@ -48,7 +49,8 @@ doctor:
     \"arenas\": [{\"name\": TEXT, \"error\": TEXT or null, \"findings\": [FINDING],
       \"capacity\": {\"members\": N, \"members_used\": N, \"objects\": N, \"objects_used\": N,
         \"cells\": N, \"cells_used\": N, \"data\": N, \"data_used\": N} or null}],
-    \"around\": [FINDING], \"unseen\": N (processes), \"job_servers_removed\": [PATH], \"kernel\": [FINDING],
+    \"around\": [FINDING], \"unseen\": N (processes), \"job_servers_removed\": [PATH],
+    \"terminals\": N, \"terminal_findings\": [FINDING], \"kernel\": [FINDING],
     \"sequences\": {\"used\": BOOL, \"verdict\": VERDICT, \"why\": TEXT, \"area\": \"library\", \"own\"
       or null, \"fence\": BOOL, \"concurrency_ids\": BOOL, \"biases\": BOOL,
       \"mechanism\": sequence, biased, interlocked, system-call or null (CHAPPE_RAS in the
@@ -62,7 +64,9 @@ doctor:
     orphan-permit, kept-lock, ended-job, nobodys, leaked-cells, leaked-data, leaked-object,
     lost-name, condemned-mutex, torn-mutex, kept-slots, removed-in-use, damaged, full,
     changing or not-a-member; around them unlinked-arena, removed-arena, unnamed-arena,
-    directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or no-proc
+    directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or no-proc; of
+    terminals terminal-unusable, terminal-unbegun, terminal-keeper, terminal-unknown, terminal-holders or
+    terminal-left
   of an engine
   {\"engine\": TEXT, \"members\": [{\"endpoint\": TEXT, \"version\": TEXT or null, \"error\": TEXT or null,
     \"leader\": BOOL, \"bytes\": N or null, \"quota\": N or null, \"took_ms\": N or null, \"alarms\": [TEXT]}],

@@ -141,7 +141,7 @@ pub enum TermCommand {
     Ls,
     /// Remove terminals whose commands have ended, with their screens
     ///
-    /// JSON, a line for each: {"removed": TEXT}
+    /// JSON, a line for each: {"removed": TEXT, "kind": "terminal"}
     Rm {
         /// The terminals
         #[arg(required = true, value_name = "NAME")]

@@ -4,7 +4,7 @@ use crate::ended::FAILED;
 use crate::said::{Failure, failed};
 use anyhow::{Result, anyhow, bail};
 use chappe::dir::Dir;
-use chappe::term::place::{self, Place, Role};
+use chappe::term::place::{self, Place, Role, TermError};
 use chappe::term::view::Ended;
 
 /// The directory that terminals are in.
@@ -32,6 +32,38 @@ pub fn find(name: &str, write: bool) -> Result<Place> {
         Err(e) => return Err(e),
     };
     Ok(Place::find(&dir, name, write)?)
+}
+
+/// A terminal, and how its command has ended.
+pub type One = (Option<(Ended, u64)>, Place);
+
+/// All of this user's, by name, and what is wrong with those that cannot be looked at.
+///
+/// # Errors
+/// The directory cannot be looked at.
+pub fn all() -> Result<(Vec<One>, Vec<anyhow::Error>)> {
+    let names = match directory(false) {
+        Ok(dir) => place::names(&dir)?,
+        Err(_) if is_fresh() => Vec::new(),
+        Err(e) => return Err(e),
+    };
+    let (mut all, mut wrong) = (Vec::new(), Vec::new());
+    for name in names {
+        match find(&name, false).and_then(|place| Ok((place.ended()?, place))) {
+            Ok(one) => all.push(one),
+            // In a directory that several users share; or it was removed meanwhile.
+            Err(e) if matches!(e.downcast_ref(), Some(TermError::NotYours(..) | TermError::Missing(_))) => {}
+            Err(e) => wrong.push(e),
+        }
+    }
+    all.sort_by(|(_, one), (_, other)| numbered(one.name()).cmp(&numbered(other.name())));
+    Ok((all, wrong))
+}
+
+/// A name as it is sorted: `sh-2` stands before `sh-10`.
+fn numbered(name: &str) -> (&str, u64, &str) {
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (base, name[base.len()..].parse().unwrap_or(0), name)
 }
 
 /// A state as JSON has it, the status, and the signal.

@@ -1,12 +1,12 @@
 //! `chappe term show` and `ls`.
 
-use super::found::{directory, find, is_fresh, parts, unknown};
+use super::found::{all, find, parts, unknown};
 use super::{png, submit};
 use crate::said::{complain, tell};
 use crate::{line, look, time};
 use anyhow::{Context, Result, anyhow};
 use chappe::term::modes;
-use chappe::term::place::{self, Place, Role, TermError};
+use chappe::term::place::{Place, Role};
 use chappe::term::view::{Ended, Line, Snapshot};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -81,7 +81,8 @@ fn view(place: &Place, now: &Snapshot, ended: Option<(Ended, u64)>, lines: &[Lin
     Ok(view)
 }
 
-fn row(place: &Place, ended: Option<(Ended, u64)>) -> Value {
+/// A terminal as JSON has it, in a list.
+pub fn row(place: &Place, ended: Option<(Ended, u64)>) -> Value {
     let (mut state, status, signal) = parts(ended.map(|(how, _)| how));
     let waiting = if ended.is_none() { submit::waiting(place) } else { None };
     if waiting.is_some() {
@@ -95,29 +96,10 @@ fn row(place: &Place, ended: Option<(Ended, u64)>) -> Value {
     })
 }
 
-/// A name as it is sorted: `sh-2` stands before `sh-10`.
-fn numbered(name: &str) -> (&str, u64, &str) {
-    let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    (base, name[base.len()..].parse().unwrap_or(0), name)
-}
-
 /// `chappe term ls`.
 pub fn list(json: bool) -> Result<String> {
-    let names = match directory(false) {
-        Ok(dir) => place::names(&dir)?,
-        Err(_) if is_fresh() => Vec::new(),
-        Err(e) => return Err(e),
-    };
-    let mut all = Vec::new();
-    for name in names {
-        match find(&name, false).and_then(|place| Ok((place.ended()?, place))) {
-            Ok(one) => all.push(one),
-            // In a directory that several users share.
-            Err(e) if matches!(e.downcast_ref(), Some(TermError::NotYours(..))) => {}
-            Err(e) => complain(json, &e.to_string()),
-        }
-    }
-    all.sort_by(|(_, one), (_, other)| numbered(one.name()).cmp(&numbered(other.name())));
+    let (all, wrong) = all()?;
+    wrong.iter().for_each(|e| complain(json, &e.to_string()));
     if json {
         let rows: Vec<Value> = all.iter().map(|(ended, place)| row(place, *ended)).collect();
         return Ok(format!("{}\n", Value::from(rows)));
@@ -136,7 +118,8 @@ pub fn list(json: bool) -> Result<String> {
     Ok(text)
 }
 
-fn state(place: &Place, ended: Option<(Ended, u64)>) -> String {
+/// How it is, in a few words.
+pub fn state(place: &Place, ended: Option<(Ended, u64)>) -> String {
     match ended.map(|(how, _)| how) {
         None => match submit::waiting(place) {
             None => "running".into(),
@@ -149,7 +132,8 @@ fn state(place: &Place, ended: Option<(Ended, u64)>) -> String {
     }
 }
 
-fn age(began: u64) -> Duration {
+/// How long ago that was.
+pub fn age(began: u64) -> Duration {
     let then = SystemTime::UNIX_EPOCH + Duration::from_nanos(began);
     // The clock may have been set back.
     SystemTime::now().duration_since(then).unwrap_or_default()

@@ -388,3 +388,51 @@ fn a_picture_is_written_into_a_file() {
     let why = here.fails(1, &["term", "show", "t", "--png", "/proc/none.png"]);
     assert!(why.contains("/proc/none.png"), "{why}");
 }
+
+#[test]
+fn what_lists_all_there_is_knows_terminals() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpu"]);
+    let term = Term::run(&here, "build", &[], &["sh", "-c", "echo begun; read x; exit 3"]);
+    here.ok(&["term", "wait", "build", "begun", "--timeout", "5m"]);
+    let listed = here.ok(&["ls"]);
+    let line = listed.lines().find(|line| line.starts_with("build")).expect("a line");
+    assert!(line.contains("terminal") && line.contains("running, sh -c"), "{listed}");
+    let rows = here.json(&["ls"]);
+    assert_eq!((&rows[0]["kind"], &rows[1]["kind"]), (&"pool".into(), &"terminal".into()));
+    assert_eq!(
+        (&rows[1]["name"], &rows[1]["state"], &rows[1]["arena"]),
+        (&"build".into(), &"running".into(), &Value::Null)
+    );
+    assert!(here.ok(&["ls", "build"]).contains("running"));
+    assert!(!here.ok(&["ls", "default"]).contains("build"));
+    let shown = here.ok(&["show", "build"]);
+    assert!(
+        shown.starts_with("build: terminal, running") && shown.contains("40x10") && shown.contains("keeper pid"),
+        "{shown}"
+    );
+    assert_eq!(here.json(&["show", "build"])["holders"], 1);
+    assert_eq!(here.ok(&["complete", "--", "show", "b"]), "build\n");
+    assert_eq!(here.ok(&["complete", "--", "term", "log", "b"]), "build\n");
+    let why = here.fails(1, &["rm", "build"]);
+    assert!(why.contains("in use"), "{why}");
+    let first = term.pid("holder");
+    kill(first, libc::SIGKILL);
+    until("another holder", || (here.json(&["term", "show", "build"])["holders"] == 2).then_some(()));
+    let metrics = here.ok(&["metrics"]);
+    for line in ["chappe_terminal_running{name=\"build\"} 1", "chappe_terminal_holders_total{name=\"build\"} 2"] {
+        assert!(metrics.lines().any(|l| l == line), "{metrics}");
+    }
+    let found = here.ok(&["doctor"]);
+    assert!(found.contains("terminals: 1") && found.contains("terminal `build` has its holder number 2"), "{found}");
+    here.ok(&["term", "send", "build", "--enter", "x"]);
+    assert_eq!(here.run(&["term", "wait", "--exit", "build", "--timeout", "5m"]).status, Some(3));
+    assert!(here.ok(&["metrics"]).contains("chappe_terminal_exit_status{name=\"build\"} 3"));
+    assert!(here.fails(1, &["rm", "none"]).contains("there is no object `none`"));
+    // An object of the same name comes first.
+    here.ok(&["sem", "create", "build"]);
+    assert!(here.ok(&["show", "build"]).contains("semaphore"));
+    assert_eq!(here.json(&["rm", "build"])["kind"], "semaphore");
+    until("keeper and holder end", || here.run(&["rm", "build"]).status.filter(|status| *status == 0));
+    assert_eq!(here.ok(&["term", "ls"]), "");
+}
