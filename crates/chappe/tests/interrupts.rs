@@ -6,6 +6,8 @@ use chappe::{
     AcquireError, Arena, ArenaOptions, Condvar, DownError, Interrupt, LockError, Map, MapError, MapOptions, Mutex,
     Pool, Role, Select, SelectError, Semaphore, acquire_any, interruptible,
 };
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -178,4 +180,42 @@ fn a_thread_that_never_sleeps_is_interrupted_at_tubes_too() {
     });
     // A watchdog: a thread that is not interrupted looks for ever.
     assert_eq!(told.recv_timeout(Duration::from_secs(280)), Ok(()), "it looks for a message all the same");
+}
+
+/// The semaphore that the handler raises.
+static RAISED: AtomicPtr<Semaphore> = AtomicPtr::new(std::ptr::null_mut());
+
+extern "C" fn raise(_signal: i32) {
+    // SAFETY: it is leaked, so it lives as long as the process.
+    unsafe { &*RAISED.load(SeqCst) }.up().unwrap();
+}
+
+/// A handler that ran in a wait which ended with a unit all the same is nothing to the next one.
+#[test]
+fn a_handler_ends_no_later_wait() {
+    let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::private(0).unwrap()));
+    RAISED.store(std::ptr::from_ref(semaphore).cast_mut(), SeqCst);
+    // SAFETY: the handler raises a semaphore, which a handler may; the action is valid for the call.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = raise as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+    }
+    let (tell, told) = mpsc::channel();
+    let waiter = std::thread::spawn(move || {
+        // SAFETY: takes nothing.
+        tell.send(unsafe { libc::gettid() }).unwrap();
+        let by = Interrupt::new();
+        let first = interruptible(&by, || semaphore.down());
+        (first, interruptible(&by, || semaphore.down_timeout(Duration::from_millis(20))))
+    });
+    let stat = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+    let sleeps = || std::fs::read_to_string(&stat).unwrap().rsplit(") ").next().unwrap().starts_with('S');
+    while semaphore.waiters().is_empty() || !sleeps() {
+        std::thread::yield_now();
+    }
+    // SAFETY: the thread has not been joined.
+    unsafe { libc::pthread_kill(waiter.as_pthread_t() as libc::pthread_t, libc::SIGUSR2) };
+    let (first, second) = waiter.join().unwrap();
+    assert!(first.is_ok() && matches!(second, Err(DownError::Timeout)), "{first:?}, then {second:?}");
 }
