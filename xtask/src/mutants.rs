@@ -7,7 +7,7 @@
 
 mod hunt;
 mod mutant;
-mod suite;
+pub mod suite;
 mod switch;
 mod switched;
 mod tree;

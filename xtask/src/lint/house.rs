@@ -20,7 +20,7 @@ pub struct House {
     sources: BTreeMap<String, Source>,
 }
 
-const SPOKEN: [&str; 12] = ["rs", "toml", "md", "sh", "h", "c", "py", "pml", "yml", "html", "css", "txt"];
+const SPOKEN: [&str; 13] = ["rs", "toml", "md", "sh", "h", "c", "py", "pml", "yml", "html", "css", "txt", "mutant"];
 
 impl House {
     /// Reads the workspace.

@@ -12,6 +12,7 @@
 //! | documents | what a document names is there | [`documents`] |
 //! | late | what may write into another object's memory is a closed list | [`late`] |
 //! | waits | one place parks, one wakes; whatever else sleeps says why | [`waits`] |
+//! | names | a test is called by its property, a mutant by its mistake, and both exist | [`names`] |
 //! | words | nothing unfinished, nobody's own machine | [`words`] |
 //! | commits | each commit gives its reason | [`commits`] |
 //!
@@ -27,6 +28,7 @@ mod imports;
 mod late;
 mod layers;
 mod modules;
+mod names;
 mod ordering;
 mod rooms;
 mod safety;
@@ -45,7 +47,7 @@ use std::path::Path;
 
 type Rule = fn(&House) -> Vec<Finding>;
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     ordering::check,
     safety::check,
     layers::check,
@@ -56,6 +58,7 @@ const RULES: [Rule; 11] = [
     documents::check,
     late::check,
     waits::check,
+    names::check,
     words::check,
 ];
 

@@ -30,7 +30,7 @@ fn stdin_and_stdout_are_the_commands() {
 }
 
 #[test]
-fn whichever_pool_has_a_permit_gives_it() {
+fn the_first_pool_with_a_permit_gives_it() {
     let here = Place::new();
     let (_a, _) = here.holder("a", &["--create", "gpu0"]);
     let (_c, _) = here.holder("c", &["--create", "gpu2"]);

@@ -276,7 +276,7 @@ class Hosts(Case):
 
 
     @needs("fastapi", "uvicorn")
-    def test_the_workers_of_fastapi_share_a_limit_and_the_one_with_the_clock_may_be_killed(self):
+    def test_fastapi_workers_share_a_limit_that_survives_a_kill_of_its_clock(self):
         from test_documentation import book
 
         # The example says by itself whether it is right.
