@@ -120,7 +120,7 @@ Environment:
   CHAPPE_NO_WAITV  if set: without futex_waitv, as before Linux 5.16
 
 Exit status:
-  0 done; 1 not done, stderr says why; 2 wrong usage. Commands that wait or
+  0 done; 1 failed, reason on stderr; 2 wrong usage. Commands that wait or
   run a command have others: `chappe help COMMAND` lists them";
 
 /// A command.

@@ -5,7 +5,7 @@
  * Results. What is 0 or more is good. What is below 0 is an error: the negative number of errno(3), as -EAGAIN. chappe_last_error
  * says in words what happened, to which object, and what to do. errno says nothing, and may change.
  *
- *     -EFAULT           a pointer is NULL, or lies askew
+ *     -EFAULT           a pointer is NULL, or is misaligned
  *     -EBADF            no open handle of this kind: NULL, closed already, or of something else
  *     -EINVAL           a number, flag, name or option that cannot be; also a permit that is not held
  *     -ENAMETOOLONG     a text has no end where the longest one ends

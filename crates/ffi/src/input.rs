@@ -1,6 +1,7 @@
 //! What C passes: pointers, texts, numbers and times, each looked at before it is used.
 //!
-//! What can be told is told: NULL and what lies askew is -EFAULT, a text without an end -ENAMETOOLONG, a number below 0 -EINVAL.
+//! An argument that can be seen to be wrong is refused: NULL or a misaligned pointer with -EFAULT, a text without an end with -ENAMETOOLONG, a
+//! number below 0 with -EINVAL.
 //! That what a pointer points to is there, has the size that goes with it, and is nobody else's for the time of the call is the
 //! caller's promise, as everywhere in C; each `unsafe` here stands on it.
 
@@ -36,7 +37,7 @@ fn at<T>(place: *const T) -> Answer<()> {
 #[inline]
 pub fn place<'a, T>(place: *mut T) -> Answer<&'a mut MaybeUninit<T>> {
     at(place)?;
-    // SAFETY: the caller's promise, see the head; not NULL, not askew.
+    // SAFETY: the caller's promise, see the head; not NULL, not misaligned.
     Ok(unsafe { &mut *place.cast() })
 }
 
@@ -55,7 +56,7 @@ pub fn place_if<'a, T>(wanted: *mut T) -> Answer<Option<&'a mut MaybeUninit<T>>>
 /// Something that is looked at.
 pub fn given<'a, T>(what: *const T) -> Answer<&'a T> {
     at(what)?;
-    // SAFETY: the caller's promise, see the head; not NULL, not askew.
+    // SAFETY: the caller's promise, see the head; not NULL, not misaligned.
     Ok(unsafe { &*what })
 }
 
@@ -80,7 +81,7 @@ pub fn array<'a, T>(first: *const T, n: usize) -> Answer<&'a [T]> {
     }
     at(first)?;
     fits::<T>(n)?;
-    // SAFETY: the caller's promise, see the head; not NULL, not askew.
+    // SAFETY: the caller's promise, see the head; not NULL, not misaligned.
     Ok(unsafe { std::slice::from_raw_parts(first, n) })
 }
 
@@ -91,7 +92,7 @@ pub fn array_out<'a, T>(first: *mut T, n: usize) -> Answer<&'a mut [MaybeUninit<
     }
     at(first)?;
     fits::<T>(n)?;
-    // SAFETY: the caller's promise, see the head; not NULL, not askew.
+    // SAFETY: the caller's promise, see the head; not NULL, not misaligned.
     Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), n) })
 }
 
@@ -273,10 +274,10 @@ mod tests {
     #[test]
     fn pointers_are_looked_at() {
         let mut words = [0u64; 2];
-        let askew = (&raw mut words).cast::<u8>().wrapping_add(1).cast::<u64>();
-        assert_eq!(errno(place(askew)), libc::EFAULT);
-        assert_eq!(errno(given(askew)), libc::EFAULT);
-        assert_eq!(errno(array(askew, 1)), libc::EFAULT);
+        let misaligned = (&raw mut words).cast::<u8>().wrapping_add(1).cast::<u64>();
+        assert_eq!(errno(place(misaligned)), libc::EFAULT);
+        assert_eq!(errno(given(misaligned)), libc::EFAULT);
+        assert_eq!(errno(array(misaligned, 1)), libc::EFAULT);
         assert_eq!(errno(array::<u64>(std::ptr::null(), 0)), 0);
         assert_eq!(errno(array(words.as_ptr(), usize::MAX)), libc::EINVAL);
     }

@@ -31,7 +31,10 @@ const ROOMS: [&str; 6] = ["arena", "structures", "sync", "ras", "thread", "strea
 const PLACES: [(&str, &str); 46] = [
     ("crates/sync/src/wait/rest.rs", "the one place to park"),
     ("crates/sync/src/wait/word.rs", "the one place to wake"),
-    ("crates/sync/src/patience.rs", "lets time pass, for nobody: a light thread gives its processor up meanwhile"),
+    (
+        "crates/sync/src/patience.rs",
+        "sleeps for a time and waits for no other thread: a light thread gives its processor up meanwhile",
+    ),
     ("crates/sync/src/interrupt.rs", "wakes a sleeper from outside again and again, until it has left its sleep"),
     ("crates/sync/src/contend.rs", "looks at a mutex for a while before it sleeps: adaptive"),
     ("crates/sync/src/tube/spin.rs", "looks at a ring for a while before it sleeps: adaptive"),

@@ -1,4 +1,4 @@
-//! The same program with the feature `fragile`, for what ships to be compared with.
+//! The benchmarks built with the feature `fragile`, for a comparison with the build that ships.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! Other programs: procexec, threadspawn, threadwaitchan.
 //!
-//! A program is begun with posix_spawn(3), which says whether it could be, and a kernel thread waits for its end. What it came to goes to the
+//! A program is started with posix_spawn(3), which reports a failed start, and a kernel thread waits for its end. Its exit status goes to the
 //! channel of `threadwaitchan`, or is kept until there is one.
 
 use super::channel::{Channel, chappe_chancreate, chappe_channbsend, chappe_chansend, chappe_sendul};

@@ -14,7 +14,7 @@
 
 static void words(void)
 {
-    long value = 0, askew[2] = {0, 0};
+    long value = 0, misaligned[2] = {0, 0};
     SAYS(semacquire(&value, 0), 0, 0);
     SAYS(semrelease(&value, 2), 2, 0);
     SAYS(semacquire(&value, 1), 1, 0);
@@ -36,7 +36,7 @@ static void words(void)
     SAYS(semacquire(&value, 1), -1, EINVAL);
     SAYS(semacquire(NULL, 1), -1, EFAULT);
     SAYS(semrelease(NULL, 1), -1, EFAULT);
-    SAYS(semacquire((long *)((char *)askew + 4), 1), -1, EFAULT);
+    SAYS(semacquire((long *)((char *)misaligned + 4), 1), -1, EFAULT);
     CHECK(strlen(chappe_last_error()) > 5);
 }
 
