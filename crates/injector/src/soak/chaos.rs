@@ -25,17 +25,17 @@
 pub mod audit;
 pub mod board;
 pub mod churners;
-pub mod couriers;
 pub mod director;
-pub mod grazers;
+pub mod forkers;
 pub mod ledger;
 pub mod places;
-pub mod poor;
+pub mod pool_users;
 pub mod processes;
-pub mod sippers;
-pub mod traders;
+pub mod semaphore_users;
+pub mod starved;
+pub mod store_users;
+pub mod tube_users;
 pub mod units;
-pub mod wanderers;
 pub mod worker;
 
 use std::fs::File;
@@ -243,7 +243,7 @@ impl Little {
         };
         std::fs::create_dir_all(path).map_err(|e| e.to_string())?;
         let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
-        let options = std::ffi::CString::new(format!("size={},mode=0700", poor::ROOM)).map_err(|e| e.to_string())?;
+        let options = std::ffi::CString::new(format!("size={},mode=0700", starved::ROOM)).map_err(|e| e.to_string())?;
         let none = std::ptr::null();
         // SAFETY: this process has one thread; all strings are C strings that outlive the calls.
         unsafe {

@@ -15,8 +15,8 @@ use super::board::Found;
 use super::churners::PASSING;
 use super::ledger::{TOGETHER, number};
 use super::places::{self, ARENAS, Channel, EMPTY, GROUPS, Message, POOLS, SEMAPHORES, TUBES, UNITS};
-use super::poor;
-use super::traders;
+use super::starved;
+use super::store_users;
 use super::worker::Chaos;
 use crate::board::{Fault, Stage, Verdict};
 use crate::scenario::{Scene, World};
@@ -135,7 +135,7 @@ fn store(arena: usize) -> Verdict {
     let full = places::full(arena, "store");
     let store = Mutex::open(&full).map_err(|e| torn(&full, e))?;
     match store.try_lock() {
-        Ok(guard) => match traders::is_whole(&guard) {
+        Ok(guard) => match store_users::is_whole(&guard) {
             true => Ok(()),
             false => Err((Fault::Torn, format!("the data of {full} is {:?}", *guard))),
         },
@@ -203,7 +203,7 @@ fn empty(chaos: &Chaos, stage: &Stage, which: usize, tube: &Channel) -> Result<u
 pub fn small(path: &Path) -> Verdict {
     // SAFETY: this process has one thread.
     unsafe { std::env::set_var("CHAPPE_DIR", path) };
-    poor::clear(path).map_err(|e| torn("emptying the small file system", e))?;
+    starved::clear(path).map_err(|e| torn("emptying the small file system", e))?;
     let there: Vec<_> = std::fs::read_dir(path)
         .map_err(|e| torn("listing the small file system", e))?
         .flatten()

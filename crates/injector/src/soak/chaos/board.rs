@@ -26,11 +26,11 @@ use crate::board::shared;
 /// Processes that the director keeps alive.
 pub const POSTS: usize = 12;
 /// Forked children that can be there at once.
-pub const CUBS: usize = 6;
+pub const CHILDREN: usize = 6;
 /// The place of the helper at the end of a round.
-pub const USHER: usize = POSTS + CUBS;
+pub const CLOSER: usize = POSTS + CHILDREN;
 /// All places.
-pub const PLACES: usize = USHER + 1;
+pub const PLACES: usize = CLOSER + 1;
 /// Threads that a process can have.
 pub const WORKERS: usize = 6;
 /// How many lives one round can have.
@@ -67,7 +67,7 @@ pub enum Deed {
     /// Anything of an arena but tubes.
     Anything,
     /// It looks after an arena, and waits for nothing.
-    Groom,
+    Refill,
 }
 
 const DEEDS: [Deed; 14] = [
@@ -84,14 +84,14 @@ const DEEDS: [Deed; 14] = [
     Deed::Fork,
     Deed::Await,
     Deed::Anything,
-    Deed::Groom,
+    Deed::Refill,
 ];
 
 impl Deed {
     /// What it may have to wait for.
     fn needs(self, arena: usize) -> u32 {
         match self {
-            Deed::Groom => 0,
+            Deed::Refill => 0,
             Deed::Await => u32::MAX,
             other => other.bars(arena),
         }
@@ -114,7 +114,7 @@ impl Deed {
             Deed::Attach => of(8) | ADMIN,
             Deed::Fork => of(1) | ADMIN,
             Deed::Anything => of(1 | 2 | 4),
-            Deed::Groom => of(2 | 4),
+            Deed::Refill => of(2 | 4),
         }
     }
 }
@@ -284,7 +284,7 @@ impl Count {
 /// The board.
 #[repr(C)]
 pub struct Board {
-    /// 1: the round is over, all end by themselves; 2: so does the usher.
+    /// 1: the round is over, all end by themselves; 2: so does the closing process.
     pub over: AtomicU32,
     /// The director's process.
     pub director: AtomicU32,

@@ -10,9 +10,9 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use super::board::{Found, PLACES, POSTS, USHER, WORKERS};
-use super::poor::Want;
+use super::board::{CLOSER, Found, PLACES, POSTS, WORKERS};
 use super::processes;
+use super::starved::Want;
 use super::worker::Chaos;
 use crate::child::Child;
 use crate::patience::within;
@@ -244,7 +244,7 @@ impl<'z> Director<'z> {
     /// Forked children whose parents have gone are ours.
     fn orphans(&mut self) {
         let board = self.chaos.board;
-        for at in POSTS..USHER {
+        for at in POSTS..CLOSER {
             let place = &board.places[at];
             let (pid, parent) = (place.pid.load(SeqCst), place.parent.load(SeqCst));
             let has_parent = board.places[..POSTS].iter().any(|p| p.number.load(SeqCst) == parent);
@@ -420,37 +420,37 @@ impl<'z> Director<'z> {
         let (chaos, board) = (self.chaos, self.chaos.board);
         board.over.store(1, SeqCst);
         if !self.broken {
-            board.places[USHER].number.store(board.life(0), SeqCst);
+            board.places[CLOSER].number.store(board.life(0), SeqCst);
             let seed = self.dice.seed();
-            let mut usher = Child::fork(|| {
-                if let Err(e) = processes::usher(chaos, seed) {
-                    chaos.tell(&format!("the usher: {e}"));
+            let mut closer = Child::fork(|| {
+                if let Err(e) = processes::closer(chaos, seed) {
+                    chaos.tell(&format!("the closing process: {e}"));
                     // SAFETY: ends this process at once.
                     unsafe { libc::_exit(1) };
                 }
             });
             let end = Instant::now() + self.limit * 2;
-            let is_cub = |at: usize| board.places[at].pid.load(SeqCst) != 0;
+            let is_child = |at: usize| board.places[at].pid.load(SeqCst) != 0;
             while Instant::now() < end && !self.broken {
                 let left = (0..POSTS).filter(|post| !self.see_to(*post)).count();
                 self.orphans();
-                if left == 0 && !(POSTS..USHER).any(is_cub) {
+                if left == 0 && !(POSTS..CLOSER).any(is_child) {
                     break;
                 }
                 std::thread::sleep(Duration::from_micros(500));
             }
-            if self.posts.iter().any(Option::is_some) || (POSTS..USHER).any(is_cub) {
+            if self.posts.iter().any(Option::is_some) || (POSTS..CLOSER).any(is_child) {
                 chaos.found(Found::Wedged, "somebody does not end");
                 self.broken = true;
                 self.describe();
             }
             board.over.store(2, SeqCst);
-            within(self.limit, || usher.ended().is_some());
-            if usher.ended() != Some(0) {
-                chaos.found(Found::Failed, &format!("the usher ended with {:x?}", usher.ended()));
+            within(self.limit, || closer.ended().is_some());
+            if closer.ended() != Some(0) {
+                chaos.found(Found::Failed, &format!("the closing process ended with {:x?}", closer.ended()));
                 self.broken = true;
             }
-            self.settle(USHER);
+            self.settle(CLOSER);
         }
         for post in 0..POSTS {
             if let Some(mut process) = self.posts[post].take() {

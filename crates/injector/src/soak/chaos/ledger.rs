@@ -11,7 +11,7 @@
 //! | `ADDING` | it puts in one more, for those that are gone | there once more, or not |
 //!
 //! So for each semaphore, and for those of each arena together, there is a least and a greatest value, which differ by the deaths in
-//! the middle of `down` and `up`. A groom puts in one more when it is possible that none is left.
+//! the middle of `down` and `up`. A refiller puts in one more when it is possible that none is left.
 //!
 //! **Messages** have a number each, and a word in the ledger: a sender notes first that it is about to, then that it has sent it, and by
 //! which tube; a receiver notes that. A receiver that copies a message out notes before that it is about to, and which tubes it may be from:

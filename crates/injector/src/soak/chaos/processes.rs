@@ -2,35 +2,35 @@
 //!
 //! | post | process | workers |
 //! |---|---|---|
-//! | 0, 1 | grazers | three take permits, two take units |
-//! | 2, 3 | traders | a producer or consumer of each arena, one takes units, the groom |
-//! | 4 to 6 | couriers | five parts each |
+//! | 0, 1 | pool users | three take permits, two take units |
+//! | 2, 3 | store users | a producer or consumer of each arena, one takes units, the refiller |
+//! | 4 to 6 | tube users | five parts each |
 //! | 7, 8 | churners | two |
-//! | 9 | a wanderer | one forks and execs, one does anything meanwhile |
+//! | 9 | a forking process | one forks and execs, one does anything meanwhile |
 //! | 10 | short of memory, or of descriptors | one |
 //! | 11 | short of room, where there is a small file system; else as 10 | one |
 
-use super::board::USHER;
-use super::couriers::{self, PARTS};
+use super::board::CLOSER;
 use super::places::{self, ARENAS, Place};
-use super::poor::{self, Want};
+use super::starved::{self, Want};
+use super::tube_users::{self, PARTS};
 use super::worker::{Broken, Chaos, Worker};
-use super::{churners, grazers, sippers, traders, wanderers};
+use super::{churners, forkers, pool_users, semaphore_users, store_users};
 use crate::soak::dice::Dice;
 use crate::step;
 
 /// What one worker does all its life.
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    Graze,
-    Sip,
-    Groom,
+    UsePool,
+    UseSemaphore,
+    Refill,
     /// Produces or consumes in an arena.
-    Trade(usize, bool),
-    Carry(couriers::Part),
+    UseStore(usize, bool),
+    UseTube(tube_users::Part),
     Churn,
-    Wander,
-    Roam,
+    Fork,
+    UseAny,
     Want(Want),
 }
 
@@ -48,14 +48,14 @@ fn tasks(post: usize, want: Option<Want>) -> Vec<Task> {
         return vec![Task::Want(want)];
     }
     match post {
-        0 | 1 => vec![Task::Graze, Task::Graze, Task::Graze, Task::Sip, Task::Sip],
+        0 | 1 => vec![Task::UsePool, Task::UsePool, Task::UsePool, Task::UseSemaphore, Task::UseSemaphore],
         2 | 3 => {
-            let trade = |arena: usize| Task::Trade(arena, arena % 2 == post % 2);
-            vec![trade(0), trade(1), trade(2), Task::Sip, Task::Groom]
+            let use_store = |arena: usize| Task::UseStore(arena, arena % 2 == post % 2);
+            vec![use_store(0), use_store(1), use_store(2), Task::UseSemaphore, Task::Refill]
         }
-        4..7 => PARTS.iter().skip(post - 4).step_by(3).map(|part| Task::Carry(*part)).collect(),
+        4..7 => PARTS.iter().skip(post - 4).step_by(3).map(|part| Task::UseTube(*part)).collect(),
         7 | 8 => vec![Task::Churn; 2],
-        _ => vec![Task::Roam, Task::Wander],
+        _ => vec![Task::UseAny, Task::Fork],
     }
 }
 
@@ -66,15 +66,15 @@ pub fn workers(post: usize, want: Option<Want>) -> usize {
 
 fn work(worker: &mut Worker, places: &[Place], task: Task) -> Result<(), Broken> {
     match task {
-        Task::Graze => grazers::live(worker, places),
-        Task::Sip => sippers::live(worker, places),
-        Task::Groom => sippers::groom(worker, places),
-        Task::Trade(arena, produces) => traders::live(worker, places, arena, produces),
-        Task::Carry(part) => couriers::live(worker, places, part),
+        Task::UsePool => pool_users::live(worker, places),
+        Task::UseSemaphore => semaphore_users::live(worker, places),
+        Task::Refill => semaphore_users::refill(worker, places),
+        Task::UseStore(arena, produces) => store_users::live(worker, places, arena, produces),
+        Task::UseTube(part) => tube_users::live(worker, places, part),
         Task::Churn => churners::live(worker),
-        Task::Wander => wanderers::live(worker, places),
-        Task::Roam => wanderers::roam(worker, places),
-        Task::Want(want) => poor::live(worker, places, want),
+        Task::Fork => forkers::live(worker, places),
+        Task::UseAny => forkers::use_any(worker, places),
+        Task::Want(want) => starved::live(worker, places, want),
     }
 }
 
@@ -85,7 +85,7 @@ fn work(worker: &mut Worker, places: &[Place], task: Task) -> Result<(), Broken>
 pub fn live(chaos: &Chaos, post: usize, seed: u64, want: Option<Want>) -> Result<(), Broken> {
     let mut dice = Dice::new(seed);
     if let (Some(Want::Room), Some(small)) = (want, &chaos.small) {
-        return poor::crowd(&mut Worker::new(chaos, post, 0, dice.seed()), small);
+        return starved::crowd(&mut Worker::new(chaos, post, 0, dice.seed()), small);
     }
     let places = &places::open()?;
     let tasks = tasks(post, want);
@@ -119,14 +119,14 @@ pub fn live(chaos: &Chaos, post: usize, seed: u64, want: Option<Want>) -> Result
 ///
 /// # Errors
 /// What should not have failed.
-pub fn usher(chaos: &Chaos, seed: u64) -> Result<(), Broken> {
+pub fn closer(chaos: &Chaos, seed: u64) -> Result<(), Broken> {
     use std::sync::atomic::Ordering::SeqCst;
-    let mut worker = Worker::new(chaos, USHER, 0, seed);
+    let mut worker = Worker::new(chaos, CLOSER, 0, seed);
     let places = places::open()?;
     while chaos.board.over.load(SeqCst) < 2 {
-        sippers::tend(&mut worker, &places)?;
-        traders::rouse(&mut worker, &places)?;
-        grazers::gather(&mut worker, &places)?;
+        semaphore_users::tend(&mut worker, &places)?;
+        store_users::rouse(&mut worker, &places)?;
+        pool_users::gather(&mut worker, &places)?;
         worker.turn();
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

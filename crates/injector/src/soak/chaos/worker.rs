@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chappe::{OwnedPermit, Permit, Permits};
 
-use super::board::{Board, Count, Deed, Found, Notes, POSTS, USHER};
+use super::board::{Board, CLOSER, Count, Deed, Found, Notes, POSTS};
 use super::ledger::Unit;
 use super::places::{ARENAS, POOLS};
 use crate::soak::dice::Dice;
@@ -88,7 +88,7 @@ pub struct Worker<'z> {
 impl<'z> Worker<'z> {
     /// Whether its process was forked from another process's, and not by the director.
     pub fn is_forked(&self) -> bool {
-        (POSTS..USHER).contains(&self.place)
+        (POSTS..CLOSER).contains(&self.place)
     }
 
     /// The worker of this number of the process at a place, called from its own thread.

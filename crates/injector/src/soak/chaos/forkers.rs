@@ -3,7 +3,7 @@
 //! A forked child is a process of its own: the permit is its parent's, and the parent's alone; then it does what all others do, and sends
 //! by the end that its parent has attached. Of parent and child one may kill the other; else both end by themselves.
 //!
-//! A wanderer that calls exec, mostly from a thread that does not lead its process, has permits of its own and of the process, a mutex, a
+//! A forking process that calls exec, mostly from a thread that does not lead its process, has permits of its own and of the process, a mutex, a
 //! unit, and an end of a tube. All that comes back while the process goes on as something else: the director sees to it.
 
 use std::ffi::CString;
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use chappe::tube::named::{NotSent, Sender};
 
-use super::board::{Count, Deed, Found, POSTS, USHER};
+use super::board::{CLOSER, Count, Deed, Found, POSTS};
 use super::ledger::{Unit, message, number};
 use super::places::{Message, Place, TUBES};
 use super::worker::{Broken, Chaos, Held, Worker};
-use super::{grazers, sippers, traders};
+use super::{pool_users, semaphore_users, store_users};
 use crate::patience::within;
 use crate::scenario::REST;
 
@@ -47,9 +47,9 @@ pub fn live(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
 /// What should not have failed.
 pub fn anything(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     match worker.roll(3) {
-        0 => grazers::graze(worker, places),
-        1 => sippers::sip(worker, places),
-        _ => traders::peek(worker, places),
+        0 => pool_users::use_pool(worker, places),
+        1 => semaphore_users::use_semaphore(worker, places),
+        _ => store_users::peek(worker, places),
     }
 }
 
@@ -57,7 +57,7 @@ pub fn anything(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
 ///
 /// # Errors
 /// What should not have failed.
-pub fn roam(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
+pub fn use_any(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     while !worker.board().is_over() {
         anything(worker, places)?;
         worker.turn();
@@ -120,7 +120,7 @@ fn place_of(worker: &Worker, child: i32) -> Option<usize> {
         let place = &worker.board().places[*place];
         place.pid.load(SeqCst) == child as u32 && place.parent.load(SeqCst) == mine
     };
-    (POSTS..USHER).find(is_it)
+    (POSTS..CLOSER).find(is_it)
 }
 
 fn kill_child(worker: &Worker, child: i32) {
@@ -182,7 +182,7 @@ fn childhood(
     let board = chaos.board;
     let pid = std::process::id();
     let free = |place: &usize| board.places[*place].pid.compare_exchange(0, pid, SeqCst, SeqCst).is_ok();
-    let Some(place) = (POSTS..USHER).find(free) else { return Ok(()) };
+    let Some(place) = (POSTS..CLOSER).find(free) else { return Ok(()) };
     board.places[place].parent.store(parent, SeqCst);
     board.places[place].number.store(board.life(0), SeqCst);
     let mut worker = Worker::new(chaos, place, 0, seed);
@@ -236,7 +236,7 @@ fn become_another(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     let arena = worker.arena();
     let place = &places[arena];
     worker.at(Deed::Anything, arena);
-    // One of each at most, and what can be had at once: a wanderer that has one thing waits for none.
+    // One of each at most, and what can be had at once: a forking process that has one thing waits for none.
     let stalls = place.pools[1].acquire()?;
     let claim = worker.claim(arena, 1, stalls.indices(), false);
     let field = place.pools[2].try_acquire_owned().ok();
@@ -247,7 +247,7 @@ fn become_another(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     worker.unit(if unit { Unit::Has(s) } else { Unit::Idle });
     let section = match place.store.try_lock() {
         Err(chappe::LockError::WouldBlock) => None,
-        got => Some(traders::enter(worker, place, arena, got)?),
+        got => Some(store_users::enter(worker, place, arena, got)?),
     };
     let board = worker.board();
     let program = CString::new("/proc/self/exe")?;

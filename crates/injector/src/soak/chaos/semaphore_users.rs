@@ -1,6 +1,6 @@
-//! Processes that take units of semaphores and put them back; and the groom, which makes sure that there is one to be had.
+//! Processes that take units of semaphores and put them back; and the refiller, which makes sure that there is one to be had.
 //!
-//! The groom never waits: it tries, and it puts in. So it must make progress whichever process is stopped.
+//! The refiller never waits: it tries, and it puts in. So it must make progress whichever process is stopped.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use chappe::{DownError, LockError, Select, Semaphore};
 use super::board::{Count, Deed};
 use super::ledger::{Unit, number};
 use super::places::{ARENAS, Place, SEMAPHORES, UNITS};
-use super::traders;
+use super::store_users;
 use super::worker::{Broken, Mistake, Worker};
 
 /// All its turns.
@@ -18,7 +18,7 @@ use super::worker::{Broken, Mistake, Worker};
 /// What should not have failed.
 pub fn live(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     while !worker.board().is_over() {
-        sip(worker, places)?;
+        use_semaphore(worker, places)?;
         worker.turn();
     }
     Ok(())
@@ -28,7 +28,7 @@ pub fn live(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
 ///
 /// # Errors
 /// What should not have failed.
-pub fn sip(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
+pub fn use_semaphore(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     let arena = worker.arena();
     let all = &places[arena].semaphores;
     let which = worker.roll(all.len() as u64) as usize;
@@ -91,11 +91,11 @@ pub fn give_back(worker: &mut Worker, s: usize, semaphore: &Semaphore) -> Result
     Ok(())
 }
 
-/// The groom's turns.
+/// The refiller's turns.
 ///
 /// # Errors
 /// What should not have failed.
-pub fn groom(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
+pub fn refill(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     while !worker.board().is_over() {
         tend(worker, places)?;
         worker.turn();
@@ -110,7 +110,7 @@ pub fn groom(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
 /// What should not have failed.
 pub fn tend(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     for (arena, place) in places.iter().enumerate().take(ARENAS.len()) {
-        worker.at(Deed::Groom, arena);
+        worker.at(Deed::Refill, arena);
         for (which, semaphore) in place.semaphores.iter().enumerate().take(SEMAPHORES.len()) {
             let s = number(arena, which);
             if worker.board().units[s].bounds(UNITS).0 < 1 {
@@ -122,7 +122,7 @@ pub fn tend(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
         }
         match place.store.try_lock() {
             Err(LockError::WouldBlock) => {}
-            got => drop(traders::enter(worker, place, arena, got)?),
+            got => drop(store_users::enter(worker, place, arena, got)?),
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Processes that take permits: one, several at once, whichever comes first, in a choice, for a thread or for the process; with and without a
 //! time limit. Half of them sleep without one: only their own process's reaper can wake them when the holder that they wait for is killed.
 //!
-//! No grazer waits for anything while it holds something. So a waiter makes progress, as long as permits come back.
+//! No pool user waits for anything while it holds something. So a waiter makes progress, as long as permits come back.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use chappe::{AcquireError, Pool, acquire_any, acquire_any_timeout, select};
 use super::board::Deed;
 use super::ledger::{Unit, number};
 use super::places::{POOLS, Place};
-use super::sippers;
+use super::semaphore_users;
 use super::worker::{Broken, Held, Mistake, Worker};
 
 /// All its turns.
@@ -19,7 +19,7 @@ use super::worker::{Broken, Held, Mistake, Worker};
 /// What should not have failed.
 pub fn live(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     while !worker.board().is_over() {
-        graze(worker, places)?;
+        use_pool(worker, places)?;
         worker.turn();
     }
     Ok(())
@@ -38,7 +38,7 @@ fn in_time<T>(got: Result<T, AcquireError>) -> Result<Option<T>, AcquireError> {
 ///
 /// # Errors
 /// What should not have failed.
-pub fn graze(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
+pub fn use_pool(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
     let arena = worker.arena();
     let pools = &places[arena].pools;
     let which = worker.roll(pools.len() as u64) as usize;
@@ -144,11 +144,11 @@ fn choose(worker: &mut Worker, arena: usize, place: &Place) -> Result<(), Broken
         }
         down(hay) -> r => {
             r?;
-            sippers::give_back(worker, number(arena, 0), hay)?;
+            semaphore_users::give_back(worker, number(arena, 0), hay)?;
         }
         down(oats) -> r => {
             r?;
-            sippers::give_back(worker, number(arena, 1), oats)?;
+            semaphore_users::give_back(worker, number(arena, 1), oats)?;
         }
         default(time) => worker.unit(Unit::Idle),
     }

@@ -119,13 +119,13 @@ pub fn live(worker: &mut Worker, places: &[Place], arena: usize, produces: bool)
     let place = &places[arena];
     worker.at(Deed::Store, arena);
     while !worker.board().is_over() {
-        trade(worker, place, arena, produces)?;
+        use_store(worker, place, arena, produces)?;
         worker.turn();
     }
     Ok(())
 }
 
-fn trade(worker: &mut Worker, place: &Place, arena: usize, produces: bool) -> Result<(), Broken> {
+fn use_store(worker: &mut Worker, place: &Place, arena: usize, produces: bool) -> Result<(), Broken> {
     let got = place.store.lock();
     let mut section = enter(worker, place, arena, got)?;
     let waits = |goods: &Goods| filled(goods) == if produces { ROOM } else { 0 };

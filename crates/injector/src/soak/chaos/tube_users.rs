@@ -7,7 +7,7 @@
 //! | third | one sends by `e`, two receive; one sends by `f`, one receives |
 //!
 //! Messages are copied in, and written in place, some given up and begun again; they are copied out, and looked at in place.
-//! A courier that finds an end taken that only one may have stands by. What is noted when is told in [`ledger`](super::ledger).
+//! A tube user that finds an end taken that only one may have stands by. What is noted when is told in [`ledger`](super::ledger).
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use chappe::tube::named::{NotReceived, NotSent, Receiver, Sender, TubeError};
 use super::board::{Deed, Found};
 use super::ledger::{Unit, message, number};
 use super::places::{MESSAGES, Message, Place, TUBES};
-use super::sippers;
+use super::semaphore_users;
 use super::worker::{Broken, Mistake, Worker};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -58,16 +58,16 @@ pub const PARTS: [Part; 15] = [
 /// # Errors
 /// What should not have failed.
 pub fn live(worker: &mut Worker, places: &[Place], part: Part) -> Result<(), Broken> {
-    let mut courier = Courier { worker, sent: [0; TUBES.len()], last: HashMap::new() };
+    let mut user = TubeUser { worker, sent: [0; TUBES.len()], last: HashMap::new() };
     match part {
-        Part::Send(tube) => courier.send(tube),
-        Part::SendEither => courier.send_either(),
-        Part::Receive(tube) => courier.receive(tube),
-        Part::ReceiveEither(units) => courier.receive_either(&places[0], units),
+        Part::Send(tube) => user.send(tube),
+        Part::SendEither => user.send_either(),
+        Part::Receive(tube) => user.receive(tube),
+        Part::ReceiveEither(units) => user.receive_either(&places[0], units),
     }
 }
 
-struct Courier<'a, 'z> {
+struct TubeUser<'a, 'z> {
     worker: &'a mut Worker<'z>,
     /// How many messages it has sent by each tube.
     sent: [u64; TUBES.len()],
@@ -75,7 +75,7 @@ struct Courier<'a, 'z> {
     last: HashMap<(usize, u32), u64>,
 }
 
-impl Courier<'_, '_> {
+impl TubeUser<'_, '_> {
     fn is_over(&self) -> bool {
         self.worker.board().is_over()
     }
@@ -258,7 +258,7 @@ impl Courier<'_, '_> {
             let Some(which) = listed.get(chosen.index()).copied() else {
                 self.copies(None);
                 chosen.down(hay)?;
-                sippers::give_back(self.worker, number(0, 0), hay)?;
+                semaphore_users::give_back(self.worker, number(0, 0), hay)?;
                 self.worker.turn();
                 continue;
             };

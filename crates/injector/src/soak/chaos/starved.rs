@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 use chappe::{Arena, ArenaError, ArenaOptions, Pool, PoolError};
 
 use super::board::{Board, Count, Deed, Found};
+use super::forkers;
 use super::places::{self, Place, TUBES};
-use super::wanderers;
 use super::worker::{Broken, Worker};
 
 /// What one is short of.
@@ -141,7 +141,7 @@ fn attempted(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
             drop(places::open()?);
             Ok(())
         }
-        _ => wanderers::anything(worker, places),
+        _ => forkers::anything(worker, places),
     }
 }
 
@@ -163,7 +163,7 @@ fn fumble(worker: &mut Worker, places: &[Place]) -> Result<(), Broken> {
         }
         limit(libc::RLIMIT_NOFILE, u64::MAX)?;
         // With enough of them nothing is missing.
-        wanderers::anything(worker, places)?;
+        forkers::anything(worker, places)?;
         worker.at(Deed::Birth, 0);
         places::open()?;
     }
