@@ -165,7 +165,7 @@ mod tests {
     use chappe::term::feed::Emulator;
 
     #[test]
-    fn what_is_recorded_plays_to_the_same_screen() {
+    fn a_recording_plays_to_the_same_screen() {
         let (mut it, mut shown) = (Emulator::new(20, 5), Emulator::new(20, 5));
         let size = (20, 5);
         let mut cast = Cast { began: Instant::now(), head: None, picture: Picture::new(20, 5), size };

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_as_wide_as_its_cells() {
+    fn a_drawing_is_as_wide_as_its_cells() {
         let count = |text: &str| drawn(text, false).2.chunks(3).filter(|pixel| *pixel != BACKGROUND).count();
         assert_eq!(count(""), 0);
         assert!(count("m") > 30 && count("\x1b[1mm") > count("m") && count("\x1b[4mm") > count("m"));
