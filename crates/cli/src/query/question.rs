@@ -74,6 +74,9 @@ pub fn tell(ran: Result<Report>, began: Instant, json: bool) -> Result<()> {
         if !unread.is_empty() {
             told["unread"] = unread.into();
         }
+        if report.more_unread > 0 {
+            told["unread_more"] = report.more_unread.into();
+        }
         say(&told.to_string());
         return Ok(());
     }
