@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_beyond_doubles_stays_so() {
+    fn infinities_and_nan_stay_in_a_sum() {
         let infinity = f64::INFINITY;
         assert_eq!(value(summed([1.0, infinity, -5.0].into_iter())), infinity);
         assert_eq!(value(summed([f64::MAX, f64::MAX].into_iter())), infinity);
