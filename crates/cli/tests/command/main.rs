@@ -49,6 +49,8 @@ mod submit;
 mod term;
 #[cfg(feature = "term")]
 mod term_library;
+#[cfg(feature = "term")]
+mod term_storm;
 mod terminal;
 mod threads;
 #[cfg(feature = "top")]
