@@ -407,6 +407,18 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_to_132_columns_clears_the_screen_where_it_is_allowed() {
+        let mut it = Emulator::new(10, 4);
+        it.feed(b"\r\na\x1b[2;3r\x1b[?3l\x1b[2;2Hb");
+        assert_eq!((it.screen().text(1), it.screen().columns()), ("ab".into(), 10));
+        it.feed(b"\x1b[?40h\x1b[?3hc\x1b[4;1H\nd");
+        let rows: Vec<String> = (0..4).map(|row| it.screen().text(row)).collect();
+        // The region was all rows again: the first has left the screen.
+        assert_eq!(rows, ["", "", "", "d"]);
+        assert_eq!((it.screen().base(), it.screen().columns()), (3, 10));
+    }
+
+    #[test]
     fn endless_strings_need_no_memory_and_end() {
         for begin in ["\x1b]0;", "\x1bP", "\x1b_", "\x1b^", "\x1bX", "\x1b["] {
             let mut it = Emulator::new(10, 3);

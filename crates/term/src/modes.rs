@@ -30,6 +30,8 @@ pub const ALTERNATE: u32 = 1 << 10;
 pub const FOCUS: u32 = 1 << 11;
 /// The cursor blinks.
 pub const BLINKS: u32 = 1 << 12;
+/// The mode of 132 columns does something (xterm's 40).
+pub const COLUMNS: u32 = 1 << 13;
 /// Mouse: presses alone (X10).
 pub const MOUSE_PRESS: u32 = 1 << 16;
 /// Mouse: presses and releases.
@@ -44,7 +46,7 @@ pub const MOUSE_UTF8: u32 = 1 << 20;
 pub const MOUSE_SGR: u32 = 1 << 21;
 
 /// The private modes (`CSI ? N h`) that a bit is all there is to. The screens are switched elsewhere.
-const PRIVATE: [(u16, u32); 15] = [
+const PRIVATE: [(u16, u32); 16] = [
     (1, APPLICATION_CURSOR),
     (5, INVERTED),
     (6, ORIGIN),
@@ -52,6 +54,7 @@ const PRIVATE: [(u16, u32); 15] = [
     (9, MOUSE_PRESS),
     (12, BLINKS),
     (25, CURSOR),
+    (40, COLUMNS),
     (1000, MOUSE),
     (1002, MOUSE_DRAG),
     (1003, MOUSE_MOVE),

@@ -144,6 +144,12 @@ impl Screen {
 
     fn set_private(&mut self, number: u16, on: bool) {
         match number {
+            // DECCOLM: the size stays; all else is as if it had changed.
+            3 if self.modes.has(modes::COLUMNS) => {
+                (self.top, self.bottom) = (0, self.rows());
+                self.clear();
+                self.go_to(0, 0);
+            }
             47 | 1047 => self.switch(on),
             1048 if on => self.save_cursor(),
             1048 => self.restore_cursor(),
