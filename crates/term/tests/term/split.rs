@@ -67,8 +67,18 @@ proptest! {
 #[test]
 fn each_cut_of_a_stream_with_everything_gives_the_same_screen() {
     let stream = "a\x1b[1;31mé中\u{301}\x1b]0;tit;le\x07\x1bPq#1\x1b\\\x1b[?1049h\x1b[2;3Hx\x1b[?1049l\x1b(0q\x1b(B\x1b[6n\r\n\x18\x1b[3";
-    let all = whole(stream.as_bytes());
-    (0..stream.len()).for_each(|at| assert_eq!(cut(stream.as_bytes(), [at].into_iter()), all, "{at}"));
+    // A zero behind each byte is ignored.
+    let with_zeros: Vec<u8> = stream.bytes().flat_map(|byte| [byte, 0]).collect();
+    for stream in [stream.as_bytes(), &with_zeros] {
+        let all = whole(stream);
+        (0..stream.len()).for_each(|at| assert_eq!(cut(stream, [at].into_iter()), all, "{at}"));
+    }
+    let text = |stream: &[u8]| {
+        let mut it = Emulator::new(COLUMNS, ROWS);
+        it.feed(stream);
+        (0..ROWS).map(|row| it.screen().text(row)).collect::<Vec<_>>()
+    };
+    assert_eq!(text(&with_zeros), text(stream.as_bytes()));
 }
 
 /// One emulator has pieces of a few bytes and the other pieces of the usual size; both are resized now and then.
