@@ -60,10 +60,11 @@ pub fn bench(rest: &[&str]) -> Result<()> {
 /// What the build or the measurement says.
 pub fn bench_terminals(rest: &[&str]) -> Result<()> {
     Cargo::new("build").args(DIST).args(["-p", "chappe-cli", "--features", "term"]).run()?;
-    Cargo::new("build").args(DIST).args(["-p", "chappe-term", "--example", "rates"]).run()?;
+    Cargo::new("build").args(DIST).args(["-p", "chappe-term", "--example", "rates", "--example", "looks"]).run()?;
     let built = target().join("dist");
     let mut bench = Command::new(python());
-    bench.arg(root().join("crates/cli/bench/term.py")).arg(built.join("chappe")).arg(built.join("examples/rates"));
+    bench.arg(root().join("crates/cli/bench/term.py")).arg(built.join("chappe"));
+    bench.args(["rates", "looks"].map(|example| built.join("examples").join(example)));
     let status = bench.args(rest).status().context("cannot start Python")?;
     ensure!(status.success(), "the measurement ended with {status}");
     Ok(())

@@ -22,9 +22,9 @@ import time
 import struct
 import fcntl
 
-CHAPPE, RATES = sys.argv[1:3]
+CHAPPE, RATES, LOOKS_INSIDE = sys.argv[1:4]
 QUICK = "--quick" in sys.argv
-ROWS = [word for word in sys.argv[3:] if not word.startswith("--")]
+ROWS = [word for word in sys.argv[4:] if not word.startswith("--")]
 ROUNDS = 1 if QUICK else 3
 FLOOD = (5 if QUICK else 100) << 20
 LOOKS = 20 if QUICK else 200
@@ -135,7 +135,7 @@ def inputs():
 def percentiles(what, seconds):
     seconds = sorted(seconds)
     at = lambda part: seconds[min(int(len(seconds) * part), len(seconds) - 1)] * 1e3
-    print(f"  {what:44} median {at(0.5):7.2f} ms   p99 {at(0.99):7.2f}   least {at(0):7.2f}   of {len(seconds)}")
+    print(f"  {what:52} median {at(0.5):7.2f} ms   p99 {at(0.99):7.2f}   least {at(0):7.2f}   of {len(seconds)}")
 
 
 def chappe(*words):
@@ -183,8 +183,18 @@ def latencies():
             woken.append((ended - came) / 1e9)
         percentiles(f"{mode}: text written to the waiter's output", woken)
         percentiles(f"{mode}: `term send` begun to the key in the program", typed)
+        inside(mode, name, log)
         chappe("kill", name, "--signal", "KILL")
     reap()
+
+
+def inside(mode, name, log):
+    """The same for a program that has the library: no process is started."""
+    figures = subprocess.run([LOOKS_INSIDE, HOME + "/arenas", name, log, str(LOOKS)], capture_output=True, text=True, check=True).stdout
+    rows = ["a key typed to the key in the program", "text written to the waiter", "a look at the screen"]
+    for what, line in zip(rows, figures.splitlines()):
+        median, p99, least = (int(ns) / 1e6 for ns in line.split())
+        print(f"  {mode + ', library: ' + what:52} median {median:9.4f} ms   p99 {p99:9.4f}   least {least:9.4f}")
 
 
 def looks():

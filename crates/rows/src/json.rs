@@ -37,8 +37,8 @@ pub struct Json {
 /// Members of one name that no column was made of.
 #[derive(Clone, Debug)]
 pub struct Unread {
-    /// Their name; none: it is one beyond the first names.
-    pub name: Option<String>,
+    /// Their name.
+    pub name: String,
     /// Where the first object with one begins.
     pub place: usize,
     /// How many there are.
@@ -346,8 +346,7 @@ impl Json {
         /// The names beyond so many are counted as one.
         const MOST: usize = 64;
         for name in std::mem::take(&mut self.others) {
-            let is_known = self.unread.iter().any(|u| u.name.as_ref() == Some(&name));
-            let name = (is_known || self.unread.len() < MOST).then_some(name);
+            let name = if self.unread.len() < MOST { name } else { "...".into() };
             match self.unread.iter_mut().find(|u| u.name == name) {
                 Some(unread) => unread.count += 1,
                 None => self.unread.push(Unread { name, place, count: 1 }),

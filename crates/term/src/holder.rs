@@ -217,22 +217,13 @@ impl<'a> Holder<'a> {
         // Relaxed: E3, the fence orders it before the words. It never goes back (I5).
         floor.store(self.beside.first.max(floor.load(Ordering::Relaxed)), Ordering::Relaxed);
         fence(Ordering::Release); // E3.
-        let (mut at, place) = (self.beside.end, self.place);
-        let mut put = |word: u64| {
-            place.past(at).store(word, Ordering::Relaxed); // Relaxed: E3.
-            at += 1;
-        };
-        put(text.len() as u64 | if wraps { WRAPS } else { 0 });
-        put(line);
-        put(changed);
+        let head = [text.len() as u64 | if wraps { WRAPS } else { 0 }, line, changed];
         let (whole, rest) = text.as_chunks::<8>();
-        whole.iter().for_each(|part| put(u64::from_le_bytes(*part)));
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            put(u64::from_le_bytes(word));
-        }
-        put(size);
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let last = (!rest.is_empty()).then_some(&last);
+        let text = whole.iter().chain(last).map(|part| u64::from_le_bytes(*part));
+        self.place.put_past(self.beside.end, head.into_iter().chain(text).chain([size]));
         if self.beside.first == self.beside.end {
             self.beside.first_line = line;
         }

@@ -266,6 +266,16 @@ impl Place {
         &self.words()[layout::HISTORY_AT + (position % self.history as u64) as usize]
     }
 
+    /// Writes words into the history, from a position on.
+    pub(crate) fn put_past(&self, position: u64, words: impl Iterator<Item = u64>) {
+        let history = &self.words()[layout::HISTORY_AT..layout::HISTORY_AT + self.history];
+        let mut at = (position % self.history as u64) as usize;
+        words.for_each(|word| {
+            history[at].store(word, Ordering::Relaxed); // Relaxed: E3.
+            at = if at + 1 == history.len() { 0 } else { at + 1 };
+        });
+    }
+
     /// The place of a version's state.
     pub(crate) fn state(&self, version: u64) -> &[AtomicU64] {
         let from = layout::state_at(self.history, version);

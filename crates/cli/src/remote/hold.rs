@@ -26,7 +26,7 @@ pub enum Loss {
     Unreachable,
     /// The lease was ended.
     Revoked,
-    /// It was taken away by force.
+    /// Somebody took it away.
     Forced,
 }
 

@@ -17,8 +17,6 @@ pub enum Ended {
     /// No sender is left, and one has not ended well.
     Died,
     TimedOut,
-    /// Ctrl-C: what is added up was written.
-    Stopped,
 }
 
 /// What went through.
