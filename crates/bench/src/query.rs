@@ -20,13 +20,16 @@ struct Question {
     most: u64,
     /// A name and a command; the first one is chappe's. `@` is the file, `%` the interpreter of Python.
     answers: &'static [(&'static str, &'static str)],
-    /// At most so many times as long as these.
+    /// At most so many times as long as these; or, beside [`A_MILLION`], so many seconds.
     aims: &'static [(&'static str, f64)],
 }
 
+/// A million records, of 32 bytes.
+const A_MILLION: &str = "seconds a million";
+
 const SUM: &str = "where px > 100 select sym, sum(qty) as q, count() as n by sym";
 
-const QUESTIONS: [Question; 9] = [
+const QUESTIONS: [Question; 10] = [
     Question {
         title: "CSV: filter and add up by key",
         form: Form::Trades,
@@ -199,6 +202,16 @@ const QUESTIONS: [Question; 9] = [
         ],
         aims: &[("mawk", 1.0)],
     },
+    Question {
+        title: "a million records of a file in a graph: filter and add up by key",
+        form: Form::Records,
+        most: 31,
+        answers: &[(
+            "chappe",
+            "printf '%s' 'records \"@\" \"ts: i64, px: f64, qty: i64, sym: str[8]\" | where \"px > 100\" | select \"sym, sum(qty) as q, count() as n by sym\" | csv | print' | chappe graph run --quiet -",
+        )],
+        aims: &[(A_MILLION, 0.3)],
+    },
 ];
 
 /// As large as is asked for.
@@ -277,6 +290,11 @@ fn all(dir: &Path, bin: &Path, python: &str, bytes: u64, rounds: u32) -> Result<
         let table = Table::of(format!("{title}, {rounds} rounds"), rows);
         println!("{}", table.report());
         let names: Vec<&str> = table.names().collect();
+        for (_, most) in question.aims.iter().filter(|(peer, _)| *peer == A_MILLION && names.contains(&"chappe")) {
+            let seconds = table.row("chappe").quantile(0.5) / 1e9 / (bytes as f64 / 32.0) * 1e6;
+            let what = format!("{}, {A_MILLION}", question.title);
+            aims.push(Aim::at_most(what, *most, seconds, |seconds| format!("{seconds:.2}")));
+        }
         for (peer, most) in question.aims.iter().filter(|(peer, _)| names.contains(peer) && names.contains(&"chappe")) {
             let what = format!("{}, chappe to {peer}", question.title);
             aims.push(Aim::at_most(what, *most, table.ratio_to("chappe", peer), times));

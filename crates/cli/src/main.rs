@@ -20,6 +20,7 @@ mod format;
 #[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod graph;
 mod health;
+mod interrupt;
 mod job;
 mod jobserver;
 mod keep;

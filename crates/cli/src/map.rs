@@ -2,7 +2,7 @@
 
 use crate::args::MapCommand;
 use crate::ended::TIMED_OUT;
-use crate::said::{Failure, all_done, failed, write};
+use crate::said::{Failure, all_done, failed, wanted, write};
 use crate::{look, names, time};
 use anyhow::{Context, anyhow};
 use chappe::map::Event;
@@ -194,7 +194,7 @@ fn watch(
     let is_text = map.is_of_bytes();
     let mut watch = map.watch(key.map(OsStrExt::as_bytes));
     let tell = |event: &Event| {
-        line(&if json {
+        let text = if json {
             let (old, new) = (event.old.as_deref().map(told), event.new.as_deref().map(told));
             json!({ "key": told(&event.key), "old": old, "new": new }).to_string()
         } else {
@@ -202,7 +202,8 @@ fn watch(
                 Some(new) => format!("{}\t{}", shown(&event.key, is_text), shown(new, is_text)),
                 None => format!("-\t{}", shown(&event.key, is_text)),
             }
-        })
+        };
+        wanted(format!("{text}\n").as_bytes())
     };
     if changes {
         watch.changes().map_err(|e| failed(e.into()))?;
@@ -219,7 +220,9 @@ fn watch(
             return Err(Failure { status: TIMED_OUT, why });
         }
         for event in events.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-            tell(event)?;
+            if !tell(event)? {
+                return Ok(0);
+            }
         }
         left = left.saturating_sub(events.len() as u64);
     }

@@ -1,19 +1,25 @@
 //! `chappe query`: questions about CSV, JSON and lines.
 
+mod ends;
 mod files;
 mod follow;
 mod question;
 
 use crate::args::{From, Query, Recv};
 use crate::format::Whole;
+use crate::interrupt::Interrupt;
+use crate::progress::Late;
 use crate::said::{Failure, failed, stdout_is_there};
-use crate::{progress, stream};
+use crate::{signals, stream};
 use anyhow::{Context, Result, bail};
-use chappe::rows::{Format, Input};
+use chappe::rows::{Format, Input, Stopped};
+use ends::{Answer, Until};
 use question::{asked, form, looked_at, said, say, style, tell};
 use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal, Read, Write, stderr, stdin, stdout};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write, stdin, stdout};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Runs the command.
@@ -40,7 +46,8 @@ fn of_files(a: &Query, json: bool) -> Result<()> {
     if a.files.is_empty() && stdin().is_terminal() {
         say("chappe: the text is read from the terminal, up to Ctrl-D; files are named behind the query");
     }
-    let (mut inputs, bytes) = inputs(a)?;
+    let interrupt = Arc::new(Interrupt::new()?);
+    let (mut inputs, bytes) = inputs(a, &interrupt)?;
     let format = form_of_first(a, &mut inputs)?;
     let other = if format == Format::Json { From::Csv } else { From::Json };
     if let Some(odd) = inputs.iter().find(|i| a.lines.is_none() && said(a, &i.name) == Some(other)) {
@@ -52,25 +59,30 @@ fn of_files(a: &Query, json: bool) -> Result<()> {
         let schema = chappe::rows::columns(&ask, inputs)?;
         return writeln!(stdout(), "{schema}").context("cannot write to stdout");
     }
-    // On a terminal rows and a bar would be in each other's way.
-    let bar = (!json && stderr().is_terminal() && !stdout().is_terminal()).then(|| progress::bar(bytes));
-    let mut progress = |more: usize| bar.iter().for_each(|bar| bar.inc(more as u64));
-    let ran = chappe::rows::run(&ask, inputs, style(a, json), &mut stdout().lock(), &mut progress);
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
+    let bar = Late::new(!json, bytes);
+    let mut out = Answer::new(&bar, Some(&interrupt));
+    let ran = chappe::rows::run(&ask, inputs, style(a, json), &mut out, &mut |more| bar.add(more));
+    bar.clear();
+    let stopped = ran.as_ref().is_ok_and(|report| report.stopped);
+    let told = tell(ran.map_err(Into::into), began, json);
+    if stopped {
+        // Who waits for this process is to know that the answer is a part.
+        signals::die_by(libc::SIGINT);
     }
-    tell(ran.map_err(Into::into), began, json)
+    told
 }
 
 /// The files, opened, and how many bytes they have, if that is known.
-fn inputs(a: &Query) -> Result<(Vec<Input>, Option<u64>)> {
+fn inputs(a: &Query, interrupt: &Arc<Interrupt>) -> Result<(Vec<Input>, Option<u64>)> {
     let stdin_alone = [Path::new("-").to_owned()];
     let files = if a.files.is_empty() { &stdin_alone[..] } else { &a.files };
     let (mut inputs, mut bytes) = (Vec::new(), Some(0));
-    for path in files {
+    for (at, path) in files.iter().enumerate() {
+        let last = at + 1 == files.len();
         let name = path.display().to_string();
         if name == "-" {
-            inputs.push(Input { name: "stdin".into(), bytes: Box::new(stdin()) });
+            let file = File::from(stdin().as_fd().try_clone_to_owned().context("cannot read stdin")?);
+            inputs.push(Input { name: "stdin".into(), bytes: Box::new(Until::open(file, interrupt, last)?) });
             bytes = None;
             continue;
         }
@@ -80,34 +92,15 @@ fn inputs(a: &Query) -> Result<(Vec<Input>, Option<u64>)> {
             bail!("{name} is a directory: name the files in it, or say --follow to read them as they grow");
         }
         bytes = bytes.filter(|_| facts.is_file()).map(|b| b + facts.len());
-        // A process has a thousand files at a time, and a question may have more: one that can be opened again is closed until it is its turn.
-        let bytes: Box<dyn Read + Send> =
-            if facts.is_file() { Box::new(Later { path: path.clone(), file: None }) } else { Box::new(file) };
-        inputs.push(Input { name, bytes });
+        // One that can be opened again is closed until it is its turn.
+        let until = if facts.is_file() {
+            Until::later(path.clone(), interrupt, last)
+        } else {
+            Until::open(file, interrupt, last)?
+        };
+        inputs.push(Input { name, bytes: Box::new(until) });
     }
     Ok((inputs, bytes))
-}
-
-/// A file that is opened when it is read, and closed at its end.
-struct Later {
-    path: PathBuf,
-    file: Option<File>,
-}
-
-impl Read for Later {
-    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        if self.file.is_none() {
-            if self.path.as_os_str().is_empty() {
-                return Ok(0);
-            }
-            self.file = Some(File::open(&self.path)?);
-        }
-        let read = self.file.as_mut().map_or(Ok(0), |file| file.read(to))?;
-        if read == 0 && !to.is_empty() {
-            *self = Later { path: PathBuf::new(), file: None };
-        }
-        Ok(read)
-    }
 }
 
 /// What the first of them is.
@@ -117,7 +110,12 @@ fn form_of_first(a: &Query, inputs: &mut [Input]) -> Result<Format> {
         return form(a, name, &[]);
     }
     let mut peeked = BufReader::with_capacity(1 << 16, std::mem::replace(bytes, Box::new(std::io::empty())));
-    let first = peeked.fill_buf().with_context(|| format!("cannot read {name}"))?;
+    let first = match peeked.fill_buf() {
+        Ok(first) => first,
+        // It says so again when it is read.
+        Err(e) if e.kind() == ErrorKind::Other && e.get_ref().is_some_and(|e| e.is::<Stopped>()) => &[],
+        Err(e) => return Err(e).with_context(|| format!("cannot read {name}")),
+    };
     let format = form(a, name, first);
     *bytes = Box::new(peeked) as Box<dyn Read + Send>;
     format

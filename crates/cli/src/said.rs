@@ -81,10 +81,15 @@ pub fn tell(text: impl std::fmt::Display) {
 
 /// Writes to stdout. That the reader has seen enough is no error.
 pub fn write(text: &[u8]) -> Result<(), Failure> {
+    wanted(text).map(drop)
+}
+
+/// The same, for a command that goes on to write: `false` if the reader has seen enough, so that the command ends.
+pub fn wanted(text: &[u8]) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&e)),
-        _ => Ok(()),
+        written => Ok(written.is_ok()),
     }
 }
 

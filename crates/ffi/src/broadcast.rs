@@ -87,7 +87,7 @@ pub struct chappe_broadcast_info {
     pub waiting: u32,
     /// 0.
     pub reserved: u32,
-    /// How many messages somebody wanted, since it was made.
+    /// How many messages a subscriber wanted, since it was made.
     pub sent: u64,
     /// Bytes of the arena's data that it takes.
     pub bytes: u64,
@@ -245,7 +245,7 @@ pub extern "C" fn chappe_broadcast_close(broadcast: *mut chappe_broadcast) -> c_
     done(|| handle::close::<Casting>(broadcast).map(drop))
 }
 
-/// Removes the broadcast tube of this name. One that somebody publishes to or subscribes to is refused unless `force`: then its users get
+/// Removes the broadcast tube of this name. One with a publisher or a subscriber is refused unless `force`: then its users get
 /// -EIDRM.
 ///
 /// Errors: -ENOENT, -EBUSY; else as `chappe_broadcast_open`.

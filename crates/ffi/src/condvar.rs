@@ -78,7 +78,7 @@ pub extern "C" fn chappe_condvar_close(condvar: *mut chappe_condvar) -> c_int {
     done(|| handle::close::<Condvar>(condvar).map(drop))
 }
 
-/// Removes the condition variable of this name. One that somebody waits on is refused unless `force`: then waiters get
+/// Removes the condition variable of this name. One with a waiter is refused unless `force`: then waiters get
 /// CHAPPE_CONDVAR_REMOVED.
 ///
 /// Errors: -ENOENT, -EBUSY; else as `chappe_condvar_open`.

@@ -148,7 +148,7 @@ pub extern "C" fn chappe_map_close(map: *mut chappe_map) -> c_int {
     done(|| handle::close::<Held>(map).map(drop))
 }
 
-/// Removes the map of this name. One that has entries, or that somebody uses, is refused unless `force`: then its users get -EIDRM.
+/// Removes the map of this name. One with entries or a user is refused unless `force`: then its users get -EIDRM.
 ///
 /// Errors: -ENOENT, -EBUSY; else as `chappe_map_open`.
 #[unsafe(no_mangle)]

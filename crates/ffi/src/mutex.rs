@@ -386,7 +386,7 @@ pub extern "C" fn chappe_mutex_lock_deadline(mutex: *mut chappe_mutex, data: *mu
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_unlock(mutex: *mut chappe_mutex) -> c_int {
     match handle::quick::<Locked>(mutex).and_then(Locked::guard_if) {
-        // Behind the border: with somebody waiting there is much to do that may find memory written over.
+        // Behind the border: with a waiter there is much to do that may find memory written over.
         Some(guard) => done(|| {
             drop(guard);
             Ok(())

@@ -119,7 +119,7 @@ fn released(permit: *mut chappe_permit) -> Option<c_int> {
             return None;
         }
         (*inside).magic = 0;
-        // Behind the border: with somebody waiting, or as a lease, there is much to do that may find memory written over.
+        // Behind the border: with a waiter, or as a lease, there is much to do that may find memory written over.
         Some(done(|| {
             hold.release_here();
             Ok(())

@@ -6,7 +6,7 @@
 //!
 //! A `long` has 64 bits here, and the value is its low half, which is what the kernel's futexes have. The upper half is 0, is never
 //! written, and is looked at: a word in which it is not 0 is no semaphore. So a value that a program stores or reads as a `long` is
-//! right, as long as it is between 0 and 2147483647. (While somebody waits at a `Usem`, its `u` is negative in the low half alone.)
+//! right, as long as it is between 0 and 2147483647. (While a thread waits at a `Usem`, its `u` is negative in the low half alone.)
 //!
 //! Errors are the paper's: -1, or 0 where only 0 and 1 are possible, and errno(3) says which; `chappe_last_error` says it in words.
 

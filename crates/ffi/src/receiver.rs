@@ -442,7 +442,7 @@ pub extern "C" fn chappe_receiver_size(receiver: *const chappe_receiver) -> isiz
     answer(|| Ok(handle::get::<ReceivingEnd>(receiver)?.size as isize))
 }
 
-/// How many records there are in the tube, those that somebody looks at in place aside. Looks at all slots.
+/// How many records there are in the tube, without those that a receiver reads in place. Looks at all slots.
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]

@@ -122,7 +122,7 @@ pub extern "C" fn chappe_semaphore_close(semaphore: *mut chappe_semaphore) -> c_
     done(|| handle::close::<Semaphore>(semaphore).map(drop))
 }
 
-/// Removes the semaphore of this name. One that somebody waits on is refused unless `force`: then waiters get -EIDRM.
+/// Removes the semaphore of this name. One with a waiter is refused unless `force`: then waiters get -EIDRM.
 ///
 /// Errors: -ENOENT, -EBUSY; else as `chappe_semaphore_open`.
 #[unsafe(no_mangle)]

@@ -405,7 +405,7 @@ pub extern "C" fn chappe_sender_size(sender: *const chappe_sender) -> isize {
     answer(|| Ok(handle::get::<SendingEnd>(sender)?.size as isize))
 }
 
-/// How many records there are in the tube, those that somebody looks at in place aside. Looks at all slots.
+/// How many records there are in the tube, without those that a receiver reads in place. Looks at all slots.
 ///
 /// Errors: -EBADF, -EBUSY.
 #[unsafe(no_mangle)]

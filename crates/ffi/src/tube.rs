@@ -242,7 +242,7 @@ pub extern "C" fn chappe_tube_close(tube: *mut chappe_tube) -> c_int {
     done(|| handle::close::<Named>(tube).map(drop))
 }
 
-/// Removes the tube of this name, whatever it carries. One that has records, or that somebody is attached to, is refused unless
+/// Removes the tube of this name, whatever it carries. One with records or an attached end is refused unless
 /// `force`: then the records are lost, and its users get -EIDRM.
 ///
 /// Errors: -ENOENT, -EBUSY; else as `chappe_tube_open`.

@@ -229,7 +229,7 @@ impl Core {
             return Ok(());
         }
         if self.on_death == OnDeath::Raise {
-            // It stays unfinished until somebody says that it is mended.
+            // It stays unfinished until a holder says that it is mended.
             self.left(false);
             return Err(own(py, "OwnerDied", (format!("{text}; mend it under `recover()`"),)));
         }
@@ -298,7 +298,7 @@ type Reduced<'py> = Pickled<'py, (Bound<'py, PyAny>, String, &'static str)>;
 /// A lock that a process holds, until it releases it or dies.
 ///
 /// It is granted in the order of arrival. Any thread of its process may release it. After a holder that died with it, `acquire` shows an
-/// `OwnerDiedWarning` (`on_death="warn"`), raises `OwnerDied` until somebody has mended things under `recover()` (`"raise"`), or says
+/// `OwnerDiedWarning` (`on_death="warn"`), raises `OwnerDied` until a holder has mended things under `recover()` (`"raise"`), or says
 /// nothing (`"ignore"`). The shell knows it as a pool of one permit: `chappe acquire NAME -- command` has the same lock.
 #[pyclass(frozen, subclass, module = "chappe")]
 pub struct Lock(pub(crate) Arc<Core>);
@@ -330,7 +330,7 @@ impl Lock {
         Ok(Recovery(slf.get().0.clone()))
     }
 
-    /// Whether somebody holds it.
+    /// Whether a thread holds it.
     fn locked(&self) -> bool {
         self.0.locked()
     }
@@ -456,7 +456,7 @@ impl RLock {
         self.left().ok_or_else(|| self.0.not_held(py))
     }
 
-    /// Whether somebody holds it.
+    /// Whether a thread holds it.
     fn locked(&self) -> bool {
         self.0.locked()
     }

@@ -1,6 +1,6 @@
 //! Named objects, and objects without a name.
 //!
-//! A named object stays until somebody removes it. One without a name gets one, in the arena that this process has in common with those
+//! A named object stays until it is removed. One without a name gets one, in the arena that this process has in common with those
 //! that it forks (`Arena::family`; another one when that is full), and goes with the last handle of the last process:
 //!
 //! | | count |
@@ -204,7 +204,7 @@ pub fn before_fork() {
     }
 }
 
-/// Removes a named object, with all that belongs to it. One that somebody uses is refused with `InUse`, unless `force`: then its
+/// Removes a named object, with all that belongs to it. One in use is refused with `InUse`, unless `force`: then its
 /// users get `Removed`.
 #[pyfunction]
 #[pyo3(signature = (name, *, force = false))]

@@ -88,7 +88,7 @@ impl<'py> Data<'py> {
     }
 }
 
-/// The ends whose descriptors somebody polls.
+/// The ends whose descriptors are polled.
 type Watching = (Option<Box<Sender<[u8]>>>, Option<Box<Receiver<[u8]>>>);
 
 /// A slot with its end, and a loan with its own.

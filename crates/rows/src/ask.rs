@@ -209,7 +209,7 @@ impl Asked {
             if bound.query().compares_texts() { unseen.map(|(name, _)| name.clone()).collect() } else { Vec::new() };
         let guessed: Vec<String> = wanted.iter().filter(|name| guessed(name)).cloned().collect();
         let reader = reader(ask, name, &schema, &columns)?.with_times(&times).doubting(&doubtful, &guessed);
-        let reader = reader.of_all(mentions.all);
+        let reader = reader.of_all(mentions.all, &columns);
         Ok((Asked { bound, schema, guessed, times, doubtful, all: mentions.all, odd_name }, reader, from))
     }
 
@@ -220,7 +220,7 @@ impl Asked {
     pub fn reader_of(&self, ask: &Ask, name: &str, part: &mut Part) -> Result<(Reader, usize), AskError> {
         let (columns, from) = head(ask, name, part)?;
         let reader = reader(ask, name, &self.schema, &columns)?;
-        Ok((reader.with_times(&self.times).doubting(&self.doubtful, &self.guessed).of_all(self.all), from))
+        Ok((reader.with_times(&self.times).doubting(&self.doubtful, &self.guessed).of_all(self.all, &columns), from))
     }
 }
 

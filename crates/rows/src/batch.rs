@@ -157,9 +157,11 @@ impl Trouble {
 pub fn shown(text: &[u8]) -> Cow<'_, str> {
     const MOST: usize = 40;
     let lossy = String::from_utf8_lossy(text);
-    if lossy.chars().count() <= MOST && !lossy.contains(char::is_control) {
+    let is_short = lossy.chars().nth(MOST).is_none();
+    if is_short && !lossy.contains(char::is_control) {
         return lossy;
     }
-    let plain: String = lossy.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST).collect();
-    format!("{plain}...").into()
+    let first = lossy.chars().take(MOST);
+    let plain = first.map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() });
+    (plain.collect::<String>() + if is_short { "" } else { "..." }).into()
 }

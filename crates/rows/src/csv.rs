@@ -8,6 +8,7 @@ use crate::place::{Slot, may_be_null};
 use crate::seps::{Seps, find, places};
 use memchr::memchr;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Reads the columns of some slots.
 #[derive(Clone, Debug)]
@@ -18,6 +19,17 @@ pub struct Csv {
     pub columns: usize,
     /// What is read, by column.
     pub slots: Vec<Slot>,
+    /// All columns are asked for, as they were guessed: these are none of them, and are told.
+    pub others: Arc<[String]>,
+    /// Where the first record begins that has them, and how many have.
+    pub unread: Option<(usize, u64)>,
+}
+
+impl Csv {
+    /// For these slots of so many columns.
+    pub fn new(delimiter: u8, columns: usize, slots: Vec<Slot>) -> Csv {
+        Csv { delimiter, columns, slots, others: Arc::new([]), unread: None }
+    }
 }
 
 /// A field that is quoted, from a place behind its quote on: where its closing quote stands before `len`, and whether a doubled one is in it.
@@ -133,7 +145,7 @@ fn whole_by_quotes(text: &[u8], last: usize, delimiter: u8) -> Option<usize> {
 /// # Errors
 /// A quote that is not closed, or with something behind it.
 pub fn names(text: &mut [u8], len: usize, delimiter: u8) -> Result<(Vec<String>, usize), Trouble> {
-    let mut all = Csv { delimiter, columns: usize::MAX, slots: Vec::new() };
+    let mut all = Csv::new(delimiter, usize::MAX, Vec::new());
     let (mut spans, mut seps) = (Vec::new(), Seps::new(delimiter, text, 0));
     let next = all.fields(text, len, &mut seps, 0, |_, _, span, _| spans.push(span));
     let next = next.map_err(|(what, _)| what)?.1;
@@ -222,6 +234,9 @@ impl Csv {
             match ran {
                 Ok((columns, end)) => {
                     job.from = end;
+                    if !self.others.is_empty() {
+                        self.unread.get_or_insert((start, 0)).1 += 1;
+                    }
                     if columns != self.columns && trouble.is_none() {
                         trouble = Some(Trouble::Fields(columns, self.columns));
                     }

@@ -10,6 +10,7 @@ use crate::seps::PAD;
 use chappe_synth::ir::{NO_TEXT, load, text_of};
 use chappe_synth::{FieldType, Scalar, Schema, TimePattern};
 use memchr::memrchr;
+use std::collections::HashSet;
 
 /// How far a text has been looked at that has no whole record yet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,7 +77,16 @@ impl Format {
             Format::Csv(_) if text[..len].starts_with(b"{\"") => {
                 Err(Trouble::Other("it is a JSON object, and no line of names: it is to be read as JSON".into()))
             }
-            Format::Csv(delimiter) => csv::names(text, len, *delimiter),
+            Format::Csv(delimiter) => {
+                let (names, from) = csv::names(text, len, *delimiter)?;
+                let line = &text[..from];
+                if line.windows(2).any(|two| two[0] == b'\r' && two[1] != b'\n') && !line.contains(&b'"') {
+                    let what =
+                        "its lines end with CR alone, as on old Macs: `tr '\\r' '\\n'` before it makes lines of them";
+                    return Err(Trouble::Other(what.into()));
+                }
+                Ok((names, from))
+            }
             Format::Bare(delimiter, given) => {
                 // Finding the ends of fields changes a text: this line is read again.
                 let mut first = text.to_vec();
@@ -100,7 +110,7 @@ impl Format {
     pub(crate) fn reader(&self, schema: &Schema, columns: &[String]) -> Result<Reader, String> {
         Ok(match self {
             Format::Csv(delimiter) | Format::Bare(delimiter, _) => {
-                Reader::Csv(Csv { delimiter: *delimiter, columns: columns.len(), slots: slots(schema, columns)? })
+                Reader::Csv(Csv::new(*delimiter, columns.len(), slots(schema, columns)?))
             }
             Format::Json => {
                 let names: Vec<String> = schema.fields().iter().map(|f| f.name.clone()).collect();
@@ -195,17 +205,29 @@ impl Reader {
         self
     }
 
-    /// All columns are asked for, as they were guessed.
-    pub fn of_all(mut self, all: bool) -> Reader {
-        if let Reader::Json(json) = &mut self {
-            json.all = all;
+    /// If all columns are asked for, as they were guessed: the columns of this text, or the members of its objects, that are none of them are told.
+    pub fn of_all(mut self, all: bool, columns: &[String]) -> Reader {
+        match &mut self {
+            Reader::Json(json) => json.all = all,
+            Reader::Csv(csv) if all => {
+                let is_read: HashSet<&str> = csv.slots.iter().map(|s| s.name.as_str()).collect();
+                csv.others = columns.iter().filter(|c| !is_read.contains(c.as_str())).cloned().collect();
+            }
+            _ => {}
         }
         self
     }
 
-    /// The members that no column was made of, since the last call.
+    /// The columns and members that were not read, since the last call.
     pub fn unread(&mut self) -> Vec<Unread> {
-        if let Reader::Json(json) = self { std::mem::take(&mut json.unread) } else { Vec::new() }
+        match self {
+            Reader::Json(json) => std::mem::take(&mut json.unread),
+            Reader::Csv(csv) => {
+                let Some((place, count)) = csv.unread.take() else { return Vec::new() };
+                csv.others.iter().map(|name| Unread { name: Some(name.clone()), place, count }).collect()
+            }
+            Reader::Lines(_) => Vec::new(),
+        }
     }
 
     /// What is read.

@@ -37,8 +37,8 @@ pub struct Json {
 /// Members of one name that no column was made of.
 #[derive(Clone, Debug)]
 pub struct Unread {
-    /// Their name.
-    pub name: String,
+    /// Their name; none: it is one beyond the first names.
+    pub name: Option<String>,
     /// Where the first object with one begins.
     pub place: usize,
     /// How many there are.
@@ -346,7 +346,8 @@ impl Json {
         /// The names beyond so many are counted as one.
         const MOST: usize = 64;
         for name in std::mem::take(&mut self.others) {
-            let name = if self.unread.len() < MOST { name } else { "...".into() };
+            let is_known = self.unread.iter().any(|u| u.name.as_ref() == Some(&name));
+            let name = (is_known || self.unread.len() < MOST).then_some(name);
             match self.unread.iter_mut().find(|u| u.name == name) {
                 Some(unread) => unread.count += 1,
                 None => self.unread.push(Unread { name, place, count: 1 }),

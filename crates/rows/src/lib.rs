@@ -59,5 +59,5 @@ pub use parser::{Parsed, Parser};
 pub use records::records;
 pub use report::{Member, Report, SHOWN};
 pub use run::{columns, run};
-pub use text::{Input, ReadError};
+pub use text::{Input, ReadError, Stopped};
 pub use write::{LineWriter, Style, Writer, schema_text};

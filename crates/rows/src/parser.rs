@@ -87,7 +87,7 @@ impl Parser {
     #[must_use]
     pub fn doubting(mut self, names: Vec<String>) -> Parser {
         let guessed: Vec<String> = self.schema.fields().iter().map(|f| f.name.clone()).collect();
-        self.reader = self.reader.map(|reader| reader.doubting(&names, &guessed).of_all(true));
+        self.reader = self.reader.map(|reader| reader.doubting(&names, &guessed).of_all(true, &[]));
         Parser { doubtful: names, guessed, ..self }
     }
 

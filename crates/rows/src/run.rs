@@ -1,7 +1,11 @@
 //! Answers a question: the text goes in parts to as many threads as there are processors, each reads its parts, and either adds them up or
 //! writes what is asked for, which goes out in the order of the parts.
 //!
-//! Parts go round: the answer is the same whichever thread is faster, also where it is a sum of doubles.
+//! Parts go round: the answer is the same whichever thread is faster.
+//!
+//! Reading and the question are two loops over a thousand records at a time, and not one of machine code for this schema: of the instructions of a filter and a sum by
+//! key the question's own loop has 5 % (CSV with quotes) or 2 % (JSON), which is the most that one loop could save; finding and reading fields has 66 and 86 %, adding up
+//! by key 18 and 8 %.
 
 use crate::ask::{Ask, AskError, Asked, OnBad};
 use crate::batch::{Batch, Fill, Trouble};
@@ -43,8 +47,8 @@ pub(crate) struct Done {
     shown: Vec<(u64, String)>,
     /// How the first one could be read.
     advice: String,
-    /// Members that no column was made of: the name, the line of the first one within the part, how many.
-    unread: Vec<(String, u64, u64)>,
+    /// Members, or columns, that are not read: the name, the line of the first one within the part, how many.
+    unread: Vec<(Option<String>, u64, u64)>,
     out: Vec<u8>,
     rows: Rows,
     failed: Option<SummaryError>,
@@ -196,7 +200,11 @@ impl<'a> Sink<'a> {
             names,
             out,
             lines: Vec::new(),
-            report: Report { odd_name: asked.odd_name.clone(), ..Report::default() },
+            report: Report {
+                odd_name: asked.odd_name.clone(),
+                of_columns: ask.format.is_values(),
+                ..Report::default()
+            },
             ordered: if query.sums_up() { None } else { Ordered::new(query) },
             style,
             writer: Writer::new(style, &results),
@@ -258,6 +266,14 @@ impl<'a> Sink<'a> {
         Ok((true, done.room))
     }
 
+    /// Tells whether no more was to be read.
+    fn stopped(&mut self, text: &Text) {
+        if let Some(half) = text.stopped {
+            self.report.stopped = true;
+            self.report.halves.extend(half.map(|input| self.names[input].clone()));
+        }
+    }
+
     fn put(&mut self, text: &[u8]) -> Result<(), AskError> {
         if text.is_empty() {
             return Ok(());
@@ -291,7 +307,12 @@ impl<'a> Sink<'a> {
 
 /// How a value can be read that is not what its column was guessed to be.
 fn otherwise(slot: &Slot, value: &[u8]) -> String {
-    let is_double = !leads_with_zero(value) && number::double(value).is_some();
+    if slot.doubtful && slot.kind == FieldType::Str {
+        return String::new();
+    }
+    // A number of digits alone that is no i64 would lose some as a double.
+    let is_whole = value.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+'));
+    let is_double = !leads_with_zero(value) && !is_whole && number::double(value).is_some();
     let kind = if slot.kind == FieldType::Maybe(Scalar::I64) && is_double { "f64" } else { "str" };
     format!(", which the first lines are: --schema '{}: {kind}' takes it", written(&slot.name))
 }
@@ -314,7 +335,7 @@ fn failed(memory: usize, e: SummaryError) -> AskError {
 /// has at most [`MAX_RECORD_TEXT`](crate::MAX_RECORD_TEXT).
 ///
 /// # Errors
-/// What makes no sense, cannot be read or written, or has no room.
+/// What makes no sense, cannot be read or written, or has no room. That no more is to be read is none ([`Stopped`](crate::Stopped)).
 pub fn run(
     ask: &Ask,
     inputs: Vec<Input>,
@@ -324,7 +345,11 @@ pub fn run(
 ) -> Result<Report, AskError> {
     let names: Vec<String> = inputs.iter().map(|i| i.name.clone()).collect();
     let mut text = Text::new(&ask.format, inputs);
-    let mut part = begin(ask, &mut text, &names)?;
+    let begun = begin(ask, &mut text, &names);
+    if let (Err(AskError::Nothing(_)), Some(_)) = (&begun, text.stopped) {
+        return Ok(Report { stopped: true, ..Report::default() });
+    }
+    let mut part = begun?;
     let mut further = text.begins_behind(part.input);
     let (asked, reader, from) = Asked::new(ask, &names[part.input], &mut part, &mut further)?;
     drop(further);
@@ -348,6 +373,7 @@ pub fn run(
             source.text.give_back(room);
             next = if more { source.next()? } else { None };
         }
+        sink.stopped(&source.text);
         return sink.finish(worker.windows);
     }
     let windows = std::thread::scope(|scope| -> Result<Option<Windows>, AskError> {
@@ -368,6 +394,7 @@ pub fn run(
             })
             .collect();
         round(&crew, first, &mut source, &mut sink, progress)?;
+        sink.stopped(&source.text);
         let mut all: Option<Windows> = None;
         for Hand { tasks, done, thread } in crew {
             drop((tasks, done));

@@ -16,6 +16,24 @@ pub struct Input {
     pub bytes: Box<dyn Read + Send>,
 }
 
+/// What an input's error is made of (`std::io::Error::other`) if no more is to be read, though there may be more: the answer is of what has come.
+#[derive(Debug, thiserror::Error)]
+#[error("no more is to be read")]
+pub struct Stopped;
+
+/// What a look at an input has come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// As much as was wanted.
+    All,
+    /// Less: it is a pipe with a slow writer.
+    Less,
+    /// Its end.
+    End,
+    /// No more is to be read.
+    Stopped,
+}
+
 /// Some whole records.
 #[derive(Debug, Default)]
 pub struct Part {
@@ -60,6 +78,8 @@ pub struct Text {
     lines: u64,
     spare: Vec<Vec<u8>>,
     over: bool,
+    /// It is over as no more is to be read, with half a record of this input.
+    pub stopped: Option<Option<usize>>,
 }
 
 impl Text {
@@ -76,6 +96,7 @@ impl Text {
             lines: 0,
             spare: Vec::new(),
             over,
+            stopped: None,
         }
     }
 
@@ -127,11 +148,19 @@ impl Text {
             let mut want = PART.max((2 * len).min(MAX_RECORD_TEXT));
             let part = loop {
                 text.resize(text.len().max(want + PAD), 0);
-                let (ended, short) = self.fill(&mut text, &mut len, want)?;
+                let came = self.fill(&mut text, &mut len, want)?;
+                let (ended, short) = (came == Came::End, matches!(came, Came::End | Came::Less));
                 let found = self.cut.whole(&mut text, &mut len, ended);
                 // A line of names alone says nothing of the columns: at an input's begin a record comes with it.
                 let whole = found.filter(|whole| ended || !self.begins || self.cut.has_more_than_names(&text, *whole));
+                if came == Came::Stopped {
+                    let half = len > whole.unwrap_or(0);
+                    (self.over, self.stopped) = (true, Some(half.then_some(self.at)));
+                }
                 let Some(whole) = whole else {
+                    if self.over {
+                        return Ok(None);
+                    }
                     if len >= MAX_RECORD_TEXT {
                         let names = memchr_iter(b'\n', &text[..found.unwrap_or(0)]).count() as u64;
                         return Err(ReadError::Long(self.inputs[self.at].name.clone(), self.lines + names + 1));
@@ -161,22 +190,23 @@ impl Text {
         Ok(None)
     }
 
-    /// Reads until there is as much as is wanted, the input gives less than it was asked for, or ends. Whether it has ended, and whether it gave less.
-    fn fill(&mut self, text: &mut [u8], len: &mut usize, want: usize) -> Result<(bool, bool), ReadError> {
+    /// Reads until there is as much as is wanted, the input gives less than it was asked for, or ends.
+    fn fill(&mut self, text: &mut [u8], len: &mut usize, want: usize) -> Result<Came, ReadError> {
         let input = &mut self.inputs[self.at];
         while *len < want {
             match input.bytes.read(&mut text[*len..want]) {
-                Ok(0) => return Ok((true, true)),
+                Ok(0) => return Ok(Came::End),
                 Ok(n) => {
                     *len += n;
                     if *len < want && n < PART / 32 {
-                        return Ok((false, true));
+                        return Ok(Came::Less);
                     }
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) if e.get_ref().is_some_and(|e| e.is::<Stopped>()) => return Ok(Came::Stopped),
                 Err(e) => return Err(ReadError::Read(input.name.clone(), e)),
             }
         }
-        Ok((false, false))
+        Ok(Came::All)
     }
 }

@@ -1,11 +1,14 @@
 //! The states of aggregates, group by group.
 //!
-//! Each aggregate of each group has two words: what it has so far, and how many values that is made of (of `first` and `last`: which record it
-//! was, counted from 1). 0 of them are NULL. What does not fit a word lies beside: texts, sets, all values of a quantile.
+//! Each aggregate of each group has three words: what it has so far, how many values that is made of (of `first` and `last`: which record it
+//! was, counted from 1), and what a sum of doubles has lost by rounding. 0 of them are NULL. What does not fit a word lies beside: texts, sets, all values of a quantile.
 //!
 //! A sum of integers has 127 bits, more than any number of records can fill: the first word is its low 64 bits, the second one the bits
 //! above them and, as its lowest bit, that there is a value. Only its final value must fit, so neither the order of the values nor the
 //! number of the threads that add them up makes a difference.
+//!
+//! A sum of doubles keeps what each addition rounds away (Knuth's two-sum, as Ogita, Rump and Oishi's Sum2 has it): it is the double nearest to the sum of the
+//! values unless those nearly cancel out (1 in 10^16), so it, too, is the same by whatever threads and blocks.
 
 use crate::ir::{Kind, settled, text_of};
 use crate::list::{Added, How, greatest, least};
@@ -43,7 +46,7 @@ pub enum Outcome<'a> {
 #[derive(Default)]
 pub struct States {
     added: Vec<Added>,
-    words: Vec<[u64; 2]>,
+    words: Vec<[u64; 3]>,
     beside: Vec<Beside>,
     beside_bytes: usize,
 }
@@ -60,7 +63,7 @@ impl States {
 
     /// Bytes of memory.
     pub fn size(&self) -> usize {
-        16 * self.words.capacity() + size_of::<Beside>() * self.beside.capacity() + self.beside_bytes
+        24 * self.words.capacity() + size_of::<Beside>() * self.beside.capacity() + self.beside_bytes
     }
 
     /// Forgets all groups.
@@ -72,7 +75,7 @@ impl States {
 
     /// One group more.
     pub fn group(&mut self) {
-        self.words.extend(self.added.iter().map(|a| [start(a), 0]));
+        self.words.extend(self.added.iter().map(|a| [start(a), 0, 0]));
     }
 
     /// Adds a row to a group. `order` is the number of its record.
@@ -97,17 +100,13 @@ impl States {
                     }
                 }
                 (How::Count, _) => state[1] += 1,
-                (How::Sum, Kind::Double) => {
-                    *state = [(f64::from_bits(state[0]) + f64::from_bits(value)).to_bits(), state[1] + 1]
-                }
-                (How::Sum, kind) => *state = summed(*state, wide(kind, value)),
-                (How::Mean, kind) => {
-                    *state = [(f64::from_bits(state[0]) + double(kind, value)).to_bits(), state[1] + 1]
-                }
-                (How::Min, kind) => *state = [least(kind).step(state[0], value), state[1] + 1],
-                (How::Max, kind) => *state = [greatest(kind).step(state[0], value), state[1] + 1],
+                (How::Sum, Kind::Double) => sum_doubles(state, f64::from_bits(value), 1),
+                (How::Sum, kind) => sum_integers(state, wide(kind, value)),
+                (How::Mean, kind) => sum_doubles(state, double(kind, value), 1),
+                (How::Min, kind) => *state = [least(kind).step(state[0], value), state[1] + 1, 0],
+                (How::Max, kind) => *state = [greatest(kind).step(state[0], value), state[1] + 1, 0],
                 (How::First, _) if state[1] != 0 => {}
-                (How::First | How::Last, _) => *state = [value, order + 1],
+                (How::First | How::Last, _) => *state = [value, order + 1, 0],
                 (How::Distinct, kind) => {
                     let same = if kind == Kind::Double { one_of_equals(value) } else { value };
                     self.member(group * many + at, &same.to_le_bytes());
@@ -181,7 +180,7 @@ impl States {
         let many = self.added.len();
         for at in 0..many {
             let (here, added) = (group * many + at, self.added[at]);
-            let [value, count] = other.words[of * many + at];
+            let [value, count, low] = other.words[of * many + at];
             if count == 0 {
                 continue;
             }
@@ -205,13 +204,14 @@ impl States {
                     }
                 }
                 (How::Sum, Kind::Double) | (How::Mean, _) => {
-                    *state = [(f64::from_bits(state[0]) + f64::from_bits(value)).to_bits(), state[1] + count];
+                    sum_doubles(state, f64::from_bits(value), count);
+                    state[2] = (f64::from_bits(state[2]) + f64::from_bits(low)).to_bits();
                 }
-                (How::Sum, _) => *state = summed(*state, sum([value, count])),
-                (How::Min, kind) => *state = [least(kind).step(state[0], value), state[1] + count],
-                (How::Max, kind) => *state = [greatest(kind).step(state[0], value), state[1] + count],
-                (How::First, _) if state[1] == 0 || count < state[1] => *state = [value, count],
-                (How::Last, _) if count >= state[1] => *state = [value, count],
+                (How::Sum, _) => sum_integers(state, integers(value, count)),
+                (How::Min, kind) => *state = [least(kind).step(state[0], value), state[1] + count, 0],
+                (How::Max, kind) => *state = [greatest(kind).step(state[0], value), state[1] + count, 0],
+                (How::First, _) if state[1] == 0 || count < state[1] => *state = [value, count, 0],
+                (How::Last, _) if count >= state[1] => *state = [value, count, 0],
                 (How::First | How::Last, _) => {}
             }
         }
@@ -223,16 +223,16 @@ impl States {
     /// A sum that does not fit.
     pub fn outcome(&mut self, group: usize, at: usize) -> Result<Outcome<'_>, Overflow> {
         let added = self.added[at];
-        let [value, count] = self.words[group * self.added.len() + at];
+        let [value, count, low] = self.words[group * self.added.len() + at];
         match added.how {
             How::Count | How::Distinct => return Ok(Outcome::Word(count)),
             _ if count == 0 => return Ok(Outcome::Null),
-            How::Mean => return Ok(Outcome::Word(settled((f64::from_bits(value) / count as f64).to_bits()))),
+            How::Mean => return Ok(Outcome::Word(settled((doubles(value, low) / count as f64).to_bits()))),
             _ => {}
         }
         Ok(match (added.how, added.kind) {
             (How::Sum, Kind::Int | Kind::Uint) => {
-                let sum = sum([value, count]);
+                let sum = integers(value, count);
                 let fits =
                     if added.kind == Kind::Int { i64::try_from(sum).is_ok() } else { u64::try_from(sum).is_ok() };
                 if !fits {
@@ -248,6 +248,7 @@ impl States {
                 Beside::Text(text) => Outcome::Text(text),
                 _ => Outcome::Null,
             },
+            (How::Sum, Kind::Double) => Outcome::Word(settled(doubles(value, low).to_bits())),
             (_, Kind::Double) => Outcome::Word(settled(value)),
             _ => Outcome::Word(value),
         })
@@ -271,15 +272,31 @@ fn wide(kind: Kind, value: u64) -> i128 {
 
 /// What a state of a sum of integers has so far.
 #[inline]
-fn sum([low, high]: [u64; 2]) -> i128 {
+fn integers(low: u64, high: u64) -> i128 {
     i128::from(high.cast_signed() >> 1) << 64 | i128::from(low)
 }
 
-/// The state with a value more.
+/// A value more.
 #[inline]
-fn summed(state: [u64; 2], value: i128) -> [u64; 2] {
-    let sum = sum(state) + value;
-    [sum as u64, ((sum >> 64) as u64) << 1 | 1]
+fn sum_integers(state: &mut [u64; 3], value: i128) {
+    let sum = integers(state[0], state[1]) + value;
+    *state = [sum as u64, ((sum >> 64) as u64) << 1 | 1, 0];
+}
+
+/// So many values more, which are this.
+#[inline]
+fn sum_doubles(state: &mut [u64; 3], value: f64, many: u64) {
+    let (before, low) = (f64::from_bits(state[0]), f64::from_bits(state[2]));
+    let sum = before + value;
+    let added = sum - before;
+    let lost = (before - (sum - added)) + (value - added);
+    *state = [sum.to_bits(), state[1] + many, (low + lost).to_bits()];
+}
+
+/// What a state of a sum of doubles has come to. What is no number, or beyond doubles, has lost nothing.
+fn doubles(sum: u64, low: u64) -> f64 {
+    let sum = f64::from_bits(sum);
+    if sum.is_finite() { sum + f64::from_bits(low) } else { sum }
 }
 
 fn double(kind: Kind, value: u64) -> f64 {
@@ -304,5 +321,50 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
     match next {
         Some(next) if between > 0.0 => low + (next - low) * between,
         _ => low,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summed(of: impl Iterator<Item = f64>) -> [u64; 3] {
+        let mut state = [0; 3];
+        of.for_each(|value| sum_doubles(&mut state, value, 1));
+        state
+    }
+
+    fn value(state: [u64; 3]) -> f64 {
+        doubles(state[0], state[2])
+    }
+
+    #[test]
+    fn prices_add_up_to_the_cent_in_any_order_and_in_parts() {
+        let cents: Vec<u64> = (0..200_000u64).map(|n| n * n % 49_999 + 1).collect();
+        let exact = cents.iter().sum::<u64>() as f64 / 100.0;
+        let prices: Vec<f64> = cents.iter().map(|n| *n as f64 / 100.0).collect();
+        assert_ne!(prices.iter().sum::<f64>(), exact, "a plain sum is another");
+        assert_eq!(value(summed(prices.iter().copied())), exact);
+        assert_eq!(value(summed(prices.iter().rev().copied())), exact);
+        let added = [Added { how: How::Sum, kind: Kind::Double, at: Some(0), there: None, field: 0 }];
+        let mut parts = prices.chunks(4321).map(|part| {
+            let mut states = States::new(&added);
+            states.group();
+            part.iter().for_each(|price| states.add(0, &price.to_le_bytes(), &[], 0));
+            states
+        });
+        let mut all = parts.next().unwrap();
+        parts.for_each(|part| all.merge(0, &part, 0));
+        assert_eq!(all.outcome(0, 0), Ok(Outcome::Word(exact.to_bits())));
+    }
+
+    #[test]
+    fn infinities_and_nan_stay_in_a_sum() {
+        let infinity = f64::INFINITY;
+        assert_eq!(value(summed([1.0, infinity, -5.0].into_iter())), infinity);
+        assert_eq!(value(summed([f64::MAX, f64::MAX].into_iter())), infinity);
+        assert!(value(summed([infinity, -infinity].into_iter())).is_nan());
+        assert!(value(summed([f64::NAN, 1.0].into_iter())).is_nan());
+        assert_eq!(value(summed([1e100, 1.0, -1e100].into_iter())), 1.0);
     }
 }

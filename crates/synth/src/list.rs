@@ -335,12 +335,11 @@ fn keys(schema: &Schema, parser: &mut Parser<'_>) -> Result<Vec<Field>, Complain
     }
 }
 
-/// What the engines add up by themselves: what is never NULL, and cannot overflow.
+/// What the engines add up by themselves: what is never NULL, and cannot overflow or be rounded.
 fn fold(how: How, of: Option<Argument>) -> Option<Aggregate> {
     let fold = match (how, of) {
         (How::Count, None) => return Some(Aggregate { fold: Fold::Count, value: None }),
         (_, Some(Argument { there: Some(_), .. })) => return None,
-        (How::Sum, Some(Argument { kind: Kind::Double, .. })) => Fold::SumDouble,
         (How::Min, Some(Argument { kind: Kind::Text, .. }) | None) => return None,
         (How::Max | How::Last, Some(Argument { kind: Kind::Text, .. }) | None) => return None,
         (How::Min, Some(of)) => least(of.kind),

@@ -11,6 +11,8 @@ pub enum Form {
     Quoted,
     /// The same as an object a line.
     Json,
+    /// Some of it as records of 32 bytes: `ts: i64, px: f64, qty: i64, sym: str[8]`.
+    Records,
     /// Lines as web servers write them.
     Log,
     /// A capture file: questions to DNS, and segments of TCP.
@@ -79,6 +81,10 @@ fn line(form: Form, row: u64, dice: &mut Dice) -> Vec<u8> {
                 row % 60,
                 dice.skewed(100_000)
             )
+        }
+        Form::Records => {
+            let numbers = [ts, (px as f64 / 100.0).to_bits(), qty.parse().unwrap_or(0)];
+            return [&numbers.map(u64::to_le_bytes).concat(), format!("S{sym:03}\0\0\0\0").as_bytes()].concat();
         }
         Form::Capture => return packet(row, dice),
         Form::Taxi => taxi(row, dice),
@@ -210,7 +216,7 @@ pub fn write(form: Form, bytes: u64, seed: u64, out: &mut impl Write) -> Result<
             out.write_all(&head.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>())?;
         }
         Form::Taxi => out.write_all(TAXI.as_bytes())?,
-        Form::Json | Form::Log | Form::Events | Form::Combined => {}
+        Form::Records | Form::Json | Form::Log | Form::Events | Form::Combined => {}
     }
     for row in 0.. {
         if written >= bytes {

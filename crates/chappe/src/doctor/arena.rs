@@ -65,7 +65,7 @@ fn dead(arena: Arena) -> Vec<Finding> {
         match arena.map().occupant(w.member) {
             // Another thread has claimed its slot, and has not cleared it.
             Some(_) if arena.map().dead(w.member).is_some() => finding
-                .advice("its slot is being cleared by somebody who does not get on, and is out of use until then"),
+                .advice("the thread that clears its slot makes no progress, and the slot is out of use until then"),
             _ => finding,
         }
     };
@@ -116,24 +116,24 @@ fn put_right(arena: Arena, righted: Righted) -> Vec<Finding> {
     {
         if count > 0 {
             let what =
-                format!("{count} {what} belonged to no object: somebody was killed who was making or resizing one");
+                format!("{count} {what} belonged to no object: a process was killed while it made or resized one");
             found.push(Finding::new(kind, what).done("free again"));
         }
     }
     if righted.ends > 0 {
-        let what = format!("{} end(s) of tubes without a tube: somebody was killed who was making one", righted.ends);
+        let what = format!("{} end(s) of tubes without a tube: a process was killed while it made one", righted.ends);
         found.push(Finding::new("leaked-object", what).done("removed"));
     }
     if righted.locks > 0 {
         let what = format!(
-            "{} part(s) of readers-writer locks without the rest: somebody was killed who was making or removing one",
+            "{} part(s) of readers-writer locks without the rest: a process was killed while it made or removed one",
             righted.locks
         );
         found.push(Finding::new("leaked-object", what).done("removed"));
     }
     if righted.parts > 0 {
         let what = format!(
-            "{} part(s) of owned semaphores without the rest: somebody was killed who was making or removing one",
+            "{} part(s) of owned semaphores without the rest: a process was killed while it made or removed one",
             righted.parts
         );
         found.push(Finding::new("leaked-object", what).done("removed"));
@@ -327,7 +327,7 @@ fn removed(arena: Arena) -> Vec<Finding> {
 fn damage(arena: Arena) -> Vec<Finding> {
     let arena_name = arena.name();
     let one = |d: chappe_sync::Damage| {
-        let what = format!("{} makes no sense: {}; somebody has written over it", d.object, d.what);
+        let what = format!("{} makes no sense: {}; a program has written over it", d.object, d.what);
         Finding::new("damaged", what).advice(format!(
             "remove it (`chappe rm --force`), if it is still there, and make it anew; if that cannot be done, end all who \
              use the arena and remove that: `chappe arena rm {arena_name} --force`"
@@ -342,7 +342,7 @@ fn lost_attachments(arena: Arena) -> Option<Finding> {
     let first = lost.first()?;
     let (name, all) = (arena.name(), arena.capacity().members);
     let what = format!(
-        "{} of {all} member slots, {first} the first of them, have a lock that is none, and nobody can have them; somebody has \
+        "{} of {all} member slots, {first} the first of them, have an invalid lock, and no thread can join there; a program has \
          written over them",
         lost.len()
     );

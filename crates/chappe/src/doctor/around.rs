@@ -108,7 +108,7 @@ fn without_name(dir: &Dir, all: &[&Mapping]) -> Option<Finding> {
             let replaced = !name.is_empty() && matches!(dir.inode_of(&name), Ok(Some(_)));
             let now = if replaced { "another one has its name now" } else { "nothing has its name now" };
             let what = format!(
-                "arena `{name}` has lost its file (somebody removed it, or systemd's RemoveIPC did), and is still in use by {by}; {now}"
+                "arena `{name}` has lost its file (a user removed it, or systemd's RemoveIPC did), and is still in use by {by}; {now}"
             );
             Finding::new("unlinked-arena", what).advice(if lasts {
                 "they go on with it among themselves (what `chappe run` and nix.h make lasts as an unlinked file does), and who comes \

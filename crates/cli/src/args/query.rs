@@ -152,6 +152,9 @@ A line with something wrong (too few or too many fields, a value that is
 not what its column is) ends the command with its place; with --on-bad skip
 and keep such lines are counted, and stderr names the first ten.
 
+Ctrl-C ends what is read: the answer is of what has come, stderr says so, and
+the command ends by that signal (130 in a shell).
+
 With --follow files are read as they grow, and all in directories that are
 named (not those whose names begin with a dot, nor in directories within);
 half a line waits for its end. A file that is renamed, or replaced by another,

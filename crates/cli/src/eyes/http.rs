@@ -1,17 +1,22 @@
-//! As much of HTTP/1.1 as one scraper or one browser on this machine needs: GET, one request a connection, one after the other.
+//! As much of HTTP/1.1 as a scraper or a browser on this machine needs: GET, one request a connection.
 //!
-//! A request is read for at most [`PATIENCE`] and [`REQUEST`] bytes, so that a client that says nothing holds up the next one for so long
-//! and no longer.
+//! Each connection has a thread, which reads the request and writes the answer, for at most [`PATIENCE`] each and [`REQUEST`] bytes: a client
+//! that says nothing holds up no other. Beyond [`MOST`] connections at once a further one is closed. The answers are made one after
+//! the other, on the thread that serves.
 
 use anyhow::{Result, anyhow};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
 /// How long a client may take to say what it wants, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest request that is read.
 const REQUEST: usize = 8192;
+/// How many connections there are at once.
+const MOST: usize = 64;
 
 /// What a client wants.
 pub struct Request {
@@ -61,17 +66,43 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener> {
 
 /// Answers requests for ever.
 pub fn serve(listener: &TcpListener, mut answer: impl FnMut(&Request) -> Answer) {
-    for stream in listener.incoming() {
-        match stream {
+    let (asked, asks) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || accept(listener, &asked));
+        for (request, reply) in asks {
+            let reply: Sender<Answer> = reply;
             // A client that went away is its own loss.
-            Ok(stream) => drop(one(stream, &mut answer)),
-            // Want of descriptors: they come back.
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            let _ = reply.send(answer(&request));
+        }
+    });
+}
+
+/// A request, and the thread that waits for the answer.
+type Asked = (Request, Sender<Answer>);
+
+fn accept(listener: &TcpListener, asked: &Sender<Asked>) {
+    let connections = Arc::new(());
+    for stream in listener.incoming() {
+        let (asked, connection) = (asked.clone(), Arc::clone(&connections));
+        let begun = stream.and_then(|stream| {
+            if Arc::strong_count(&connections) > MOST + 1 {
+                return Ok(());
+            }
+            let thread = std::thread::Builder::new().name("request".to_owned());
+            thread.spawn(move || {
+                let _ = one(stream, &asked);
+                drop(connection);
+            })?;
+            Ok(())
+        });
+        if begun.is_err() {
+            // Want of descriptors or threads: they come back.
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 }
 
-fn one(mut stream: TcpStream, answer: &mut impl FnMut(&Request) -> Answer) -> std::io::Result<()> {
+fn one(mut stream: TcpStream, asked: &Sender<Asked>) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let begun = Instant::now();
@@ -83,7 +114,14 @@ fn one(mut stream: TcpStream, answer: &mut impl FnMut(&Request) -> Answer) -> st
         }
     }
     let Answer { status, content, body } = match parse(&String::from_utf8_lossy(&raw)) {
-        Some(request) => answer(&request),
+        Some(request) => {
+            let (reply, answer) = mpsc::channel();
+            // The one that answers ends with the program alone.
+            let (Ok(()), Ok(answer)) = (asked.send((request, reply)).map_err(drop), answer.recv()) else {
+                return Ok(());
+            };
+            answer
+        }
         None => Answer::refused("405 Method Not Allowed", "only GET is answered"),
     };
     let length = body.len();

@@ -3,7 +3,7 @@
 //! The text is the exposition format 0.0.4. Each scrape is one snapshot, taken while the scraper waits. The listener is for a scraper on a
 //! trusted network: it answers every client.
 
-use super::figures::{ALL, Sort};
+use super::figures::{ALL, Figure, Sort};
 use super::http::{self, Answer};
 use super::snapshot::{ArenaSeen, Seen, Snapshot};
 use crate::args::metrics::Metrics;
@@ -74,7 +74,7 @@ pub fn exposition(snapshot: &Snapshot) -> String {
             if series.is_empty() {
                 continue;
             }
-            let name = format!("chappe_{}_{}{}", kind.replace(' ', "_"), figure.name, figure.suffix);
+            let name = metric(kind, figure);
             head(&mut out, &name, if figure.sort == Sort::Counter { "counter" } else { "gauge" }, figure.help);
             for (o, value) in series {
                 let (arena, object) = (label(&o.arena.name()), label(o.own_name()));
@@ -85,8 +85,22 @@ pub fn exposition(snapshot: &Snapshot) -> String {
     out
 }
 
-/// Puts the text where the file was, by a rename: a reader sees the old one or the new one.
+/// What a figure of a kind of objects is called. Prometheus refuses the whole text if a name has other characters in it.
+fn metric(kind: &str, figure: &Figure) -> String {
+    let kind = kind.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    format!("chappe_{kind}_{}{}", figure.name, figure.suffix)
+}
+
+/// Puts the text where the file was, by a rename: a reader sees the old one or the new one. A link stays, and the file that it names is
+/// replaced; what is no file (a FIFO, a device) is written to.
 fn replace(file: &Path, text: &str) -> Result<()> {
+    let there = std::fs::metadata(file);
+    if there.as_ref().is_ok_and(|of| !of.is_file() && !of.is_dir()) {
+        let written = std::fs::OpenOptions::new().write(true).open(file).and_then(|mut f| f.write_all(text.as_bytes()));
+        return written.with_context(|| format!("cannot write {}", file.display()));
+    }
+    let named = there.and_then(|_| file.canonicalize());
+    let file = named.as_deref().unwrap_or(file);
     let name = file.file_name().ok_or_else(|| anyhow!("{} is not a file's name", file.display()))?;
     let mut beside = std::ffi::OsString::from(".");
     beside.push(name);

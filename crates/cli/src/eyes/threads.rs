@@ -9,7 +9,7 @@ mod read;
 
 use crate::args::threads::Threads;
 use crate::look;
-use crate::said::{Failure, failed, write};
+use crate::said::{Failure, failed, wanted, write};
 use anyhow::{Context as _, Result};
 use chappe::Arena;
 use chappe::thread::image::{Image, Seen};
@@ -298,9 +298,9 @@ fn top(a: &Threads) -> Result<u8, Failure> {
         let mut all: Vec<&Seen> = image.threads.iter().collect();
         all.sort_by(|x, y| share(y).total_cmp(&share(x)).then(x.number.cmp(&y.number)));
         let text = lines(&all, &named, shares.as_ref(), "");
-        write(format!("{clear}process {}: {} light threads\n{text}", image.pid(), all.len()).as_bytes())?;
+        let read = wanted(format!("{clear}process {}: {} light threads\n{text}", image.pid(), all.len()).as_bytes())?;
         looks += 1;
-        if a.count.is_some_and(|count| looks >= count) {
+        if !read || a.count.is_some_and(|count| looks >= count) {
             return Ok(0);
         }
         if a.sample < SHORTEST {

@@ -114,7 +114,7 @@ impl Place {
         queue.set_nonblocking(true).map_err(failed)?;
         let alive = open(&path.join("alive"), libc::O_CREAT).map_err(failed)?;
         if !lock(&alive).map_err(failed)? {
-            bail!("{} is somebody else's", path.display());
+            bail!("{} is in use by another process", path.display());
         }
         let notify = Notify::new().map_err(|e| {
             anyhow!("cannot watch fifos: {e}; /proc/sys/fs/inotify/max_user_instances says how many may do so")

@@ -221,7 +221,7 @@ fn extend(permit: &mut Permit<'_>, first: &SharedFirst) -> Result<i64, Error> {
     let mut first = open(first);
     let lease = first.lease.as_ref().filter(|_| !first.closed).ok_or_else(|| anyhow!("the job has ended"))?;
     if !lock::try_lock(lease.as_fd(), byte)? {
-        bail!("a permit is leased to somebody else");
+        bail!("a permit is leased to another process");
     }
     first.joined += 1;
     Ok(byte)

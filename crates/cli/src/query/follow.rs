@@ -2,17 +2,17 @@
 //!
 //! inotify(7) says when something happens; a look each second finds what it does not say (files of other machines, files behind links).
 
+use super::ends;
 use super::files::{Files, Looked, Takes};
 use super::question::{asked, form, say, style, tell};
 use crate::args::Query;
 use crate::notify::Notify;
-use crate::progress;
+use crate::progress::Late;
 use crate::signals::{Set, heeded};
 use anyhow::{Error, Result};
 use chappe::rows::{AskError, Growing, Report, no_text};
-use indicatif::ProgressBar;
 use std::collections::HashSet;
-use std::io::{IsTerminal, StdoutLock, stderr, stdin, stdout};
+use std::io::{stdin, stdout};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,8 +30,8 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
     let signals = Set::of(&heeded(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]));
     signals.block();
     let news = News::of(files.named(), signals.descriptor()?);
-    let mut out = stdout().lock();
-    let bar = (!json && stderr().is_terminal() && !stdout().is_terminal()).then(|| progress::bar(None));
+    let bar = Late::new(!json, None);
+    let mut out = ends::Answer::new(&bar, None);
     let mut answer =
         Answer { a, json, names: Vec::new(), foreign: HashSet::new(), out: Some(&mut out), growing: None, bar };
     let followed = follow(&mut files, &news, &mut answer);
@@ -44,9 +44,7 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
         // What has no line end yet may go on.
         (Some(growing), _) => Ok(growing.stop()?),
     });
-    if let Some(bar) = answer.bar {
-        bar.finish_and_clear();
-    }
+    answer.bar.clear();
     tell(finished, began, json)
 }
 
@@ -84,9 +82,9 @@ struct Answer<'a, 'o> {
     names: Vec<(String, bool)>,
     /// Those that are left out.
     foreign: HashSet<usize>,
-    out: Option<&'o mut StdoutLock<'static>>,
+    out: Option<&'o mut ends::Answer>,
     growing: Option<Growing<'o>>,
-    bar: Option<ProgressBar>,
+    bar: Late,
 }
 
 impl Answer<'_, '_> {
@@ -144,7 +142,7 @@ impl Takes for Answer<'_, '_> {
         if self.foreign.contains(&text) {
             return Ok(true);
         }
-        self.bar.iter().for_each(|bar| bar.inc(piece.len() as u64));
+        self.bar.add(piece.len());
         let came = self.growing.as_mut().map_or(Ok(false), |growing| growing.piece(text, piece));
         self.unless_foreign(text, came)
     }

@@ -71,11 +71,21 @@ pub fn tell(ran: Result<Report>, began: Instant, json: bool) -> Result<()> {
         let unread: Vec<_> =
             report.unread.iter().map(|m| json!({ "name": m.name, "first": m.place, "count": m.count })).collect();
         let mut told = json!({ "records": report.records, "bad": report.bad, "late": report.late, "ms": ms });
+        if report.stopped {
+            told["stopped"] = true.into();
+        }
         if !unread.is_empty() {
             told["unread"] = unread.into();
         }
+        if report.more_unread > 0 {
+            told["unread_more"] = report.more_unread.into();
+        }
         say(&told.to_string());
         return Ok(());
+    }
+    if report.stopped {
+        let many = if report.records == 1 { "1 record" } else { &format!("{} records", report.records) };
+        say(&format!("chappe: Ctrl-C ended it: the answer is of the {many} that had been read"));
     }
     if report.late > 0 {
         let came = if report.late == 1 { "1 record" } else { &format!("{} records", report.late) };

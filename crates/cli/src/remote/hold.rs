@@ -26,7 +26,7 @@ pub enum Loss {
     Unreachable,
     /// The lease was ended.
     Revoked,
-    /// Somebody took it away.
+    /// It was taken away by force.
     Forced,
 }
 

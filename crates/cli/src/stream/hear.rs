@@ -4,6 +4,7 @@ use super::passed::{Ended, FOLLOW, Passed};
 use super::writer::{Writer, unwritten};
 use crate::args::Recv;
 use crate::format::Output;
+use crate::interrupt::Interrupt;
 use crate::time;
 use anyhow::{Result, bail};
 use chappe::synth::Schema;
@@ -32,12 +33,25 @@ pub fn hear(name: &str, a: &Recv, passed: &mut Passed) -> Result<Ended> {
     let mut buffer = vec![0; tube.info()?.size as usize];
     let patience = || a.timeout.map(|timeout| Instant::now() + timeout);
     let mut end = patience();
+    let interrupt = if out.keeps() { Some(Interrupt::new()?) } else { None };
+    // Records since the last look whether Ctrl-C has come.
+    let mut turns = 0u32;
     let ended = loop {
         out.with_fields(Output::add_up)?;
         if a.count.is_some_and(|count| passed.records >= count) {
             break Ended::Done;
         }
-        let len = match next_heard(&subscription, &mut buffer, time::sooner(end, out.ends_in())) {
+        let mut until = time::sooner(end, out.ends_in());
+        if let Some(interrupt) = &interrupt {
+            if turns == 0 && interrupt.before(std::slice::from_ref(&subscription), until)? {
+                interrupt.taken();
+                break Ended::Stopped;
+            }
+            until = Some(Instant::now());
+        }
+        let came = next_heard(&subscription, &mut buffer, until);
+        turns = if came.is_ok() { (turns + 1) % 4096 } else { 0 };
+        let len = match came {
             Ok(len) => len,
             Err(NotReceived::Timeout) if end.is_none_or(|end| Instant::now() < end) => {
                 out.with_fields(Output::time_goes_by)?;

@@ -17,6 +17,8 @@ pub enum Ended {
     /// No sender is left, and one has not ended well.
     Died,
     TimedOut,
+    /// Ctrl-C: what is added up was written.
+    Stopped,
 }
 
 /// What went through.

@@ -7,8 +7,9 @@ use super::writer::{Writer, unwritten};
 use crate::args::Recv;
 use crate::ended::TIMED_OUT;
 use crate::format::Output;
+use crate::interrupt::Interrupt;
 use crate::said::{Failure, failed, tell};
-use crate::{time, tube};
+use crate::{signals, time, tube};
 use anyhow::{Result, anyhow, ensure};
 use chappe::Select;
 use chappe::tube::named::{Awaited, Loan, NotReceived, Receiver, Tube};
@@ -47,6 +48,9 @@ pub fn recv(a: &Recv, json: bool) -> Result<u8, Failure> {
         if passed.lost > 0 {
             told["lost"] = passed.lost.into();
         }
+        if matches!(received, Ok(Ended::Stopped)) {
+            told["stopped"] = true.into();
+        }
         if matches!(received, Ok(Ended::Died)) {
             told["sender_died"] = true.into();
         }
@@ -61,6 +65,14 @@ pub fn recv(a: &Recv, json: bool) -> Result<u8, Failure> {
     }
     match received {
         Ok(Ended::Done) => Ok(0),
+        // With --follow there is no other end.
+        Ok(Ended::Stopped) if a.follow => Ok(0),
+        Ok(Ended::Stopped) => {
+            if !json {
+                tell(format_args!("chappe: Ctrl-C ended it: the answer is of what had come ({})", passed.told()));
+            }
+            signals::die_by(libc::SIGINT)
+        }
         Ok(Ended::Died) => {
             let name = passed.died.take().unwrap_or_default();
             let why = anyhow!(
@@ -94,15 +106,28 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
     let mut courses = tubes.iter().map(|tube| Course::of(tube, a)).collect::<Result<Vec<_>>>()?;
     let patience = || a.timeout.map(|timeout| Instant::now() + timeout);
     let mut end = patience();
+    let interrupt = if out.keeps() { Some(Interrupt::new()?) } else { None };
+    let mut turns = 0u32;
     while a.count.is_none_or(|count| passed.records < count) {
         let mut died = None;
+        turns = turns.wrapping_add(1);
         // While records are there, they are added up together.
-        let ready = if let [only] = receivers.as_slice() { at_once(only, &mut died)? } else { None };
+        let is_turn = interrupt.is_some() && turns.is_multiple_of(4096);
+        let ready =
+            if let ([only], false) = (receivers.as_slice(), is_turn) { at_once(only, &mut died)? } else { None };
         let found = match ready {
             Some(ready) => ready,
             None => {
                 out.with_fields(Output::add_up)?;
-                next(&receivers, time::sooner(end, out.ends_in()), &mut died)?
+                let mut until = time::sooner(end, out.ends_in());
+                if let Some(interrupt) = &interrupt {
+                    if interrupt.before(&receivers, until)? {
+                        interrupt.taken();
+                        return out.with_fields(Output::finish).map(|()| Ended::Stopped);
+                    }
+                    until = Some(Instant::now());
+                }
+                next(&receivers, until, &mut died)?
             }
         };
         if let Some(which) = died {

@@ -43,6 +43,11 @@ impl Writer {
         }
     }
 
+    /// Whether rows are made of many records, or wait for them.
+    pub fn keeps(&self) -> bool {
+        if let Writer::Fields(output) = self { output.keeps() } else { false }
+    }
+
     /// How long it is until it has to write something though nothing comes.
     pub fn ends_in(&self) -> Option<Duration> {
         if let Writer::Fields(output) = self { output.ends_in() } else { None }

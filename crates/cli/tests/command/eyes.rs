@@ -6,6 +6,7 @@ use crate::terminal::Screen;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 /// A pool of two: one permit is held, the other set aside for a process that waits for both; a semaphore; a tube.
 pub fn scene(here: &Place) -> (Running, Running) {
@@ -155,6 +156,7 @@ fn samples(text: &str) -> Vec<(String, f64)> {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             done.push(std::mem::take(&mut current));
             current = rest.split(' ').next().unwrap().to_owned();
+            assert!(current.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'), "{current} is no metric's name");
             assert!(!done.contains(&current), "{current} stands twice");
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, sort) = rest.split_once(' ').unwrap();
@@ -173,6 +175,8 @@ fn samples(text: &str) -> Vec<(String, f64)> {
 fn metrics_are_what_prometheus_reads() {
     let here = Place::new();
     let (holder, waiter) = scene(&here);
+    // A kind whose name has a character that no metric's has.
+    here.ok(&["lock", "exclusive", "--", "true"]);
     let file = here.file("chappe.prom");
     here.ok(&["metrics", "--output", file.to_str().unwrap()]);
     for text in [here.ok(&["metrics"]), std::fs::read_to_string(&file).unwrap()] {
@@ -183,6 +187,7 @@ fn metrics_are_what_prometheus_reads() {
         assert!(value("chappe_pool_longest_wait_seconds{arena=\"default\",name=\"gpu\"}") >= 0.0);
         assert_eq!(value("chappe_semaphore_value{arena=\"default\",name=\"ready\"}"), 3.0);
         assert_eq!(value("chappe_tube_sent_total{arena=\"default\",name=\"jobs\"}"), 0.0);
+        assert_eq!(value("chappe_readers_writer_lock_waiting{arena=\"default\",name=\"exclusive\"}"), 0.0);
     }
     // Nothing is left beside it.
     let beside = std::fs::read_dir(file.parent().unwrap()).unwrap();
@@ -190,6 +195,21 @@ fn metrics_are_what_prometheus_reads() {
     let ran = here.run(&["metrics", "--output", "/nowhere/at/all.prom"]);
     assert!(ran.status == Some(1) && ran.err.contains("/nowhere/at/all.prom"), "{ran:?}");
     drop((holder, waiter));
+}
+
+#[test]
+fn metrics_are_written_to_what_stands_where_the_file_should() {
+    let here = Place::new();
+    let (file, link) = (here.file("real.prom"), here.file("link.prom"));
+    std::fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    here.ok(&["metrics", "--output", link.to_str().unwrap()]);
+    assert!(link.is_symlink() && std::fs::read_to_string(&file).unwrap().contains("chappe_arena_up"));
+    // As root, a rename would take the device away from the whole machine: nothing can be renamed beside this one.
+    let ran = here.run(&["metrics", "--output", "/proc/self/fd/1"]);
+    assert!(ran.status == Some(0) && ran.out.contains("chappe_arena_up"), "{ran:?}");
+    let ran = here.run(&["metrics", "--output", "/proc/self"]);
+    assert!(ran.status == Some(1) && ran.err.contains("cannot write"), "{ran:?}");
 }
 
 /// The head and body of an answer.
@@ -218,6 +238,10 @@ fn metrics_answers_scrapes() {
     // One that says nothing and goes away harms nobody.
     drop(TcpStream::connect(&address).unwrap());
     assert!(ask(&address, "GET /metrics HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 200"));
+    // Several that say nothing hold up no other: each has 5 s.
+    let (silent, begun) = ([(); 20].map(|()| TcpStream::connect(&address).unwrap()), Instant::now());
+    assert!(ask(&address, "GET /metrics HTTP/1.1\r\n\r\n").0.starts_with("HTTP/1.1 200"));
+    assert!(begun.elapsed() < Duration::from_secs(50), "it waited for each of {} clients", silent.len());
     // A port in use is said.
     let ran = here.run(&["metrics", "--listen", &address]);
     assert!(ran.status == Some(1) && ran.err.contains(&address) && ran.err.contains("another port"), "{ran:?}");

@@ -70,6 +70,12 @@ fn a_watch_writes_each_change() {
     let lines: Vec<serde_json::Value> = ran.out.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
     assert_eq!(lines[0], json!({"key": "a", "old": null, "new": "1"}));
     assert!(lines.len() == 3, "{lines:?}");
+    // A reader that has seen enough ends the watch, which has no limit of its own.
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut unread = here.command(&["map", "watch", "m"]).stdout(writer).spawn().unwrap();
+    // What is there is written first.
+    drop(reader);
+    assert!(unread.wait().unwrap().success());
     let late = here.fails(124, &["map", "watch", "m", "a", "--timeout", "10ms"]);
     assert!(late.contains("nothing has changed in map `m` for 10ms"), "{late}");
 }

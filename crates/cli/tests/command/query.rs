@@ -1,6 +1,7 @@
 //! Questions about CSV, JSON and lines.
 
 use crate::place::{Place, Ran, Running, until};
+use crate::terminal::Screen;
 use std::io::Write;
 use std::process::Stdio;
 
@@ -193,6 +194,101 @@ fn a_graph_whose_input_says_nothing_more_stops_with_its_sums() {
         // Half a line is no record.
         assert_eq!((ran.status, std::fs::read_to_string(&out).unwrap().as_str()), (Some(0), "window,s\n0,3\n2,5\n"));
         drop(to);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_what_is_read_with_the_sums_and_says_so() {
+    let place = Place::new();
+    let out = place.file("sums.csv");
+    let mut command = place.command(&["query", "select sum(a) as s every 2"]);
+    command.stdin(Stdio::piped()).stdout(std::fs::File::create(&out).unwrap()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut to = child.stdin.take().expect("a pipe");
+    to.write_all(b"a\n1\n2\n5\n7").expect("it reads");
+    let running = Running::from(child);
+    until("it has the first window", || (std::fs::read_to_string(&out).unwrap() == "window,s\n0,3\n").then_some(()));
+    running.kill(libc::SIGINT);
+    let ran = running.end();
+    drop(to);
+    // A shell that waits for it ends a script, too: the answer is a part.
+    assert_eq!(ran.status, None, "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "window,s\n0,3\n2,5\n");
+    assert!(ran.err.contains("Ctrl-C ended it: the answer is of the 3 records that had been read"), "{}", ran.err);
+    assert!(ran.err.contains("stdin had half a record at its end"), "{}", ran.err);
+    // Before anything came there is no answer.
+    let mut command = place.command(&["query", "select sum(a)"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let to = child.stdin.take();
+    let running = Running::from(child);
+    until("it heeds signals", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();
+        status.lines().any(|l| l.starts_with("SigBlk") && l.ends_with('2')).then_some(())
+    });
+    running.kill(libc::SIGINT);
+    let ran = running.end();
+    drop(to);
+    assert!(ran.status.is_none() && ran.err.contains("the answer is of the 0 records"), "{ran:?}");
+}
+
+#[test]
+fn ctrl_c_ends_recv_with_the_sums_of_what_it_has_taken() {
+    let place = Place::new();
+    place.ok(&["tube", "create", "t", "--schema", "n: i64"]);
+    place.ok(&["tube", "create", "b", "--schema", "n: i64", "--broadcast"]);
+    for (tube, follow) in [("t", true), ("t", false), ("b", true), ("b", false)] {
+        let out = place.file(&format!("sums-{tube}-{follow}"));
+        let args = ["recv", tube, "--select", "sum(n) as s every 2", "--format", "csv", "-f"];
+        let mut command = place.command(&args[..if follow { 7 } else { 6 }]);
+        command.stdout(std::fs::File::create(&out).unwrap()).stderr(Stdio::piped());
+        let running = Running::from(command.spawn().expect("it starts"));
+        let mut command = place.command(&["send", "--format", "csv", tube]);
+        let mut sends = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut to = sends.stdin.take().expect("a pipe");
+        to.write_all(b"n\n").unwrap();
+        // A subscriber may come later than the first records.
+        until("it has a window", || {
+            to.write_all(b"1\n").ok()?;
+            std::fs::read_to_string(&out).unwrap().contains("\n0,2\n").then_some(())
+        });
+        running.kill(libc::SIGINT);
+        let ran = running.end();
+        assert_eq!(ran.status, follow.then_some(0), "{ran:?}");
+        assert!(follow || ran.err.contains("Ctrl-C ended it: the answer is of what had come ("), "{ran:?}");
+        let rows = std::fs::read_to_string(&out).unwrap();
+        assert!(rows.starts_with("window,s\n0,2\n") && rows.ends_with('\n'), "{rows}");
+        drop(to);
+        Running::from(sends).end();
+    }
+}
+
+#[test]
+fn a_bar_shows_on_a_terminal_how_far_it_is_until_there_is_a_row() {
+    let place = Place::new();
+    let path = place.file("rows");
+    for query in ["select sum(a) as s", "where a > 1 select a"] {
+        let made = place.program("mkfifo", &[path.to_str().unwrap()]).status().unwrap();
+        assert!(made.success());
+        let mut screen = Screen::run(&place, &format!("$CHAPPE query '{query}' rows; echo do''ne"));
+        let mut to = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        to.write_all(b"a\n").unwrap();
+        until("there is a bar", || {
+            to.write_all(b"1\n").unwrap();
+            screen.has("B/s").then_some(())
+        });
+        let mut to = Some(to);
+        if query.starts_with("where") {
+            to.iter_mut().for_each(|to| to.write_all(b"2\n").unwrap());
+        } else {
+            to = None;
+        }
+        screen.expect("-");
+        to.iter_mut().for_each(|to| (0..100).for_each(|_| to.write_all(b"1\n").unwrap()));
+        drop(to);
+        let behind = screen.expect("done");
+        assert!(!behind.contains("B/s"), "{behind}");
+        screen.end();
+        std::fs::remove_file(&path).unwrap();
     }
 }
 

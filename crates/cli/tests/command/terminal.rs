@@ -76,6 +76,11 @@ impl Screen {
         found.0
     }
 
+    /// Whether the text is, or was, on the screen.
+    pub fn has(&self, text: &str) -> bool {
+        self.all().contains(text)
+    }
+
     fn all(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }

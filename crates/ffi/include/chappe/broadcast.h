@@ -116,7 +116,7 @@ typedef struct chappe_broadcast_info {
      */
     uint32_t reserved;
     /**
-     * How many messages somebody wanted, since it was made.
+     * How many messages a subscriber wanted, since it was made.
      */
     uint64_t sent;
     /**
@@ -240,7 +240,7 @@ int chappe_broadcast_private(const struct chappe_broadcast_options *options,
 int chappe_broadcast_close(struct chappe_broadcast *broadcast);
 
 /**
- * Removes the broadcast tube of this name. One that somebody publishes to or subscribes to is refused unless force: then its users get
+ * Removes the broadcast tube of this name. One with a publisher or a subscriber is refused unless force: then its users get
  * -EIDRM.
  *
  * Errors: -ENOENT, -EBUSY; else as chappe_broadcast_open.

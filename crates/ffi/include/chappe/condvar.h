@@ -74,7 +74,7 @@ int chappe_condvar_open_or_create(const char *name, struct chappe_condvar **cond
 int chappe_condvar_close(struct chappe_condvar *condvar);
 
 /**
- * Removes the condition variable of this name. One that somebody waits on is refused unless force: then waiters get
+ * Removes the condition variable of this name. One with a waiter is refused unless force: then waiters get
  * CHAPPE_CONDVAR_REMOVED.
  *
  * Errors: -ENOENT, -EBUSY; else as chappe_condvar_open.

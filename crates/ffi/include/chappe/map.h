@@ -125,7 +125,7 @@ int chappe_map_open_or_create(const char *name,
 int chappe_map_close(struct chappe_map *map);
 
 /**
- * Removes the map of this name. One that has entries, or that somebody uses, is refused unless force: then its users get -EIDRM.
+ * Removes the map of this name. One with entries or a user is refused unless force: then its users get -EIDRM.
  *
  * Errors: -ENOENT, -EBUSY; else as chappe_map_open.
  */

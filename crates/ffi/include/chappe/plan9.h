@@ -6,7 +6,7 @@
  * the first use, and nothing is left behind after the last. A death returns nothing, and a waiter may be overtaken: for permits that
  * come back, order and choice there is <chappe.h>.
  *
- * A long has 64 bits. The value is its low half, from 0 to 2147483647; the upper half is 0, and stays so. While somebody waits at a
+ * A long has 64 bits. The value is its low half, from 0 to 2147483647; the upper half is 0, and stays so. While a thread waits at a
  * Usem, its u is negative in the low half alone.
  *
  * The names are the paper's, and common ones. Only programs that include this file have them: they are inline functions here, and the

@@ -147,7 +147,7 @@ int chappe_receiver_put_back(struct chappe_receiver *receiver);
 ptrdiff_t chappe_receiver_size(const struct chappe_receiver *receiver);
 
 /**
- * How many records there are in the tube, those that somebody looks at in place aside. Looks at all slots.
+ * How many records there are in the tube, without those that a receiver reads in place. Looks at all slots.
  *
  * Errors: -EBADF.
  */

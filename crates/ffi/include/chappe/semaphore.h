@@ -86,7 +86,7 @@ int chappe_semaphore_open_or_create(const char *name, int64_t value, struct chap
 int chappe_semaphore_close(struct chappe_semaphore *semaphore);
 
 /**
- * Removes the semaphore of this name. One that somebody waits on is refused unless force: then waiters get -EIDRM.
+ * Removes the semaphore of this name. One with a waiter is refused unless force: then waiters get -EIDRM.
  *
  * Errors: -ENOENT, -EBUSY; else as chappe_semaphore_open.
  */

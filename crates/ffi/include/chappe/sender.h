@@ -129,7 +129,7 @@ int chappe_sender_give_up(struct chappe_sender *sender);
 ptrdiff_t chappe_sender_size(const struct chappe_sender *sender);
 
 /**
- * How many records there are in the tube, those that somebody looks at in place aside. Looks at all slots.
+ * How many records there are in the tube, without those that a receiver reads in place. Looks at all slots.
  *
  * Errors: -EBADF, -EBUSY.
  */

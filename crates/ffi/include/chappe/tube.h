@@ -213,7 +213,7 @@ int chappe_tube_open_or_create(const char *name,
 int chappe_tube_close(struct chappe_tube *tube);
 
 /**
- * Removes the tube of this name, whatever it carries. One that has records, or that somebody is attached to, is refused unless
+ * Removes the tube of this name, whatever it carries. One with records or an attached end is refused unless
  * force: then the records are lost, and its users get -EIDRM.
  *
  * Errors: -ENOENT, -EBUSY; else as chappe_tube_open.

@@ -1,7 +1,7 @@
 //! What comes later than a guess, in pieces, or in more than one text.
 
 use crate::{CSV, answered, ask, dice, input, refused};
-use chappe_rows::{Ask, Format, Growing, OnBad, Parser, Pattern, Style};
+use chappe_rows::{Ask, Format, Growing, Input, OnBad, Parser, Pattern, Style};
 use chappe_synth::Schema;
 
 #[test]
@@ -80,6 +80,9 @@ fn a_number_that_would_lose_a_digit_is_none() {
     );
     let said = refused(&CSV, text.replace("02139,2", "1,07.5"), "select x");
     assert!(said.contains("`x` is `07.5`, and no f64, which the first lines are: --schema 'x: str'"), "{said}");
+    // Nor by the way out that is told.
+    let said = refused(&CSV, text.replace("02139", "99999999999999999999"), "select zip");
+    assert!(said.contains("which the first lines are: --schema 'zip: str' takes it"), "{said}");
     let typed = Ask { schema: Some("zip: i64".into()), ..ask(&CSV, "select max(zip) as z, last(zip) as l") };
     assert_eq!(answered(&typed, vec![input("t", &text)], Style::Csv).unwrap().0, "z,l\n10001,2139\n");
 }
@@ -96,6 +99,11 @@ fn what_is_no_text_says_what_to_do() {
             assert!(said.contains(says), "{said}");
         }
     }
+    let said = refused(&CSV, "a,b\r1,2\r", "select *");
+    assert!(said.contains("its lines end with CR alone") && said.contains("`tr '\\r' '\\n'`"), "{said}");
+    // What stands in a line is shown as it is.
+    let said = refused(&Format::Lines(Pattern::parse("{a} {b}").unwrap()), "a\tb\n", "select *");
+    assert!(said.contains("the pattern does not fit `a\\tb`;"), "{said}");
 }
 
 #[test]
@@ -136,4 +144,54 @@ fn a_column_without_a_value_at_first_is_what_comes_later() {
     };
     assert_eq!(json("{\"a\":\"9\"}").unwrap().0, "m\n9\n");
     assert!(json("{\"a\":9}").unwrap_err().contains("t:20001: `a` is `9`, and had no value"));
+}
+
+#[test]
+fn columns_that_a_later_file_alone_has_are_told() {
+    let second = "c,a,\"d e\",b\n9,3,9,4\n\n9,5,9,6\n".to_owned() + &"0,0,0,0\n".repeat(20_000);
+    let files = || vec![input("t", "a,b\n1,2\n"), input("u", &second), input("v", "b,c,a\n1,2,3\n")];
+    for threads in [1, 3] {
+        let ask = Ask { threads, ..ask(&CSV, "select * top 3") };
+        let (rows, report) = answered(&ask, files(), Style::Csv).unwrap();
+        assert_eq!(rows, "a,b\n1,2\n3,4\n5,6\n");
+        let told = report.unread_told("--schema").unwrap();
+        assert!(told.starts_with("columns that the first file has not were left out: `c` (first at u:2, "), "{told}");
+        assert!(
+            told.contains(", `d e` (first at u:2, ") && told.contains("comes first, or is asked by itself"),
+            "{told}"
+        );
+        let (_, report) = answered(&Ask { query: "select *".into(), ..ask }, files(), Style::Csv).unwrap();
+        assert_eq!([report.unread[0].count, report.unread[1].count], [20_003, 20_002]);
+    }
+    // A question that names columns wants no others.
+    let (_, report) = answered(&ask(&CSV, "select a"), files(), Style::Csv).unwrap();
+    assert_eq!(report.unread, []);
+}
+
+#[test]
+fn no_more_is_read_when_that_is_said_and_the_answer_is_of_what_came() {
+    /// A text, and then the word that no more is to be read.
+    struct Until(&'static [u8]);
+    impl std::io::Read for Until {
+        fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+            if self.0.is_empty() {
+                return Err(std::io::Error::other(chappe_rows::Stopped));
+            }
+            self.0.read(room)
+        }
+    }
+    let until = |text: &'static str| Input { name: "t".into(), bytes: Box::new(Until(text.as_bytes())) };
+    let asked = |format: &Format, query: &str, text: &'static str| {
+        let (rows, report) =
+            answered(&ask(format, query), vec![until(text), input("u", "a\n9\n")], Style::Csv).unwrap();
+        assert!(report.stopped);
+        (rows, report.halves.len())
+    };
+    // Half a line is none.
+    assert_eq!(asked(&CSV, "select sum(a) as s", "a\n1\n2\n34"), ("s\n3\n".into(), 1));
+    assert_eq!(asked(&CSV, "select sum(a) as s", "a\n1\n2\n"), ("s\n3\n".into(), 0));
+    assert_eq!(asked(&Format::Json, "select a", "{\"a\":1}\n{\"a\""), ("a\n1\n".into(), 1));
+    // Nothing that can be asked has come.
+    assert_eq!(asked(&CSV, "select sum(a) as s", "a\n"), (String::new(), 0));
+    assert_eq!(asked(&CSV, "select sum(a) as s", ""), (String::new(), 0));
 }

@@ -229,7 +229,9 @@ fn members_that_no_column_was_made_of_are_told() {
     let said = Ask { schema: Some("x: str, `b c`: i64".into()), ..ask(&Format::Json, "select *") };
     assert_eq!(unread(&said, &all), 0);
     let many: String = (0..200).map(|n| format!("{{\"m{n}\":1}}\n")).collect();
-    assert_eq!(unread(&ask(&Format::Json, "select *"), &(first + &many)), 11);
+    let (_, report) = answered(&ask(&Format::Json, "select *"), vec![input("t", first + &many)], Style::Csv).unwrap();
+    assert_eq!((report.unread.len(), report.more_unread), (10, 190));
+    assert!(report.unread_told("x").unwrap().contains(", others (190 times); x 'm0: str' reads one"));
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! Where what is asked comes from, until Ctrl-C, and where the answer goes.
+
+use crate::interrupt::Interrupt;
+use crate::progress::Late;
+use chappe::rows::Stopped;
+use std::fs::File;
+use std::io::{IsTerminal, Read, Result, StdoutLock, Write, stdout};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An input, until Ctrl-C.
+pub struct Until {
+    from: Box<dyn Read + Send>,
+    /// It is a pipe, or a terminal: something may be long in coming.
+    waits: Option<OwnedFd>,
+    interrupt: Arc<Interrupt>,
+    stopped: bool,
+    /// No other is behind it.
+    last: bool,
+}
+
+impl Until {
+    /// A file that is open.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(file: File, interrupt: &Arc<Interrupt>, last: bool) -> Result<Until> {
+        let waits = Some(OwnedFd::from(file.try_clone()?));
+        Ok(Until { from: Box::new(file), waits, interrupt: Arc::clone(interrupt), stopped: false, last })
+    }
+
+    /// One that is opened when it is read, and closed at its end.
+    pub fn later(path: PathBuf, interrupt: &Arc<Interrupt>, last: bool) -> Until {
+        let from = Box::new(Later { path, file: None });
+        Until { from, waits: None, interrupt: Arc::clone(interrupt), stopped: false, last }
+    }
+}
+
+impl Read for Until {
+    fn read(&mut self, to: &mut [u8]) -> Result<usize> {
+        if !self.stopped && self.interrupt.came(self.waits.as_ref())? {
+            self.stopped = true;
+            self.interrupt.taken();
+        }
+        if self.stopped {
+            return Err(std::io::Error::other(Stopped));
+        }
+        let read = self.from.read(to)?;
+        if read == 0 && self.last {
+            self.interrupt.over();
+        }
+        Ok(read)
+    }
+}
+
+/// A process has a thousand files at a time, and a question may have more.
+struct Later {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Read for Later {
+    fn read(&mut self, to: &mut [u8]) -> Result<usize> {
+        if self.file.is_none() {
+            if self.path.as_os_str().is_empty() {
+                return Ok(0);
+            }
+            self.file = Some(File::open(&self.path)?);
+        }
+        let read = self.file.as_mut().map_or(Ok(0), |file| file.read(to))?;
+        if read == 0 && !to.is_empty() {
+            *self = Later { path: PathBuf::new(), file: None };
+        }
+        Ok(read)
+    }
+}
+
+/// stdout. On a terminal the first row takes the bar away, as both would be in each other's way.
+pub struct Answer {
+    out: StdoutLock<'static>,
+    bar: Option<Late>,
+    interrupt: Option<Arc<Interrupt>>,
+}
+
+impl Answer {
+    /// With a bar.
+    pub fn new(bar: &Late, interrupt: Option<&Arc<Interrupt>>) -> Answer {
+        let bar = stdout().is_terminal().then(|| bar.clone());
+        Answer { out: stdout().lock(), bar, interrupt: interrupt.cloned() }
+    }
+}
+
+impl Write for Answer {
+    fn write(&mut self, rows: &[u8]) -> Result<usize> {
+        if let Some(bar) = self.bar.take() {
+            bar.clear();
+        }
+        // A reader that does not read holds it up: Ctrl-C ends that.
+        let Some(interrupt) = self.interrupt.as_ref().filter(|i| !i.came(None).unwrap_or(true)) else {
+            return self.out.write(rows);
+        };
+        interrupt.unless(|| self.out.write(rows))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.out.flush()
+    }
+}
