@@ -1,6 +1,7 @@
 /*
- * Table 3.2 of Synthesis today: putchar ten million times, by the C library's macro without a lock, its function with one, and chappe's
+ * Table 3.2 of Synthesis today: putchar a million times, by the C library's macro without a lock, its function with one, and chappe's
  * cputc, inline and as a function; and the bytes of code that one call takes where it is used. Rounds are interleaved.
+ * And section 7.4.1: a number with three places, by the C library and by fixed-point arithmetic.
  */
 #include <chappe/stdio.h>
 #include <fcntl.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define BYTES 10000000
+#define CALLS 1000000
 #define ROUNDS 11
 
 static FILE *theirs;
@@ -30,7 +31,7 @@ static double now(void)
     }                                                                                                                                 \
     static void many_##name(void)                                                                                                     \
     {                                                                                                                                 \
-        for (int c = 0; c < BYTES; c++)                                                                                               \
+        for (int c = 0; c < CALLS; c++)                                                                                               \
             call;                                                                                                                     \
     }
 
@@ -54,31 +55,44 @@ static int less(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int main(void)
+static volatile double number = 1234.5678;
+
+ONE(fprintf, fprintf(theirs, "%.3f\n", number + c))
+ONE(cprintf, cprintf(ours, "%.3f\n", number + c))
+ONE(cput_fixed, cput_fixed(number + c, 3, ours))
+
+static struct row numbers[] = {ROW(fprintf), ROW(cprintf), ROW(cput_fixed)};
+
+/* Rounds of rows in turns, each row so many calls a round. */
+static void measure(const char *title, struct row *rows, size_t n)
 {
-    size_t n = sizeof rows / sizeof rows[0];
-    theirs = fdopen(open("/dev/null", O_WRONLY), "w");
-    ours = cfdopen(open("/dev/null", O_WRONLY), "w", CBLOCK);
-    static char buffer[1 << 16];
-    if (!theirs || !ours || setvbuf(theirs, buffer, _IOFBF, sizeof buffer))
-        return 1;
+    printf("%s\n  %-16s %10s %10s %10s %14s\n", title, "", "median", "minimum", "to the first", "bytes a call");
     for (int round = -1; round < ROUNDS; round++)
         for (size_t i = 0; i < n; i++) {
             double begun = now();
             rows[i].many();
             if (round >= 0)
-                rows[i].took[round] = (now() - begun) / BYTES;
+                rows[i].took[round] = (now() - begun) / CALLS;
         }
-    printf("a byte into a stream, /dev/null, buffers of 64 KiB (Synthesis, table 3.2)\n");
-    printf("  %-16s %10s %10s %10s %14s\n", "", "median", "minimum", "to putc", "bytes a call");
     double base = 0;
     for (size_t i = 0; i < n; i++) {
         qsort(rows[i].took, ROUNDS, sizeof(double), less);
         double median = rows[i].took[ROUNDS / 2];
         if (i == 0)
             base = median;
-        printf("  %-16s %7.2f ns %7.2f ns %9.2fx %14zd\n", rows[i].name, median, rows[i].took[0], median / base,
+        printf("  %-16s %7.2f ns %7.2f ns %11.2fx %14td\n", rows[i].name, median, rows[i].took[0], median / base,
                rows[i].end - rows[i].begin);
     }
+}
+
+int main(void)
+{
+    theirs = fdopen(open("/dev/null", O_WRONLY), "w");
+    ours = cfdopen(open("/dev/null", O_WRONLY), "w", CBLOCK);
+    static char buffer[1 << 16];
+    if (!theirs || !ours || setvbuf(theirs, buffer, _IOFBF, sizeof buffer))
+        return 1;
+    measure("a byte into a stream, /dev/null, buffers of 64 KiB (Synthesis, table 3.2)", rows, sizeof rows / sizeof *rows);
+    measure("a number with three places into a stream (Synthesis, 7.4.1)", numbers, sizeof numbers / sizeof *numbers);
     return 0;
 }

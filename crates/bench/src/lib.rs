@@ -22,6 +22,7 @@
 //! | `chappe pipe` beside the plain shell | [`stream`] |
 //! | code made for what stays the same, its chapter 3 | `synth`, a feature |
 //! | what the kernel takes for the operations of the Synthesis thesis | [`kernel`] |
+//! | text and data of each crate, its section 3.4.1 | [`size`] |
 //! | a null system call by each way, its table 3.5 | [`ring`] |
 //! | semaphores in C, and under `chappe run` | [`c`] |
 //! | what ships beside the same code with what deaths need left out | [`robustness`] |
@@ -51,6 +52,7 @@ pub mod realtime;
 pub mod ring;
 pub mod robustness;
 pub mod silence;
+pub mod size;
 pub mod spin;
 pub mod steps;
 pub mod stream;

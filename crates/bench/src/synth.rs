@@ -12,11 +12,13 @@
 //! | from the text to machine code | [`creation`] |
 //! | five stages as one | [`fused`] |
 //! | the engine that is chosen beside the best one | [`even`] |
+//! | a number printed by fixed-point arithmetic (7.4.1) | [`fixed`] |
 //! | a device's callback as its sources come and go (table 3.4) | [`period`] |
 
 pub mod creation;
 pub mod even;
 pub mod filtered;
+pub mod fixed;
 pub mod fused;
 pub mod many;
 #[cfg(feature = "expressions")]

@@ -20,9 +20,10 @@
 
 use crate::failure::{Answer, Failure, answer};
 use chappe::forks::{Nest, Once};
+use chappe::synth::{FIXED_BYTES, fixed};
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_double, c_int, c_longlong, c_ulonglong, c_void};
 
 const SIZE: usize = 1 << 16;
 const LAYOUT: Layout = match Layout::from_size_align(SIZE, SIZE) {
@@ -421,6 +422,48 @@ pub extern "C" fn chappe_cwrite(from: *const c_void, bytes: usize, f: *mut Strea
         Ok(())
     });
     done
+}
+
+/// Puts a text of this library's own: how many bytes.
+fn put_all(f: *mut Stream, text: &[u8]) -> c_int {
+    if chappe_cwrite(text.as_ptr().cast(), text.len(), f) == text.len() { text.len() as c_int } else { -1 }
+}
+
+/// `%d` of `cprintf`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cput_integer(number: c_longlong, f: *mut Stream) -> c_int {
+    put_all(f, itoa::Buffer::new().format(number).as_bytes())
+}
+
+/// `%u` of `cprintf`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cput_unsigned(number: c_ulonglong, f: *mut Stream) -> c_int {
+    put_all(f, itoa::Buffer::new().format(number).as_bytes())
+}
+
+/// `cput_fixed`, and `%f` of `cprintf`: synthesis, 7.4.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_cput_fixed(number: c_double, places: c_int, f: *mut Stream) -> c_int {
+    let mut room = [0; FIXED_BYTES];
+    // SAFETY: the C library's text of the locale, which a thread that changes the locale meanwhile must not do by C's rules.
+    let is_point = unsafe { CStr::from_ptr(libc::nl_langinfo(libc::RADIXCHAR)) } == c".";
+    if let Ok(places) = u32::try_from(places)
+        && is_point
+        && let Some(text) = fixed(number, places, &mut room)
+    {
+        return put_all(f, text);
+    }
+    // What fixed-point arithmetic cannot do, the C library does: without limit, and by the locale.
+    let mut text: Vec<u8> = vec![0; 400];
+    loop {
+        // SAFETY: room of that size; the format has a number and a double.
+        let bytes = unsafe { libc::snprintf(text.as_mut_ptr().cast(), text.len(), c"%.*f".as_ptr(), places, number) };
+        match usize::try_from(bytes) {
+            Ok(bytes) if bytes < text.len() => return put_all(f, &text[..bytes]),
+            Ok(bytes) => text.resize(bytes + 1, 0),
+            Err(_) => return answered(-1, || Err(Failure::new(libc::EOVERFLOW, c"so many places are no text"))),
+        }
+    }
 }
 
 /// `cread`.

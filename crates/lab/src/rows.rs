@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn a_whole_run_is_meant_to_take_at_most_25_minutes_and_a_quick_one_three() {
         let sum = |of: fn((u32, u32)) -> u32| all().map(|row| of(row.seconds)).sum::<u32>();
-        assert!(sum(|s| s.0) <= 175 && sum(|s| s.1) <= 1420, "{} {}", sum(|s| s.0), sum(|s| s.1));
+        assert!(sum(|s| s.0) <= 180 && sum(|s| s.1) <= 1420, "{} {}", sum(|s| s.0), sum(|s| s.1));
     }
 
     /// What the five papers have measured: every table and figure of times or sizes, and what they say in their text.
@@ -62,6 +62,7 @@ mod tests {
         (Paper::Synthesis, "table 3.4"),
         (Paper::Synthesis, "table 3.5"),
         (Paper::Synthesis, "table 3.6"),
+        (Paper::Synthesis, "section 3.4.1"),
         (Paper::Synthesis, "table 5.1"),
         (Paper::Synthesis, "tables 5.2 and 5.3"),
         (Paper::Synthesis, "chapter 6"),
@@ -70,6 +71,8 @@ mod tests {
         (Paper::Synthesis, "table 7.3"),
         (Paper::Synthesis, "table 7.4"),
         (Paper::Synthesis, "table 7.5"),
+        (Paper::Synthesis, "section 7.4.1"),
+        (Paper::Synthesis, "sections 6.3.2 and 7.5"),
         (Paper::Fiasco, "table 1"),
         (Paper::Fiasco, "table 2"),
     ];

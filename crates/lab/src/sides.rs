@@ -71,6 +71,7 @@ const PEERS: &[&str] = &[
     "NumPy",
     "glibc",
     "putc",
+    "ryu",
     "BufWriter",
     "kernel",
     "pseudo-terminal",

@@ -23,6 +23,11 @@ fn the_examples_run_and_do_what_they_say() {
     run(&example("oversample", dir.path())).unwrap();
     let report = run(&format!("wav {:?} | count | null", at("out.wav"))).unwrap();
     assert_eq!(report.node("count").unwrap().says.as_deref(), Some("35280 frames"));
+    // 8,820 points are eight windows and what is left over: the loss of those 628 is told, and there is no other.
+    let report = run(&example("spectrum", dir.path())).unwrap();
+    let counts = report.node("spectrum").unwrap().counts;
+    assert_eq!((counts.elements, counts.dropped, report.dropped()), (8820, 628, 628));
+    assert_eq!(report.node("window").unwrap().counts.elements, 8 * 513);
     let trades = (0..500u32).flat_map(|i| {
         let mut record = f64::from(i).to_le_bytes().to_vec();
         record.extend(i.to_le_bytes());

@@ -11,6 +11,7 @@
 //! - [`Switchboard`]: all subscriptions of a stream as one: a record goes in, a bit for each that wants it comes out.
 //! - [`Period`]: the callback of a device, made anew as its sources come and go.
 //! - [`explain`]: what a query has become.
+//! - [`fixed`]: a number in decimal, by fixed-point arithmetic.
 //!
 //! # What of CEL there is
 //! Literals of int, uint (`1u`), double, bool, string (with `\n \t \r \\ \' \" \xHH`); fields by name; `! - * / % + < <= > >= == !=
@@ -32,6 +33,7 @@ mod cost;
 pub mod engine;
 mod every;
 mod explain;
+mod fixed;
 mod form;
 pub mod interpret;
 pub mod ir;
@@ -64,6 +66,7 @@ mod words;
 
 pub use complaint::{Complaint, Span};
 pub use explain::explain;
+pub use fixed::{FIXED_BYTES, FIXED_PLACES, fixed};
 pub use form::Form;
 pub use ir::{Kind, Value};
 pub use list::{Added, How, Keyed, Order};

@@ -18,8 +18,13 @@ const LINES: usize = 2000;
 
 /// The stage that is written so, for bytes.
 fn made(kinds: &Kinds, written: &str) -> Box<dyn Stage> {
+    made_for(kinds, written, Type::of(Element::Byte))
+}
+
+/// The same, for what comes.
+fn made_for(kinds: &Kinds, written: &str, comes: Type) -> Box<dyn Stage> {
     let lines = text::parse(written).unwrap_or_else(|e| panic!("{e:?}"));
-    let inputs = [Type::of(Element::Byte)];
+    let inputs = [comes];
     let plan = kinds.plan(&Call::new(&lines[0][0], &inputs, true)).unwrap_or_else(|e| panic!("{e:?}"));
     match (plan.make)() {
         Ok(Body::Stage(stage)) => stage,
@@ -100,6 +105,27 @@ pub fn measure(rounds: u32) -> Result<(), String> {
         ],
     );
     println!("{}", create.report());
+    // Others' values each time, so that none of the inactive list does; then one stage's values again and again.
+    let mut rate = 44_100.0;
+    let mut another = || {
+        rate += 1.0;
+        rate
+    };
+    let mut hop = 0;
+    let anew = Table::measure(
+        "create and destroy a stage with tables",
+        rounds,
+        vec![
+            Case::repeat("resample, the first", 4, || made_for(&kinds, "resample 48000", Type::sound(1, another()))),
+            Case::repeat("resample, again", 200, || made_for(&kinds, "resample 48000", Type::sound(1, 44_100.0))),
+            Case::repeat("spectrum 4096, the first", 20, || {
+                hop += 1;
+                made_for(&kinds, &format!("spectrum 4096 hop={hop}"), Type::sound(1, 48_000.0))
+            }),
+            Case::repeat("spectrum 4096, again", 200, || made_for(&kinds, "spectrum 4096", Type::sound(1, 48_000.0))),
+        ],
+    );
+    println!("{}", anew.report());
     for length in [1, 16, 80] {
         let line: Vec<u8> = (0..length).map(|at| b'a' + at as u8 % 26).chain([b'\n']).collect();
         let (mut cook, mut typed) = ([made(&kinds, "cook")], terminal()?);

@@ -10,6 +10,8 @@ pub mod notes;
 pub mod part;
 pub mod pipe;
 #[cfg(feature = "stream")]
+pub mod shown;
+#[cfg(feature = "stream")]
 pub mod stages;
 #[cfg(feature = "stream")]
 pub mod turns;
@@ -18,7 +20,7 @@ use crate::table::Aim;
 use std::path::Path;
 
 /// What can be measured alone.
-pub const PARTS: [&str; 7] = ["stages", "turns", "notes", "cook", "jack", "source", "pipe"];
+pub const PARTS: [&str; 8] = ["stages", "turns", "notes", "cook", "shown", "jack", "source", "pipe"];
 
 /// Measures and prints: one part, or all. `seconds` is how long each row of the JACK server goes on.
 ///
@@ -43,6 +45,9 @@ pub fn measure(chappe: &Path, runs: usize, only: Option<&str>, seconds: u64) -> 
         }
         if wanted("cook") {
             cook::measure(runs as u32)?;
+        }
+        if wanted("shown") {
+            shown::measure(chappe, runs as u32)?;
         }
         if wanted("jack") {
             aims.extend(device::measure(chappe, runs, seconds)?);

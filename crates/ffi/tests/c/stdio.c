@@ -1,6 +1,8 @@
 /* chappe/stdio.h: each call, each buffering, bad input, errors that lose nothing, fork and exit. */
 #include <chappe/stdio.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <math.h>
 
 #include "check.h"
 
@@ -184,8 +186,69 @@ static void bad_input_is_refused(void)
     close(ends[0]);
 }
 
+/* What came through the pipe since. */
+static const char *came(CFILE *f)
+{
+    static char text[8192];
+    OK(cflush(f));
+    ssize_t bytes = read(ends[0], text, sizeof text - 1);
+    text[bytes < 0 ? 0 : bytes] = 0;
+    return text;
+}
+
+/* cprintf puts what snprintf writes, and counts it. */
+#define ALIKE(...)                                                                                                                    \
+    do {                                                                                                                              \
+        char wanted[8192];                                                                                                            \
+        int bytes = snprintf(wanted, sizeof wanted, __VA_ARGS__);                                                                     \
+        IS(cprintf(f, __VA_ARGS__), bytes);                                                                                           \
+        const char *text = came(f);                                                                                                   \
+        if (strcmp(text, wanted))                                                                                                     \
+            fprintf(stderr, "%s, not %s\n", text, wanted);                                                                            \
+        CHECK(!strcmp(text, wanted));                                                                                                 \
+    } while (0)
+
+static void numbers_are_printed_as_the_c_library_prints_them(void)
+{
+    pipe_of(1 << 16);
+    CFILE *f = cfdopen(ends[1], "w", CBLOCK);
+    double values[] = {0.0, -0.0, 0.5, 1.5, 2.675, 9.9996, 1e-9, 123456.789, -1e15, 1e22, 3e35, 1e300, 5e-324, HUGE_VAL, -HUGE_VAL, NAN};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        double x = values[i];
+        ALIKE("%f", x);
+        ALIKE("<%.0f|%.3f|%.9f>", x, -x, x / 3);
+        ALIKE("%12.3f %-9.1f| %+.2f %g %e %.12f %.40f", x, x, x, x, x, x, x);
+        for (int places = 0; places < 30; places++) {
+            char wanted[512];
+            IS(cput_fixed(x, places, f), snprintf(wanted, sizeof wanted, "%.*f", places, x));
+            CHECK(!strcmp(came(f), wanted));
+        }
+    }
+    ALIKE("%d %d %u %ld %ld %lu %zd %zu", INT_MIN, INT_MAX, UINT_MAX, LONG_MIN, LONG_MAX, ULONG_MAX, (ssize_t)-7, SIZE_MAX);
+    ALIKE("100%% %c%s%s", 'x', "", "text");
+    ALIKE("%5d|%-5s|%x|%p|%hhd|%*d|%Lf", 7, "ab", 255u, (void *)f, 300, 4, 5, 1.5L);
+    char long_text[4000];
+    memset(long_text, 'y', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = 0;
+    ALIKE("%s", long_text);
+    ALIKE("%4100s", long_text);
+    IS(cprintf(f, "%.0f", 1.0), 1);
+    OK(cclose(f));
+    close(ends[0]);
+    /* No room, no stream, the other direction. */
+    f = cfdopen(open("/dev/full", O_WRONLY), "w", CNONE);
+    SAYS(cprintf(f, "%d", 1), ENOSPC);
+    SAYS(cprintf(f, "%5d", 1), ENOSPC);
+    OK(cclose(f));
+    SAYS(cprintf(NULL, "%.2f", 1.0), EINVAL);
+    f = cfdopen(open("/dev/null", O_RDONLY), "r", CBLOCK);
+    SAYS(cput_fixed(1.0, 2, f), EBADF);
+    OK(cclose(f));
+}
+
 int main(void)
 {
+    numbers_are_printed_as_the_c_library_prints_them();
     a_block_is_written_when_it_is_full();
     a_line_is_written_at_its_end_and_none_at_once();
     bytes_read_are_the_bytes_written();

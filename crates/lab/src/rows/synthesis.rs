@@ -6,9 +6,10 @@ use chappe_bench::kernel;
 use chappe_bench::objects;
 use chappe_bench::realtime::several;
 use chappe_bench::ring;
-use chappe_bench::stream::{cat, cook};
+use chappe_bench::size;
+use chappe_bench::stream::{cat, cook, shown};
 use chappe_bench::synth;
-use chappe_bench::synth::period;
+use chappe_bench::synth::{fixed, period};
 use chappe_bench::thread::Rows;
 use chappe_bench::tube::footprint;
 
@@ -166,6 +167,19 @@ pub const ROWS: &[Row] = &[
             Ok(())
         },
         wants_go: true,
+        ..Row::PLAIN
+    },
+    Row {
+        id: "synthesis-3-4-1",
+        paper: Paper::Synthesis,
+        part: "section 3.4.1",
+        title: "text and data of each crate",
+        note: "Bytes, not time: of the command `chappe` beside this program, or of this program where that is missing. The paper's kernel: 64 KiB for all of it.",
+        seconds: (1, 1),
+        measure: |lab| {
+            let command = lab.program.with_file_name("chappe");
+            size::measure(if command.exists() { &command } else { &lab.program }).map_err(Absent::new)
+        },
         ..Row::PLAIN
     },
     Row {
@@ -351,6 +365,29 @@ pub const ROWS: &[Row] = &[
             ],
         )),
         measure: |lab| cook::measure(lab.rounds).map_err(Absent::new),
+        ..Row::PLAIN
+    },
+    Row {
+        id: "synthesis-7-4-1",
+        paper: Paper::Synthesis,
+        part: "section 7.4.1",
+        title: "numbers printed by fixed-point arithmetic",
+        note: "The paper's is 1.5 times as fast as the instruction of a 68882 that makes decimal digits without their form. All but ryu print the same bytes: ryu prints as many digits as the number needs.",
+        seconds: (1, 3),
+        measure: |lab| {
+            fixed::measure(lab.rounds);
+            Ok(())
+        },
+        ..Row::PLAIN
+    },
+    Row {
+        id: "synthesis-7-5-fft",
+        paper: Paper::Synthesis,
+        part: "sections 6.3.2 and 7.5",
+        title: "a Fourier transform of 88,200 points a second, shown as it sounds",
+        note: "Processor time of the command for a second of sound, on a pseudo-terminal; at most 50 ms, 5 %, are wanted, and no point may be dropped. The paper says that it can be done, on a 68030.",
+        seconds: (4, 4),
+        measure: |lab| shown::measure(&lab.program.with_file_name("chappe"), lab.rounds).map_err(Absent::new),
         ..Row::PLAIN
     },
 ];
