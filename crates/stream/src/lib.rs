@@ -22,6 +22,7 @@
 //! - [`Kind::new`] defines a new kind of stage, [`Options::kinds`] hands it to a graph; [`Builder`] writes a graph's
 //!   text.
 //! - [`queue`] is the queue quaject by itself, [`sched::background`] begins threads that compute beside graphs.
+//! - [`inactive`] has the lists of stages that are used again.
 //! - [`process`] has `@name`: parts of a graph in other processes, begun anew when they are killed.
 //!
 //! Blocking: `run` does not wait, `wait` does. A graph ends with the process that runs it. If a part's process is
@@ -33,6 +34,7 @@ mod counted;
 pub mod explain;
 mod fused;
 mod graph;
+pub mod inactive;
 mod kind;
 mod limb;
 pub mod link;

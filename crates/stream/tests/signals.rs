@@ -300,3 +300,22 @@ fn the_beat_of_clicks_is_found_within_four_seconds() {
         assert!(worst <= 0.02, "{tempo}: {worst:.3} s off, {beats:?}");
     }
 }
+
+#[test]
+fn a_stage_from_the_inactive_list_gives_what_a_new_one_gives() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |name: &str, seconds: &str| {
+        let (raw, magnitudes) = (dir.path().join(name), dir.path().join(format!("{name}.spectrum")));
+        let text = format!(
+            "sine 437 rate=44103 seconds={seconds} | resample 48007 | tee (raw {:?}) | spectrum 250 hop=77 | raw {:?}",
+            raw.display().to_string(),
+            magnitudes.display().to_string()
+        );
+        chappe_stream::run(&text).unwrap();
+        (std::fs::read(raw).unwrap(), std::fs::read(magnitudes).unwrap())
+    };
+    // The second run's stages are the first one's, which ended in the middle of a window and at a position of its own.
+    let first = of("first", "0.1");
+    assert!(of("other", "0.037") != first);
+    assert!(of("again", "0.1") == first);
+}

@@ -7,6 +7,7 @@
 //! With `follow` the ratio is steered by the fill of the queue before it ([`Follow`]): the sink has a clock of its own, and what comes is a little
 //! faster or slower than it says. That is the thesis' FLL between the CD and the converter.
 
+use crate::inactive::{Class, Renew};
 use crate::kind::{Call, Kind, Plan, Wrong};
 use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Data, Type};
@@ -77,6 +78,15 @@ impl Resampler {
         }
         let kept = vec![vec![0.0; taps / 2 - 1]; channels];
         Resampler { channels, step, phases, taps, table, kept, at: 0.0, came: 0, went: 0, nominal: step }
+    }
+
+    /// As it was made: forgets all frames.
+    fn renew(&mut self) {
+        for kept in &mut self.kept {
+            kept.clear();
+            kept.resize(self.taps / 2 - 1, 0.0);
+        }
+        (self.step, self.at, self.came, self.went) = (self.nominal, 0.0, 0, 0);
     }
 
     /// Another ratio from here on, as a part of the one that it was made for: 1.0002 takes in 200 ppm more.
@@ -187,7 +197,27 @@ impl Follow {
 struct Resample {
     resampler: Resampler,
     follow: Option<Follow>,
+    /// As it is at the begin.
+    begins: Option<Follow>,
     speed: f64,
+}
+
+/// Those that are out of use: a table has 49,000 taps and more.
+static RESAMPLERS: Class<Resample> = Class::new();
+
+impl Renew for Resample {
+    /// The rates' bits, the channels, and whether it follows.
+    type Key = (u64, u64, usize, bool);
+
+    fn renew(&mut self) {
+        self.resampler.renew();
+        (self.follow, self.speed) = (self.begins, 1.0);
+    }
+
+    fn bytes(&self) -> usize {
+        let kept: usize = self.resampler.kept.iter().map(Vec::capacity).sum();
+        4 * (self.resampler.table.len() + kept)
+    }
 }
 
 impl Stage for Resample {
@@ -225,7 +255,8 @@ fn plan(call: &Call<'_>, to: f64, follow: bool) -> Result<Plan, Wrong> {
     let follow = follow.then(|| Follow::new(8.0 * 256.0 / rate, 256.0 / rate));
     let gives = Type { rate: Some(to), ..input.clone() };
     Ok(Plan::filter(gives, move || {
-        stage(Resample { resampler: Resampler::new(rate, to, channels), follow, speed: 1.0 })
+        let make = || Resample { resampler: Resampler::new(rate, to, channels), follow, begins: follow, speed: 1.0 };
+        stage(RESAMPLERS.create((rate.to_bits(), to.to_bits(), channels, follow.is_some()), make))
     }))
 }
 

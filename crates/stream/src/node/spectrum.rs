@@ -1,5 +1,6 @@
 //! The Fourier transform, and the correlator (synthesis, 6.3.1; 7.5: "a 1024-point transform of 88,200 samples a second").
 
+use crate::inactive::{Class, Renew};
 use crate::kind::{Call, Kind, Plan, Wrong};
 use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Type};
@@ -36,6 +37,11 @@ impl Windows {
         self.skip += at - done;
         self.kept.drain(..done);
         Ok(())
+    }
+
+    fn renew(&mut self) {
+        (self.skip, self.some) = (0, false);
+        self.kept.clear();
     }
 
     /// How many samples are in no window, since too few came for the last one.
@@ -81,6 +87,22 @@ impl Spectrum {
             let level = |m: f32| if *decibel { 20.0 * m.max(1e-10).log10() } else { m };
             each(output.iter().map(|c| level(c.norm() * scale)).collect())
         })
+    }
+}
+
+/// Those that are out of use: a transform's plan is dear.
+static SPECTRA: Class<Spectrum> = Class::new();
+
+impl Renew for Spectrum {
+    type Key = (usize, usize, bool);
+
+    fn renew(&mut self) {
+        self.windows.renew();
+    }
+
+    fn bytes(&self) -> usize {
+        // The window, and about as much of the plan; what was kept of the sound.
+        4 * (3 * self.window.len() + self.windows.kept.capacity())
     }
 }
 
@@ -138,7 +160,7 @@ fn spectrum(call: &Call<'_>) -> Result<Plan, Wrong> {
     let hop = call.number_or(1, "hop", (1.0, 1_048_576.0), size as f64)? as usize;
     let decibel = call.choice(2, "as", &["level", "dB"])? == Some("dB");
     let gives = Type::sound(size as u32 / 2 + 1, rate / hop as f64);
-    Ok(Plan::filter(gives, move || stage(Spectrum::new(size, hop, decibel))))
+    Ok(Plan::filter(gives, move || stage(SPECTRA.create((size, hop, decibel), || Spectrum::new(size, hop, decibel)))))
 }
 
 /// The kinds.
