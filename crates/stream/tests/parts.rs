@@ -167,11 +167,15 @@ fn a_part_that_is_stopped_is_told_and_waited_for() {
 fn a_source_that_is_killed_goes_on_behind_what_it_had_finished() {
     let dir = tempfile::tempdir().unwrap();
     let lives = dir.path().join("lives");
-    std::fs::write(&lives, "xx").unwrap();
     let (from, to) = (ramp(dir.path()), out(dir.path()));
-    let report = run(&format!("{from} @a | dies 5000 {:?} @a | {to}", lives.display().to_string())).unwrap();
-    assert_eq!(read(dir.path()), (0..6400).map(|i| i as f32).collect::<Vec<_>>());
-    assert_eq!((report.parts[0].restarts, report.node("file").unwrap().counts.again), (2, 1));
+    // Of the second four reads are in flight when it is killed.
+    for reads in ["", "reads=4"] {
+        std::fs::write(&lives, "xx").unwrap();
+        let report =
+            run(&format!("{from} {reads} @a | dies 5000 {:?} @a | {to}", lives.display().to_string())).unwrap();
+        assert_eq!(read(dir.path()), (0..6400).map(|i| i as f32).collect::<Vec<_>>());
+        assert_eq!((report.parts[0].restarts, report.node("file").unwrap().counts.again), (2, 1));
+    }
 }
 
 #[test]

@@ -136,6 +136,23 @@ impl File {
         self.read_from(buffer, Some(at))
     }
 
+    /// Reads at most `most` bytes from a place of the file, behind what `to` has: how many. 0: the file has no more. New memory is not
+    /// cleared before.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn append_at(&self, to: &mut Vec<u8>, most: usize, at: u64) -> io::Result<usize> {
+        to.reserve(most);
+        let place = to.spare_capacity_mut();
+        let len = most.min(place.len());
+        let call = Call::Read { fd: self.inner.as_raw_fd(), to: place.as_mut_ptr().cast(), len, at: Some(at) };
+        // SAFETY: the room is ours until we return, and is written only.
+        let read = unsafe { self.perform(call, READS) }?;
+        // SAFETY: the kernel has filled so many bytes of that room.
+        unsafe { to.set_len(to.len() + read) };
+        Ok(read)
+    }
+
     /// Fills the buffer from a place of the file.
     ///
     /// # Errors

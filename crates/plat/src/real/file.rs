@@ -169,6 +169,37 @@ impl Nature {
     }
 }
 
+/// To open a file for transfers past the kernel's cache (O_DIRECT): see [`direct_align`]. A file system that has none refuses to open: `InvalidInput`.
+pub fn direct(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_DIRECT)
+}
+
+/// What the places, the lengths and the memory of such transfers are multiples of: a power of two.
+///
+/// # Errors
+/// The system's; `InvalidInput`: there are none to this file.
+pub fn direct_align(file: &File) -> io::Result<usize> {
+    let mut about = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let (fd, wanted) = (file.as_raw_fd(), libc::STATX_DIOALIGN | libc::STATX_MODE);
+    // SAFETY: a place for the answer; an empty name means the file itself.
+    if unsafe { libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, wanted, about.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has filled it, and zero is a value of each number.
+    let about = unsafe { about.assume_init() };
+    if about.stx_mask & libc::STATX_DIOALIGN != 0 {
+        return match about.stx_dio_mem_align.max(about.stx_dio_offset_align) as usize {
+            0 => Err(io::ErrorKind::InvalidInput.into()),
+            align => Ok(align.next_power_of_two()),
+        };
+    }
+    // An older kernel, or a file system that does not say: what a device says, and a page for files.
+    let mut size: libc::c_int = 0;
+    // SAFETY: a place for the answer. Of what is no device it fails.
+    let is_device = unsafe { libc::ioctl(fd, libc::BLKSSZGET as libc::Ioctl, &raw mut size) } == 0;
+    Ok(if is_device { size.unsigned_abs().max(512).next_power_of_two() as usize } else { 4096 })
+}
+
 /// How many lines a terminal has; none where the descriptor is no terminal, or one that does not know.
 pub fn terminal_lines(fd: &impl AsRawFd) -> Option<usize> {
     // SAFETY: an all-zero winsize is a valid value, and a valid place for the call to fill in.

@@ -4,6 +4,7 @@
 //! stage gives whole frames, lines and records. An incomplete frame or record at the end is an error, after all that
 //! comes before it; incomplete text at the end is the last line.
 
+use super::disk::ahead;
 use super::opened::{created, opened};
 use super::packets;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
@@ -168,7 +169,10 @@ fn plain(call: &Call<'_>, element: Option<&'static str>) -> Result<Plan, Wrong> 
     let rate = call.number(3, "rate", (1e-6, 1e9))?;
     let gives = Type { element: element.clone(), shape, rate };
     let frame = gives.frame_bytes();
-    let frames = call.number_or(4, "block", (1.0, 65_536.0), if frame == 1 { BYTES as f64 } else { 256.0 })?;
+    let frames = call.number_or(4, "block", (1.0, 1_048_576.0), if frame == 1 { BYTES as f64 } else { 256.0 })?;
+    if let Some(reads) = call.number(5, "reads", (1.0, 256.0))? {
+        return ahead(&path, gives, frames as usize, reads as usize).map_err(|why| Wrong::at(span, why));
+    }
     let file = opened(&path, span)?;
     let bytes = frame * frames as usize;
     let plan = Plan::source(gives, move || {
@@ -269,13 +273,13 @@ pub fn kinds() -> Vec<Kind> {
     vec![
         Kind::new(
             "file",
-            "\"FILE\" [block=8192]",
-            "a file of bytes: read, or written if something leads to it",
+            "\"FILE\" [block=8192] [reads=N]",
+            "a file of bytes: read (with `reads`: so many blocks at once), or written if something leads to it",
             |call| plain(call, None),
         ),
         Kind::new(
             "raw",
-            "\"FILE\" [as=f32|i16|bytes] [channels=1] [rate=HZ] [block=256]",
+            "\"FILE\" [as=f32|i16|bytes] [channels=1] [rate=HZ] [block=256] [reads=N]",
             "numbers without a head in a file: read, or written",
             |call| {
                 let element = call.choice(1, "as", &["f32", "i16", "bytes"])?;

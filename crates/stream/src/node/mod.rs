@@ -5,6 +5,7 @@
 //! | [`links`] | `queue pump tee share merge null` |
 //! | [`wav`] | `wav` |
 //! | [`files`] | `file raw lines records stdin print hash` |
+//! | [`disk`] | `disk` |
 //! | [`blocks`] | `buffer unbuffer cast rate take skip probe count` |
 //! | [`waves`] | `sine noise impulse sweep silence` |
 //! | [`sound`] | `gain offset clip mix mono channel delay echo reverb` |
@@ -27,6 +28,7 @@
 pub mod blocks;
 pub mod clocks;
 pub mod cook;
+pub mod disk;
 pub mod fields;
 pub mod files;
 pub mod filters;
@@ -56,6 +58,7 @@ pub fn all() -> Vec<Kind> {
     let groups = [
         links::kinds(),
         files::kinds(),
+        disk::kinds(),
         wav::kinds(),
         blocks::kinds(),
         waves::kinds(),
