@@ -29,6 +29,7 @@ pub mod quiet;
 pub mod rseq;
 pub mod sanitizer;
 pub mod sections;
+pub mod serial;
 pub mod stacks;
 pub mod thread;
 pub mod tls;

@@ -93,7 +93,7 @@ impl Stage for Cast {
                         out.put(Block { again, ..whole })?;
                     }
                     // The buffer before it gives whole elements until the end.
-                    return Err(super::files::no_whole(rest, "element", size));
+                    return Err(super::opened::no_whole(rest, "element", size));
                 }
                 whole.data
             }

@@ -16,6 +16,7 @@
 //! or device from some time on (`new_disk`) ends the graph with a fault at the next block, or with `new_disk=keep` is counted, and the
 //! old one goes on to its end. A write is told as done by [`Stage::end`] alone; a write that fails is a fault of the next `put` or of `end`.
 
+use super::opened::no_whole;
 use crate::kind::{Anew, Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
@@ -207,7 +208,7 @@ impl Source for Ahead {
         self.next += 1;
         let rest = bytes.len() % self.frame;
         if rest > 0 {
-            return Err(super::files::no_whole(rest, "frame", self.frame));
+            return Err(no_whole(rest, "frame", self.frame));
         }
         Ok(Some(match self.element {
             Element::F32 | Element::I16 => Block::from_bytes(&self.element, &bytes),

@@ -5,7 +5,7 @@
 //! comes before it; incomplete text at the end is the last line.
 
 use super::disk::ahead;
-use super::opened::{created, opened};
+use super::opened::{created, no_whole, opened};
 use super::packets;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
@@ -22,11 +22,6 @@ use std::time::Duration;
 
 /// Bytes of a block of a file without frames.
 const BYTES: usize = 8192;
-
-/// What came ends in the middle of something.
-pub(super) fn no_whole(rest: usize, what: &str, bytes: usize) -> Fault {
-    Fault(format!("the last {rest} bytes are no whole {what} of {bytes} bytes"))
-}
 
 /// Whole frames of an open file.
 struct Frames {

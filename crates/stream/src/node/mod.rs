@@ -17,6 +17,7 @@
 //! | [`time`] | `pace deadline` |
 //! | [`clocks`] | `clock reference` |
 //! | [`jack`] | `jack` |
+//! | [`serial`] | `serial` |
 //! | [`midi`] | `midi` |
 //! | [`packets`] | `packets pcap` |
 //! | [`fields`] | `fields` |
@@ -42,6 +43,7 @@ pub mod picture;
 pub mod resample;
 pub mod rhythm;
 pub mod rows;
+pub mod serial;
 pub mod sound;
 pub mod spectrum;
 pub mod sums;
@@ -71,6 +73,7 @@ pub fn all() -> Vec<Kind> {
         time::kinds(),
         clocks::kinds(),
         jack::kinds(),
+        serial::kinds(),
         midi::kinds(),
         packets::kinds(),
         fields::kinds(),

@@ -1,4 +1,4 @@
-//! The files that stages name, opened.
+//! The files that stages name: opened, and found to end too early.
 
 use crate::kind::Wrong;
 use crate::stage::Fault;
@@ -13,4 +13,9 @@ pub(super) fn opened(path: &str, span: Span) -> Result<File, Wrong> {
 pub(super) fn created(path: &str) -> Result<BufWriter<File>, Fault> {
     let file = File::create(path).map_err(|e| Fault::new(format!("cannot write {path}: {e}")))?;
     Ok(BufWriter::with_capacity(65_536, file))
+}
+
+/// What came ends in the middle of something.
+pub(super) fn no_whole(rest: usize, what: &str, bytes: usize) -> Fault {
+    Fault(format!("the last {rest} bytes are no whole {what} of {bytes} bytes"))
 }

@@ -1,0 +1,207 @@
+//! Serial lines, on pseudo-terminals: what the other end wrote comes, what is written goes out at the line's rate, and a line that goes away is
+//! told, or waited for.
+
+use chappe_stream::{Graph, Running};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The device's side of a line, and the name of ours. A descriptor of ours is kept, so that the line does not hang up between two programs.
+struct Device {
+    outer: File,
+    name: String,
+    inner: OwnedFd,
+}
+
+impl Device {
+    fn new() -> Device {
+        let (mut outer, mut inner) = (-1, -1);
+        let mut name = [0u8; 64];
+        // SAFETY: both point to a number each, the name has room; raw settings from the begin, so that no byte comes back as an echo.
+        unsafe {
+            let mut raw: libc::termios = std::mem::zeroed();
+            libc::cfmakeraw(&mut raw);
+            raw.c_cc[libc::VMIN] = 1;
+            assert_eq!(libc::openpty(&mut outer, &mut inner, name.as_mut_ptr().cast(), &raw, std::ptr::null()), 0);
+        }
+        let name = String::from_utf8(name.iter().copied().take_while(|b| *b != 0).collect()).unwrap();
+        // SAFETY: they were opened just now, and are nobody else's.
+        unsafe { Device { outer: File::from_raw_fd(outer), name, inner: OwnedFd::from_raw_fd(inner) } }
+    }
+
+    fn speed(&self) -> u32 {
+        // SAFETY: numbers, and a place for them.
+        unsafe {
+            let mut now: libc::termios2 = std::mem::zeroed();
+            assert_eq!(libc::ioctl(self.inner.as_raw_fd(), libc::TCGETS2, &raw mut now), 0);
+            now.c_ospeed
+        }
+    }
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+fn quoted(path: &Path) -> String {
+    format!("{:?}", path.display().to_string())
+}
+
+#[test]
+fn every_byte_that_a_device_sends_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, mut device) = (dir.path().join("out"), Device::new());
+    let text = format!("serial {:?} 19200 parity=even stop=2 | take 3000 | file {}", device.name, quoted(&out));
+    let graph = Graph::new(&text).unwrap();
+    assert_ne!(device.speed(), 19_200, "it is as it was until the graph begins");
+    let running = graph.run().unwrap();
+    assert_eq!(device.speed(), 19_200);
+    device.outer.write_all(&bytes(3000)).unwrap();
+    let report = running.wait().unwrap();
+    assert!(std::fs::read(&out).unwrap() == bytes(3000));
+    assert_eq!(report.node("serial").unwrap().says.as_deref(), Some("3000 bytes"));
+    assert_ne!(device.speed(), 19_200, "and as it was behind its end");
+}
+
+#[test]
+fn what_is_written_goes_at_the_rate_of_the_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, device) = (dir.path().join("in"), Device::new());
+    std::fs::write(&from, bytes(2304)).unwrap();
+    let mut outer = device.outer.try_clone().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut all = vec![0; 2304];
+        outer.read_exact(&mut all).unwrap();
+        all
+    });
+    let began = Instant::now();
+    let running =
+        Graph::new(&format!("file {} | serial {:?} 115200", quoted(&from), device.name)).unwrap().run().unwrap();
+    assert!(reader.join().unwrap() == bytes(2304));
+    let report = running.wait().unwrap();
+    // 2,304 bytes of ten bits each; a pseudo-terminal would take them at once.
+    assert!(began.elapsed() >= Duration::from_millis(199), "{:?}", began.elapsed());
+    assert_eq!((report.dropped(), report.node("serial").unwrap().says.as_deref()), (0, Some("2304 bytes")));
+}
+
+#[test]
+fn a_line_that_goes_away_is_told_or_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (name, out) = (dir.path().join("line"), dir.path().join("out"));
+    let plugged = || {
+        let device = Device::new();
+        let link = dir.path().join("new");
+        std::os::unix::fs::symlink(&device.name, &link).unwrap();
+        std::fs::rename(link, &name).unwrap();
+        device
+    };
+    let device = plugged();
+    let running = Graph::new(&format!("serial {} | file {}", quoted(&name), quoted(&out))).unwrap().run().unwrap();
+    drop(device);
+    let why = running.wait().unwrap_err().to_string();
+    assert!(why.contains("has gone after 0 bytes: `lost=wait` waits for it"), "{why}");
+    // The same, waited for: what each of two devices sends.
+    let has = |count: u64, running: &Running| {
+        while running.report().node("count").unwrap().counts.elements < count {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let mut device = plugged();
+    let text = format!("serial {} lost=wait | take 200 | count | file {}", quoted(&name), quoted(&out));
+    let running = Graph::new(&text).unwrap().run().unwrap();
+    device.outer.write_all(&bytes(100)).unwrap();
+    has(100, &running);
+    drop(device);
+    device = plugged();
+    device.outer.write_all(&bytes(200)[100..]).unwrap();
+    let report = running.wait().unwrap();
+    assert!(std::fs::read(&out).unwrap() == bytes(200));
+    let says = report.node("serial").unwrap().says.clone().unwrap();
+    assert!(says.starts_with("200 bytes, 1 times lost, for "), "{says}");
+}
+
+#[test]
+fn a_stop_ends_a_line_on_which_nothing_happens() {
+    let device = Device::new();
+    let running = Graph::new(&format!("serial {:?} | null", device.name)).unwrap().run().unwrap();
+    running.stop();
+    running.wait().unwrap();
+}
+
+#[test]
+fn what_is_no_line_or_anothers_is_refused() {
+    let failed = |text: &str| Graph::new(text).unwrap_err().to_string();
+    let device = Device::new();
+    for (text, why) in [
+        ("serial \"/dev/no-such-line\" | null".to_owned(), "No such file or directory"),
+        (
+            "serial \"/dev/null\" | null".to_owned(),
+            "cannot use the serial line /dev/null at 115200 baud: it is no serial line",
+        ),
+        (format!("serial {:?} 10 | null", device.name), "`baud` of `serial` is 10, and must be from 50 to 4000000"),
+        (format!("serial {:?} bits=9 | null", device.name), "must be from 5 to 8"),
+        (format!("sine 440 | serial {:?}", device.name), "`serial` takes bytes or lines, and this is f32"),
+    ] {
+        let said = failed(&text);
+        assert!(said.contains(why), "{text}: {said}");
+    }
+    let other = File::open(&device.name).unwrap();
+    other.lock().unwrap();
+    assert!(failed(&format!("serial {:?} | null", device.name)).contains("another program has it"));
+    drop(other);
+    Graph::new(&format!("serial {:?} | null", device.name)).unwrap();
+}
+
+/// A device that sends on a timer, waits for nobody, and counts what found no room. How many bytes were refused.
+fn sent_on_a_timer(device: &mut Device, rate: f64, all: &[u8]) -> usize {
+    // SAFETY: plain calls on our descriptor.
+    unsafe {
+        let fd = device.outer.as_raw_fd();
+        assert_eq!(libc::fcntl(fd, libc::F_SETFL, libc::fcntl(fd, libc::F_GETFL) | libc::O_NONBLOCK), 0);
+    }
+    let (mut last, mut sent, mut refused) = (Instant::now(), 0, 0);
+    while sent < all.len() {
+        std::thread::sleep(Duration::from_millis(1));
+        // Where this thread did not run, the device did not either: what a line brings in ten milliseconds is the most that comes at once.
+        let due = (last.elapsed().as_secs_f64().min(0.01) * rate) as usize;
+        last = Instant::now();
+        let part = &all[sent..(sent + due).min(all.len())];
+        refused += part.len() - device.outer.write(part).unwrap_or(0);
+        sent += part.len();
+    }
+    refused
+}
+
+#[test]
+#[ignore = "storm: eight hogs, seconds of each rate"]
+fn no_rate_loses_a_byte_under_eight_hogs() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static OVER: AtomicBool = AtomicBool::new(false);
+    // Relaxed: a hog that goes round once more does no harm.
+    let hogs: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(|| {
+                while !OVER.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    for baud in [19_200, 57_600, 115_200, 230_400, 460_800, 921_600] {
+        let (out, mut device) = (dir.path().join("out"), Device::new());
+        let all = bytes(baud as usize / 10 * 3);
+        let text = format!("serial {:?} {baud} | take {} | file {}", device.name, all.len(), quoted(&out));
+        let running = Graph::new(&text).unwrap().run().unwrap();
+        let refused = sent_on_a_timer(&mut device, f64::from(baud) / 10.0, &all);
+        println!("{baud} baud: {refused} of {} bytes refused", all.len());
+        assert_eq!(refused, 0, "{baud} baud");
+        running.wait().unwrap();
+        assert!(std::fs::read(&out).unwrap() == all, "{baud} baud");
+    }
+    // Relaxed: as above.
+    OVER.store(true, Ordering::Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+}
