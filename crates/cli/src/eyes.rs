@@ -10,6 +10,7 @@ mod light;
 pub mod metrics;
 mod pipes;
 mod snapshot;
+mod terminals;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod threads;
 pub mod top;

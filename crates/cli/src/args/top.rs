@@ -1,9 +1,24 @@
 //! `chappe top`.
 
-use crate::eyes::top::views::View;
 use crate::time;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+/// Which table is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum View {
+    /// Pools, semaphores, mutexes, tubes, maps
+    #[default]
+    Objects,
+    /// Processes that wait for one of them
+    Processes,
+    /// Pipes of the kernel's between processes: how full, and which side is behind
+    Pipes,
+    /// Processes that have light threads
+    Light,
+    /// Terminals: how their commands are, and how much they write
+    Terminals,
+}
 
 /// `chappe top`.
 #[derive(clap::Args, Debug)]
@@ -42,6 +57,9 @@ with --view pipes also
 with --view light also
    \"light\": [{\"pid\": N, \"name\": TEXT, \"threads\": N, \"running\": N,
     \"ready\": N, \"waiting\": N, \"blocking\": N, \"suspended\": N}]
+with --view terminals also
+   \"terminals\": [{\"name\": TEXT, \"state\": TEXT, \"age_seconds\": N, \"written_bytes\": N,
+    \"written_bytes_per_second\": N or null, \"command\": TEXT}]
 
 Pipes and light threads are those of processes that the user may look into.
 To ask a pipe what is in it, its read end is opened for some microseconds.

@@ -22,6 +22,9 @@ use views::View;
 /// Runs it.
 pub fn run(a: &Top, json: bool) -> Result<u8, Failure> {
     let interval = a.interval.max(SHORTEST);
+    if a.view == View::Terminals {
+        built::need("term").map_err(failed)?;
+    }
     if let Some(address) = a.web {
         if let Some(name) = &a.arena {
             if name.parse::<SocketAddr>().is_ok() {
@@ -68,6 +71,7 @@ fn as_text(looked: &Looked, view: View) -> String {
         View::Processes => s.processes().iter().map(views::process).collect(),
         View::Pipes => looked.pipes.iter().flat_map(|p| &p.all).map(views::pipe).collect(),
         View::Light => looked.light.iter().flatten().map(views::light).collect(),
+        View::Terminals => looked.terminals.iter().flatten().map(views::terminal).collect(),
     };
     let titles: Vec<String> = view.titles().iter().map(|t| (*t).to_owned()).collect();
     let wide =

@@ -8,9 +8,11 @@ use crate::look::plain;
 use crate::{look, time};
 use anyhow::{Result, anyhow};
 use chappe::term::place::Role;
+use chappe::term::screen::Screen;
 use chappe::term::view::Ended;
 use serde_json::Value;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// Whether there is one of this name.
 pub fn is_there(name: &str) -> bool {
@@ -72,6 +74,36 @@ pub fn show(name: &str, json: bool) -> Result<String> {
     }
     let _ = writeln!(text, "  `chappe term show {name}` has its screen");
     Ok(text)
+}
+
+/// What `chappe top` shows of a terminal.
+pub struct Seen {
+    /// Its name.
+    pub name: String,
+    /// How its command is.
+    pub state: String,
+    /// How long ago it was made.
+    pub age: Duration,
+    /// How many bytes its command has written.
+    pub written: u64,
+    /// What it runs.
+    pub command: String,
+    /// What stands on its screen.
+    pub lines: Vec<String>,
+}
+
+/// For `chappe top`; none where they cannot be looked at.
+pub fn seen() -> Vec<Seen> {
+    let lines = |screen: &Screen| (0..screen.rows()).map(|row| screen.text(row)).collect();
+    let one = |(ended, place): &One| Seen {
+        name: place.name().to_owned(),
+        state: state(place, *ended),
+        age: age(place.began()),
+        written: place.taken(),
+        command: place.command(),
+        lines: place.snapshot().map(|now| lines(&now.screen)).unwrap_or_default(),
+    };
+    all().map(|(all, _)| all.iter().map(one).collect()).unwrap_or_default()
 }
 
 /// For `chappe metrics`.

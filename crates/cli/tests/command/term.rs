@@ -414,6 +414,13 @@ fn what_lists_all_there_is_knows_terminals() {
     assert_eq!(here.json(&["show", "build"])["holders"], 1);
     assert_eq!(here.ok(&["complete", "--", "show", "b"]), "build\n");
     assert_eq!(here.ok(&["complete", "--", "term", "log", "b"]), "build\n");
+    let looked = here.json(&["top", "--once", "--view", "terminals", "--interval", "50ms"]);
+    let of = &looked["terminals"][0];
+    // The kernel's terminal writes a line's end as two.
+    assert_eq!((&of["name"], &of["state"], &of["written_bytes"]), (&"build".into(), &"running".into(), &7.into()));
+    assert_eq!(of["written_bytes_per_second"], 0.0);
+    let text = here.ok(&["top", "--once", "--view", "terminals", "--interval", "50ms"]);
+    assert!(text.starts_with("NAME") && text.contains("build  running"), "{text}");
     let why = here.fails(1, &["rm", "build"]);
     assert!(why.contains("in use"), "{why}");
     let first = term.pid("holder");

@@ -5,6 +5,7 @@ use crate::eyes::figures::ALL;
 use crate::eyes::light::{self, LightSeen};
 use crate::eyes::pipes::{PipeSeen, Pipes};
 use crate::eyes::snapshot::Snapshot;
+use crate::eyes::terminals::{self, TerminalSeen};
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub struct Looked {
     pub pipes: Option<Arc<Pipes>>,
     /// Light threads, where they are shown.
     pub light: Option<Vec<LightSeen>>,
+    /// Terminals, where they are shown.
+    pub terminals: Option<Vec<TerminalSeen>>,
 }
 
 /// Looks again and again.
@@ -29,11 +32,18 @@ pub struct Looker {
     last: Option<Arc<Snapshot>>,
     pipes: Option<Arc<Pipes>>,
     light: light::Looker,
+    terminals: terminals::Looker,
 }
 
 impl Looker {
     pub fn new(arena: Option<String>) -> Looker {
-        Looker { arena, last: None, pipes: None, light: light::Looker::default() }
+        Looker {
+            arena,
+            last: None,
+            pipes: None,
+            light: light::Looker::default(),
+            terminals: terminals::Looker::default(),
+        }
     }
 
     /// What a view does not show is not looked for.
@@ -44,7 +54,8 @@ impl Looker {
         let snapshot = snapshot?;
         self.pipes = (view == View::Pipes).then(|| Arc::new(Pipes::look(self.pipes.as_deref())));
         let light = (view == View::Light).then(|| self.light.look());
-        Ok(Looked { snapshot, pipes: self.pipes.clone(), light })
+        let terminals = (view == View::Terminals).then(|| self.terminals.look());
+        Ok(Looked { snapshot, pipes: self.pipes.clone(), light, terminals })
     }
 }
 
@@ -90,6 +101,9 @@ pub fn as_json(looked: &Looked) -> String {
     }
     if let Some(light) = &looked.light {
         all["light"] = light.iter().map(LightSeen::as_json).collect();
+    }
+    if let Some(terminals) = &looked.terminals {
+        all["terminals"] = terminals.iter().map(TerminalSeen::as_json).collect();
     }
     format!("{all}\n")
 }

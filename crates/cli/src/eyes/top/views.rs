@@ -1,29 +1,17 @@
 //! The tables of `chappe top`: objects, processes that wait, pipes, light threads. Rows as text, without a terminal.
 
+pub use crate::args::top::View;
 use crate::eyes::figures;
 use crate::eyes::light::LightSeen;
 use crate::eyes::pipes::PipeSeen;
 use crate::eyes::snapshot::{Process, Seen};
+use crate::eyes::terminals::TerminalSeen;
 use crate::look::{plain, state_text, who_text};
 use crate::time;
 use chappe::ObjectState;
 
 /// The head of the objects' table.
 const TITLES: [&str; 6] = ["NAME", "KIND", "WAITING", "LONGEST", "PER S", "STATE"];
-
-/// Which table is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum View {
-    /// Pools, semaphores, mutexes, tubes, maps
-    #[default]
-    Objects,
-    /// Processes that wait for one of them
-    Processes,
-    /// Pipes of the kernel's between processes: how full, and which side is behind
-    Pipes,
-    /// Processes that have light threads
-    Light,
-}
 
 impl View {
     /// The heads of its columns.
@@ -33,6 +21,7 @@ impl View {
             View::Processes => &["PID", "WAITING", "LIGHT", "LONGEST", "FOR", "WHAT"],
             View::Pipes => &["PIPE", "FULL", "BYTES", "PER S", "STATE"],
             View::Light => &["PID", "THREADS", "RUNNING", "READY", "WAITING", "OTHER", "WHAT"],
+            View::Terminals => &["NAME", "STATE", "AGE", "WRITTEN", "PER S", "COMMAND"],
         }
     }
 
@@ -43,6 +32,7 @@ impl View {
             View::Processes => column < 4,
             View::Pipes => (1..4).contains(&column),
             View::Light => column < 6,
+            View::Terminals => (2..5).contains(&column),
         }
     }
 }
@@ -89,18 +79,19 @@ pub fn process(p: &Process) -> Vec<String> {
 }
 
 /// "512", "1.5K", "64K".
-pub fn bytes(n: u32) -> String {
+pub fn bytes(n: u64) -> String {
     match n {
         n if n < 1024 => n.to_string(),
+        n if n >= 10 << 20 => format!("{}M", n >> 20),
         n if n % 1024 == 0 => format!("{}K", n / 1024),
-        n => format!("{:.1}K", f64::from(n) / 1024.0),
+        n => format!("{:.1}K", n as f64 / 1024.0),
     }
 }
 
 /// Of a pipe.
 pub fn pipe(p: &PipeSeen) -> Vec<String> {
     let full = p.share().map_or_else(|| "?".to_owned(), |share| format!("{:.0}%", 100.0 * share));
-    let within = p.fill.map_or_else(String::new, |(n, _)| bytes(n));
+    let within = p.fill.map_or_else(String::new, |(n, _)| bytes(n.into()));
     vec![plain(&p.title()), full, within, p.rate.map_or_else(String::new, per_second), p.state().to_owned()]
 }
 
@@ -112,6 +103,12 @@ pub fn light(l: &LightSeen) -> Vec<String> {
     row.extend(numbers);
     row.push(plain(&l.name));
     row
+}
+
+/// Of a terminal.
+pub fn terminal(t: &TerminalSeen) -> Vec<String> {
+    let rate = t.rate.map_or_else(String::new, per_second);
+    vec![plain(&t.name), t.state.clone(), time::show(t.age), bytes(t.written), rate, plain(&t.command)]
 }
 
 #[cfg(test)]
@@ -126,6 +123,6 @@ mod tests {
         let light = light(&LightSeen { pid: 9, name: "a\x1bb".into(), states: [1, 0, 3, 1, 1], lines: vec![] });
         assert_eq!((light.len(), light[1].as_str(), light[5].as_str()), (View::Light.titles().len(), "6", "2"));
         assert!(!light[6].contains('\x1b'));
-        assert_eq!(bytes(1536), "1.5K");
+        assert_eq!((bytes(1536), bytes(20 << 20)), ("1.5K".into(), "20M".into()));
     }
 }

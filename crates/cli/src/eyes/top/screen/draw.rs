@@ -13,7 +13,7 @@ const HELP: &str = "\
 up, down, PgUp, PgDn, Home, End   choose a row
 Enter   look into it, then into a holder: all it has; Esc goes back
 r       in a pool: take the chosen permit away (it asks first)
-Tab     objects, processes that wait, pipes, light threads
+Tab     objects, processes that wait, pipes, light threads, terminals
 s       sort by waiting (pipes: how full), longest wait, messages, name
 /       only names that contain a text; Esc clears it
 space   pause        + -   look less or more often
@@ -118,6 +118,7 @@ fn table(frame: &mut Frame, area: Rect, state: &State) {
                 View::Processes => state.processes[shown].iter().map(views::process).collect(),
                 View::Pipes => state.pipes[shown].iter().map(views::pipe).collect(),
                 View::Light => state.light[shown].iter().map(views::light).collect(),
+                View::Terminals => state.terminals[shown].iter().map(views::terminal).collect(),
                 View::Objects => Vec::new(),
             };
             if rows.is_empty() {
@@ -147,7 +148,7 @@ fn window(count: usize, chosen: usize, area: Rect) -> (usize, std::ops::Range<us
 }
 
 fn into(frame: &mut Frame, area: Rect, state: &State, detail: &Detail) {
-    let has_graph = !matches!(detail.subject, Subject::Light(_));
+    let has_graph = !matches!(detail.subject, Subject::Light(_) | Subject::Terminal);
     let tall = if area.height >= 14 && has_graph { 5 } else { 0 };
     let [text, history] = Layout::vertical([Constraint::Min(1), Constraint::Length(tall)]).areas(area);
     let mut lines: Vec<Line> = Vec::new();

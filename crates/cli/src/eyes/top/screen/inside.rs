@@ -1,6 +1,7 @@
 //! What the screen of `chappe top` says beside its tables: totals, which table comes next, and what is known of one process, one pipe, or light
 //! threads.
 
+use crate::built;
 use crate::eyes::light::LightSeen;
 use crate::eyes::pipes::{End, PipeSeen, Side, TOLD};
 use crate::eyes::snapshot::Snapshot;
@@ -17,7 +18,8 @@ impl View {
             View::Objects => View::Processes,
             View::Processes => View::Pipes,
             View::Pipes => View::Light,
-            View::Light => View::Objects,
+            View::Light if built::need("term").is_ok() => View::Terminals,
+            View::Light | View::Terminals => View::Objects,
         }
     }
 
@@ -28,6 +30,7 @@ impl View {
             View::Processes => "processes that wait",
             View::Pipes => "pipes",
             View::Light => "processes with light threads",
+            View::Terminals => "terminals",
         }
     }
 }
@@ -143,10 +146,12 @@ mod tests {
     #[test]
     fn every_view_is_reached_by_its_key() {
         let mut seen = vec![View::Objects];
-        while seen.len() < 5 && seen.last().unwrap().next() != View::Objects {
+        while seen.len() < 6 && seen.last().unwrap().next() != View::Objects {
             seen.push(seen.last().unwrap().next());
         }
-        assert_eq!(seen, [View::Objects, View::Processes, View::Pipes, View::Light]);
+        let mut all = vec![View::Objects, View::Processes, View::Pipes, View::Light];
+        all.extend(built::need("term").is_ok().then_some(View::Terminals));
+        assert_eq!(seen, all);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::change;
 use crate::eyes::light::LightSeen;
 use crate::eyes::pipes::{PipeSeen, Pipes};
 use crate::eyes::snapshot::{Process, Seen, Snapshot};
+use crate::eyes::terminals::TerminalSeen;
 use crate::eyes::top::looked::{Looked, SHORTEST};
 use crate::eyes::top::views::{View, behind_text, per_second};
 use crate::look::{self, holder_text, plain, state_text, who_text};
@@ -98,6 +99,8 @@ pub enum Subject {
     Pipe(u64),
     /// The light threads of a process.
     Light(u32),
+    /// A terminal, by its name: its screen.
+    Terminal,
 }
 
 /// One object, or something else, looked into.
@@ -131,6 +134,10 @@ pub struct State {
     /// Those that are shown.
     pub pipes: Vec<PipeSeen>,
     all_light: Vec<LightSeen>,
+    /// Terminals.
+    all_terminals: Vec<TerminalSeen>,
+    /// Those that are shown.
+    pub terminals: Vec<TerminalSeen>,
     /// Processes with light threads that are shown.
     pub light: Vec<LightSeen>,
     /// How many waited, and how many messages a second were sent, at each of the last snapshots.
@@ -169,6 +176,8 @@ impl State {
             all_pipes: None,
             pipes: Vec::new(),
             all_light: Vec::new(),
+            all_terminals: Vec::new(),
+            terminals: Vec::new(),
             light: Vec::new(),
             history: VecDeque::new(),
             histories: HashMap::new(),
@@ -188,9 +197,10 @@ impl State {
     /// A snapshot has come, or the reason why there is none.
     pub fn update(&mut self, now: Result<Looked>) {
         let now = match now {
-            Ok(Looked { snapshot, pipes, light }) => {
+            Ok(Looked { snapshot, pipes, light, terminals }) => {
                 self.see_pipes(pipes);
                 self.all_light = light.unwrap_or_default();
+                self.all_terminals = terminals.unwrap_or_default();
                 snapshot
             }
             Err(e) => {
@@ -253,6 +263,7 @@ impl State {
             self.chosen = at;
         }
         self.pipes = pipes;
+        self.terminals = self.all_terminals.iter().filter(|t| fits(&t.name)).cloned().collect();
         self.light = self.all_light.iter().filter(|l| fits(&l.name) || fits(&l.pid.to_string())).cloned().collect();
     }
 
@@ -292,6 +303,7 @@ impl State {
             View::Processes => self.processes.len(),
             View::Pipes => self.pipes.len(),
             View::Light => self.light.len(),
+            View::Terminals => self.terminals.len(),
         }
     }
 
@@ -385,6 +397,10 @@ impl State {
                 subject = Subject::Light(l.pid);
                 format!("{} {}", l.name, l.pid)
             }),
+            View::Terminals => self.terminals.get(self.chosen).map(|t| {
+                subject = Subject::Terminal;
+                t.name.clone()
+            }),
         };
         if let Some(name) = name {
             self.detail = Some(Detail {
@@ -415,6 +431,11 @@ impl State {
             Subject::Light(pid) => {
                 let light = self.all_light.iter().find(|l| l.pid == pid);
                 detail.lines = light.map_or_else(gone, inside::light_lines);
+                return;
+            }
+            Subject::Terminal => {
+                let terminal = self.all_terminals.iter().find(|t| t.name == detail.name);
+                detail.lines = terminal.map_or_else(gone, |t| t.lines.clone());
                 return;
             }
         }
@@ -514,7 +535,7 @@ impl State {
         match detail.subject {
             Subject::Object => ("waiting, or messages a second", self.history_named(&detail.name)),
             Subject::Pipe(inode) => ("percent full", self.history_named(&pipe_name(inode))),
-            Subject::Light(_) => ("", Vec::new()),
+            Subject::Light(_) | Subject::Terminal => ("", Vec::new()),
         }
     }
 
