@@ -68,7 +68,12 @@ fn attend(command: i32, set: &Set) -> ExitCode {
     }
 }
 
+/// Whether an init stays beside this process, which ends with it, and with that all that is in the namespace.
+pub fn has_init() -> bool {
+    HAS_INIT.get().is_some()
+}
+
 /// Whether a process is the init that stays beside this one: it is in no pipeline.
 pub fn is_init(pid: i32) -> bool {
-    pid == 1 && HAS_INIT.get().is_some()
+    pid == 1 && has_init()
 }

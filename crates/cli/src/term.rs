@@ -4,6 +4,7 @@
 //! `chappe::term` has the memory that all of them share.
 
 mod attach;
+mod cut;
 mod found;
 mod holder;
 mod keeper;
@@ -12,6 +13,7 @@ pub mod overview;
 mod png;
 mod pty;
 mod run;
+mod scope;
 mod show;
 mod submit;
 mod typing;

@@ -7,7 +7,7 @@ use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
 use chappe_plat::dir::Dir;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::viewed::{self, Mapping};
-use chappe_plat::{clock, dir, lease, process};
+use chappe_plat::{clock, dir, lease, process, room};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -46,8 +46,8 @@ pub enum TermError {
     #[error("{0} is not a terminal of this version of chappe: remove it with the version that made it")]
     Foreign(String),
     /// There is no room.
-    #[error("no room for terminal `{0}`: {1} is full; give it less --history, or make room")]
-    Full(String, String),
+    #[error("no room for terminal `{0}` in {1}: {2}; or give it less --history")]
+    Full(String, String, String),
     /// The system's.
     #[error("cannot {0}: {1}")]
     Io(String, #[source] io::Error),
@@ -152,9 +152,9 @@ impl Place {
         }
         let history = history.clamp(layout::LEAST_HISTORY, layout::MOST_HISTORY).div_ceil(8) as usize;
         let len = layout::words(history, note.len()) * 8;
-        let full = |e: io::Error| match e.raw_os_error() {
-            Some(28) => TermError::Full(name.into(), dir.path().display().to_string()),
-            _ => TermError::Io(format!("make terminal `{name}` in {}", dir.path().display()), e),
+        let full = |e: io::Error| match room::missing(dir.path(), &e) {
+            Some(what) => TermError::Full(name.into(), dir.path().display().to_string(), what),
+            None => TermError::Io(format!("make terminal `{name}` in {}", dir.path().display()), e),
         };
         // Backed later, for the size that it has. The last page is: with it the file has its length.
         let states = layout::HISTORY_AT + history..layout::note_at(history);

@@ -223,6 +223,9 @@ When something is killed:
     is then not known.
   both: the command gets SIGHUP, as when a window is closed. The screen
     stays, and `show` and `wait` say what happened.
+  a container whose first process this is: all that is in it ends with its
+    first process. So this stays there until the command ends, and exits
+    with its status; `--attach` in a container with a terminal.
   what looks, waits or types: nothing happens to the terminal.
 
 Exit status:

@@ -3,6 +3,7 @@
 //! One thread draws, at most 60 times a second, what has changed; the other types what comes from the keyboard. Neither is ever waited for by the
 //! terminal: its holder writes its states whether they are looked at or not.
 
+use super::cut;
 use super::found::{find, status_of, unknown, wrong};
 use crate::ended::FAILED;
 use crate::said::{Failure, failed, tell};
@@ -92,6 +93,7 @@ impl RawMode {
             libc::tcsetattr(0, libc::TCSADRAIN, &raw);
             now
         };
+        cut::first_give_back(before, b"\x1b[0m\x1b[?25h\x1b[?7h\x1b[?1049l");
         show(b"\x1b[?1049h\x1b[2J");
         Ok(RawMode { before })
     }

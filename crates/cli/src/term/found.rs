@@ -1,5 +1,6 @@
 //! Terminals as the commands find them, and how their commands' ends are said.
 
+use super::cut;
 use crate::ended::FAILED;
 use crate::said::{Failure, failed};
 use anyhow::{Result, anyhow, bail};
@@ -31,7 +32,9 @@ pub fn find(name: &str, write: bool) -> Result<Place> {
         Err(_) if is_fresh() => bail!("there is no terminal `{name}`"),
         Err(e) => return Err(e),
     };
-    Ok(Place::find(&dir, name, write)?)
+    let place = Place::find(&dir, name, write)?;
+    cut::say_if_cut();
+    Ok(place)
 }
 
 /// A terminal, and how its command has ended.

@@ -3,6 +3,7 @@
 use super::found::directory;
 use super::holder;
 use super::pty::{self, Pty};
+use super::scope;
 use super::wanted::Wanted;
 use chappe::term::kill::OWN;
 use chappe::term::place::{self, Place, Role};
@@ -23,12 +24,14 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     unsafe { libc::setsid() };
     crate::signals::ignore(libc::SIGHUP);
     crate::signals::default(libc::SIGCHLD);
+    crate::signals::default(libc::SIGBUS);
     // SAFETY: a plain call on a text that ends.
     unsafe { libc::prctl(libc::PR_SET_NAME, OWN.as_ptr()) };
     // What the command leaves behind becomes this process's child, and `chappe term kill` finds it.
     // SAFETY: a plain call.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     have_only(&[place.as_fd(), pty.master.as_fd(), pty.slave.as_fd(), tells.as_fd()]);
+    scope::enter(wanted.name);
     let started = pty::start(&pty, wanted);
     let Pty { master, slave } = pty;
     // With it open, the end of the program's side would never be seen.

@@ -2,11 +2,11 @@
 
 use super::found::{directory, find, wrong};
 use super::wanted::Wanted;
-use super::{attach, log};
+use super::{attach, log, wait};
 use super::{keeper, pty};
 use crate::ended::{FAILED, not_started};
 use crate::said::{Failure, write};
-use crate::{names, terminal};
+use crate::{first, names, terminal};
 use anyhow::{Result, anyhow};
 use chappe::term::place::{self, Place};
 use chappe::term::view::Watch;
@@ -42,7 +42,7 @@ pub fn run(wanted: &Wanted<'_>, log: Option<&Path>, attach: bool, json: bool) ->
     let name = wanted.name;
     let text = if json { json!({ "name": name, "pid": pid }).to_string() } else { name.to_owned() };
     said(&text, name)?;
-    Ok(0)
+    leave(name)
 }
 
 /// Writes what a terminal is called that runs, whether that can be written or not.
@@ -54,6 +54,14 @@ pub fn said(text: &str, name: &str) -> Result<(), Failure> {
         status,
         why: anyhow!("{why}; the command runs all the same, in terminal `{name}`"),
     })
+}
+
+/// The status to end with when a terminal runs. As a container's first process this stays to the command's end: with it the terminal would end.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn leave(name: &str) -> Result<u8, Failure> {
+    if first::has_init() { wait::exit(name, None, false) } else { Ok(0) }
 }
 
 /// Makes it; the process id of its command.

@@ -57,9 +57,16 @@ pub fn submit(a: &Submit, json: bool, file_size: bool) -> Result<u8, Failure> {
         None => new(a),
     };
     let job = job.map_err(cannot)?;
-    let acquire = asked(&job.words).map_err(cannot)?;
+    let cli = parsed(&job.words).map_err(cannot)?;
+    let is_elsewhere = elsewhere::asked(&cli).map_err(cannot)?;
+    let Command::Acquire(acquire) = cli.command else { return Err(cannot(anyhow!("this is no job"))) };
+    // Before a pool is made for it.
     let found = is_there(&acquire.command[0], &job.within);
     found.map_err(|e| not_started(&acquire.command[0], &e))?;
+    if !is_elsewhere {
+        // In the terminal it would be said too late.
+        have_room(&acquire).map_err(cannot)?;
+    }
     let own = std::env::current_exe().context("cannot tell where chappe itself is").map_err(cannot)?;
     let command: Vec<OsString> = std::iter::once(own.into_os_string()).chain(job.words.iter().cloned()).collect();
     let (note, label) = (job.note(), label(&acquire.command));
@@ -99,7 +106,7 @@ pub fn submit(a: &Submit, json: bool, file_size: bool) -> Result<u8, Failure> {
     };
     let text = if json { json!({ "name": name, "pid": pid }).to_string() } else { name.clone() };
     run::said(&text, &name)?;
-    Ok(0)
+    run::leave(&name)
 }
 
 /// The job that is asked for.
@@ -204,25 +211,19 @@ impl Job {
     }
 }
 
-/// What a job's words ask for. Pools that are not there are an error, or made.
-fn asked(words: &[OsString]) -> Result<Acquire> {
-    let cli = parsed(words)?;
-    let is_elsewhere = elsewhere::asked(&cli)?;
-    let Command::Acquire(acquire) = cli.command else { bail!("this is no job") };
-    if !is_elsewhere {
-        // In the terminal it would be said too late.
-        for pool in take::pools(&acquire)? {
-            let (has, count) = (pool.permits(), acquire.count);
-            if has < count {
-                let name = pool.name();
-                bail!(
-                    "pool `{name}` has only {}: a job for {count} cannot run; `chappe pool resize {name} {count}` makes it larger",
-                    permits_text(has)
-                );
-            }
+/// Whether the pools of a job can ever give what it asks for. Those that are not there are an error, or made.
+fn have_room(acquire: &Acquire) -> Result<()> {
+    for pool in take::pools(acquire)? {
+        let (has, count) = (pool.permits(), acquire.count);
+        if has < count {
+            let name = pool.name();
+            bail!(
+                "pool `{name}` has only {}: a job for {count} cannot run; `chappe pool resize {name} {count}` makes it larger",
+                permits_text(has)
+            );
         }
     }
-    Ok(acquire)
+    Ok(())
 }
 
 fn parsed(words: &[OsString]) -> Result<Cli> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 /// How each command is made to wait, with a tube `t`, a semaphore `s`, a held pool `p`, a held lock `l`, a map `m` and a terminal `x` there.
-const WAITS: [(&str, &[&str]); 18] = [
+const WAITS: [(&str, &[&str]); 21] = [
     ("acquire", &["acquire", "p", "--", "true"]),
     ("lock", &["lock", "l", "--", "true"]),
     ("jobserver", &["jobserver", "--pool", "p", "--", "true"]),
@@ -24,13 +24,16 @@ const WAITS: [(&str, &[&str]); 18] = [
     ("graph-run", &["graph", "run", "-"]),
     ("graph-repl", &["graph", "repl"]),
     ("term-wait", &["term", "wait", "x", "never"]),
+    ("term-log", &["term", "log", "x"]),
+    ("term-run", &["term", "run", "y", "--", "sleep", "1000"]),
+    ("submit", &["submit", "--", "sleep", "1000"]),
 ];
 /// What ends by itself, at once. (`threads --top` looks at another process, `lab` becomes another program, `graph edit` is `graph run`, `term attach` wants a
 /// terminal of its own.)
 const ENDS: &str = "release ls rm sem sem-create sem-up sem-value sem-rm tube tube-create tube-seal tube-rm map map-create map-put map-get map-delete map-rm \
     map-ls graph graph-check graph-explain graph-edit graph-kinds threads lab pool pool-create pool-resize pool-rm arena arena-create \
-    arena-rm doctor completions json schema schema-create schema-ls schema-rm schema-show submit term term-attach term-kill term-ls term-resize \
-    term-rm term-run term-send term-show";
+    arena-rm doctor completions json schema schema-create schema-ls schema-rm schema-show term term-attach term-kill term-ls term-resize \
+    term-rm term-send term-show";
 
 /// The manual's pages: one for each command that the command line's own table has.
 fn commands(here: &Place) -> BTreeSet<String> {
@@ -82,7 +85,8 @@ fn as_the_first_process_each_command_that_waits_is_ended_by_signals() {
     }
     let library = crate::run::library();
     let has_graphs = |name: &str| cfg!(feature = "graph") || !name.starts_with("graph");
-    for (name, args) in WAITS.into_iter().filter(|(name, _)| has_graphs(name) && is_built(name)) {
+    let has_jobs = |name: &str| cfg!(feature = "term") || name != "submit";
+    for (name, args) in WAITS.into_iter().filter(|(name, _)| has_graphs(name) && has_jobs(name) && is_built(name)) {
         let signals: &[i32] = if name == "acquire" {
             &[libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1]
         } else {
@@ -112,6 +116,10 @@ fn the_first_process_ends_as_its_command_and_leaves_no_zombies() {
     let here = Place::new();
     let ran = Place::spawn(&mut contained(&here, &["acquire", "--create", "p", "--", "sh", "-c", "exit 7"])).end();
     assert_eq!(ran.status, Some(7), "{ran:?}");
+    if cfg!(feature = "term") {
+        let ran = Place::spawn(&mut contained(&here, &["term", "run", "x", "--", "sh", "-c", "exit 6"])).end();
+        assert_eq!((ran.status, ran.out.as_str()), (Some(6), "x\n"), "{ran:?}");
+    }
     let ran = Place::spawn(&mut contained(&here, &["acquire", "p", "--", "sh", "-c", "kill -9 $$"])).end();
     assert_eq!(ran.status, Some(137), "{ran:?}");
     // An orphan of a waiting command's namespace: a process that enters it, as by `docker exec`, and leaves a child behind.

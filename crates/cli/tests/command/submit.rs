@@ -214,6 +214,7 @@ fn a_job_that_cannot_be_submitted_is_refused_at_once() {
         (125, &["submit", "-p", "gpus", "--name", "t", "--", "true"], "there is a terminal `t` already"),
         (125, &["submit", "-p", "gpus", "--name", "7", "--", "true"], "is a number"),
         (127, &["submit", "-p", "gpus", "--", "no-such-command"], "cannot run `no-such-command`: No such file"),
+        (127, &["submit", "--", "no-such-command"], "cannot run `no-such-command`"),
         (126, &["submit", "-p", "gpus", "--", "/dev/null"], "cannot run `/dev/null`: Permission denied"),
         (125, &["submit", "--retry", "none"], "there is no terminal `none`"),
         (125, &["submit", "--retry", "t"], "was not made by `chappe submit`"),
@@ -225,4 +226,5 @@ fn a_job_that_cannot_be_submitted_is_refused_at_once() {
     }
     // Nothing is left of them.
     assert_eq!(here.ok(&["term", "ls"]).lines().count(), 2);
+    assert!(!here.ok(&["ls"]).contains("jobs"));
 }

@@ -443,3 +443,26 @@ fn what_lists_all_there_is_knows_terminals() {
     until("keeper and holder end", || here.run(&["rm", "build"]).status.filter(|status| *status == 0));
     assert_eq!(here.ok(&["term", "ls"]), "");
 }
+
+#[test]
+fn looking_at_a_file_that_is_cut_short_ends_with_an_error() {
+    let here = Place::new();
+    let term = Term::run(&here, "t", &[], &["sh", "-c", "echo begun; read x"]);
+    here.ok(&["term", "wait", "t", "begun", "--timeout", "5m"]);
+    let program = term.pid("pid");
+    let looks = Place::spawn(&mut here.command(&["term", "wait", "t", "never"]));
+    until("it waits", || {
+        let file = here.arenas().join(".term-t").display().to_string();
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", looks.pid())).unwrap_or_default();
+        // Its two threads sleep: one of them for the terminal's end.
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", looks.pid())).map_or(0, Iterator::count);
+        (maps.contains(&file) && tasks == 2).then_some(())
+    });
+    std::fs::OpenOptions::new().write(true).open(here.arenas().join(".term-t")).unwrap().set_len(0).unwrap();
+    kill(program, libc::SIGKILL);
+    let ran = looks.end();
+    assert_eq!(ran.status, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("was cut short"), "{}", ran.err);
+    let why = here.fails(1, &["term", "show", "t"]);
+    assert!(why.contains("is not a terminal of this version"), "{why}");
+}
