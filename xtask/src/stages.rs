@@ -156,7 +156,7 @@ fn looks() -> Vec<Stage> {
                 .args([
                     "--workspace",
                     "--features",
-                    "chappe-cli/full,chappe-cli/term,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd",
+                    "chappe-cli/full,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd",
                     "--all-targets",
                 ])
                 .args(["--", "-D", "warnings"]),
@@ -218,10 +218,10 @@ fn rest(level: Level) -> Vec<Stage> {
             match level {
                 // With the counts: what they need of the benchmarks is built here anyway. Without the Python package: all its tests are storms.
                 Level::Gate => &[
-                    "--workspace --features chappe-cli/full,chappe-cli/term,chappe-ffi/term --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py",
+                    "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py",
                 ],
                 Level::All => &[
-                    "--workspace --features chappe-cli/full,chappe-cli/term,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
+                    "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
                      --exclude chappe-crashsim",
                 ],
             },
@@ -234,7 +234,7 @@ fn rest(level: Level) -> Vec<Stage> {
             // The injector and the Python package have no examples. With the features of the tests, so that each library is there: other
             // features build 58 crates again, a machine code generator among them.
             work: Work::Documented(Cargo::new("test").args(
-                "--workspace --features chappe-cli/full,chappe-cli/term,chappe-ffi/term --exclude chappe-injector --exclude chappe-py --doc"
+                "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-py --doc"
                     .split_whitespace(),
             )),
             advice: "an example in a comment does not do what it says",

@@ -9,8 +9,7 @@ const PARTS: [(&str, &str, bool, &str); 6] = [
     ("jit", "machine code for queries", cfg!(feature = "jit"), FULL),
     // Not in the other: HTTP, TLS and a runtime, which no job on one machine needs.
     ("remote", "names on other machines", cfg!(feature = "remote"), "remote"),
-    // Not yet in the other: the guide says what is not held.
-    ("term", "terminals", cfg!(feature = "term"), "term"),
+    ("term", "terminals", cfg!(feature = "term"), FULL),
     ("top", "the screen of `chappe top`", cfg!(feature = "top"), FULL),
 ];
 const FULL: &str = "full";
