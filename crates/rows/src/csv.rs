@@ -33,7 +33,7 @@ impl Csv {
 }
 
 /// A field that is quoted, from a place behind its quote on: where its closing quote stands before `len`, and whether a doubled one is in it.
-#[inline]
+#[inline(always)]
 fn closing(text: &[u8], len: usize, mut from: usize) -> Option<(usize, bool)> {
     let mut doubled = false;
     loop {

@@ -298,7 +298,7 @@ impl<'a> Sink<'a> {
         }
         // Names are there even if nothing else is.
         if rows.bytes.is_empty() {
-            self.writer.rows(&[], &[], &mut text);
+            self.writer.head(None, &mut text);
             self.put(&text)?;
         }
         Ok(self.report)

@@ -62,6 +62,9 @@ impl Writer {
 
     /// The names, if the style has a line for them and they were not written yet. `first`: the name of a column before the others.
     pub fn head(&mut self, first: Option<&str>, out: &mut Vec<u8>) {
+        if self.style == Style::Table && !self.began && !self.names.is_empty() {
+            return self.table(&[], &[], out);
+        }
         if self.style != Style::Csv || self.names.is_empty() || std::mem::replace(&mut self.began, true) {
             return;
         }
@@ -76,7 +79,11 @@ impl Writer {
     /// Writes records, and the texts that they name. Of a table all that are to be seen together.
     pub fn rows(&mut self, rows: &[u8], texts: &[u8], out: &mut Vec<u8>) {
         if self.style == Style::Table {
-            return self.table(rows, texts, out);
+            // The first rows say how wide it is.
+            if !rows.is_empty() {
+                self.table(rows, texts, out);
+            }
+            return;
         }
         self.head(None, out);
         for row in rows.chunks_exact(self.schema.size() as usize) {
@@ -120,9 +127,6 @@ impl Writer {
             String::from_utf8_lossy(&text).into_owned()
         };
         let size = self.schema.size() as usize;
-        if rows.is_empty() {
-            return;
-        }
         if !std::mem::replace(&mut self.began, true) {
             let wide = |(field, name): (&Field, &Vec<u8>)| {
                 let cells = rows.chunks_exact(size).take(LOOKED_AT).map(|row| cell(field, row).chars().count());

@@ -137,6 +137,9 @@ receiver at a time: what another receives meanwhile is missing, and what that
 leaves behind when it dies comes late. Then this ends with an error that names
 the gap. What a receiver before this one left behind comes first, in order.
 
+With sums, windows or an order Ctrl-C ends it with those of what has come,
+and its status is that of the signal (0 with --follow).
+
 At a tube that is empty and has no sender this waits for the next one, and ends
 when all that came have gone, whether they have sent anything or not.
 

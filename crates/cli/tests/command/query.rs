@@ -26,6 +26,7 @@ fn files_and_stdin_are_asked() {
     let (csv, json) = (csv.to_str().unwrap(), json.to_str().unwrap());
     let by_sym = "where px > 9 select sym, sum(qty * px) as value by sym";
     assert_eq!(place.ok(&["query", by_sym, csv]), "sym,value\nA,70.0\n");
+    assert_eq!(place.ok(&["query", "where px > 99 select px", csv, "--format", "table"]), "px\n--\n");
     assert_eq!(place.ok(&["query", by_sym, csv, csv, "--format", "table"]), "sym  value\n---  -----\nA    140.0\n");
     let errors = "where level == $level select count() as n, max(ms) as most";
     let asked = ["query", errors, json, "--param", "level=error"];
