@@ -222,10 +222,8 @@ impl Emulator {
     /// One whose last byte has this position.
     fn character(&mut self, c: char, position: u64) {
         self.screen.at_byte(position);
-        match c {
-            '\u{80}'..='\u{9f}' => self.screen.control(c as u8),
-            c => self.screen.put(c),
-        }
+        // Control characters of 8 bits do nothing, neither those of one byte nor these of two: they have no width, and are not put.
+        self.screen.put(c);
     }
 
     /// Goes on with a character whose first bytes came earlier.
@@ -416,6 +414,16 @@ mod tests {
         // The region was all rows again: the first has left the screen.
         assert_eq!(rows, ["", "", "", "d"]);
         assert_eq!((it.screen().base(), it.screen().columns()), (3, 10));
+    }
+
+    #[test]
+    fn control_characters_of_eight_bits_do_nothing() {
+        let mut it = Emulator::new(10, 3);
+        for c in '\u{80}'..='\u{9f}' {
+            it.feed(c.to_string().as_bytes());
+        }
+        it.feed("a\u{85}b\u{9b}1mc".as_bytes());
+        assert_eq!((it.screen().text(0), it.screen().text(1)), ("ab1mc".into(), String::new()));
     }
 
     #[test]

@@ -33,13 +33,6 @@ impl Screen {
             b'\r' => self.home_of_row(),
             0x0e => self.drawing = self.drawing & 15 | 1 << 4,
             0x0f => self.drawing &= 15,
-            0x84 => self.line_feed(),
-            0x85 => {
-                self.line_feed();
-                self.home_of_row();
-            }
-            0x88 => self.set_tab(),
-            0x8d => self.reverse_feed(),
             _ => {}
         }
     }
@@ -326,7 +319,10 @@ impl Perform for Screen {
             ([], b'7') => self.save_cursor(),
             ([], b'8') => self.restore_cursor(),
             ([], b'D') => self.line_feed(),
-            ([], b'E') => self.control(0x85),
+            ([], b'E') => {
+                self.line_feed();
+                self.home_of_row();
+            }
             ([], b'H') => self.set_tab(),
             ([], b'M') => self.reverse_feed(),
             ([], b'Z') => self.answer("\x1b[?62;22c"),

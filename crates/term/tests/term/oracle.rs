@@ -6,7 +6,7 @@
 //! - `CSI 1 J` in the second row: alacritty leaves the first one;
 //! - cursor moves at the edges of a region: alacritty and vt100 leave it, xterm does not;
 //! - more characters taken out than there are up to the edge: alacritty erases some before the cursor;
-//! - raw bytes 0x80 to 0x9f are no text: alacritty takes them for controls, xterm in UTF-8 and we do not;
+//! - control characters of 8 bits, raw or in UTF-8, do nothing: alacritty does what some say, xterm what those in UTF-8 say;
 //! - characters put in or taken out beside a wide one: alacritty leaves halves.
 
 use crate::streams;
