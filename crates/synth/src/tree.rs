@@ -198,6 +198,9 @@ impl<'a> Parser<'a> {
     pub fn end(&self) -> Result<(), Complaint> {
         match &self.token.kind {
             Kind::End => Ok(()),
+            Kind::Name(word) if let Some(here) = of_sql(word) => {
+                self.complain(self.token.span, format!("`{word}` is of SQL, or Python: {here}"))
+            }
             Kind::Name(_)
             | Kind::Quoted(_)
             | Kind::Param(_)
@@ -363,6 +366,17 @@ impl<'a> Parser<'a> {
         Ok((of, end))
     }
 
+    /// Whether the next token begins a value, and no other part of a query.
+    fn begins_value(&self) -> bool {
+        const WORDS: [&str; 9] = ["in", "select", "as", "by", "every", "order", "top", "asc", "desc"];
+        match &self.token.kind {
+            Kind::Name(word) => !WORDS.contains(&word.as_str()) && of_sql(word).is_none(),
+            Kind::Sign(sign) => *sign == "(",
+            Kind::End => false,
+            _ => true,
+        }
+    }
+
     fn primary(&mut self, level: u32) -> Result<NodeId, Complaint> {
         let Token { kind, span } = self.take()?;
         let what = match kind {
@@ -376,6 +390,9 @@ impl<'a> Parser<'a> {
             Kind::Name(name) if name == "null" => What::Null,
             Kind::Quoted(name) => return self.add(What::Name(name), span),
             Kind::Name(name) if name == "in" => return self.complain(span, "a value is missing before `in`"),
+            Kind::Name(name) if name.eq_ignore_ascii_case("not") && self.begins_value() => {
+                return self.complain(span, format!("`{name}` is of SQL, or Python: write `!`, as in `!(a && b)`"));
+            }
             Kind::Name(name) => {
                 if !self.take_sign("(")? {
                     return self.add(What::Name(name), span);
@@ -396,15 +413,64 @@ impl<'a> Parser<'a> {
             }
             Kind::Sign("[") => return self.complain(span, "a list stands behind `in` alone: write `a in [1, 2]`"),
             Kind::End => return self.complain(span, "the expression ends here, where a value is missing"),
+            Kind::Sign(">") if self.text[..span.start as usize].ends_with('<') => {
+                return self.complain(span, "`<>` is of SQL: write `!=`");
+            }
             Kind::Sign(sign) => return self.complain(span, format!("a value is missing here, before `{sign}`")),
         };
         self.add(what, span)
     }
 }
 
+/// What is written here for a word of SQL, or Python, behind a value.
+fn of_sql(word: &str) -> Option<&'static str> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "and" => "write `&&`",
+        "or" => "write `||`",
+        "not" => "write `!(x in [1, 2])`",
+        "is" | "isnull" | "notnull" => "write `x == null` or `x != null`",
+        "like" | "ilike" => "write `x.startsWith('a')`, `x.endsWith('a')` or `x.contains('a')`",
+        "between" => "write `1 <= x && x <= 2`",
+        "div" | "mod" => "write `x / 2` or `x % 2`",
+        "limit" => "write `top 10`, at the end",
+        "group" => "write `by`, behind the list",
+        "having" => "ask the answer again: `chappe query ... | chappe query ...`",
+        "from" => "files are named behind the query, and not in it",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_sql_are_told_what_is_written_here() {
+        let told = |text: &str| {
+            let mut parser = Parser::new(text).unwrap();
+            parser.expression().and_then(|_| parser.end()).unwrap_err().message().to_owned()
+        };
+        for (text, here) in [
+            ("a > 0 and b < 2", "`and` is of SQL, or Python: write `&&`"),
+            ("a > 0 OR b", "`OR` is of SQL, or Python: write `||`"),
+            ("not (a > 1)", "`not` is of SQL, or Python: write `!`, as in"),
+            ("not a", "`not` is of SQL"),
+            ("a is null", "write `x == null` or"),
+            ("a not in [1]", "write `!(x in [1, 2])`"),
+            ("a <> 1", "`<>` is of SQL: write `!=`"),
+            ("a like 'x%'", "x.startsWith('a')"),
+            ("a between 1 and 2", "write `1 <= x && x <= 2`"),
+            ("a > 1 limit 5", "write `top 10`, at the end"),
+            ("a b", "an operator is missing before this"),
+        ] {
+            assert!(told(text).contains(here), "{text}: {}", told(text));
+        }
+        // They are names all the same.
+        for text in ["and > 1", "not", "!not && or == is", "like < 2 ? limit : group"] {
+            let mut parser = Parser::new(text).unwrap();
+            assert!(parser.expression().and_then(|_| parser.end()).is_ok(), "{text}");
+        }
+    }
 
     /// The tree in brackets.
     fn shown(nodes: &[Node], id: NodeId) -> String {
