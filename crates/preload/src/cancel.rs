@@ -2,7 +2,7 @@
 //!
 //! The C library's `pthread_cancel` marks the thread, and wakes it only from the C library's own waits. So this library's version marks the
 //! thread through it, and then ends the thread's wait here, if it is in one. The thread finds that it is marked, and acts upon it by
-//! `pthread_testcancel`, in a frame that owns nothing. Each thread that has ever waited has an *ear*, a record by which a canceller finds
+//! `pthread_testcancel`, in a frame that owns nothing. Each thread that has ever waited has a *listener*, a record by which a canceller finds
 //! it.
 //!
 //! ```text
@@ -12,16 +12,16 @@
 //!                goes round       goes round
 //! ```
 //!
-//! - I1: a waiter arms its ear, and then looks whether it is marked (`pthread_testcancel`); a canceller marks, and then looks at the ear.
-//!   So one of the two sees the other (E1). A thread that is cancelled there leaves its ear armed, without a wait.
-//! - I2: the interrupt of an ear is made new before each wait. Another thread touches it only between IN | TOLD and HEARD, and its thread
+//! - I1: a waiter arms its listener, and then looks whether it is marked (`pthread_testcancel`); a canceller marks, and then looks at the listener.
+//!   So one of the two sees the other (E1). A thread that is cancelled there leaves its listener armed, without a wait.
+//! - I2: the interrupt of a listener is made new before each wait. Another thread touches it only between IN | TOLD and HEARD, and its thread
 //!   waits for HEARD before it leaves.
-//! - I3: ears are never given back to memory, so a late look is harmless; an ear that its thread has given up serves the next thread.
-//! - I4: a canceller holds the list's lock up to TOLD, and a thread that ends takes it to give its ear up, behind HEARD. A waiter takes no
+//! - I3: listeners are never given back to memory, so a late look is harmless; a listener that its thread has given up serves the next thread.
+//! - I4: a canceller holds the list's lock up to TOLD, and a thread that ends takes it to give its listener up, behind HEARD. A waiter takes no
 //!   lock.
 //! - I5: a canceller does not wait for what may last: a handler may run in the thread on top of its wait, or may have jumped out of it.
 //!   After some tries a background thread goes on with it.
-//! - I6: a wait that was jumped out of leaves its ear IN. Its thread corrects that (`forsake`) before it waits again, or ends.
+//! - I6: a wait that was jumped out of leaves its listener IN. Its thread corrects that (`forsake`) before it waits again, or ends.
 
 use crate::shield::{back, contained, off, without_signals};
 use crate::{forks, real};
@@ -47,15 +47,15 @@ const LONGEST: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_micros(20);
 
 /// By what a thread hears that it is cancelled.
-pub struct Ear {
+pub struct Listener {
     state: AtomicU32,
     interrupt: UnsafeCell<Interrupt>,
 }
 
 // SAFETY: I2: no other thread touches the interrupt except while its thread waits for that.
-unsafe impl Sync for Ear {}
+unsafe impl Sync for Listener {}
 
-impl Ear {
+impl Listener {
     /// From here on a cancellation is either seen by a look at the mark, or told.
     pub fn arm(&self) {
         // Relaxed: E1 is the fence's.
@@ -71,7 +71,7 @@ impl Ear {
 
     /// Begins a wait. None: the thread was told meanwhile.
     pub fn enter(&self) -> Option<&Interrupt> {
-        // SAFETY: I2, the ear is not IN.
+        // SAFETY: I2, the listener is not IN.
         unsafe { *self.interrupt.get() = Interrupt::new() };
         // SeqCst: E1; publishes the interrupt.
         match self.state.compare_exchange(ARMED, IN, Ordering::SeqCst, Ordering::SeqCst) {
@@ -116,7 +116,7 @@ impl Ear {
         armed == Err(IN) && self.state.compare_exchange(IN, IN | TOLD, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Ends the wait, after [`Ear::tell`]. False: it goes on after so many tries.
+    /// Ends the wait, after [`Listener::tell`]. False: it goes on after so many tries.
     fn end_wait(&self, tries: u32) -> bool {
         // SAFETY: I2: its thread leaves it as it is until HEARD.
         let has_ended = unsafe { (*self.interrupt.get()).try_interrupt(tries) };
@@ -142,20 +142,20 @@ impl Ear {
 }
 
 /// Those that are in use, by thread, and those that are not.
-struct Ears {
-    used: Vec<(pthread_t, &'static Ear)>,
-    free: Vec<&'static Ear>,
+struct Listeners {
+    used: Vec<(pthread_t, &'static Listener)>,
+    free: Vec<&'static Listener>,
 }
 
-static EARS: Mutex<Ears> = Mutex::new(Ears { used: Vec::new(), free: Vec::new() });
+static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { used: Vec::new(), free: Vec::new() });
 
-fn ears() -> std::sync::MutexGuard<'static, Ears> {
-    EARS.lock().unwrap_or_else(PoisonError::into_inner)
+fn listeners() -> std::sync::MutexGuard<'static, Listeners> {
+    LISTENERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Held by a thread that forks.
 pub fn quiet() -> impl Sized {
-    ears()
+    listeners()
 }
 
 fn me() -> pthread_t {
@@ -165,27 +165,27 @@ fn me() -> pthread_t {
 
 /// In a forked child: the other threads are not there.
 pub fn only_this_thread() {
-    let mut ears = ears();
+    let mut listeners = listeners();
     let me = me();
-    ears.used.retain(|(thread, _)| *thread == me);
-    for (_, ear) in &ears.used {
+    listeners.used.retain(|(thread, _)| *thread == me);
+    for (_, listener) in &listeners.used {
         // SeqCst, both: I2. The canceller that told this one in the parent is not here; a handler forks on top of its wait.
-        if ear.state.load(Ordering::SeqCst) == IN | TOLD {
-            ear.state.store(IN | TOLD | HEARD, Ordering::SeqCst); // SeqCst: I2.
+        if listener.state.load(Ordering::SeqCst) == IN | TOLD {
+            listener.state.store(IN | TOLD | HEARD, Ordering::SeqCst); // SeqCst: I2.
         }
     }
 }
 
-struct Mine(Cell<Option<&'static Ear>>);
+struct Mine(Cell<Option<&'static Listener>>);
 
 impl Drop for Mine {
     fn drop(&mut self) {
         without_signals(|| {
-            if let Some(ear) = self.0.take() {
-                ear.forsake();
-                let mut ears = ears();
-                ears.used.retain(|(_, other)| !std::ptr::eq(*other, ear));
-                ears.free.push(ear);
+            if let Some(listener) = self.0.take() {
+                listener.forsake();
+                let mut listeners = listeners();
+                listeners.used.retain(|(_, other)| !std::ptr::eq(*other, listener));
+                listeners.free.push(listener);
             }
         });
     }
@@ -197,39 +197,39 @@ thread_local! {
 
 /// The calling thread's. None: it ends, and is not cancelled any more. The caller's frame must own nothing.
 #[inline]
-pub fn mine() -> Option<&'static Ear> {
+pub fn mine() -> Option<&'static Listener> {
     MINE.try_with(|mine| mine.0.get()).unwrap_or(None).or_else(new)
 }
 
 /// The first time: with locks and allocations.
 #[cold]
-fn new() -> Option<&'static Ear> {
+fn new() -> Option<&'static Listener> {
     let was_on = off();
     forks::prepare();
-    let ear = contained(None, || {
+    let listener = contained(None, || {
         // A thread whose local data has gone is not cancelled, either.
         MINE.try_with(|mine| {
             without_signals(|| {
-                let mut ears = ears();
+                let mut listeners = listeners();
                 let me = me();
                 // A thread whose end was not seen may have had this number.
-                ears.used.retain(|(thread, _)| *thread != me);
-                let ear = ears.free.pop().unwrap_or_else(|| {
-                    Box::leak(Box::new(Ear {
+                listeners.used.retain(|(thread, _)| *thread != me);
+                let listener = listeners.free.pop().unwrap_or_else(|| {
+                    Box::leak(Box::new(Listener {
                         state: AtomicU32::new(OUT),
                         interrupt: UnsafeCell::new(Interrupt::new()),
                     }))
                 });
-                ear.state.store(OUT, Ordering::SeqCst); // SeqCst: no canceller finds it yet.
-                ears.used.push((me, ear));
-                mine.0.set(Some(ear));
-                ear
+                listener.state.store(OUT, Ordering::SeqCst); // SeqCst: no canceller finds it yet.
+                listeners.used.push((me, listener));
+                mine.0.set(Some(listener));
+                listener
             })
         })
         .ok()
     });
     back(was_on);
-    ear
+    listener
 }
 
 /// POSIX' function: cancels a thread, also one that waits on one of this library's semaphores.
@@ -251,13 +251,13 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
         contained((), || {
             forks::prepare();
             without_signals(|| {
-                let ears = ears();
-                let its = ears.used.iter().find(|(other, _)| *other == thread);
-                let told = its.map(|(_, ear)| *ear).filter(|ear| ear.tell());
+                let listeners = listeners();
+                let its = listeners.used.iter().find(|(other, _)| *other == thread);
+                let told = its.map(|(_, listener)| *listener).filter(|listener| listener.tell());
                 // I4.
-                drop(ears);
-                if let Some(ear) = told {
-                    ear.see_to_it();
+                drop(listeners);
+                if let Some(listener) = told {
+                    listener.see_to_it();
                 }
             });
         });

@@ -18,7 +18,7 @@
 //! early. A clock that was set forward is not noticed during the wait: it ends when as much time has passed as was to pass at its
 //! beginning.
 
-use crate::cancel::{self, Ear};
+use crate::cancel::{self, Listener};
 use crate::forks;
 use crate::place::Found;
 use crate::shield::{back, contained, errno, fail, off, set_errno, test, without_signals};
@@ -80,19 +80,19 @@ pub unsafe fn slowly(at: *mut sem_t, limit: Limit) -> c_int {
         from = contained(From::Nothing, || comes_from(frame));
         back(from == From::Jump(true));
     }
-    let ear = if from == From::Handler { None } else { cancel::mine() };
+    let listener = if from == From::Handler { None } else { cancel::mine() };
     loop {
-        if let Some(ear) = ear {
-            ear.arm();
+        if let Some(listener) = listener {
+            listener.arm();
         }
         test();
         let was_on = off();
         // What is not acted upon now need not be heard.
-        let ear = ear.filter(|ear| was_on || ear.disarm());
+        let listener = listener.filter(|listener| was_on || listener.disarm());
         let half = Half { frame, kind, spot, was_on };
         let turn = contained(Turn::Over(libc::EINVAL), || match from {
             From::Handler => Found::at(kind, spot).map_or(Turn::Over(libc::EINVAL), |found| look(&found, limit)),
-            _ => turn(half, limit, ear),
+            _ => turn(half, limit, listener),
         });
         back(was_on);
         match turn {
@@ -173,8 +173,8 @@ fn comes_from(frame: usize) -> From {
     if !is_of_this_process {
         return From::Nothing;
     }
-    if let Some(ear) = cancel::mine() {
-        ear.forsake();
+    if let Some(listener) = cancel::mine() {
+        listener.forsake();
     }
     READY.set((0, [0; 4]));
     if let Some(found) = Found::at(half.kind, half.spot) {
@@ -204,7 +204,7 @@ fn get_ready(found: &Found, spot: ObjectId) -> Result<(), DownError> {
     Ok(())
 }
 
-fn turn(half: Half, limit: Limit, ear: Option<&'static Ear>) -> Turn {
+fn turn(half: Half, limit: Limit, listener: Option<&'static Listener>) -> Turn {
     let Half { kind, spot, .. } = half;
     let Some(found) = Found::at(kind, spot) else { return Turn::Over(libc::EINVAL) };
     match get_ready(&found, spot) {
@@ -214,7 +214,7 @@ fn turn(half: Half, limit: Limit, ear: Option<&'static Ear>) -> Turn {
     }
     // A wait that no canceller knows is ended by signals alone.
     let own = Interrupt::new();
-    let by = match ear.map(Ear::enter) {
+    let by = match listener.map(Listener::enter) {
         Some(None) => return Turn::Again,
         Some(Some(by)) => by,
         None => &own,
@@ -223,7 +223,7 @@ fn turn(half: Half, limit: Limit, ear: Option<&'static Ear>) -> Turn {
     HALF.set(half);
     let ended = interruptible(by, || found.wait(limit.left()));
     HALF.set(Half::NONE);
-    let was_told = ear.is_some_and(Ear::leave);
+    let was_told = listener.is_some_and(Listener::leave);
     match ended {
         Ok(()) => Turn::Over(0),
         Err(DownError::Interrupted) if was_told => Turn::Again,
