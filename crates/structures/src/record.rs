@@ -80,8 +80,8 @@
 //!
 //! Races: R1 two members claim, or take, one slot: one swap. R2 a commit against being passed over: one swap. R3 a release, or a
 //! recovery, against being passed: the swap fails, and is made again from the later lap. R4 two threads recover one member: each step is
-//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10. R6 a look in vain against what
-//! comes while it goes from the line to what is AGAIN: I9.
+//! a swap from what was seen. R5 a recoverer that was stopped, and a later owner of the number: I10. R6 a look that finds nothing, and
+//! a record that comes while it goes from the line to what is AGAIN: I9.
 //!
 //! Ordering edges: E1 (release/acquire) message before FULL, reading before EMPTY, what became of a
 //! position before the hint that leads past it, and before any later change behind it. E2
@@ -100,12 +100,10 @@
 //! marks nothing before the commit: there is nothing to recover. If a member leaves in good order and has leaked a reservation or
 //! a loan, the slot's owner becomes `NOBODY`: the slot stays out of use for ever, since references to it may live.
 //!
-//! Measured (pair, one thread, 1,024 slots): 8 bytes 30 ns, 64 bytes 36; in place 34; with one sender 15, with one receiver
-//! 26, with one of each 11; a look in vain 3. The private ring in the same run: 16 to 20. Copying out without claiming saves
-//! a swap, and a death in it needs no recovery; but receivers that compete copy in vain. There and back between two
-//! processors (one of each, 64 bytes, half a round trip): 205 ns, where two bare rings of words take 170 and one word that both
-//! write takes 61: what only one side writes moves twice, to be read and to be written again. Fetching the next slot ahead (prefetchw)
-//! makes that 207 and a stream of 64 bytes 60 instead of 51: left out.
+//! Figures: `docs/benchmarks.md`, Tubes. Copying out without claiming saves a swap, and a death in it
+//! needs no recovery; but receivers that compete copy in vain. What one side alone writes moves twice
+//! between processors, to be read and to be written again. Fetching the next slot ahead (prefetchw) gains
+//! nothing there, and is left out.
 //!
 //! Explored: `tests/crash_record.rs`, `tests/crash_record_queue.rs`. Left out: a swap, or a hint, of a process that was
 //! stopped for 2^44 laps; and weak memory, since loom's words cannot lie in memory that is given to them.

@@ -6,8 +6,9 @@
 //! | OWNED by a member | it is being prepared; or was put in place just now; or will be given back |
 //! | USED | it was put in place |
 //!
-//! The turn rises when the piece becomes free. So a member that has read a state while the piece was in place frees it in that turn, or not at all:
-//! if several members free a piece only the first does, and none frees a piece that another member has by now.
+//! The turn rises when the piece becomes free. A member that frees a piece swaps the word from the state
+//! that it has read, turn included. So of several members that free one piece only the first succeeds, and
+//! none frees a piece that has been taken again since.
 //!
 //! Lock-free: a swap fails because another member took or freed the piece.
 

@@ -156,7 +156,7 @@ impl CellRef<'_> {
         // Acquire: before the second look at the cell.
         let there = self.slot.since.load(Ordering::Acquire);
         let explored = cfg!(any(feature = "sim", feature = "loom"));
-        // The cell was still this pool's after `there` was read, or nothing is noted.
+        // Nothing is noted if the cell is not this pool's any more: it still was after `there` was read.
         if explored || (!exact && there >> 39 == word.version()) || self.load() != word {
             return;
         }

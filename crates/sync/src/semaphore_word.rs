@@ -430,7 +430,7 @@ pub(crate) fn drain(map: &Map, object: u32, head: Head) {
             return;
         }
         if is_barging(o) {
-            return nudge(map, object, head, o);
+            return tell_oldest(map, object, head, o);
         }
         let Some(next) = next(map, Place { index: object, head }) else {
             // If the word is unchanged, no waiter is left. Else another thread has sent the unit to the waiter, which may not have been woken.
@@ -459,7 +459,7 @@ fn deliver(map: &Map, object: u32, o: &Object, to: Candidate, sent: Seen) -> boo
 }
 
 /// Tells as many of the oldest waiters to try again as there are units.
-fn nudge(map: &Map, object: u32, head: Head, o: &Object) {
+fn tell_oldest(map: &Map, object: u32, head: Head, o: &Object) {
     loop {
         // Before counting the waiters that are trying: each of them will look after this, so there is a waiter for each of these
         // units. A thread that adds more units looks itself.
@@ -583,7 +583,8 @@ pub(crate) fn take_back(map: &Map, object: u32, member: u32, granted: State, who
     }
 }
 
-/// As [`take_back`], by the member itself, which was granted a unit but only wanted to know of it. False: it was a nudge.
+/// As [`take_back`], by the member itself, which was granted a unit but only wanted to know of it. False: it was told to try
+/// again, and has no unit.
 fn hand_back(map: &Map, object: u32, member: u32) -> bool {
     // SeqCst: our own word, which only a thread that takes the unit back still changes.
     let granted = State(word_of(map, member).0.load(Ordering::SeqCst));

@@ -100,14 +100,13 @@
 //!
 //! Explored: `tests/crash_pool.rs`. Left out there: store buffers (all accesses are sequentially consistent in the explorer).
 //!
-//! Wrap-around: a wait's number has 55 bits while the word says WAITING or ASLEEP, and only such
-//! words are granted: a granter that was stopped for any time grants in the wait that it saw, or
-//! fails. GRANTED and reservations have 23 of the bits. A thread other than the member changes a
-//! word that says GRANTED only together with the ticket beside it, which no other wait has; so a
-//! recoverer that was stopped over 2^23 waits changes nothing of the slot's later ones. A
-//! reservation for another wait with the same low bits is taken for one of this wait. If the member
-//! waits there, it is granted. If not, it goes back; and the member, which looks at the cell before
-//! it takes, waits again. In the explorer the low bits are one.
+//! Wrap-around: a word that says WAITING or ASLEEP has 55 bits of the wait's number, and only such words
+//! are granted: a granter that was stopped for any time grants in the wait that it saw, or fails. GRANTED
+//! and reservations have 23 of the bits. A word that says GRANTED is changed by another thread only
+//! together with the ticket beside it, which no other wait has. A reservation for an earlier wait with the
+//! same low bits is valid for this one: if the member waits at that object, it is granted; if not, the
+//! reservation is undone. The member looks at the cell before it takes, and waits again if it got nothing.
+//! In the explorer the low bits are one.
 
 mod batch;
 mod discipline;

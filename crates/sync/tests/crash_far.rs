@@ -7,7 +7,7 @@ use chappe_crashsim::{Search, World, reached};
 use chappe_plat::atomic::{AtomicU64, Ordering::SeqCst, pause};
 use chappe_sync::model::{self, PoolAt};
 
-/// Members of two lines, and what is free, or was given to whom.
+/// Members of two lines, and what is free, or was given to which of them.
 const NEAR: u32 = 299;
 const ALSO: u32 = 300;
 const OTHER: u32 = 800;

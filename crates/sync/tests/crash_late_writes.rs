@@ -1,6 +1,6 @@
 //! Threads that are late to write: one looks an object up, checks it, is stopped, and acts. By then the object was removed, and its slot and its blocks
 //! are another object's, where a member with the number of the dead is in the middle of an operation, or whose users' data is zeros or small numbers.
-//! What must hold: the late one changes nothing there.
+//! What must hold: the late process changes nothing there.
 //!
 //! One world for each place of the protocols that had this fault. What is compared is the whole memory, but for heads and wait bits.
 
@@ -33,7 +33,7 @@ fn image(map: &'static Map) -> Vec<(String, u64)> {
     slots.chain(blocks).collect()
 }
 
-/// An object that is removed: how it was made and where it is, what the late one does, and how it goes.
+/// An object that is removed: how it was made and where it is, what the late process does, and how it goes.
 struct Old {
     place: Place,
     late: Box<dyn FnOnce()>,
@@ -55,7 +55,7 @@ fn late(
     let Old { place, late, remove } = d.before(|| old(map, &victim));
     d.run(|| ());
     let was = world.share(RefCell::new(None::<Vec<(String, u64)>>));
-    // Some kinds begin their numbers by the clock: it has gone on when the next one is made. The late one begins before that.
+    // Some kinds begin their numbers by the clock: it has gone on when the next one is made. The late process begins before that.
     world.prepare("late").run(move || {
         sleep(1_000_000);
         let early = was.borrow().is_none();
@@ -68,7 +68,7 @@ fn late(
         sleep(1_000_000);
         map.recover_dead();
         remove();
-        // As long as the late one has the dead one's life word, the number, and the memory where its bit stands, stay out of use.
+        // As long as the late process has the dead one's life word, the number, and the memory where its bit stands, stay out of use.
         let me = Actor::join(map, "next").expect("a slot");
         if me.member() == victim.member() && next(map, &me) && map.object(place.index).head.load(SeqCst) != place.head.0
         {
@@ -78,13 +78,13 @@ fn late(
     });
     world.prepare("last").last().run(move || {
         for (was, now) in was.take().into_iter().flatten().zip(image(map)) {
-            assert_eq!(now, was, "the late one has changed it");
+            assert_eq!(now, was, "the late process has changed it");
         }
     });
     world.may_wait(|| true);
 }
 
-/// The late one, or another, is stopped at each step.
+/// The late process, or another, is stopped at each step.
 fn nothing_changes(name: &str, world: impl Fn(&World) + Sync) {
     Search::sweep(name).stops(1).resume().run(world).assert_clean().assert_reached(&[REUSED, LATE]);
 }

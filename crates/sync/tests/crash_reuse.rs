@@ -401,7 +401,7 @@ fn a_thread_late_at_a_removed_object_takes_no_word_from_a_tubes_waiter() {
 }
 
 /// A thread comes late to wait for a semaphore that was removed; the readers of a lock have their bits in the semaphore's slot by then, and the lock's
-/// writer takes the late one for a reader.
+/// writer takes the late process for a reader.
 fn waited_late(world: &World) {
     let (stage, _) = Stage::with_blocks(world, 8, &[], 3, 4);
     let map = stage.map;

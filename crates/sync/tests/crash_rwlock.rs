@@ -404,7 +404,7 @@ fn a_lock_keeps_its_parts_when_others_recover_while_it_is_made() {
     searched_in(8 * SCHEDULES, "rwlock_made", made, &["made"]);
 }
 
-/// A process has the place of a lock that is gone, and tries to read; another lock is in the same slots, and a process writes. Whatever the late one
+/// A process has the place of a lock that is gone, and tries to read; another lock is in the same slots, and a process writes. Whatever the late process
 /// does there, the writer gets its turn.
 fn read_late(world: &World) {
     let (stage, _) = Stage::new(world, 8, &[], 3);

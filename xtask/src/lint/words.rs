@@ -1,4 +1,7 @@
-//! Rule `words` (style 1, 3, 8): nothing unfinished, no apology, nobody's own machine.
+//! Rule `words` (style 1, 3, 8, 15): nothing unfinished, no apology, nobody's own machine, no private word.
+//!
+//! A private word is one that the glossary does not have and that the field has another for. Those that are gone from the
+//! documentation may not come back: [`PRIVATE`].
 //!
 //! A path in the text must be one that every Linux has; a package registry is none of the reader's business (what is
 //! needed is Rust). The words are put together from parts here, so that this file does not break its own rule.
@@ -26,6 +29,27 @@ const APOLOGY: [&str; 5] = [
 
 const REGISTRY: [&str; 4] =
     [concat!("crates", ".io"), concat!("index.crates", ".io"), concat!("py", "pi.org"), concat!("npm", "js.")];
+
+/// Words that documentation used to have, and the field's.
+const PRIVATE: [(&str, &str); 17] = [
+    ("askew", "misaligned"),
+    ("burier", "remover"),
+    ("couriers", "users of tubes"),
+    ("custodian", "process member"),
+    ("grazers", "users of pools"),
+    ("groom", "refiller"),
+    ("late one", "late thread"),
+    ("late ones", "late threads"),
+    ("namesake", "object of the same number"),
+    ("nudge", "tell, wake"),
+    ("nudged", "told, woken"),
+    ("nudges", "tells, wakes"),
+    ("sippers", "users of semaphores"),
+    ("usher", "closing process"),
+    ("whoever", "a thread, a process, a user"),
+    ("whom", "a thread, a process, a user"),
+    ("wanderer", "forking process"),
+];
 
 /// First parts of paths that mean the same on every Linux.
 const EVERYWHERE: [&str; 18] = [
@@ -67,6 +91,18 @@ pub fn check(house: &House) -> Vec<Finding> {
             for root in rooted(line).filter(|r| !EVERYWHERE.contains(r)) {
                 found(format!("`/{root}/...` is a path of somebody's own machine"));
             }
+        }
+    }
+    let docs = house.rust().flat_map(|(path, source)| {
+        source.lines.iter().enumerate().map(move |(at, line)| (path, at, line.doc.as_str()))
+    });
+    let pages = house.texts().filter(|(path, _)| path.ends_with(".md") && *path != "CHANGELOG.md");
+    let pages = pages.flat_map(|(path, text)| text.lines().enumerate().map(move |(at, line)| (path, at, line)));
+    for (path, at, line) in docs.chain(pages) {
+        let small = line.to_lowercase();
+        if let Some((word, instead)) = PRIVATE.iter().find(|(word, _)| stands(&small, word)) {
+            let text = format!("`{word}` is no word of the field's or of the glossary: {instead}");
+            findings.push(Finding::new(path, at + 1, "words", text));
         }
     }
     findings
@@ -112,6 +148,16 @@ mod tests {
             assert!(found(&format!("see https://{word}/x")) >= 1, "{word}");
         }
         assert_eq!(found("// a mastodon's HACKLES"), 0);
+    }
+
+    #[test]
+    fn a_private_word_is_caught_in_documentation_alone() {
+        assert_eq!(found("//! The late one, or whoever comes, is nudged."), 1);
+        assert_eq!(found("/// A nudge.\nfn f() {}"), 1);
+        assert_eq!(found("// A nudge.\nfn nudge() {}"), 0);
+        assert_eq!(found("//! The latest one of a chain."), 0);
+        assert_eq!(check(&house("book/src/start.md", "Whom it concerns.")).len(), 1);
+        assert_eq!(check(&house("CHANGELOG.md", "- Whom it concerns.")).len(), 0);
     }
 
     #[test]

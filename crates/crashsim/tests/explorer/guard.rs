@@ -214,7 +214,7 @@ fn a_handle_from_elsewhere_is_said() {
     foreign(&depth("handed_unsaid", world(false)));
 }
 
-/// A maker's stores are on their way; so is the head, behind them: they are no late ones. A store that arrives behind another's head is.
+/// A maker's stores are on their way; so is the head, behind them: they are no late writes. A store that arrives behind another object's head is one.
 #[test]
 fn stores_in_a_buffer_are_looked_at_when_they_arrive() {
     for (name, search) in

@@ -225,7 +225,7 @@ struct FromPcap {
     big: bool,
     nanos: bool,
     at: u64,
-    /// So many bytes at its end are no whole packet: whoever writes it has not got further, or was killed.
+    /// So many bytes at its end are no whole packet: its writer has not got further, or was killed.
     rest: usize,
 }
 

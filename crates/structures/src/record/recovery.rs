@@ -93,9 +93,10 @@ impl Ring<'_> {
         }
     }
 
-    /// Gives a borrowed record back: as if its receiver, the caller, had died; or so that it comes once more, however often it has
-    /// come. (Then a word goes back from REREADING to AGAIN, I1 of the ring: a receiver that swaps it from the AGAIN that it saw before has read
-    /// the same record.)
+    /// Gives a borrowed record back: as if its receiver, the caller, had died; or so that it comes once
+    /// more, however often it has come. (The second way takes the slot's word from REREADING back to
+    /// AGAIN, against the arrows: I1 of the ring. A receiver that saw the word at AGAIN before, and swaps
+    /// it now, has read the same record, so its swap is right.)
     pub fn put_back(&self, borrowed: &super::Borrowed, died: bool, tell: impl Fn(u32)) {
         let (slot, mine) = borrowed.parts();
         let member = owner(mine);

@@ -65,11 +65,11 @@ pub(crate) fn tried_and_next(map: &Map, at: Place) -> (u32, Option<Candidate>) {
     let (mut trying, mut best) = (0, None::<Candidate>);
     each(map, at, |c| {
         let first = c.state.is_waiting() && best.is_none_or(|b| c < b);
-        let nudged = c.state.grant().is_some_and(|g| g.is_retry() && g.of(map, at.index));
-        if (first || nudged) && map.member(c.member).life.probe() != Life::Dead {
-            trying += u32::from(nudged);
+        let told = c.state.grant().is_some_and(|g| g.is_retry() && g.of(map, at.index));
+        if (first || told) && map.member(c.member).life.probe() != Life::Dead {
+            trying += u32::from(told);
             best = if first { Some(c) } else { best };
-            if nudged {
+            if told {
                 wake_told(map, c.member, c.state);
             }
         }

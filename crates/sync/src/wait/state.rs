@@ -25,7 +25,7 @@ pub(crate) const RETRY: u32 = 0xfffe;
 pub(crate) const AFTER_DEATH: u32 = 0xfffc;
 /// Met by a member at the other end of a tube without slots.
 pub(crate) const MET: u32 = 0xfffa;
-/// Of nudges and notifications: the waiter was awake, or has been woken.
+/// Beside [`RETRY`] and in notifications: the waiter was awake, or has been woken.
 pub(super) const WOKEN: u32 = 1;
 /// Granted an error: more permits were asked for than the object has.
 pub(crate) const TOO_MANY: u32 = 1;

@@ -83,7 +83,7 @@ pub(crate) fn change_granted_of(map: &Map, member: u32, ticket: u64, from: State
     change_granted(record_of(map, member).0, ticket, from, to)
 }
 
-/// As [`grant`], for what no object's word records: a nudge, a notification. False: the member no longer waits as was seen; if it was
+/// As [`grant`], for what no object's word records: a retry, a notification. False: the member no longer waits as was seen; if it was
 /// granted something meanwhile, the wake that it may need was repeated (I9).
 pub(crate) fn tell(map: &Map, member: u32, seen: State, object: u32, what: u32) -> bool {
     let said = |asleep: bool| Grant {

@@ -117,7 +117,7 @@ fn way(random: &mut Random, is_private: bool) -> (Act, Act) {
     }
 }
 
-/// What a thread does by itself: whoever waits for it meanwhile waits for a thread that goes on.
+/// What a thread does by itself: a thread that waits for it meanwhile waits for a thread that goes on.
 fn alone(random: &mut Random, pool: &Arc<Pool>, mutex: &Arc<Mutex<u64>>) -> Act {
     match random.below(6) {
         0 => Box::new(|| chappe_thread::sleep(LONG)),
