@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_at_once_is_what_the_parser_of_json_finds() {
+    fn the_fast_scan_finds_what_the_json_parser_finds() {
         let mut seed = 1u64;
         let mut next = |n: usize| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

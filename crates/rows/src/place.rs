@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_a_field_is_refused() {
+    fn a_text_that_does_not_fit_a_field_is_refused() {
         let scalar = |s: Scalar, text: &str| put(FieldType::Scalar(s), text);
         assert_eq!(scalar(Scalar::I8, "-128"), Some(vec![0x80]));
         assert_eq!(

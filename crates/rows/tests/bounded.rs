@@ -36,7 +36,7 @@ const MEMORY: usize = 1 << 20;
 const BESIDE: usize = 1 << 20;
 
 #[test]
-fn what_is_kept_is_bounded_and_refused_beyond() {
+fn memory_of_a_query_is_bounded_and_more_is_refused() {
     let text: &'static str =
         String::leak("k,t\n".to_owned() + &(0..30_000).map(|n| format!("{n},text {n}\n")).collect::<String>());
     let (mut answered, mut refused) = (0, 0);

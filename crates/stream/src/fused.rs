@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_went_through_the_loop_goes_through_no_stage_that_is_seated_meanwhile() {
+    fn a_block_past_the_loop_goes_through_no_stage_added_meanwhile() {
         let (a, b) = ("n % 2u != 0u", "n % 3u != 0u");
         let (mut all, whole) = (Members::new(), keeps(a).then(&keeps(b)).unwrap());
         let mut pair = members(vec![(0, stage(a)), (1, stage(b))], &whole, &mut all);

@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_thread_it_is_depends_on_the_ends() {
+    fn the_active_ends_decide_whose_thread_it_is() {
         let owner = |text: &str| {
             let (graph, links) = linked(text);
             links.threads.iter().map(|t| graph.nodes()[t.owner].label.clone()).collect::<Vec<_>>()

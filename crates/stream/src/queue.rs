@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_alone_is_told_so() {
+    fn a_queue_without_its_other_end_says_so() {
         let (tx, rx) = queue::<u8>(1, &Callbacks::default());
         drop(rx);
         assert_eq!(tx.put(1), Err((Refused::Gone, 1)));

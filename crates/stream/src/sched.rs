@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_from_himself_gains_nothing() {
+    fn a_thread_that_feeds_itself_gains_nothing() {
         for fill in [0.0, 0.3, 1.0] {
             assert_eq!(adjusted(QUANTUM, fill, fill), QUANTUM);
         }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_his_queue_full_has_no_more_than_everybody_in_the_long_run() {
+    fn a_thread_with_a_full_queue_has_no_more_than_its_share_in_the_long_run() {
         let mut turns = Turns::default();
         let all: Vec<f64> = (0..20_000).map(|_| turns.next(1.0, 0.0)).collect();
         assert!(all.iter().all(|ns| *ns < QUANTUM * 8.0));

@@ -119,7 +119,7 @@ fn about(a: f64, b: f64, part: f64) -> bool {
 }
 
 #[test]
-fn where_all_want_more_than_there_is_shares_fall_together_and_the_device_counts_the_rest() {
+fn an_overload_lowers_all_shares_alike_and_the_device_counts_the_rest() {
     // Together they want half as much again: two thirds of the blocks go through, and a third is counted.
     for costs in [vec![300_000.0; 5], vec![100_000.0, 700_000.0, 200_000.0, 500_000.0]] {
         let came = simulated(std::slice::from_ref(&costs), &[], 4.0);
@@ -149,7 +149,7 @@ fn those_who_compute_have_little_beside_saturated_stages_and_are_not_starved() {
 }
 
 #[test]
-fn a_thread_that_keeps_its_queue_full_or_reads_from_itself_takes_nothing_from_those_that_keep_up() {
+fn a_thread_that_games_the_scheduler_takes_nothing_from_others() {
     let pipeline = [vec![100_000.0; 5]];
     for cheat in [Is::Hoards, Is::Circles(50_000.0)] {
         let came = simulated(&pipeline, &[cheat], 4.0);

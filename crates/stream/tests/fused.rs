@@ -78,7 +78,7 @@ fn stages_that_call_each_other_are_one_loop() {
 }
 
 #[test]
-fn what_two_read_or_another_process_runs_is_no_part_of_a_loop() {
+fn a_stage_with_two_readers_or_in_another_process_is_in_no_loop() {
     let dir = tempfile::tempdir().unwrap();
     let from = records(dir.path());
     let shown = |text: &str| explain::text(&Graph::new(&format!("{from} | {text}")).unwrap());

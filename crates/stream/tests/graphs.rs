@@ -60,7 +60,7 @@ fn a_mismatch_names_both_types_and_the_place() {
 }
 
 #[test]
-fn what_is_wrong_with_a_graph_is_said_with_its_place() {
+fn an_error_in_a_graph_is_reported_with_its_place() {
     let loop_ = wrong("a: sine 1 | b: merge | c: gain 0.5 | tee (null) | b");
     assert!(loop_.contains("this is a loop") && loop_.contains("b | c | tee | b"), "{loop_}");
     assert!(
@@ -317,7 +317,7 @@ fn wave(channels: u16, rate: u32, bits: u16, says: u32, data: &[u8]) -> Vec<u8> 
 }
 
 #[test]
-fn what_is_no_sound_file_is_refused_with_its_name() {
+fn a_file_that_is_no_sound_is_refused_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| path(dir.path(), name);
     let noise: Vec<u8> = (0..3000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();

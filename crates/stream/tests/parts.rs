@@ -179,7 +179,7 @@ fn a_source_that_is_killed_goes_on_behind_what_it_had_finished() {
 }
 
 #[test]
-fn a_block_that_kills_two_receivers_is_dropped_and_counted_and_one_that_kills_on_ends_the_graph() {
+fn a_block_that_kills_two_receivers_is_dropped_and_then_ends_the_graph() {
     let dir = tempfile::tempdir().unwrap();
     let lives = dir.path().join("lives");
     let (from, to) = (ramp(dir.path()), out(dir.path()));
@@ -199,7 +199,7 @@ fn a_block_that_kills_two_receivers_is_dropped_and_counted_and_one_that_kills_on
 }
 
 #[test]
-fn what_lay_in_a_queue_of_a_killed_part_is_counted() {
+fn blocks_in_a_queue_of_a_killed_part_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let lives = dir.path().join("lives");
     std::fs::write(&lives, "x").unwrap();
@@ -215,7 +215,7 @@ fn what_lay_in_a_queue_of_a_killed_part_is_counted() {
 }
 
 #[test]
-fn what_cannot_go_on_is_said_with_its_place() {
+fn a_part_that_cannot_go_on_is_reported_with_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let lives = dir.path().join("lives");
     std::fs::write(&lives, "x").unwrap();
@@ -238,7 +238,7 @@ fn what_cannot_go_on_is_said_with_its_place() {
 }
 
 #[test]
-fn who_wants_no_more_ends_those_before_it_in_other_processes() {
+fn a_stage_that_has_enough_ends_those_before_it_in_other_processes() {
     let report = run("sine 100 @a | gain 1 @b | take 1000 | null").unwrap();
     assert_eq!(report.node("take").unwrap().counts.blocks, 4);
     assert_eq!(report.parts.len(), 2);

@@ -100,7 +100,7 @@ fn packets(file: &Path) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn what_goes_by_is_in_the_file_and_in_the_tube_bit_for_bit() {
+fn each_packet_is_in_the_file_and_in_the_tube_bit_for_bit() {
     alone(|| {
         up();
         let dir = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ fn what_goes_by_is_in_the_file_and_in_the_tube_bit_for_bit() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_the_rest_kept() {
+fn packets_without_room_are_counted_and_the_rest_kept() {
     /// Takes nothing while the gate is closed.
     struct Waits(Arc<Mutex<()>>, Arc<Mutex<u64>>);
     impl Stage for Waits {

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_cannot_end_its_mark() {
+    fn pasted_text_cannot_end_its_bracket() {
         let mut modes = Modes::default();
         assert_eq!(paste(b"a\nb", modes), b"a\rb");
         modes.set(modes::PASTE, true);

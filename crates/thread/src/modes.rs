@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "instructions of the processor")]
-    fn what_is_set_is_there_until_it_is_passed_on() {
+    fn a_float_mode_stays_set_until_it_is_passed_on() {
         let before = now();
         let [first, second] = others();
         assert!(first != before && second != before && first != second);

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_goes_round_alone_in_a_level_is_put_last_and_the_next_comes_as_by_push_and_pop() {
+    fn a_thread_alone_in_its_level_requeues_as_by_push_and_pop() {
         record::prepare().unwrap();
         let threads: Vec<_> = (0..4).map(|_| record::take().unwrap()).collect();
         for many in 1..threads.len() {

@@ -442,11 +442,11 @@ fn nothing_but(calls: &[libc::c_long]) {
 }
 
 #[test]
-fn what_is_in_memory_takes_one_call_that_never_waits_and_else_one_more() {
+fn a_cached_read_takes_one_call_and_an_uncached_one_more() {
     match role().as_deref() {
         None => {
-            in_role("cached", &["--exact", "what_is_in_memory_takes_one_call_that_never_waits_and_else_one_more"]);
-            in_role("waits", &["--exact", "what_is_in_memory_takes_one_call_that_never_waits_and_else_one_more"]);
+            in_role("cached", &["--exact", "a_cached_read_takes_one_call_and_an_uncached_one_more"]);
+            in_role("waits", &["--exact", "a_cached_read_takes_one_call_and_an_uncached_one_more"]);
         }
         Some("cached") => one(|| {
             let file = nameless();

@@ -106,7 +106,7 @@ fn each_keeps_its_own_over_yields_and_the_others_share_theirs() {
 }
 
 #[test]
-fn what_those_that_share_set_stays_while_one_with_its_own_comes_and_goes() {
+fn a_shared_float_mode_survives_a_thread_with_its_own() {
     one(|| {
         let own = keeps(UP, 5);
         spawn(|| round(DOWN)).join().unwrap();

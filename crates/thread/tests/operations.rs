@@ -176,7 +176,7 @@ fn a_thread_is_destroyed_whatever_it_waits_for_and_gives_back_what_it_holds() {
 }
 
 #[test]
-fn a_wait_with_an_error_of_its_own_says_that_it_was_interrupted_and_the_thread_ends_then() {
+fn a_destroyed_threads_wait_reports_the_interruption() {
     one(|| {
         let never = Arc::new(Semaphore::private(0).unwrap());
         let (down, (tx, rx)) = (Arc::clone(&never), tube::bounded(1));
@@ -413,7 +413,7 @@ fn nothing_is_asked_of_the_next_by_the_number_of_one_that_has_ended() {
 
 /// What a thread without a handle leaves is dropped by itself when it has ended for all others.
 #[test]
-fn what_drops_its_result_is_the_thread_that_has_ended() {
+fn an_ended_thread_drops_its_own_result() {
     struct Says(tube::Sender<Thread>);
     impl Drop for Says {
         fn drop(&mut self) {

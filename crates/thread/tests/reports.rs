@@ -153,7 +153,7 @@ fn program(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn who_waits_for_a_thread_that_goes_on_elsewhere_is_in_no_deadlock() {
+fn a_wait_for_a_thread_that_runs_elsewhere_is_no_deadlock() {
     std::thread::scope(|scope| {
         for what in ["elsewhere", "begun", "computing", "other"] {
             scope.spawn(move || {
@@ -191,7 +191,7 @@ fn random_programs(seeds: std::ops::Range<u64>, at_once: usize) {
 }
 
 #[test]
-fn of_random_programs_with_mixed_threads_those_and_only_those_that_wait_for_ever_are_reported() {
+fn exactly_the_random_programs_that_wait_for_ever_are_reported() {
     random_programs(0..40, 20);
 }
 

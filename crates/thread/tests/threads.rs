@@ -31,7 +31,7 @@ fn a_thread_gives_its_result_and_its_panic() {
 }
 
 #[test]
-fn what_it_was_given_is_dropped_once_however_it_ends() {
+fn a_threads_argument_is_dropped_once_however_it_ends() {
     let count = Arc::new(AtomicU32::new(0));
     struct Counts(Arc<AtomicU32>);
     impl Drop for Counts {
@@ -392,7 +392,7 @@ fn a_mixed_choice_waits_for_tubes_and_semaphores() {
 }
 
 #[test]
-fn what_blocks_lets_the_others_of_its_proc_go_on() {
+fn a_blocking_call_lets_the_other_threads_of_its_proc_run() {
     one(|| {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
         let blocked = spawn(move || {

@@ -35,18 +35,13 @@ const RIDDLES: [&str; 16] = [
     "whichever",
 ];
 
-/// Files whose tests get their names a little later.
-const LATER: [&str; 5] =
-    ["crates/term/", "crates/rows/", "crates/stream/", "crates/thread/", "crates/cli/tests/command/term"];
-
 pub fn check(house: &House) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut found = |path: &str, line, text: String| findings.push(Finding::new(path, line, "names", text));
     let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (path, source) in house.rust() {
-        let is_later = LATER.iter().any(|later| path.starts_with(later));
         for (line, name) in rust_tests(source) {
-            if !is_later && let Some(wrong) = wrong(name, name) {
+            if let Some(wrong) = wrong(name, name) {
                 found(path, line, wrong);
             }
             tests.entry(path).or_default().push(name);

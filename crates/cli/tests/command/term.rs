@@ -56,7 +56,7 @@ fn a_command_is_run_looked_at_and_removed() {
 }
 
 #[test]
-fn what_is_typed_is_answered_behind_its_echo() {
+fn the_answer_to_typed_text_is_found_behind_its_echo() {
     let here = Place::new();
     let term = Term::run(&here, "sh", &[], &["sh", "-c", "while read -r line; do echo \"got $line\"; done; echo end"]);
     for round in 0..5 {
@@ -156,7 +156,7 @@ fn a_terminal_whose_keeper_and_holder_are_killed_hangs_up_and_says_so() {
 
 /// In the background, in a session of its own, and deaf to what ends others.
 #[test]
-fn what_a_command_has_left_is_ended_by_kill() {
+fn a_process_that_a_command_left_is_ended_by_kill() {
     let here = Place::new();
     let script = "\"$0\" term run u -- sleep 1000; trap '' HUP; setsid sleep 1000 & sleep 1000 & exit 3";
     let term = Term::run(&here, "t", &[], &["sh", "-c", script, crate::place::CHAPPE]);
@@ -171,7 +171,7 @@ fn what_a_command_has_left_is_ended_by_kill() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn an_error_of_a_terminal_command_says_what_to_do() {
     let here = Place::new();
     let why = here.fails(127, &["term", "run", "t", "--", "no-such-command"]);
     assert_eq!(why, "chappe: cannot run `no-such-command`: No such file or directory\n");
@@ -390,7 +390,7 @@ fn a_picture_is_written_into_a_file() {
 }
 
 #[test]
-fn what_lists_all_there_is_knows_terminals() {
+fn listings_of_all_objects_include_terminals() {
     let here = Place::new();
     here.ok(&["pool", "create", "gpu"]);
     let term = Term::run(&here, "build", &[], &["sh", "-c", "echo begun; read x; exit 3"]);

@@ -142,8 +142,8 @@ fn a_text_and_an_end_are_arms_of_a_choice() {
 
 /// What is dropped leaves nothing behind: no thread, no descriptor, no memory.
 #[test]
-fn what_is_dropped_leaves_one_thread_and_nothing_else() {
-    if !is_inside("what_is_dropped_leaves_one_thread_and_nothing_else") {
+fn a_dropped_terminal_leaves_one_thread_and_nothing_else() {
+    if !is_inside("a_dropped_terminal_leaves_one_thread_and_nothing_else") {
         return;
     }
     let count = |what: &str| std::fs::read_dir(format!("/proc/self/{what}")).expect("a list").count();
@@ -166,8 +166,8 @@ fn what_is_dropped_leaves_one_thread_and_nothing_else() {
 
 /// A forked child has the parent's handle, and with it the parent's open file.
 #[test]
-fn what_two_processes_type_by_one_handle_comes_whole() {
-    if !is_inside("what_two_processes_type_by_one_handle_comes_whole") {
+fn text_typed_by_two_processes_by_one_handle_comes_whole() {
+    if !is_inside("text_typed_by_two_processes_by_one_handle_comes_whole") {
         return;
     }
     const TEXTS: usize = 20;

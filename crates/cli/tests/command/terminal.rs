@@ -266,7 +266,7 @@ fn a_term_to_chappe_in_a_script_ends_the_job_and_leaves_the_script_alone() {
 }
 
 #[test]
-fn who_waits_sees_who_has_it_and_the_place_in_line() {
+fn a_waiting_acquire_shows_the_holder_and_its_place_in_line() {
     let here = Place::new();
     let (a, _) = here.holder("a", &["--create", "p"]);
     let first = here.job(&["p"], "true");
@@ -307,7 +307,7 @@ fn a_wait_that_ctrl_c_ends_leaves_no_line() {
 }
 
 #[test]
-fn who_wants_json_sees_no_line() {
+fn no_status_line_is_shown_with_json() {
     for (command, line) in
         [("sem down s", "semaphore s"), ("acquire p -- true", "p"), ("jobserver --pool p -- true", "p")]
     {
@@ -331,7 +331,7 @@ fn who_wants_json_sees_no_line() {
 }
 
 #[test]
-fn who_waits_for_a_semaphore_sees_the_place_in_line() {
+fn a_waiting_down_shows_its_place_in_line() {
     let here = Place::new();
     here.ok(&["sem", "create", "s"]);
     let first = Place::spawn(&mut here.command(&["sem", "down", "s"]));

@@ -88,7 +88,7 @@ fn a_number_that_would_lose_a_digit_is_none() {
 }
 
 #[test]
-fn what_is_no_text_says_what_to_do() {
+fn input_that_is_no_text_is_refused_with_advice() {
     for (text, says) in [
         (&b"\x1f\x8b\x08\0\0\n"[..], "the first line: it is compressed, and no text: `zcat` (gzip)"),
         (b"\x28\xb5\x2f\xfd\x04\n", "`zstdcat` before it"),

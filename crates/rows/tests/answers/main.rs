@@ -48,7 +48,7 @@ fn refused(format: &Format, text: impl AsRef<[u8]>, query: &str) -> String {
 const TRADES: &str = "sym,px,qty,note\nA,10.5,2,x\nB,9,1,\nA,12.25,,\"\"\n,20,4,y\nC,11,5,x\n";
 
 #[test]
-fn what_one_query_writes_another_reads() {
+fn the_output_of_a_query_is_the_input_of_another() {
     // A NULL of the only column is an empty line.
     let nulls = of(&CSV, "a,b\n1,\n2,5\n3,\n", "select b");
     assert_eq!(nulls, "b\n\n5\n\n");
@@ -128,7 +128,7 @@ fn a_line_that_is_no_record_is_kept_as_one_without_values() {
 }
 
 #[test]
-fn what_is_wrong_in_a_field_is_null_where_the_record_is_kept() {
+fn a_bad_field_of_a_kept_record_is_null() {
     let keep = |text: &str| {
         answered(&Ask { on_bad: OnBad::Keep, ..ask(&CSV, "select *") }, vec![input("t", text)], Style::Csv)
     };
@@ -522,7 +522,7 @@ fn a_million_columns_are_read() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_line() {
+fn a_value_that_does_not_fit_is_refused_with_its_line() {
     let most = i64::MAX;
     let text = format!("n,k\n{most},a\n0,a\n1,a\n");
     let wrong = refused(&CSV, &text, "where k == 'a' select sum(n) as s by k");

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_played_is_the_same_whatever_the_blocks() {
+    fn the_sound_is_the_same_for_any_block_length() {
         let all = notes(&two(), 8000.0).unwrap();
         let sound = played(&all, 64);
         let release = (RELEASE * 8000.0) as usize;

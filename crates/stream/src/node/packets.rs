@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_taken_is_said_with_a_remedy() {
+    fn a_refused_interface_is_reported_with_a_remedy() {
         assert!(refused(Refused::NotPermitted, "eth0").contains("capability CAP_NET_RAW alone: run it as root"));
         assert!(refused(Refused::Down, "eth0").contains("`ip link set eth0 up`"));
         assert!(refused(Refused::Hardware(824), "ib0").contains("hardware 824"));

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_at_a_failure_is_what_came_before() {
+    fn a_failed_graph_leaves_only_what_came_before() {
         let rows: String = (0..3000).map(|n| format!("{n}\n")).collect();
         let dir = with(&[("in", &format!("a\n{rows}x\n9\n"))]);
         let text = "file \"@in\" | parse csv \"a: i64\" | csv | lines \"@out\"";

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_wrote_the_next_one_reads_and_what_lay_in_a_queue_is_lost_once() {
+    fn a_successor_reads_the_counts_and_a_queues_loss_counts_once() {
         let words = Words::private(words(3, 2)).unwrap();
         let shared = Shared::new(words, 3);
         shared.count(1, 5, 500, 1);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_pointed_at() {
+    fn an_invalid_token_is_reported_with_its_place() {
         let said = |text: &str| tokens(text).unwrap_err().to_string();
         assert!(said("gain 3parsec").contains("`parsec` is no unit"));
         assert!(said("wav \"in.wav").ends_with("\n      ^"));

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_pointed_at() {
+    fn an_invalid_text_is_reported_with_its_place() {
         let said = |text: &str| parse(text).unwrap_err().to_string();
         assert_eq!(said("sine | | null"), "a stage is expected here (line 1, column 8)\n  sine | | null\n         ^");
         assert!(said("tee (sine 1\n| null").contains("not closed (line 1, column 5)"));

@@ -125,7 +125,7 @@ fn a_successor_keeps_the_history_that_was_not_overwritten() {
 }
 
 #[test]
-fn what_both_dead_had_taken_is_shown() {
+fn bytes_that_holder_and_program_left_are_shown() {
     let home = home();
     let place = home.make("t");
     let mut holder = Holder::begin(&place, COLUMNS, ROWS);
@@ -231,7 +231,7 @@ fn type_at(place: &Place, bytes: &[u8], patience: Option<Duration>) -> Result<Ma
 }
 
 #[test]
-fn what_is_typed_comes_once_and_in_order_or_its_writer_is_told() {
+fn typed_text_comes_once_and_in_order_or_its_writer_is_told() {
     let home = home();
     let place = home.make("t");
     let writer = Place::find(&home.dir, "t", true).expect("it is there");

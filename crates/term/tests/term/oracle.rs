@@ -121,7 +121,7 @@ proptest! {
 }
 
 #[test]
-fn what_alacritty_does_otherwise_is_as_vt100_has_it() {
+fn differences_from_alacritty_are_as_in_vt100() {
     let streams = [
         "one\r\ntwo\x1b[1Jx",
         "a\x1b[1J",

@@ -99,7 +99,7 @@ fn say_byte(holder: &mut Holder<'_>, byte: u8) {
 }
 
 #[test]
-fn what_was_written_before_the_text_came_is_not_behind_it() {
+fn output_from_before_the_typed_text_is_not_counted_as_after_it() {
     let home = home();
     let place = home.make("t");
     let mut holder = Holder::begin(&place, COLUMNS, 8);

@@ -84,7 +84,7 @@ fn each_cut_of_a_stream_with_everything_gives_the_same_screen() {
 /// One emulator has pieces of a few bytes and the other pieces of the usual size; both are resized now and then.
 #[test]
 #[ignore = "storm: a hundred million bytes"]
-fn a_long_stream_of_anything_does_no_harm_and_gives_the_same_screen_however_it_is_cut() {
+fn a_long_random_stream_gives_the_same_screen_however_it_is_cut() {
     const BYTES: usize = 100_000_000;
     let mut random = Random::new();
     let (mut one, mut other) = (Emulator::new(COLUMNS, ROWS), Emulator::new(COLUMNS, ROWS));
