@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_used_again_and_the_list_has_its_bounds() {
+    fn a_dropped_value_is_used_again_within_the_lists_bounds() {
         static CLASS: Class<Table> = Class::new();
         let made = Cell::new(0);
         let create = |bytes: usize| {

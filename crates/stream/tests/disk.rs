@@ -115,7 +115,7 @@ fn a_file_that_shrinks_and_a_disk_that_is_replaced_are_told() {
 }
 
 #[test]
-fn what_has_no_places_to_read_at_is_refused() {
+fn a_file_without_positions_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let gone = dir.path().join("gone");
     for (text, why) in [

@@ -66,7 +66,7 @@ fn every_byte_that_a_device_sends_comes() {
 }
 
 #[test]
-fn what_is_written_goes_at_the_rate_of_the_line() {
+fn bytes_go_at_the_rate_of_the_line() {
     let dir = tempfile::tempdir().unwrap();
     let (from, device) = (dir.path().join("in"), Device::new());
     std::fs::write(&from, bytes(2304)).unwrap();
@@ -131,7 +131,7 @@ fn a_stop_ends_a_line_on_which_nothing_happens() {
 }
 
 #[test]
-fn what_is_no_line_or_anothers_is_refused() {
+fn a_device_that_is_no_free_serial_line_is_refused() {
     let failed = |text: &str| Graph::new(text).unwrap_err().to_string();
     let device = Device::new();
     for (text, why) in [

@@ -1,4 +1,4 @@
-//! A terminal's file that is cut short while it is looked at: the kernel sends SIGBUS to whoever touches what is gone. Then this command says so, and ends.
+//! A terminal's file that is cut short while it is looked at: the kernel sends SIGBUS to a thread that touches a page that is gone. Then this command says so, and ends.
 //!
 //! Only its user, and root, can cut the file. Nothing can go on from there: the memory that would have to be looked at is not there.
 
