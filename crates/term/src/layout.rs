@@ -154,6 +154,9 @@ pub const ALIVE_BYTE: u64 = 0;
 /// The byte of the file whose lock the writer has.
 pub const WRITER_BYTE: u64 = 1;
 
+/// The byte of the file whose lock a recorder has.
+pub const RECORD_BYTE: u64 = 2;
+
 /// The least history, in bytes.
 pub const LEAST_HISTORY: u64 = 64 << 10;
 /// The most.

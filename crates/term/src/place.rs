@@ -376,6 +376,24 @@ impl Place {
         self.word(what as usize).load(Ordering::Relaxed) != 0 // Relaxed: to be shown.
     }
 
+    /// As long as what this answers lives, the terminal is recorded. Several may record it; then others see the first of them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn record(&self) -> io::Result<OwnedFd> {
+        let own = viewed::again(&self.file)?;
+        lease::try_lock(&own, layout::RECORD_BYTE)?;
+        Ok(own)
+    }
+
+    /// Whether a process records it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_recorded(&self) -> io::Result<bool> {
+        lease::is_locked(&self.file, layout::RECORD_BYTE)
+    }
+
     /// The process that is the keeper, the holder or the program, as its own namespace numbers it; None: it has ended, as far as can be seen.
     pub fn process(&self, what: Role) -> Option<u32> {
         let at = what as usize;
@@ -383,6 +401,11 @@ impl Place {
         let (pid, started) = (self.word(at).load(Ordering::Relaxed), self.word(at + 1).load(Ordering::Relaxed));
         let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
         (process::start_time(pid) == Some(started)).then_some(pid)
+    }
+
+    /// The same; not one that has ended, and was not waited for.
+    pub fn running(&self, what: Role) -> Option<u32> {
+        self.process(what).filter(|pid| process::state(*pid) != Some('Z'))
     }
 }
 

@@ -33,6 +33,8 @@ pub enum TermCommand {
         #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = size::parse)]
         history: u64,
         /// Record it into a new file, as `chappe term log` does, to its end
+        ///
+        /// The recorder is a process of its own: killed, or without room, it ends, and the command goes on (`chappe term show --json`: "recorded"). `chappe term wait --exit` waits until the recording is whole.
         #[arg(long, value_name = "FILE")]
         log: Option<PathBuf>,
         /// Attach to it at once
@@ -47,7 +49,7 @@ pub enum TermCommand {
     /// JSON: {"name": TEXT, "command": TEXT, "state": "running", "waiting", "exited", "killed" or "unknown", "place": N or null, "pools": [TEXT] or null,
     ///   "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null, "columns": N, "rows": N, "cursor": {"row": N, "column": N, "line": N, "visible": BOOL},
     ///   "title": TEXT, "alternate": BOOL, "bells": N, "lost": N, "lines": [{"line": N, "text": TEXT, "wraps": BOOL}],
-    ///   "keeper": PID or null, "holder": PID or null, "pid": PID or null, "holders": N}
+    ///   "keeper": PID or null, "holder": PID or null, "pid": PID or null, "holders": N, "recorded": BOOL}
     #[command(verbatim_doc_comment, after_help = SHOW_SHORT)]
     Show {
         /// The terminal
@@ -90,10 +92,10 @@ pub enum TermCommand {
         name: String,
         /// The text, behind `--` if it begins with one; several are typed with spaces between. Without any, and without --key and --enter, what comes on stdin
         text: Vec<String>,
-        /// And the Enter key behind it
+        /// And the Enter key behind the text
         #[arg(long)]
         enter: bool,
-        /// And a key: Enter, Tab, Up, F5, C-c, M-x; may be given several times
+        /// And a key behind all that: Enter, Tab, Up, F5, C-c, M-x; may be given several times
         #[arg(long, value_name = "KEY")]
         key: Vec<String>,
         /// As text that is pasted: programs do not take it for commands

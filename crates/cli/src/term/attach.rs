@@ -7,7 +7,7 @@ use super::cut;
 use super::found::{find, status_of, unknown, wrong};
 use crate::ended::FAILED;
 use crate::said::{Failure, failed, tell};
-use crate::signals::Set;
+use crate::signals::{self, Set};
 use crate::terminal;
 use anyhow::{Result, anyhow, bail};
 use chappe::term::paint::Picture;
@@ -34,6 +34,24 @@ const MOST_IN_HAND: usize = 1 << 16;
 /// How long the program may leave what is typed unread.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// What ends it, other than the key: then this terminal is put back first.
+const ENDS: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// What puts a terminal back, whatever modes the other one had: mice, focus, paste, keys, the cursor, styles; the main screen.
+const BACK: &[u8] =
+    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[0 q\
+    \x1b[0m\x1b[?7h\x1b[?25h\x1b[?2026l\x1b[?1049l";
+
+/// How it ended.
+enum How {
+    /// By the key, or the end of what is typed.
+    Left,
+    /// The terminal is over.
+    Over,
+    /// By a signal.
+    Signal(i32),
+}
+
 /// What both threads know: the size of this terminal; None when nothing is to be drawn any more.
 type Size = Arc<Mutex<Option<(u16, u16)>>>;
 
@@ -51,8 +69,11 @@ pub fn attach(name: &str) -> Result<u8, Failure> {
     let before = RawMode::begin().map_err(failed)?;
     let done = both(name, &place);
     drop(before);
-    let is_left = done.map_err(failed)?;
-    if is_left {
+    let how = done.map_err(failed)?;
+    if let How::Signal(signal) = how {
+        signals::die_by(signal);
+    }
+    if let How::Left = how {
         tell(format_args!("chappe: left terminal `{name}`; `chappe term attach {name}` comes back"));
         return Ok(0);
     }
@@ -93,7 +114,7 @@ impl RawMode {
             libc::tcsetattr(0, libc::TCSADRAIN, &raw);
             now
         };
-        cut::first_give_back(before, b"\x1b[0m\x1b[?25h\x1b[?7h\x1b[?1049l");
+        cut::first_give_back(before, BACK);
         show(b"\x1b[?1049h\x1b[2J");
         Ok(RawMode { before })
     }
@@ -101,7 +122,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        show(b"\x1b[?1049l");
+        show(BACK);
         // SAFETY: the settings that were read at the beginning.
         unsafe { libc::tcsetattr(0, libc::TCSADRAIN, &self.before) };
     }
@@ -113,9 +134,9 @@ fn show(bytes: &[u8]) {
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-/// Draws and types; true: left by the key.
-fn both(name: &str, place: &Place) -> Result<bool> {
-    let resized = Set::of(&[libc::SIGWINCH]);
+/// Draws and types.
+fn both(name: &str, place: &Place) -> Result<How> {
+    let resized = Set::of(&[&[libc::SIGWINCH][..], &ENDS].concat());
     resized.block();
     let resized = resized.descriptor()?;
     let size: Size = Arc::new(Mutex::new(Some(terminal::size(0).unwrap_or(USUAL))));
@@ -127,7 +148,7 @@ fn both(name: &str, place: &Place) -> Result<bool> {
     fit(place, &size, &mut watch);
     // What is typed, and the terminal has not taken yet.
     let mut hand: Vec<u8> = Vec::new();
-    let is_left = loop {
+    let how = loop {
         let of = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // With more in hand the keyboard waits, as it does for any terminal whose program does not read.
         let keyboard = if hand.len() < MOST_IN_HAND { 0 } else { -1 };
@@ -138,38 +159,43 @@ fn both(name: &str, place: &Place) -> Result<bool> {
             let mut info = [0u8; 128];
             // SAFETY: the buffer is this long.
             unsafe { libc::read(resized.as_raw_fd(), info.as_mut_ptr().cast(), info.len()) };
+            // Its first word is the signal's number.
+            let signal = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
+            if ENDS.contains(&signal) {
+                break How::Signal(signal);
+            }
             fit(place, &size, &mut watch);
         }
         if fds[2].revents != 0 {
-            break false;
+            break How::Over;
         }
         if fds[0].revents != 0 {
             let mut typed = [0u8; 4096];
             // SAFETY: the buffer is this long.
             let got = unsafe { libc::read(0, typed.as_mut_ptr().cast(), typed.len()) };
             let Some(typed) = usize::try_from(got).ok().filter(|got| *got > 0).map(|got| &typed[..got]) else {
-                break true;
+                break How::Left;
             };
             if typed.contains(&LEAVE) {
                 let end = typed.iter().position(|byte| *byte == LEAVE).unwrap_or(0);
                 hand.extend(&typed[..end]);
                 // What it does not take now is not typed.
                 let _ = type_some(place, &mut hand, &mut watch);
-                break true;
+                break How::Left;
             }
             hand.extend(typed);
         }
         if !hand.is_empty() && !type_some(place, &mut hand, &mut watch)? {
-            break false;
+            break How::Over;
         }
     };
     // From here on it draws nothing.
     *size.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    if !is_left {
+    if let How::Over = how {
         // It has drawn the last picture.
         let _ = drawing.join();
     }
-    Ok(is_left)
+    Ok(how)
 }
 
 /// Types what is in hand, as far as the terminal takes it by now; false: it is over.

@@ -9,7 +9,7 @@
 use super::attach::PICTURE;
 use super::found::{find, wrong};
 use crate::said::{Failure, failed, unwritten};
-use anyhow::anyhow;
+use anyhow::{Result, anyhow};
 use chappe::term::paint::Picture;
 use chappe::term::place::Place;
 use chappe::term::screen::Screen;
@@ -21,7 +21,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// `chappe term log`: writes to stdout until the terminal is over.
 ///
@@ -30,6 +30,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub fn log(name: &str, limit: u64) -> Result<u8, Failure> {
     let place = find(name, false).map_err(failed)?;
     let mut watch = Watch::begin(&place).map_err(wrong)?;
+    let _recorded = place.record().map_err(wrong)?;
     let mut out = Out::begin(limit).map_err(|e| unwritten(&e))?;
     let mut cast = None;
     loop {
@@ -68,11 +69,26 @@ pub fn create(path: &Path) -> io::Result<File> {
     File::create_new(path)
 }
 
-/// Begins a process that records a terminal into a file, to its end.
+/// How long a recorder may take to begin, and to write the last picture.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether it has.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Waits until no process records a terminal that is over: what is recorded is whole then.
+pub fn await_end(place: &Place) {
+    let until = Instant::now() + PATIENCE;
+    while place.is_recorded().unwrap_or(false) && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Begins a process that records a terminal into a file, to its end, and waits until it does.
 ///
 /// # Errors
 /// The system's.
-pub fn begin(name: &str, to: File) -> io::Result<()> {
+pub fn begin(name: &str, to: File) -> Result<()> {
+    let place = find(name, false)?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0("chappe").args(["term", "log", name]).stdin(Stdio::null()).stdout(to).stderr(Stdio::null());
     // SAFETY: between fork and exec only system calls are made.
@@ -83,7 +99,11 @@ pub fn begin(name: &str, to: File) -> io::Result<()> {
             Ok(())
         });
     }
-    command.spawn().map(drop)
+    let (mut recorder, until) = (command.spawn()?, Instant::now() + PATIENCE);
+    while !place.is_recorded()? && recorder.try_wait()?.is_none() && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// A recording.

@@ -63,7 +63,7 @@ pub fn show(name: &str, json: bool) -> Result<String> {
     if !screen.title().is_empty() {
         let _ = writeln!(text, "  title: {}", plain(screen.title()));
     }
-    let pid = |what: &str, role| place.process(role).map(|pid| format!("{what} pid {pid}"));
+    let pid = |what: &str, role| place.running(role).map(|pid| format!("{what} pid {pid}"));
     let there = [pid("command", Role::Program), pid("keeper", Role::Keeper), pid("holder", Role::Holder)];
     let there: Vec<String> = there.into_iter().flatten().collect();
     if !there.is_empty() {
@@ -71,6 +71,9 @@ pub fn show(name: &str, json: bool) -> Result<String> {
     }
     if let Some((Some(at), pools)) = submit::waiting(&place) {
         let _ = writeln!(text, "  {} in line for {}", crate::line::ordinal(at), plain(&pools.join(", ")));
+    }
+    if place.is_recorded()? {
+        text.push_str("  it is recorded\n");
     }
     let _ = writeln!(text, "  `chappe term show {name}` has its screen");
     Ok(text)
@@ -154,7 +157,7 @@ pub fn examine() -> Result<(usize, Vec<Sick>)> {
     let mut sick: Vec<Sick> = wrong.iter().map(|e| ("terminal-unusable", look::chain(e), None)).collect();
     for (ended, place) in &all {
         let name = place.name();
-        let is_gone = |role| place.had(role) && place.process(role).is_none();
+        let is_gone = |role| place.had(role) && place.running(role).is_none();
         if place.snapshot().is_none() && !place.is_alive().unwrap_or(true) {
             let what = format!("terminal `{name}` was never begun: `chappe` was killed while it made it");
             let advice = Some(format!("remove it: `chappe term rm {name}`"));

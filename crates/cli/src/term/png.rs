@@ -1,7 +1,7 @@
 //! `chappe term show --png`: a screen as a picture.
 //!
 //! A cell is 9 pixels wide and 17 high, in the font Hack, which has Latin, Greek, Cyrillic, line drawing and symbols. A character that it does not have is
-//! drawn as a box. Colours are xterm's; bold is drawn twice, one pixel apart, and italic is slanted.
+//! drawn as a box; braille is drawn here. Colours are xterm's; bold is drawn twice, one pixel apart, and italic is slanted.
 
 use anyhow::{Context, Result};
 use chappe::term::cell::{BOLD, Cell, Colour, FAINT, HIDDEN, INVERSE, ITALIC, STRUCK, Style, UNDERLINE};
@@ -136,6 +136,14 @@ impl Picture {
     }
 
     fn glyph(&mut self, font: &Font, c: char, at: (usize, usize), size: (usize, usize), colour: [u8; 3], flags: u16) {
+        if let bits @ 1..256 = (c as u32).wrapping_sub(0x2800) {
+            // Braille, of which progress spinners are made: dots 1 to 3 and 7 to the left, 4 to 6 and 8 to the right.
+            let dots = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
+            for (_, (column, row)) in dots.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0) {
+                self.fill((at.0 + 2 + 4 * column, at.1 + 2 + 4 * row), (2, 2), colour);
+            }
+            return;
+        }
         if !font.has_glyph(c) {
             let (left, right) = ((at.0 + 1, at.1 + 3), at.0 + size.0 - 2);
             self.fill(left, (size.0 - 2, 1), colour);
@@ -200,6 +208,7 @@ mod tests {
         assert!(count("m") > 30 && count("\x1b[1mm") > count("m") && count("\x1b[4mm") > count("m"));
         // A box for what the font does not have, in two columns.
         assert_eq!(count("\u{4e2d}"), 2 * 16 + 2 * 9);
+        assert_eq!((count("\u{280b}"), count("\u{28ff}")), (3 * 4, 8 * 4));
         assert!(count("\x1b[3ml") != 0 && drawn("\x1b[3mL", false) != drawn("L", false));
     }
 

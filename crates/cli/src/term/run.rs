@@ -11,6 +11,7 @@ use anyhow::{Result, anyhow};
 use chappe::term::place::{self, Place};
 use chappe::term::view::Watch;
 use serde_json::json;
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -19,11 +20,14 @@ use std::path::Path;
 /// # Errors
 /// With env(1)'s statuses.
 pub fn run(wanted: &Wanted<'_>, log: Option<&Path>, attach: bool, json: bool) -> Result<u8, Failure> {
-    let cannot = |what: &str, e: &io::Error| {
+    let cannot = |what: &str, e: &dyn Display| {
         let to = log.unwrap_or(Path::new("")).display();
         Failure { status: FAILED, why: anyhow!("{what} {to}: {e}") }
     };
-    let to = log.map(log::create).transpose().map_err(|e| cannot("cannot make", &e))?;
+    let to = log.map(log::create).transpose().map_err(|e| match e.kind() {
+        io::ErrorKind::AlreadyExists => cannot("a recording needs a file of its own: remove, or do not name,", &e),
+        _ => cannot("cannot make", &e),
+    })?;
     let pid = match begin(wanted) {
         Ok(pid) => pid,
         Err(e) => {

@@ -72,8 +72,8 @@ fn view(place: &Place, now: &Snapshot, ended: Option<(Ended, u64)>, lines: &[Lin
             "visible": screen.modes().has(modes::CURSOR) },
         "title": screen.title(), "alternate": screen.modes().has(modes::ALTERNATE), "bells": screen.bells(),
         "lost": lost, "lines": lines,
-        "keeper": place.process(Role::Keeper), "holder": place.process(Role::Holder),
-        "pid": place.process(Role::Program), "holders": place.holders(),
+        "keeper": place.running(Role::Keeper), "holder": place.running(Role::Holder),
+        "pid": place.running(Role::Program), "holders": place.holders(), "recorded": place.is_recorded()?,
     });
     if let (Value::Object(view), Value::Object(more)) = (&mut view, more) {
         view.extend(more);

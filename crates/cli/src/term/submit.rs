@@ -60,6 +60,9 @@ pub fn submit(a: &Submit, json: bool, file_size: bool) -> Result<u8, Failure> {
     let cli = parsed(&job.words).map_err(cannot)?;
     let is_elsewhere = elsewhere::asked(&cli).map_err(cannot)?;
     let Command::Acquire(acquire) = cli.command else { return Err(cannot(anyhow!("this is no job"))) };
+    if let Some(name) = &a.name {
+        place::check(name).map_err(|e| cannot(e.into()))?;
+    }
     // Before a pool is made for it.
     let found = is_there(&acquire.command[0], &job.within);
     found.map_err(|e| not_started(&acquire.command[0], &e))?;

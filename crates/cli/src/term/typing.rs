@@ -17,7 +17,7 @@ pub struct What<'a> {
     pub text: &'a [String],
     /// Enter behind it.
     pub enter: bool,
-    /// Keys behind the text.
+    /// Keys behind that.
     pub keys: &'a [String],
     /// As pasted.
     pub paste: bool,
@@ -57,14 +57,14 @@ fn bytes(place: &Place, what: &What<'_>) -> Result<Vec<u8>> {
         std::io::stdin().read_to_end(&mut text).map_err(|e| anyhow!("cannot read stdin: {e}"))?;
     }
     let mut bytes = if what.paste { keys::paste(&text, modes) } else { text };
+    if what.enter {
+        bytes.push(b'\r');
+    }
     for key in what.keys {
         let Some(sent) = keys::bytes(key, modes) else {
             bail!("`{key}` is no key: write Enter, Tab, Escape, Up, F5, C-c, M-x or a character");
         };
         bytes.extend(sent);
-    }
-    if what.enter {
-        bytes.push(b'\r');
     }
     Ok(bytes)
 }

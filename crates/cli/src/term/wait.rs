@@ -2,6 +2,7 @@
 //!
 
 use super::found::{find, parts, status_of, unknown, wrong};
+use super::log;
 use crate::ended::{FAILED, TIMED_OUT};
 use crate::said::{Failure, failed, tell, write};
 use anyhow::anyhow;
@@ -97,6 +98,7 @@ pub fn exit(name: &str, patience: Option<Duration>, json: bool) -> Result<u8, Fa
         if let Some((how, _)) = ended
             && place.is_complete().map_err(wrong)?
         {
+            log::await_end(&place);
             let (_, status, signal) = parts(Some(how));
             if (status, signal) == (None, None) {
                 return Err(Failure { status: FAILED, why: unknown(name) });

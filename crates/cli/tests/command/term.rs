@@ -318,6 +318,26 @@ fn an_attached_terminal_has_this_ones_size_and_leaves_it_as_it_was() {
 }
 
 #[test]
+fn a_signal_ends_attach_and_puts_the_terminal_back() {
+    for signal in [libc::SIGTERM, libc::SIGHUP] {
+        let here = Place::new();
+        let _term = Term::run(&here, "t", &[], &["sh", "-c", "printf '\\033[?2004h\\033[?1000h'; echo up; read x"]);
+        here.ok(&["term", "wait", "t", "up", "--timeout", "5m"]);
+        let attach = "sh -c 'echo $$ > pid; exec \"$CHAPPE\" term attach t'";
+        let after = "echo status $?; [ \"$(stty -g)\" = \"$before\" ] && echo as before";
+        let mut screen = Screen::run(&here, &format!("before=$(stty -g); {attach}; {after}"));
+        screen.expect("\x1b[?2004h");
+        kill(here.read("pid").parse().expect("a pid"), signal);
+        screen.expect("\x1b[?1000l");
+        screen.expect("\x1b[?2004l");
+        screen.expect("\x1b[?1049l");
+        screen.expect(&format!("status {}", 128 + signal));
+        screen.expect("as before");
+        screen.end();
+    }
+}
+
+#[test]
 fn a_terminal_is_not_attached_to_itself() {
     let here = Place::new();
     let script = "\"$0\" term attach t; echo status $?; read -r x";
@@ -352,13 +372,13 @@ fn a_recording_plays_to_what_the_terminal_shows() {
     let script =
         format!("printf 'a\\033[31mred\\n'; {}; echo \"say \\\"so\\\"\"; exit 3", crate::place::wait_for_go("on"));
     let term = Term::run(&here, "t", &["--log", &file], &["sh", "-c", &script]);
+    assert_eq!(term.view()["recorded"], true);
     here.go("on");
     assert_eq!(here.run(&["term", "wait", "--exit", "t", "--timeout", "5m"]).status, Some(3));
     let shown = term.lines("0");
-    until("the recorder has written it all", || {
-        let cast = std::fs::read_to_string(&file).unwrap_or_default();
-        (cast.ends_with('\n') && played(&cast).0.starts_with(&shown)).then_some(())
-    });
+    // It is whole when the end is told.
+    let (lines, _) = played(&std::fs::read_to_string(&file).expect("a recording"));
+    assert!(lines.starts_with(&shown), "{lines:?}");
     let (lines, head) = played(&here.ok(&["term", "log", "t"]));
     assert!(lines.starts_with(&shown), "{lines:?}");
     assert_eq!((&head["version"], &head["width"], &head["height"]), (&2.into(), &40.into(), &10.into()));
