@@ -132,10 +132,14 @@ fn a_stop_ends_a_line_on_which_nothing_happens() {
 
 #[test]
 fn a_device_that_is_no_free_serial_line_is_refused() {
-    let failed = |text: &str| Graph::new(text).unwrap_err().to_string();
+    let failed = |text: &str| match Graph::new(text) {
+        Err(wrong) => wrong.to_string(),
+        Ok(graph) => graph.run().unwrap_err().to_string(),
+    };
     let device = Device::new();
     for (text, why) in [
-        ("serial \"/dev/no-such-line\" | null".to_owned(), "No such file or directory"),
+        ("serial \"/dev/no-such-line\" | null".to_owned(), "there is no serial line /dev/no-such-line: No such file"),
+        ("serial \"/dev\" | null".to_owned(), "/dev is no device, so no serial line"),
         (
             "serial \"/dev/null\" | null".to_owned(),
             "cannot use the serial line /dev/null at 115200 baud: it is no serial line",
@@ -151,7 +155,10 @@ fn a_device_that_is_no_free_serial_line_is_refused() {
     other.lock().unwrap();
     assert!(failed(&format!("serial {:?} | null", device.name)).contains("another program has it"));
     drop(other);
-    Graph::new(&format!("serial {:?} | null", device.name)).unwrap();
+    // Neither looked at nor used: `Graph::new` opens no line.
+    let before = device.speed();
+    Graph::new(&format!("serial {:?} 9600 | null", device.name)).unwrap();
+    assert_eq!(device.speed(), before);
 }
 
 /// A device that sends on a timer, waits for nobody, and counts what found no room. How many bytes were refused.

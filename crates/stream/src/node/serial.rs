@@ -18,6 +18,7 @@ use chappe_plat::clock;
 use chappe_plat::serial::{Flow, Line, Parity, Settings};
 use chappe_sync::Select;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 /// How often a stage that waits looks around.
@@ -39,7 +40,7 @@ struct Plug {
 }
 
 impl Plug {
-    /// Opened before, to know that it is there; the device is free again until the graph begins.
+    /// Nothing is opened yet: that raises a wire (DTR) by which some devices begin anew.
     fn of(call: &Call<'_>) -> Result<Plug, Wrong> {
         let (path, span) = call.needs_text(0, "line")?;
         let baud = call.number_or(1, "baud", (50.0, 4e6), 115_200.0)? as u32;
@@ -57,11 +58,13 @@ impl Plug {
         };
         let waits = call.choice(usize::MAX, "lost", &["fault", "wait"])? == Some("wait");
         let settings = Settings { baud, bits, parity, stop, flow };
+        match std::fs::metadata(path) {
+            Ok(is) if is.file_type().is_char_device() => {}
+            Ok(_) => return Err(Wrong::at(span, format!("{path} is no device, so no serial line"))),
+            Err(e) => return Err(Wrong::at(span, format!("there is no serial line {path}: {e}"))),
+        }
         let (path, line) = (path.to_owned(), None);
-        let mut plug = Plug { path, settings, waits, line, since: 0, losses: 0, away: 0.0, bytes: 0 };
-        plug.open().map_err(|Fault(why)| Wrong::at(span, why))?;
-        plug.line = None;
-        Ok(plug)
+        Ok(Plug { path, settings, waits, line, since: 0, losses: 0, away: 0.0, bytes: 0 })
     }
 
     fn open(&mut self) -> Result<(), Fault> {
