@@ -60,6 +60,11 @@ pub fn sum(text: &str) -> u64 {
     text.trim_end_matches(' ').bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
+/// How many columns a text has.
+pub fn columns(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
 /// How many bytes of a row's text stand before a column.
 pub fn before(text: &str, column: usize) -> usize {
     let mut columns = 0;

@@ -8,6 +8,8 @@
 //!   what was typed, if it stands there: the echo. A match that begins in the echo counts if it ends behind it;
 //! - R3 what the program had written before the text was typed does not count, also where the holder had not read it yet.
 //!
+//! Blanks at the end of a line do not count, except in the line of the cursor: there an expression may also match the blanks up to it, as of a prompt.
+//!
 //! A line that never ends is looked at in pieces of [`MOST_ROWS`] rows, each of which has half of the piece before it: a match of up to half a
 //! piece is found. Neither `^` nor `$` matches where a piece begins or ends inside the line.
 
@@ -154,7 +156,13 @@ impl Search {
             let is_last = end.is_some() || rest.len() <= MOST_ROWS;
             let before = at.checked_sub(1).map(|before| &lines[before]);
             let before = before.filter(|line| line.wraps && line.number + 1 == rest[0].number);
-            if let Some(found) = self.in_piece(&Piece { rows: &rest[..len], before, is_last }) {
+            let piece = Piece { rows: &rest[..len], before, is_last };
+            let to_cursor = || {
+                let (screen, cursor) = (&now.screen, now.screen.cursor());
+                let is_there = piece.rows.iter().any(|row| row.number == screen.line());
+                is_there.then(|| self.in_piece(&piece, Some((screen.line(), cursor.column)))).flatten()
+            };
+            if let Some(found) = self.in_piece(&piece, None).or_else(to_cursor) {
                 return Some(found);
             }
             let step = if is_last { len } else { MOST_ROWS / 2 };
@@ -168,7 +176,8 @@ impl Search {
         None
     }
 
-    fn in_piece(&self, piece: &Piece<'_>) -> Option<Found> {
+    /// `blanks`: the line and the column up to which they count.
+    fn in_piece(&self, piece: &Piece<'_>, blanks: Option<(u64, usize)>) -> Option<Found> {
         let line = piece.rows[0].number;
         let mark = match self.after {
             Some(After::Mark(mark)) => Some(mark),
@@ -181,7 +190,11 @@ impl Search {
         let (mut text, mut cursor) = (piece.before.map(Line::text).unwrap_or_default(), None);
         let start = text.len();
         for row in piece.rows {
-            let part = row.text();
+            let mut part = row.text();
+            if let Some((_, column)) = blanks.filter(|(line, _)| *line == row.number) {
+                let missing = column.saturating_sub(line::columns(&part));
+                part.extend(std::iter::repeat_n(' ', missing));
+            }
             if let Some(mark) = mark.filter(|mark| mark.line == row.number) {
                 let before = line::before(&part, mark.column as usize);
                 // R2.

@@ -47,6 +47,25 @@ fn say(holder: &mut Holder<'_>, text: &str) {
     holder.save();
 }
 
+#[test]
+fn blanks_before_the_cursor_count_and_need_not() {
+    let home = home();
+    let place = home.make("t");
+    let mut holder = Holder::begin(&place, COLUMNS, 8);
+    say(&mut holder, "one  \r\n$ ");
+    let found = |regex: &str| look(&mut search(regex, None), &place).map(|(line, _)| line);
+    for regex in [r"^\$$", r"\$ ", r"^\$ $"] {
+        assert_eq!(found(regex), Some(1), "{regex}");
+    }
+    // More of them than there are, and at the end of another line.
+    assert_eq!((found(r"\$  "), found("one ")), (None, None));
+    let mark = typed(&home, &mut holder, "su\r");
+    let after = |regex: &str| look(&mut search(regex, Some(After::Mark(mark))), &place).map(|(line, _)| line);
+    assert_eq!(after(r"\$ "), None);
+    say(&mut holder, "su\r\nPassword: ");
+    assert_eq!((after("Password: $"), after("Password:$"), after(" $")), (Some(2), Some(2), Some(2)));
+}
+
 /// What stood there; what is typed; what the program writes then; the text; where it is found.
 const CASES: [(&str, &str, &str, &str, Option<u64>); 17] = [
     // In the line of the question, with the echo and without.
