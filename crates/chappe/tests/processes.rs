@@ -362,6 +362,7 @@ fn a_guard_of_a_removed_pool_is_nothing_to_the_next_one_in_its_slot() {
     let (_first, guard) = (pool.acquire().unwrap(), pool.acquire().unwrap());
     assert!(guard.is_valid() && guard.index() == 1);
     Pool::remove("a", true).unwrap();
+    assert!(!guard.is_valid(), "nothing is protected any more");
     let next = Pool::create("a", 3).unwrap();
     let all: Vec<_> = (0..3).map(|_| next.acquire().unwrap()).collect();
     assert!(!guard.is_valid());

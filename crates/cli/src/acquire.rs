@@ -35,13 +35,13 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
 
     let pool = &pools[index];
     let indices = held.indices();
-    let called = Name::of(pool);
+    let (called, pool_name) = (Name::of(pool), pool.name());
     let names: Vec<String> = indices.iter().map(|i| called.permit(*i)).collect();
     let (name, permit_index) = (&names[0], indices[0]);
     let lease = (!a.job.close).then(|| held.lease()).transpose().map_err(|e| failed(e.into()))?;
     if json {
         let event = json!({
-            "event": "acquired", "permit": name, "permits": names, "pool": pool.name(), "index": index,
+            "event": "acquired", "permit": name, "permits": names, "pool": pool_name, "index": index,
             "permit_index": permit_index, "waited_ms": ms(waited),
         });
         tell(event);
@@ -60,7 +60,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         command: &command,
         environment,
         lease: lease.as_ref(),
-        object: &pool.name(),
+        object: &pool_name,
         line: None,
         beside: None,
         how: &a.job,
@@ -69,6 +69,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     };
     let ran = under.run()?;
     drop(lease);
+    let removed = pool.is_removed();
     let lost: Vec<String> = held.lost().into_iter().map(|i| called.permit(i)).collect();
     drop(held);
     if json {
@@ -76,9 +77,11 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         let event = json!({
             "event": "ended", "permit": name, "permits": names, "status": status, "signal": signal,
             "held_ms": ms(ran.after), "left_running": ran.left.len(), "taken_away": !lost.is_empty(),
-            "lost": lost,
+            "lost": lost, "removed": removed,
         });
         tell(event);
+    } else if removed {
+        say(false, &format!("pool {pool_name} was removed while the command ran"));
     } else if let Some((last, first)) = lost.split_last() {
         let (s, and) = if first.is_empty() { (" ", String::new()) } else { ("s ", first.join(", ") + " and ") };
         let were = if first.is_empty() { "was" } else { "were" };

@@ -58,6 +58,8 @@ pub use tube::{Ends, TubeCommand};
 #[command(name = "chappe", version, after_help = ROOT_SHORT, after_long_help = ROOT_END, max_term_width = 100)]
 pub struct Cli {
     /// Print JSON, and errors as JSON on stderr; `chappe help json` lists the fields
+    ///
+    /// What `metrics`, `completions`, `json` and `man` print has a form of its own, with --json too.
     #[arg(long, global = true)]
     pub json: bool,
     /// All names are on this engine: etcd://HOST[:PORT],.../NAMESPACE, or etcds:// for TLS; `chappe help acquire` has more
@@ -93,6 +95,8 @@ fn with_short_help(mut command: clap::Command, more: &str) -> clap::Command {
     }
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     command = command.disable_help_flag(true).arg(help);
+    // A number below zero is a value that is refused with the reason, and no unknown option.
+    command = command.mut_args(|a| if a.get_action().takes_values() { a.allow_negative_numbers(true) } else { a });
     let long = command.get_long_about().is_some() || command.get_after_long_help().is_some();
     if long || command.get_arguments().any(|a| a.get_long_help().is_some()) {
         let short = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
@@ -455,7 +459,7 @@ With --json:
   {\"event\": \"recovered\", \"tokens\": N}
   {\"event\": \"ended\", \"status\": N or null, \"signal\": N or null,
     \"held_ms\": N, \"left_running\": N, \"left\": [PID],
-    \"taken_away\": BOOL, \"clients\": N, \"most_at_once\": N,
+    \"taken_away\": BOOL, \"removed\": BOOL, \"clients\": N, \"most_at_once\": N,
     \"recovered\": N}
   {\"error\": TEXT, \"status\": N or null}";
 

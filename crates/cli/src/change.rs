@@ -81,8 +81,8 @@ fn kept(arena: Arena) -> Vec<String> {
                     orphans.map(|h| format!("permit {} is held by {}", names.permit(h.index), holder_text(&h))),
                 );
             }
-            ObjectState::RwLock { .. } => {
-                jobs.extend(look::jobs(&name).iter().map(|job| format!("lock {name} is {}", look::job_text(job))));
+            ObjectState::RwLock { jobs: kept, .. } => {
+                jobs.extend(kept.iter().map(|job| format!("lock {name} is {}", look::job_text(job))));
             }
             _ => {}
         }
@@ -103,6 +103,9 @@ pub fn release(name: &str, index: Option<u32>, force: bool) -> Result<Value> {
             )
         }
     };
+    if index >= pool.permits() {
+        bail!("pool `{}` has no permit {index}: it has {}, from 0 on", pool.name(), look::permits_text(pool.permits()));
+    }
     look::recover(&pool);
     let permit = Name::of(&pool).permit(index);
     if !force {
@@ -123,13 +126,17 @@ pub fn release(name: &str, index: Option<u32>, force: bool) -> Result<Value> {
 }
 
 /// `slots 3` and `slots:3`; a name may have a colon in it, too.
-fn find(name: &str, index: Option<u32>) -> Result<(Pool, Option<u32>), PoolError> {
+fn find(name: &str, index: Option<u32>) -> Result<(Pool, Option<u32>)> {
     let unknown = match Pool::open(name) {
         Err(e @ PoolError::Unknown { .. }) if index.is_none() => e,
+        Err(PoolError::OtherKind { name, is }) => bail!(
+            "`{name}` is a {is}, not a pool, and only permits of pools are released: `chappe show {name}` says how it stands; to do without it: \
+             `chappe rm {name} --force`"
+        ),
         other => return Ok((other?, index)),
     };
     match name.rsplit_once(':').and_then(|(pool, i)| Some((pool, i.parse().ok()?))) {
         Some((pool, i)) => Ok((Pool::open(pool)?, Some(i))),
-        None => Err(unknown),
+        None => Err(unknown.into()),
     }
 }

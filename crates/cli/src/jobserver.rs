@@ -60,7 +60,7 @@ use crate::said::{Failure, tell};
 use crate::supervise::Watch;
 use crate::take::{self, Until, permits};
 use crate::terminal::Terminal;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use chappe::{LEASE_VARIABLE, Pool, PoolError};
 use fifo::{Fifo, Place};
 use serde_json::json;
@@ -86,10 +86,18 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     let lease = a.pool.is_some().then(|| first.lease()).transpose().map_err(|e| failed(e.into()))?;
 
     let pool = &pool[0];
+    let pool_name = pool.name();
     let mut place = Place::make().map_err(failed)?;
     // All of the job inherits this one, open for reading and for writing.
     let first_fifo = place.fifo().map_err(|e| failed(place.cannot(e)))?;
-    let ends = first_fifo.ends().map_err(|e| failed(place.cannot(e)))?;
+    let ends = first_fifo.ends().map_err(|e| {
+        let has_proc = std::path::Path::new("/proc/self").exists();
+        failed(if has_proc {
+            place.cannot(e)
+        } else {
+            anyhow!("a job server opens its fifos by /proc, which is not mounted")
+        })
+    })?;
     let next = place.fifo().and_then(|next| place.show(&next).map(|()| next)).map_err(|e| failed(place.cannot(e)))?;
     let name = place.name();
     let flags = var_os("MAKEFLAGS").unwrap_or_default();
@@ -164,6 +172,7 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
             say(false, &left_running(&survivors, 1 + out, &pool.name()));
         }
     }
+    let removed = pool.is_removed();
     let taken_away = !first.lost().is_empty();
     drop(first);
     if json {
@@ -171,10 +180,12 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
         let event = json!({
             "event": "ended", "status": status, "signal": signal, "held_ms": ms(held_from.elapsed()),
             "left_running": survivors.len(), "left": survivors.iter().map(|p| p.pid).collect::<Vec<_>>(),
-            "taken_away": taken_away, "clients": served.clients,
+            "taken_away": taken_away, "removed": removed, "clients": served.clients,
             "most_at_once": served.most, "recovered": served.recovered,
         });
         tell(event);
+    } else if removed {
+        say(false, &format!("pool {pool_name} was removed while the command ran"));
     } else if taken_away {
         say(false, "the command's own slot was taken away while it ran");
     }

@@ -4,10 +4,10 @@
 //! is over, also when a signal ends it: the thread that writes the line holds the signals back until it has erased it.
 
 use crate::keep::APART;
-use crate::look::{find, holder_text, job_text, jobs, permits_text, state_text};
+use crate::look::{find, holder_text, job_text, jobs, kept_for, permits_text, state_text, who_text};
 use crate::signals::{Set, heeded};
 use crate::terminal;
-use chappe::{Pool, Semaphore, Waiter};
+use chappe::{Holder, Pool, Semaphore, Waiter};
 use std::io::{IsTerminal, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -107,8 +107,12 @@ pub fn for_lock(name: &str) -> String {
 
 /// "written by pid 4242 `make`, kept for a job, pid 4243 `cc`, alone": how a lock stands.
 pub fn lock_text(name: &str) -> String {
-    let state = find(name).map_or_else(|e| e.to_string(), |(_, info)| state_text(&info.state));
-    std::iter::once(state).chain(jobs(name).iter().map(job_text)).collect::<Vec<_>>().join(", ")
+    let state = match find(name) {
+        Ok((_, info)) if kept_for(&info.state).is_some() => None,
+        Ok((_, info)) => Some(state_text(&info.state)),
+        Err(e) => Some(e.to_string()),
+    };
+    state.into_iter().chain(jobs(name).iter().map(job_text)).collect::<Vec<_>>().join(", ")
 }
 
 /// ", 2nd in line": the best of chappe's places.
@@ -140,12 +144,17 @@ pub fn named(pools: &[Pool]) -> String {
 /// "held by pid 4242 `make` for 3m12s, pid 4243 `make` for 2s and 2 more".
 pub fn held_by(pools: &[Pool]) -> String {
     const MOST: usize = 4;
-    let all: Vec<String> =
-        pools.iter().flat_map(Pool::holders).filter(|h| !h.set_aside).map(|h| holder_text(&h)).collect();
-    match all.len() {
-        0 => "a permit is coming back".into(),
-        n if n <= MOST => format!("held by {}", all.join(", ")),
-        n => format!("held by {} and {} more", all[..MOST].join(", "), n - MOST),
+    let (set_aside, held): (Vec<Holder>, Vec<Holder>) =
+        pools.iter().flat_map(Pool::holders).partition(|holder| holder.set_aside);
+    let all: Vec<String> = held.iter().map(holder_text).collect();
+    match (all.len(), set_aside.first()) {
+        // That one may be stopped.
+        (0, Some(first)) => {
+            format!("a permit is set aside for {}, which has not taken it yet", who_text(&first.who))
+        }
+        (0, None) => "a permit is coming back".into(),
+        (n, _) if n <= MOST => format!("held by {}", all.join(", ")),
+        (n, _) => format!("held by {} and {} more", all[..MOST].join(", "), n - MOST),
     }
 }
 

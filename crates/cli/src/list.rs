@@ -1,14 +1,14 @@
 //! `chappe ls` and `chappe show`, to people and to programs.
 
 use crate::look::{
-    Name, Row, UnseenView, WaiterView, WhoView, by_priority_text, called, find, holder_text, job_text, jobs, ms,
-    permits_text, plain, state_text, who_text,
+    JobView, Name, Row, UnseenView, WaiterView, by_priority_text, called, find, holder_text, job_text, jobs, kept_for,
+    ms, permits_text, plain, state_text, who_text,
 };
 use crate::said::complain;
 use crate::within::{Patience, too_long};
 use crate::{time, tube};
 use anyhow::{Result, anyhow};
-use chappe::{Arena, Holder, LockJob, ObjectInfo, ObjectState, Pool, Waiter};
+use chappe::{Arena, Holder, ObjectInfo, ObjectState, Pool, Waiter};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
@@ -143,22 +143,6 @@ struct HolderView {
     unseen: Option<UnseenView>,
 }
 
-/// A job that keeps a lock, in JSON.
-#[derive(Serialize)]
-struct JobView {
-    shared: bool,
-    #[serde(flatten)]
-    who: Option<WhoView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unseen: Option<UnseenView>,
-}
-
-impl From<LockJob> for JobView {
-    fn from(job: LockJob) -> JobView {
-        JobView { shared: !job.writes, who: job.who.map(WhoView::from), unseen: job.unseen.map(UnseenView::from) }
-    }
-}
-
 /// `chappe show`.
 pub fn show(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
     let one = name.to_owned();
@@ -229,6 +213,8 @@ fn first_line(name: &str, info: &ObjectInfo, waiting: usize) -> String {
             format!("{name}: {}, {} free{}", permits_text(p.permits), p.free, by_priority_text(p.discipline))
         }
         ObjectState::Condvar => format!("{name}: {}", info.kind),
+        // The jobs follow.
+        state if kept_for(state).is_some() => format!("{name}: {}, kept", info.kind),
         other => format!("{name}: {}, {}", info.kind, state_text(other)),
     };
     format!("{text}, {waiting} waiting\n")

@@ -1,7 +1,7 @@
 //! `chappe lock`: a job under a readers-writer lock, alone or beside others that share it.
 //!
-//! The lock belongs to chappe, and the job to the lock's lease: when chappe is killed the next in line has the lock, and waits for the job inside it. So
-//! what is shown as the lock's holder may be such a waiter; the jobs are shown, too.
+//! The lock belongs to chappe, and the job to the lock's lease: when chappe is killed the next in line is let into the lock, and waits for the job there. It
+//! is shown as the first waiter, and the job as what keeps the lock.
 
 use crate::args::Lock;
 use crate::ended::{FAILED, TIMED_OUT, as_it_did, label, say};
@@ -130,11 +130,13 @@ fn take<'a>(
     let writes = !a.shared;
     loop {
         if !lock.jobs_in_the_way(writes).map_err(|e| failed(e.into()))?.is_empty() {
-            if matches!(until, Until::Now) {
-                return Err(not(Not::Taken));
+            let waits = !matches!(until, Until::Now);
+            if waits {
+                show();
             }
-            show();
-            if !lock.outlive_jobs(writes, deadline).map_err(|e| failed(e.into()))? {
+            if !waits || !lock.outlive_jobs(writes, deadline).map_err(|e| failed(e.into()))? {
+                // What is said of the lock is said without this one inside.
+                drop(held);
                 return Err(not(Not::Taken));
             }
         }

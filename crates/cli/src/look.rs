@@ -90,7 +90,10 @@ pub fn permits_text(n: u32) -> String {
 pub fn holder_text(h: &Holder) -> String {
     let what = match (h.orphan, &h.unseen, h.who.pid) {
         (true, Some(unseen), _) => format!("a job whose holder is gone, {}", unseen_text(unseen)),
-        (true, None, 0) => "a job whose holder is gone and that cannot be seen".into(),
+        // A job server's, or one that has cleared its environment.
+        (true, None, 0) => {
+            "a job whose holder is gone, of processes that have the lease's open file and not its mark".into()
+        }
         (true, None, _) => format!("a job whose holder is gone, {}", who_text(&h.who)),
         (false, ..) => who_text(&h.who),
     };
@@ -114,10 +117,21 @@ pub fn unseen_text(job: &Unseen) -> String {
             format!("begun by pid {pid} `{}` of user {uid}: ", job.label.replace(char::is_control, " "))
         }
     };
-    format!("{begun}nobody here can tell whether it runs, since {}; it is held", job.why)
+    format!(
+        "{begun}nobody here can tell whether it runs, since {}; it is held until that user, or root, asks where it can be seen (`chappe ls`)",
+        job.why
+    )
 }
 
-/// The jobs that keep a lock; none if that cannot be told.
+/// The jobs that alone keep a lock: none is inside that could begin one.
+pub fn kept_for(state: &ObjectState) -> Option<&[LockJob]> {
+    match state {
+        ObjectState::RwLock { writer: None, readers, jobs, .. } if readers.is_empty() && !jobs.is_empty() => Some(jobs),
+        _ => None,
+    }
+}
+
+/// The jobs that keep a lock, those of holders inside included; none if that cannot be told.
 pub fn jobs(name: &str) -> Vec<LockJob> {
     chappe::lock_jobs(name).unwrap_or_default()
 }
@@ -195,10 +209,14 @@ pub fn state_text(state: &ObjectState) -> String {
             format!("{lock}{}, {bytes} bytes", if *torn { ", a holder died" } else { "" })
         }
         ObjectState::RwLock { condemned: true, bytes, .. } => format!("condemned, {bytes} bytes"),
-        ObjectState::RwLock { writer, readers, torn, bytes, .. } => {
+        ObjectState::RwLock { writer, readers, jobs, torn, bytes, .. } => {
             let lock = match (writer, readers.as_slice()) {
                 (Some(who), _) => format!("written by {}", who_text(who)),
-                (None, []) => "free".into(),
+                (None, []) => match jobs.as_slice() {
+                    [] => "free".into(),
+                    [job] => job_text(job),
+                    all => format!("kept for {} jobs", all.len()),
+                },
                 (None, [who]) => format!("read by {}", who_text(who)),
                 (None, all) => format!("read by {}", all.len()),
             };
@@ -278,6 +296,7 @@ enum StateView {
     RwLock {
         writer: Option<WhoView>,
         readers: Vec<WhoView>,
+        kept_for: Vec<JobView>,
         torn: bool,
         condemned: bool,
         bytes: u32,
@@ -417,6 +436,22 @@ impl From<Unseen> for UnseenView {
     }
 }
 
+/// A job that keeps a lock, in JSON.
+#[derive(Serialize)]
+pub struct JobView {
+    shared: bool,
+    #[serde(flatten)]
+    who: Option<WhoView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unseen: Option<UnseenView>,
+}
+
+impl From<LockJob> for JobView {
+    fn from(job: LockJob) -> JobView {
+        JobView { shared: !job.writes, who: job.who.map(WhoView::from), unseen: job.unseen.map(UnseenView::from) }
+    }
+}
+
 /// What an object is called by users.
 pub fn called(arena: Arena, info: &ObjectInfo) -> String {
     if arena.name() == DEFAULT { info.name.clone() } else { format!("{}/{}", arena.name(), info.name) }
@@ -443,9 +478,10 @@ impl Row {
                 condemned: *condemned,
                 bytes: *bytes,
             },
-            ObjectState::RwLock { writer, readers, torn, condemned, bytes } => StateView::RwLock {
+            ObjectState::RwLock { writer, readers, jobs, torn, condemned, bytes, .. } => StateView::RwLock {
                 writer: writer.clone().map(WhoView::from),
                 readers: readers.iter().cloned().map(WhoView::from).collect(),
+                kept_for: jobs.iter().cloned().map(JobView::from).collect(),
                 torn: *torn,
                 condemned: *condemned,
                 bytes: *bytes,

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
             let status = if e.use_stderr() { wrong_usage() } else { 0 };
             let words: Vec<String> =
                 std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-            let e = meant::a_number(e, &words);
+            let e = meant::without_false_tip(meant::a_number(e, &words), &words);
             let meant = meant::by(&e, &words);
             if status != 0 && asks_for_json() {
                 let text = e.to_string();

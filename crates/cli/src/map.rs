@@ -2,7 +2,7 @@
 
 use crate::args::MapCommand;
 use crate::ended::TIMED_OUT;
-use crate::said::{Failure, all_done, failed, wanted, write};
+use crate::said::{Failure, all_done, failed, stdout_is_there, wanted, write};
 use crate::{look, names, time};
 use anyhow::{Context, anyhow};
 use chappe::map::Event;
@@ -189,6 +189,7 @@ fn watch(
     count: Option<u64>,
     json: bool,
 ) -> Result<u8, Failure> {
+    stdout_is_there().map_err(failed)?;
     chappe::set_label(&format!("chappe map watch {name}"));
     let map = Map::open_as_bytes(name).map_err(|e| failed(e.into()))?;
     let is_text = map.is_of_bytes();

@@ -20,13 +20,16 @@ pub fn by(e: &Error, words: &[String]) -> Option<String> {
                 .into(),
         );
     }
+    if let Some(text) = of_flock(e, words) {
+        return Some(text);
+    }
     // An option that is missing is what clap says.
     let is_option = |argument: &String| argument.starts_with("--") && !argument.starts_with("-- ");
     let missing = match e.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(missing)) => !missing.iter().any(is_option),
-        _ => false,
+        Some(ContextValue::Strings(missing)) if !missing.iter().any(is_option) => missing.as_slice(),
+        _ => &[],
     };
-    if !(unknown || missing && e.kind() == ErrorKind::MissingRequiredArgument) {
+    if !(unknown || !missing.is_empty() && e.kind() == ErrorKind::MissingRequiredArgument) {
         return None;
     }
     let root = Cli::command();
@@ -65,9 +68,62 @@ pub fn by(e: &Error, words: &[String]) -> Option<String> {
         (true, [name, run @ ..]) => (name.clone(), run.join(" ")),
         (false, run) => (String::new(), if run.is_empty() { placeholder } else { run.join(" ") }),
     };
+    let the_command = words.iter().skip_while(|word| *word != "--").skip(1).map(String::as_str).collect::<Vec<_>>();
+    let is_named_nowhere = names && others.is_empty() && !the_command.is_empty();
+    let run = if is_named_nowhere { the_command.join(" ") } else { run };
     let line = [options.join(" "), name, "--".into(), run].into_iter().filter(|part| !part.is_empty());
     let line = line.collect::<Vec<_>>().join(" ");
+    if is_named_nowhere {
+        return Some(format!(
+            "a NAME is to stand before `--`, and there is none (if a command was to name some: it named none): chappe {line}"
+        ));
+    }
     Some(format!("the command to run stands behind `--`: chappe {line}"))
+}
+
+/// What flock(1) calls otherwise, or has no need of here.
+const FLOCK: &[(&str, &str)] = &[
+    ("-x", "to have the lock alone is what `chappe lock` does without --shared: leave -x out"),
+    ("-e", "to have the lock alone is what `chappe lock` does without --shared: leave -e out"),
+    ("--exclusive", "to have the lock alone is what `chappe lock` does without --shared: leave --exclusive out"),
+    ("-c", "a shell's command stands behind `--`: chappe lock NAME -- sh -c 'COMMAND'"),
+    ("--command", "a shell's command stands behind `--`: chappe lock NAME -- sh -c 'COMMAND'"),
+    ("-o", "it is --close here"),
+    ("-E", "the exit status is always 124 here where the lock was not to be had in time"),
+    ("--conflict-exit-code", "the exit status is always 124 here where the lock was not to be had in time"),
+    ("-u", "the lock is a command's here, and is given back when that has ended: there is nothing to unlock"),
+    ("--unlock", "the lock is a command's here, and is given back when that has ended: there is nothing to unlock"),
+    ("-F", "chappe stays beside the command, so that a killed one loses nothing: there is no --no-fork"),
+    ("--no-fork", "chappe stays beside the command, so that a killed one loses nothing: there is no --no-fork"),
+    ("--verbose", "--json says how long it waited"),
+];
+
+fn of_flock(e: &Error, words: &[String]) -> Option<String> {
+    let is_lock = words.iter().find(|word| !word.starts_with('-')).is_some_and(|word| word == "lock");
+    let Some(ContextValue::String(argument)) = e.get(ContextKind::InvalidArg) else { return None };
+    let (_, text) =
+        FLOCK.iter().find(|(there, _)| is_lock && e.kind() == ErrorKind::UnknownArgument && argument == there)?;
+    Some(format!("`{argument}` is an option of flock: {text}"))
+}
+
+/// Without the tip to write an option behind `--`, where what stands there is a command.
+pub fn without_false_tip(mut e: Error, words: &[String]) -> Error {
+    let root = Cli::command();
+    let word = words.iter().find(|word| !word.starts_with('-'));
+    let runs = word
+        .and_then(|word| root.find_subcommand(word))
+        .is_some_and(|command| command.get_positionals().any(clap::Arg::is_last_set));
+    if let Some(ContextValue::StyledStrs(tips)) = e.get(ContextKind::Suggested)
+        && runs
+    {
+        let tips: Vec<StyledStr> =
+            tips.iter().filter(|tip| !tip.to_string().contains("as a value, use")).cloned().collect();
+        e.remove(ContextKind::Suggested);
+        if !tips.is_empty() {
+            e.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    e
 }
 
 /// Where a number is wanted and none is there: the error says so, and of what, instead of what the parser of numbers says of its text.
@@ -122,10 +178,41 @@ mod tests {
         says("acquire gpu make -j4", "acquire gpu -- make -j4");
         says("jobserver --permits 4 make test", "jobserver --permits 4 -- make test");
         says("jobserver make", "jobserver -- make");
+        let unnamed = meant("acquire --create -I {} -- train {}").unwrap();
+        assert!(
+            unnamed.contains("it named none") && unnamed.ends_with("chappe acquire --create -I {} NAME -- train {}")
+        );
+        assert!(meant("lock -- make").unwrap().ends_with("chappe lock NAME -- make"));
         assert_eq!((meant("show"), meant("jobserver -- make")), (None, None));
         let both = meant("tube create t --size=4096 --schema a:u64").unwrap();
         assert!(both.contains("leave --size out; --slots N is how many records"), "{both}");
         assert_eq!(meant("acquire gpu --no-such-option -- true"), None);
         assert_eq!(meant("lock l --no-such-option"), None);
+    }
+
+    #[test]
+    fn options_of_flock_are_told_what_they_are_here() {
+        for (line, told) in [
+            ("lock -x l -- true", "leave -x out"),
+            ("lock -e l true", "leave -e out"),
+            ("lock l -c true", "lock NAME -- sh -c 'COMMAND'"),
+            ("lock -o l -- true", "it is --close here"),
+            ("lock -E 7 l -- true", "always 124"),
+            ("lock -u l", "nothing to unlock"),
+        ] {
+            assert!(meant(line).is_some_and(|text| text.contains(told)), "{line}: {:?}", meant(line));
+        }
+        assert_eq!(meant("acquire -x p -- true"), None);
+    }
+
+    #[test]
+    fn no_tip_sends_an_option_behind_the_dashes_where_the_command_stands() {
+        for line in ["acquire --create -x p -- true", "lock --no-such l -- true", "jobserver -x -- make"] {
+            let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+            let e = Cli::try_parse_from(std::iter::once("chappe".to_owned()).chain(words.clone())).unwrap_err();
+            assert!(e.to_string().contains("as a value, use"), "it tests nothing: {e}");
+            let told = without_false_tip(e, &words).to_string();
+            assert!(told.contains("unexpected argument") && !told.contains("as a value"), "{told}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::args::{From, Query, Recv};
 use crate::format::Whole;
 use crate::interrupt::Interrupt;
 use crate::progress::Late;
-use crate::said::{Failure, failed, stdout_is_there};
+use crate::said::{Failure, failed, stdin_is_there, stdout_is_there};
 use crate::{signals, stream};
 use anyhow::{Context, Result, bail};
 use chappe::rows::{Format, Input, Stopped};
@@ -81,6 +81,7 @@ fn inputs(a: &Query, interrupt: &Arc<Interrupt>) -> Result<(Vec<Input>, Option<u
         let last = at + 1 == files.len();
         let name = path.display().to_string();
         if name == "-" {
+            stdin_is_there()?;
             let file = File::from(stdin().as_fd().try_clone_to_owned().context("cannot read stdin")?);
             inputs.push(Input { name: "stdin".into(), bytes: Box::new(Until::open(file, interrupt, last)?) });
             bytes = None;

@@ -6,8 +6,9 @@ use serde_json::json;
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// Whether this process began without a stdout: the standard library opens /dev/null in its place before `main`, and what is written there is lost.
-static CLOSED: OnceLock<bool> = OnceLock::new();
+/// Whether this process began without a stdin and a stdout: the standard library opens /dev/null in their place before `main`. Nothing is read from there,
+/// and what is written there is lost.
+static CLOSED: OnceLock<[bool; 2]> = OnceLock::new();
 
 /// Runs when the program is loaded.
 #[used]
@@ -16,14 +17,26 @@ static BEGIN: extern "C" fn() = begin;
 
 extern "C" fn begin() {
     // SAFETY: it takes numbers and answers one.
-    let closed = unsafe { libc::fcntl(1, libc::F_GETFD) } == -1;
+    let closed = [0, 1].map(|fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1);
     // It runs once.
     let _ = CLOSED.set(closed);
 }
 
 /// Before something is taken that is to be written to stdout.
 pub fn stdout_is_there() -> Result<()> {
-    ensure!(CLOSED.get() != Some(&true), "cannot write to stdout: it is closed; give it a file, a pipe or /dev/null");
+    ensure!(
+        !CLOSED.get().is_some_and(|closed| closed[1]),
+        "cannot write to stdout: it is closed; give it a file, a pipe or /dev/null"
+    );
+    Ok(())
+}
+
+/// Before stdin is read for what is passed on.
+pub fn stdin_is_there() -> Result<()> {
+    ensure!(
+        !CLOSED.get().is_some_and(|closed| closed[0]),
+        "cannot read stdin: it is closed; give it a file, a pipe or /dev/null"
+    );
     Ok(())
 }
 

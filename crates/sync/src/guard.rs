@@ -49,7 +49,7 @@ impl<'a> Permit<'a> {
     #[inline(always)]
     pub fn release(self) {}
 
-    /// Whether the permit still belongs to this guard: false once it was taken by force, and in a forked child.
+    /// Whether the permit still belongs to this guard: false once it was taken by force or the pool was removed, and in a forked child.
     pub fn is_valid(&self) -> bool {
         process::is_incarnation(self.incarnation) && self.pool.still(self.taken)
     }
@@ -131,7 +131,7 @@ impl OwnedPermit {
     #[inline(always)]
     pub fn release(self) {}
 
-    /// Whether the permit still belongs to this guard: false once it was taken by force, and in a forked child.
+    /// Whether the permit still belongs to this guard: false once it was taken by force or the pool was removed, and in a forked child.
     pub fn is_valid(&self) -> bool {
         process::is_incarnation(self.incarnation) && self.pool.still(self.taken)
     }
@@ -206,12 +206,13 @@ impl<'a> Permits<'a> {
     /// Gives them back, as dropping does.
     pub fn release(self) {}
 
-    /// Whether all of them still belong to this guard: false once one was taken by force, and in a forked child.
+    /// Whether all of them still belong to this guard: false once one was taken by force or the pool was removed, and in a
+    /// forked child.
     pub fn is_valid(&self) -> bool {
         process::is_incarnation(self.incarnation) && self.many.all().all(|taken| self.pool.still(taken))
     }
 
-    /// The permits that were taken away by force.
+    /// The permits that were taken away by force; all, if the pool was removed.
     pub fn lost(&self) -> impl Iterator<Item = u32> + '_ {
         self.many.all().filter(|taken| !self.pool.still(*taken)).map(|taken| taken.position)
     }

@@ -14,6 +14,20 @@ pub(crate) fn split(name: &str) -> (&str, &str) {
     name.split_once('/').unwrap_or(("default", name))
 }
 
+/// The arena and the object of a name.
+///
+/// # Errors
+/// It is no name; perhaps a path, or the object is none.
+fn named(name: &str, kind: Kind) -> Result<(&str, &str), ArenaError> {
+    if name.starts_with(['/', '.']) && name.contains('/') {
+        let why = "it is a path, and objects are no files: an object is called NAME, or ARENA/NAME".to_owned();
+        return Err(ArenaError::Name { name: name.into(), what: kind.name(), why });
+    }
+    let (arena, object) = split(name);
+    check_name(object, kind.name())?;
+    Ok((arena, object))
+}
+
 pub(crate) fn full_name(arena: &str, name: &str) -> String {
     if arena == "default" { name.to_owned() } else { format!("{arena}/{name}") }
 }
@@ -67,8 +81,7 @@ impl Handle {
 
     /// Attaches an object by name.
     pub fn open(kind: Kind, name: &str) -> Result<Handle, ObjectError> {
-        let (arena, object) = split(name);
-        check_name(object, kind.name())?;
+        let (arena, object) = named(name, kind)?;
         match Arena::open(arena) {
             Ok(arena) => Handle::open_in(arena.map(), kind, object),
             Err(ArenaError::NotFound { .. }) => {
@@ -111,8 +124,7 @@ impl Handle {
         make: Maker<'_>,
         attach: impl Fn(Handle, bool) -> Result<R, E>,
     ) -> Result<R, E> {
-        let (arena, object) = split(name);
-        check_name(object, kind.name()).map_err(ObjectError::from)?;
+        let (arena, object) = named(name, kind).map_err(ObjectError::from)?;
         loop {
             let map = Arena::open_or_create(arena, options).map_err(ObjectError::from)?.map();
             match Handle::make_in(map, kind, object, make, &attach) {

@@ -55,7 +55,9 @@ impl Arena {
     /// # Errors
     /// As [`Arena::object`].
     pub fn waiters(&self, name: &str) -> Result<Vec<Waiter>, ObjectError> {
-        Ok(waiters(self.map(), self.find(name)?))
+        let place = self.find(name)?;
+        let kind = place.head.kind();
+        Ok(kind.map_or_else(|| waiters(self.map(), place), |kind| rows::of(kind).line(self.map(), place)))
     }
 
     fn find(&self, name: &str) -> Result<Place, ObjectError> {
@@ -99,6 +101,7 @@ fn looked(map: &'static Map, place: Place, name: String) -> Option<ObjectInfo> {
     let waiting = match &state {
         ObjectState::Tube(tube) => (tube.senders_waiting.len() + tube.receivers_waiting.len()) as u32,
         ObjectState::Pool(pool) => pool.waiting,
+        ObjectState::RwLock { waits_for_jobs, .. } => (waits_for_jobs.len() + waiters(map, place).len()) as u32,
         _ => waiters(map, place).len() as u32,
     };
     // Acquire: the second look, after the name was read: the slot was not used again meanwhile.

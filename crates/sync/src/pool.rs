@@ -250,6 +250,12 @@ impl Pool {
         if its_slot(object, place).is_some_and(|head| !head.is_free()) { permits } else { 0 }
     }
 
+    /// Whether it was removed: its permits protect nothing any more.
+    #[doc(hidden)]
+    pub fn is_removed(&self) -> bool {
+        self.handle.is_dead()
+    }
+
     /// What was read of it, unless it was removed.
     fn seen<T: Default>(&self, what: T) -> T {
         self.handle.seen(what).unwrap_or_default()
@@ -360,7 +366,9 @@ impl Pool {
     pub(crate) fn still(&self, taken: Taken) -> bool {
         // SAFETY: the caller has the permit, or has had it; what is biased is its thread's.
         let inside = || unsafe { permit::is_inside(self.handle.map, self.handle.object, self.handle.place, taken) };
-        inside() || cell_of(self.handle.map, self.handle.place, taken.position).is_some_and(|c| c.load() == taken.word)
+        let has =
+            || cell_of(self.handle.map, self.handle.place, taken.position).is_some_and(|c| c.load() == taken.word);
+        !self.handle.is_dead() && (inside() || has())
     }
 
     #[inline]

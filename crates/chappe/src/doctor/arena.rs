@@ -3,7 +3,7 @@
 use super::finding::{ArenaHealth, Finding};
 use chappe_arena::{LifeState, Who};
 use chappe_plat::process;
-use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, Unseen, lock_jobs};
+use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, Unseen};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -208,13 +208,10 @@ fn orphans(arena: Arena) -> Vec<Finding> {
 fn kept_locks(arena: Arena) -> Vec<Finding> {
     let mut found = Vec::new();
     for object in arena.objects() {
-        let ObjectState::RwLock { writer, readers, .. } = &object.state else { continue };
-        let holders: Vec<u32> = writer.iter().chain(readers).map(|holder| holder.pid).collect();
+        let ObjectState::RwLock { jobs, .. } = &object.state else { continue };
         let name = full_name(arena, &object.name);
-        // One that was removed meanwhile has none.
-        for job in lock_jobs(&name).unwrap_or_default() {
+        for job in jobs {
             let (what, when) = match (&job.who, &job.unseen) {
-                (Some(process), _) if descends(process.pid, &holders) => continue,
                 (Some(process), _) => (who(process), "it is free when the job ends"),
                 (None, Some(unseen)) => (
                     unseen_job(unseen),
@@ -229,17 +226,6 @@ fn kept_locks(arena: Arena) -> Vec<Finding> {
         }
     }
     found
-}
-
-/// Whether one of these is an ancestor of the process: a holder that lives is one of its job's.
-fn descends(mut pid: u32, from: &[u32]) -> bool {
-    while pid > 1 {
-        if from.contains(&pid) {
-            return true;
-        }
-        pid = process::parent(pid).unwrap_or(0);
-    }
-    false
 }
 
 fn unseen_job(job: &Unseen) -> String {

@@ -8,14 +8,14 @@ use std::time::Duration;
 /// `chappe acquire`.
 #[derive(clap::Args, Debug)]
 pub struct Acquire {
-    /// The pools to choose from, all in one arena; with -n of several permits, only one
+    /// The pools to choose from, all in one arena, in any order: of several that are free none is preferred; with -n of several permits, only one
     #[arg(required = true, value_name = "POOL")]
     pub pools: Vec<String>,
     /// Take so many permits of the pool at once
     ///
     /// All at one moment, or none: a waiter for several permits is not overtaken, and those behind it wait until it has
     /// got them, or has given up.
-    #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
     /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
     #[arg(long, value_name = "DURATION", value_parser = parse, conflicts_with = "nonblock")]
@@ -117,6 +117,9 @@ On an engine that many machines share (etcd):
   the command is ended before the permit can be another's. If chappe is
   killed, a keeper beside it renews the lease while the command runs.
 
+Its stdin, stdout and stderr are chappe's. One that is closed is /dev/null
+for the command.
+
 Exit status, as env(1) and timeout(1) have it:
   the command's own; if a signal killed it, chappe dies of the same one
        (128+n in the shell)
@@ -152,7 +155,8 @@ With --json:
     \"pool\": TEXT, \"index\": N, \"permit_index\": N, \"waited_ms\": N}
   {\"event\": \"ended\", \"permit\": TEXT, \"permits\": [TEXT],
     \"status\": N or null, \"signal\": N or null, \"held_ms\": N,
-    \"left_running\": N, \"taken_away\": BOOL, \"lost\": [TEXT]}
+    \"left_running\": N, \"taken_away\": BOOL, \"lost\": [TEXT],
+    \"removed\": BOOL (the pool, and with it the permits)}
   on an engine also, in the first, \"token\": N, \"remote\": TEXT (@REMOTE
   or the URL), and in the second \"reason\": \"unreachable\", \"revoked\",
   \"forced\" or null

@@ -11,7 +11,7 @@ ls:
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"mutex\", \"holder\": MEMBER or null,
       \"torn\": BOOL, \"condemned\": BOOL, \"bytes\": N, \"waiting\": N}
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"readers-writer lock\", \"writer\": MEMBER or null, \"readers\": [MEMBER],
-      \"torn\": BOOL, \"condemned\": BOOL, \"bytes\": N, \"waiting\": N}
+      \"kept_for\": [JOB] (of holders that are gone), \"torn\": BOOL, \"condemned\": BOOL, \"bytes\": N, \"waiting\": N}
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"condition variable\", \"waiting\": N}
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"tube\", \"ends\": \"spsc\", \"mpsc\", \"spmc\" or \"mpmc\",
       \"messages\": N, \"slots\": N, \"size\": N, \"sent\": N, \"received\": N, \"senders\": N,
@@ -35,7 +35,8 @@ show:
       \"held_ms\": N, \"held_exact\": BOOL, \"leased\": BOOL, \"orphan\": BOOL, \"set_aside\": BOOL}],
       and where it applies \"pid_namespace\": N, \"unseen\": {\"pid\": N, \"pid_namespace\": N, \"uid\": N or null, \"label\": TEXT, \"why\": TEXT}
     of a readers-writer lock also, if `chappe lock` has it for jobs,
-    \"jobs\": [{\"shared\": BOOL, and of a process of it \"pid\": N, \"tid\": N, \"label\": TEXT, or \"unseen\" as above}]
+    \"jobs\": [JOB], all of them; a JOB is
+      {\"shared\": BOOL, and of a process of it \"pid\": N, \"tid\": N, \"label\": TEXT, or \"unseen\" as above}
     of a tube also (\"waiters\" are those for a message)
     \"sending\": [MEMBER], \"receiving\": [MEMBER], \"waiters_for_room\": [as \"waiters\"],
     and with --interval

@@ -49,7 +49,7 @@ pub enum MapCommand {
         #[arg(long = "if", value_name = "VALUE")]
         expected: Option<OsString>,
     },
-    /// Write the value of a key to stdout; exits with 1 if it is not there
+    /// Write the value of a key to stdout, and a newline; exits with 1 if it is not there
     ///
     /// JSON: {"key": TEXT, "value": TEXT}; bytes that are no UTF-8 come as {"hex": TEXT}
     Get {
@@ -63,7 +63,8 @@ pub enum MapCommand {
     },
     /// List the entries, sorted by key: key, tab, value
     ///
-    /// Every key that is there throughout is listed, none twice.
+    /// Every key that is there throughout is listed, none twice. Control characters are written as `?`, so that an entry is one line of text, and what is
+    /// no UTF-8 as U+FFFD: `get --raw` and --json have the bytes.
     ///
     /// JSON, a line for each: {"key": TEXT, "value": TEXT}; bytes that are no UTF-8 come as {"hex": TEXT}
     Ls {
@@ -86,7 +87,8 @@ pub enum MapCommand {
     },
     /// Write what is there, and then each change as it comes: key, tab, value; or `-`, tab, key
     ///
-    /// Of several changes to one key before it can be looked at, the last one is seen. Ends when the map is removed.
+    /// Of several changes to one key before it can be looked at, the last one is seen. Ends when the map is removed. Bytes that are no text are written as
+    /// by `ls`.
     ///
     /// JSON, a line for each: {"key": TEXT, "old": TEXT or null, "new": TEXT or null}
     Watch {

@@ -16,7 +16,7 @@ pub enum SemCommand {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
         /// How many wake-ups are saved in it from the beginning
-        #[arg(allow_negative_numbers = true, long, short, value_name = "N", default_value_t = 0)]
+        #[arg(long, short, value_name = "N", default_value_t = 0)]
         value: u64,
         /// Let newcomers overtake waiters that are just waking up: more throughput, and no promise about order
         #[arg(long, conflicts_with = "priority")]
@@ -34,7 +34,7 @@ pub enum SemCommand {
         /// The semaphore
         name: String,
         /// How many
-        #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
     },
     /// Consume a wake-up, waiting for one in the order of arrival

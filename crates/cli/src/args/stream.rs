@@ -114,7 +114,8 @@ Examples:
   chappe recv --lines --tag --follow jobs urgent
   chappe recv trades --format csv --where 'price > 100.0' --select 'ts, price'
 
-Exit status: 0 the tubes are empty and have no sender, or --count was reached; 1 an error;
+Exit status: 0 the tubes are empty and have no sender, --count was reached, or what reads stdout has
+gone (`| head`; the rest stays in the tubes); 1 an error;
 3 a sender died before it was done; 124 no record came in time";
 
 /// The end of its help.
@@ -126,7 +127,8 @@ Examples:
   chappe recv trades --format csv --where 'price > 100.0' --select 'ts, price'
 
 Exit status:
-  0    the tubes are empty and have no sender, or --count was reached
+  0    the tubes are empty and have no sender, --count was reached, or what
+       reads stdout has gone (`| head`): the rest stays in the tubes
   1    an error
   3    the tubes are empty and have no sender, and a sender died, or ended
        with an error, before it was done: what was written may be a part

@@ -11,7 +11,7 @@ pub struct Submit {
     #[arg(long, short, value_name = "POOL")]
     pub pool: Vec<String>,
     /// Take so many permits of the pool at once
-    #[arg(long, short = 'n', allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
     /// Where waiters are served by priority (0 to 255): before those of a lower one that have not waited for long, see `chappe pool create --aging`
     #[arg(long, value_name = "N", default_value_t = 0)]

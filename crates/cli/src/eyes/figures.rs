@@ -121,12 +121,13 @@ pub const ALL: &[Figure] = &[
         ObjectState::Semaphore { value, .. } | ObjectState::Owned { value, .. } => Some(f64::from(*value)),
         _ => None,
     }),
-    gauge("locked", "1 if a living holder has it.", |s| match &s.info.state {
+    gauge("locked", "1 if a living holder has it, or a job that has outlived its holder.", |s| match &s.info.state {
         ObjectState::Mutex { holder, .. } | ObjectState::Owned { holder, .. } => {
             Some(flag(holder.as_ref().is_some_and(|who| who.life == LifeState::Alive)))
         }
-        ObjectState::RwLock { writer, readers, .. } => {
-            Some(flag(writer.iter().chain(readers).any(|who| who.life == LifeState::Alive)))
+        ObjectState::RwLock { writer, readers, jobs, .. } => {
+            let lives = |who: &chappe::Who| who.life == LifeState::Alive;
+            Some(flag(!jobs.is_empty() || writer.iter().chain(readers).any(lives)))
         }
         _ => None,
     }),

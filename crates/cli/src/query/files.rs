@@ -5,6 +5,7 @@
 //! it may not know yet, and has ended then. One that is shorter than what was read of it, or has other bytes where the last ones were read, was
 //! truncated, and begins anew.
 
+use crate::said::stdin_is_there;
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, Metadata, read_dir};
@@ -104,6 +105,9 @@ impl Files {
     /// One that is not there, or is neither a file nor a directory.
     pub fn new(named: &[PathBuf]) -> Result<Files> {
         let has_stdin = named.is_empty() || named.iter().any(|path| path == Path::new("-"));
+        if has_stdin {
+            stdin_is_there()?;
+        }
         let named: Vec<PathBuf> = named.iter().filter(|path| *path != Path::new("-")).cloned().collect();
         for path in &named {
             let facts = path.metadata().with_context(|| format!("cannot read {}", path.display()))?;

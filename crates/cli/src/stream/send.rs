@@ -4,7 +4,7 @@ use super::passed::{FOLLOW, Passed, length_of_stdin, no_schema};
 use crate::args::Send;
 use crate::ended::TIMED_OUT;
 use crate::format::encode;
-use crate::said::{Failure, write};
+use crate::said::{Failure, stdin_is_there, write};
 use crate::{look, tube};
 use anyhow::{Context, Result, anyhow, bail};
 use chappe::synth::Schema;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
     chappe::set_label(&format!("chappe send {}", a.name));
     let mut passed = Passed::new(json, length_of_stdin());
-    let sent = Sink::to(a).and_then(|sink| {
+    let sent = stdin_is_there().and_then(|()| Sink::to(a)).and_then(|sink| {
         let sent = match (a.format, &sink.schema) {
             (Some(format), Some(schema)) => encode(schema, format, stdin(), |record| sink.put(record, &mut passed)),
             (Some(_), None) => Err(no_schema(&a.name)),

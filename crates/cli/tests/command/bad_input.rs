@@ -54,8 +54,9 @@ fn a_bad_name_says_what_is_wrong_with_it() {
         ("a b", "pool", "it contains ' '"),
         ("a/b/c", "pool", "it contains '/'"),
         ("lab/", "pool", "it is empty"),
-        ("/x", "arena", "it is empty"),
-        ("../x", "arena", "it starts with `.`"),
+        ("/x", "pool", "it is a path"),
+        ("../x", "pool", "it is a path"),
+        (".x/y/z", "pool", "it is a path"),
         ("gpü", "pool", "it contains 'ü'"),
         ("new\nline", "pool", "it contains '\\n'"),
     ] {
@@ -425,5 +426,52 @@ fn a_command_without_graphs_says_what_builds_them_in() {
     let here = Place::new();
     for args in [&["graph", "kinds"][..], &["graph", "run", "-"]] {
         says(&here.fails(1, args), &["built without graphs (feature `graph`)", "--path crates/cli --features full`"]);
+    }
+}
+
+#[test]
+fn names_that_are_paths_and_permits_that_are_not_there_are_refused_with_the_reason() {
+    let here = Place::new();
+    here.ok(&["lock", "l", "--", "true"]);
+    let refused = here.fails(1, &["release", "l"]);
+    assert!(
+        refused.contains("only permits of pools are released") && refused.contains("chappe rm l --force"),
+        "{refused}"
+    );
+    here.ok(&["pool", "create", "a"]);
+    for args in [&["release", "a", "7"][..], &["release", "a:7", "--force"]] {
+        let refused = here.fails(1, args);
+        assert!(refused.contains("pool `a` has no permit 7: it has 1 permit, from 0 on"), "{refused}");
+    }
+    for name in ["/tmp/foo.lock", "./foo", "/x", "../a"] {
+        let refused = here.fails(125, &["lock", name, "--", "true"]);
+        assert!(
+            refused.contains(&format!("`{name}` is not a valid readers-writer lock name: it is a path")),
+            "{refused}"
+        );
+        assert!(here.fails(125, &["acquire", name, "--", "true"]).contains("it is a path"));
+        assert!(here.fails(1, &["show", name]).contains("it is a path"));
+    }
+    for args in [&["acquire", "a", "--timeout", "-1", "--", "true"][..], &["lock", "l", "-w", "-1", "--", "true"]] {
+        let refused = here.fails(125, args);
+        assert!(refused.contains("invalid value '-1'") && !refused.contains("as a value, use"), "{refused}");
+    }
+    let refused = here.fails(125, &["acquire", "--create", "-I", "{}", "--", "train", "{}"]);
+    assert!(refused.contains("it named none"), "{refused}");
+    assert!(here.fails(125, &["lock", "-x", "l", "--", "true"]).contains("an option of flock"));
+}
+
+#[test]
+fn a_closed_stdin_or_stdout_is_an_error_of_each_command_that_uses_it() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "8"]);
+    here.ok(&["map", "create", "m"]);
+    for (line, closed) in [
+        ("$CHAPPE send t <&-", "cannot read stdin: it is closed"),
+        ("$CHAPPE query 'select count()' <&-", "cannot read stdin: it is closed"),
+        ("$CHAPPE map watch m >&-", "cannot write to stdout: it is closed"),
+    ] {
+        let ran = Place::spawn(&mut here.program("sh", &["-c", line])).end();
+        assert!(ran.status != Some(0) && ran.err.contains(closed), "{line}: {ran:?}");
     }
 }

@@ -163,7 +163,7 @@ fn one_permit_of_several_is_named_for_release() {
     let (a, _) = here.holder("a", &["--create=2", "slots"]);
     let err = here.fails(1, &["release", "slots", "--force"]);
     assert!(err.contains("has 2 permits: say which, `chappe release slots:0 --force`"), "{err}");
-    assert!(here.fails(1, &["release", "slots:7", "--force"]).contains("permit 7 of pool `slots` is not held"));
+    assert!(here.fails(1, &["release", "slots:7", "--force"]).contains("pool `slots` has no permit 7"));
     let index = here.json(&["show", "slots"])["holders"][0]["index"].to_string();
     here.ok(&["release", &format!("slots:{index}"), "--force"]);
     assert_eq!(here.free("slots"), 2);
@@ -175,4 +175,44 @@ fn one_permit_of_several_is_named_for_release() {
     assert_eq!(here.free("slots"), 2);
     here.go("b");
     b.end();
+}
+
+#[test]
+fn a_pool_that_is_removed_while_a_command_runs_under_it_is_said_to_be_gone() {
+    let here = Place::new();
+    for (nth, (name, remove)) in
+        [("p", &["pool", "rm", "--force", "p"][..]), ("lab/p", &["arena", "rm", "--force", "lab"])]
+            .into_iter()
+            .enumerate()
+    {
+        for (again, json) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (go, create) = (format!("{nth}{again}{json}"), ["--create", name]);
+            let options: &[&str] = if json { &["--json", "--create", name] } else { &create };
+            let (chappe, _) = here.holder(&go, options);
+            here.ok(remove);
+            if again {
+                here.ok(&["pool", "create", name]);
+            }
+            here.go(&go);
+            let ran = chappe.end();
+            assert_eq!(ran.status, Some(0), "{ran:?}");
+            if json {
+                let ended: serde_json::Value = serde_json::from_str(ran.err.lines().last().unwrap()).unwrap();
+                let is = ["taken_away", "removed", "lost"].map(|field| ended[field].clone());
+                assert_eq!(is, [true.into(), true.into(), serde_json::json!([name])], "{ended}");
+            } else {
+                assert_eq!(ran.err, format!("chappe: pool {name} was removed while the command ran\n"));
+            }
+            here.run(&["pool", "rm", name]);
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_goes_with_its_arena_is_said_to_be_gone() {
+    let here = Place::new();
+    let (chappe, _) = here.holder_of("lock", "a", &["lab/l"]);
+    here.ok(&["arena", "rm", "--force", "lab"]);
+    here.go("a");
+    assert!(chappe.end().err.contains("lock lab/l was removed while the command ran"));
 }

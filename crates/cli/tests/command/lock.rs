@@ -72,15 +72,16 @@ fn when_chappe_is_killed_its_job_keeps_the_lock_and_the_next_comes_after_it() {
         assert!(matches!(kept(&here).as_slice(), [one] if one.contains(&format!("pid {job} "))), "{:?}", kept(&here));
         // Inside, and it waits; when it is killed there the next comes.
         let waits = lock(&here, next, "echo never >> order");
-        let inside = |waits: &Running| {
+        let first_in_line = |waits: &Running| {
             let shown = here.json(&["show", "l"]);
-            let who = if next.len() == 2 { &shown["readers"][0] } else { &shown["writer"] };
-            (who["pid"] == waits.pid()).then_some(())
+            let (first, nobody) = (&shown["waiters"][0]["pid"], (json!(null), json!([])));
+            (*first == waits.pid() && (&shown["writer"], &shown["readers"]) == (&nobody.0, &nobody.1)).then_some(())
         };
-        until("inside", || inside(&waits));
+        until("the first in line", || first_in_line(&waits));
+        only_its_job_has_it(&here, job, &waits);
         let after = lock(&here, next, "echo after >> order");
         waits.kill(libc::SIGKILL);
-        until("inside, too", || inside(&after));
+        until("the first in line, too", || first_in_line(&after));
         assert!(runs(job) && !here.file("order").exists());
         here.go("a");
         assert_eq!(after.end().status, Some(0));
@@ -101,6 +102,46 @@ fn when_chappe_is_killed_its_job_keeps_the_lock_and_the_next_comes_after_it() {
     here.go("a");
     until("free", || jobs(&here).is_empty().then_some(()));
     assert_eq!(here.json(&["rm", "l"])["removed"], "l");
+}
+
+/// Whatever shows the lock says that the job has it, and that the process waits.
+fn only_its_job_has_it(here: &Place, job: u32, waits: &Running) {
+    let listed = here.json(&["ls"])[0].clone();
+    assert_eq!((&listed["kept_for"][0]["pid"], &listed["waiting"]), (&json!(job), &json!(1)), "{listed}");
+    let text = here.ok(&["ls"]);
+    assert!(text.contains(&format!("  1  kept for a job, pid {job} `sh`, ")), "{text}");
+    let text = here.ok(&["show", "l"]);
+    assert!(text.starts_with("l: readers-writer lock, kept, 1 waiting\n"), "{text}");
+    assert!(text.contains(&format!("  1. in line: pid {} ", waits.pid())), "{text}");
+    let seen = here.json(&["top", "--once", "--interval", "10ms"])["objects"][0].clone();
+    assert_eq!((&seen["locked"], &seen["waiting"]), (&json!(1), &json!(1)), "{seen}");
+    let text = here.ok(&["metrics"]);
+    let is_locked = |line: &str| line.starts_with("chappe_readers_writer_lock_locked{") && line.ends_with(" 1");
+    assert!(text.lines().any(is_locked), "{text}");
+    let watch = ["watch", "--once", "--interval", "10ms", "--timeout", "50ms", "l.locked == 0", "--", "true"];
+    here.fails(124, &watch);
+    // Nor does one that does not wait name itself.
+    let refused = here.fails(124, &["lock", "-n", "l", "--", "true"]);
+    assert!(!refused.contains("written by"), "{refused}");
+}
+
+#[test]
+fn one_that_does_not_wait_for_a_job_names_the_job_and_not_itself() {
+    let here = Place::new();
+    let (killed, job) = holder(&here, "a", &["l"]);
+    killed.kill(libc::SIGKILL);
+    killed.status();
+    until("its job alone", || (jobs(&here) == [(job.into(), false)]).then_some(()));
+    for args in [&["-n", "l"][..], &["-n", "-s", "l"], &["-w", "20ms", "l"]] {
+        let refused = here.fails(124, &[&["lock"], args, &["--", "true"]].concat());
+        assert!(refused.contains(&format!("; kept for a job, pid {job} `sh`, alone")), "{refused}");
+    }
+    let listed = here.json(&["ls"])[0].clone();
+    assert_eq!((&listed["kept_for"][0]["pid"], &listed["writer"]), (&json!(job), &json!(null)), "{listed}");
+    here.go("a");
+    until("free", || jobs(&here).is_empty().then_some(()));
+    let listed = here.json(&["ls"])[0].clone();
+    assert_eq!(listed["kept_for"], json!([]), "{listed}");
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn a_missing_object_is_reported_with_those_that_exist() {
     for args in [["show", "a b"], ["rm", ""], ["show", "lab/"], ["rm", ".x"]] {
         assert!(here.fails(1, &args).contains("is not a valid object name"), "{args:?}");
     }
-    assert!(here.fails(1, &["show", "/x"]).contains("is not a valid arena name"));
+    assert!(here.fails(1, &["show", "/x"]).contains("is not a valid object name: it is a path"));
 }
 
 #[test]

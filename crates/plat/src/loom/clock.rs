@@ -24,6 +24,11 @@ pub fn common_coarse() -> u64 {
     now()
 }
 
+/// Now.
+pub fn boot() -> u64 {
+    now()
+}
+
 /// Now, since boot.
 pub(crate) fn common_boot() -> Option<u64> {
     Some(now())

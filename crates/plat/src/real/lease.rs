@@ -82,6 +82,17 @@ pub fn wait_unlocked(file: &OwnedFd, at: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether anything was ever written to the `len` bytes from `at` on; true where the file system cannot tell.
+pub fn is_written(file: &OwnedFd, at: u64, len: u64) -> bool {
+    // SAFETY: an open descriptor; nothing reads or writes at its position.
+    let next = unsafe { libc::lseek(file.as_raw_fd(), at as i64, libc::SEEK_DATA) };
+    match u64::try_from(next) {
+        Ok(next) => next < at + len,
+        // Nothing is there from `at` on.
+        Err(_) => io::Error::last_os_error().raw_os_error() != Some(libc::ENXIO),
+    }
+}
+
 /// Reads what the file has from `at` on, as far as it goes.
 ///
 /// # Errors
@@ -107,4 +118,21 @@ pub fn write_at(file: &OwnedFd, bytes: &[u8], at: u64) -> io::Result<()> {
         }
     });
     if e == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(e)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::FromRawFd;
+
+    #[test]
+    fn a_hole_and_what_lies_behind_the_end_was_never_written() {
+        // SAFETY: a C string; the descriptor is fresh.
+        let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"chappe".as_ptr(), libc::MFD_CLOEXEC)) };
+        let far = 1 << 30;
+        assert!(!is_written(&file, 0, 1 << 20) && !is_written(&file, far, 4096));
+        write_at(&file, b"record", far).unwrap();
+        assert!(!is_written(&file, 0, 1 << 20) && is_written(&file, far, 4096));
+        assert!(!is_written(&file, far + (1 << 20), 4096));
+    }
 }

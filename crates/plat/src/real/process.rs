@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Reads another process's memory, as a debugger may; it need not do anything for that.
 ///
@@ -87,6 +88,23 @@ fn fields(stat: &[u8]) -> Option<String> {
 /// When the process started, in clock ticks since boot, or `None` if there is no such process.
 pub fn start_time(pid: u32) -> Option<u64> {
     started(&stat(pid)?)
+}
+
+/// How long after boot the process or thread started, to a clock tick.
+pub fn start(tid: u32) -> Option<Duration> {
+    // SAFETY: a plain call that takes a number.
+    let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|n| *n > 0)?;
+    Some(Duration::from_millis(start_time(tid)?.saturating_mul(1000) / per_second))
+}
+
+/// A thread of the process with this name, if it has one.
+///
+/// # Errors
+/// Its threads cannot be seen.
+pub fn thread_named(pid: u32, wanted: &str) -> io::Result<Option<u32>> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+    let mut threads = threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    Ok(threads.find(|thread| name(*thread).is_some_and(|name| name == wanted)))
 }
 
 fn started(fields: &str) -> Option<u64> {

@@ -5,10 +5,12 @@
 
 use crate::bodied::SharedInfo;
 use crate::holders::PoolInfo;
+use crate::lease::locks::LockJob;
 use crate::map::MapInfo;
 use crate::tube::broadcast::BroadcastInfo;
 use crate::tube::named::TubeInfo;
 use crate::wait::Discipline;
+use crate::waiters::{Waiter, waiters};
 use chappe_arena::{Map, Place, Who};
 
 /// Why a removal failed.
@@ -19,6 +21,11 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) trait Inspected: Sync {
     /// Its state. None: it is shown with another, or has gone meanwhile.
     fn look(&self, map: &'static Map, place: Place, name: &str) -> Option<ObjectState>;
+
+    /// Its waiters, in the order in which they will be served.
+    fn line(&self, map: &'static Map, place: Place) -> Vec<Waiter> {
+        waiters(map, place)
+    }
 
     /// Whether it is a part of another object, and has no name.
     fn is_part(&self, _map: &Map, _place: Place) -> bool {
@@ -121,6 +128,10 @@ pub enum ObjectState {
         writer: Option<Who>,
         /// The readers.
         readers: Vec<Who>,
+        /// The jobs of `chappe lock` that keep it though their holders are gone.
+        jobs: Vec<LockJob>,
+        /// Those that have come to the lock's front and wait for the end of such jobs: the first waiters, and neither writer nor readers yet.
+        waits_for_jobs: Vec<Waiter>,
         /// A writer died, and no writer has said since that the data is whole.
         torn: bool,
         /// It was condemned: no thread gets it any more.

@@ -3,13 +3,14 @@
 use super::row::{Had, Inspected, ObjectState, is_over};
 use crate::cell::NOBODY;
 use crate::kinds;
+use crate::lease::locks::{self, LockJob};
 use crate::owner::{FREE, HELD, KEPT, TORN, aux_of, held_by, is_condemned, load, member_of, pass};
 use crate::part::{head_of, whole};
 use crate::rwlock::word::Parts;
 use crate::wait::queue;
-use crate::waiters::bytes;
+use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{Head, Kind};
-use chappe_arena::{Map, Place};
+use chappe_arena::{Map, Place, Who};
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;
@@ -19,16 +20,23 @@ pub(super) struct RwLocks;
 
 impl Inspected for RwLocks {
     fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
-        let (o, parts) = (map.object(place.index), Parts::of(map, place)?);
-        let seen = load(o);
-        let writes = seen & 7 == HELD && member_of(seen) < map.geometry().members;
+        let (seen, inside) = Inside::look(map, place)?;
+        let Inside { writer, readers, jobs, waits_for_jobs } = inside;
         Some(ObjectState::RwLock {
-            writer: writes.then(|| map.who(member_of(seen))),
-            readers: parts.readers().map(|member| map.who(member)).collect(),
+            writer,
+            readers,
+            jobs,
+            waits_for_jobs,
             torn: seen & TORN != 0 && !is_condemned(seen),
             condemned: is_condemned(seen),
             bytes: bytes(map, place) as u32,
         })
+    }
+
+    fn line(&self, map: &'static Map, place: Place) -> Vec<Waiter> {
+        let mut line = Inside::look(map, place).map(|(_, inside)| inside.waits_for_jobs).unwrap_or_default();
+        line.append(&mut waiters(map, place));
+        line
     }
 
     fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
@@ -78,6 +86,45 @@ impl Inspected for RwLocks {
     #[cfg(not(feature = "loom"))]
     fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), Failure> {
         Ok(crate::RwLock::<()>::remove(name, force)?)
+    }
+}
+
+/// Those that the lock's words have inside, and the jobs that keep some of them waiting there.
+struct Inside {
+    writer: Option<Who>,
+    readers: Vec<Who>,
+    jobs: Vec<LockJob>,
+    waits_for_jobs: Vec<Waiter>,
+}
+
+impl Inside {
+    /// And the lock's word.
+    fn look(map: &'static Map, place: Place) -> Option<(u64, Inside)> {
+        let parts = Parts::of(map, place)?;
+        let seen = load(parts.object());
+        let writes = seen & 7 == HELD && member_of(seen) < map.geometry().members;
+        let mut writer = writes.then(|| map.who(member_of(seen)));
+        let mut readers: Vec<Who> = parts.readers().map(|member| map.who(member)).collect();
+        let jobs = locks::left(map, place, &writer.iter().chain(&readers).collect::<Vec<_>>());
+        let mut waits_for_jobs = Vec::new();
+        let mut waits = |who: &Who| {
+            let waiting = locks::heeds(who);
+            waits_for_jobs.extend(waiting.map(|waiting| Waiter {
+                who: who.clone(),
+                waiting,
+                light: false,
+                priority: 0,
+            }));
+            waiting.is_some()
+        };
+        // A reader waits for a writer's job alone.
+        if !jobs.is_empty() {
+            writer = writer.filter(|who| !waits(who));
+        }
+        if jobs.iter().any(|job| job.writes) {
+            readers.retain(|who| !waits(who));
+        }
+        Some((seen, Inside { writer, readers, jobs, waits_for_jobs }))
     }
 }
 

@@ -16,10 +16,10 @@
 //! removed, running jobs keep nothing any more.
 
 use super::origin::{self, LEN, LOCKS, Leaser, SLOTS};
-use super::{BLIND, Lease, PATIENT_NS, Unseen, VARIABLE, known_by, mark, open, runs_still};
+use super::{BLIND, Lease, PATIENT_NS, Unseen, VARIABLE, known_by, mark, open, place_of, runs_still};
 use crate::error::LeaseError;
 use crate::label::label;
-use chappe_arena::{Map, Place, Who};
+use chappe_arena::{LifeState, Map, Place, Who};
 use chappe_plat::marks::{Bearers, Blind, Marked};
 use chappe_plat::{clock, lease as lock, process, quiet, thread};
 use std::io;
@@ -41,7 +41,7 @@ fn in_the_way(lock: Place, writes: bool) -> Range<u64> {
 }
 
 /// A job that keeps a lock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockJob {
     byte: u64,
@@ -51,14 +51,22 @@ pub struct LockJob {
     pub who: Option<Who>,
     /// Otherwise the holder that started it, and why it is not known whether it runs.
     pub unseen: Option<Unseen>,
+    leaser: Process,
     locked: bool,
     marked: Vec<u32>,
 }
 
-/// The records of these jobs. One read: the file ends behind the last that was written.
+/// A process's number, and the PID namespace of that number.
+type Process = (u32, u64);
+
+/// The records of these jobs. One read, and none for a lock that never had one: the file has a hole there, or ends.
 fn records(file: &OwnedFd, map: &Map, bytes: &Range<u64>) -> io::Result<Vec<(u64, Leaser)>> {
-    let mut all = vec![0; (bytes.end - bytes.start) as usize * LEN];
-    let got = lock::read_at(file, &mut all, origin::place(map, bytes.start))?;
+    let (place, len) = (origin::place(map, bytes.start), (bytes.end - bytes.start) as usize * LEN);
+    if !lock::is_written(file, place, len as u64) {
+        return Ok(Vec::new());
+    }
+    let mut all = vec![0; len];
+    let got = lock::read_at(file, &mut all, place)?;
     let each = all[..got].as_chunks::<LEN>().0.iter().zip(bytes.clone());
     Ok(each.filter_map(|(record, byte)| Some((byte, Leaser::of(record, byte)?))).collect())
 }
@@ -117,12 +125,13 @@ impl Seen {
 impl LockJob {
     fn of(byte: u64, writes: bool, leaser: Leaser, locked: bool, marked: &Bearers, blind: Option<Blind>) -> LockJob {
         let who = known_by(marked);
+        let by = leaser.process();
         let why = || blind.map_or_else(|| "it has cleared its environment".into(), |blind| blind.to_string());
         let unseen = who.is_none().then(|| {
             let Leaser { origin, pid, label } = leaser;
             Unseen { pid, namespace: origin.pid_namespace, uid: Some(origin.uid), label, why: why() }
         });
-        LockJob { byte, writes, who, unseen, locked, marked: marked.bear.clone() }
+        LockJob { byte, writes, who, unseen, leaser: by, locked, marked: marked.bear.clone() }
     }
 }
 
@@ -141,6 +150,43 @@ pub(crate) fn all(map: &Map, lock: Place) -> Result<Vec<LockJob>, LeaseError> {
         return Ok(Vec::new());
     }
     jobs(map, &bytes(lock))
+}
+
+/// The jobs whose holders are gone: none of those inside has begun them. Cheap where there is none: no look at processes.
+pub(crate) fn left(map: &Map, lock: Place, inside: &[&Who]) -> Vec<LockJob> {
+    let is_gone =
+        |by: Process| !inside.iter().any(|who| who.life == LifeState::Alive && (who.pid, who.namespace) == by);
+    let all = bytes(lock);
+    // No file, or none that may be read: nothing is known of jobs.
+    let any = leases(map).and_then(|file| records(&file, map, &all).ok()).unwrap_or_default();
+    if !any.iter().any(|(_, leaser)| is_gone(leaser.process())) {
+        return Vec::new();
+    }
+    let mut left = jobs(map, &all).unwrap_or_default();
+    left.retain(|job| is_gone(job.leaser));
+    left
+}
+
+/// The file of leases, if there is one.
+fn leases(map: &Map) -> Option<OwnedFd> {
+    map.directory()?;
+    let (dir, name) = place_of(map).ok()?;
+    Some(dir.open_file(&name).ok()?.into())
+}
+
+/// What the thread is called that waits for the end of jobs.
+const WAITS: &str = "chappe-lease";
+
+/// For how long a locker inside has waited for jobs to end: as long as it has had a thread for that. `None`: it heeds no jobs, and has the lock. Of one
+/// that cannot be seen (it is of another PID namespace, or hidden) that is not known: it is taken for one that has just begun to wait.
+pub(crate) fn heeds(who: &Who) -> Option<Duration> {
+    if who.elsewhere().is_some() {
+        return Some(Duration::ZERO);
+    }
+    match process::thread_named(who.pid, WAITS) {
+        Ok(thread) => process::start(thread?).map(|began| Duration::from_nanos(clock::boot()).saturating_sub(began)),
+        Err(_) => Some(Duration::ZERO),
+    }
 }
 
 /// The jobs that keep a writer, or a reader, out.
@@ -162,7 +208,7 @@ pub(crate) fn outlive(
         let _ = tell.send(outlive_all(map, &in_the_way(lock, writes)));
     };
     // A thread of its own: to wait for a byte has no limit of time.
-    thread::background("chappe-lease", wait)
+    thread::background(WAITS, wait)
         .map_err(|source| LeaseError::Lock { path: "a thread that waits for it".into(), source })?;
     let ended = match until {
         None => told.recv().ok(),

@@ -50,6 +50,11 @@ impl Leaser {
         Leaser { origin: Origin::here(), pid: process::pid(), label: label.into() }
     }
 
+    /// Its number, and the PID namespace of that.
+    pub fn process(&self) -> (u32, u64) {
+        (self.pid, self.origin.pid_namespace)
+    }
+
     fn bytes(&self, byte: u64) -> [u8; LEN] {
         let mut all = [0; LEN];
         let Origin { pid_namespace, user_namespace, uid, at } = self.origin;

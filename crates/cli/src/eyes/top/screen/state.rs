@@ -8,7 +8,7 @@ use crate::eyes::snapshot::{Process, Seen, Snapshot};
 use crate::eyes::terminals::TerminalSeen;
 use crate::eyes::top::looked::{Looked, SHORTEST};
 use crate::eyes::top::views::{View, behind_text, per_second};
-use crate::look::{self, holder_text, plain, state_text, who_text};
+use crate::look::{self, holder_text, job_text, plain, state_text, who_text};
 use crate::time;
 use anyhow::Result;
 use chappe::tube::broadcast::BroadcastSubscriber;
@@ -465,7 +465,8 @@ impl State {
                     detail.held = pool.holders().iter().map(|h| Held::of(h, plain(&text(h)))).collect();
                 }
             }
-            ObjectState::RwLock { readers, .. } => {
+            ObjectState::RwLock { readers, jobs, .. } => {
+                detail.lines.extend(jobs.iter().map(|job| plain(&job_text(job))));
                 detail.lines.extend(readers.iter().map(|who| format!("reads: {}", plain(&who_text(who)))));
             }
             ObjectState::Tube(t) => {
