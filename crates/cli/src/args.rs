@@ -224,7 +224,7 @@ pub enum Command {
         /// The objects
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Also one in use: its waiters get an error, and permits and locks held there protect nothing any more
+        /// Also one in use: its waiters get an error, and permits and locks held there protect nothing any more. Not a terminal: `chappe term kill` ends its command
         #[arg(long)]
         force: bool,
     },

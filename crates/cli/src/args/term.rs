@@ -29,7 +29,7 @@ pub enum TermCommand {
         /// How many columns and rows it has; without it, as this command's terminal, or 80x24
         #[arg(long, value_name = "COLUMNSxROWS", value_parser = parse_size)]
         size: Option<(u16, u16)>,
-        /// How many bytes of lines that have left the screen are kept (1M, 64M)
+        /// How many bytes of lines that have left the screen are kept (1M, 64M; at least 64K)
         #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = size::parse)]
         history: u64,
         /// Record it into a new file, as `chappe term log` does, to its end

@@ -4,11 +4,12 @@
 //! the last picture to this one. So a recording of a flood has two screens for each picture at most, a killed or stopped recorder changes
 //! nothing, and what is overwritten between two pictures is not in it. What is typed is not recorded, only what the program shows of it.
 //!
-//! A line is written whole or not at all: where there is no room for it, the file is cut behind the one before.
+//! A line is written whole or not at all: where there is no room for it, the file is cut behind the one before, and the recording goes on with a
+//! whole picture when there is.
 
 use super::attach::PICTURE;
 use super::found::{find, wrong};
-use crate::said::{Failure, failed, unwritten};
+use crate::said::{Failure, failed, tell, unwritten};
 use anyhow::{Result, anyhow};
 use chappe::term::paint::Picture;
 use chappe::term::place::Place;
@@ -16,8 +17,8 @@ use chappe::term::screen::Screen;
 use chappe::term::view::Watch;
 use serde_json::json;
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -32,16 +33,17 @@ pub fn log(name: &str, limit: u64) -> Result<u8, Failure> {
     let mut watch = Watch::begin(&place).map_err(wrong)?;
     let _recorded = place.record().map_err(wrong)?;
     let mut out = Out::begin(limit).map_err(|e| unwritten(&e))?;
-    let mut cast = None;
+    let (mut cast, mut is_told) = (None, false);
     loop {
         watch.look();
         let began = Instant::now();
         let is_over = place.ended().map_err(wrong)?.is_some() && place.is_complete().map_err(wrong)?;
+        let mut has_room = true;
         if let Some(now) = place.snapshot() {
             let cast = cast.get_or_insert_with(|| Cast::begin(&place, &now.screen));
-            for line in cast.lines(&now.screen) {
+            for line in cast.lines(&now.screen, is_over) {
                 match out.line(&line) {
-                    Ok(true) => {}
+                    Ok(true) => cast.is_begun = true,
                     Ok(false) => {
                         return Err(failed(anyhow!(
                             "the recording of terminal `{name}` ends here: it has --limit bytes"
@@ -49,12 +51,27 @@ pub fn log(name: &str, limit: u64) -> Result<u8, Failure> {
                     }
                     // Its reader has seen enough.
                     Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
+                    Err(e) if !is_over && matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) => {
+                        if !std::mem::replace(&mut is_told, true) {
+                            tell(format_args!(
+                                "chappe: {e}: the recording of terminal `{name}` goes on when there is room"
+                            ));
+                        }
+                        cast.again();
+                        has_room = false;
+                        break;
+                    }
                     Err(e) => return Err(unwritten(&e)),
                 }
             }
         }
         if is_over {
             return Ok(0);
+        }
+        if !has_room {
+            watch.sleep_for(Some(AGAIN));
+            std::thread::sleep(AGAIN);
+            continue;
         }
         watch.sleep(None);
         std::thread::sleep(PICTURE.saturating_sub(began.elapsed()));
@@ -71,6 +88,9 @@ pub fn create(path: &Path) -> io::Result<File> {
 
 /// How long a recorder may take to begin, and to write the last picture.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a recorder waits for room.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether it has.
 const LOOK: Duration = Duration::from_millis(1);
@@ -89,6 +109,11 @@ pub fn await_end(place: &Place) {
 /// The system's.
 pub fn begin(name: &str, to: File) -> Result<()> {
     let place = find(name, false)?;
+    // The shell's pipes and locks are not to live as long as the recorder.
+    let open =
+        std::fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    // SAFETY: a plain call; of what is not open any more it fails.
+    open.filter(|fd| *fd > 2).for_each(|fd| _ = unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) });
     let mut command = Command::new("/proc/self/exe");
     command.arg0("chappe").args(["term", "log", name]).stdin(Stdio::null()).stdout(to).stderr(Stdio::null());
     // SAFETY: between fork and exec only system calls are made.
@@ -109,7 +134,9 @@ pub fn begin(name: &str, to: File) -> Result<()> {
 /// A recording.
 struct Cast {
     began: Instant,
-    head: Option<String>,
+    head: String,
+    /// The head is written.
+    is_begun: bool,
     picture: Picture,
     size: (usize, usize),
 }
@@ -123,12 +150,17 @@ impl Cast {
             "title": place.name(), "env": { "TERM": "xterm-256color" },
         });
         let picture = Picture::new(size.0, size.1);
-        Cast { began: Instant::now(), head: Some(head.to_string()), picture, size }
+        Cast { began: Instant::now(), head: head.to_string(), is_begun: false, picture, size }
     }
 
-    /// What is to be written for a screen.
-    fn lines(&mut self, screen: &Screen) -> Vec<String> {
-        let mut lines: Vec<String> = self.head.take().into_iter().collect();
+    /// What was to be written was not: the next picture is drawn as the first one.
+    fn again(&mut self) {
+        self.picture = Picture::new(self.size.0, self.size.1);
+    }
+
+    /// What is to be written for a screen; for the last one something in any case, as players end there.
+    fn lines(&mut self, screen: &Screen, is_last: bool) -> Vec<String> {
+        let mut lines: Vec<String> = (!self.is_begun).then(|| self.head.clone()).into_iter().collect();
         let at = self.began.elapsed().as_micros() as f64 / 1e6;
         let size = (screen.columns(), screen.rows());
         if size != self.size {
@@ -140,7 +172,7 @@ impl Cast {
             self.picture = Picture::new(size.0, size.1);
         }
         let picture = self.picture.paint(screen);
-        if !picture.is_empty() {
+        if !picture.is_empty() || is_last {
             lines.push(json!([at, "o", String::from_utf8_lossy(&picture)]).to_string());
         }
         lines
@@ -157,9 +189,13 @@ struct Out {
 
 impl Out {
     fn begin(limit: u64) -> io::Result<Out> {
-        let to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let mut to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let facts = to.metadata()?;
-        Ok(Out { left: limit, len: facts.is_file().then_some(facts.len()), to })
+        // SAFETY: a plain call on an open descriptor.
+        let appends = unsafe { libc::fcntl(to.as_raw_fd(), libc::F_GETFL) } & libc::O_APPEND != 0;
+        // Where something lies behind, nothing is cut off.
+        let is_last = facts.is_file() && (appends || to.stream_position()? == facts.len());
+        Ok(Out { left: limit, len: is_last.then_some(facts.len()), to })
     }
 
     /// Writes a line; false: no more than the limit is written, and this line is not.
@@ -172,7 +208,7 @@ impl Out {
             match done {
                 Ok(()) => *len += line.len() as u64,
                 // A half line is none. Where it cannot be cut off, it stays.
-                Err(_) => drop(self.to.set_len(*len)),
+                Err(_) => drop(self.to.set_len(*len).and_then(|()| self.to.seek(SeekFrom::Start(*len)))),
             }
         }
         done.map(|()| true)
@@ -188,10 +224,11 @@ mod tests {
     fn a_recording_plays_to_the_same_screen() {
         let (mut it, mut shown) = (Emulator::new(20, 5), Emulator::new(20, 5));
         let size = (20, 5);
-        let mut cast = Cast { began: Instant::now(), head: None, picture: Picture::new(20, 5), size };
+        let picture = Picture::new(20, 5);
+        let mut cast = Cast { began: Instant::now(), head: String::new(), is_begun: true, picture, size };
         for stream in ["one\r\n\x1b[31mtwo \u{e4}\"\\", "\x1b[?1049hx", "\x1b[?1049l\u{4e2d}"] {
             it.feed(stream.as_bytes());
-            for line in cast.lines(it.screen()) {
+            for line in cast.lines(it.screen(), false) {
                 let event: serde_json::Value = serde_json::from_str(&line).unwrap();
                 shown.feed(event[2].as_str().unwrap().as_bytes());
             }
@@ -199,9 +236,9 @@ mod tests {
                 assert_eq!(shown.screen().encoded(row), it.screen().encoded(row), "{stream:?}");
             }
         }
-        assert!(cast.lines(it.screen()).is_empty());
+        assert!(cast.lines(it.screen(), false).is_empty());
         it.screen_mut().resize(30, 4);
-        let lines = cast.lines(it.screen());
+        let lines = cast.lines(it.screen(), false);
         assert!(lines[0].ends_with(r#""r","30x4"]"#), "{lines:?}");
     }
 }

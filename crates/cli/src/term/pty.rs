@@ -80,7 +80,20 @@ pub fn start(pty: &Pty, wanted: &Wanted<'_>) -> io::Result<Child> {
         child.env_clear().envs(within.environment.iter().map(|(k, v)| (k, v)));
     }
     child.env("TERM", "xterm-256color").env("COLORTERM", "truecolor").env("CHAPPE_TERM", wanted.name);
-    child.env_remove("LINES").env_remove("COLUMNS");
+    // Of the terminal that this was called in: programs would take themselves to be there.
+    const OTHERS: [&str; 10] = [
+        "LINES",
+        "COLUMNS",
+        "TMUX",
+        "TMUX_PANE",
+        "STY",
+        "WINDOW",
+        "WINDOWID",
+        "TERM_PROGRAM",
+        "TERM_PROGRAM_VERSION",
+        "VTE_VERSION",
+    ];
+    OTHERS.iter().for_each(|name| _ = child.env_remove(name));
     // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
     unsafe {
         child.pre_exec(move || {

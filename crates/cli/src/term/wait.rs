@@ -6,6 +6,7 @@ use super::log;
 use crate::ended::{FAILED, TIMED_OUT};
 use crate::said::{Failure, failed, tell, write};
 use anyhow::anyhow;
+use chappe::term::place::Role;
 use chappe::term::search::{After, Found, Search};
 use chappe::term::view::Watch;
 use regex::Regex;
@@ -109,7 +110,9 @@ pub fn exit(name: &str, patience: Option<Duration>, json: bool) -> Result<u8, Fa
             return Ok(status_of(how));
         }
         if !limit.sleep(&watch) {
-            return Err(Failure { status: TIMED_OUT, why: anyhow!("the command of terminal `{name}` runs") });
+            let is_in_line = place.is_job() && !place.had(Role::Job);
+            let what = if is_in_line { "waits for its permit" } else { "runs" };
+            return Err(Failure { status: TIMED_OUT, why: anyhow!("the command of terminal `{name}` {what}") });
         }
     }
 }

@@ -486,3 +486,15 @@ fn looking_at_a_file_that_is_cut_short_ends_with_an_error() {
     let why = here.fails(1, &["term", "show", "t"]);
     assert!(why.contains("is not a terminal of this version"), "{why}");
 }
+
+/// A pipe that the caller has open ends with the caller, and not with the recording.
+#[test]
+fn a_recorder_has_no_file_of_its_callers() {
+    let here = Place::new();
+    let script = "exec 7>&1; \"$CHAPPE\" term run t --log t.cast -- sleep 1000 > name; exec 7>&-; echo done";
+    let ran = Place::spawn(&mut here.program("sh", &["-c", script])).end();
+    // It has come to the pipe's end.
+    assert_eq!((ran.status, ran.out.as_str()), (Some(0), "done\n"), "{}", ran.err);
+    let term = Term { here: &here, name: "t" };
+    assert_eq!(term.view()["recorded"], true);
+}
