@@ -37,7 +37,7 @@ use chappe_plat::pair::Pair;
 /// First eight bytes of every arena.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CHAPPE\r\n");
 /// The version of this layout. Any change of an offset, or of the meaning of a word, gets another number.
-pub const VERSION: u32 = 28;
+pub const VERSION: u32 = 29;
 /// What else two programs must agree on: pointer width, byte order, mutex layout.
 pub const ABI: u32 = 0x6400 | chappe_plat::life::LAYOUT;
 
@@ -506,6 +506,8 @@ kinds! {
     Line = 16, "line of readers", Nothing;
     /// The readers of what such a lock guards: one bit for each member, in the wait set.
     Inside = 17, "set of readers", Nothing;
+    /// Where parties wait for each other.
+    Barrier = 18, "barrier", Blocks;
 }
 
 /// The word [`Object::head`], taken apart.

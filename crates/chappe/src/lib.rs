@@ -6,6 +6,7 @@
 //! | [`Pool`] | permits that belong to their holders, and return when the holder dies; several at once: [`Pool::acquire_many`] |
 //! | [`Semaphore`] | a counter of wake-ups; any thread may `up`, also in a signal handler; a death returns nothing |
 //! | [`Mutex`], [`Condvar`] | data that one thread at a time may change; the next holder after one that died is told so |
+//! | [`Barrier`] | threads or processes wait for each other, round by round; one that dies blocks nobody, and the others are told |
 //! | [`RwLock`] | data that many read or one changes, first come, first served |
 //! | [`Map`] | a dictionary of fixed room: look-ups and changes never wait for another thread, and a change by a thread that dies happened or did not |
 //! | [`map::List`] | values in order, each once; a thread may go through it while others change it |
@@ -111,13 +112,13 @@ pub use chappe_sync::tries;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::words::{self, Words, WordsError};
 pub use chappe_sync::{
-    AcquireError, Arena, ArenaOptions, Bias, Capacity, Condvar, Counter, Discipline, DownError, Holder, Interrupt,
-    LEASE_VARIABLE, Lease, LeaseError, LockError, LockResult, Mutex, MutexGuard, ObjectError, ObjectId, ObjectInfo,
-    ObjectState, OwnedPermit, Permit, Permits, Pool, PoolError, PoolInfo, Priority, ReadGuard, ReadResult,
-    ReceivingEnd, Role, RwLock, RwLockError, Select, SelectError, SelectedOperation, Semaphore, SendingEnd, Serve,
-    Server, Service, SharedError, SharedInfo, Unseen, UpError, Waiter, WriteGuard, WriteResult, acquire_any,
-    acquire_any_deadline, acquire_any_timeout, directory, interruptible, remove_service, select, select_biased,
-    set_label, set_priority, set_role, try_acquire_any, tube,
+    AcquireError, Arena, ArenaOptions, Arrival, Barrier, BarrierError, BarrierInfo, Bias, Broke, Capacity, Condvar,
+    Counter, Discipline, DownError, Fact, FactSort, Holder, Interrupt, LEASE_VARIABLE, Lease, LeaseError, LockError,
+    LockResult, Mutex, MutexGuard, ObjectError, ObjectId, ObjectInfo, ObjectState, OwnedPermit, Permit, Permits, Pool,
+    PoolError, PoolInfo, Priority, ReadGuard, ReadResult, ReceivingEnd, Role, RwLock, RwLockError, Select, SelectError,
+    SelectedOperation, Semaphore, SendingEnd, Serve, Server, Service, SharedError, SharedInfo, Turn, Unseen, UpError,
+    Waiter, WriteGuard, WriteResult, acquire_any, acquire_any_deadline, acquire_any_timeout, directory, interruptible,
+    remove_service, select, select_biased, set_label, set_priority, set_role, try_acquire_any, tube,
 };
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod arena;
+mod barrier;
 mod graph;
 mod job;
 mod json;
@@ -30,6 +31,7 @@ pub use acquire::Acquire;
 #[cfg(feature = "remote")]
 pub use acquire::OnLoss;
 pub use arena::ArenaCommand;
+pub use barrier::BarrierCommand;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use graph::GraphCommand;
 pub use job::Job;
@@ -235,6 +237,12 @@ pub enum Command {
     /// acquire`.
     #[command(subcommand, visible_alias = "semaphore")]
     Sem(SemCommand),
+    /// Wait for other scripts or processes, until all are there: a barrier
+    ///
+    /// Each round, N processes wait until all N have arrived; then all go on, and the next round begins. One that is killed while it waits
+    /// does not block the others: they go on, and exit with 3.
+    #[command(subcommand)]
+    Barrier(BarrierCommand),
     /// Make, seal or remove a tube: a channel of records between processes
     #[command(subcommand)]
     Tube(TubeCommand),

@@ -4,8 +4,8 @@ use crate::time;
 use anyhow::Result;
 use chappe::tube::named::Kind;
 use chappe::{
-    Arena, ArenaError, Discipline, Holder, LifeState, LockJob, ObjectError, ObjectInfo, ObjectState, Pool, PoolError,
-    Unseen, Waiter, Who,
+    Arena, ArenaError, Discipline, Fact, FactSort, Holder, LifeState, LockJob, ObjectError, ObjectInfo, ObjectState,
+    Pool, PoolError, Unseen, Waiter, Who,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -250,9 +250,25 @@ pub fn state_text(state: &ObjectState) -> String {
             let (slots, size) = (t.slots, t.size);
             format!("{slots} slots of {size} bytes, {publish} publishing, {subscribe} subscribing{lost}")
         }
+        ObjectState::Facts(facts) => facts_text(facts),
         ObjectState::Damaged { what } => format!("damaged: {what}"),
         _ => String::new(),
     }
+}
+
+/// "4 parties, 2 arrived, broken": what is not 0.
+fn facts_text(facts: &[Fact]) -> String {
+    let all = facts.iter().filter(|fact| fact.value > 0).map(|fact| match fact.sort {
+        FactSort::Flag => fact.name.to_owned(),
+        FactSort::Number | FactSort::Total => format!("{} {}", fact.value, fact.name),
+    });
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// Facts, as programs are told.
+fn facts_view(facts: &[Fact]) -> serde_json::Map<String, Value> {
+    let value = |fact: &Fact| if fact.sort == FactSort::Flag { json!(fact.value > 0) } else { json!(fact.value) };
+    facts.iter().map(|fact| (fact.name.replace(' ', "_"), value(fact))).collect()
 }
 
 /// An object, as programs are told.
@@ -324,6 +340,7 @@ enum StateView {
         capacity: u32,
         lost: u64,
     },
+    Facts(serde_json::Map<String, Value>),
     Damaged {
         damaged: String,
     },
@@ -519,6 +536,7 @@ impl Row {
                 capacity: t.capacity,
                 lost: t.subscribers.iter().map(|s| s.lost).sum(),
             },
+            ObjectState::Facts(facts) => StateView::Facts(facts_view(facts)),
             ObjectState::Damaged { what } => StateView::Damaged { damaged: what.clone() },
             _ => StateView::Plain {},
         };

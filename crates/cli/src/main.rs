@@ -8,6 +8,7 @@ mod acquire;
 mod args;
 #[cfg(test)]
 mod asleep;
+mod barrier;
 mod built;
 mod change;
 mod complete;
@@ -178,6 +179,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
             all_done(names::each(&names, remove), json)
         }
         Command::Sem(command) => return sem::run(&command, json),
+        Command::Barrier(command) => return barrier::run(&command, json),
         Command::Tube(command) => all_done(tube::run(&command), json),
         Command::Map(command) => return map::run(&command, json),
         Command::Schema(command) => return schema::run(&command, json),

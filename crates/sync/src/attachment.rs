@@ -128,13 +128,16 @@ struct Entered {
     map: &'static Map,
     place: Place,
     member: u32,
+    generation: u32,
     incarnation: u64,
 }
 
 impl Entered {
-    /// The bit goes. Not in a forked child: there it is the parent's.
+    /// What the thread has leaked there goes, and then the bit. Not in a forked child: there they are the parent's.
     fn leave(&self) {
         if self.incarnation == process::incarnation() {
+            let leaver = Dead { member: self.member, generation: self.generation };
+            crate::kinds::abandon_one(self.map, self.place, leaver, &mut self.map.visitor_in(self.member));
             crate::body::clear(self.map, self.place, self.member, &mut self.map.visitor_in(self.member));
         }
     }
@@ -231,6 +234,7 @@ pub(crate) fn leave_within() {
 pub(crate) fn enter(body: &Body<'static>) -> Result<Option<(u32, u32)>, ObjectError> {
     let map = body.map();
     let me = attachment(map, |attachment| (attachment.joined.index, attachment.joined.generation))?;
+    let (member, generation) = me;
     if body.may_change(me.0) {
         return Ok(Some(me));
     }
@@ -239,7 +243,7 @@ pub(crate) fn enter(body: &Body<'static>) -> Result<Option<(u32, u32)>, ObjectEr
     }
     let _ = with_attachments(|s| {
         if let Ok(mut entered) = s.entered.try_borrow_mut() {
-            entered.push(Entered { map, place: body.place(), member: me.0, incarnation: process::incarnation() });
+            entered.push(Entered { map, place: body.place(), member, generation, incarnation: process::incarnation() });
         }
     });
     Ok(Some(me))

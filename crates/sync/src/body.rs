@@ -137,7 +137,8 @@ impl<'m> Body<'m> {
         self.has_bit(member) && self.is_live()
     }
 
-    fn has_bit(&self, member: u32) -> bool {
+    /// Whether a member's bit stands.
+    pub fn has_bit(&self, member: u32) -> bool {
         let (word, bit) = self.bit(member);
         // Relaxed: only the member sets its bit, and only the owner of its life word clears it. What was read is the object's word if
         // the object is then found in service.

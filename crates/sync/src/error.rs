@@ -30,6 +30,7 @@ fn made(kind: &str, name: &str) -> String {
         "semaphore" => format!("`chappe sem create {name}` makes one"),
         "tube" => format!("`chappe tube create {name}` makes one"),
         "map" => format!("`chappe map create {name}` makes one"),
+        "barrier" => format!("`chappe barrier create {name} --parties N` makes one"),
         "mutex" | "condition variable" | "owned semaphore" => "programs make them: make it first".into(),
         _ => {
             format!("`chappe pool create {name}`, `chappe sem create {name}` and `chappe tube create {name}` make one")

@@ -147,6 +147,14 @@ pub(crate) fn abandon(map: &Map, leaver: Dead, me: &mut Visitor<'_>) {
     }
 }
 
+/// As [`abandon`], at one object, in service or removed.
+#[cfg(not(feature = "sim"))]
+pub(crate) fn abandon_one(map: &Map, at: Place, leaver: Dead, me: &mut Visitor<'_>) {
+    if let Some(kind) = at.head.kind() {
+        map.protocol(kind).abandon(map, at, leaver, me);
+    }
+}
+
 /// An object's waiters, in the order in which they will be served: at which object, which member.
 #[cfg(not(feature = "sim"))]
 pub(crate) fn line(map: &'static Map, at: Place) -> Vec<(u32, u32)> {

@@ -2,6 +2,7 @@
 //! `match`. The arms are in an array, so a choice allocates nothing.
 
 use crate::armed::{Armed, operations};
+use crate::barrier::{Arrival, BarrierError, Turn};
 use crate::choice::{How, glance};
 use crate::operation::{Mode, Taken};
 use crate::patience::Until;
@@ -32,6 +33,19 @@ pub fn down(semaphore: &Semaphore) -> Armed<'_> {
 /// An `acquire` arm.
 pub fn acquire(pool: &Pool) -> Armed<'_> {
     Armed::new(pool)
+}
+
+/// A `turn` arm.
+pub fn turn<'a>(arrival: &'a Arrival<'_>) -> Armed<'a> {
+    Armed::new(arrival.arm())
+}
+
+/// The result of a `turn` arm.
+///
+/// # Errors
+/// As [`Barrier::wait`](crate::Barrier::wait).
+pub fn turn_of(arrival: &Arrival<'_>, _took: Took) -> Result<Turn, BarrierError> {
+    arrival.conclude()
 }
 
 /// A `readable` arm.
@@ -130,6 +144,7 @@ pub fn is_next(chosen: &Chosen, arms: &mut RangeFrom<usize>) -> bool {
 /// | `acquire(pool) -> permit => ...` | `Result<Permit, AcquireError>`: an error only if the pool is dead |
 /// | `read(lock) -> guard => ...` | as [`RwLock::read`](crate::RwLock::read): an error with the guard, or that the lock is condemned or dead |
 /// | `write(lock) -> guard => ...` | as [`RwLock::write`](crate::RwLock::write) |
+/// | `turn(arrival) -> turn => ...` | as [`Barrier::wait`](crate::Barrier::wait); another arm does not take the arrival back: dropping it does |
 /// | `readable(fd) -> r => ...` | `io::Result<()>`: it can be read without waiting, or has an end or an error to report |
 /// | `writable(fd) -> r => ...` | `io::Result<()>`: it can be written without waiting, or has an error to report |
 /// | `default => ...` | no arm is ready |
@@ -255,6 +270,9 @@ macro_rules! __select {
     (@arm acquire $on:ident) => {
         $crate::macros::acquire($on)
     };
+    (@arm turn $on:ident) => {
+        $crate::macros::turn($on)
+    };
     (@arm read $on:ident) => {
         $on.__read_arm()
     };
@@ -266,6 +284,9 @@ macro_rules! __select {
     };
     (@arm writable $on:ident) => {
         $crate::macros::writable($on)
+    };
+    (@value $chosen:tt turn $on:ident ()) => {
+        $crate::macros::turn_of($on, $chosen)
     };
     (@value $chosen:tt read $on:ident ()) => {
         $on.__finish_read($chosen)

@@ -5,6 +5,8 @@
 
 mod actor;
 mod arms;
+#[cfg(feature = "sim")]
+mod barriers;
 mod begun;
 mod biased;
 #[cfg(feature = "sim")]
@@ -33,6 +35,8 @@ pub use actor::{
     remove,
 };
 pub use arms::{AnyAt, PoolAt, SemaphoreAt};
+#[cfg(feature = "sim")]
+pub use barriers::{BarrierAt, Looked, Passed};
 pub use begun::InLine;
 #[cfg(feature = "sim")]
 pub use bodies::BareAt;

@@ -8,6 +8,7 @@
 //! | barging | barging semaphore | the drain grants | the same |
 //! | tube | private tube | fence for all threads, or own; look | positions |
 //! | meeting | the same without slots | own fence, look | waiters that have come |
+//! | event | arrival at a barrier | own fence, look | none: it stays |
 //! | clock | clock, never | - (no queue) | when it strikes |
 //! | descriptor | readable, writable | as a tube | none: it is tried |
 //! | shared | named tube, subscription | own fence; fenced: for processes; look | positions |
@@ -97,6 +98,8 @@ pub(crate) enum Nature {
     Clock,
     /// A descriptor: an event from outside the process, though no named object is involved.
     Descriptor(RawFd),
+    /// What happens once for the waiter, and stays so: nothing is taken.
+    Event,
     /// An end of a tube in a named arena. Fenced: a waiter looks only when all its bits are set,
     /// and after a fence for other processes' threads.
     Shared { fenced: bool },

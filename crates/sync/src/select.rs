@@ -5,6 +5,7 @@ mod ends;
 pub use ends::{ReceivingEnd, SendingEnd};
 
 use crate::armed::{Armed, operations};
+use crate::barrier::{Arrival, BarrierError, Turn};
 use crate::choice::{How, choose, glance, rest};
 #[cfg(not(feature = "sim"))]
 use crate::choice::{Straight, straight};
@@ -148,6 +149,11 @@ impl<'a> Select<'a> {
     /// Adds an arm that consumes a wake-up; answers its number.
     pub fn down(&mut self, semaphore: &'a Semaphore) -> usize {
         self.add(Armed(semaphore))
+    }
+
+    /// Adds an arm that is ready when an arrival's round has turned, or is broken; answers its number.
+    pub fn turn(&mut self, arrival: &'a Arrival<'_>) -> usize {
+        self.add(Armed(arrival.arm()))
     }
 
     /// Adds an arm that is ready when the descriptor can be read without waiting, or has an error or an end to tell; answers its
@@ -507,6 +513,19 @@ impl<'a> SelectedOperation<'a> {
     pub fn descriptor(self) -> io::Result<()> {
         let arm = self.arm;
         descriptor_of(Took(self.complete(arm, "descriptor")))
+    }
+
+    /// The turn of the arrival's round.
+    ///
+    /// # Errors
+    /// As [`Barrier::wait`](crate::Barrier::wait).
+    ///
+    /// # Panics
+    /// If it is another arrival than the arm's.
+    #[track_caller]
+    pub fn turn(self, arrival: &Arrival<'_>) -> Result<Turn, BarrierError> {
+        self.complete(Armed(arrival.arm()), "arrival");
+        arrival.conclude()
     }
 
     /// The wake-up that was consumed.

@@ -205,7 +205,7 @@ pub(crate) fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_
         }
         match nature {
             Nature::Granting | Nature::Barging => kinds::enlisted(map, place.index),
-            Nature::Shared { fenced: false } => {
+            Nature::Shared { fenced: false } | Nature::Event => {
                 // SeqCst: I1 of the tube.
                 atomic::fence(Ordering::SeqCst);
                 tell_myself(arms[at], me, number);

@@ -6,6 +6,7 @@
 mod counted;
 mod crash;
 mod crash_arena;
+mod crash_barrier;
 mod crash_batch;
 mod crash_bell;
 mod crash_bias;

@@ -9,6 +9,8 @@ use super::snapshot::{ArenaSeen, Seen, Snapshot};
 use crate::args::metrics::Metrics;
 use crate::said::{Failure, failed, write};
 use anyhow::{Context, Result, anyhow};
+use chappe::{Fact, FactSort, ObjectState};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -82,13 +84,43 @@ pub fn exposition(snapshot: &Snapshot) -> String {
             }
         }
     }
+    facts(&mut out, snapshot);
     out
 }
 
 /// What a figure of a kind of objects is called. Prometheus refuses the whole text if a name has other characters in it.
 fn metric(kind: &str, figure: &Figure) -> String {
-    let kind = kind.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-    format!("chappe_{kind}_{}{}", figure.name, figure.suffix)
+    format!("chappe_{}_{}{}", named(kind), figure.name, figure.suffix)
+}
+
+fn named(what: &str) -> String {
+    what.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
+/// What kinds say of themselves: a metric for each fact.
+fn facts(out: &mut String, snapshot: &Snapshot) {
+    let mut all: BTreeMap<String, Vec<(&Seen, &Fact)>> = BTreeMap::new();
+    for o in &snapshot.objects {
+        let ObjectState::Facts(facts) = &o.info.state else { continue };
+        for fact in facts {
+            let end = if fact.sort == FactSort::Total { "_total" } else { "" };
+            let name = format!("chappe_{}_{}{end}", named(o.info.kind), named(fact.name));
+            all.entry(name).or_default().push((o, fact));
+        }
+    }
+    for (name, series) in all {
+        let (o, first) = series[0];
+        let what = if first.sort == FactSort::Flag {
+            format!("1 if it is: {}.", first.name)
+        } else {
+            format!("Of a {}: {}.", o.info.kind, first.name)
+        };
+        head(out, &name, if first.sort == FactSort::Total { "counter" } else { "gauge" }, &what);
+        for (o, fact) in series {
+            let (arena, object) = (label(&o.arena.name()), label(o.own_name()));
+            let _ = writeln!(out, "{name}{{arena=\"{arena}\",name=\"{object}\"}} {}", fact.value);
+        }
+    }
 }
 
 /// Puts the text where the file was, by a rename: a reader sees the old one or the new one. A link stays, and the file that it names is

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod bad_input;
+mod barrier;
 mod book;
 mod bpftrace;
 mod broken;

@@ -1,7 +1,8 @@
 //! What observers see of objects whose whole state is a body of the arena (see `body`): maps, which have waiters, and the kinds without
 //! waiters.
 
-use super::row::{Inspected, ObjectState};
+use super::row::{Fact, FactSort, Inspected, ObjectState};
+use crate::barrier;
 use crate::bodied::{Figures, look};
 use crate::body::Body;
 use crate::counter;
@@ -91,6 +92,38 @@ mod some {
 }
 
 pub(super) use some::{HELP_LOCKS, MONITORS, STACKS, WORDS};
+
+pub(super) struct Barriers;
+
+impl Inspected for Barriers {
+    fn look(&self, map: &'static Map, place: Place, _name: &str) -> Option<ObjectState> {
+        let info = barrier::info(Body::of(map, place)?)?;
+        let number = |name, value: u32| Fact { name, value: value.into(), sort: FactSort::Number };
+        let flag = |name, is_so: bool| Fact { name, value: is_so.into(), sort: FactSort::Flag };
+        Some(ObjectState::Facts(vec![
+            number("parties", info.parties),
+            number("arrived", info.arrived),
+            number("joined", info.joined),
+            number("dead", info.dead),
+            Fact { name: "rounds", value: info.rounds, sort: FactSort::Total },
+            flag("broken", info.broken.is_some()),
+            flag("breaks on death", info.breaks_on_death),
+        ]))
+    }
+
+    fn unreadable(&self, map: &'static Map, place: Place) -> Option<&'static str> {
+        Body::of(map, place).and_then(barrier::info).is_none().then_some("its shape cannot be")
+    }
+
+    fn users(&self, map: &Map, place: Place) -> Option<Vec<u32>> {
+        Some(Body::of(map, place)?.users().collect())
+    }
+
+    #[cfg(not(feature = "loom"))]
+    fn remove(&self, _map: &'static Map, _place: Place, name: &str, force: bool) -> Result<(), Failure> {
+        Ok(barrier::Barrier::remove(name, force)?)
+    }
+}
 
 pub(super) struct Maps;
 

@@ -147,6 +147,8 @@ pub enum ObjectState {
     Broadcast(BroadcastInfo),
     /// A map.
     Map(MapInfo),
+    /// An object of a kind that has no state of its own here: what the kind says of it, in that order.
+    Facts(Vec<Fact>),
     /// A stack, counter, words, server, helping lock or monitor.
     Shared(SharedInfo),
     /// An object whose words make no sense: they were overwritten.
@@ -154,6 +156,29 @@ pub enum ObjectState {
         /// What makes no sense.
         what: String,
     },
+}
+
+/// What a kind says of an object, to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fact {
+    /// What is told: one or two words, in small letters.
+    pub name: &'static str,
+    /// Its value; of a flag 0 or 1.
+    pub value: u64,
+    /// Whether it is a number, and of which sort.
+    pub sort: FactSort,
+}
+
+/// What sort of value a fact has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactSort {
+    /// A number of the present.
+    Number,
+    /// A number that only grows.
+    Total,
+    /// Whether something is so.
+    Flag,
 }
 
 /// What a member can have of an object.

@@ -22,6 +22,7 @@ pub(crate) fn of(kind: Kind) -> &'static dyn Inspected {
         Kind::HelpLock => &bodies::HELP_LOCKS,
         Kind::Monitor => &bodies::MONITORS,
         Kind::RwLock => &rwlocks::RwLocks,
+        Kind::Barrier => &bodies::Barriers,
         Kind::Line | Kind::Inside => &rwlocks::LockParts,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::bodies::{Bodied, Maps, Monitors, Servers, Stacks, Still};
 use super::{locks, pools, semaphores, tubes};
+use crate::barrier::round::Barriers;
 use crate::rwlock::row::{LockParts, RwLocks};
 use chappe_arena::Kinds;
 use chappe_arena::layout::Kind;
@@ -24,4 +25,5 @@ pub(crate) static TABLE: Kinds = Kinds::NONE
     .with(Kind::Monitor, &Bodied(Monitors))
     .with(Kind::RwLock, &RwLocks)
     .with(Kind::Line, &LockParts { is_line: true })
-    .with(Kind::Inside, &LockParts { is_line: false });
+    .with(Kind::Inside, &LockParts { is_line: false })
+    .with(Kind::Barrier, &Barriers);

@@ -1,0 +1,574 @@
+//! The public interface of barriers.
+
+use super::arm::Arrived;
+use super::error::{BarrierError, Broke, Turn};
+use super::round::{self, Cause, MOST_PARTIES, Not, Outcome, Rounds};
+use crate::attachment::{Within, attachment, enter, party, tidy, watched};
+use crate::body::{Body, blocks_wanted};
+use crate::claim::wait_for;
+use crate::handle::Handle;
+use crate::named::{Named, NamedKind};
+use crate::operation::{Refused, WaitSpec};
+use crate::patience::{Until, patience};
+use crate::registry::ArenaOptions;
+use crate::wait::Parties;
+use chappe_arena::layout::{BLOCK, Kind, USUAL_MEMBERS};
+use chappe_arena::{Admin, ArenaError, Joined, Map, Place};
+use chappe_plat::process;
+use std::cell::Cell;
+use std::io;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// The state of a barrier, in single looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BarrierInfo {
+    /// For how many parties it was made.
+    pub parties: u32,
+    /// How many have arrived in the round under way.
+    pub arrived: u32,
+    /// How many have joined.
+    pub joined: u32,
+    /// How many died that had joined, and have no successor yet: no round waits for these.
+    pub dead: u32,
+    /// How many rounds have turned.
+    pub rounds: u64,
+    /// Whether it is broken, and how. (Which process died is told to those that wait.)
+    pub broken: Option<&'static str>,
+    /// Whether a death breaks it.
+    pub breaks_on_death: bool,
+}
+
+/// The state of a barrier in a body; `None` if its shape is impossible.
+pub(crate) fn info(body: Body<'_>) -> Option<BarrierInfo> {
+    let rounds = Rounds::of(body)?;
+    let round::Figures { parties, arrived, joined, dead, rounds: turned, broken } = rounds.figures();
+    let broken = broken.map(|cause| match cause {
+        Cause::Reset => "reset",
+        Cause::Aborted => "aborted",
+        Cause::TimedOut => "timed out",
+        Cause::Died => "a party died",
+    });
+    let breaks_on_death = rounds.breaks;
+    Some(BarrierInfo { parties, arrived, joined, dead, rounds: turned, broken, breaks_on_death })
+}
+
+/// A cyclic barrier: each round, `parties` threads or processes wait until all have arrived; then all go on, and the next round begins. For the
+/// threads of this process (private), or by name for any process.
+///
+/// Parties: a thread *joins* a named barrier by its first [`wait`](Barrier::wait) (or by [`join`](Barrier::join), before), and each round from then on waits for
+/// it, until it [leaves](Barrier::leave), ends, or dies. One that waits by [`wait_once`](Barrier::wait_once) is a party of that round only. A barrier that is
+/// private, or that breaks when a party dies, asks not who its parties are: any thread may come to any round.
+///
+/// Blocks: `wait` and its variants, until the round turns. An arrival makes no system call but that of its own wait, and none if
+/// the round turns while the thread still spins. The last arrival wakes each thread that sleeps, by one call each. A thread that is stopped in the middle
+/// of that holds up those that sleep until any other comes, or wakes up there.
+///
+/// Deaths: a party that dies does not block the others, also if it dies between two rounds. No round waits for it, until another joins in its
+/// place; for one that waited once, only that round does not. Each of the others is told once, by [`BarrierError::PartyDied`], at the turn of
+/// the round in which the death was found (not if that round breaks). A barrier that was made with [`create_breaking`](Barrier::create_breaking)
+/// breaks when a party dies while it waits, as Python's do: all get [`BarrierError::Broken`] until it is reset. When no party is left, the barrier is as
+/// new. A thread that ends leaves; of a process that exits, the first thread and all others that have not left count as dead.
+///
+/// Fairness: all parties of a round go on at its turn; they wake in no certain order. A new party takes a free place, and if there is none that of one that
+/// died.
+///
+/// Signals: a handled signal does not end a wait (except inside of [`interruptible`](crate::interruptible)). A handler may look, but not
+/// wait. In a forked child a private barrier is a copy in which nobody has arrived; arrivals and places at a named one are the parent's.
+///
+/// Sizes: 1 to 65,535 parties, and not more than the arena has room for members (4,095 in one of the usual size; one that is made for the barrier has
+/// enough); 16 bytes for each of these members. A thread arrives once at a time.
+///
+/// ```
+/// use chappe_sync::Barrier;
+/// let barrier = Barrier::private(3)?;
+/// let firsts: u32 = std::thread::scope(|s| {
+///     let all = [(); 3].map(|()| s.spawn(|| barrier.wait().unwrap()));
+///     all.into_iter().map(|t| u32::from(t.join().unwrap().index == 0)).sum()
+/// });
+/// assert_eq!(firsts, 1);
+/// assert_eq!(barrier.info()?.rounds, 1);
+/// # Ok::<(), chappe_sync::BarrierError>(())
+/// ```
+#[derive(Clone)]
+pub struct Barrier {
+    handle: Handle,
+    rounds: Rounds<'static>,
+}
+
+impl std::fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Barrier({:?})", self.name())
+    }
+}
+
+/// For how many parties, and whether a death breaks it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    parties: u32,
+    breaks: bool,
+}
+
+impl std::fmt::Display for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} parties{}", self.parties, if self.breaks { ", breaking when one dies" } else { "" })
+    }
+}
+
+impl NamedKind for Barrier {
+    const KIND: Kind = Kind::Barrier;
+    type Error = BarrierError;
+    type Plan<'a> = Plan;
+    fn room(plan: &Plan) -> Result<ArenaOptions, BarrierError> {
+        if !(1..=MOST_PARTIES).contains(&plan.parties) {
+            return Err(BarrierError::Parties { parties: plan.parties.into(), most: MOST_PARTIES });
+        }
+        // With room for those that only look.
+        let members = plan.parties.saturating_add(64).clamp(USUAL_MEMBERS, MOST_PARTIES);
+        let (bytes, _) = round::plan(members, plan.parties, plan.breaks);
+        let options = ArenaOptions::with_room(u64::from(blocks_wanted(bytes, members)) * BLOCK as u64);
+        Ok(if members > USUAL_MEMBERS { ArenaOptions { members: Some(members), ..options } } else { options })
+    }
+    fn lay_out(plan: &Plan, map: &'static Map, admin: &Admin, name: &str) -> Result<Place, ArenaError> {
+        let members = map.geometry().members;
+        if plan.parties > members {
+            let what = format!(
+                "make a barrier of {} parties in arena `{}`, which has room for {members} members",
+                plan.parties,
+                map.name()
+            );
+            return Err(ArenaError::Io { what, source: io::ErrorKind::InvalidInput.into() });
+        }
+        round::make(map, admin, name, plan.parties, plan.breaks)
+    }
+    fn attach(handle: Handle, wanted: Option<&Plan>) -> Result<Barrier, BarrierError> {
+        let Some(rounds) = Body::of(handle.map, handle.place).and_then(Rounds::of) else {
+            return Err(BarrierError::Dead { barrier: handle.shown() });
+        };
+        let has = Plan { parties: rounds.parties, breaks: rounds.breaks };
+        match wanted {
+            Some(wanted) if *wanted != has => {
+                let (name, has, wanted) = (handle.name(), has.to_string(), wanted.to_string());
+                Err(BarrierError::OtherShape { name, has, wanted })
+            }
+            _ => Ok(Barrier { handle, rounds }),
+        }
+    }
+    fn in_use(handle: &Handle) -> Option<String> {
+        let info = info(Body::of(handle.map, handle.place)?)?;
+        let used = info.arrived + info.joined > 0 || handle.map.anybody_waits(handle.place.index);
+        used.then(|| format!("{} of {} parties have arrived, {} have joined", info.arrived, info.parties, info.joined))
+    }
+}
+
+impl Barrier {
+    /// The most parties.
+    pub const MOST_PARTIES: u32 = MOST_PARTIES;
+
+    /// Makes a barrier for so many threads of this process.
+    ///
+    /// # Errors
+    /// `Parties`; `Object` if the private arena is full, or there is no address space for it.
+    pub fn private(parties: u32) -> Result<Barrier, BarrierError> {
+        Named::private(&Plan { parties, breaks: false })
+    }
+
+    /// Attaches a barrier by name: `ready`, or `lab/ready` for one in arena `lab`.
+    ///
+    /// # Errors
+    /// `Object`: there is none, or it is something else.
+    pub fn open(name: &str) -> Result<Barrier, BarrierError> {
+        Named::open(name)
+    }
+
+    /// Makes a barrier for so many parties by name, and its arena if need be. A party that dies does not block the others.
+    ///
+    /// # Errors
+    /// `Parties`; `Object`: there is one already, or the arena has no room.
+    pub fn create(name: &str, parties: u32) -> Result<Barrier, BarrierError> {
+        Named::make(name, &Plan { parties, breaks: false }, false)
+    }
+
+    /// Attaches a barrier by name, or makes it.
+    ///
+    /// # Errors
+    /// `OtherShape`: it is there with other parties, or breaks when one dies; else as [`Barrier::open`] and [`Barrier::create`].
+    pub fn open_or_create(name: &str, parties: u32) -> Result<Barrier, BarrierError> {
+        Named::make(name, &Plan { parties, breaks: false }, true)
+    }
+
+    /// As [`Barrier::create`]; a party that dies breaks it.
+    ///
+    /// # Errors
+    /// As [`Barrier::create`].
+    pub fn create_breaking(name: &str, parties: u32) -> Result<Barrier, BarrierError> {
+        Named::make(name, &Plan { parties, breaks: true }, false)
+    }
+
+    /// As [`Barrier::open_or_create`]; a party that dies breaks it.
+    ///
+    /// # Errors
+    /// As [`Barrier::open_or_create`].
+    pub fn open_or_create_breaking(name: &str, parties: u32) -> Result<Barrier, BarrierError> {
+        Named::make(name, &Plan { parties, breaks: true }, true)
+    }
+
+    /// Removes a barrier by name. One at which a thread waits, or that one has joined, is refused unless `force`: then they get [`BarrierError::Dead`], but
+    /// those whose round has turned get their turn.
+    ///
+    /// # Errors
+    /// `Object`: there is none, it is in use, or something else.
+    pub fn remove(name: &str, force: bool) -> Result<(), BarrierError> {
+        Named::<Barrier>::remove(name, force)
+    }
+
+    /// Its name; empty for a private one.
+    pub fn name(&self) -> String {
+        self.handle.name()
+    }
+
+    /// For how many parties it was made.
+    pub fn parties(&self) -> u32 {
+        self.rounds.parties
+    }
+
+    /// How it is now; that may change at once.
+    ///
+    /// # Errors
+    /// `Dead`.
+    pub fn info(&self) -> Result<BarrierInfo, BarrierError> {
+        info(self.rounds.body).filter(|_| self.rounds.body.is_live()).ok_or_else(|| self.dead())
+    }
+
+    /// Joins, if need be, arrives, and waits until all others have. Blocks until then.
+    ///
+    /// # Errors
+    /// `PartyDied`: the round has turned, and parties died in it. `Broken`, `Full`, `Twice`, `Dead`; `Interrupted` inside of
+    /// [`interruptible`](crate::interruptible); `System`; `Object` if the arena cannot take another member.
+    pub fn wait(&self) -> Result<Turn, BarrierError> {
+        self.arrive()?.wait()
+    }
+
+    crate::timed::timed! {
+        /// As [`Barrier::wait`], for at most `timeout`. If the round has not turned by then, the arrival is taken back: the others wait on, also for this
+        /// thread.
+        ///
+        /// # Errors
+        /// `Timeout`; else as [`Barrier::wait`].
+        pub fn wait_timeout, wait_deadline(&self) -> Result<Turn, BarrierError> { |until|
+            self.arrive()?.finish(until(), false)
+        }
+    }
+
+    crate::timed::timed! {
+        /// As [`Barrier::wait`], for at most `timeout`. If the round has not turned by then, the barrier breaks, as Python's do: all get
+        /// `Broken` until it is reset. (An interrupt only takes the arrival back.)
+        ///
+        /// # Errors
+        /// `Broken`; else as [`Barrier::wait`].
+        pub fn wait_timeout_or_break, wait_deadline_or_break(&self) -> Result<Turn, BarrierError> { |until|
+            self.arrive()?.finish(until(), true)
+        }
+    }
+
+    /// As [`Barrier::wait`], by a thread that leaves afterwards: it is a party of this round only, if it has not joined before.
+    ///
+    /// # Errors
+    /// As [`Barrier::wait`].
+    pub fn wait_once(&self) -> Result<Turn, BarrierError> {
+        self.arrive_for(true)?.wait()
+    }
+
+    /// Joins, if need be, and arrives. The thread may do something else before it waits for the turn; see [`Arrival`].
+    ///
+    /// # Errors
+    /// `Broken`, `Full`, `Twice`, `Dead`; `Object` if the arena cannot take another member.
+    pub fn arrive(&self) -> Result<Arrival<'_>, BarrierError> {
+        self.arrive_for(false)
+    }
+
+    /// As [`Barrier::arrive`], for one round: see [`Barrier::wait_once`].
+    ///
+    /// # Errors
+    /// As [`Barrier::arrive`].
+    pub fn arrive_once(&self) -> Result<Arrival<'_>, BarrierError> {
+        self.arrive_for(true)
+    }
+
+    fn arrive_for(&self, once: bool) -> Result<Arrival<'_>, BarrierError> {
+        let me = self.me()?;
+        let within = Within::begin();
+        let round = self.places(|| self.rounds.arrive(me.member, once))?;
+        let arm = Arrived { rounds: self.rounds, member: me.member, concluded: Cell::new(false) };
+        Ok(Arrival { barrier: self, arm, me, round, _within: within, here: PhantomData })
+    }
+
+    /// Makes the calling thread a party before it arrives: each round from now on waits for it, until it leaves, ends or dies. (At an anonymous barrier,
+    /// nothing.) Never waits.
+    ///
+    /// # Errors
+    /// `Full`, `Twice`, `Dead`; `Object` if the arena cannot take another member.
+    pub fn join(&self) -> Result<(), BarrierError> {
+        let me = self.me()?;
+        self.places(|| self.rounds.join(me.member))
+    }
+
+    /// Ends the calling thread's being a party, if it is one; its place waits for another. Never waits.
+    ///
+    /// # Errors
+    /// `Dead`; `Object` if the arena cannot take another member.
+    pub fn leave(&self) -> Result<(), BarrierError> {
+        let me = self.me()?;
+        self.rounds.leave(me.member);
+        Ok(())
+    }
+
+    /// What asks for a place: if there is none, a party may have died, and nobody has seen that yet.
+    fn places<R>(&self, ask: impl Fn() -> Result<R, Not>) -> Result<R, BarrierError> {
+        let asked = match ask() {
+            Err(Not::Full) if self.handle.map.recover_dead() > 0 => ask(),
+            other => other,
+        };
+        asked.map_err(|not| self.refused(not))
+    }
+
+    /// Breaks the barrier: all that wait, and all that come, get `Broken` until it is reset. Never waits.
+    ///
+    /// # Errors
+    /// `Dead`; `Object` if the arena cannot take another member.
+    pub fn abort(&self) -> Result<(), BarrierError> {
+        self.me()?;
+        self.rounds.abort();
+        Ok(())
+    }
+
+    /// Makes it whole, with all its parties: a broken barrier is as new, and those that died are expected again. All that wait get `Broken`. Those
+    /// that have joined stay so. Never waits.
+    ///
+    /// # Errors
+    /// `Dead`; `Object` if the arena cannot take another member.
+    pub fn reset(&self) -> Result<(), BarrierError> {
+        self.me()?;
+        self.handle.map.recover_dead();
+        self.rounds.reset();
+        Ok(())
+    }
+
+    /// Whether it was removed.
+    pub fn is_dead(&self) -> bool {
+        self.handle.is_dead()
+    }
+
+    /// The calling thread, which may change the barrier.
+    fn me(&self) -> Result<Me, BarrierError> {
+        let (map, body) = (self.handle.map, self.rounds.body);
+        let me = Me::here(map)?;
+        if body.may_change(me.member) { Ok(me) } else { self.enter() }
+    }
+
+    #[cold]
+    fn enter(&self) -> Result<Me, BarrierError> {
+        // Bits at removed barriers go: else a thread that only waits at private ones keeps their memory.
+        tidy();
+        enter(&self.rounds.body)?.ok_or_else(|| self.dead())?;
+        Ok(Me::here(self.handle.map)?)
+    }
+
+    #[cold]
+    fn dead(&self) -> BarrierError {
+        BarrierError::Dead { barrier: self.handle.shown() }
+    }
+
+    #[cold]
+    fn refused(&self, not: Not) -> BarrierError {
+        let barrier = self.handle.shown();
+        match not {
+            Not::Broken(cause, pid) => BarrierError::Broken { barrier, how: Broke::of(cause, pid) },
+            Not::Twice => BarrierError::Twice { barrier },
+            Not::Full => BarrierError::Full { barrier, parties: self.rounds.parties },
+        }
+    }
+
+    /// Waits until an arrival is over.
+    fn rest(&self, arm: &Arrived, until: Until) -> Result<(), BarrierError> {
+        let deadline = match until {
+            Until::Now | Until::Forever => None,
+            Until::Time(at) => Some(at),
+        };
+        attachment(self.handle.map, |attachment| {
+            // Only at a named one can a party die alone.
+            if self.handle.map.directory().is_some() {
+                watched(attachment).map_err(BarrierError::System)?;
+            }
+            let who = Parties { main: party(attachment), private: None };
+            match wait_for(&who, &[arm], WaitSpec::to_take(deadline, &patience(attachment))) {
+                Ok(_) => Ok(()),
+                Err(Refused::Dead(_)) => Err(self.dead()),
+                Err(Refused::Interrupted) => Err(BarrierError::Interrupted),
+                Err(_) => Err(BarrierError::Timeout),
+            }
+        })?
+    }
+}
+
+/// Which member the calling thread is, and in which process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Me {
+    member: u32,
+    generation: u32,
+    /// A forked child has another incarnation.
+    incarnation: u64,
+}
+
+impl Me {
+    fn here(map: &'static Map) -> Result<Me, ArenaError> {
+        let incarnation = process::incarnation();
+        attachment(map, |attachment| {
+            let Joined { index: member, generation, .. } = attachment.joined;
+            Me { member, generation, incarnation }
+        })
+    }
+}
+
+/// An arrival of the calling thread, which can be waited for, alone or as an arm of a choice: `turn(arrival) -> turn`. Dropped, it is taken back
+/// if its round has not turned. If the thread's process dies first, the party has died.
+///
+/// In a child made by fork it is void.
+#[must_use = "an arrival that is not kept is taken back at once"]
+pub struct Arrival<'a> {
+    barrier: &'a Barrier,
+    arm: Arrived,
+    me: Me,
+    round: u64,
+    /// The member's bit stays, and with it the memory.
+    _within: Within,
+    here: PhantomData<*const ()>,
+}
+
+impl std::fmt::Debug for Arrival<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Arrival({:?}, round {})", self.barrier.name(), self.round)
+    }
+}
+
+impl<'a> Arrival<'a> {
+    /// Waits for the turn. Blocks until then.
+    ///
+    /// # Errors
+    /// As [`Barrier::wait`]; `Inherited` in a forked child.
+    pub fn wait(self) -> Result<Turn, BarrierError> {
+        self.finish(Until::Forever, false)
+    }
+
+    /// Waits for the turn for at most `timeout`; then the arrival is taken back, unless the round has just turned.
+    ///
+    /// # Errors
+    /// `Timeout`; else as [`Arrival::wait`].
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Turn, BarrierError> {
+        self.finish(Until::after(timeout), false)
+    }
+
+    /// As [`Arrival::wait_timeout`]; then the barrier breaks.
+    ///
+    /// # Errors
+    /// `Broken`; else as [`Arrival::wait`].
+    pub fn wait_timeout_or_break(self, timeout: Duration) -> Result<Turn, BarrierError> {
+        self.finish(Until::after(timeout), true)
+    }
+
+    /// Whether the round has turned, or is broken, or the barrier was removed: waiting does not block any more.
+    pub fn is_over(&self) -> bool {
+        self.arm.is_over().unwrap_or(true)
+    }
+
+    /// Takes the arrival back, as dropping it does. True: the round goes on without it. False: it has turned, or is broken.
+    pub fn take_back(self) -> bool {
+        self.end()
+    }
+
+    pub(crate) fn arm(&self) -> &Arrived {
+        &self.arm
+    }
+
+    fn is_ours(&self) -> bool {
+        self.me.incarnation == process::incarnation()
+    }
+    /// Whether the arrival is still to be ended, by the member that arrived; also at a removed barrier, whose memory its bit keeps.
+    fn may_change(&self) -> bool {
+        let is_me = || Me::here(self.barrier.handle.map).is_ok_and(|me| me == self.me);
+        !self.arm.concluded.get() && self.is_ours() && is_me() && self.arm.rounds.body.has_bit(self.me.member)
+    }
+
+    /// Takes it back if it is current. True: done.
+    fn end(&self) -> bool {
+        let is_back = self.may_change() && self.arm.rounds.take_back(self.me.member);
+        if is_back {
+            self.concluded();
+        }
+        is_back
+    }
+
+    fn concluded(&self) {
+        self.arm.concluded.set(true);
+        self.arm.rounds.leave_once(self.me.member);
+    }
+
+    fn finish(self, until: Until, breaks: bool) -> Result<Turn, BarrierError> {
+        if !self.is_ours() {
+            return Err(BarrierError::Inherited { barrier: self.barrier.handle.shown() });
+        }
+        let waited = if self.is_over() { Ok(()) } else { self.barrier.rest(&self.arm, until) };
+        match waited {
+            Ok(()) | Err(BarrierError::Dead { .. }) => {}
+            // If it is not current any more, it has turned after all, or is broken.
+            Err(BarrierError::Timeout) if breaks => {
+                self.arm.rounds.time_out(self.me.member);
+            }
+            Err(e) => {
+                if self.end() {
+                    return Err(e);
+                }
+            }
+        }
+        self.conclude()
+    }
+
+    /// The result of an arrival that is over.
+    pub(crate) fn conclude(&self) -> Result<Turn, BarrierError> {
+        let barrier = self.barrier.handle.shown();
+        if !self.is_ours() {
+            return Err(BarrierError::Inherited { barrier });
+        }
+        if self.arm.concluded.get() {
+            return Err(BarrierError::Twice { barrier });
+        }
+        if !self.may_change() {
+            return Err(BarrierError::Dead { barrier });
+        }
+        let outcome = self.arm.rounds.collect(self.me.member);
+        if outcome != Outcome::Waits {
+            self.concluded();
+        }
+        match outcome {
+            Outcome::Turned { index, died: 0, .. } => Ok(Turn { index, round: self.round }),
+            Outcome::Turned { index, died, pid } => {
+                Err(BarrierError::PartyDied { barrier, turn: Turn { index, round: self.round }, died, pid })
+            }
+            Outcome::Broken(cause, pid) => Err(BarrierError::Broken { barrier, how: Broke::of(cause, pid) }),
+            // The thread has left.
+            Outcome::Gone => Err(BarrierError::Twice { barrier }),
+            // The barrier was removed.
+            Outcome::Waits => Err(BarrierError::Dead { barrier }),
+        }
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        if !self.end() && self.may_change() {
+            self.arm.rounds.collect(self.me.member);
+            self.concluded();
+        }
+    }
+}
