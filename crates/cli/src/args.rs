@@ -57,7 +57,7 @@ pub use tube::{Ends, TubeCommand};
 /// `chappe acquire` runs a command under a permit of a pool, `chappe lock` under a lock: it comes back however the command ends. There is no daemon: all
 /// lives in a file in /dev/shm/chappe-UID. `gpu` is an object of arena `default`, `lab/gpu` of arena `lab`.
 #[derive(Parser, Debug)]
-#[command(name = "chappe", version, after_help = ROOT_SHORT, after_long_help = ROOT_END, max_term_width = 100)]
+#[command(name = "chappe", version, after_long_help = ROOT_END, max_term_width = 100)]
 pub struct Cli {
     /// Print JSON, and errors as JSON on stderr; `chappe help json` lists the fields
     ///
@@ -110,9 +110,6 @@ fn with_short_help(mut command: clap::Command, more: &str) -> clap::Command {
         with_short_help(one, &more)
     })
 }
-
-const ROOT_SHORT: &str = "\
-Example: chappe acquire --create gpu0 gpu1 -- train";
 
 const ROOT_END: &str = "\
 Examples:

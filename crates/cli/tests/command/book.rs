@@ -209,7 +209,7 @@ fn every_command_that_the_guide_names_is_there() {
             let words: Vec<&str> = named.split(' ').take_while(is_word).collect();
             let Some(first) = words.first() else { continue };
             // A group of commands, or a command and what it is about.
-            let group = ["pool", "sem", "tube", "arena", "term"].contains(first);
+            let group = ["pool", "sem", "barrier", "tube", "arena", "term"].contains(first);
             let asked = words.iter().take(if group { 2 } else { 1 }).copied();
             let command: Vec<&str> = if *first == "help" { words.clone() } else { asked.chain(["--help"]).collect() };
             let help = here.ok(&command);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 /// How each command is made to wait, with a tube `t`, a semaphore `s`, a held pool `p`, a held lock `l`, a map `m` and a terminal `x` there.
-const WAITS: [(&str, &[&str]); 21] = [
+const WAITS: [(&str, &[&str]); 22] = [
     ("acquire", &["acquire", "p", "--", "true"]),
     ("lock", &["lock", "l", "--", "true"]),
     ("jobserver", &["jobserver", "--pool", "p", "--", "true"]),
@@ -21,6 +21,7 @@ const WAITS: [(&str, &[&str]); 21] = [
     ("show", &["show", "t", "--interval", "1000s"]),
     ("lateness", &["lateness", "--seconds", "1000", "--policy", "other", "--hogs", "0"]),
     ("map-watch", &["map", "watch", "m"]),
+    ("barrier-wait", &["barrier", "wait", "b", "-n", "2"]),
     ("graph-run", &["graph", "run", "-"]),
     ("graph-repl", &["graph", "repl"]),
     ("term-wait", &["term", "wait", "x", "never"]),
@@ -30,7 +31,7 @@ const WAITS: [(&str, &[&str]); 21] = [
 ];
 /// What ends by itself, at once. (`threads --top` looks at another process, `lab` becomes another program, `graph edit` is `graph run`, `term attach` wants a
 /// terminal of its own.)
-const ENDS: &str = "release ls rm sem sem-create sem-up sem-value sem-rm tube tube-create tube-seal tube-rm map map-create map-put map-get map-delete map-rm \
+const ENDS: &str = "release ls rm barrier barrier-create barrier-abort barrier-reset barrier-rm sem sem-create sem-up sem-value sem-rm tube tube-create tube-seal tube-rm map map-create map-put map-get map-delete map-rm \
     map-ls graph graph-check graph-explain graph-edit graph-kinds threads lab pool pool-create pool-resize pool-rm arena arena-create \
     arena-rm doctor completions json schema schema-create schema-ls schema-rm schema-show term term-attach term-kill term-ls term-resize \
     term-rm term-send term-show";
