@@ -54,7 +54,7 @@ fn build(epoch: &str) -> Result<PathBuf> {
     for (from, to) in places {
         flags += &format!(" --remap-path-prefix={}={to}", from.display());
     }
-    for args in [["-p", "chappe-ffi", "-p", "chappe-preload", "--lib"].as_slice(), &["-p", "chappe-cli"]] {
+    for args in [install::LIBRARIES.as_slice(), &["-p", "chappe-cli"]] {
         let profile: &[&str] = if args.contains(&"chappe-cli") { &DIST_ALL } else { &DIST };
         let call = Cargo::new("build").args(profile).args(args).args(["--locked", "--target-dir"]);
         let call = call.args([own.display().to_string()]).env("SOURCE_DATE_EPOCH", epoch);

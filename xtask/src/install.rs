@@ -145,9 +145,12 @@ fn directory(path: PathBuf) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The libraries that are installed, with all that the installed headers declare.
+pub const LIBRARIES: [&str; 7] = ["-p", "chappe-ffi", "-p", "chappe-preload", "--lib", "--features", "chappe-ffi/term"];
+
 /// Builds all that is installed; where it lies then.
 fn build(profile: &str) -> Result<PathBuf> {
-    Cargo::new("build").args(["--profile", profile, "-p", "chappe-ffi", "-p", "chappe-preload", "--lib"]).run()?;
+    Cargo::new("build").args(["--profile", profile]).args(LIBRARIES).run()?;
     Cargo::new("build").args(["--profile", profile, "-p", "chappe-cli", "--features", "full"]).run()?;
     Ok(target().join(if profile == "dev" { "debug" } else { profile }))
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 /// The crates of the command, with all features, and of what `chappe run` loads.
 pub const COMMAND: &[&str] = &["-p", "chappe-cli", "-p", "chappe-preload", "--features", "chappe-cli/full"];
 /// The crates of the library.
-pub const LIBRARY: &[&str] = &["-p", "chappe-ffi"];
+pub const LIBRARY: &[&str] = &["-p", "chappe-ffi", "--features", "chappe-ffi/term"];
 
 /// One crate of others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
