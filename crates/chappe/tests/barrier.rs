@@ -5,7 +5,8 @@ mod house;
 
 use chappe::{Arena, Barrier, BarrierError, Broke, Interrupt, ObjectError, Select, Semaphore, interruptible, select};
 use house::{House, LONG, ROLE, eventually, listen, say};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What children do; nothing when it is run as a test.
@@ -208,6 +209,109 @@ fn a_turn_is_an_arm_of_a_choice_and_another_arm_leaves_the_arrival_there() {
     }
 }
 
+/// A choice of another thread would wait as another member, and read what this one writes.
+#[test]
+fn a_choice_with_a_turn_is_made_by_the_thread_that_arrived() {
+    let _house = House::new("barrier-bound");
+    let barrier = Barrier::private(2).unwrap();
+    let arrival = barrier.arrive().unwrap();
+    let mut choice = Select::new();
+    choice.turn(&arrival);
+    let choice = &choice;
+    let elsewhere = std::thread::scope(|s| s.spawn(|| choice.try_wait().is_err()).join()).unwrap_err();
+    let why = elsewhere.downcast_ref::<&str>().expect("a message");
+    assert!(why.contains("or a turn is made by the thread that added it"), "{why}");
+    assert!(choice.try_wait().is_err(), "its round has not turned");
+}
+
+/// Which of the system's threads the calling light one is in.
+#[inline(never)]
+fn system_thread() -> std::thread::ThreadId {
+    std::thread::current().id()
+}
+
+#[test]
+fn a_light_thread_that_moves_makes_its_choice_with_a_turn() {
+    let _house = House::new("barrier-light");
+    let barrier = Barrier::private(1).unwrap();
+    let (wakes, asks) = (Semaphore::private(0).unwrap(), Semaphore::private(0).unwrap());
+    let (woken, asked) = (wakes.clone(), asks.clone());
+    let moved = chappe::thread::Runtime::new(2).unwrap().spawn(move || {
+        let arrival = barrier.arrive().unwrap();
+        let mut choice = Select::new();
+        choice.turn(&arrival);
+        let began = system_thread();
+        while system_thread() == began {
+            // The proc is busy when this thread is woken from outside: it goes on in the other one.
+            let goes_on = Arc::new(AtomicBool::new(false));
+            let (ends, asked) = (goes_on.clone(), asked.clone());
+            let busy = chappe::thread::spawn(move || {
+                asked.up().unwrap();
+                while !ends.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+            });
+            woken.down().unwrap();
+            goes_on.store(true, Ordering::SeqCst);
+            busy.join().unwrap();
+        }
+        choice.select().turn(&arrival).unwrap().round
+    });
+    let (is_over, ends) = (AtomicBool::new(false), asks.clone());
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            while asks.down().is_ok() && !is_over.load(Ordering::SeqCst) {
+                wakes.up().unwrap();
+            }
+        });
+        let round = moved.join();
+        is_over.store(true, Ordering::SeqCst);
+        ends.up().unwrap();
+        assert_eq!(round.unwrap(), 0);
+    });
+}
+
+/// Else it would take the thread's next arrival for its own: collect its turn, or take it back.
+#[test]
+fn a_thread_does_not_leave_while_its_arrival_lives() {
+    let _house = House::new("barrier-leave");
+    for barrier in [Barrier::private(2).unwrap(), Barrier::create("b", 2).unwrap()] {
+        let arrival = barrier.arrive().unwrap();
+        assert!(matches!(barrier.leave(), Err(BarrierError::Twice { .. })));
+        assert_eq!(barrier.info().unwrap().arrived, 1);
+        // Nor when it has turned, until that was told.
+        std::thread::scope(|s| s.spawn(|| barrier.wait().unwrap()).join()).unwrap();
+        assert!(matches!(barrier.leave(), Err(BarrierError::Twice { .. })));
+        assert_eq!(arrival.wait().unwrap().round, 0);
+        barrier.leave().unwrap();
+        let next = barrier.arrive().unwrap();
+        assert!(next.take_back());
+        barrier.leave().unwrap();
+    }
+}
+
+#[test]
+fn an_inherited_arrival_is_void_at_once_in_the_child_also_as_an_arm() {
+    let _house = House::new("barrier-fork");
+    for barrier in [Barrier::private(2).unwrap(), Barrier::create("b", 2).unwrap()] {
+        let arrival = barrier.arrive().unwrap();
+        // SAFETY: the child uses what chappe promises to work after a fork, and ends at once.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_over = arrival.is_over();
+            let chosen = select! { turn(arrival) -> turn => turn };
+            let is_void = is_over && matches!(chosen, Err(BarrierError::Inherited { .. }));
+            // SAFETY: it ends the process.
+            unsafe { libc::_exit(i32::from(!is_void)) };
+        }
+        let mut status = 0;
+        // SAFETY: a child of ours, and a place for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(!arrival.is_over() && barrier.info().unwrap().arrived == 1);
+    }
+}
+
 static STOP: Interrupt = Interrupt::new();
 
 #[test]
@@ -296,6 +400,27 @@ fn a_party_that_is_killed_while_it_waits_does_not_block_the_others() {
         // It was a party of that round only.
         assert_eq!(barrier.info().unwrap().dead, 0);
     }
+}
+
+/// One that waited for once is killed; started again, it comes to the same round.
+#[test]
+fn a_successor_takes_the_place_of_a_party_that_died_in_this_round() {
+    let house = House::new("barrier-again");
+    let barrier = Barrier::create("b", 3).unwrap();
+    let (mut first, mut second, mut victim) = (house.actor("join"), house.actor("join"), house.actor("wait"));
+    assert_eq!((first.hear(), second.hear(), victim.hear()), ("joined".into(), "joined".into(), "ready".into()));
+    first.tell("wait");
+    victim.tell("go");
+    asleep("b", 2);
+    victim.kill();
+    arrived(&barrier, 1);
+    let mine = barrier.arrive_once().unwrap();
+    assert_eq!(barrier.info().unwrap().arrived, 2, "the round turned without one that lives");
+    second.tell("wait");
+    assert!(matches!(mine.wait(), Err(BarrierError::PartyDied { died: 1, .. })));
+    assert_eq!((first.hear(), second.hear()), ("failed".into(), "failed".into()));
+    let info = barrier.info().unwrap();
+    assert_eq!((info.rounds, info.joined, info.dead), (1, 2, 0));
 }
 
 /// A party that has joined is killed, or exits, between the rounds; another takes its place.

@@ -20,6 +20,7 @@ use crate::semaphore::Semaphore;
 use crate::took::{Took, descriptor_of, down_of, permit_of};
 use crate::tube::named::{self, Record};
 use crate::tube::{ReadyTimeoutError, RecvError, SelectTimeoutError, SendError, TryReadyError, TrySelectError};
+use chappe_plat::light;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -75,7 +76,20 @@ pub struct Select<'a> {
     next: usize,
     biased: bool,
     /// The only thread that may try the choice, if an arm is bound to one.
-    only: Option<ThreadId>,
+    only: Option<Only>,
+}
+
+/// A thread: a light one may go on in another of the system's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Only {
+    System(ThreadId),
+    Light(*const light::Record),
+}
+
+impl Only {
+    fn here() -> Only {
+        light::current().map_or_else(|| Only::System(std::thread::current().id()), |me| Only::Light(me))
+    }
 }
 
 // SAFETY: another thread may make the choice, but completes it only with an end that it may use; what only one thread may
@@ -115,7 +129,7 @@ impl<'a> Select<'a> {
     fn add_single(&mut self, single: bool) {
         if single {
             self.check_thread();
-            self.only = Some(std::thread::current().id());
+            self.only = Some(Only::here());
         }
     }
 
@@ -151,8 +165,9 @@ impl<'a> Select<'a> {
         self.add(Armed(semaphore))
     }
 
-    /// Adds an arm that is ready when an arrival's round has turned, or is broken; answers its number.
+    /// Adds an arm that is ready when an arrival's round has turned, or is broken; answers its number. It binds the choice to this thread.
     pub fn turn(&mut self, arrival: &'a Arrival<'_>) -> usize {
+        self.add_single(true);
         self.add(Armed(arrival.arm()))
     }
 
@@ -290,10 +305,9 @@ impl<'a> Select<'a> {
     #[inline]
     fn check_thread(&self) {
         if let Some(thread) = self.only {
-            let here = std::thread::current().id();
             assert!(
-                here == thread,
-                "a choice with a SingleSender or SingleReceiver is made by the thread that added it"
+                Only::here() == thread,
+                "a choice with a SingleSender, a SingleReceiver or a turn is made by the thread that added it"
             );
         }
     }

@@ -191,7 +191,8 @@ fn a_round_turns_for_all_or_breaks_for_all() {
     stopped_in(SCHEDULES / 2, "breaking", breaking);
 }
 
-/// Two parties; one other aborts and resets, while a fourth joins and leaves.
+/// Two parties, one of them for once each time; one other aborts and resets, while a fourth joins and leaves. At the end nobody is a party: also not
+/// one that joined for once, and was refused before it had arrived.
 fn reset(world: &World) {
     let (stage, _) = Stage::with_blocks(world, 8, &[], 1, 8);
     let (b, book) = (barrier(world, &stage, 2, false), world.share(Book::default()));
@@ -200,13 +201,18 @@ fn reset(world: &World) {
         let me = member(&stage, p, name, at, b, book);
         stage.reaper(stage.lasting(p, move || {
             for _ in 0..2 {
-                match book.note(me.passes(b, Some(clock::now() + 500), false)) {
+                let deadline = Some(clock::now() + 500);
+                let passed = if at == 0 { me.passes_once(b, deadline) } else { me.passes(b, deadline, false) };
+                match book.note(passed) {
                     Passed::Turned(..) => reached("turned"),
                     Passed::Broken => reached("broken"),
                     Passed::TimedOut => reached("taken back"),
                     Passed::Refused => reached("full"),
                     Passed::Dead => panic!("dead"),
                 }
+            }
+            if at == 1 {
+                me.leaves_barrier(b);
             }
         }));
     }
@@ -226,7 +232,7 @@ fn reset(world: &World) {
         b.reset();
     }));
     world.check(move || book.check(2));
-    world.prepare("last").last().run(move || settled(&stage, b, book, None));
+    world.prepare("last").last().run(move || settled(&stage, b, book, Some(0)));
 }
 
 #[test]
@@ -267,6 +273,47 @@ fn replaced(world: &World) {
 fn another_joins_in_the_place_of_a_party_that_died() {
     searched_in(SCHEDULES, "replaced", replaced, &["turned", "in the place of a dead one"]);
     stopped_in(SCHEDULES / 2, "replaced", replaced);
+}
+
+/// One has joined; one has arrived for once, and dies; its successor comes to the same round, unless it has turned.
+fn again(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 1, 8);
+    let (b, book) = (barrier(world, &stage, 2, false), world.share(Book::default()));
+    let p = world.prepare("victim");
+    let victim = member(&stage, p, "victim", 0, b, book);
+    p.before(|| {
+        assert!(victim.arrives_at(b, true));
+        book.killed.set(1);
+    });
+    // It exits at once: a death.
+    p.run(|| {});
+    let p = world.prepare("joined");
+    let me = member(&stage, p, "joined", 1, b, book);
+    p.before(|| assert!(me.joins_barrier(b)));
+    stage.reaper(stage.lasting(p, move || match book.note(me.passes(b, None, false)) {
+        Passed::Turned(..) => reached("turned"),
+        other => panic!("{other:?}"),
+    }));
+    let p = world.prepare("successor");
+    let me = member(&stage, p, "successor", 2, b, book);
+    stage.reaper(stage.lasting(p, move || {
+        me.recovers_at(b, &victim);
+        match book.note(me.passes_once(b, None)) {
+            Passed::Turned(_, _, 1..) => reached("in the place of a dead one"),
+            Passed::Turned(..) => panic!("it was not told"),
+            other => panic!("{other:?}"),
+        }
+    }));
+    // It has come after the other's round: that one does not come again.
+    world.may_wait(move || book.killed.get() > 1 || !book.seen.borrow().is_empty());
+    world.check(move || book.check(2));
+    world.prepare("last").last().run(move || settled(&stage, b, book, None));
+}
+
+#[test]
+fn a_party_that_died_in_the_round_is_replaced_in_it() {
+    searched_in(SCHEDULES / 2, "again", again, &["turned", "in the place of a dead one"]);
+    stopped_in(SCHEDULES / 4, "again", again);
 }
 
 /// The barrier is removed, and another made in its slot, while two arrive.
@@ -321,7 +368,7 @@ fn found_twice(world: &World) {
         let me = member(&stage, p, name, at, b, book);
         p.before(|| assert!(me.joins_barrier(b)));
         if at == 0 {
-            p.before(|| assert!(me.arrives_at(b)));
+            p.before(|| assert!(me.arrives_at(b, false)));
             // It exits at once: a death.
             p.run(|| {});
             victim = Some(me);

@@ -17,17 +17,19 @@ pub enum BarrierCommand {
         /// How many wait for each other
         #[arg(allow_negative_numbers = true, long, short = 'n', value_name = "N")]
         parties: u64,
-        /// Break the barrier when a party dies: all get an error until it is reset
+        /// Break the barrier when a party dies while it waits: all get an error until it is reset
         ///
-        /// Without it the others go on without the dead one, and are told.
+        /// One that dies between two rounds does not break it. Without this option the others go on without the dead one, and are told.
         #[arg(long)]
         break_on_death: bool,
     },
     /// Arrive, and wait until all others have
     ///
-    /// Exit status 0 if the round has turned; 3 if it has, and a party that had arrived was killed before (stderr says which); 124 if
-    /// the others were not there in time, and then this arrival is taken back; 1 if the barrier is broken, is not there, or is removed
-    /// meanwhile.
+    /// Exit status 0 if the round has turned; 3 if it has, and a party that had arrived or joined was killed before (stderr says which);
+    /// 124 if the others were not there in time, and then this arrival is taken back; 1 if the barrier is broken, is not there, has its
+    /// parties already, was made for another number or with --break-on-death and -n is given, or is removed meanwhile.
+    ///
+    /// The place is free when the command has exited, not at the turn: a command more than there are parties may come too early.
     ///
     /// JSON: {"name": TEXT, "index": N, "round": N, "died": N, "pid": N or null, "waited_ms": N}. One party of each round has index 0; died is how many
     /// were killed, pid the last of them
@@ -37,10 +39,10 @@ pub enum BarrierCommand {
         /// How many wait for each other: the barrier is made if it is not there
         #[arg(allow_negative_numbers = true, long, short = 'n', value_name = "N")]
         parties: Option<u64>,
-        /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124
+        /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds), then exit with 124 (with --or-break: 1)
         #[arg(long, value_name = "DURATION", value_parser = parse)]
         timeout: Option<Duration>,
-        /// When the time is up, break the barrier: the others exit with 1, and so do all until it is reset
+        /// When the time is up, break the barrier: this one and the others exit with 1, and so do all until it is reset
         #[arg(long, requires = "timeout")]
         or_break: bool,
     },
@@ -60,7 +62,7 @@ pub enum BarrierCommand {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Remove barriers at which nobody waits
+    /// Remove barriers at which nobody waits, and which no living thread has joined
     ///
     /// JSON, a line for each: {"removed": TEXT}
     Rm {

@@ -1,6 +1,6 @@
 //! Barriers, as scripts have them.
 
-use crate::place::{Place, Running};
+use crate::place::{Place, Running, until};
 use serde_json::json;
 
 /// `chappe barrier wait` in the background.
@@ -40,7 +40,8 @@ fn a_wait_that_is_killed_does_not_block_the_others_which_exit_with_3() {
     let pid = victim.pid();
     victim.kill(libc::SIGKILL);
     victim.end();
-    here.wait_for_waiters("b", 1);
+    // Its wait ends before its arrival does.
+    until("the arrival of the killed one is gone", || (here.json(&["show", "b"])["arrived"] == 1).then_some(()));
     let why = here.fails(3, &["barrier", "wait", "b"]);
     assert!(why.contains(&format!("without 1 of its parties, which died, the last with pid {pid}")), "{why}");
     assert_eq!(other.end().status, Some(3));

@@ -5,20 +5,27 @@ use super::round::{Outcome, Rounds};
 use crate::mark::Mark;
 use crate::operation::{Arm, Looking, Nature, Refused, Site, Taken, TryFast};
 use crate::wait::Party;
+use chappe_plat::process;
 use std::cell::Cell;
 
 /// A member's arrival.
 pub(crate) struct Arrived {
     pub rounds: Rounds<'static>,
     pub member: u32,
+    /// A forked child has another one.
+    pub incarnation: u64,
     /// What became of it was told.
     pub concluded: Cell<bool>,
 }
 
 impl Arrived {
-    /// Whether its round has turned, or is broken.
+    pub fn is_ours(&self) -> bool {
+        self.incarnation == process::incarnation()
+    }
+
+    /// Whether its round has turned, or is broken, or the arrival is void here.
     pub fn is_over(&self) -> Result<bool, Refused> {
-        if self.concluded.get() || self.rounds.outcome(self.member) != Outcome::Waits {
+        if self.concluded.get() || !self.is_ours() || self.rounds.outcome(self.member) != Outcome::Waits {
             // Also at a removed barrier, whose memory the member's bit keeps.
             return Ok(true);
         }

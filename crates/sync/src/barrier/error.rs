@@ -62,7 +62,7 @@ pub enum BarrierError {
         /// What was asked for.
         wanted: String,
     },
-    /// The round has turned, and parties died in it. Each of the others is told once.
+    /// The round has turned, and parties died in it; others may have taken their places. Each of the others is told once.
     #[error("barrier `{barrier}`: the round turned without {died} of its parties, which died, the last with pid {pid}")]
     PartyDied {
         /// Which.
@@ -75,7 +75,9 @@ pub enum BarrierError {
         pid: u32,
     },
     /// The barrier is broken, or was while this thread waited.
-    #[error("barrier `{barrier}` is broken: {how}; once all have seen that, `chappe barrier reset` makes it whole")]
+    #[error(
+        "barrier `{barrier}` is broken: {how}; once all have seen that, a reset makes it whole (`chappe barrier reset`, if it has a name)"
+    )]
     Broken {
         /// Which.
         barrier: String,
@@ -88,15 +90,16 @@ pub enum BarrierError {
     /// See [`interruptible`](crate::interruptible); the arrival was taken back.
     #[error("the wait was interrupted; this arrival was taken back")]
     Interrupted,
-    /// The thread has arrived, or joined, already; or what became of this arrival was told.
+    /// The thread has arrived, or joined, already, or leaves while its arrival lives; or what became of this arrival was told.
     #[error(
-        "this thread has arrived at barrier `{barrier}`, or joined it, or waited for this arrival, already: wait once for each arrival, in turn"
+        "this thread has arrived at barrier `{barrier}`, or joined it, or waited for this arrival, already: wait once for each arrival, in turn, and leave after that"
     )]
     Twice {
         /// Which.
         barrier: String,
     },
-    /// As many have joined, or arrived, as the barrier was made for.
+    /// There is no place: as many as the barrier was made for have joined, and none of them is known to have died in the round under way, or to be dead
+    /// without a successor. One that waited for once keeps its place until it has gone on.
     #[error(
         "barrier `{barrier}` has its {parties} parties: this thread is one too many; make it for more, or let one leave"
     )]

@@ -30,13 +30,13 @@ pub struct BarrierInfo {
     pub arrived: u32,
     /// How many have joined.
     pub joined: u32,
-    /// How many died that had joined, and have no successor yet: no round waits for these.
+    /// How many died that had joined, and whose places nobody has taken yet: no round waits for these.
     pub dead: u32,
     /// How many rounds have turned.
     pub rounds: u64,
     /// Whether it is broken, and how. (Which process died is told to those that wait.)
     pub broken: Option<&'static str>,
-    /// Whether a death breaks it.
+    /// Whether it breaks when a party dies while it waits.
     pub breaks_on_death: bool,
 }
 
@@ -58,24 +58,32 @@ pub(crate) fn info(body: Body<'_>) -> Option<BarrierInfo> {
 /// threads of this process (private), or by name for any process.
 ///
 /// Parties: a thread *joins* a named barrier by its first [`wait`](Barrier::wait) (or by [`join`](Barrier::join), before), and each round from then on waits for
-/// it, until it [leaves](Barrier::leave), ends, or dies. One that waits by [`wait_once`](Barrier::wait_once) is a party of that round only. A barrier that is
+/// it, until it [leaves](Barrier::leave), ends, or dies. One that waits by [`wait_once`](Barrier::wait_once) is a party until it goes on after its round. A barrier that is
 /// private, or that breaks when a party dies, asks not who its parties are: any thread may come to any round.
 ///
 /// Blocks: `wait` and its variants, until the round turns. An arrival makes no system call but that of its own wait, and none if
 /// the round turns while the thread still spins. The last arrival wakes each thread that sleeps, by one call each. A thread that is stopped in the middle
 /// of that holds up those that sleep until any other comes, or wakes up there.
 ///
-/// Deaths: a party that dies does not block the others, also if it dies between two rounds. No round waits for it, until another joins in its
-/// place; for one that waited once, only that round does not. Each of the others is told once, by [`BarrierError::PartyDied`], at the turn of
-/// the round in which the death was found (not if that round breaks). A barrier that was made with [`create_breaking`](Barrier::create_breaking)
-/// breaks when a party dies while it waits, as Python's do: all get [`BarrierError::Broken`] until it is reset. When no party is left, the barrier is as
-/// new. A thread that ends leaves; of a process that exits, the first thread and all others that have not left count as dead.
+/// Deaths: a party that dies does not block the others, also if it dies between two rounds. No round waits for it, until another takes its
+/// place; for one that waited once, only the round in which the death was found does not. Each of the others is told once, by
+/// [`BarrierError::PartyDied`], at the turn of that round (not if it breaks). When no party is left, it is as if none had come: those that come then wait
+/// for all. So if the only party that is there dies, the others wait for another in its place. A death is found while a party waits, or when a
+/// thread joins the arena or asks for a place in vain; not while all that live only ask [`Arrival::is_over`].
+///
+/// A barrier that was made with [`create_breaking`](Barrier::create_breaking) breaks when a party dies while it waits, as Python's do: all get
+/// [`BarrierError::Broken`] until it is reset. It does not notice one that dies between two rounds: the others wait, so use
+/// [`wait_timeout_or_break`](Barrier::wait_timeout_or_break). A barrier that is broken stays so until it is reset, also if no party is left.
+///
+/// A thread that ends leaves; of a process that exits, the first thread and all others that have not left count as dead.
 ///
 /// Fairness: all parties of a round go on at its turn; they wake in no certain order. A new party takes a free place, and if there is none that of one that
-/// died.
+/// died. So a party that is started again may take the place of one that lives and has not come yet; the round then turns without that one, which takes the
+/// dead one's place in the next.
 ///
 /// Signals: a handled signal does not end a wait (except inside of [`interruptible`](crate::interruptible)). A handler may look, but not
-/// wait. In a forked child a private barrier is a copy in which nobody has arrived; arrivals and places at a named one are the parent's.
+/// wait. In a forked child a private barrier is a copy in which nobody has arrived (as soon as the child uses something private: before,
+/// [`info`](Barrier::info) shows the parent's arrivals); arrivals and places at a named one are the parent's.
 ///
 /// Sizes: 1 to 65,535 parties, and not more than the arena has room for members (4,095 in one of the usual size; one that is made for the barrier has
 /// enough); 16 bytes for each of these members. A thread arrives once at a time.
@@ -198,7 +206,7 @@ impl Barrier {
         Named::make(name, &Plan { parties, breaks: false }, true)
     }
 
-    /// As [`Barrier::create`]; a party that dies breaks it.
+    /// As [`Barrier::create`]; a party that dies while it waits breaks it. One that dies between two rounds does not.
     ///
     /// # Errors
     /// As [`Barrier::create`].
@@ -206,7 +214,7 @@ impl Barrier {
         Named::make(name, &Plan { parties, breaks: true }, false)
     }
 
-    /// As [`Barrier::open_or_create`]; a party that dies breaks it.
+    /// As [`Barrier::open_or_create`]; a party that dies while it waits breaks it. One that dies between two rounds does not.
     ///
     /// # Errors
     /// As [`Barrier::open_or_create`].
@@ -272,7 +280,8 @@ impl Barrier {
         }
     }
 
-    /// As [`Barrier::wait`], by a thread that leaves afterwards: it is a party of this round only, if it has not joined before.
+    /// As [`Barrier::wait`], by a thread that leaves afterwards, if it has not joined before. Its place is free when it goes on after the turn, not at the turn:
+    /// until then the next round waits for it, and a thread more than there are parties gets `Full`.
     ///
     /// # Errors
     /// As [`Barrier::wait`].
@@ -300,12 +309,13 @@ impl Barrier {
         let me = self.me()?;
         let within = Within::begin();
         let round = self.places(|| self.rounds.arrive(me.member, once))?;
-        let arm = Arrived { rounds: self.rounds, member: me.member, concluded: Cell::new(false) };
+        let Me { member, incarnation, .. } = me;
+        let arm = Arrived { rounds: self.rounds, member, incarnation, concluded: Cell::new(false) };
         Ok(Arrival { barrier: self, arm, me, round, _within: within, here: PhantomData })
     }
 
-    /// Makes the calling thread a party before it arrives: each round from now on waits for it, until it leaves, ends or dies. (At an anonymous barrier,
-    /// nothing.) Never waits.
+    /// Makes the calling thread a party before it arrives: each round from now on waits for it, until it leaves, ends or dies. Does nothing at a barrier
+    /// that is private, or that breaks when a party dies. Never waits.
     ///
     /// # Errors
     /// `Full`, `Twice`, `Dead`; `Object` if the arena cannot take another member.
@@ -317,17 +327,25 @@ impl Barrier {
     /// Ends the calling thread's being a party, if it is one; its place waits for another. Never waits.
     ///
     /// # Errors
-    /// `Dead`; `Object` if the arena cannot take another member.
+    /// `Twice`: an [`Arrival`] of the thread lives; `Dead`; `Object` if the arena cannot take another member.
     pub fn leave(&self) -> Result<(), BarrierError> {
         let me = self.me()?;
+        // The thread's next arrival would be taken for the one that lives.
+        if self.rounds.outcome(me.member) != Outcome::Gone {
+            return Err(self.refused(Not::Twice));
+        }
         self.rounds.leave(me.member);
         Ok(())
     }
 
-    /// What asks for a place: if there is none, a party may have died, and nobody has seen that yet.
+    /// What asks for a place, and asks again if there is none: a party may have died, and nobody has seen that yet.
     fn places<R>(&self, ask: impl Fn() -> Result<R, Not>) -> Result<R, BarrierError> {
         let asked = match ask() {
-            Err(Not::Full) if self.handle.map.recover_dead() > 0 => ask(),
+            // Also if that finds none: another thread may just have recovered one.
+            Err(Not::Full) => {
+                self.handle.map.recover_dead();
+                ask()
+            }
             other => other,
         };
         asked.map_err(|not| self.refused(not))
@@ -432,9 +450,10 @@ impl Me {
 }
 
 /// An arrival of the calling thread, which can be waited for, alone or as an arm of a choice: `turn(arrival) -> turn`. Dropped, it is taken back
-/// if its round has not turned. If the thread's process dies first, the party has died.
+/// if its round has not turned. If the thread's process dies first, the party has died. While it lives, and if it was forgotten, the thread does not
+/// leave the barrier, nor (silently) the arena, and the memory of removed barriers, stacks and the like stays.
 ///
-/// In a child made by fork it is void.
+/// In a child made by fork it is void: over at once.
 #[must_use = "an arrival that is not kept is taken back at once"]
 pub struct Arrival<'a> {
     barrier: &'a Barrier,
@@ -477,7 +496,8 @@ impl<'a> Arrival<'a> {
         self.finish(Until::after(timeout), true)
     }
 
-    /// Whether the round has turned, or is broken, or the barrier was removed: waiting does not block any more.
+    /// Whether the round has turned, or is broken, or the barrier was removed: waiting does not block any more. It only looks, and finds no death: if all
+    /// parties that live only ask this, they ask for ever. Wait for a moment ([`select!`](crate::select!) with a time limit keeps the arrival).
     pub fn is_over(&self) -> bool {
         self.arm.is_over().unwrap_or(true)
     }
@@ -491,13 +511,10 @@ impl<'a> Arrival<'a> {
         &self.arm
     }
 
-    fn is_ours(&self) -> bool {
-        self.me.incarnation == process::incarnation()
-    }
     /// Whether the arrival is still to be ended, by the member that arrived; also at a removed barrier, whose memory its bit keeps.
     fn may_change(&self) -> bool {
         let is_me = || Me::here(self.barrier.handle.map).is_ok_and(|me| me == self.me);
-        !self.arm.concluded.get() && self.is_ours() && is_me() && self.arm.rounds.body.has_bit(self.me.member)
+        !self.arm.concluded.get() && self.arm.is_ours() && is_me() && self.arm.rounds.body.has_bit(self.me.member)
     }
 
     /// Takes it back if it is current. True: done.
@@ -515,7 +532,7 @@ impl<'a> Arrival<'a> {
     }
 
     fn finish(self, until: Until, breaks: bool) -> Result<Turn, BarrierError> {
-        if !self.is_ours() {
+        if !self.arm.is_ours() {
             return Err(BarrierError::Inherited { barrier: self.barrier.handle.shown() });
         }
         let waited = if self.is_over() { Ok(()) } else { self.barrier.rest(&self.arm, until) };
@@ -537,7 +554,7 @@ impl<'a> Arrival<'a> {
     /// The result of an arrival that is over.
     pub(crate) fn conclude(&self) -> Result<Turn, BarrierError> {
         let barrier = self.barrier.handle.shown();
-        if !self.is_ours() {
+        if !self.arm.is_ours() {
             return Err(BarrierError::Inherited { barrier });
         }
         if self.arm.concluded.get() {

@@ -1,12 +1,12 @@
 //! Barriers as a protocol: parties arrive, and the round turns when all that are expected have.
 //!
 //! A barrier is made for some *parties*. A member *joins* with its first arrival, and is a party until it leaves or dies. A party that dies is
-//! not expected any more, until another joins in its place; one that joined for *once* leaves its place after its round, and is not
-//! expected in that round only: `expected = parties - dead - gone`, `room = expected - joined`, `left = expected - arrived`. An arrival
+//! not expected any more, until another takes its place. One that joined for *once* leaves its place when its thread goes on after the turn, and
+//! until then each round expects it; if it dies, the round under way does not expect it, and its place is free in the next: `expected = parties - dead - gone`, `room = expected - joined`, `left = expected - arrived`. An arrival
 //! is *current* until its round turns or breaks, or the member takes it back.
 //!
 //! Two sorts of barrier are *anonymous*: nobody joins, any member may arrive, and a round turns with as many as there are parties. A private one (no
-//! party dies alone), and one that breaks when a party dies.
+//! party dies alone: recovery takes back the arrival that a thread has leaked), and one that breaks when a party dies.
 //!
 //! All words are cells of 16 bytes, a value and the *stamp* of the operation that wrote it:
 //!
@@ -19,7 +19,7 @@
 //! | a record for each member | state:2 FREE ARRIVED BROKEN, JOINED, ONCE, WAS, cause:2, index:16, died:8, pid:32 |
 //!
 //! *Cause*: what broke the barrier; 0: it is whole. *Died*: how many died in this round. *WAS* stands in the record of a dead member
-//! until the end of its DEATH: its arrival was current.
+//! from its DEATH, which alone reads it, until the record is written anew: its arrival was current.
 //!
 //! The state's stamp rises by one with each change, and one operation at a time is under way: *op*, *member* and *once* say which. Any thread that finds
 //! one finishes it (helping), then begins its own:
@@ -47,13 +47,13 @@
 //! - I5: the step at which all current arrivals turn is the change of the round's cell. A record that says ARRIVED with a stamp not younger than the
 //!   round's has turned, for ever, and stays so until its member frees it: no waiter can miss its turn, however many rounds pass.
 //! - I6: `free` frees a record that is not current, and leaves its stamp: by its member, none of whose operations is under way; or by a recoverer of the
-//!   dead member, at an IDLE state that has not changed since. No operation of another member changes such a record. A record of a member that died,
+//!   dead member, which has read it at one IDLE state: its swap fails if the record has changed. No operation of another member changes such a record. A record of a member that died,
 //!   or left the arena, is FREE and not JOINED before another thread has the member's number.
 //! - I7: a waiter sets its bit, then looks at round and record (E1); WAKE looks at the bits after the round or the records have changed. WAKE ends
 //!   only when a thread has told every waiter whose arrival is no longer current, and woken it; until then each thread that begins something, or
 //!   wakes up here, does that. Recovery does it, too.
 //! - I8: a death counts in the round that is under way when it is recovered. All that are current then, and all that arrive later in that round, are
-//!   told once, at its turn, by their records.
+//!   told once, at its turn, by their records. (Not if the round breaks, nor if the last party leaves in it: I9.)
 //! - I9: when no party is left, the barrier is as new (but stays broken, if it is): LEAVE and DEATH of the last one see to it.
 //!
 //! Races: R1 the last arrival against a time-out: one swap of the state decides (I3). R2 a helper that was stopped: I1. R3 a recoverer that was
@@ -64,8 +64,8 @@
 //! Ordering: E1: every access is sequentially consistent: bit before look, change before the look at the bits. What a member writes of itself before it joins
 //! the arena (its process) comes before any operation of it.
 //!
-//! Progress: lock-free, and all that waits is a party for the others. An arrival takes three swaps, the last one in a round six or seven, and
-//! a look at the wait set; one more frees the record. What is rare (a death, an arrival taken back, a reset) looks at all records. With no member asleep no
+//! Progress: lock-free, and all that waits is a party for the others. An arrival of one that has joined takes three swaps, the last one in a round six or seven, and
+//! a look at the wait set; one more frees the record. To join takes four more, and so does to leave. What is rare (a death, an arrival taken back, a reset) looks at all records. With no member asleep no
 //! operation makes a system call; else WAKE makes one for each that sleeps. A thread that is *stopped* between the first swap of the last arrival and the
 //! end of WAKE holds up those that sleep until any other thread comes, or one of them wakes up.
 //!
@@ -322,7 +322,9 @@ impl<'m> Rounds<'m> {
         let succeeds = state.op() == SUCCEED;
         self.put(seen, &self.cells.counts, |c| {
             let joined = Counts(c.word).more(Counts::JOINED);
-            Some(if succeeds { joined.less(Counts::DEAD).0 } else { joined.0 })
+            // First the place that the next round expects to be taken anyway: else it would wait for one more.
+            let place = if joined.gone() > 0 { Counts::GONE } else { Counts::DEAD };
+            Some(if succeeds { joined.less(place).0 } else { joined.0 })
         });
         let once = if state.is_once() { Record::ONCE } else { 0 };
         self.put(seen, self.record(state.member()), |_| Some(Record::JOINED | once));
@@ -481,7 +483,7 @@ impl<'m> Rounds<'m> {
     /// How a member that has not joined can.
     fn way_in(&self, counts: Counts) -> Result<u64, Not> {
         match counts.room(self.parties) {
-            0 if counts.dead() == 0 => Err(Not::Full),
+            0 if counts.dead() + counts.gone() == 0 => Err(Not::Full),
             0 => Ok(SUCCEED),
             _ => Ok(JOIN),
         }
@@ -489,8 +491,9 @@ impl<'m> Rounds<'m> {
 
     /// Arrives, and joins before, if need be, for once or until it leaves; answers the number of the round.
     pub fn arrive(&self, member: u32, once: bool) -> Result<u64, Not> {
+        let mut has_joined = false;
         loop {
-            let (op, round) = self.enter(member, once, |state, there, counts| {
+            let entered = self.enter(member, once, |state, there, counts| {
                 if state.cause() != 0 {
                     return Err(Not::Broken(Cause::of(state.cause()), read(&self.cells.death).word as u32));
                 }
@@ -498,9 +501,17 @@ impl<'m> Rounds<'m> {
                     return Err(Not::Twice);
                 }
                 if there.has(Record::JOINED) || !self.joins { Ok(ARRIVE) } else { self.way_in(counts) }
-            })?;
-            if op == ARRIVE {
-                return Ok(round);
+            });
+            match entered {
+                Ok((ARRIVE, round)) => return Ok(round),
+                Ok(_) => has_joined = true,
+                Err(not) => {
+                    // It broke in between: as if this member had not come.
+                    if has_joined {
+                        self.leave(member);
+                    }
+                    return Err(not);
+                }
             }
         }
     }
@@ -612,10 +623,8 @@ impl<'m> Rounds<'m> {
 /// Finishes what is under way, and lets a dead member die as a party, if it was one.
 pub(crate) fn recover(body: &Body<'_>, _visit: &Visit<'_>, dead: Dead) {
     let Some(rounds) = Rounds::of(*body) else { return };
-    if !rounds.joins && !rounds.breaks {
-        // The threads of a process do not die alone: this is a forked child's copy.
-        return rounds.leave(dead.member);
-    }
+    // At a private one, also in a forked child's copy of it, only the arrival goes: its threads do not die alone.
+    let how = if rounds.joins || rounds.breaks { DEATH } else { TAKE_BACK };
     loop {
         let seen = rounds.idle();
         step!("nothing is under way");
@@ -631,7 +640,7 @@ pub(crate) fn recover(body: &Body<'_>, _visit: &Visit<'_>, dead: Dead) {
         if !is_party {
             return rounds.free(dead.member, there);
         }
-        if rounds.perform(seen, State(seen.word).to(DEATH, dead.member)) {
+        if rounds.perform(seen, State(seen.word).to(how, dead.member)) {
             return;
         }
     }

@@ -7,6 +7,7 @@ use crate::body::Body;
 use crate::kinds;
 use chappe_arena::{ArenaError, Dead, Map, Place};
 use chappe_plat::atomic::AtomicU64;
+use chappe_plat::process;
 use std::cell::Cell;
 
 /// A barrier in an arena.
@@ -92,15 +93,18 @@ impl Actor {
     fn arrives(&self, at: BarrierAt, once: bool) -> Result<(Arrived, u64), Passed> {
         let rounds = at.rounds().filter(|r| r.body.may_change(self.member())).ok_or(Passed::Dead)?;
         match rounds.arrive(self.member(), once) {
-            Ok(round) => Ok((Arrived { rounds, member: self.member(), concluded: Cell::new(false) }, round)),
+            Ok(round) => {
+                let (member, incarnation, concluded) = (self.member(), process::incarnation(), Cell::new(false));
+                Ok((Arrived { rounds, member, incarnation, concluded }, round))
+            }
             Err(round::Not::Broken(..)) => Err(Passed::Broken),
             Err(_) => Err(Passed::Refused),
         }
     }
 
-    /// Arrives, and goes on.
-    pub fn arrives_at(&self, at: BarrierAt) -> bool {
-        self.arrives(at, false).is_ok()
+    /// Arrives, for once or until it leaves, and goes on.
+    pub fn arrives_at(&self, at: BarrierAt, once: bool) -> bool {
+        self.arrives(at, once).is_ok()
     }
 
     /// Recovers the barrier from the death of another.
@@ -111,22 +115,22 @@ impl Actor {
 
     /// Arrives, and waits for the turn, sleeping at once, until `deadline`. Too late: breaks the barrier, or takes the arrival back.
     pub fn passes(&self, at: BarrierAt, deadline: Option<u64>, breaks: bool) -> Passed {
-        self.passes_for(at, deadline, breaks, false)
+        self.arrives(at, false).map_or_else(|passed| passed, |arrived| self.waits_for(&arrived, deadline, breaks))
     }
 
     /// As [`Actor::passes`], for once: then it leaves.
     pub fn passes_once(&self, at: BarrierAt, deadline: Option<u64>) -> Passed {
-        let passed = self.passes_for(at, deadline, false, true);
-        at.rounds().into_iter().for_each(|rounds| rounds.leave_once(self.member()));
-        passed
-    }
-
-    fn passes_for(&self, at: BarrierAt, deadline: Option<u64>, breaks: bool, once: bool) -> Passed {
-        let (arrived, round) = match self.arrives(at, once) {
+        let arrived = match self.arrives(at, true) {
             Ok(arrived) => arrived,
             Err(passed) => return passed,
         };
-        match self.choose_as(&[&arrived], deadline, false) {
+        let passed = self.waits_for(&arrived, deadline, false);
+        arrived.0.rounds.leave_once(self.member());
+        passed
+    }
+
+    fn waits_for(&self, (arrived, round): &(Arrived, u64), deadline: Option<u64>, breaks: bool) -> Passed {
+        match self.choose_as(&[arrived], deadline, false) {
             Ok(_) => {}
             Err(Refusal::TimedOut) if breaks => _ = arrived.rounds.time_out(self.member()),
             Err(Refusal::TimedOut) if arrived.rounds.take_back(self.member()) => return Passed::TimedOut,
@@ -135,7 +139,7 @@ impl Actor {
             Err(other) => panic!("{other:?}"),
         }
         match arrived.rounds.collect(self.member()) {
-            round::Outcome::Turned { index, died, .. } => Passed::Turned(round, index, died),
+            round::Outcome::Turned { index, died, .. } => Passed::Turned(*round, index, died),
             round::Outcome::Broken(..) => Passed::Broken,
             _ => Passed::Dead,
         }
