@@ -4,6 +4,7 @@ use crate::signals::{Set, heeded};
 use chappe::{ReceivingEnd, Select};
 use std::io::Result;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Ctrl-C, if it is not ignored: what is read ends, and the answer is of what has come. One while the answer is written, or behind the end of
@@ -11,6 +12,10 @@ use std::time::{Duration, Instant};
 pub struct Interrupt {
     signals: Set,
     pending: OwnedFd,
+    /// It has come, and all inputs end.
+    noted: OnceLock<()>,
+    /// How many inputs have not ended.
+    inputs: Mutex<usize>,
 }
 
 impl Interrupt {
@@ -21,7 +26,7 @@ impl Interrupt {
     pub fn new() -> Result<Interrupt> {
         let signals = Set::of(&heeded(&[libc::SIGINT]));
         signals.block();
-        Ok(Interrupt { pending: signals.descriptor()?, signals })
+        Ok(Interrupt { pending: signals.descriptor()?, signals, noted: OnceLock::new(), inputs: Mutex::new(0) })
     }
 
     /// Waits until an input has something, or it comes; of none: looks whether it has come.
@@ -36,15 +41,26 @@ impl Interrupt {
         Ok(list[0].revents != 0)
     }
 
-    /// It has come: the next one ends the process.
+    /// It has come, which all inputs know from now on; the next one ends the process.
     pub fn taken(&self) {
-        self.signals.wait(Some(Duration::ZERO));
-        self.signals.unblock();
+        if self.noted.set(()).is_ok() {
+            self.signals.wait(Some(Duration::ZERO));
+            self.signals.unblock();
+        }
     }
 
-    /// Nothing more is read: one ends the process.
-    pub fn over(&self) {
-        self.signals.unblock();
+    /// Whether it was taken.
+    pub fn was_taken(&self) -> bool {
+        self.noted.get().is_some()
+    }
+
+    /// A further input: `1`; an input has ended: `-1`. When the last one has, nothing more is read, and one ends the process.
+    pub fn inputs(&self, more: isize) {
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        *inputs = inputs.saturating_add_signed(more);
+        if *inputs == 0 {
+            self.signals.unblock();
+        }
     }
 
     /// Does what may be held up for long: one that comes meanwhile ends the process.
@@ -60,7 +76,11 @@ impl Interrupt {
     ///
     /// # Errors
     /// The system's.
-    pub fn before<R: ReceivingEnd>(&self, all: &[R], until: Option<Instant>) -> Result<bool> {
+    pub fn before<'a, R: ReceivingEnd + 'a>(
+        &self,
+        all: impl IntoIterator<Item = &'a R>,
+        until: Option<Instant>,
+    ) -> Result<bool> {
         let mut choice = Select::new();
         for end in all {
             choice.recv_on(end);

@@ -66,7 +66,7 @@ fn of_files(a: &Query, json: bool) -> Result<()> {
     let stopped = ran.as_ref().is_ok_and(|report| report.stopped);
     let told = tell(ran.map_err(Into::into), began, json);
     if stopped {
-        // Who waits for this process is to know that the answer is a part.
+        // The process that waits for this one (a shell's script) is told that the answer is a part.
         signals::die_by(libc::SIGINT);
     }
     told
@@ -77,28 +77,24 @@ fn inputs(a: &Query, interrupt: &Arc<Interrupt>) -> Result<(Vec<Input>, Option<u
     let stdin_alone = [Path::new("-").to_owned()];
     let files = if a.files.is_empty() { &stdin_alone[..] } else { &a.files };
     let (mut inputs, mut bytes) = (Vec::new(), Some(0));
-    for (at, path) in files.iter().enumerate() {
-        let last = at + 1 == files.len();
+    for path in files {
         let name = path.display().to_string();
         if name == "-" {
             stdin_is_there()?;
             let file = File::from(stdin().as_fd().try_clone_to_owned().context("cannot read stdin")?);
-            inputs.push(Input { name: "stdin".into(), bytes: Box::new(Until::open(file, interrupt, last)?) });
+            inputs.push(Input { name: "stdin".into(), bytes: Box::new(Until::open(file, interrupt)?) });
             bytes = None;
             continue;
         }
-        let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+        // A FIFO is open when it has a writer.
+        let file = interrupt.unless(|| File::open(path)).with_context(|| format!("cannot read {name}"))?;
         let facts = file.metadata().with_context(|| format!("cannot read {name}"))?;
         if facts.is_dir() {
             bail!("{name} is a directory: name the files in it, or say --follow to read them as they grow");
         }
         bytes = bytes.filter(|_| facts.is_file()).map(|b| b + facts.len());
         // One that can be opened again is closed until it is its turn.
-        let until = if facts.is_file() {
-            Until::later(path.clone(), interrupt, last)
-        } else {
-            Until::open(file, interrupt, last)?
-        };
+        let until = if facts.is_file() { Until::later(path.clone(), interrupt) } else { Until::open(file, interrupt)? };
         inputs.push(Input { name, bytes: Box::new(until) });
     }
     Ok((inputs, bytes))

@@ -9,15 +9,13 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An input, until Ctrl-C.
+/// An input, until Ctrl-C. What one input has seen of it, all know: later ones are looked at before the first is read.
 pub struct Until {
     from: Box<dyn Read + Send>,
     /// It is a pipe, or a terminal: something may be long in coming.
     waits: Option<OwnedFd>,
     interrupt: Arc<Interrupt>,
-    stopped: bool,
-    /// No other is behind it.
-    last: bool,
+    has_ended: bool,
 }
 
 impl Until {
@@ -25,30 +23,31 @@ impl Until {
     ///
     /// # Errors
     /// The system's.
-    pub fn open(file: File, interrupt: &Arc<Interrupt>, last: bool) -> Result<Until> {
+    pub fn open(file: File, interrupt: &Arc<Interrupt>) -> Result<Until> {
         let waits = Some(OwnedFd::from(file.try_clone()?));
-        Ok(Until { from: Box::new(file), waits, interrupt: Arc::clone(interrupt), stopped: false, last })
+        Ok(Until::begin(Box::new(file), waits, interrupt))
     }
 
     /// One that is opened when it is read, and closed at its end.
-    pub fn later(path: PathBuf, interrupt: &Arc<Interrupt>, last: bool) -> Until {
-        let from = Box::new(Later { path, file: None });
-        Until { from, waits: None, interrupt: Arc::clone(interrupt), stopped: false, last }
+    pub fn later(path: PathBuf, interrupt: &Arc<Interrupt>) -> Until {
+        Until::begin(Box::new(Later { path, file: None }), None, interrupt)
+    }
+
+    fn begin(from: Box<dyn Read + Send>, waits: Option<OwnedFd>, interrupt: &Arc<Interrupt>) -> Until {
+        interrupt.inputs(1);
+        Until { from, waits, interrupt: Arc::clone(interrupt), has_ended: false }
     }
 }
 
 impl Read for Until {
     fn read(&mut self, to: &mut [u8]) -> Result<usize> {
-        if !self.stopped && self.interrupt.came(self.waits.as_ref())? {
-            self.stopped = true;
+        if self.interrupt.was_taken() || self.interrupt.came(self.waits.as_ref())? {
             self.interrupt.taken();
-        }
-        if self.stopped {
             return Err(std::io::Error::other(Stopped));
         }
         let read = self.from.read(to)?;
-        if read == 0 && self.last {
-            self.interrupt.over();
+        if read == 0 && !to.is_empty() && !std::mem::replace(&mut self.has_ended, true) {
+            self.interrupt.inputs(-1);
         }
         Ok(read)
     }
@@ -96,10 +95,11 @@ impl Write for Answer {
         if let Some(bar) = self.bar.take() {
             bar.clear();
         }
-        // A reader that does not read holds it up: Ctrl-C ends that.
-        let Some(interrupt) = self.interrupt.as_ref().filter(|i| !i.came(None).unwrap_or(true)) else {
-            return self.out.write(rows);
-        };
+        let Some(interrupt) = &self.interrupt else { return self.out.write(rows) };
+        if interrupt.came(None).unwrap_or(false) {
+            interrupt.taken();
+        }
+        // A reader that does not read holds it up: Ctrl-C, or another one, ends that.
         interrupt.unless(|| self.out.write(rows))
     }
 

@@ -107,6 +107,8 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
     let patience = || a.timeout.map(|timeout| Instant::now() + timeout);
     let mut end = patience();
     let interrupt = if out.keeps() { Some(Interrupt::new()?) } else { None };
+    // Which of them had a sender at the last look: one without is ready at once, and would end each wait.
+    let mut open = vec![true; receivers.len()];
     let mut turns = 0u32;
     while a.count.is_none_or(|count| passed.records < count) {
         let mut died = None;
@@ -121,13 +123,15 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
                 out.with_fields(Output::add_up)?;
                 let mut until = time::sooner(end, out.ends_in());
                 if let Some(interrupt) = &interrupt {
-                    if interrupt.before(&receivers, until)? {
+                    let waited_for =
+                        receivers.iter().zip(&open).filter(|(_, open)| **open).map(|(receiver, _)| receiver);
+                    if interrupt.before(waited_for, until)? {
                         interrupt.taken();
                         return out.with_fields(Output::finish).map(|()| Ended::Stopped);
                     }
                     until = Some(Instant::now());
                 }
-                next(&receivers, until, &mut died)?
+                next(&receivers, until, &mut died, &mut open)?
             }
         };
         if let Some(which) = died {
@@ -139,8 +143,12 @@ fn receive(a: &Recv, passed: &mut Passed) -> Result<Ended> {
                 if (a.follow && is_open(&tubes)?)
                     || (!passed.some && passed.died.is_none() && awaited.may_come(&tubes)?) =>
             {
+                if end.is_some_and(|end| Instant::now() >= end) {
+                    return out.with_fields(Output::finish).map(|()| Ended::TimedOut);
+                }
                 out.with_fields(Output::pause)?;
                 std::thread::sleep(FOLLOW);
+                open.fill(true);
                 continue;
             }
             Next::End => {
@@ -194,17 +202,17 @@ fn agreed(tubes: &[Tube<[u8]>], a: &Recv) -> Result<Option<String>> {
     Ok(all.into_iter().next().flatten())
 }
 
-/// The next record; and the tube of which a sender has died, if that is news.
-fn next<'a>(receivers: &'a [Receiver<[u8]>], end: Option<Instant>, died: &mut Option<usize>) -> Result<Next<'a>> {
-    let found = match receivers {
-        [only] => one(only, end, died)?.map(|record| (0, record)),
-        all => any(all, end, died)?,
-    };
-    Ok(match found {
-        Some((which, record)) => Next::Record(which, record),
-        None if end.is_some_and(|end| Instant::now() >= end) => Next::TimedOut,
-        None => Next::End,
-    })
+/// The next record; and the tube of which a sender has died, if that is news. Which have a sender.
+fn next<'a>(
+    receivers: &'a [Receiver<[u8]>],
+    end: Option<Instant>,
+    died: &mut Option<usize>,
+    open: &mut [bool],
+) -> Result<Next<'a>> {
+    match receivers {
+        [only] => one(only, end, died),
+        all => any(all, end, died, open),
+    }
 }
 
 /// The record of the only tube, or what is told of its end, if that is there without a wait.
@@ -230,24 +238,21 @@ fn is_open(tubes: &[Tube<[u8]>]) -> Result<bool> {
     Ok(false)
 }
 
-/// The record of the only tube. `None`: there is none in time, or no sender is left.
-fn one<'a>(
-    receiver: &'a Receiver<[u8]>,
-    end: Option<Instant>,
-    died: &mut Option<usize>,
-) -> Result<Option<Loan<'a, [u8]>>> {
+/// The record of the only tube.
+fn one<'a>(receiver: &'a Receiver<[u8]>, end: Option<Instant>, died: &mut Option<usize>) -> Result<Next<'a>> {
     let borrowed = match end {
         Some(end) => receiver.borrow_deadline(end),
         None => receiver.borrow(),
     };
-    match borrowed {
+    Ok(match borrowed {
         Err(NotReceived::SenderDied { .. }) => {
             *died = Some(0);
-            Ok(None)
+            Next::End
         }
-        Err(NotReceived::Timeout | NotReceived::Disconnected { .. }) => Ok(None),
-        borrowed => Ok(Some(borrowed?)),
-    }
+        Err(NotReceived::Timeout) => Next::TimedOut,
+        Err(NotReceived::Disconnected { .. }) => Next::End,
+        borrowed => Next::Record(0, borrowed?),
+    })
 }
 
 /// The same of whichever has one first.
@@ -255,7 +260,9 @@ fn any<'a>(
     receivers: &'a [Receiver<[u8]>],
     end: Option<Instant>,
     died: &mut Option<usize>,
-) -> Result<Option<(usize, Loan<'a, [u8]>)>> {
+    open: &mut [bool],
+) -> Result<Next<'a>> {
+    open.fill(true);
     let mut choice = Select::new();
     for receiver in receivers {
         choice.recv_on(receiver);
@@ -266,7 +273,7 @@ fn any<'a>(
             None => choice.ready(),
             Some(end) => match choice.ready_deadline(end) {
                 Ok(which) => which,
-                Err(_) => return Ok(None),
+                Err(_) => return Ok(Next::TimedOut),
             },
         };
         match receivers[which].try_borrow() {
@@ -277,10 +284,11 @@ fn any<'a>(
                     *died = Some(which);
                 }
                 choice.remove(which);
+                open[which] = false;
                 left -= 1;
             }
-            borrowed => return Ok(Some((which, borrowed?))),
+            borrowed => return Ok(Next::Record(which, borrowed?)),
         }
     }
-    Ok(None)
+    Ok(Next::End)
 }

@@ -233,6 +233,45 @@ fn ctrl_c_ends_what_is_read_with_the_sums_and_says_so() {
 }
 
 #[test]
+fn ctrl_c_ends_query_at_a_fifo_and_before_a_file_that_was_looked_at() {
+    let place = Place::new();
+    let (fifo, small) = (place.file("fifo.csv"), place.file("small.csv"));
+    let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
+    // SAFETY: a plain call with a text that ends with zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    std::fs::write(&small, "a,b\n5,6\n").unwrap();
+    let args = ["query", "select sum(a) as s, sum(b) as t", fifo.to_str().unwrap(), small.to_str().unwrap()];
+    let query = || Running::from(place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    // It waits for a writer.
+    let running = query();
+    until("it opens the FIFO", || {
+        let at = std::fs::read_to_string(format!("/proc/{}/wchan", running.pid())).unwrap();
+        (at == "fifo_open" || at == "wait_for_partner").then_some(())
+    });
+    running.kill(libc::SIGINT);
+    assert_eq!(running.end().status, None);
+    // `b` has no value at the first file's begin: the small one is read to its end before the first goes on.
+    let running = query();
+    let mut to = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    to.write_all(b"a,b\n1,\n2,\n").unwrap();
+    until("it has read what is there and waits for more", || {
+        // SAFETY: a plain call with a valid place for the answer.
+        let left = unsafe {
+            let mut left = 0;
+            assert_eq!(libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&to), libc::FIONREAD, &mut left), 0);
+            left
+        };
+        let at = std::fs::read_to_string(format!("/proc/{}/wchan", running.pid())).unwrap();
+        (left == 0 && at.contains("poll")).then_some(())
+    });
+    running.kill(libc::SIGINT);
+    let ran = running.end();
+    assert!(ran.status.is_none() && ran.err.contains("Ctrl-C ended it: the answer is of the 2 records"), "{ran:?}");
+    assert_eq!(ran.out, "s,t\n3,\n");
+    drop(to);
+}
+
+#[test]
 fn ctrl_c_ends_recv_with_the_sums_of_what_it_has_taken() {
     let place = Place::new();
     place.ok(&["tube", "create", "t", "--schema", "n: i64"]);
