@@ -63,6 +63,9 @@ impl<S: Renew> Class<S> {
 
     /// Into the list.
     fn keep(&self, of: (S::Key, S)) {
+        if of.1.bytes() > BYTES {
+            return;
+        }
         let Ok(mut list) = self.0.try_lock() else { return };
         list.push_back(of);
         while list.len() > ROOM || list.iter().map(|(_, stage)| stage.bytes()).sum::<usize>() > BYTES {
@@ -173,15 +176,15 @@ mod tests {
         assert_eq!(made.get(), 0);
         drop(create(1));
         assert_eq!(made.get(), 1);
-        // One of more bytes than there may be takes the others along, and is not kept itself.
+        // One of more bytes than there may be is not kept, and the others stay.
         drop(create(BYTES + 1));
         made.set(0);
         drop((create(1), create(BYTES + 1)));
-        assert_eq!(made.get(), 2);
+        assert_eq!(made.get(), 1);
         // A list that somebody holds is passed by.
         let held = CLASS.0.lock();
         drop(create(1));
-        assert_eq!(made.get(), 3);
+        assert_eq!(made.get(), 2);
         drop(held);
     }
 }

@@ -63,11 +63,19 @@ impl Place {
         // The command last: when the first process of a session ends, the kernel sends the foreground SIGHUP,
         // which is another end than the one that is asked for.
         let foreground = Some(foreground).filter(|group| !is_passed_on && *group != own);
-        let mut reached = 0;
+        let (mut reached, mut refused) = (0, None);
         for group in foreground.into_iter().chain([own]).filter(|group| *group > 1) {
-            reached += usize::from(process::signal(-group, signal).map_err(io)?);
+            match process::signal(-group, signal) {
+                Ok(is_there) => reached += usize::from(is_there),
+                // Another user's, as under sudo: the other group gets it all the same.
+                Err(why) => refused = Some(why),
+            }
         }
-        if reached == 0 { Err(KillError::Gone(name())) } else { Ok(reached) }
+        match refused {
+            _ if reached > 0 => Ok(reached),
+            Some(why) => Err(io(why)),
+            None => Err(KillError::Gone(name())),
+        }
     }
 
     /// Whether the keeper has processes below it that are not its own: what a command that has ended has left.
@@ -77,7 +85,7 @@ impl Place {
 
     /// Sends a signal to all that the keeper is an ancestor of; how many these are.
     fn kill_left(&self, signal: i32) -> io::Result<usize> {
-        let mut done = HashSet::new();
+        let (mut done, mut refused) = (HashSet::new(), None);
         for _ in 0..LOOKS {
             let Some(keeper) = self.process(Role::Keeper) else { break };
             let had = done.len();
@@ -88,15 +96,20 @@ impl Place {
                 let Ok(to) = process::watch_exit(pid) else { continue };
                 // It is the one that was looked at, and the descriptor is its.
                 let is_it = process::start_time(pid) == Some(started) && descendants(keeper)?.contains(&pid);
-                if is_it && process::signal_by(&to, signal)? {
-                    done.insert((pid, started));
+                if is_it {
+                    match process::signal_by(&to, signal) {
+                        Ok(true) => _ = done.insert((pid, started)),
+                        Ok(false) => {}
+                        // Another user's: the others get it all the same.
+                        Err(why) => refused = Some(why),
+                    }
                 }
             }
             if done.len() == had {
                 break;
             }
         }
-        Ok(done.len())
+        refused.filter(|_| done.is_empty()).map_or(Ok(done.len()), Err)
     }
 }
 

@@ -19,7 +19,7 @@ pub enum BarrierCommand {
         parties: u64,
         /// Break the barrier when a party dies while it waits: all get an error until it is reset
         ///
-        /// One that dies between two rounds does not break it. Without this option the others go on without the dead one, and are told.
+        /// One that dies between two rounds does not break it. Without this option the others go on without the dead one, and their waits say so.
         #[arg(long)]
         break_on_death: bool,
     },
@@ -62,7 +62,7 @@ pub enum BarrierCommand {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Remove barriers at which nobody waits, and which no living thread has joined
+    /// Remove barriers without waiters and without living parties
     ///
     /// JSON, a line for each: {"removed": TEXT}
     Rm {

@@ -65,16 +65,15 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener> {
 }
 
 /// Answers requests for ever.
-pub fn serve(listener: &TcpListener, mut answer: impl FnMut(&Request) -> Answer) {
+pub fn serve(listener: TcpListener, mut answer: impl FnMut(&Request) -> Answer) {
     let (asked, asks) = mpsc::channel();
-    std::thread::scope(|scope| {
-        scope.spawn(move || accept(listener, &asked));
-        for (request, reply) in asks {
-            let reply: Sender<Answer> = reply;
-            // A client that went away is its own loss.
-            let _ = reply.send(answer(&request));
-        }
-    });
+    // It ends with the process: should an answer panic, no thread waits for it.
+    std::thread::spawn(move || accept(&listener, &asked));
+    for (request, reply) in asks {
+        let reply: Sender<Answer> = reply;
+        // A client that went away is its own loss.
+        let _ = reply.send(answer(&request));
+    }
 }
 
 /// A request, and the thread that waits for the answer.

@@ -132,6 +132,8 @@ fn replace(file: &Path, text: &str) -> Result<()> {
         return written.with_context(|| format!("cannot write {}", file.display()));
     }
     let named = there.and_then(|_| file.canonicalize());
+    // A link to no file is written through as well: the file is made beside where it points.
+    let named = named.or_else(|_| file.read_link().map(|to| file.parent().unwrap_or(Path::new("")).join(to)));
     let file = named.as_deref().unwrap_or(file);
     let name = file.file_name().ok_or_else(|| anyhow!("{} is not a file's name", file.display()))?;
     let mut beside = std::ffi::OsString::from(".");
@@ -151,7 +153,7 @@ fn replace(file: &Path, text: &str) -> Result<()> {
 fn listen(address: SocketAddr, text: impl Fn() -> Result<String>) -> Result<()> {
     let listener = http::listen(address)?;
     crate::said::tell(format_args!("chappe: metrics at http://{}/metrics", listener.local_addr()?));
-    http::serve(&listener, |request| match request.path.as_str() {
+    http::serve(listener, |request| match request.path.as_str() {
         "/metrics" => match text() {
             Ok(body) => Answer { status: "200 OK", content: "text/plain; version=0.0.4; charset=utf-8", body },
             Err(e) => Answer::refused("503 Service Unavailable", &e.to_string()),

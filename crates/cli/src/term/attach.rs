@@ -7,7 +7,7 @@ use super::cut;
 use super::found::{find, status_of, unknown, wrong};
 use crate::ended::FAILED;
 use crate::said::{Failure, failed, tell};
-use crate::signals::{self, Set};
+use crate::signals::{self, Set, heeded};
 use crate::terminal;
 use anyhow::{Result, anyhow, bail};
 use chappe::term::paint::Picture;
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const ENDS: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// What puts a terminal back, whatever modes the other one had: mice, focus, paste, keys, the cursor, styles; the main screen.
-const BACK: &[u8] =
+pub const BACK: &[u8] =
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[0 q\
     \x1b[0m\x1b[?7h\x1b[?25h\x1b[?2026l\x1b[?1049l";
 
@@ -66,8 +66,11 @@ pub fn attach(name: &str) -> Result<u8, Failure> {
     if place.process(Role::Program).is_some_and(|program| i32::try_from(program) == Ok(session)) {
         return Err(failed(anyhow!("this is terminal `{name}` itself")));
     }
+    // Before the terminal is another: a signal in between would leave it so. One that is ignored stays so.
+    let resized = Set::of(&[&[libc::SIGWINCH][..], &heeded(&ENDS)].concat());
+    resized.block();
     let before = RawMode::begin().map_err(failed)?;
-    let done = both(name, &place);
+    let done = both(name, &place, &resized);
     drop(before);
     let how = done.map_err(failed)?;
     if let How::Signal(signal) = how {
@@ -135,9 +138,7 @@ fn show(bytes: &[u8]) {
 }
 
 /// Draws and types.
-fn both(name: &str, place: &Place) -> Result<How> {
-    let resized = Set::of(&[&[libc::SIGWINCH][..], &ENDS].concat());
-    resized.block();
+fn both(name: &str, place: &Place, resized: &Set) -> Result<How> {
     let resized = resized.descriptor()?;
     let size: Size = Arc::new(Mutex::new(Some(terminal::size(0).unwrap_or(USUAL))));
     let (over, tells) = io::pipe()?;

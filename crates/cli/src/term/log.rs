@@ -7,7 +7,7 @@
 //! A line is written whole or not at all: where there is no room for it, the file is cut behind the one before, and the recording goes on with a
 //! whole picture when there is.
 
-use super::attach::PICTURE;
+use super::attach::{BACK, PICTURE};
 use super::found::{find, wrong};
 use crate::said::{Failure, failed, tell, unwritten};
 use anyhow::{Result, anyhow};
@@ -153,9 +153,9 @@ impl Cast {
         Cast { began: Instant::now(), head: head.to_string(), is_begun: false, picture, size }
     }
 
-    /// What was to be written was not: the next picture is drawn as the first one.
+    /// A line was not written: the next ones say the size, and draw the picture from nothing.
     fn again(&mut self) {
-        self.picture = Picture::new(self.size.0, self.size.1);
+        self.size = (0, 0);
     }
 
     /// What is to be written for a screen; for the last one something in any case, as players end there.
@@ -166,7 +166,8 @@ impl Cast {
         if size != self.size {
             self.size = size;
             lines.push(json!([at, "r", format!("{}x{}", size.0, size.1)]).to_string());
-            let mut all = self.picture.leave();
+            // Lines that turned modes off may be those that were not written.
+            let mut all = BACK.to_vec();
             all.extend(b"\x1b[2J");
             lines.push(json!([at, "o", String::from_utf8_lossy(&all)]).to_string());
             self.picture = Picture::new(size.0, size.1);
@@ -202,8 +203,10 @@ impl Out {
     fn line(&mut self, line: &str) -> io::Result<bool> {
         let line = format!("{line}\n");
         let Some(left) = self.left.checked_sub(line.len() as u64) else { return Ok(false) };
-        self.left = left;
         let done = self.to.write_all(line.as_bytes());
+        if done.is_ok() {
+            self.left = left;
+        }
         if let Some(len) = &mut self.len {
             match done {
                 Ok(()) => *len += line.len() as u64,

@@ -162,7 +162,7 @@ pub fn examine() -> Result<(usize, Vec<Sick>)> {
             let what = format!("terminal `{name}` was never begun: `chappe` was killed while it made it");
             let advice = Some(format!("remove it: `chappe term rm {name}`"));
             sick.push(("terminal-unbegun", what, advice));
-        } else if ended.is_none() && is_gone(Role::Keeper) {
+        } else if ended.is_none() && is_gone(Role::Keeper) && matches!(place.ended(), Ok(None)) {
             let what = format!(
                 "terminal `{name}` has lost its keeper: how its command ends will not be known, and a killed holder is not replaced"
             );

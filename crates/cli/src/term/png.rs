@@ -125,7 +125,9 @@ impl Picture {
         self.fill(at, size, back);
         let mut text = String::new();
         screen.text_of(cell, &mut text);
-        for c in text.chars().filter(|c| *c != ' ') {
+        // Of a cluster, the marks and joiners that the font has not are left out: the first character stands for it.
+        let drawn = |(place, c): &(usize, char)| !c.is_whitespace() && (*place == 0 || font.has_glyph(*c));
+        for (_, c) in text.char_indices().filter(drawn) {
             self.glyph(font, c, at, size, front, style.flags);
         }
         for (flag, below) in [(UNDERLINE, BASELINE + 2), (STRUCK, BASELINE - 4)] {
@@ -136,7 +138,7 @@ impl Picture {
     }
 
     fn glyph(&mut self, font: &Font, c: char, at: (usize, usize), size: (usize, usize), colour: [u8; 3], flags: u16) {
-        if let bits @ 1..256 = (c as u32).wrapping_sub(0x2800) {
+        if let bits @ 0..256 = (c as u32).wrapping_sub(0x2800) {
             // Braille, of which progress spinners are made: dots 1 to 3 and 7 to the left, 4 to 6 and 8 to the right.
             let dots = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
             for (_, (column, row)) in dots.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0) {
@@ -209,6 +211,8 @@ mod tests {
         // A box for what the font does not have, in two columns.
         assert_eq!(count("\u{4e2d}"), 2 * 16 + 2 * 9);
         assert_eq!((count("\u{280b}"), count("\u{28ff}")), (3 * 4, 8 * 4));
+        // Blanks, and marks behind a character that the font has not, leave nothing.
+        assert_eq!((count("\u{2800}"), count("\u{3000}"), count("a\u{308}")), (0, 0, count("a")));
         assert!(count("\x1b[3ml") != 0 && drawn("\x1b[3mL", false) != drawn("L", false));
     }
 

@@ -79,8 +79,7 @@ int chappe_condvar_close(struct chappe_condvar *condvar);
  *
  * Errors: -ENOENT, -EBUSY; else as chappe_condvar_open.
  */
-int chappe_condvar_remove(const char *name,
-                          int force);
+int chappe_condvar_remove(const char *name, int force);
 
 /**
  * Writes its name, as much as has room, with a 0 behind it; answers its length, 0 for a private one.

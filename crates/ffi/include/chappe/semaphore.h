@@ -90,8 +90,7 @@ int chappe_semaphore_close(struct chappe_semaphore *semaphore);
  *
  * Errors: -ENOENT, -EBUSY; else as chappe_semaphore_open.
  */
-int chappe_semaphore_remove(const char *name,
-                            int force);
+int chappe_semaphore_remove(const char *name, int force);
 
 /**
  * Writes its name, as much as has room, with a 0 behind it; answers its length, 0 for a private one.

@@ -218,8 +218,7 @@ int chappe_tube_close(struct chappe_tube *tube);
  *
  * Errors: -ENOENT, -EBUSY; else as chappe_tube_open.
  */
-int chappe_tube_remove(const char *name,
-                       int force);
+int chappe_tube_remove(const char *name, int force);
 
 /**
  * Writes its name, as much as has room, with a 0 behind it; answers its length.

@@ -71,6 +71,12 @@ impl File {
     }
 }
 
+impl From<File> for OwnedFd {
+    fn from(file: File) -> OwnedFd {
+        file.inner.into()
+    }
+}
+
 /// Exclusive right to create and remove in a directory; given back on drop and by any death.
 pub struct Locked<'a> {
     _file: StdFile,

@@ -77,9 +77,3 @@ impl Drop for Mapping {
         unsafe { libc::munmap(self.at.cast(), self.len) };
     }
 }
-
-impl From<File> for OwnedFd {
-    fn from(file: File) -> OwnedFd {
-        file.inner.into()
-    }
-}

@@ -335,15 +335,9 @@ impl Stage for ToDisk {
     }
 
     fn end(&mut self, _: &mut dyn Out) -> Result<(), Fault> {
-        let last = std::mem::take(&mut self.half);
-        let (rest, of) = (last.len() % self.to.of.align, &self.to.of);
-        if rest > 0 && !of.is_regular {
-            let why = format!(
-                "{} is written in blocks of {} bytes: the last {rest} bytes are no whole one, and are not written",
-                of.path, of.align
-            );
-            return Err(Fault(why));
-        }
+        let mut last = std::mem::take(&mut self.half);
+        let rest = if self.to.of.is_regular { 0 } else { last.len() % self.to.of.align };
+        last.truncate(last.len() - rest);
         if !last.is_empty() {
             self.send(last)?;
         }
@@ -358,7 +352,15 @@ impl Stage for ToDisk {
         let cut = || if of.is_regular { of.file.get_ref().set_len(self.place) } else { Ok(()) };
         chappe_thread::block_in_place(cut)
             .and_then(|()| of.file.sync_data())
-            .map_err(|e| Fault(format!("cannot write {}: {e}", of.path)))
+            .map_err(|e| Fault(format!("cannot write {}: {e}", of.path)))?;
+        if rest > 0 {
+            let why = format!(
+                "{} is written in blocks of {} bytes: the last {rest} bytes are no whole one, and are not written",
+                of.path, of.align
+            );
+            return Err(Fault(why));
+        }
+        Ok(())
     }
 
     fn says(&self) -> Option<String> {
@@ -431,23 +433,14 @@ mod tests {
             std::iter::from_fn(|| Some(goes_on.put(more(), &mut Kept::default()))).find_map(Result::err).unwrap().0;
         assert!(why.contains("Bad file descriptor"), "{why}");
         // A device has an end, and whole blocks.
-        let mut device = to();
-        (device.to, device.half) = (
-            Arc::new(Written {
-                of: Opened {
-                    is_regular: false,
-                    bytes: 8,
-                    align: 4,
-                    ..Opened::new(&path, OpenOptions::new().read(true), false).unwrap()
-                },
-                failed: Mutex::default(),
-            }),
-            Vec::new(),
-        );
-        device.half = b"12345".to_vec();
+        let of = Opened::new(&path, OpenOptions::new().read(true).write(true), false).unwrap();
+        let mut device = ToDisk::new(Opened { is_regular: false, bytes: 8, align: 4, ..of }, 8, 2, NewDisk::Fault);
+        device.put(Block::bytes(b"12345".to_vec()), &mut Kept::default()).unwrap();
         let why = device.end(&mut Kept::default()).unwrap_err().0;
         assert!(why.contains("written in blocks of 4 bytes: the last 1 bytes are no whole one"), "{why}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"1234", "the blocks before it are written");
         device.place = 8;
+        let more = || Block::bytes(b"fourfour".to_vec());
         let why = device.put(more(), &mut Kept::default()).unwrap_err().0;
         assert!(why.contains("is full: it has 8 bytes"), "{why}");
     }

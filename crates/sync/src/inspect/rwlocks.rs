@@ -10,7 +10,7 @@ use crate::rwlock::word::Parts;
 use crate::wait::queue;
 use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{Head, Kind};
-use chappe_arena::{Map, Place, Who};
+use chappe_arena::{LifeState, Map, Place, Who};
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;
@@ -108,7 +108,8 @@ impl Inside {
         let jobs = locks::left(map, place, &writer.iter().chain(&readers).collect::<Vec<_>>());
         let mut waits_for_jobs = Vec::new();
         let mut waits = |who: &Who| {
-            let waiting = locks::heeds(who);
+            // One that has died waits for nothing, and its number may be another process's.
+            let waiting = locks::heeds(who).filter(|_| who.life == LifeState::Alive);
             waits_for_jobs.extend(waiting.map(|waiting| Waiter {
                 who: who.clone(),
                 waiting,

@@ -51,7 +51,7 @@ pub fn run(address: SocketAddr, arena: Option<&str>) -> Result<()> {
     let (listener, token) = (listen(address)?, token()?);
     crate::said::tell(format_args!("chappe: http://{}/?token={token}", listener.local_addr()?));
     let mut looker = Looker::new(arena.map(str::to_owned));
-    serve(&listener, |request: &Request| {
+    serve(listener, |request: &Request| {
         if !is_here(&request.host) {
             return Answer::refused("403 Forbidden", "ask for localhost");
         }
