@@ -181,7 +181,7 @@ mod tests {
         made.set(0);
         drop((create(1), create(BYTES + 1)));
         assert_eq!(made.get(), 1);
-        // A list that somebody holds is passed by.
+        // A list that another thread holds is passed by.
         let held = CLASS.0.lock();
         drop(create(1));
         assert_eq!(made.get(), 2);

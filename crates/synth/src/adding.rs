@@ -8,7 +8,8 @@
 //! number of the threads that add them up makes a difference.
 //!
 //! A sum of doubles keeps what each addition rounds away (Knuth's two-sum, as Ogita, Rump and Oishi's Sum2 has it): it is the double nearest to the sum of the
-//! values unless those nearly cancel out (1 in 10^16), so it, too, is the same by whatever threads and blocks.
+//! values unless those nearly cancel out (1 in 10^16), so it, too, is the same by whatever threads and blocks (but where a part of
+//! the sum alone is beyond doubles).
 
 use crate::ir::{Kind, settled, text_of};
 use crate::list::{Added, How, greatest, least};
@@ -293,7 +294,7 @@ fn sum_doubles(state: &mut [u64; 3], value: f64, many: u64) {
     *state = [sum.to_bits(), state[1] + many, (low + lost).to_bits()];
 }
 
-/// What a state of a sum of doubles has come to. What is no number, or beyond doubles, has lost nothing.
+/// What a state of a sum of doubles has come to. NaN and the infinities have lost nothing.
 fn doubles(sum: u64, low: u64) -> f64 {
     let sum = f64::from_bits(sum);
     if sum.is_finite() { sum + f64::from_bits(low) } else { sum }

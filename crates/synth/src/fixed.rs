@@ -1,7 +1,7 @@
 //! Numbers in decimal with so many places, by fixed-point arithmetic: synthesis, 7.4.1.
 //!
 //! A double is `m * 2^e` with 53 bits of `m`; with `p` places it is the integer nearest to `m * 10^p * 2^e`. With 22 places at most,
-//! `m * 10^p` has 126 bits: one multiplication, one shift and one look at the bits that are shifted out give each digit exactly, as the C
+//! `m * 10^p` has at most 127 bits: one multiplication, one shift and one look at the bits that are shifted out give each digit exactly, as the C
 //! library's arithmetic of any length does. The integer's digits are `itoa`'s. Nothing here blocks or allocates.
 
 /// How much room a number needs: 36 digits, 22 places, a point and a sign.
@@ -61,7 +61,7 @@ pub fn fixed(value: f64, places: u32, room: &mut [u8; FIXED_BYTES]) -> Option<&[
 
 /// `number / 2^power`, a half to the even one.
 fn rounded(number: u128, power: u32) -> u128 {
-    // `number` is less than 2^126: so it is less than half of 2^127 and more.
+    // `number` is less than 2^127: so it is less than half of 2^128 and more.
     if power > 127 {
         return 0;
     }

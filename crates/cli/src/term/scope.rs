@@ -1,7 +1,7 @@
 //! A scope of systemd's for a terminal that was made in a login session: what ends with the session does not end it.
 //!
 //! The keeper asks the user's own manager to put it into a scope, before it has any child. Where there is no such manager, or it does not answer, the terminal
-//! stays where it is, and nothing is said: it is no worse than before. What runs in a service or a container stays there: its bounds and its end are meant for it.
+//! stays where it is, and nothing is said: it is no worse than before. A terminal made in a service or a container stays there: its bounds and its end are meant for it.
 
 use std::ffi::OsStr;
 use std::path::Path;

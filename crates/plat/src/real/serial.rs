@@ -165,7 +165,7 @@ impl Line {
     /// `WouldBlock`: nothing. The system's; a line that has gone says EIO.
     pub fn read(&self, to: &mut [u8]) -> io::Result<usize> {
         match (&self.file).read(to)? {
-            // What hung up has no more.
+            // A line that hung up has no more.
             0 => Err(io::Error::from_raw_os_error(libc::EIO)),
             n => Ok(n),
         }

@@ -5,7 +5,7 @@
 //! with a large buffer) gets it at the same rate.
 //!
 //! A device that goes away (unplugged) ends the graph with a fault. With `lost=wait` the stage looks for it ten times a second, under the
-//! same name, and goes on. What the device sent meanwhile nobody knows; what was to be written waits. A sink tells the time that it was away
+//! same name, and goes on. Bytes that the device sent meanwhile are lost; bytes that were to be written wait. A sink tells the time that it was away
 //! by the callout `late`; both say it at their end.
 //!
 //! While nothing comes the stage gives an empty block ten times a second, as `packets` does.
