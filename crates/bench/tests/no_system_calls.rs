@@ -5,7 +5,7 @@
 use chappe::thread::Runtime;
 use chappe::tube::{bounded, mpsc, spmc, spsc, unbounded};
 use chappe::{
-    Condvar, DownError, LockError, Mutex, Pool, Role, Select, SelectError, Semaphore, acquire_any, select,
+    Barrier, Condvar, DownError, LockError, Mutex, Pool, Role, Select, SelectError, Semaphore, acquire_any, select,
     select_biased,
 };
 use chappe_bench::house::House;
@@ -100,6 +100,16 @@ fn an_uncontended_pair_makes_none() {
     for (name, pool) in pools("private").iter().chain(&pools("named")) {
         assert_eq!(system_call(|| pool.acquire().unwrap().release()), None, "{name}");
         assert_eq!(system_call(|| pool.try_acquire().unwrap().release()), None, "try_acquire, {name}");
+    }
+}
+
+#[test]
+fn an_arrival_that_turns_a_round_makes_none_while_no_waiter_sleeps() {
+    let _house = House::new("calls-barrier");
+    for (name, barrier) in [("private", Barrier::private(1)), ("named", Barrier::create("alone", 1))] {
+        let barrier = barrier.unwrap();
+        assert_eq!(system_call(|| _ = barrier.wait().unwrap()), None, "{name}");
+        assert_eq!(system_call(|| _ = barrier.wait_timeout(Duration::from_secs(1)).unwrap()), None, "{name}, timed");
     }
 }
 

@@ -63,18 +63,20 @@ fn each_round_turns_once_all_have_arrived_and_one_party_has_index_0() {
             for _ in 0..parties {
                 s.spawn(|| {
                     for round in 0..ROUNDS {
-                        begun.fetch_add(1, Ordering::SeqCst);
+                        // Relaxed, both: what comes before a turn is seen behind it by the barrier's own edge.
+                        begun.fetch_add(1, Ordering::Relaxed);
                         let turn = barrier.wait().unwrap();
                         assert_eq!(turn.round, round);
-                        assert!(begun.load(Ordering::SeqCst) >= (round + 1) * u64::from(parties), "it turned early");
-                        // Different indices: one bit for each.
-                        sums.fetch_add(1 << (turn.index * 16), Ordering::SeqCst);
+                        assert!(begun.load(Ordering::Relaxed) >= (round + 1) * u64::from(parties), "it turned early");
+                        // Different indices: one bit for each. Relaxed: as above.
+                        sums.fetch_add(1 << (turn.index * 16), Ordering::Relaxed);
                     }
                 });
             }
         });
         let each = (0..parties).map(|index| ROUNDS << (index * 16)).sum::<u64>();
-        assert_eq!(sums.load(Ordering::SeqCst), each, "an index was given twice");
+        // Relaxed: behind the join.
+        assert_eq!(sums.load(Ordering::Relaxed), each, "an index was given twice");
         let info = barrier.info().unwrap();
         assert_eq!((info.rounds, info.arrived, info.dead), (ROUNDS, 0, 0));
     }
@@ -247,12 +249,14 @@ fn a_light_thread_that_moves_makes_its_choice_with_a_turn() {
             let (ends, asked) = (goes_on.clone(), asked.clone());
             let busy = chappe::thread::spawn(move || {
                 asked.up().unwrap();
-                while !ends.load(Ordering::SeqCst) {
+                // Relaxed: it only ends a loop, as the store below says.
+                while !ends.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
             });
             woken.down().unwrap();
-            goes_on.store(true, Ordering::SeqCst);
+            // Relaxed: it ends a loop, and nothing is read behind it.
+            goes_on.store(true, Ordering::Relaxed);
             busy.join().unwrap();
         }
         choice.select().turn(&arrival).unwrap().round
@@ -260,12 +264,14 @@ fn a_light_thread_that_moves_makes_its_choice_with_a_turn() {
     let (is_over, ends) = (AtomicBool::new(false), asks.clone());
     std::thread::scope(|s| {
         s.spawn(|| {
-            while asks.down().is_ok() && !is_over.load(Ordering::SeqCst) {
+            // Relaxed: the unit that comes behind the store orders it.
+            while asks.down().is_ok() && !is_over.load(Ordering::Relaxed) {
                 wakes.up().unwrap();
             }
         });
         let round = moved.join();
-        is_over.store(true, Ordering::SeqCst);
+        // Relaxed: as above.
+        is_over.store(true, Ordering::Relaxed);
         ends.up().unwrap();
         assert_eq!(round.unwrap(), 0);
     });

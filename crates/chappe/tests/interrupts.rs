@@ -186,7 +186,7 @@ fn a_thread_that_never_sleeps_is_interrupted_at_tubes_too() {
 static RAISED: AtomicPtr<Semaphore> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn raise(_signal: i32) {
-    // SAFETY: it is leaked, so it lives as long as the process.
+    // SeqCst: pairs with the store before the handler was set. SAFETY: it is leaked, so it lives as long as the process.
     unsafe { &*RAISED.load(SeqCst) }.up().unwrap();
 }
 
@@ -194,6 +194,7 @@ extern "C" fn raise(_signal: i32) {
 #[test]
 fn a_handler_ends_no_later_wait() {
     let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::private(0).unwrap()));
+    // SeqCst: pairs with the handler's load.
     RAISED.store(std::ptr::from_ref(semaphore).cast_mut(), SeqCst);
     // SAFETY: the handler raises a semaphore, which a handler may; the action is valid for the call.
     unsafe {

@@ -269,11 +269,7 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_at_the_same_place_by_its_quotes_and_by_its_fields() {
-        let mut seed = 1u64;
-        let mut next = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % n
-        };
+        let mut next = crate::dice::dice();
         let (mut cut, mut odd) = (0, 0);
         for round in 0..20_000 {
             // Fields as they are written, and in every third text some bytes that stand anywhere.

@@ -399,11 +399,8 @@ mod tests {
 
     #[test]
     fn the_fast_scan_finds_what_the_json_parser_finds() {
-        let mut seed = 1u64;
-        let mut next = |n: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) as usize % n
-        };
+        let mut dice = crate::dice::dice();
+        let mut next = |n: usize| dice(n as u64) as usize;
         let name = |name: &str| Slot {
             column: 0,
             name: name.into(),

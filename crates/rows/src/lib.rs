@@ -33,6 +33,8 @@ mod batch;
 mod count;
 mod csv;
 mod cut;
+#[cfg(test)]
+mod dice;
 mod format;
 mod grow;
 mod infer;

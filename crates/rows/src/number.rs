@@ -78,11 +78,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_standard_library() {
-        let mut seed = 1u64;
-        let mut next = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % n
-        };
+        let mut next = crate::dice::dice();
         let (mut whole, mut real) = (0, 0);
         for _ in 0..200_000 {
             let len = 1 + next(22);

@@ -236,8 +236,6 @@ pub struct Column {
 #[allow(missing_docs, reason = "each is named as what it does")]
 pub enum Fold {
     Count,
-    Sum,
-    SumDouble,
     MinS,
     MinU,
     MinDouble,
@@ -249,24 +247,13 @@ pub enum Fold {
 
 impl Fold {
     /// All of them.
-    pub const ALL: [Fold; 10] = [
-        Fold::Count,
-        Fold::Sum,
-        Fold::SumDouble,
-        Fold::MinS,
-        Fold::MinU,
-        Fold::MinDouble,
-        Fold::MaxS,
-        Fold::MaxU,
-        Fold::MaxDouble,
-        Fold::Last,
-    ];
+    pub const ALL: [Fold; 8] =
+        [Fold::Count, Fold::MinS, Fold::MinU, Fold::MinDouble, Fold::MaxS, Fold::MaxU, Fold::MaxDouble, Fold::Last];
 
     /// What the state is before the first record.
     pub fn start(self) -> u64 {
         match self {
-            Fold::Count | Fold::Sum | Fold::Last | Fold::MaxU => 0,
-            Fold::SumDouble => 0f64.to_bits(),
+            Fold::Count | Fold::Last | Fold::MaxU => 0,
             Fold::MinS => i64::MAX as u64,
             Fold::MinU => u64::MAX,
             Fold::MinDouble => f64::INFINITY.to_bits(),
@@ -281,8 +268,6 @@ impl Fold {
         let (s, v) = (f64::from_bits(state), f64::from_bits(value));
         match self {
             Fold::Count => state.wrapping_add(1),
-            Fold::Sum => state.wrapping_add(value),
-            Fold::SumDouble => (s + v).to_bits(),
             Fold::MinS => (state as i64).min(value as i64) as u64,
             Fold::MinU => state.min(value),
             Fold::MinDouble => {
@@ -309,7 +294,7 @@ impl Fold {
     pub fn takes(self) -> Option<Type> {
         match self {
             Fold::Count | Fold::Last => None,
-            Fold::SumDouble | Fold::MinDouble | Fold::MaxDouble => Some(Type::Double),
+            Fold::MinDouble | Fold::MaxDouble => Some(Type::Double),
             _ => Some(Type::Word),
         }
     }

@@ -475,7 +475,7 @@ impl<'a> Lower<'a> {
     fn fold(&mut self, base: Value, stride: Value, count: Value, states: Value) {
         let aggregates: Vec<Aggregate> = self.program.aggregates.clone();
         let typed = |a: &Aggregate| match a.fold {
-            Fold::SumDouble | Fold::MinDouble | Fold::MaxDouble => F64,
+            Fold::MinDouble | Fold::MaxDouble => F64,
             _ => I64,
         };
         let mut start = vec![(I64, self.at.ins().iconst(I64, 0))];
@@ -520,8 +520,6 @@ impl<'a> Lower<'a> {
         };
         match a.fold {
             Fold::Count => self.at.ins().iadd_imm_s(state, 1),
-            Fold::Sum => self.at.ins().iadd(state, v),
-            Fold::SumDouble => self.at.ins().fadd(state, v),
             Fold::MinS => choose(IntCC::SignedLessThan),
             Fold::MinU => choose(IntCC::UnsignedLessThan),
             Fold::MaxS => choose(IntCC::SignedGreaterThan),

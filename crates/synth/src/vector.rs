@@ -637,5 +637,5 @@ fn add_up(fold: Fold, state: u64, values: &[u64]) -> u64 {
             match fold { $(Fold::$name => values.iter().fold(state, |s, v| Fold::$name.step(s, *v)),)* }
         };
     }
-    loops!(Count, Sum, SumDouble, MinS, MinU, MinDouble, MaxS, MaxU, MaxDouble, Last)
+    loops!(Count, MinS, MinU, MinDouble, MaxS, MaxU, MaxDouble, Last)
 }

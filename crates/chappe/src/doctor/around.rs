@@ -114,7 +114,7 @@ fn without_name(dir: &Dir, all: &[&Mapping]) -> Option<Finding> {
                 "they go on with it among themselves (what `chappe run` and nix.h make lasts as an unlinked file does), and who comes \
                  from now on gets another; against RemoveIPC: `loginctl enable-linger`, or CHAPPE_DIR elsewhere"
             } else {
-                "they are cut off from all who open that name from now on (who waits there is told, as a rule within two seconds): end \
+                "they are cut off from all processes that open that name from now on (waiters are told, as a rule within two seconds): end \
                  them, and start them again; against RemoveIPC: `loginctl enable-linger`, or CHAPPE_DIR elsewhere"
             })
         }

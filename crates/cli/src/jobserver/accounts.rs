@@ -94,7 +94,7 @@ impl Account {
         self.state == State::Busy && !self.dark && (self.judged != self.closes || !self.known)
     }
 
-    /// I4: whether a token can be offered there: it is known who has it, and that a client can take it.
+    /// I4: whether a token can be offered there: it is known which processes have it, and that a client can take it.
     fn is_known(&self) -> bool {
         self.known && self.reads || self.dark
     }

@@ -116,7 +116,7 @@ fn an_arena_that_lost_its_file_is_named_with_those_who_still_use_it() {
         all.len() == 1 && says(&all[0], "what", &by) && says(&all[0], "what", "another one has its name"),
         "{all:?}"
     );
-    assert!(here.ok(&["doctor"]).contains("they are cut off from all who open that name"));
+    assert!(here.ok(&["doctor"]).contains("they are cut off from all processes that open that name"));
     here.go("a");
     assert_eq!(holder.end().status, Some(0));
     assert_eq!(found(&here, "unlinked-arena"), Vec::<Value>::new());

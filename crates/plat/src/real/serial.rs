@@ -21,7 +21,7 @@ pub enum Parity {
     Odd,
 }
 
-/// Who stops a sender that is too fast.
+/// What stops a sender that is too fast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// Nobody.
@@ -43,7 +43,7 @@ pub struct Settings {
     pub parity: Parity,
     /// Stop bits, 1 or 2.
     pub stop: u8,
-    /// Who stops a sender.
+    /// What stops a sender.
     pub flow: Flow,
 }
 

@@ -59,11 +59,13 @@ pub(crate) fn info(body: Body<'_>) -> Option<BarrierInfo> {
 ///
 /// Parties: a thread *joins* a named barrier by its first [`wait`](Barrier::wait) (or by [`join`](Barrier::join), before), and each round from then on waits for
 /// it, until it [leaves](Barrier::leave), ends, or dies. One that waits by [`wait_once`](Barrier::wait_once) is a party until it goes on after its round. A barrier that is
-/// private, or that breaks when a party dies, asks not who its parties are: any thread may come to any round.
+/// private, or that breaks when a party dies, has no list of its parties: any thread may come to any round.
 ///
 /// Blocks: `wait` and its variants, until the round turns. An arrival makes no system call but that of its own wait, and none if
 /// the round turns while the thread still spins. The last arrival wakes each thread that sleeps, by one call each. A thread that is stopped in the middle
 /// of that holds up those that sleep until any other comes, or wakes up there.
+///
+/// Memory: what a party wrote before it arrived, all others see once the round has turned.
 ///
 /// Deaths: a party that dies does not block the others, also if it dies between two rounds. No round waits for it, until another takes its
 /// place; for one that waited once, only the round in which the death was found does not. Each of the others is told once, by

@@ -26,7 +26,7 @@
 //!
 //! ```text
 //!   IDLE --begin--> ARRIVE m --+-> IDLE            cells: m's record
-//!                              +-> TURN -> WAKE -> IDLE   (left = 0)   round, counts; records: who has index 0
+//!                              +-> TURN -> WAKE -> IDLE   (left = 0)   round, counts; a record gets index 0
 //!   IDLE ---------> TAKE_BACK, JOIN, SUCCEED, LEAVE m -> IDLE    m's record, counts
 //!   IDLE ---------> DEATH m --> IDLE, TURN or BREAK       all current records, death, m's record, counts
 //!   IDLE ---------> BREAK, RESET -> WAKE -> IDLE          all current records, counts
