@@ -283,11 +283,15 @@ impl Place {
         self.json(&["show", pool])["free"].as_u64().expect("a number")
     }
 
-    /// Waits until so many wait for a pool.
+    /// Waits until `n` wait for an object, which the first of them may still have to make.
     #[track_caller]
-    pub fn wait_for_waiters(&self, pool: &str, n: usize) {
-        until(&format!("{n} waiting for {pool}"), || {
-            (self.json(&["show", pool])["waiters"].as_array().expect("a list").len() == n).then_some(())
+    pub fn wait_for_waiters(&self, object: &str, n: usize) {
+        until(&format!("{n} waiting for {object}"), || {
+            let ran = self.run(&["--json", "show", object]);
+            if ran.status == Some(1) && ran.err.contains("there is no object") {
+                return None;
+            }
+            (self.json(&["show", object])["waiters"].as_array().expect("a list").len() == n).then_some(())
         });
     }
 }
