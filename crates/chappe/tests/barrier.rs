@@ -23,6 +23,12 @@ fn actor() {
                 Err(e) => e.to_string(),
             });
         }
+        // The last: it does not wait for its turn.
+        "once" => {
+            std::mem::forget(barrier.arrive_once().unwrap());
+            say("arrived");
+            listen();
+        }
         // Joins, and then does as it is told.
         "join" => {
             barrier.join().unwrap();
@@ -406,6 +412,42 @@ fn a_party_that_is_killed_while_it_waits_does_not_block_the_others() {
         // It was a party of that round only.
         assert_eq!(barrier.info().unwrap().dead, 0);
     }
+}
+
+/// A thread that is woken late, or never runs again, has no place in the next round, and is not missed there.
+#[test]
+fn one_that_waits_once_is_a_party_until_the_turn_however_late_it_goes_on() {
+    let house = House::new("barrier-once");
+    let barrier = Barrier::create("b", 2).unwrap();
+    let late = barrier.arrive_once().unwrap();
+    let mut victim = house.actor("once");
+    assert_eq!(victim.hear(), "arrived");
+    let info = barrier.info().unwrap();
+    assert_eq!((info.rounds, info.joined, info.arrived), (1, 0, 0));
+    // Two others come before these two have gone on; and one of these dies.
+    victim.kill();
+    Arena::open("default").unwrap().map().recover_dead();
+    std::thread::scope(|s| {
+        let others: Vec<_> = (0..2).map(|_| s.spawn(|| barrier.wait_once().unwrap().round)).collect();
+        others.into_iter().for_each(|other| assert_eq!(other.join().unwrap(), 1));
+    });
+    assert_eq!(late.wait().unwrap().round, 0);
+    let info = barrier.info().unwrap();
+    assert_eq!((info.rounds, info.joined, info.dead), (2, 0, 0));
+}
+
+/// All that live only ask whether their round has turned.
+#[test]
+fn a_death_is_found_though_all_others_only_ask() {
+    let house = House::new("barrier-asked");
+    let barrier = Barrier::create("b", 2).unwrap();
+    let mut party = house.actor("join");
+    assert_eq!(party.hear(), "joined");
+    let mine = barrier.arrive().unwrap();
+    assert!(!mine.is_over());
+    party.kill();
+    eventually("its death is found", || mine.is_over());
+    assert!(matches!(mine.wait(), Err(BarrierError::PartyDied { died: 1, .. })));
 }
 
 /// One that waited for once is killed; started again, it comes to the same round.

@@ -316,6 +316,36 @@ fn a_party_that_died_in_the_round_is_replaced_in_it() {
     stopped_in(SCHEDULES / 4, "again", again);
 }
 
+/// Three that come once to a barrier of two: the turn frees the places of the two that were faster, also while their threads have not gone on.
+fn once(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 1, 8);
+    let (b, book) = (barrier(world, &stage, 2, false), world.share(Book::default()));
+    for (at, name) in NAMES.into_iter().enumerate() {
+        let p = world.prepare(name);
+        let me = member(&stage, p, name, at, b, book);
+        stage.reaper(stage.lasting(p, move || {
+            let Looked(_, _, _, turned, _) = b.look();
+            match book.note(me.passes_once(b, Some(clock::now() + 500))) {
+                Passed::Turned(..) => reached("turned"),
+                Passed::TimedOut => reached(if turned > 0 { "a place from the turn on" } else { "too late" }),
+                Passed::Refused => {
+                    assert_eq!(turned, 0, "a round that has turned kept a place");
+                    reached("full");
+                }
+                other => panic!("{other:?}"),
+            }
+        }));
+    }
+    world.check(move || book.check(2));
+    world.prepare("last").last().run(move || settled(&stage, b, book, Some(0)));
+}
+
+#[test]
+fn one_that_came_for_once_has_no_place_after_the_turn() {
+    searched_in(SCHEDULES, "once", once, &["turned", "a place from the turn on", "too late", "full"]);
+    stopped_in(SCHEDULES / 2, "once", once);
+}
+
 /// The barrier is removed, and another made in its slot, while two arrive.
 fn removed(world: &World) {
     let (stage, _) = Stage::with_blocks(world, 8, &[], 1, 16);

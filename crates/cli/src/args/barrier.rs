@@ -29,8 +29,6 @@ pub enum BarrierCommand {
     /// 124 if the others were not there in time, and then this arrival is taken back; 1 if the barrier is broken, is not there, has its
     /// parties already, was made for another number or with --break-on-death and -n is given, or is removed meanwhile.
     ///
-    /// The place is free when the command has exited, not at the turn: a command more than there are parties may come too early.
-    ///
     /// JSON: {"name": TEXT, "index": N, "round": N, "died": N, "pid": N or null, "waited_ms": N}. One party of each round has index 0; died is how many
     /// were killed, pid the last of them
     Wait {

@@ -99,7 +99,7 @@ pub enum BarrierError {
         barrier: String,
     },
     /// There is no place: as many as the barrier was made for have joined, and none of them is known to have died in the round under way, or to be dead
-    /// without a successor. One that waited for once keeps its place until it has gone on.
+    /// without a successor.
     #[error(
         "barrier `{barrier}` has its {parties} parties: this thread is one too many; make it for more, or let one leave"
     )]

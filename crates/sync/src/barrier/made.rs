@@ -3,7 +3,7 @@
 use super::arm::Arrived;
 use super::error::{BarrierError, Broke, Turn};
 use super::round::{self, Cause, MOST_PARTIES, Not, Outcome, Rounds};
-use crate::attachment::{Within, attachment, enter, party, tidy, watched};
+use crate::attachment::{ThreadAttachment, Within, attachment, enter, party, tidy, watched};
 use crate::body::{Body, blocks_wanted};
 use crate::claim::wait_for;
 use crate::handle::Handle;
@@ -58,7 +58,7 @@ pub(crate) fn info(body: Body<'_>) -> Option<BarrierInfo> {
 /// threads of this process (private), or by name for any process.
 ///
 /// Parties: a thread *joins* a named barrier by its first [`wait`](Barrier::wait) (or by [`join`](Barrier::join), before), and each round from then on waits for
-/// it, until it [leaves](Barrier::leave), ends, or dies. One that waits by [`wait_once`](Barrier::wait_once) is a party until it goes on after its round. A barrier that is
+/// it, until it [leaves](Barrier::leave), ends, or dies. One that waits by [`wait_once`](Barrier::wait_once) is a party of that round only. A barrier that is
 /// private, or that breaks when a party dies, has no list of its parties: any thread may come to any round.
 ///
 /// Blocks: `wait` and its variants, until the round turns. An arrival makes no system call but that of its own wait, and none if
@@ -68,10 +68,10 @@ pub(crate) fn info(body: Body<'_>) -> Option<BarrierInfo> {
 /// Memory: what a party wrote before it arrived, all others see once the round has turned.
 ///
 /// Deaths: a party that dies does not block the others, also if it dies between two rounds. No round waits for it, until another takes its
-/// place; for one that waited once, only the round in which the death was found does not. Each of the others is told once, by
+/// place; for one that waited once, only the round in which it died does not. Each of the others is told once, by
 /// [`BarrierError::PartyDied`], at the turn of that round (not if it breaks). When no party is left, it is as if none had come: those that come then wait
-/// for all. So if the only party that is there dies, the others wait for another in its place. A death is found while a party waits, or when a
-/// thread joins the arena or asks for a place in vain; not while all that live only ask [`Arrival::is_over`].
+/// for all. So if the only party that is there dies, the others wait for another in its place. A death is found while a party waits or asks
+/// [`Arrival::is_over`], or when a thread joins the arena or asks for a place in vain.
 ///
 /// A barrier that was made with [`create_breaking`](Barrier::create_breaking) breaks when a party dies while it waits, as Python's do: all get
 /// [`BarrierError::Broken`] until it is reset. It does not notice one that dies between two rounds: the others wait, so use
@@ -282,8 +282,8 @@ impl Barrier {
         }
     }
 
-    /// As [`Barrier::wait`], by a thread that leaves afterwards, if it has not joined before. Its place is free when it goes on after the turn, not at the turn:
-    /// until then the next round waits for it, and a thread more than there are parties gets `Full`.
+    /// As [`Barrier::wait`], by a thread that, if it has not joined before, is a party of this round only. Its place is free from the turn on, however late
+    /// the thread goes on.
     ///
     /// # Errors
     /// As [`Barrier::wait`].
@@ -410,17 +410,20 @@ impl Barrier {
         }
     }
 
+    /// Deaths are found from now on. Only at a named one can a party die alone.
+    fn watched(&self, attachment: &ThreadAttachment) -> io::Result<()> {
+        if self.handle.map.directory().is_some() { watched(attachment) } else { Ok(()) }
+    }
+
     /// Waits until an arrival is over.
     fn rest(&self, arm: &Arrived, until: Until) -> Result<(), BarrierError> {
         let deadline = match until {
-            Until::Now | Until::Forever => None,
+            Until::Forever => None,
+            Until::Now => Some(0),
             Until::Time(at) => Some(at),
         };
         attachment(self.handle.map, |attachment| {
-            // Only at a named one can a party die alone.
-            if self.handle.map.directory().is_some() {
-                watched(attachment).map_err(BarrierError::System)?;
-            }
+            self.watched(attachment).map_err(BarrierError::System)?;
             let who = Parties { main: party(attachment), private: None };
             match wait_for(&who, &[arm], WaitSpec::to_take(deadline, &patience(attachment))) {
                 Ok(_) => Ok(()),
@@ -498,10 +501,15 @@ impl<'a> Arrival<'a> {
         self.finish(Until::after(timeout), true)
     }
 
-    /// Whether the round has turned, or is broken, or the barrier was removed: waiting does not block any more. It only looks, and finds no death: if all
-    /// parties that live only ask this, they ask for ever. Wait for a moment ([`select!`](crate::select!) with a time limit keeps the arrival).
+    /// Whether the round has turned, or is broken, or the barrier was removed: waiting does not block any more. Never waits. The first that answers no starts
+    /// the thread that watches for deaths in this process, so deaths are found while all parties that live only ask this. If the system refuses that thread,
+    /// no death is found here; [`Arrival::wait`] says why.
     pub fn is_over(&self) -> bool {
-        self.arm.is_over().unwrap_or(true)
+        let is_over = self.arm.is_over().unwrap_or(true);
+        if !is_over {
+            let _ = attachment(self.barrier.handle.map, |attachment| self.barrier.watched(attachment));
+        }
+        is_over
     }
 
     /// Takes the arrival back, as dropping it does. True: the round goes on without it. False: it has turned, or is broken.
@@ -513,14 +521,18 @@ impl<'a> Arrival<'a> {
         &self.arm
     }
 
+    /// Whether the calling thread has arrived so.
+    pub(crate) fn is_mine(&self) -> bool {
+        self.arm.is_ours() && Me::here(self.barrier.handle.map).is_ok_and(|me| me == self.me)
+    }
+
     /// Whether the arrival is still to be ended, by the member that arrived; also at a removed barrier, whose memory its bit keeps.
     fn may_change(&self) -> bool {
-        let is_me = || Me::here(self.barrier.handle.map).is_ok_and(|me| me == self.me);
-        !self.arm.concluded.get() && self.arm.is_ours() && is_me() && self.arm.rounds.body.has_bit(self.me.member)
+        !self.arm.concluded.get() && self.is_mine() && self.arm.rounds.body.has_bit(self.me.member)
     }
 
     /// Takes it back if it is current. True: done.
-    fn end(&self) -> bool {
+    pub(crate) fn end(&self) -> bool {
         let is_back = self.may_change() && self.arm.rounds.take_back(self.me.member);
         if is_back {
             self.concluded();
@@ -533,11 +545,11 @@ impl<'a> Arrival<'a> {
         self.arm.rounds.leave_once(self.me.member);
     }
 
-    fn finish(self, until: Until, breaks: bool) -> Result<Turn, BarrierError> {
+    pub(crate) fn finish(&self, until: Until, breaks: bool) -> Result<Turn, BarrierError> {
         if !self.arm.is_ours() {
             return Err(BarrierError::Inherited { barrier: self.barrier.handle.shown() });
         }
-        let waited = if self.is_over() { Ok(()) } else { self.barrier.rest(&self.arm, until) };
+        let waited = if self.arm.is_over().unwrap_or(true) { Ok(()) } else { self.barrier.rest(&self.arm, until) };
         match waited {
             Ok(()) | Err(BarrierError::Dead { .. }) => {}
             // If it is not current any more, it has turned after all, or is broken.

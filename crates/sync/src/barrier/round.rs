@@ -1,8 +1,8 @@
 //! Barriers as a protocol: parties arrive, and the round turns when all that are expected have.
 //!
 //! A barrier is made for some *parties*. A member *joins* with its first arrival, and is a party until it leaves or dies. A party that dies is
-//! not expected any more, until another takes its place. One that joined for *once* leaves its place when its thread goes on after the turn, and
-//! until then each round expects it; if it dies, the round under way does not expect it, and its place is free in the next: `expected = parties - dead - gone`, `room = expected - joined`, `left = expected - arrived`. An arrival
+//! not expected any more, until another takes its place. One that joined for *once* leaves its place at the turn; if it dies before, that round does
+//! not expect it: `expected = parties - dead - gone`, `room = expected - joined`, `left = expected - arrived`. An arrival
 //! is *current* until its round turns or breaks, or the member takes it back.
 //!
 //! Two sorts of barrier are *anonymous*: nobody joins, any member may arrive, and a round turns with as many as there are parties. A private one (no
@@ -14,7 +14,7 @@
 //! |---|---|
 //! | state | left:16, once:1, member:16, op:4, cause:2, died:8 |
 //! | round | how many rounds have turned |
-//! | counts | dead:16, joined:16, gone:16 (died in this round, had joined for once) |
+//! | counts | dead:16, joined:16, gone:16 (died in this round, had joined for once), once:16 (of those that have joined) |
 //! | death | the process that died last |
 //! | a record for each member | state:2 FREE ARRIVED BROKEN, JOINED, ONCE, WAS, cause:2, index:16, died:8, pid:32 |
 //!
@@ -46,6 +46,8 @@
 //!   number of arrivals is one member's.
 //! - I5: the step at which all current arrivals turn is the change of the round's cell. A record that says ARRIVED with a stamp not younger than the
 //!   round's has turned, for ever, and stays so until its member frees it: no waiter can miss its turn, however many rounds pass.
+//!   At the turn `left` is 0, so each party has arrived: TURN takes those that joined for once out of the counts, and the round's cell makes their
+//!   records those of no parties, in the same operation.
 //! - I6: `free` frees a record that is not current, and leaves its stamp: by its member, none of whose operations is under way; or by a recoverer of the
 //!   dead member, which has read it at one IDLE state: its swap fails if the record has changed. No operation of another member changes such a record. A record of a member that died,
 //!   or left the arena, is FREE and not JOINED before another thread has the member's number.
@@ -65,7 +67,7 @@
 //! the arena (its process) comes before any operation of it.
 //!
 //! Progress: lock-free, and all that waits is a party for the others. An arrival of one that has joined takes three swaps, the last one in a round six or seven, and
-//! a look at the wait set; one more frees the record. To join takes four more, and so does to leave. What is rare (a death, an arrival taken back, a reset) looks at all records. With no member asleep no
+//! a look at the wait set; one more frees the record. To join takes four more, and so does to leave, but not at the turn. What is rare (a death, an arrival taken back, a reset) looks at all records. With no member asleep no
 //! operation makes a system call; else WAKE makes one for each that sleeps. A thread that is *stopped* between the first swap of the last arrival and the
 //! end of WAKE holds up those that sleep until any other thread comes, or one of them wakes up.
 //!
@@ -77,7 +79,7 @@
 
 use super::word::{
     ARRIVE, ARRIVED, BREAK, BROKEN, Counts, DEATH, IDLE, JOIN, LEAVE, MOST_DIED, NOBODY, RESET, Record, SUCCEED, Seen,
-    State, TAKE_BACK, TURN, WAKE, is_current, read, swap, with,
+    State, TAKE_BACK, TURN, WAKE, is_current, is_joined, read, swap, with,
 };
 pub(crate) use super::word::{Cause, MOST_PARTIES};
 use crate::body::{self, Body, Form};
@@ -320,8 +322,9 @@ impl<'m> Rounds<'m> {
 
     fn joining(&self, seen: Seen, state: State) -> State {
         let succeeds = state.op() == SUCCEED;
+        let one = if state.is_once() { Counts::JOINED + Counts::ONCE } else { Counts::JOINED };
         self.put(seen, &self.cells.counts, |c| {
-            let joined = Counts(c.word).more(Counts::JOINED);
+            let joined = Counts(c.word).more(one);
             // First the place that the next round expects to be taken anyway: else it would wait for one more.
             let place = if joined.gone() > 0 { Counts::GONE } else { Counts::DEAD };
             Some(if succeeds { joined.less(place).0 } else { joined.0 })
@@ -332,7 +335,10 @@ impl<'m> Rounds<'m> {
     }
 
     fn leaving(&self, seen: Seen, state: State) -> State {
-        self.put(seen, &self.cells.counts, |c| Some(Counts(c.word).without(Counts(c.word))));
+        // I2: before the counts; if it has changed, they have.
+        let was = Record(read(self.record(state.member())).word);
+        let once = if was.has(Record::ONCE) { Counts::ONCE } else { 0 };
+        self.put(seen, &self.cells.counts, |c| Some(Counts(c.word).without(Counts(c.word).less(once))));
         self.put(seen, self.record(state.member()), |_| Some(0));
         self.less_one(state, state.left())
     }
@@ -364,8 +370,9 @@ impl<'m> Rounds<'m> {
             return state.because(Cause::Died as u64).to(BREAK, 0);
         }
         self.put(seen, &self.cells.counts, |c| {
-            let one = if was.has(Record::ONCE) { Counts::GONE } else { Counts::DEAD };
-            Some(Counts(c.word).without(Counts(c.word).more(one)))
+            let (counts, once) = (Counts(c.word), was.has(Record::ONCE));
+            let then = if once { counts.less(Counts::ONCE).more(Counts::GONE) } else { counts.more(Counts::DEAD) };
+            Some(counts.without(then))
         });
         let left = state.left().saturating_sub(u64::from(!was.has(Record::WAS)));
         let next = self.less_one(state.after(state.died() + 1), left);
@@ -384,7 +391,7 @@ impl<'m> Rounds<'m> {
         }
         // I5.
         self.put(seen, &self.cells.round, |r| Some(r.word + 1));
-        self.put(seen, &self.cells.counts, |c| Some(Counts(c.word).next().0).filter(|next| *next != c.word));
+        self.put(seen, &self.cells.counts, |c| Some(Counts(c.word).turned().0).filter(|next| *next != c.word));
         self.anew(state).to(WAKE, 0)
     }
 
@@ -453,7 +460,7 @@ impl<'m> Rounds<'m> {
 
     /// I6: frees the record of an arrival that is not current.
     fn free(&self, member: u32, there: Seen) {
-        swap(self.record(member), there, Seen { word: Record(there.word).freed(), stamp: there.stamp });
+        swap(self.record(member), there, Seen { word: Record(there.word).over(), stamp: there.stamp });
     }
 
     /// Begins an operation of a member: which, or why none, by the state, the member's record and the counts. Answers the operation, and the number of
@@ -557,7 +564,7 @@ impl<'m> Rounds<'m> {
             let (round, there) = (read(&self.cells.round), read(self.record(member)));
             if is_current(there, round) {
                 self.take_back(member);
-            } else if !Record(there.word).has(Record::JOINED) {
+            } else if !is_joined(there, round) {
                 return self.free(member, there);
             } else if self.perform(seen, State(seen.word).to(LEAVE, member)) {
                 return;
@@ -565,7 +572,7 @@ impl<'m> Rounds<'m> {
         }
     }
 
-    /// As [`Rounds::leave`], if it joined for once.
+    /// As [`Rounds::leave`], if it joined for once, and its round has not turned.
     pub fn leave_once(&self, member: u32) {
         if Record(read(self.record(member)).word).has(Record::ONCE) {
             self.leave(member);
@@ -616,7 +623,7 @@ impl<'m> Rounds<'m> {
     /// Whether a member is a party: it has joined, or its arrival is current.
     pub fn is_party(&self, member: u32) -> bool {
         let (round, there) = (read(&self.cells.round), read(self.record(member)));
-        is_current(there, round) || Record(there.word).has(Record::JOINED)
+        is_current(there, round) || is_joined(there, round)
     }
 }
 

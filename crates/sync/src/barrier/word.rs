@@ -49,6 +49,7 @@ impl Counts {
     pub const DEAD: u64 = 1;
     pub const JOINED: u64 = 1 << 16;
     pub const GONE: u64 = 1 << 32;
+    pub const ONCE: u64 = 1 << 48;
 
     pub fn dead(self) -> u64 {
         field(self.0, 0, 16)
@@ -58,6 +59,9 @@ impl Counts {
     }
     pub fn gone(self) -> u64 {
         field(self.0, 32, 16)
+    }
+    pub fn once(self) -> u64 {
+        field(self.0, 48, 16)
     }
     /// How many more may join.
     pub fn room(self, parties: u32) -> u64 {
@@ -71,9 +75,14 @@ impl Counts {
     pub fn expected(self, parties: u32) -> u64 {
         u64::from(parties).saturating_sub(self.dead() + self.gone())
     }
-    /// Of the next round.
+    /// Of the next round, after one that broke.
     pub fn next(self) -> Counts {
         Counts(with(self.0, 32, 16, 0))
+    }
+    /// Of the next round, after one that has turned: those that joined for once, who all have arrived, are no parties any more. I9: perhaps none is left.
+    pub fn turned(self) -> Counts {
+        let joined = self.joined().saturating_sub(self.once());
+        Counts(if joined == 0 { 0 } else { with(self.next().0, 16, 16, joined) & (Counts::ONCE - 1) })
     }
     pub fn less(self, one: u64) -> Counts {
         Counts(self.0.saturating_sub(one))
@@ -198,6 +207,10 @@ impl Record {
     pub fn freed(self) -> u64 {
         self.0 & (Record::JOINED | Record::ONCE)
     }
+    /// FREE, of an arrival that is not current: one that joined for once has left by the turn.
+    pub fn over(self) -> u64 {
+        if self.state() == ARRIVED && self.has(Record::ONCE) { 0 } else { self.freed() }
+    }
     pub fn arrived(self, index: u64, died: u64, pid: u64) -> u64 {
         self.freed() | ARRIVED | Record(0).told(died, pid) | with(0, 8, 16, index)
     }
@@ -216,6 +229,12 @@ impl Record {
     pub fn broken(self, cause: u64, pid: u64) -> u64 {
         self.freed() | BROKEN | cause << 5 | pid << 32
     }
+}
+
+/// Whether a record is a party's: one that joined for once has left by the turn.
+pub(super) fn is_joined(record: Seen, round: Seen) -> bool {
+    let there = Record(record.word);
+    there.has(Record::JOINED) && (is_current(record, round) || there.over() != 0)
 }
 
 /// I4: whether a record is a current arrival's.
