@@ -116,7 +116,7 @@ impl Page {
             }
         }
         out += ".SH SEE ALSO\n";
-        let family = "arena broadcast choice condvar look map mutex nix permit plan9 pool process publisher receiver rwlock schema semaphore sender stdio subscription tube";
+        let family = "arena barrier broadcast choice condvar look map mutex nix permit plan9 pool process publisher receiver rwlock schema semaphore sender stdio subscription tube";
         let others = family.split(' ').filter(|name| *name != self.name).map(|name| format!("chappe_{name}(3)"));
         let chappe = (self.name != "chappe").then(|| "chappe(3)".to_owned());
         let all: Vec<String> = chappe.into_iter().chain(others).chain(["chappe(1)".to_owned()]).collect();

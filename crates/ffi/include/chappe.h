@@ -15,13 +15,15 @@
  *     -EIDRM            the object was removed, or its arena was
  *     -EPIPE            a tube's other end has gone, or died; all publishers of a broadcast tube have
  *     -ECONNRESET       all senders of a tube have gone, and one died, or did not close its sender: told once, then -EPIPE
+ *     -ECANCELED        a barrier is broken, or was while the thread waited
+ *     -EALREADY         the thread has arrived at the barrier, or joined it, or was told of this arrival, already
  *     -ENOTRECOVERABLE  a mutex or readers-writer lock was condemned
  *     -EDEADLK          the thread has the mutex or readers-writer lock already
  *     -EPERM            it is another thread's, or the parent process's
  *     -ENOENT, -EEXIST  there is no object of this name; there is one already
  *     -EPROTOTYPE       the name is that of something else, or it was made otherwise than is asked for
  *     -EBUSY            it is in use; or its arena is being removed by a process that is stopped
- *     -ENOSPC, -EUSERS  the arena is full: of objects or data; of threads and processes
+ *     -ENOSPC, -EUSERS  the arena is full: of objects or data; of threads and processes. -ENOSPC also: a barrier has its parties
  *     -EMFILE           65536 handles are open
  *     -ENOMEM           there is no memory; also for the system's -EAGAIN, when it refuses a thread
  *     -ESRCH            nobody holds the permit that is to be taken away
@@ -45,9 +47,9 @@
  * Time. Nanoseconds, in an int64_t: how long (..._timeout), or until when on CLOCK_MONOTONIC (..._deadline, see chappe_now).
  * CHAPPE_FOREVER is for ever. A call that is to wait 0 nanoseconds tries, and answers -ETIMEDOUT.
  *
- * Threads. Everything may be called by any thread. A handle of a semaphore, pool, lock or condition variable, and an end of a private
- * tube, may be used by any number of threads at once; an end of a named tube, a publisher and a subscription by one at a time. One thread at a time waits with an
- * interrupt, which any other may raise.
+ * Threads. Everything may be called by any thread. A handle of a semaphore, pool, lock, barrier or condition variable, and an end of a private
+ * tube, may be used by any number of threads at once; an end of a named tube, a publisher and a subscription by one at a time; an arrival by
+ * the thread that arrived. One thread at a time waits with an interrupt, which any other may raise.
  *
  * Ends of threads. A thread's last functions (destructors of pthread_key_create(3)) and those of the process (atexit(3)) may find that
  * what the library keeps for the thread is gone: a call that needs it answers -EIO, or does without. Give back and close before that.
@@ -91,6 +93,7 @@
 #include "chappe/mutex.h"
 #include "chappe/condvar.h"
 #include "chappe/rwlock.h"
+#include "chappe/barrier.h"
 #include "chappe/map.h"
 #include "chappe/counter.h"
 #include "chappe/words.h"

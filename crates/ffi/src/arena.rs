@@ -76,6 +76,8 @@ pub const CHAPPE_IS_CONDVAR: c_int = 4;
 pub const CHAPPE_IS_TUBE: c_int = 5;
 /// A readers-writer lock.
 pub const CHAPPE_IS_RWLOCK: c_int = 6;
+/// A barrier.
+pub const CHAPPE_IS_BARRIER: c_int = 7;
 
 /// Something in an arena.
 #[repr(C)]
@@ -226,6 +228,7 @@ fn object(info: &ObjectInfo) -> chappe_object {
         "condition variable" => CHAPPE_IS_CONDVAR,
         "tube" => CHAPPE_IS_TUBE,
         "readers-writer lock" => CHAPPE_IS_RWLOCK,
+        "barrier" => CHAPPE_IS_BARRIER,
         _ => CHAPPE_IS_DAMAGED,
     };
     chappe_object { name: chappe_name::new(&info.name), kind, waiting: info.waiting }

@@ -1,7 +1,7 @@
 //! Choice: exactly one of several operations, whichever can be done first.
 //!
 //! An arm consumes a wake-up, takes a permit, locks a readers-writer lock, sends a record, receives one, receives a message that a subscription
-//! wants, or waits until a descriptor can be read or written.
+//! wants, waits for a barrier's turn, or waits until a descriptor can be read or written.
 //! Exactly one arm happens; the others are as if they had not been there. In each object the choice waits in the order of arrival; of
 //! several arms that are ready each is as likely, unless CHAPPE_BIASED. The same object may occur more than once, both ends of a tube
 //! too; private and named objects may be mixed, those of two different arenas may not. The index that is answered is that of the
@@ -10,6 +10,7 @@
 //! A choice of up to 16 arms asks for no memory. An array of arms may be used again and again: only `result` and `again` are written,
 //! and `data` of an arm that borrows.
 
+use crate::barrier::{Arriving, chappe_arrival, chappe_turn, chosen as turned};
 use crate::failure::{Answer, Failure, answer};
 use crate::few::gathered;
 use crate::handle;
@@ -48,6 +49,8 @@ pub const CHAPPE_ARM_READ: c_int = 8;
 pub const CHAPPE_ARM_WRITE: c_int = 9;
 /// Receives a message at a `chappe_subscription`: one that its filter wants.
 pub const CHAPPE_ARM_SUBSCRIPTION: c_int = 10;
+/// Waits for the turn of a `chappe_arrival`'s round.
+pub const CHAPPE_ARM_TURN: c_int = 11;
 
 /// A flag: of several arms that are ready the first in the array happens.
 pub const CHAPPE_BIASED: u32 = 1;
@@ -61,9 +64,9 @@ pub struct chappe_arm {
     pub kind: c_int,
     /// Of CHAPPE_ARM_READABLE and CHAPPE_ARM_WRITABLE: the descriptor.
     pub descriptor: c_int,
-    /// The handle of the semaphore, pool, lock, sender, receiver or subscription.
+    /// The handle of the semaphore, pool, lock, sender, receiver, subscription or arrival.
     pub object: *mut c_void,
-    /// The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed, or locked: where the record is, or
+    /// The record to be sent, or where one that is received goes, or the turn, unless that is NULL. Written if the arm was chosen and has borrowed, or locked: where the record is, or
     /// the data.
     pub data: *mut c_void,
     /// How long the record is, or how much room there is.
@@ -71,7 +74,7 @@ pub struct chappe_arm {
     /// Where the permit goes.
     pub permit: *mut chappe_permit,
     /// Written if the arm was chosen: how it ended. Of one that received or borrowed, the record's length; of one that locked, 0 or
-    /// CHAPPE_OWNER_DIED; else 0; or an error: -EPIPE, -EIDRM ...
+    /// CHAPPE_OWNER_DIED; of a turn, 0 or CHAPPE_PARTY_DIED; else 0; or an error: -EPIPE, -EIDRM ...
     pub result: isize,
     /// Written if the arm received or borrowed: whether a receiver has died that had the record before.
     pub again: bool,
@@ -148,6 +151,14 @@ pub extern "C" fn chappe_arm_write(lock: *mut chappe_rwlock) -> chappe_arm {
     chappe_arm { object: lock.cast(), ..arm(CHAPPE_ARM_WRITE) }
 }
 
+/// An arm that waits for the turn of the calling thread's arrival, and writes it to `turn`, unless that is NULL. `result` is 0 or
+/// CHAPPE_PARTY_DIED, or an error as of `chappe_arrival_wait`: a barrier that is broken is ready to say so. If another arm is chosen, the
+/// arrival stands.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_arm_turn(arrival: *mut chappe_arrival, turn: *mut chappe_turn) -> chappe_arm {
+    chappe_arm { object: arrival.cast(), data: turn.cast(), ..arm(CHAPPE_ARM_TURN) }
+}
+
 /// An arm that waits until a descriptor can be read.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_arm_readable(descriptor: c_int) -> chappe_arm {
@@ -193,6 +204,10 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
         }
         CHAPPE_ARM_READ => handle::get::<Shared>(arm.object.cast())?.lock.__read_arm(),
         CHAPPE_ARM_WRITE => handle::get::<Shared>(arm.object.cast())?.lock.__write_arm(),
+        CHAPPE_ARM_TURN => {
+            input::place_if(arm.data.cast::<chappe_turn>())?;
+            handle::get::<Arriving>(arm.object.cast())?.mine().map(|kept| raw::turn(kept.arrival()))?
+        }
         CHAPPE_ARM_READABLE | CHAPPE_ARM_WRITABLE if arm.descriptor < 0 => {
             return Err(Failure::new(libc::EBADF, c"an arm waits for a descriptor that is negative"));
         }
@@ -245,6 +260,10 @@ fn finished(arm: &chappe_arm, chosen: SelectedOperation<'_>) -> Answer<Ended> {
                 _ => locked(chosen.write(&shared.lock))?,
             };
             return Ok(Ended { result: result as isize, again: false, borrowed: Some(shared.data.as_ptr()) });
+        }
+        CHAPPE_ARM_TURN => {
+            let kept = handle::get::<Arriving>(arm.object.cast())?.mine()?;
+            return Ok(Ended { result: turned(kept, chosen, arm.data.cast())?, ..Ended::default() });
         }
         _ => chosen.descriptor()?,
     }
@@ -317,7 +336,7 @@ fn select(arms: *mut chappe_arm, n: usize, flags: u32, limit: Answer<Limit>) -> 
 /// Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag
 /// is not known; -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or
 /// record cannot be; -EBUSY if an arm's sender has a slot reserved, or a record is borrowed at the receiver of one that
-/// borrows; -EOPNOTSUPP if that is of a private tube; -ENOMEM if there is no memory for the record of a private tube,
+/// borrows; -EPERM if an arm's arrival is another thread's, or the parent process's; -EOPNOTSUPP if that is of a private tube; -ENOMEM if there is no memory for the record of a private tube,
 /// or no address space for the waiters for a descriptor; -EUSERS if the thread cannot become a member of an arena, or
 /// -EIDRM since that was removed before; the system's, if it refuses a thread.
 #[unsafe(no_mangle)]

@@ -7,8 +7,8 @@
 use chappe::plan9::Plan9Error;
 use chappe::tube::{self, named};
 use chappe::{
-    AcquireError, ArenaError, DownError, LeaseError, LockError, MapError, ObjectError, PoolError, RwLockError,
-    SelectError, SharedError, UpError, WordsError,
+    AcquireError, ArenaError, BarrierError, DownError, LeaseError, LockError, MapError, ObjectError, PoolError,
+    RwLockError, SelectError, SharedError, UpError, WordsError,
 };
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, c_char, c_int};
@@ -227,6 +227,29 @@ impl Coded for MapError {
             MapError::System(e) => system(e),
             _ => libc::EIO,
         }
+    }
+}
+
+impl Coded for BarrierError {
+    fn code(&self) -> c_int {
+        match self {
+            BarrierError::Object(e) => e.code(),
+            BarrierError::Parties { .. } => libc::EINVAL,
+            BarrierError::OtherShape { .. } => libc::EPROTOTYPE,
+            BarrierError::Broken { .. } => libc::ECANCELED,
+            BarrierError::Timeout => libc::ETIMEDOUT,
+            BarrierError::Interrupted => libc::EINTR,
+            BarrierError::Twice { .. } => libc::EALREADY,
+            BarrierError::Full { .. } => libc::ENOSPC,
+            BarrierError::Inherited { .. } => libc::EPERM,
+            BarrierError::Dead { .. } => libc::EIDRM,
+            BarrierError::System(e) => system(e),
+            _ => libc::EIO,
+        }
+    }
+    fn constant(&self) -> Option<&'static CStr> {
+        matches!(self, BarrierError::Timeout)
+            .then_some(c"timed out waiting for the others; this arrival was taken back")
     }
 }
 

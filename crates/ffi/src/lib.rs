@@ -18,6 +18,7 @@
 #![allow(non_camel_case_types, reason = "C's names")]
 
 mod arena;
+mod barrier;
 mod broadcast;
 mod choice;
 mod condvar;

@@ -216,6 +216,11 @@ fn mutexes_and_condition_variables_hold_their_contract() {
 }
 
 #[test]
+fn barriers_hold_their_contract() {
+    holds("barrier.c", &[], &[]);
+}
+
+#[test]
 fn maps_hold_their_contract() {
     holds("map.c", &[], &[]);
 }

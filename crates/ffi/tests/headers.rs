@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The parts, in the order in which they are to be read, and which others each needs.
-const PARTS: [(&str, &[&str]); 18] = [
+const PARTS: [(&str, &[&str]); 19] = [
     ("process", &[]),
     ("look", &[]),
     ("arena", &["look"]),
@@ -17,6 +17,7 @@ const PARTS: [(&str, &[&str]); 18] = [
     ("mutex", &["process"]),
     ("condvar", &["mutex"]),
     ("rwlock", &["mutex"]),
+    ("barrier", &[]),
     ("map", &[]),
     ("counter", &[]),
     ("words", &[]),
@@ -24,7 +25,7 @@ const PARTS: [(&str, &[&str]); 18] = [
     ("receiver", &[]),
     ("publisher", &[]),
     ("subscription", &[]),
-    ("choice", &["permit", "pool", "receiver", "rwlock", "semaphore", "sender", "subscription"]),
+    ("choice", &["barrier", "permit", "pool", "receiver", "rwlock", "semaphore", "sender", "subscription"]),
 ];
 /// What not every library has: no part of <chappe.h>.
 const APART: (&str, &[&str]) = ("term", &[]);

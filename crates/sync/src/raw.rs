@@ -8,9 +8,11 @@
 //! | [`Hold`] | `Permit`, `OwnedPermit`, `Permits`: no pool is borrowed, and nothing is given back by itself |
 //! | [`mutex_of_bytes`] | `Mutex<T>`: the data's size and type name are given at run time |
 //! | [`tube_of`] | `Tube<T>`, in the same way |
+//! | [`KeptArrival`] | `Arrival`: no barrier is borrowed |
 //! | [`choose`], [`choose_ready`], [`glance`] | `select!` with arms in a slice, and its errors |
 
 use crate::armed::operations;
+use crate::barrier::{Arrival, Barrier, BarrierError, Turn};
 use crate::choice::{How, choose as chosen, glance as glanced, rest};
 use crate::descriptor::descriptor;
 use crate::error::{ObjectError, SelectError};
@@ -35,7 +37,7 @@ use std::ptr::NonNull;
 pub use crate::armed::Armed;
 pub use crate::called::{Called, Had};
 pub use crate::hold::Hold;
-pub use crate::macros::{Time, acquire, down};
+pub use crate::macros::{Time, acquire, down, turn};
 
 /// What distinguishes this process from its ancestors and descendants; never 0.
 #[inline]
@@ -144,6 +146,59 @@ pub use crate::rwlock::Mine;
 pub unsafe fn rwlock_of_mine(lock: &RwLock<()>) -> Option<Mine<'_>> {
     // SAFETY: the caller's promise.
     unsafe { rwlock::of_mine(lock) }
+}
+
+/// Arrives at a barrier, for once or as one who stays, and waits; when the time is up, the barrier breaks, or the arrival is taken back.
+///
+/// # Errors
+/// As [`Barrier::wait`] and its like.
+pub fn pass(barrier: &Barrier, once: bool, time: Time, breaks: bool) -> Result<Turn, BarrierError> {
+    let arrival = if once { barrier.arrive_once() } else { barrier.arrive() }?;
+    arrival.finish(until(time), breaks)
+}
+
+/// An arrival with its barrier. Only the thread that arrived uses it, and drops it.
+pub struct KeptArrival {
+    arrival: Arrival<'static>,
+    /// Behind the arrival, which goes first.
+    _barrier: Box<Barrier>,
+}
+
+impl KeptArrival {
+    /// Arrives, for once or as one who stays.
+    ///
+    /// # Errors
+    /// As [`Barrier::arrive`].
+    pub fn new(barrier: &Barrier, once: bool) -> Result<KeptArrival, BarrierError> {
+        let barrier = Box::new(barrier.clone());
+        // SAFETY: it lies in memory of its own until the arrival, which nobody gets, has gone.
+        let kept: &'static Barrier = unsafe { &*std::ptr::from_ref(&*barrier) };
+        let arrival = if once { kept.arrive_once() } else { kept.arrive() }?;
+        Ok(KeptArrival { arrival, _barrier: barrier })
+    }
+
+    /// Whether the calling thread has arrived so; a forked child has not.
+    pub fn is_mine(&self) -> bool {
+        self.arrival.is_mine()
+    }
+
+    /// As [`Arrival::wait`] and its like.
+    ///
+    /// # Errors
+    /// As these.
+    pub fn wait(&self, time: Time, breaks: bool) -> Result<Turn, BarrierError> {
+        self.arrival.finish(until(time), breaks)
+    }
+
+    /// It; [`turn`] makes an arm of it.
+    pub fn arrival(&self) -> &Arrival<'_> {
+        &self.arrival
+    }
+
+    /// As [`Arrival::take_back`].
+    pub fn take_back(&self) -> bool {
+        self.arrival.end()
+    }
 }
 
 /// A named tube of records of a type that is known only by name: all have its size. `None`: of any number of bytes.

@@ -56,6 +56,11 @@ extern "C" {
 #define CHAPPE_IS_RWLOCK 6
 
 /**
+ * A barrier.
+ */
+#define CHAPPE_IS_BARRIER 7
+
+/**
  * A handle of an arena. The mapping itself stays for the rest of the process's life.
  */
 typedef struct chappe_arena chappe_arena;

@@ -2,7 +2,7 @@
  * Choice: exactly one of several operations, whichever can be done first.
  *
  * An arm consumes a wake-up, takes a permit, locks a readers-writer lock, sends a record, receives one, receives a message that a subscription
- * wants, or waits until a descriptor can be read or written.
+ * wants, waits for a barrier's turn, or waits until a descriptor can be read or written.
  * Exactly one arm happens; the others are as if they had not been there. In each object the choice waits in the order of arrival; of
  * several arms that are ready each is as likely, unless CHAPPE_BIASED. The same object may occur more than once, both ends of a tube
  * too; private and named objects may be mixed, those of two different arenas may not. The index that is answered is that of the
@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "barrier.h"
 #include "permit.h"
 #include "pool.h"
 #include "receiver.h"
@@ -87,6 +88,11 @@ extern "C" {
 #define CHAPPE_ARM_SUBSCRIPTION 10
 
 /**
+ * Waits for the turn of a chappe_arrival's round.
+ */
+#define CHAPPE_ARM_TURN 11
+
+/**
  * A flag: of several arms that are ready the first in the array happens.
  */
 #define CHAPPE_BIASED 1
@@ -109,11 +115,11 @@ typedef struct chappe_arm {
      */
     int descriptor;
     /**
-     * The handle of the semaphore, pool, lock, sender, receiver or subscription.
+     * The handle of the semaphore, pool, lock, sender, receiver, subscription or arrival.
      */
     void *object;
     /**
-     * The record to be sent, or where one that is received goes. Written if the arm was chosen and has borrowed, or locked: where the record is, or
+     * The record to be sent, or where one that is received goes, or the turn, unless that is NULL. Written if the arm was chosen and has borrowed, or locked: where the record is, or
      * the data.
      */
     void *data;
@@ -127,7 +133,7 @@ typedef struct chappe_arm {
     chappe_permit *permit;
     /**
      * Written if the arm was chosen: how it ended. Of one that received or borrowed, the record's length; of one that locked, 0 or
-     * CHAPPE_OWNER_DIED; else 0; or an error: -EPIPE, -EIDRM ...
+     * CHAPPE_OWNER_DIED; of a turn, 0 or CHAPPE_PARTY_DIED; else 0; or an error: -EPIPE, -EIDRM ...
      */
     ptrdiff_t result;
     /**
@@ -186,6 +192,14 @@ struct chappe_arm chappe_arm_read(chappe_rwlock *lock);
 struct chappe_arm chappe_arm_write(chappe_rwlock *lock);
 
 /**
+ * An arm that waits for the turn of the calling thread's arrival, and writes it to turn, unless that is NULL. result is 0 or
+ * CHAPPE_PARTY_DIED, or an error as of chappe_arrival_wait: a barrier that is broken is ready to say so. If another arm is chosen, the
+ * arrival stands.
+ */
+struct chappe_arm chappe_arm_turn(chappe_arrival *arrival,
+                                  chappe_turn *turn);
+
+/**
  * An arm that waits until a descriptor can be read.
  */
 struct chappe_arm chappe_arm_readable(int descriptor);
@@ -203,7 +217,7 @@ struct chappe_arm chappe_arm_writable(int descriptor);
  * Errors, and then nothing has happened: -EINVAL if there is no arm (none but CHAPPE_ARM_NOTHING), or an arm or flag
  * is not known; -EXDEV if there are objects of two arenas; -EBADF, -EFAULT, -EMSGSIZE if an arm's object, memory or
  * record cannot be; -EBUSY if an arm's sender has a slot reserved, or a record is borrowed at the receiver of one that
- * borrows; -EOPNOTSUPP if that is of a private tube; -ENOMEM if there is no memory for the record of a private tube,
+ * borrows; -EPERM if an arm's arrival is another thread's, or the parent process's; -EOPNOTSUPP if that is of a private tube; -ENOMEM if there is no memory for the record of a private tube,
  * or no address space for the waiters for a descriptor; -EUSERS if the thread cannot become a member of an arena, or
  * -EIDRM since that was removed before; the system's, if it refuses a thread.
  */
