@@ -80,7 +80,9 @@ impl Format {
             Format::Csv(delimiter) => {
                 let (names, from) = csv::names(text, len, *delimiter)?;
                 let line = &text[..from];
-                if line.windows(2).any(|two| two[0] == b'\r' && two[1] != b'\n') && !line.contains(&b'"') {
+                if line.windows(2).any(|two| two[0] == b'\r' && !matches!(two[1], b'\r' | b'\n'))
+                    && !line.contains(&b'"')
+                {
                     let what =
                         "its lines end with CR alone, as on old Macs: `tr '\\r' '\\n'` before it makes lines of them";
                     return Err(Trouble::Other(what.into()));

@@ -1,10 +1,21 @@
 //! Where the members of an object lie, if its line is written as programs write it: names without escapes, not too deep. All else, whatever is wrong
 //! with it, is left to `serde_json`, which takes three times as long; what is found here is what it would have found.
 
-use crate::seps::PAD;
+use crate::seps::{PAD, digits, same, special};
 
 /// Values lie at most so deep in one another.
 const DEEPEST: usize = 64;
+
+/// A member's name as a line has it, with the blanks around it and the colon.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its first bytes, and zeros.
+    head: [u8; 16],
+    /// How many of them count, and which.
+    len: usize,
+    mask: u32,
+    rest: Box<[u8]>,
+}
 
 /// A place in a text that has [`PAD`] bytes more behind it.
 pub struct Plain<'a> {
@@ -44,6 +55,35 @@ impl<'a> Plain<'a> {
         self.take(b':')?;
         self.next();
         (!escaped).then_some(name)
+    }
+
+    /// The name between a place and the value that is next, to know it again; none: it is too long.
+    pub fn written(&self, from: usize) -> Option<Written> {
+        /// Longer names are rare.
+        const MOST: usize = 256;
+        let bytes = &self.text[from..self.at];
+        let (head, rest) = bytes.split_at(bytes.len().min(16));
+        let mut written =
+            Written { head: [0; 16], len: head.len(), mask: u32::MAX >> (32 - head.len()), rest: rest.into() };
+        written.head[..head.len()].copy_from_slice(head);
+        (bytes.len() <= MOST).then_some(written)
+    }
+
+    /// Goes behind a name that is written as another one was, if that is next. The next byte is that of its value.
+    #[inline]
+    pub fn goes_behind(&mut self, written: &Written) -> bool {
+        let Some(Ok(next)) = self.text.get(self.at..self.at + 16).map(<&[u8; 16]>::try_from) else { return false };
+        if same(next, &written.head) & written.mask != written.mask {
+            return false;
+        }
+        let head = self.at + written.len;
+        let behind = head + written.rest.len();
+        if !written.rest.is_empty() && self.text.get(head..behind) != Some(&written.rest) {
+            return false;
+        }
+        self.at = behind;
+        self.next();
+        true
     }
 
     /// Goes behind a value whose first byte is the next one.
@@ -101,9 +141,26 @@ impl<'a> Plain<'a> {
     /// Goes behind the quote that ends a string. Whether it has escapes.
     #[inline]
     fn string(&mut self) -> Option<bool> {
+        // Most end within 16 bytes.
+        let found = special(self.text, self.at)?;
+        let end = self.at + found.trailing_zeros() as usize;
+        if found != 0 && self.text[end] == b'"' {
+            self.at = end + 1;
+            return Some(false);
+        }
+        self.long_string()
+    }
+
+    fn long_string(&mut self) -> Option<bool> {
         let mut escaped = false;
         loop {
-            self.at += special(self.text, self.at)?;
+            let found = loop {
+                match special(self.text, self.at)? {
+                    0 => self.at += 16,
+                    found => break found,
+                }
+            };
+            self.at += found.trailing_zeros() as usize;
             match self.text[self.at] {
                 b'"' => {
                     self.at += 1;
@@ -129,8 +186,25 @@ impl<'a> Plain<'a> {
         (self.at > from).then_some(())
     }
 
+    /// Goes behind a number. Most have no exponent, and at most 15 characters behind the sign.
     #[inline]
     fn number(&mut self) -> Option<()> {
+        let from = self.at + usize::from(self.text[self.at] == b'-');
+        let others = !digits(self.text, from)?;
+        let whole = others.trailing_zeros();
+        let point = from + whole as usize;
+        let part = (others >> whole >> 1).trailing_zeros();
+        let end = if self.text[point] == b'.' { point + 1 + part as usize } else { point };
+        let is_whole = whole > 0 && (whole == 1 || self.text[from] != b'0');
+        let is_short = end < from + 16 && (end == point || part > 0);
+        if is_whole && is_short && !matches!(self.text[end], b'e' | b'E' | b'.') {
+            self.at = end;
+            return Some(());
+        }
+        self.long_number()
+    }
+
+    fn long_number(&mut self) -> Option<()> {
         self.at += usize::from(self.text[self.at] == b'-');
         if self.text[self.at] == b'0' {
             self.at += 1;
@@ -148,37 +222,6 @@ impl<'a> Plain<'a> {
         }
         Some(())
     }
-}
-
-/// How far it is to the next byte that a string cannot have as it is: a quote, a backslash, a control character. A line end is one, and each line
-/// has one; none: there is none before the text's last bytes.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn special(text: &[u8], from: usize) -> Option<usize> {
-    use std::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
-    };
-    let mut at = from;
-    loop {
-        let block: &[u8; 16] = text.get(at..at + 16)?.try_into().ok()?;
-        // SAFETY: every x86-64 processor has SSE2. 16 bytes are there, and the load takes any alignment.
-        let found = unsafe {
-            let bytes = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
-            let [quote, back] = [b'"', b'\\'].map(|b| _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b.cast_signed())));
-            let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-            _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, back), control))
-        };
-        if found != 0 {
-            return Some(at - from + found.trailing_zeros() as usize);
-        }
-        at += 16;
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-fn special(text: &[u8], from: usize) -> Option<usize> {
-    text[from..].iter().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f))
 }
 
 const _: () = assert!(PAD >= 16, "a look at a line's last byte stays in the text");

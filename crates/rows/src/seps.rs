@@ -89,6 +89,77 @@ fn equal(text: &[u8], from: usize, byte: u8) -> u32 {
     text[from..from + 16].iter().rev().fold(0, |found, b| found << 1 | u32::from(*b == byte))
 }
 
+/// Which of the 16 bytes from a place on a JSON string cannot have as they are: quotes, backslashes, control characters. None: the text ends there.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn special(text: &[u8], from: usize) -> Option<u32> {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+    };
+    let block: &[u8; 16] = text.get(from..from + 16)?.try_into().ok()?;
+    // SAFETY: every x86-64 processor has SSE2. 16 bytes are there, and the load takes any alignment.
+    let found = unsafe {
+        let bytes = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
+        let [quote, back] = [b'"', b'\\'].map(|b| _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b.cast_signed())));
+        let control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+        _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, back), control))
+    };
+    Some(found.cast_unsigned())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub fn special(text: &[u8], from: usize) -> Option<u32> {
+    Some(bits(text.get(from..from + 16)?, |b| matches!(b, b'"' | b'\\' | 0..=0x1f)))
+}
+
+/// Which of the 16 bytes from a place on are digits. None: the text ends there.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn digits(text: &[u8], from: usize) -> Option<u32> {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_set1_epi8, _mm_sub_epi8,
+    };
+    let block: &[u8; 16] = text.get(from..from + 16)?.try_into().ok()?;
+    // SAFETY: every x86-64 processor has SSE2. 16 bytes are there, and the load takes any alignment.
+    let found = unsafe {
+        let bytes = _mm_loadu_si128(block.as_ptr().cast::<__m128i>());
+        let values = _mm_sub_epi8(bytes, _mm_set1_epi8(b'0'.cast_signed()));
+        _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values))
+    };
+    Some(found.cast_unsigned())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub fn digits(text: &[u8], from: usize) -> Option<u32> {
+    Some(bits(text.get(from..from + 16)?, |b| b.is_ascii_digit()))
+}
+
+/// Which bytes of two texts of 16 are the same.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn same(one: &[u8; 16], other: &[u8; 16]) -> u32 {
+    use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8};
+    // SAFETY: every x86-64 processor has SSE2. 16 bytes are there, and the load takes any alignment.
+    let found = unsafe {
+        let [one, other] = [one, other].map(|block| _mm_loadu_si128(block.as_ptr().cast::<__m128i>()));
+        _mm_movemask_epi8(_mm_cmpeq_epi8(one, other))
+    };
+    found.cast_unsigned()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub fn same(one: &[u8; 16], other: &[u8; 16]) -> u32 {
+    one.iter().zip(other).rev().fold(0, |found, (a, b)| found << 1 | u32::from(a == b))
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn bits(block: &[u8], is_one: impl Fn(&u8) -> bool) -> u32 {
+    block.iter().rev().fold(0, |found, b| found << 1 | u32::from(is_one(b)))
+}
+
 /// Which of the 64 bytes from a place on are the delimiter or a line end.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -140,6 +211,21 @@ mod tests {
                 assert_eq!(find(&text, from, to, byte), plain, "{byte} from {from} to {to}");
             }
         }
+    }
+
+    #[test]
+    fn each_byte_has_its_kind_at_each_place_of_a_block() {
+        let text: Vec<u8> = (0..=255).chain(0..=255).collect();
+        for from in 0..256 {
+            let block: &[u8; 16] = text[from..from + 16].try_into().expect("16 bytes");
+            let is_special = |b: &u8| matches!(b, b'"' | b'\\' | 0..=0x1f);
+            assert_eq!(special(&text, from), Some(bits(block, is_special)), "from {from}");
+            assert_eq!(digits(&text, from), Some(bits(block, u8::is_ascii_digit)), "from {from}");
+            let mut other = *block;
+            other[from % 16] ^= 1;
+            assert_eq!(same(block, &other), 0xffff ^ 1 << (from % 16));
+        }
+        assert_eq!((special(&text, 497), digits(&text, 497)), (None, None));
     }
 
     #[test]

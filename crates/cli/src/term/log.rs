@@ -184,8 +184,8 @@ impl Cast {
 struct Out {
     to: File,
     left: u64,
-    /// Of a file: how long it is with the last whole line.
-    len: Option<u64>,
+    /// It is a file, and lines go to its end.
+    is_last: bool,
 }
 
 impl Out {
@@ -196,23 +196,21 @@ impl Out {
         let appends = unsafe { libc::fcntl(to.as_raw_fd(), libc::F_GETFL) } & libc::O_APPEND != 0;
         // Where something lies behind, nothing is cut off.
         let is_last = facts.is_file() && (appends || to.stream_position()? == facts.len());
-        Ok(Out { left: limit, len: is_last.then_some(facts.len()), to })
+        Ok(Out { left: limit, is_last, to })
     }
 
     /// Writes a line; false: no more than the limit is written, and this line is not.
     fn line(&mut self, line: &str) -> io::Result<bool> {
         let line = format!("{line}\n");
         let Some(left) = self.left.checked_sub(line.len() as u64) else { return Ok(false) };
+        // Another process may have written since the last line.
+        let len = if self.is_last { self.to.metadata()?.len() } else { 0 };
         let done = self.to.write_all(line.as_bytes());
         if done.is_ok() {
             self.left = left;
-        }
-        if let Some(len) = &mut self.len {
-            match done {
-                Ok(()) => *len += line.len() as u64,
-                // A half line is none. Where it cannot be cut off, it stays.
-                Err(_) => drop(self.to.set_len(*len).and_then(|()| self.to.seek(SeekFrom::Start(*len)))),
-            }
+        } else if self.is_last && self.to.metadata()?.len() < len + line.len() as u64 {
+            // A half line is none. Where it cannot be cut off, it stays.
+            drop(self.to.set_len(len).and_then(|()| self.to.seek(SeekFrom::Start(len))));
         }
         done.map(|()| true)
     }
