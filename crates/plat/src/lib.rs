@@ -44,7 +44,9 @@ pub use backend::poll;
 pub use backend::uring;
 pub use backend::{atomic, clock, dir, fence, futex, life, process, quiet, rseq, sections, thread};
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-pub use backend::{child, file, inherit, jack, mailbox, packets, sanitizer, serial, trap, twofold, viewed, wide};
+pub use backend::{
+    child, faults, file, inherit, jack, mailbox, packets, sanitizer, serial, trap, twofold, viewed, wide,
+};
 #[cfg(not(feature = "sim"))]
 pub use backend::{code, forks, lease, mappings, marks, memory, pi, poll, stacks, tls, topology};
 pub use made::{Made, Pages, Row};

@@ -421,20 +421,29 @@ pub fn level() -> u8 {
 // Ordering: Release and Acquire: read by a thread that has something to forget.
 static FORGET: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
+/// How a light thread ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By its return, or unwound: what it still holds it has leaked.
+    Leaves,
+    /// In the middle of anything, and none of its frames ever runs again.
+    Dies,
+}
+
 /// Keeps a value with a light thread until the thread ends; then the thread itself calls `forget` with it. All callers pass the same
 /// `forget`.
-pub fn keep_until_end(record: &Record, what: *mut (), forget: fn(*mut ())) {
+pub fn keep_until_end(record: &Record, what: *mut (), forget: fn(*mut (), End)) {
     FORGET.store(forget as *mut (), Ordering::Release);
     record.kept.set(what);
 }
 
 /// The thread ends: calls `forget`. The scheduler's.
 #[cold]
-pub fn forget_kept(record: &Record) {
+pub fn forget_kept(record: &Record, how: End) {
     let what = record.kept.replace(std::ptr::null_mut());
     let forget = FORGET.load(Ordering::Acquire);
     if !what.is_null() && !forget.is_null() {
         // SAFETY: `keep_until_end` has stored it.
-        unsafe { std::mem::transmute::<*mut (), fn(*mut ())>(forget)(what) };
+        unsafe { std::mem::transmute::<*mut (), fn(*mut (), End)>(forget)(what, how) };
     }
 }

@@ -16,7 +16,8 @@ use crate::owner;
 use crate::wait::Party;
 use crate::{private, tube::Looks};
 use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind, Place, Watch};
-use chappe_plat::{ROBUST, light, process, thread, tls};
+use chappe_plat::light::{self, End};
+use chappe_plat::{ROBUST, process, thread, tls};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -77,15 +78,15 @@ impl ThreadAttachment {
 
     /// Leaves the arena, unless this is a forked child's copy of its parent's attachment. Always answers false: keep the attachment no longer.
     fn leave(&self) -> bool {
-        self.leave_at_end(false);
+        self.leave_at_end(false, End::Leaves);
         false
     }
 
     /// The same; `within`: the thread has leaked the guard of a section, and the kernel still has the lock in the thread's list. So it leaves its
     /// slot, and with that its bit, to recovery, which comes after that.
-    fn leave_at_end(&self, within: bool) {
+    fn leave_at_end(&self, within: bool, how: End) {
         if self.lent {
-            lent::give_back(self.map, self.joined);
+            lent::give_back(self.map, self.joined, how);
         } else if self.incarnation == process::incarnation() {
             let Joined { index: member, generation, .. } = self.joined;
             crate::kinds::abandon(self.map, Dead { member, generation }, &mut self.map.visitor_in(member));
@@ -121,6 +122,8 @@ struct Attachments {
     within: Cell<u32>,
     /// I4 of the body: where it has a bit.
     entered: RefCell<Vec<Entered>>,
+    /// How the thread ends.
+    ends: Cell<End>,
 }
 
 /// A body at which a thread has a bit.
@@ -150,6 +153,7 @@ impl Attachments {
             priority: Cell::new(0),
             within: Cell::new(0),
             entered: RefCell::new(Vec::new()),
+            ends: Cell::new(End::Leaves),
         }
     }
 }
@@ -167,7 +171,7 @@ impl Drop for Attachments {
                 // The next light thread that has this member is in the middle of nothing.
                 let its = |e: &&Entered| attachment.lent && !within && std::ptr::eq(e.map, attachment.map);
                 entered.iter().filter(its).for_each(Entered::leave);
-                attachment.leave_at_end(within);
+                attachment.leave_at_end(within, self.ends.get());
             }
         }
     }
@@ -182,9 +186,10 @@ fn with_attachments<R>(then: impl FnOnce(&Attachments) -> R) -> Result<R, Access
     let Some(me) = light::current() else { return ATTACHMENTS.try_with(then) };
     if me.kept.get().is_null() {
         let attachments = Box::into_raw(Box::new(Attachments::new()));
-        light::keep_until_end(me, attachments.cast(), |attachments| {
+        light::keep_until_end(me, attachments.cast(), |attachments, how| {
             // SAFETY: made above, and used by no other thread.
-            drop(unsafe { Box::from_raw(attachments.cast::<Attachments>()) });
+            let attachments = unsafe { Box::from_raw(attachments.cast::<Attachments>()) };
+            attachments.ends.set(how);
         });
     }
     // SAFETY: made above; the thread is the only one that uses it, and lives.

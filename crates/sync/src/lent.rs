@@ -17,7 +17,7 @@ use crate::kinds;
 use crate::recover::{owns, recover};
 use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::light::Record;
+use chappe_plat::light::{End, Record};
 use chappe_plat::{process, thread};
 use holders::{key, slot};
 use std::sync::mpsc::{Sender, channel};
@@ -87,10 +87,12 @@ pub(crate) fn take(map: &'static Map) -> Result<Joined, ArenaError> {
 }
 
 /// A light thread ends: what it still holds there goes back, and the attachment becomes free.
-pub(crate) fn give_back(map: &'static Map, joined: Joined) {
+pub(crate) fn give_back(map: &'static Map, joined: Joined, how: End) {
     let (member, generation) = (joined.index, joined.generation);
     let mut me = map.visitor_in(member);
-    kinds::abandon(map, Dead { member, generation }, &mut me);
+    if how == End::Leaves {
+        kinds::abandon(map, Dead { member, generation }, &mut me);
+    }
     if owns(map, member, generation) {
         recover(map, member, generation, &mut me);
     }

@@ -31,20 +31,22 @@
 //! Visibility: the thread releases its result with ENDS; its successor releases all that it did with OVER; the joiner
 //! acquires OVER.
 //!
-//! Deaths: a panic, or `destroy`, ends the thread as its return does, with an error as its result. All of this ends
-//! with the process.
+//! Deaths: a panic, or `destroy`, ends the thread as its return does, with an error as its result. A trap that ends it
+//! (`trapping`) leaves its frames as they are: record and stack are never used again, since others may still refer to
+//! what lies there, and the joiner makes the result. All of this ends with the process.
 
 use crate::id::ThreadId;
 use crate::over::{ENDS, LOOSE, OVER, RUNS, SLEEPER, STATE, WAITER, clear, wake};
 use crate::proc::records::{self, On};
 use crate::proc::{run, stands_still};
 use crate::record::{self, Extra, SMALLEST, Thread, current};
+use crate::trap::Trap;
 use crate::words::asked::Op;
 use crate::words::token;
 use crate::{asks, local, modes, thread};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::futex::{self, Scope};
-use chappe_plat::light::{self, Waits, asked};
+use chappe_plat::light::{self, End, Waits, asked};
 use std::any::Any;
 use std::io;
 use std::marker::PhantomData;
@@ -251,11 +253,24 @@ fn tidy(me: &'static Thread) {
         local::end(me);
     }
     if !me.core.kept.get().is_null() {
-        light::forget_kept(&me.core);
+        light::forget_kept(&me.core, End::Leaves);
     }
     // Before the generation rises: the next is another thread's.
     me.lives.set(false);
     asks::end(me);
+}
+
+/// Ends the calling thread where it is, with nothing dropped: what it holds of chappe's objects comes back as at a death.
+/// The caller leaves its stack next, and nobody uses that again.
+pub(crate) fn abandon(me: &'static Thread, trap: Trap) {
+    me.extra().trapped = Some(trap);
+    light::forget_kept(&me.core, End::Dies);
+    me.lives.set(false);
+    asks::end(me);
+    if !ends(me) {
+        // Relaxed: there is no handle, and no waiter.
+        me.end.store(ENDS, Ordering::Relaxed);
+    }
 }
 
 /// Sets ENDS: the result is in the slot. False: the handle was dropped, so the thread drops its result itself.
@@ -321,22 +336,34 @@ impl<T> JoinHandle<T> {
     /// kernel thread, parks a light one. Resumes the thread if it is suspended.
     ///
     /// # Errors
-    /// What it panicked with.
+    /// What it panicked with; [`Destroyed`](crate::Destroyed); the [`Trap`](crate::Trap) that has ended it.
     ///
     /// # Panics
     /// If a thread joins itself.
     pub fn join(self) -> Result<T> {
-        let thread = self.thread;
         self.resume();
         self.wait_for_end();
         let this = ManuallyDrop::new(self);
-        // SAFETY: it is over: the result is there, nobody else has it, and its place stays until the stack is given back.
+        // SAFETY: it is over, and the handle goes.
+        unsafe { this.take() }
+    }
+
+    /// The result of a thread that is over; what the thread had is given back.
+    ///
+    /// # Safety
+    /// It is over; called once.
+    unsafe fn take(&self) -> Result<T> {
+        // SAFETY: the result is there, nobody else has it, and its place stays until the stack is given back.
         unsafe {
+            if let Some(trap) = self.thread.trapped() {
+                (self.free)(self.slot);
+                return Err(Box::new(trap));
+            }
             // The result is the first of the slot whatever the body was.
-            let result = this.slot.cast::<Result<T>>().read();
-            (this.free)(this.slot);
-            clear(thread);
-            records::recycle(thread);
+            let result = self.slot.cast::<Result<T>>().read();
+            (self.free)(self.slot);
+            clear(self.thread);
+            records::recycle(self.thread);
             result
         }
     }
@@ -468,12 +495,6 @@ impl<T> JoinHandle<T> {
             pause();
         }
         // SAFETY: as in `join`.
-        unsafe {
-            let result = self.slot.cast::<Result<T>>().read();
-            (self.free)(self.slot);
-            clear(self.thread);
-            records::recycle(self.thread);
-            drop(result);
-        }
+        drop(unsafe { self.take() });
     }
 }

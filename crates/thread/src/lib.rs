@@ -35,7 +35,12 @@
 //! thread may find itself on another kernel thread after each wait. [`local!`] is the thread's own. [`Builder::pinned`] threads stay with
 //! their proc. [`Builder::own_float_modes`] threads have modes of their own.
 //!
-//! # Deaths and forks Light threads end with their process. A forked child has none, and may begin some only if its
+//! # Error traps
+//! An instruction that cannot be carried out (SIGFPE, SIGSEGV, SIGBUS, SIGILL, a stack that is used up) is its light
+//! thread's own matter, if that has said so: see [`set_trap`]. Otherwise it ends the process, and the report names the thread.
+//!
+//! # Deaths and forks
+//! Light threads end with their process. A forked child has none, and may begin some only if its
 //! parent had not begun any.
 //!
 //! Papers: plan9-semaphores, 4 (procs and threads); synthesis, 3.2.3, 4.3 and 5.3 (run queue, quanta, threads that wait in the objects' own
@@ -68,6 +73,8 @@ mod step;
 mod switch;
 mod thread;
 mod timers;
+mod trap;
+mod trapping;
 mod watched;
 mod words;
 
@@ -82,6 +89,8 @@ pub use offers::offer;
 pub use runtime::Runtime;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use thread::{Thread, set_signal, wait, wait_timeout};
+pub use trap::{AfterTrap, Trap, TrapKind};
+pub use trapping::set_trap;
 
 use chappe_plat::clock;
 use chappe_plat::light::{self, Waits};

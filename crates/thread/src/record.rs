@@ -25,6 +25,7 @@
 use crate::modes::Modes;
 use crate::stack;
 use crate::switch::{self, Entry};
+use crate::trap::{AfterTrap, Trap};
 use crate::words::token::EMPTY;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::light::asked::{GENERATION, INSIDE};
@@ -96,6 +97,8 @@ pub(crate) struct Asks {
 
 /// A handler of a signal.
 pub(crate) type Handler = Arc<dyn Fn() + Send + Sync>;
+/// A handler of error traps.
+pub(crate) type TrapHandler = Arc<dyn Fn(&Trap) -> AfterTrap + Send + Sync>;
 
 /// The data of a thread that has a name, a stack of another size, thread-locals or signal handlers.
 #[derive(Default)]
@@ -112,13 +115,19 @@ pub(crate) struct Extra {
     pub locals: Vec<(usize, Box<dyn std::any::Any>)>,
     /// What it does on signals, by their numbers.
     pub handlers: Vec<(u32, Handler)>,
+    /// What it does on error traps.
+    pub trap: Option<TrapHandler>,
+    /// It is in that.
+    pub in_trap: bool,
+    /// The trap that has ended it: its frames were left as they were.
+    pub trapped: Option<Trap>,
 }
 
 impl Extra {
     pub fn new(name: Option<String>, stack: Option<(usize, usize)>) -> Extra {
         let (name_at, name_len) = name.as_ref().map_or((0, 0), |name| (name.as_ptr() as usize, name.len()));
         let (stack_at, stack_len) = stack.unwrap_or_default();
-        Extra { name_at, name_len, stack_at, stack_len, name, stack, locals: Vec::new(), handlers: Vec::new() }
+        Extra { name_at, name_len, stack_at, stack_len, name, stack, ..Extra::default() }
     }
 }
 
@@ -213,6 +222,12 @@ impl Thread {
         // SAFETY: the thread's own.
         let extra = unsafe { &*self.extra.get() }.as_ref()?;
         extra.handlers.iter().find(|(n, _)| *n == number).map(|(_, handler)| Handler::clone(handler))
+    }
+
+    /// The trap that has ended it, if one has.
+    pub fn trapped(&self) -> Option<Trap> {
+        // SAFETY: asked by the owner of what is left of it.
+        unsafe { &*self.extra.get() }.as_ref()?.trapped
     }
 
     /// Where its stack lies: the lowest byte above the guard, and the top.
@@ -370,7 +385,6 @@ pub(crate) fn asks(thread: &Thread) -> &'static Asks {
 pub(crate) fn prepare() -> io::Result<()> {
     sanitizer::prepare();
     TABLE.get_or_try(Table::make)?;
-    stacks::watch_overflow(tell_overflow);
     Ok(())
 }
 
@@ -494,46 +508,6 @@ pub(crate) fn number(number: u32) -> Option<&'static Thread> {
     let used = (1..counted(table)).contains(&number);
     // SAFETY: within the table.
     used.then(|| unsafe { &*table.records.add(number as usize) })
-}
-
-/// A fault at this address: if it is in the guard of the stack of the thread that is running, what to say.
-fn tell_overflow(address: usize, text: &mut [u8]) -> Option<usize> {
-    let me = current()?;
-    let (low, top) = me.stack();
-    let guard = low.wrapping_sub(stacks::page())..low;
-    if !guard.contains(&address) {
-        return None;
-    }
-    let mut len = 0;
-    let mut say = |part: &[u8]| {
-        let room = part.len().min(text.len() - len);
-        text[len..len + room].copy_from_slice(&part[..room]);
-        len += room;
-    };
-    let mut digits = [0; 20];
-    say(b"chappe: light thread ");
-    say(decimal(me.number() as usize, &mut digits));
-    if let Some(name) = me.name() {
-        say(b" (");
-        say(&name.as_bytes()[..name.len().min(100)]);
-        say(b")");
-    }
-    say(b" has used up its stack of ");
-    say(decimal((top - low) / 1024, &mut digits));
-    say(b" KiB: give it more with Builder::stack_size\n");
-    Some(len)
-}
-
-fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &digits[at..];
-        }
-    }
 }
 
 #[cfg(test)]

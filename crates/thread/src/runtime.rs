@@ -29,7 +29,7 @@ use crate::proc::records::On;
 use crate::proc::{KERNEL_STACK, Proc, Shared, lend, park, run, wake};
 use crate::timers::Timers;
 use crate::words::asked;
-use crate::{asks, outside, record};
+use crate::{asks, outside, record, trapping};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::forks::Once;
 use chappe_plat::futex::{self, Scope};
@@ -148,6 +148,7 @@ impl Runtime {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         record::prepare()?;
+        trapping::prepare();
         outside::prepare(|name, body| Builder::new().name(name).spawn(move || body()).map(|handle| handle.id()));
         fence::prepare();
         light::install(&HOOKS);

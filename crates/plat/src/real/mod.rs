@@ -6,6 +6,7 @@ pub mod child;
 pub mod clock;
 pub mod code;
 pub mod dir;
+pub mod faults;
 pub mod fence;
 pub mod file;
 pub mod forks;

@@ -8,7 +8,7 @@ use crate::words::{inbox, turns};
 use crate::{switch, watched};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
-use chappe_plat::{clock, light, process, stacks, thread, tls};
+use chappe_plat::{clock, faults, light, process, thread, tls};
 use std::cell::Cell;
 use std::ptr::{from_ref, null};
 use std::sync::PoisonError;
@@ -312,7 +312,7 @@ pub(crate) unsafe fn to_root(kernel: &Kernel, from: *mut usize, note: usize) -> 
 
 /// A kernel thread: runs procs, one at a time, until there is none for it any more.
 pub(crate) fn run(shared: &'static Shared, first: Option<&'static Proc>) {
-    stacks::prepare_for_overflow();
+    faults::prepare_thread();
     run_procs(shared, first);
     watched::root_ends();
 }

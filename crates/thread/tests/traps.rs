@@ -1,0 +1,397 @@
+//! Error traps of light threads: each runs its thread's handler, which mends the cause or ends the thread alone; what the thread held comes back.
+//! Where no handler takes it, the process ends as it would have, and the report names the thread.
+#![cfg(target_arch = "x86_64")]
+
+use chappe_sync::{LockError, Mutex, Pool};
+use chappe_thread::{
+    AfterTrap, Builder, JoinHandle, Runtime, Trap, TrapKind, block_in_place, current, set_trap, spawn, yield_now,
+};
+use std::hint::black_box;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
+
+/// No memory is there.
+const NOWHERE: usize = 0x1238;
+
+fn touch(address: usize) {
+    // SAFETY: what it does is what is tried; the tests' threads hold nothing that others rely on.
+    unsafe { black_box(address as *mut u8).write_volatile(1) };
+}
+
+fn divide() {
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("xor ecx, ecx", "div ecx", out("ecx") _, inout("eax") 1 => _, inout("edx") 0 => _);
+    }
+}
+
+fn no_instruction() {
+    // SAFETY: as above.
+    unsafe { std::arch::asm!("ud2") };
+}
+
+#[inline(never)]
+fn dig(depth: u64) -> u64 {
+    let room = black_box([depth; 64]);
+    if depth == u64::MAX { 0 } else { dig(depth + 1) + room[3] }
+}
+
+/// A page, of a file that is shorter if it has a length of 0, or that may not be written.
+fn page(protection: i32, of_a_file: bool) -> usize {
+    // SAFETY: a new mapping.
+    unsafe {
+        let file = if of_a_file { libc::memfd_create(c"short".as_ptr(), 0) } else { -1 };
+        let flags = if of_a_file { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS };
+        let at = libc::mmap(std::ptr::null_mut(), 4096, protection, flags, file, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        at as usize
+    }
+}
+
+fn ends() {
+    // SAFETY: nothing refers to the frames of the tests' threads.
+    unsafe { set_trap(|_| AfterTrap::End) };
+}
+
+fn trap_of<T>(thread: JoinHandle<T>) -> Trap {
+    match thread.join() {
+        Ok(_) => panic!("it has ended by itself"),
+        Err(why) => *why.downcast::<Trap>().expect("a trap"),
+    }
+}
+
+/// The kind of a trap, its address if that is known, and what is trapped.
+type Case = (TrapKind, Option<usize>, fn(usize));
+
+/// The mask of signals, and the floating-point modes without the exceptions that were met.
+fn surroundings() -> (u64, u32) {
+    let (mut mask, mut modes) = (0u64, 0u32);
+    // SAFETY: writes these words; the C library's set is longer.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut set);
+        (&raw mut mask).copy_from((&raw const set).cast(), 1);
+        std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut modes);
+    }
+    (mask, modes & !0x3f)
+}
+
+#[test]
+fn each_error_trap_ends_its_thread_alone() {
+    let short = page(libc::PROT_READ | libc::PROT_WRITE, true);
+    let (tx, rx) = chappe_sync::tube::bounded(1);
+    Runtime::new(1).unwrap().run(move || {
+        // Rounding down, which the thread that ends has not asked for.
+        let down = 0x3f80u32;
+        // SAFETY: a mode of the processor.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const down) };
+        let before = surroundings();
+        let other = spawn(move || rx.recv());
+        yield_now();
+        let kinds: [Case; 4] = [
+            (TrapKind::Arithmetic, None, |_| divide()),
+            (TrapKind::Memory, Some(NOWHERE), |_| touch(NOWHERE)),
+            (TrapKind::Bus, Some(short), touch),
+            (TrapKind::Instruction, None, |_| no_instruction()),
+        ];
+        for (kind, address, act) in kinds {
+            let trap = trap_of(spawn(move || {
+                ends();
+                act(short);
+            }));
+            assert_eq!((trap.kind, trap.used_up), (kind, None));
+            assert_eq!(trap.address, address.unwrap_or(trap.instruction), "{trap}");
+            assert_eq!(surroundings(), before, "{trap}");
+        }
+        let trap = trap_of(
+            Builder::new()
+                .stack_size(32 * 1024)
+                .spawn(|| {
+                    ends();
+                    dig(0)
+                })
+                .unwrap(),
+        );
+        assert_eq!((trap.kind, trap.used_up), (TrapKind::Memory, Some(32 * 1024)));
+        // The others have not noticed, and neither have those that are still to come.
+        tx.send(5).unwrap();
+        assert_eq!(other.join().unwrap(), Ok(5));
+        assert_eq!(spawn(|| 6).join().unwrap(), 6);
+        assert_eq!(surroundings(), before);
+    });
+}
+
+#[test]
+fn a_thread_that_nobody_joins_ends_by_a_trap_as_well_and_its_stack_is_nobody_elses() {
+    Runtime::new(1).unwrap().run(|| {
+        let place = Arc::new(AtomicUsize::new(0));
+        let its = Arc::clone(&place);
+        drop(spawn(move || {
+            ends();
+            let mine = black_box(17u64);
+            its.store(&raw const mine as usize, SeqCst);
+            touch(NOWHERE);
+        }));
+        yield_now();
+        for _ in 0..10 {
+            assert_eq!(spawn(|| black_box([1u64; 256])[3]).join().unwrap(), 1);
+        }
+        // SAFETY: its stack is never given back.
+        assert_eq!(unsafe { (place.load(SeqCst) as *const u64).read_volatile() }, 17);
+        // What it was given stays with it.
+        assert_eq!(Arc::strong_count(&place), 2);
+    });
+}
+
+#[test]
+fn a_cause_that_the_handler_mends_is_met_once() {
+    static TRAPS: AtomicU32 = AtomicU32::new(0);
+    Runtime::new(1).unwrap().run(|| {
+        let at = page(libc::PROT_READ, false);
+        let writes = spawn(move || {
+            let mend = move |trap: &Trap| {
+                TRAPS.fetch_add(1, SeqCst);
+                assert_eq!((trap.kind, trap.address), (TrapKind::Memory, at + 8));
+                // SAFETY: our own page.
+                assert_eq!(unsafe { libc::mprotect(at as *mut _, 4096, libc::PROT_READ | libc::PROT_WRITE) }, 0);
+                AfterTrap::Again
+            };
+            // SAFETY: it ends no thread.
+            unsafe { set_trap(mend) };
+            let float = black_box(1.5f64);
+            touch(at + 8);
+            touch(at + 8);
+            float * 2.0
+        });
+        assert_eq!(writes.join().unwrap(), 3.0);
+        assert_eq!(TRAPS.load(SeqCst), 1);
+        // SAFETY: our own page.
+        assert_eq!(unsafe { ((at + 8) as *const u8).read_volatile() }, 1);
+    });
+}
+
+#[test]
+fn a_trapped_threads_permit_returns_and_its_mutex_says_owner_died() {
+    Runtime::new(1).unwrap().run(|| {
+        let mutex = Arc::new(Mutex::private(0u32).unwrap());
+        let pool = Arc::new(Pool::private(1).unwrap());
+        let (its, permits) = (Arc::clone(&mutex), Arc::clone(&pool));
+        let holds = spawn(move || {
+            ends();
+            let _permit = permits.acquire().unwrap();
+            let mut guard = its.lock().unwrap();
+            *guard = 7;
+            yield_now();
+            touch(NOWHERE);
+        });
+        let (its, permits) = (Arc::clone(&mutex), Arc::clone(&pool));
+        let waits = spawn(move || {
+            drop(permits.acquire().unwrap());
+            match its.lock() {
+                Err(LockError::OwnerDied(guard)) => *guard,
+                other => panic!("{other:?}"),
+            }
+        });
+        assert_eq!(trap_of(holds).address, NOWHERE);
+        assert_eq!(waits.join().unwrap(), 7);
+        drop(pool.try_acquire().unwrap());
+    });
+}
+
+const WHAT: &str = "CHAPPE_TEST_TRAP";
+
+fn in_a_process(what: &str) -> Output {
+    let me = std::env::current_exe().unwrap();
+    Command::new(me).args(["--exact", "body", "--nocapture", "--test-threads=1"]).env(WHAT, what).output().unwrap()
+}
+
+static HEARD: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn programs_own(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's; the instruction is "mov byte ptr [...], 1" of `touch`, and is passed over.
+    unsafe {
+        HEARD.store((*info).si_addr() as usize, SeqCst);
+        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        registers[libc::REG_RIP as usize] = AFTER.load(SeqCst) as i64;
+    }
+}
+
+static AFTER: AtomicUsize = AtomicUsize::new(0);
+
+/// A write whose successor is known.
+fn touch_and_pass_over(address: usize) {
+    // SAFETY: the handler goes on behind it.
+    unsafe {
+        std::arch::asm!("lea {after}, [rip + 2f]", "mov [{place}], {after}", "mov byte ptr [{at}], 1", "2:",
+            after = out(reg) _, place = in(reg) AFTER.as_ptr(), at = in(reg) address);
+    }
+}
+
+fn one_thread(handler: Option<fn(&Trap) -> AfterTrap>, act: fn()) {
+    let thread = Builder::new().name("faulty").spawn(move || {
+        if let Some(handler) = handler {
+            // SAFETY: nothing refers to the frames of this thread.
+            unsafe { set_trap(handler) };
+        }
+        act();
+    });
+    drop(thread.unwrap().join());
+}
+
+/// What the others run, in a process of their own.
+#[test]
+fn body() {
+    match std::env::var(WHAT).as_deref() {
+        Ok("kernel thread") => {
+            spawn(|| ()).join().unwrap();
+            std::thread::spawn(|| touch(NOWHERE)).join().unwrap();
+        }
+        Ok("kernel thread's stack") => {
+            spawn(|| ()).join().unwrap();
+            drop(std::thread::Builder::new().name("deep".into()).spawn(|| dig(0)).unwrap().join());
+        }
+        Ok("no handler") => one_thread(None, || touch(NOWHERE)),
+        Ok("passed") => one_thread(Some(|_| AfterTrap::Pass), divide),
+        Ok("trap inside") => one_thread(
+            Some(|_| {
+                divide();
+                AfterTrap::Again
+            }),
+            || touch(NOWHERE),
+        ),
+        Ok("waits inside") => one_thread(
+            Some(|_| {
+                chappe_thread::park();
+                AfterTrap::Again
+            }),
+            || touch(NOWHERE),
+        ),
+        Ok("away") => one_thread(Some(|_| AfterTrap::End), || block_in_place(no_instruction)),
+        Ok("interrupt") => one_thread(Some(|_| AfterTrap::End), || {
+            current().interrupt(divide).unwrap();
+            yield_now();
+        }),
+        Ok("another stack") => one_thread(Some(|_| AfterTrap::End), || {
+            extern "C" fn faulty(_: i32) {
+                touch(NOWHERE);
+            }
+            // SAFETY: a handler on the stack for handlers.
+            unsafe {
+                let mut action = std::mem::zeroed::<libc::sigaction>();
+                action.sa_sigaction = faulty as *const () as usize;
+                action.sa_flags = libc::SA_ONSTACK;
+                libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
+                let mut own = std::mem::zeroed::<libc::sigset_t>();
+                libc::sigaddset(&raw mut own, libc::SIGUSR1);
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const own, std::ptr::null_mut());
+                libc::raise(libc::SIGUSR1);
+            }
+        }),
+        Ok("sent") => {
+            spawn(|| ()).join().unwrap();
+            // SAFETY: to this process.
+            unsafe { libc::raise(libc::SIGFPE) };
+        }
+        Ok("program's own handler") => {
+            // SAFETY: the action is whole.
+            unsafe {
+                let mut action = std::mem::zeroed::<libc::sigaction>();
+                action.sa_sigaction = programs_own as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+                libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
+            }
+            one_thread(None, || {
+                touch_and_pass_over(NOWHERE);
+                assert_eq!(HEARD.swap(0, SeqCst), NOWHERE);
+            });
+            std::thread::spawn(|| touch_and_pass_over(NOWHERE + 1)).join().unwrap();
+            assert_eq!(HEARD.swap(0, SeqCst), NOWHERE + 1);
+            // One that has a handler does not come there.
+            one_thread(Some(|_| AfterTrap::End), || touch_and_pass_over(NOWHERE));
+            assert_eq!(HEARD.load(SeqCst), 0);
+            std::process::exit(0);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn a_trap_that_no_handler_takes_ends_the_process_and_names_the_thread() {
+    use std::os::unix::process::ExitStatusExt;
+    let named = "(faulty) got ";
+    let segv = "(faulty) got SIGSEGV at address 0x1238 in the instruction at 0x";
+    let cases = [
+        ("no handler", libc::SIGSEGV, segv, ""),
+        ("passed", libc::SIGFPE, "(faulty) got SIGFPE in the instruction at 0x", ""),
+        ("trap inside", libc::SIGFPE, "(faulty) got SIGFPE", "inside of its handler of traps"),
+        ("waits inside", libc::SIGSEGV, segv, "an interrupt of a light thread must not wait"),
+        ("away", libc::SIGILL, "(faulty) got SIGILL", "cannot be ended within block_in_place"),
+        ("interrupt", libc::SIGFPE, "(faulty) got SIGFPE", "cannot be ended in an interrupt"),
+        ("another stack", libc::SIGSEGV, segv, "on another stack"),
+    ];
+    std::thread::scope(|scope| {
+        for (what, signal, first, second) in cases {
+            scope.spawn(move || {
+                let output = in_a_process(what);
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(output.status.signal(), Some(signal), "{what}: {said}");
+                assert!(said.contains(first) && said.contains(second), "{what}: {said}");
+                assert_eq!(said.matches(named).count(), 1, "{what}: {said}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_trap_that_is_no_light_threads_goes_where_it_went() {
+    use std::os::unix::process::ExitStatusExt;
+    for (what, signal, words) in [
+        ("kernel thread", Some(libc::SIGSEGV), ""),
+        ("kernel thread's stack", Some(libc::SIGABRT), "thread 'deep'"),
+        ("sent", Some(libc::SIGFPE), ""),
+        ("program's own handler", None, ""),
+    ] {
+        let output = in_a_process(what);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), signal, "{what}: {said}");
+        assert!(said.contains(words) && !said.contains("light thread"), "{what}: {said}");
+        assert!(signal.is_some() || output.status.success(), "{what}: {said}");
+    }
+}
+
+/// Go makes a panic of a trap in its own code, which `recover` ends, and ends the process at a stack that is used up.
+#[test]
+#[ignore = "peer: builds a program in Go"]
+fn go_recovers_from_a_nil_pointer_and_not_from_a_stack_that_is_used_up() {
+    let home = std::env::temp_dir().join(format!("chappe-traps-{}", std::process::id()));
+    std::fs::create_dir_all(&home).unwrap();
+    let source = home.join("traps.go");
+    let program = r#"package main
+import ("fmt"; "os")
+func dig(n int) int { return dig(n+1) + n }
+func main() {
+	done := make(chan any)
+	go func() {
+		defer func() { done <- recover() }()
+		if len(os.Args) > 1 { fmt.Println(dig(0)) }
+		var p *int
+		*p = 1
+	}()
+	fmt.Println("went on after:", <-done)
+}
+"#;
+    std::fs::write(&source, program).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut go = Command::new("go");
+        go.arg("run").arg(&source).args(arguments).env("GOCACHE", home.join("cache"));
+        go.output().inspect_err(|why| eprintln!("not tried: go: {why}")).ok()
+    };
+    if let (Some(nil), Some(deep)) = (run(&[]), run(&["deep"])) {
+        let said = String::from_utf8_lossy(&nil.stdout);
+        assert!(said.contains("went on after: runtime error: invalid memory address"), "{said}");
+        let said = String::from_utf8_lossy(&deep.stderr);
+        assert!(!deep.status.success() && said.contains("stack overflow"), "{said}");
+    }
+    std::fs::remove_dir_all(home).unwrap();
+}
