@@ -1,4 +1,4 @@
-//! Conditions, events and barriers: each is a condition variable with words, and their mutex, beside it (`words`).
+//! Conditions and events: each is a condition variable with words, and their mutex, beside it (`words`).
 //!
 //! - Condition: the waiter takes the words' mutex, releases the user's lock, and waits on the condition variable, which
 //!   releases the mutex. The notifier takes the mutex. So a notifier that notifies after the user's lock was released
@@ -6,33 +6,24 @@
 //! - Event: word 0 is the flag. The setter notifies the waiters first and stores the flag second, all under the mutex.
 //!   A notified waiter reads the flag under the mutex, so after the store. If the setter dies before the store, the
 //!   waiters wait on, and nothing was set.
-//! - Barrier: word 0 is the generation (high half) and the number of arrived waiters; word 1 says that it is broken;
-//!   word 2 is one more than the generation that was reset. Each waiter holds a permit of a pool beside the barrier, so
-//!   the others notice when one has died: the barrier then breaks, at the latest after a tenth of a second.
 
-use crate::failure::{Failure, Kind, failure, own, raised};
+use crate::failure::{Failure, Kind, failure, own};
 use crate::had::Had;
 use crate::lock::{Core, Lock, RLock};
 use crate::place::{Pickled, Place};
-use crate::pool::{pool_of, take};
-use crate::state::{part, whole};
-use crate::wait::{Limit, detached, ended_by, wait, wait_on};
+use crate::state::whole;
+use crate::wait::{Limit, detached, wait_on};
 use crate::words::Watched;
-use chappe::raw::{Hold, Time};
-use chappe::{Interrupt, LockError, MutexGuard, Pool, interruptible};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use chappe::raw::Time;
+use chappe::{Interrupt, LockError, MutexGuard, interruptible};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How often a waiter at a barrier looks whether all are alive.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Why a wait did not end in what was waited for.
 enum Not {
     Late,
     Interrupted,
-    Broken,
     Other(String, Kind),
 }
 
@@ -309,247 +300,5 @@ impl Event {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Pickled<'py, (String,)> {
         Ok((slf.get_type().into_any(), (slf.get().place.sent(),)))
-    }
-}
-
-const TURN: usize = 0;
-const BROKEN: usize = 1;
-const RESET: usize = 2;
-
-/// A barrier, as `threading.Barrier`. One that dies while it waits breaks it: the others get `BrokenBarrierError`.
-#[pyclass(frozen, subclass, module = "chappe")]
-pub struct Barrier {
-    of: Watched,
-    here: Pool,
-    parties: u32,
-    action: Option<Py<PyAny>>,
-    timeout: Option<f64>,
-    place: Place,
-}
-
-fn turn(word: u64) -> (u64, u64) {
-    (word >> 32, word & u64::from(u32::MAX))
-}
-
-impl Barrier {
-    fn turn(&self) -> (u64, u64) {
-        turn(self.of.state.get(TURN))
-    }
-
-    fn break_it(&self) {
-        self.of.condvar.notify_all();
-        self.of.state.set(BROKEN, 1);
-    }
-
-    /// Whether fewer are there than have arrived: one died.
-    fn misses(&self) -> bool {
-        u64::from(self.here.permits() - self.here.available()) < self.turn().1
-    }
-
-    /// Arrives: the generation, and the number in it.
-    fn arrive(&self, time: Time) -> Result<(u64, u64), Not> {
-        let mut guard = had(self.of.state.lock())?;
-        let end = if let Time::Within(d) = time { Some(Instant::now() + d) } else { None };
-        loop {
-            if self.of.state.get(BROKEN) != 0 {
-                return Err(Not::Broken);
-            }
-            let (generation, count) = self.turn();
-            if count < u64::from(self.parties) {
-                self.of.state.set(TURN, generation << 32 | (count + 1));
-                return Ok((generation, count));
-            }
-            // All of the last turn are there, and its action runs.
-            let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()).min(LOOK));
-            if left.is_zero() {
-                return Err(Not::Late);
-            }
-            guard = hear(&self.of, guard, Time::Within(left))?.0;
-        }
-    }
-
-    /// Waits until the turn is over.
-    fn pass(&self, generation: u64, time: Time) -> Result<(), Not> {
-        let guard = had(self.of.state.lock())?;
-        let left = if let Time::Within(d) = time { d } else { LOOK };
-        if self.over(generation)? {
-            return Ok(());
-        }
-        if self.misses() {
-            self.break_it();
-            return Err(Not::Broken);
-        }
-        if left.is_zero() || matches!(time, Time::Now) {
-            self.break_it();
-            return Err(Not::Late);
-        }
-        drop(hear(&self.of, guard, Time::Within(left.min(LOOK)))?.0);
-        if self.over(generation)? { Ok(()) } else { Err(Not::Interrupted) }
-    }
-
-    fn over(&self, generation: u64) -> Result<bool, Not> {
-        let state = &self.of.state;
-        if state.get(RESET) == generation + 1 {
-            return Err(Not::Broken);
-        }
-        if self.turn().0 != generation {
-            return Ok(true);
-        }
-        if state.get(BROKEN) != 0 { Err(Not::Broken) } else { Ok(false) }
-    }
-
-    /// The last one lets all go.
-    fn open(&self, generation: u64) -> Result<(), Not> {
-        let _guard = had(self.of.state.lock())?;
-        self.over(generation)?;
-        self.of.condvar.notify_all();
-        self.of.state.set(TURN, (generation + 1) << 32);
-        Ok(())
-    }
-
-    fn broken_error(&self, py: Python<'_>) -> PyErr {
-        own(py, "BrokenBarrierError", (format!("barrier `{}` is broken", self.place.shown()),))
-    }
-
-    fn told(&self, py: Python<'_>, e: Not) -> PyErr {
-        if let Not::Broken | Not::Late = e { self.broken_error(py) } else { failure(py, e) }
-    }
-
-    fn through(&self, py: Python<'_>, limit: Limit) -> PyResult<u64> {
-        let (generation, number) = detached(py, || self.arrive(limit.time())).map_err(|e| self.told(py, e))?;
-        if number + 1 == u64::from(self.parties) {
-            if let Some(action) = &self.action
-                && let Err(raised) = action.call0(py)
-            {
-                self.of.state.locked(py, || self.break_it())?;
-                return Err(raised);
-            }
-            detached(py, || self.open(generation)).map_err(|e| self.told(py, e))?;
-            return Ok(number);
-        }
-        ended_by(|interrupt| {
-            loop {
-                let time = if interrupt.is_asked() { Time::Now } else { limit.time() };
-                match detached(py, || interruptible(interrupt, || self.pass(generation, time))) {
-                    Ok(()) => return Ok(number),
-                    Err(Not::Interrupted) => {
-                        if let Err(raised) = py.check_signals() {
-                            self.of.state.locked(py, || self.break_it())?;
-                            return Err(raised);
-                        }
-                    }
-                    Err(e) => return Err(self.told(py, e)),
-                }
-            }
-        })
-    }
-}
-
-/// What a barrier is made of.
-type Arguments = (u32, Option<Py<PyAny>>, Option<f64>, String);
-
-/// A permit that is given back in whatever way its scope is left.
-struct Present(Hold);
-
-impl Drop for Present {
-    fn drop(&mut self) {
-        // SAFETY: a permit of the process, given back once.
-        unsafe { self.0.release() };
-    }
-}
-
-#[pymethods]
-impl Barrier {
-    #[new]
-    #[pyo3(signature = (parties, action = None, timeout = None, name = None, *, create = None))]
-    fn new(
-        py: Python<'_>,
-        parties: i64,
-        action: Option<Py<PyAny>>,
-        timeout: Option<f64>,
-        name: Option<&Bound<'_, PyAny>>,
-        create: Option<bool>,
-    ) -> PyResult<Barrier> {
-        let most = 32_768;
-        let Some(parties) = u32::try_from(parties).ok().filter(|n| (1..=most).contains(n)) else {
-            return Err(PyValueError::new_err(format!("a barrier has between 1 and {most} parties, not {parties}")));
-        };
-        let ((of, here), place) = Place::made(py, name, 0, &["condvar", "mutex+words", "pool+here"], |place| {
-            let of = Watched::had(place, Had::of(create)).map_err(|e| failure(py, e))?;
-            // Twice as many: those of the turn before may just be leaving.
-            let here = pool_of(py, &part(place.name(), "here"), Had::Either, parties * 2).map_err(|e| {
-                let there = Pool::open(&part(place.name(), "here")).map_or(0, |pool| pool.permits() / 2);
-                if there == 0 || there == parties {
-                    return e;
-                }
-                let text = format!("barrier `{}` is there for {there} parties, not {parties}", place.shown());
-                raised(py, Kind::Mismatch, text)
-            })?;
-            Ok((of, here))
-        })?;
-        Ok(Barrier { of, here, parties, action, timeout, place })
-    }
-
-    /// Waits until all have come; answers a number from 0 that no other of them gets. If the time is up first, the barrier is
-    /// broken, for all.
-    #[pyo3(signature = (timeout = None))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<u64> {
-        let limit = Limit::of(timeout.or(self.timeout))?;
-        let Some(hold) = wait(py, limit, |time| take(&self.here, time))? else {
-            self.of.state.locked(py, || self.break_it())?;
-            return Err(self.broken_error(py));
-        };
-        let _present = Present(hold);
-        self.through(py, limit)
-    }
-
-    /// Begins anew; present waiters get `BrokenBarrierError`.
-    fn reset(&self, py: Python<'_>) -> PyResult<()> {
-        self.of.state.locked(py, || {
-            let (generation, count) = self.turn();
-            self.of.condvar.notify_all();
-            if count > 0 {
-                self.of.state.set(RESET, generation + 1);
-                self.of.state.set(TURN, (generation + 1) << 32);
-            }
-            self.of.state.set(BROKEN, 0);
-        })
-    }
-
-    /// Breaks it.
-    fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        self.of.state.locked(py, || self.break_it())
-    }
-
-    #[getter]
-    fn parties(&self) -> u32 {
-        self.parties
-    }
-
-    /// How many wait.
-    #[getter]
-    fn n_waiting(&self) -> u64 {
-        if self.broken() { 0 } else { self.turn().1 % u64::from(self.parties) }
-    }
-
-    /// Whether it is broken.
-    #[getter]
-    fn broken(&self) -> bool {
-        self.of.state.get(BROKEN) != 0
-    }
-
-    #[getter]
-    fn name(&self) -> &str {
-        self.place.name()
-    }
-
-    fn __repr__(&self) -> String {
-        let how = if self.broken() { "broken".into() } else { format!("{} of {}", self.turn().1, self.parties) };
-        format!("<chappe.Barrier {} {how}>", self.place.shown())
-    }
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Pickled<'py, Arguments> {
-        let this = slf.get();
-        let action = this.action.as_ref().map(|a| a.clone_ref(slf.py()));
-        Ok((slf.get_type().into_any(), (this.parties, action, this.timeout, this.place.sent())))
     }
 }

@@ -10,8 +10,9 @@
 //! | `clock.rs` | clocks: ticks, and what comes after a while |
 //! | `pickle.rs` | whether a pickle can hold a connection |
 //! | `terminal.rs` | terminals, feature `term` |
-//! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `tube.rs` `broadcast.rs` `map.rs` `select.rs` | the objects |
+//! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `barrier.rs` `tube.rs` `broadcast.rs` `map.rs` `select.rs` | the objects |
 
+mod barrier;
 mod broadcast;
 mod clock;
 mod condition;
@@ -40,11 +41,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _chappe {
     #[pymodule_export]
+    use super::barrier::Barrier;
+    #[pymodule_export]
     use super::broadcast::{Broadcast, Subscription};
     #[pymodule_export]
     use super::clock::{Clock, after, tick};
     #[pymodule_export]
-    use super::condition::{Barrier, Condition, Event};
+    use super::condition::{Condition, Event};
     #[pymodule_export]
     use super::lock::{Lock, RLock, RwLock};
     #[pymodule_export]

@@ -21,7 +21,7 @@ use crate::state::{State, part};
 use chappe::map::Map;
 use chappe::tube::broadcast::Broadcast;
 use chappe::tube::named::Tube;
-use chappe::{Arena, ArenaOptions, Condvar, Mutex, Pool, Semaphore};
+use chappe::{Arena, ArenaOptions, Barrier, Condvar, Mutex, Pool, Semaphore};
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -190,6 +190,7 @@ fn remove_one(kind: &str, name: &str) -> Result<(), (Kind, String)> {
         "tube" => Tube::remove(name, true).map_err(told),
         "broadcast" => Broadcast::remove(name, true).map_err(told),
         "map" => Map::unmake(name, true).map_err(told),
+        "barrier" => Barrier::remove(name, true).map_err(told),
         _ => Mutex::remove(name, true).map_err(told),
     }
 }
@@ -224,9 +225,10 @@ pub fn remove(py: Python<'_>, name: &Bound<'_, PyAny>, force: bool) -> PyResult<
             "tube" => Tube::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
             "broadcast tube" => Broadcast::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
             "map" => Map::unmake(&name, force).map_err(|e| tell(&e, e.kind()))?,
+            "barrier" => Barrier::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
             _ => Mutex::remove(&name, force).map_err(|e| tell(&e, e.kind()))?,
         }
-        for (kind, of) in [("mutex", "words"), ("pool", "here")] {
+        for (kind, of) in [("mutex", "words"), ("pool", "gate")] {
             if arena.has(&part(object, of)) {
                 let _ = remove_one(kind, &part(&name, of));
             }

@@ -1,5 +1,6 @@
 //! One call that waits for several things, and does exactly one.
 
+use crate::barrier::Barrier;
 use crate::broadcast::Subscription;
 use crate::clock::{Clock, monotonic};
 use crate::failure::failure;
@@ -8,10 +9,10 @@ use crate::pool::Pool;
 use crate::semaphore::Semaphore;
 use crate::tube::{Data, Tube};
 use crate::wait::{Limit, wait};
-use chappe::raw::{Hold, Time, hear_chosen};
+use chappe::raw::{Hold, KeptArrival, Time, hear_chosen};
 use chappe::tube::broadcast::Subscription as Ear;
 use chappe::tube::named::{NotReceived, Receiver, Sender};
-use chappe::{Pool as Permits, Select, SelectError, Semaphore as Units};
+use chappe::{BarrierError, Pool as Permits, Select, SelectError, Semaphore as Units};
 use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -27,6 +28,8 @@ enum Arm<'py> {
     Recv(Bound<'py, Tube>, Box<Receiver<[u8]>>),
     Send(Bound<'py, Tube>, Box<Sender<[u8]>>, Vec<u8>),
     Hear(Bound<'py, Subscription>, Box<Ear<[u8]>>),
+    /// Arrived; taken back with the arm, unless its round has turned.
+    Turn(Bound<'py, Barrier>, KeptArrival),
     Strike(Bound<'py, Clock>),
     Ready(BorrowedFd<'py>, bool),
 }
@@ -51,6 +54,7 @@ enum Done {
     Permit(Hold),
     Locked(bool),
     Record(Vec<u8>, bool),
+    Turned(Result<u32, BarrierError>),
     Moment(Instant),
     Plain,
     Ended,
@@ -73,7 +77,7 @@ fn descriptor<'py>(arm: &Bound<'py, PyAny>, writes: bool) -> PyResult<Arm<'py>> 
 
 fn unknown(arm: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "an arm is pool.acquire, lock.acquire, semaphore.down, tube.recv, tube.get, subscription.recv, (tube.send, data), clock.recv, a file, or (file, \"w\"), not {arm}"
+        "an arm is pool.acquire, lock.acquire, semaphore.down, tube.recv, tube.get, subscription.recv, barrier.wait, (tube.send, data), clock.recv, a file, or (file, \"w\"), not {arm}"
     ))
 }
 
@@ -103,6 +107,11 @@ fn arm<'py>(given: &Bound<'py, PyAny>) -> PyResult<Arm<'py>> {
         && ["down", "acquire"].contains(&name.as_str())
     {
         return Ok(Arm::Down(semaphore.get().units.clone()));
+    }
+    if let Ok(barrier) = of.cast::<Barrier>()
+        && name == "wait"
+    {
+        return Ok(Arm::Turn(barrier.clone(), barrier.get().arrive_for_choice(py)?));
     }
     if let Ok(clock) = of.cast::<Clock>()
         && name == "recv"
@@ -141,6 +150,7 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
             Arm::Recv(_, end) => select.recv_on(&**end),
             Arm::Send(_, end, _) => select.send_on(&**end),
             Arm::Hear(_, end) => select.recv_on(&**end),
+            Arm::Turn(_, arrival) => select.turn(arrival.arrival()),
             Arm::Strike(clock) => select.recv(&clock.get().moments),
             Arm::Ready(fd, false) => select.readable(fd),
             Arm::Ready(fd, true) => select.writable(fd),
@@ -176,6 +186,7 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
                 Err(e) => Done::Unheard(e),
             }
         }
+        Arm::Turn(_, arrival) => Done::Turned(chosen.turn(arrival.arrival()).map(|turn| turn.index)),
         Arm::Strike(clock) => chosen.recv(&clock.get().moments).map_or(Done::Ended, Done::Moment),
         Arm::Ready(..) => chosen.descriptor().map_or_else(Done::Failed, |()| Done::Plain),
     };
@@ -208,6 +219,9 @@ pub fn select<'py>(
         }
         (Done::Record(record, again), _) => {
             (if again { "again" } else { "record" }, PyBytes::new(py, &record).into_any())
+        }
+        (Done::Turned(turned), Arm::Turn(barrier, _)) => {
+            ("done", barrier.get().chosen(py, turned)?.into_pyobject(py)?.into_any())
         }
         (Done::Moment(moment), _) => ("done", monotonic(py, moment)?.into_pyobject(py)?.into_any()),
         (Done::Failed(e), Arm::Ready(fd, _)) => {

@@ -1,4 +1,4 @@
-//! A mutex, and eight words beside it: the state of locks, conditions, events and barriers.
+//! A mutex, and eight words beside it: the state of locks, conditions, events and barriers' actions.
 //!
 //! The mutex is held for a few instructions of Rust, never while Python runs. Each change of state is one store of one
 //! word, so a holder that is killed in the middle has made it, or has not. The next holder takes the mutex over and

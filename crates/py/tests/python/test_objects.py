@@ -112,7 +112,7 @@ class Pools(Case):
         with self.assertRaisesRegex(TypeError, "permits"):
             chappe.Pool(None, 1.5)
         barrier = chappe.Barrier(2, name="two")
-        with self.assertRaisesRegex(chappe.Mismatch, "`two` is there for 2 parties, not 3"):
+        with self.assertRaisesRegex(chappe.Mismatch, "`two` is there with 2 parties.*not 3"):
             chappe.Barrier(3, name=barrier.name)
         with self.assertRaisesRegex(OSError, "descriptor 1048575"):
             chappe.select((1048575, "w"), timeout=60)
@@ -193,6 +193,8 @@ except KeyboardInterrupt:
             ("c = chappe.Condition(); c.acquire()", "c.wait_for(lambda: False)"),
             ("e = chappe.Event()", "e.wait()"),
             ("b = chappe.Barrier(2)", "b.wait()"),
+            ("b = chappe.Barrier(2, print)", "b.wait()"),
+            ("b = chappe.Barrier(2)", "chappe.select(b.wait)"),
             ("t = chappe.Tube()", "t.recv()"),
             ("t = chappe.Tube(slots=1); t.send(b'')", "t.send(b'')"),
             ("m = chappe.Map()", "m.wait_changed()"),
@@ -373,30 +375,6 @@ class Conditions(Case):
         self.assertEqual([self.ended(child) for child in children], [0, 0, 0])
         event.clear()
         self.assertFalse(event.wait(0.01))
-
-    def test_a_barrier_lets_all_go_at_once(self):
-        barrier, numbers = chappe.Barrier(3), []
-        for _ in range(20):
-            threads = [threading.Thread(target=lambda: numbers.append(barrier.wait(60))) for _ in range(3)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        self.assertEqual(sorted(numbers), sorted([0, 1, 2] * 20))
-
-    def test_a_death_at_a_barrier_breaks_it(self):
-        barrier = chappe.Barrier(3)
-        child = self.forked(barrier.wait)
-        self.until(lambda: barrier.n_waiting == 1)
-        os.kill(child, signal.SIGKILL)
-        self.ended(child)
-        with self.assertRaises(chappe.BrokenBarrierError):
-            barrier.wait(60)
-        self.assertTrue(barrier.broken)
-        barrier.reset()
-        self.assertEqual(barrier.n_waiting, 0)
-        with self.assertRaises(chappe.BrokenBarrierError):
-            barrier.wait(0.01)
 
 
 class Tubes(Case):

@@ -1,0 +1,296 @@
+//! Barriers, as `threading.Barrier`: those of the crate that a death breaks, with an action.
+//!
+//! The last to come runs the action, and arrives then. So with an action the comers are let in one after the other: each has the one permit
+//! of a pool beside the barrier (`gate`) while it looks whether it is the last, and until it has arrived. The last one keeps the permit while its
+//! action runs; those of the next round wait for it.
+//!
+//! Words beside it:
+//!
+//! | word | value |
+//! |---|---|
+//! | ACTS | 1: a process has an action for it. Only then is the gate used |
+//! | RUNS | 0, or the round after the one that an action runs for (high half), and a number that no other run has |
+//! | RUN | that number, as it was given out last |
+//!
+//! A process that dies in its action has not arrived, so the barrier does not notice. Its permit comes back: who finds that RUNS names the round
+//! under way, and the gate is free, breaks the barrier. Each that waits looks ten times a second, and the next comer finds it at the gate. Without an
+//! action nobody looks: the crate finds the deaths.
+
+use crate::failure::{Failure, Kind, failure, own, raised};
+use crate::had::Had;
+use crate::place::{Pickled, Place};
+use crate::pool::{pool_of, take};
+use crate::state::{State, part};
+use crate::wait::{Limit, detached, ended_by, wait};
+use chappe::raw::{Hold, KeptArrival, Time, choose_ready, turn};
+use chappe::{Barrier as Rounds, BarrierError, Pool, SelectError, interruptible};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::time::Duration;
+
+/// How often a waiter looks whether the one that runs the action is alive.
+const LOOK: Duration = Duration::from_millis(100);
+
+const ACTS: usize = 0;
+const RUNS: usize = 1;
+const RUN: usize = 2;
+
+impl Failure for BarrierError {
+    fn is_late(&self) -> bool {
+        matches!(self, BarrierError::Timeout)
+    }
+    fn is_interrupted(&self) -> bool {
+        matches!(self, BarrierError::Interrupted)
+    }
+    fn kind(&self) -> Kind {
+        match self {
+            BarrierError::Object(e) => e.kind(),
+            BarrierError::Parties { .. } => Kind::Value,
+            BarrierError::OtherShape { .. } => Kind::Mismatch,
+            BarrierError::Twice { .. } | BarrierError::Full { .. } => Kind::InUse,
+            BarrierError::Dead { .. } => Kind::Removed,
+            BarrierError::Inherited { .. } => Kind::Inherited,
+            _ => Kind::System,
+        }
+    }
+}
+
+/// A barrier, as `threading.Barrier`. One that dies while it waits, or runs the action, breaks it: the others get `BrokenBarrierError`.
+#[pyclass(frozen, subclass, module = "chappe")]
+pub struct Barrier {
+    rounds: Rounds,
+    state: State,
+    gate: Pool,
+    action: Option<Py<PyAny>>,
+    timeout: Option<f64>,
+    place: Place,
+}
+
+/// What a barrier is made of.
+type Arguments = (u32, Option<Py<PyAny>>, Option<f64>, String);
+
+/// The gate's permit, which is given back in whatever way its scope is left.
+struct Inside(Hold);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // SAFETY: a permit of the process, given back once.
+        unsafe { self.0.release() };
+    }
+}
+
+impl Barrier {
+    fn broken_error(&self, py: Python<'_>) -> PyErr {
+        own(py, "BrokenBarrierError", (format!("barrier `{}` is broken", self.place.shown()),))
+    }
+
+    fn told(&self, py: Python<'_>, e: BarrierError) -> PyErr {
+        if let BarrierError::Broken { .. } = e { self.broken_error(py) } else { failure(py, e) }
+    }
+
+    /// How many have arrived, and for which round.
+    fn now(&self, py: Python<'_>) -> PyResult<(u32, u64)> {
+        let info = self.rounds.info().map_err(|e| failure(py, e))?;
+        if info.broken.is_some() { Err(self.broken_error(py)) } else { Ok((info.arrived, info.rounds)) }
+    }
+
+    fn acts(&self) -> bool {
+        self.state.get(ACTS) != 0
+    }
+
+    fn break_it(&self, py: Python<'_>) -> PyResult<()> {
+        self.rounds.abort().map_err(|e| failure(py, e))
+    }
+
+    /// Breaks the barrier if one died in the action of the round under way. At the gate: the caller has its permit.
+    fn misses(&self, py: Python<'_>, at_the_gate: bool) -> PyResult<()> {
+        let runs = self.state.get(RUNS);
+        if runs >> 32 == 0 || !(at_the_gate || self.gate.available() == 1) || self.state.get(RUNS) != runs {
+            return Ok(());
+        }
+        match self.rounds.info() {
+            Ok(info) if info.broken.is_none() && runs >> 32 == (info.rounds + 1) & 0xffff_ffff => self.break_it(py),
+            _ => Ok(()),
+        }
+    }
+
+    /// Arrives, as the last one after its action.
+    fn arrive(&self, py: Python<'_>, limit: Limit) -> PyResult<KeptArrival> {
+        let arrives = || KeptArrival::new(&self.rounds, false).map_err(|e| self.told(py, e));
+        if !self.acts() {
+            return arrives();
+        }
+        let Some(hold) = wait(py, limit, |time| take(&self.gate, time))? else {
+            self.break_it(py)?;
+            return Err(self.broken_error(py));
+        };
+        let _inside = Inside(hold);
+        self.misses(py, true)?;
+        let (there, round) = self.now(py)?;
+        if there + 1 < self.rounds.parties() {
+            return arrives();
+        }
+        if let Some(action) = &self.action {
+            // One run at a time: those that would be the second wait at the gate.
+            let run = self.state.get(RUN).wrapping_add(1) & 0xffff_ffff;
+            self.state.set(RUN, run);
+            self.state.set(RUNS, round.wrapping_add(1) << 32 | run);
+            let acted = action.call0(py);
+            if let Err(raised) = acted {
+                self.state.set(RUNS, 0);
+                self.break_it(py)?;
+                return Err(raised);
+            }
+        }
+        let arrived = arrives();
+        self.state.set(RUNS, 0);
+        let arrival = arrived?;
+        // It was reset meanwhile: the round of the action is no more.
+        if arrival.arrival().is_over() {
+            return Ok(arrival);
+        }
+        arrival.take_back();
+        Err(self.broken_error(py))
+    }
+
+    /// Waits for the turn of an arrival.
+    fn pass(&self, py: Python<'_>, arrival: &KeptArrival, limit: Limit) -> PyResult<u32> {
+        let conclude = |breaks| arrival.wait(Time::Now, breaks).map(|turn| turn.index).map_err(|e| self.told(py, e));
+        ended_by(|interrupt| {
+            loop {
+                let left = if interrupt.is_asked() { Time::Now } else { limit.time() };
+                let (time, is_last) = match left {
+                    Time::Within(d) if !self.acts() || d <= LOOK => (Time::Within(d), true),
+                    Time::Now => (Time::Now, true),
+                    Time::Forever if !self.acts() => (Time::Forever, true),
+                    _ => (Time::Within(LOOK), false),
+                };
+                // The arrival stands, however it ends.
+                match detached(py, || {
+                    interruptible(interrupt, || choose_ready(&[turn(arrival.arrival())], false, time))
+                }) {
+                    Ok(_) => return conclude(false),
+                    Err(SelectError::Interrupted) => {
+                        if let Err(raised) = py.check_signals() {
+                            self.break_it(py)?;
+                            return Err(raised);
+                        }
+                    }
+                    Err(SelectError::WouldBlock | SelectError::Timeout) if is_last => return conclude(true),
+                    Err(SelectError::WouldBlock | SelectError::Timeout) => self.misses(py, false)?,
+                    Err(e) => return Err(failure(py, e)),
+                }
+            }
+        })
+    }
+
+    /// Arrives, for a choice.
+    pub fn arrive_for_choice(&self, py: Python<'_>) -> PyResult<KeptArrival> {
+        if self.acts() {
+            let text = format!("barrier `{}` has an action: it is no arm of a choice", self.place.shown());
+            return Err(PyValueError::new_err(text));
+        }
+        KeptArrival::new(&self.rounds, false).map_err(|e| self.told(py, e))
+    }
+
+    /// The end of a choice.
+    pub fn chosen(&self, py: Python<'_>, turned: Result<u32, BarrierError>) -> PyResult<u32> {
+        turned.map_err(|e| self.told(py, e))
+    }
+}
+
+#[pymethods]
+impl Barrier {
+    #[new]
+    #[pyo3(signature = (parties, action = None, timeout = None, name = None, *, create = None))]
+    fn new(
+        py: Python<'_>,
+        parties: i64,
+        action: Option<Py<PyAny>>,
+        timeout: Option<f64>,
+        name: Option<&Bound<'_, PyAny>>,
+        create: Option<bool>,
+    ) -> PyResult<Barrier> {
+        let most = Rounds::MOST_PARTIES;
+        let Some(parties) = u32::try_from(parties).ok().filter(|n| (1..=most).contains(n)) else {
+            return Err(PyValueError::new_err(format!("a barrier has between 1 and {most} parties, not {parties}")));
+        };
+        let parts = ["barrier", "mutex+words", "pool+gate"];
+        let ((rounds, state, gate), place) = Place::made(py, name, 0, &parts, |place| {
+            let name = place.name();
+            let rounds = match Had::of(create) {
+                Had::Opened => Rounds::open(name),
+                Had::Created => Rounds::create_breaking(name, parties),
+                Had::Either => Rounds::open_or_create_breaking(name, parties),
+            };
+            let rounds = rounds.map_err(|e| failure(py, e))?;
+            let there = rounds.parties();
+            if there != parties {
+                let text = format!("barrier `{}` is there with {there} parties, not {parties}", place.shown());
+                return Err(raised(py, Kind::Mismatch, text));
+            }
+            // Whoever finds the barrier may come before its maker has made these.
+            let state = State::had(&part(name, "words"), Had::Either).map_err(|e| failure(py, e))?;
+            Ok((rounds, state, pool_of(py, &part(name, "gate"), Had::Either, 1)?))
+        })?;
+        if action.is_some() {
+            state.set(ACTS, 1);
+        }
+        Ok(Barrier { rounds, state, gate, action, timeout, place })
+    }
+
+    /// Waits until all have come; answers a number from 0 that no other of them gets. If the time is up first, the barrier is
+    /// broken, for all.
+    #[pyo3(signature = (timeout = None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<u32> {
+        let limit = Limit::of(timeout.or(self.timeout))?;
+        let arrival = self.arrive(py, limit)?;
+        self.pass(py, &arrival, limit)
+    }
+
+    /// Begins anew; present waiters get `BrokenBarrierError`.
+    fn reset(&self, py: Python<'_>) -> PyResult<()> {
+        self.rounds.reset().map_err(|e| failure(py, e))
+    }
+
+    /// Breaks it.
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        self.break_it(py)
+    }
+
+    #[getter]
+    fn parties(&self) -> u32 {
+        self.rounds.parties()
+    }
+
+    /// How many wait.
+    #[getter]
+    fn n_waiting(&self) -> u32 {
+        self.rounds.info().map_or(0, |info| info.arrived)
+    }
+
+    /// Whether it is broken.
+    #[getter]
+    fn broken(&self) -> bool {
+        self.rounds.info().is_ok_and(|info| info.broken.is_some())
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.place.name()
+    }
+
+    fn __repr__(&self) -> String {
+        let how = match self.rounds.info() {
+            Ok(info) if info.broken.is_none() => format!("{} of {}", info.arrived, info.parties),
+            Ok(_) => "broken".into(),
+            Err(_) => "removed".into(),
+        };
+        format!("<chappe.Barrier {} {how}>", self.place.shown())
+    }
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Pickled<'py, Arguments> {
+        let this = slf.get();
+        let action = this.action.as_ref().map(|a| a.clone_ref(slf.py()));
+        Ok((slf.get_type().into_any(), (this.parties(), action, this.timeout, this.place.sent())))
+    }
+}
