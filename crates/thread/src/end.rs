@@ -159,6 +159,7 @@ impl Builder {
         });
         thread.pinned.set(pinned);
         thread.lives.set(true);
+        thread.latest.set(0);
         thread.tls.set(0);
         // Relaxed, all: published with the thread.
         thread.end.store(RUNS, Ordering::Relaxed);

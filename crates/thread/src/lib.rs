@@ -50,6 +50,7 @@
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 mod asks;
+mod due;
 mod end;
 mod file;
 mod id;
@@ -79,6 +80,7 @@ mod watched;
 mod words;
 
 pub use asks::{Destroyed, Refusal};
+pub use due::set_due;
 pub use end::{Builder, JoinHandle, Result};
 pub use file::{File, FileWay, file_way};
 pub use id::ThreadId;

@@ -39,7 +39,7 @@
 //! in named arenas is recovered by the other processes (`chappe_sync`). A forked child has no procs.
 //!
 //! Policy: a thread stays with its proc, so threads that talk to each other stay together. It moves to an idle proc in
-//! two cases: its own proc has run one thread for a whole tick of ten milliseconds (half of the ready threads move), or
+//! two cases: its own proc has run one thread for a whole tick of ten milliseconds (half of the ready threads move, those first that would be late: `due`), or
 //! a thread outside the runtime wakes it while its own proc is busy. (Passing on every ready thread made a fine-grained
 //! program take twice as long.)
 
@@ -64,6 +64,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::{from_ref, null};
 use std::sync::Mutex;
 
+/// The tick's interval, in nanoseconds: see `runtime`.
+pub(crate) const TICK: u64 = 10_000_000;
 /// Timers are looked at once in so many dispatches.
 pub(super) const DISPATCHES: u32 = 16;
 /// Threads that have ended, kept by a proc for the next that are made.

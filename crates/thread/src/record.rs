@@ -160,6 +160,8 @@ pub(crate) struct Thread {
     pub away: Cell<bool>,
     /// It has begun, and not ended: cleared before the generation rises.
     pub lives: Cell<bool>,
+    /// When it must run at the latest to be in time, in nanoseconds; 0: it has not said. See `due`.
+    pub latest: Cell<u64>,
     /// Its floating-point modes, while it is not running, if it keeps some.
     pub modes: Cell<Modes>,
 }
@@ -441,6 +443,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
             pinned: Cell::new(false),
             away: Cell::new(false),
             lives: Cell::new(false),
+            latest: Cell::new(0),
             modes: Cell::new(0),
         });
         // Of what it has there.

@@ -26,7 +26,7 @@
 use crate::end::{Builder, JoinHandle};
 use crate::proc::deadlock::ALL;
 use crate::proc::records::On;
-use crate::proc::{KERNEL_STACK, Proc, Shared, lend, park, run, wake};
+use crate::proc::{KERNEL_STACK, Proc, Shared, TICK, lend, park, run, wake};
 use crate::timers::Timers;
 use crate::words::asked;
 use crate::{asks, outside, record, trapping};
@@ -40,8 +40,6 @@ use std::io;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
-/// The tick's interval.
-const TICK: u64 = 10_000_000;
 /// The most procs: `idle` has a bit for each.
 const MOST: usize = 64;
 static HOOKS: Hooks = Hooks {

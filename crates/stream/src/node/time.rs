@@ -5,7 +5,7 @@ use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Element, Type};
 use chappe_feedback::Estimate;
 use chappe_plat::clock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sleeps lightly until this time of the machine's clock.
 pub(super) fn sleep_until(due: u64) {
@@ -73,6 +73,11 @@ impl Deadline {
             self.told = now;
             let elapsed = (now - self.began) as f64 / 1e9;
             self.job.progress(elapsed, self.done as f64);
+            if let Some(end) = self.job.end() {
+                // It goes first where threads are passed to another proc, if it would be late.
+                let left = |until: f64| Duration::try_from_secs_f64(until - elapsed).unwrap_or_default();
+                chappe_thread::set_due(Some((Instant::now() + left(self.seconds), left(end))));
+            }
             if self.job.is_late() && !self.late {
                 self.late = true;
                 self.at_warning = elapsed;
@@ -84,6 +89,7 @@ impl Deadline {
     /// All has come.
     fn over(&mut self, now: u64, out: &mut dyn Out) {
         let took = (now - self.began) as f64 / 1e9;
+        chappe_thread::set_due(None);
         if self.done > 0 && took > self.seconds && !self.late {
             self.late = true;
             self.at_warning = took;

@@ -2,10 +2,10 @@
 
 use super::landed::{landed, pass_modes, take_note, whose};
 use super::wake::{ready, wakes};
-use super::{DISPATCHES, ENDED, KERNEL_STACK, Kernel, MODES, Proc, SPIN_MOST, Shared, TOLD};
+use super::{DISPATCHES, ENDED, KERNEL_STACK, Kernel, MODES, Proc, SPIN_MOST, Shared, TICK, TOLD};
 use crate::record::{Thread, current, of};
 use crate::words::{inbox, turns};
-use crate::{switch, watched};
+use crate::{due, switch, watched};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, pause};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::{clock, faults, light, process, thread, tls};
@@ -182,7 +182,9 @@ impl Proc {
             other.empty_inbox();
             // Acquire: I2.
             let may = |t: &Thread| !t.pinned.get() && t.off.load(Ordering::Acquire) != 0;
-            other.queue.share(may, |thread| {
+            let now = clock::now();
+            let first = |t: &Thread| due::is_about_to_be_late(t, now, TICK);
+            other.queue.share(first, may, |thread| {
                 thread.proc.store(from_ref(self) as u64, Ordering::Release); // Release: it is ours.
                 self.queue.push(thread);
             });
