@@ -1,7 +1,7 @@
 /*
  * Choice: one wait that stands on several objects, and one grant.
  *
- * Source: crates/sync/src/wait.rs, wait/state.rs; claim.rs `wait_for`, choice.rs. The objects are two pools of one permit each,
+ * Source: crates/wait/src/wait.rs, wait/state.rs; claim.rs `wait_for`, choice.rs. The objects are two pools of one permit each,
  * as in drain.rs. What another file's head says is cited with its name.
  *
  *   state    phase:2 | number of the wait:2 | which object:1    (`State`: a member's wait word)

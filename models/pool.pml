@@ -1,7 +1,7 @@
 /*
  * Pools: owner cells, how free permits and waiters are brought together, and several permits at once.
  *
- * Source: crates/sync/src/cell.rs, permit.rs, drain.rs, many.rs; recover.rs. Waiting is that of wait.rs and claim.rs beside them.
+ * Source: crates/wait/src/cell.rs, permit.rs, drain.rs, many.rs; recover.rs. Waiting is that of wait.rs and claim.rs beside them.
  * What a file's head says is cited with its name.
  *
  *   cell   tag:2 | member:2 | number of the wait:2 | version    (`Word`; a holder's generation is left to member.pml)

@@ -1,8 +1,8 @@
 /*
  * The line: a ring of one sender and one receiver with plain stores, and how its two ends sleep.
  *
- * Source: crates/structures/src/ring/spsc.rs (below: line), crates/sync/src/tube/end.rs (end), the line's share of tube/body.rs,
- * tube/single.rs and tube/wait.rs, and the two fences of crates/plat/src/real/fence.rs. Waiting is that of crates/sync/src/wait.rs.
+ * Source: crates/structures/src/ring/spsc.rs (below: line), crates/wait/src/end.rs (end), the line's share of tube/body.rs,
+ * tube/single.rs and tube/wait.rs, and the two fences of crates/plat/src/real/fence.rs. Waiting is that of crates/wait/src/wait.rs.
  *
  * Stores are delayed as on x86: each thread has a buffer, first in, first out, that drains at any time; a locked operation waits
  * until its own is empty. So a look may overtake the stores before it. The messages and the two indices are stored plainly; all

@@ -39,7 +39,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Instant;
 
-const SIM: [&str; 12] = [
+const SIM: [&str; 14] = [
     "-p",
     "chappe-plat",
     "-p",
@@ -47,22 +47,26 @@ const SIM: [&str; 12] = [
     "-p",
     "chappe-structures",
     "-p",
+    "chappe-wait",
+    "-p",
     "chappe-sync",
     "-p",
     "chappe-ras",
     "--features",
-    "chappe-plat/sim,chappe-arena/sim,chappe-structures/sim,chappe-sync/sim,chappe-ras/sim",
+    "chappe-plat/sim,chappe-arena/sim,chappe-structures/sim,chappe-wait/sim,chappe-sync/sim,chappe-ras/sim",
 ];
 
-const LOOM: [&str; 8] = [
+const LOOM: [&str; 10] = [
     "-p",
     "chappe-plat",
     "-p",
     "chappe-structures",
     "-p",
+    "chappe-wait",
+    "-p",
     "chappe-sync",
     "--features",
-    "chappe-plat/loom,chappe-structures/loom,chappe-sync/loom",
+    "chappe-plat/loom,chappe-structures/loom,chappe-wait/loom,chappe-sync/loom",
 ];
 
 /// What `cargo xtask test --help` prints.

@@ -1,12 +1,12 @@
 //! Acquiring one permit of any of several pools: of the first pool that has one.
 
-use crate::attachment::here;
 use crate::choice::{How, choose};
 use crate::error::{AcquireError, SelectError};
 use crate::guard::Permit;
-use crate::operation::Mode;
-use crate::patience::Until;
 use crate::pool::Pool;
+use chappe_wait::attachment::here;
+use chappe_wait::operation::Mode;
+use chappe_wait::patience::Until;
 
 /// Takes one permit of the first pool that has one free; answers which pool, counted from 0. Waits until then, in each pool in the order of
 /// arrival.

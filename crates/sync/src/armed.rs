@@ -1,7 +1,7 @@
 //! An arm of a choice.
 
 use crate::descriptor::descriptor;
-use crate::operation::Arm;
+use chappe_wait::operation::Arm;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// An arm of a choice: an operation that it may choose.

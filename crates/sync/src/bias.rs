@@ -80,18 +80,17 @@
 //!
 //! Explored: `tests/crash_bias.rs`, `tests/loom_bias.rs`.
 
-mod holds;
+pub(crate) use chappe_wait::holds::Holds;
+pub use chappe_wait::holds::biases;
 
-pub(crate) use holds::Holds;
-pub use holds::biases;
-
-use crate::cell::{self, Word};
-use crate::owner;
 use chappe_arena::Map;
 use chappe_arena::layout::Object;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::{clock, fence, step};
-use holds::Hold;
+use chappe_wait::cell;
+use chappe_wait::cell::Word;
+use chappe_wait::holds::{EVERY, Hold};
+use chappe_wait::owner;
 
 const TAG: u64 = 7;
 const REVOKING: u64 = 1 << 63;
@@ -135,8 +134,6 @@ impl Form {
     }
 }
 
-/// One in so many acquisitions is a sample. The number is odd: else a thread that takes two locks in turn would never sample one of them.
-pub(crate) const EVERY: u32 = 17;
 /// At first, the bias is granted after so many acquisitions in a row.
 const FIRST: u64 = 256;
 /// The most acquisitions that it ever takes.
@@ -203,14 +200,7 @@ pub(crate) fn mutex(number: u64, member: u32) -> u64 {
     biased(number, MUTEX, member)
 }
 
-/// What is added to the free word of a mutex for a bias to this member.
-#[cfg(not(feature = "sim"))]
-#[inline(always)]
-pub(crate) fn addition(member: u32) -> u64 {
-    owner::owner(member.wrapping_add(1), 0)
-}
-
-/// The same for a pool's first cell, which held, or would hold, the permit `held`.
+/// The word of a pool's first cell, which held, or would hold, the permit `held`.
 #[inline(always)]
 pub(crate) fn cell(held: Word, member: u32) -> u64 {
     biased(held.0, CELL, member)
@@ -358,7 +348,7 @@ fn leave_late(map: &Map, o: &Object, object: u32, mine: u64) -> bool {
         if o.slot.word.compare_exchange(seen, free(o, seen), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             step!("left a lock that was to be unbiased");
             if map.waits_on(object, o) {
-                crate::kinds::drain(map, object);
+                chappe_wait::kinds::drain(map, object);
             }
             return true;
         }

@@ -1,16 +1,17 @@
 //! The public API shared by the objects that are a body of an arena (see `body`) and nothing else: opening, making and removing; errors.
 
-use crate::attachment::{enter, party_at_hand, tidy};
-use crate::body::{self, Body, Form, blocks_wanted};
 use crate::called::plain_name;
 use crate::error::ObjectError;
 use crate::handle::Handle;
 use crate::registry::ArenaOptions;
-use crate::waiters::bytes;
 use chappe_arena::layout::USUAL_MEMBERS;
 use chappe_arena::layout::{BLOCK, Kind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::ROBUST;
+use chappe_wait::attachment::{enter, party_at_hand, tidy};
+use chappe_wait::body;
+use chappe_wait::body::{Body, Form, blocks_wanted};
+use chappe_wait::waiters::bytes;
 use std::ptr::NonNull;
 
 /// Why a stack, counter, server, helping lock, monitor, or named words were not made, opened, or changed. Nothing was changed.

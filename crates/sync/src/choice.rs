@@ -24,28 +24,30 @@
 //! Named tests hold what Nix's text promises and its source gets wrong (evidence, faults 1, 2 and 4): every arm
 //! counts, a choice that was made has taken something, and its number is the caller's.
 
-use crate::attachment::party;
-use crate::attachment::{ThreadAttachment, attachment, watched};
-use crate::claim::wait_for;
 use crate::error::SelectError;
 use crate::handle::shown;
-use crate::lull::{self, lull};
-use crate::mark::Mark;
-use crate::operation::{Arm, Looking, Mode, Nature, Refused, Site, Taken, TryFast, WaitSpec, due};
-use crate::order::{Order, one_of};
-use crate::patience::{Until, patience};
-#[cfg(not(feature = "sim"))]
-use crate::tube::body::met_by;
-#[cfg(not(feature = "sim"))]
-use crate::tube::lights::straight::{Ended, fits, wait as wait_straight};
-use crate::tube::lights::waits::{Hope, can_wait, wait_for as wait_for_lightly};
-use crate::tube::{packet, put_packet, spin};
-use crate::wait::{Parties, Party, Patience};
+use crate::tube::{packet, put_packet};
 use chappe_arena::Map;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::back_by_jump;
 use chappe_plat::clock;
 use chappe_plat::light::{self, Record};
+use chappe_wait::attachment::party;
+use chappe_wait::attachment::{ThreadAttachment, attachment, watched};
+use chappe_wait::claim::wait_for;
+#[cfg(not(feature = "sim"))]
+use chappe_wait::lights::straight::{Ended, fits, wait as wait_straight};
+#[cfg(not(feature = "sim"))]
+use chappe_wait::lights::waits::met_by;
+use chappe_wait::lights::waits::{Hope, can_wait, wait_for as wait_for_lightly};
+use chappe_wait::lull;
+use chappe_wait::lull::lull;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Looking, Mode, Nature, Refused, Site, Taken, TryFast, WaitSpec, due};
+use chappe_wait::order::{Order, one_of};
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::spin::spin;
+use chappe_wait::wait::{Parties, Party, Patience};
 
 /// How often a thread that cannot have a place in the wait queue looks.
 const POLL: std::time::Duration = std::time::Duration::from_millis(1);
@@ -136,7 +138,7 @@ pub(crate) fn straight(arms: &[&dyn Arm], biased: bool) -> Straight {
         // SAFETY: the caller's slice.
         let arms = unsafe { std::slice::from_raw_parts(arms, many) };
         let Some(me) = light::current() else { return 0 };
-        if !fits(arms) || crate::interrupt::current().is_some() {
+        if !fits(arms) || chappe_wait::interrupt::current().is_some() {
             return 0;
         }
         let packet = packet();
@@ -207,7 +209,7 @@ fn lightly<A: Arm + ?Sized>(
     }
     let packet = if any(arms, meets) { packet() } else { 0 };
     let first = if how.biased { 0 } else { one_of(arms.len() as u32) as usize };
-    let by = crate::interrupt::current();
+    let by = chappe_wait::interrupt::current();
     let wait = || wait_for_lightly(me, arms, Hope { aim: how.aim, first, deadline, packet, by, front });
     let is_outside = any(arms, |nature| matches!(nature, Nature::Descriptor(_)));
     let made = if is_outside { light::from_outside(wait) } else { wait() };
@@ -261,7 +263,7 @@ fn poll<A: Arm + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), Select
             Until::Now => SelectError::WouldBlock,
             Until::Time(at) if clock::now() >= at => SelectError::Timeout,
             _ => {
-                crate::patience::pass(POLL);
+                chappe_wait::patience::pass(POLL);
                 continue;
             }
         };
@@ -365,7 +367,7 @@ fn nothing(until: Until) -> Result<(usize, Taken), SelectError> {
         Until::Now => Err(SelectError::WouldBlock),
         Until::Forever => Err(SelectError::Nothing),
         Until::Time(at) => {
-            crate::patience::pass(std::time::Duration::from_nanos(at.saturating_sub(clock::now())));
+            chappe_wait::patience::pass(std::time::Duration::from_nanos(at.saturating_sub(clock::now())));
             Err(SelectError::Timeout)
         }
     }

@@ -1,20 +1,20 @@
 //! Condition variables as users know them.
 
-use crate::attachment::party;
-use crate::attachment::{at_hand, attachment, watched};
 use crate::condvar::{self, Heard};
 use crate::error::{LockError, ObjectError};
 use crate::handle::Handle;
-use crate::interrupt::uninterrupted;
 use crate::mutex::{LockResult, MutexGuard};
 use crate::named::{Named, NamedKind};
-use crate::operation::Site;
-use crate::patience::{Until, patience};
 use crate::registry::ArenaOptions;
-use crate::wait::{Parties, in_line};
 use chappe_arena::layout::Kind;
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::process;
+use chappe_wait::attachment::party;
+use chappe_wait::attachment::{at_hand, attachment, watched};
+use chappe_wait::interrupt::uninterrupted;
+use chappe_wait::operation::Site;
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::wait::{Parties, in_line};
 
 /// Where threads wait for the data under a [`Mutex`](crate::Mutex) to change.
 ///

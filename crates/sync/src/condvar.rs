@@ -24,16 +24,16 @@
 //!
 //! Explored: `tests/crash_condvar.rs`.
 
-use crate::interrupt::Interrupt;
-use crate::operation::Site;
-use crate::owner::{store_words, unheld};
-use crate::wait::{
-    Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, next, rest, tell, wake_told,
-};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_wait::interrupt::Interrupt;
+use chappe_wait::operation::Site;
+use chappe_wait::owner::{store_words, unheld};
+use chappe_wait::wait::{
+    Candidate, Ended, Parties, Patience, Terms, arrive, begin, each, end, finish, next, rest, tell, wake_told,
+};
 
 /// What a waiter is granted.
 const NOTIFIED: u32 = 0;
@@ -99,7 +99,7 @@ pub(crate) fn notify_all(map: &Map, at: Place) {
     let next = map.header().ticket.load(Ordering::SeqCst);
     raise(map.object(at.index), at.head, next);
     step!("all notified, none woken yet");
-    crate::kinds::drain(map, at.index);
+    chappe_wait::kinds::drain(map, at.index);
 }
 
 /// I2: `since` is so much at least from here on, unless the slot is another object's by now (I5).

@@ -11,12 +11,12 @@
 //!
 //! Paper: nix-semaphores-tubes, 2.2.1 (the busy wait before the sleep, and roles).
 
-use crate::interrupt::Interrupt;
 use crate::lock::{self, Try};
-use crate::operation::Site;
-use crate::wait::{Ended, Parties, Patience, Terms, arrive, finish, wait};
 use chappe_plat::atomic::{give_way, pause};
 use chappe_plat::clock;
+use chappe_wait::interrupt::Interrupt;
+use chappe_wait::operation::Site;
+use chappe_wait::wait::{Ended, Parties, Patience, Terms, arrive, finish, wait};
 
 /// How long a waiter may be overtaken.
 const OVERDUE_NS: u64 = 500_000;

@@ -8,10 +8,10 @@
 //!
 //! Memory order: every change is SeqCst, a look acquires: a thread that has seen the sum sees what was written before the addition.
 
-use crate::body::Body;
 use chappe_plat::atomic::AtomicU64;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::atomic::Ordering;
+use chappe_wait::body::Body;
 use std::mem::{align_of, size_of};
 
 /// The number in a body.
@@ -33,12 +33,12 @@ pub use made::Counter;
 #[cfg(not(feature = "sim"))]
 mod made {
     use super::in_body;
-    use crate::attachment::Within;
     use crate::bodied::{Bodied, Plan, SharedError, unmake};
-    use crate::body::Form;
     use chappe_arena::layout::Kind;
     use chappe_plat::atomic::{AtomicU64, Ordering};
     use chappe_structures::tries::{self, Loop};
+    use chappe_wait::attachment::Within;
+    use chappe_wait::body::Form;
     use std::ops::RangeInclusive;
     use std::sync::Arc;
 

@@ -17,18 +17,18 @@
 //! A descriptor is known by its number, as to the kernel: its waiters keep it open meanwhile. Where the kernel refuses to
 //! watch a descriptor, its waiters look once a millisecond.
 
-use crate::cell::Word;
 use crate::fork::{DESCRIPTORS, prepare};
-use crate::mark::Mark;
-use crate::operation::{Arm, Looking, Nature, Refused, Site, Taken, TryFast, look_by_taking};
 use crate::registry::Arena;
 use crate::tube::End;
-use crate::tube::clock::NEVER;
-use crate::tube::lights::{Lights, Side, Standing};
-use crate::wait::Party;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::poll::{Ready, Watcher, is_ready};
 use chappe_plat::{clock, process, quiet, thread};
+use chappe_wait::cell::Word;
+use chappe_wait::clock::NEVER;
+use chappe_wait::lights::{Lights, Side, Standing};
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Looking, Nature, Refused, Site, Taken, TryFast, look_by_taking};
+use chappe_wait::wait::Party;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::RawFd;

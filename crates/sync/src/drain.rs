@@ -35,16 +35,16 @@
 //! Lock-free: a compare-and-swap that fails has been overtaken by one that succeeded.
 
 use crate::bias;
-use crate::cell::{Tag, Word};
 use crate::owned;
-use crate::wait::{
-    Candidate, NUMBER, State, TOO_MANY, candidate, each, grant, is_still, make_up, make_up_now, next, waits_on,
-    wake_elsewhere, word_of,
-};
 use chappe_arena::layout::{Head, Object, Slot};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{ROBUST, clock, step};
+use chappe_wait::cell::{Tag, Word};
+use chappe_wait::wait::{
+    Candidate, NUMBER, State, TOO_MANY, candidate, each, grant, is_still, make_up, make_up_now, next, waits_on,
+    wake_elsewhere, word_of,
+};
 
 /// A permit's cell, in its object or in the arena's table.
 #[derive(Clone, Copy)]
@@ -297,7 +297,7 @@ fn hand_over(map: &Map, object: u32, position: u32, to: Candidate) -> bool {
     // Another drainer granted this very permit, or saw the rest come and granted all of them, this one included.
     if now.grant().is_some_and(|g| g.is(map, object, what)) {
         // Its granter may have died or been stopped before the wake.
-        crate::wait::wake_granted(map, to.member);
+        chappe_wait::wait::wake_granted(map, to.member);
         return true;
     }
     // It still waits for the rest.
@@ -329,7 +329,7 @@ pub(crate) fn resolve(map: &Map, object: u32, head: Head, position: u32, cell: C
             let granted = if it.need > 1 { 0 } else { position };
             if state.grant().is_some_and(|g| g.is(map, object, granted)) {
                 // Its granter may have died or been stopped before the wake.
-                crate::wait::wake_granted(map, member);
+                chappe_wait::wait::wake_granted(map, member);
                 return cell.load() == seen;
             }
         }

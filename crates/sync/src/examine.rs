@@ -4,7 +4,6 @@
 //! belongs to a generation of a member that is over: the protocols never leave such a thing behind, but a word that was
 //! overwritten can. It reports each word that makes no sense.
 
-use crate::attachment::attachment;
 use crate::handle::{called, full_name, what_is};
 use crate::inspect::row::Had;
 use crate::inspect::{rows, unreadable};
@@ -13,11 +12,12 @@ use crate::registry::Arena;
 use crate::rwlock::row;
 use crate::tube::named::pipe::Pipe;
 use crate::tube::named::senders::sweep;
-use crate::wait::{State, waits_on};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, LifeState, Map, Place, Reclaimed, Who, check_name};
 use chappe_plat::atomic::Ordering;
 use chappe_structures::record::NOBODY;
+use chappe_wait::attachment::attachment;
+use chappe_wait::wait::{State, waits_on};
 use std::fmt;
 use std::time::Duration;
 

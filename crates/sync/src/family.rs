@@ -15,11 +15,11 @@
 
 use crate::directory::open_directory;
 use crate::fork;
-use crate::known::FAMILY;
 use crate::registry::{Arena, ArenaOptions, PREFIX, is_familys};
 use chappe_arena::{ArenaError, Map, Standing};
 use chappe_plat::dir::Dir;
 use chappe_plat::{clock, process};
+use chappe_wait::known::FAMILY;
 use std::io;
 use std::path::Path;
 use std::sync::PoisonError;

@@ -15,13 +15,13 @@
 //!
 //! The locks in shared memory need none either: they belong to the parent's thread, which the child does not have.
 
-use crate::attachment::{PROCESS_MEMBERS, WATCH};
-use crate::known::{FAMILY, KNOWN};
-use crate::label::LABEL;
 use crate::lease::WATCHED;
-use crate::private::PRIVATE;
 use chappe_plat::forks::{Around, Nest};
 use chappe_plat::{dir, process};
+use chappe_wait::attachment::{PROCESS_MEMBERS, WATCH};
+use chappe_wait::known::{FAMILY, KNOWN};
+use chappe_wait::label::LABEL;
+use chappe_wait::private::PRIVATE;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -120,7 +120,7 @@ extern "C" fn after() {
     let held = std::mem::take(unsafe { &mut *HELD.0.get() });
     // Innermost first; the first mutex last, since it guards the list.
     held.into_iter().rev().for_each(drop);
-    crate::known::forget_parents_presence();
+    chappe_wait::known::forget_parents_presence();
 }
 
 /// Makes forks safe from now on. Called before the first of the mutexes is used for long; and before other fork handlers are set

@@ -1,14 +1,14 @@
 //! The guards of permits: permits of a thread, and permits of a process.
 
-use crate::attachment::process_attachment;
 use crate::drain::cell_of;
 use crate::error::{AcquireError, LeaseError};
 use crate::hold::Hold;
 use crate::lease::{self, Lease};
 use crate::many::Many;
-use crate::operation::Taken;
 use crate::pool::Pool;
 use chappe_plat::process;
+use chappe_wait::attachment::process_attachment;
+use chappe_wait::operation::Taken;
 use std::marker::PhantomData;
 
 /// A permit of the calling thread. It goes back when it is dropped, and when the thread ends or dies, however that happens.

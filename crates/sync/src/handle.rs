@@ -1,12 +1,13 @@
 //! Handles to objects of any kind: where an object lies, and how it is found by name.
 
-use crate::attachment::{attachment, tidy};
 use crate::error::ObjectError;
+use crate::owned;
 use crate::registry::{Arena, ArenaOptions};
-use crate::{owned, private};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, check_name};
 use chappe_plat::atomic::{Ordering, fence};
+use chappe_wait::attachment::{attachment, tidy};
+use chappe_wait::private;
 use std::sync::Arc;
 
 /// `lab/gpu0` is `gpu0` in arena `lab`; without a slash the arena is `default`.

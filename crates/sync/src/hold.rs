@@ -1,15 +1,15 @@
 //! A permit without a pool that is borrowed, and without a destructor.
 
-use crate::attachment::process_attachment;
-use crate::cell::{Tag, Word};
 use crate::drain::cell_of;
 use crate::error::{AcquireError, LeaseError};
 use crate::lease::{self, Lease};
-use crate::operation::Taken;
 use crate::permit::give;
 use crate::pool::Pool;
 use chappe_arena::{Map, Place};
 use chappe_plat::process;
+use chappe_wait::attachment::process_attachment;
+use chappe_wait::cell::{Tag, Word};
+use chappe_wait::operation::Taken;
 
 /// A permit, as a value: copied it is the same permit, dropped it is still held.
 #[derive(Clone, Copy)]

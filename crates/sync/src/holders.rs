@@ -2,15 +2,15 @@
 //!
 //! Put together from single loads while other threads go on: each line was true at some moment during the call.
 
-use crate::cell::{Tag, Word};
 use crate::drain::{cells, permits};
 use crate::lease::{Jobs, Unseen};
 use crate::owned;
-use crate::wait::Discipline;
-use crate::waiters::waiters;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Map, Place, Who};
 use chappe_plat::atomic::Ordering;
+use chappe_wait::cell::{Tag, Word};
+use chappe_wait::wait::Discipline;
+use chappe_wait::waiters::waiters;
 use std::time::Duration;
 
 /// The holder of one permit of a pool.

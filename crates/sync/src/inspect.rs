@@ -15,10 +15,10 @@ mod tubes;
 use crate::error::ObjectError;
 use crate::handle::{full_name, what_is};
 use crate::registry::Arena;
-use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::Head;
 use chappe_arena::{Map, Place, check_name};
 use chappe_plat::atomic::Ordering;
+use chappe_wait::waiters::{Waiter, waiters};
 use row::{ObjectInfo, ObjectState};
 
 impl Arena {

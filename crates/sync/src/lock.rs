@@ -62,19 +62,20 @@
 //! Explored: `tests/crash_mutex.rs`.
 
 use crate::bias::{self, Holds};
-#[cfg(not(feature = "sim"))]
-use crate::cell::NOBODY;
-#[cfg(not(feature = "sim"))]
-use crate::owner::ABANDONED;
-use crate::owner::{
-    self, CONDEMNED, FREE, HELD, KEPT, RESERVED, TOLD, TORN, WAITERS, aux_of, free, freed, held_by, is_condemned,
-    lay_data, load, member_of, number, pass, reserved_for, resolve, store_words, swap, update,
-};
-use crate::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, wake_granted, word_of};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
+#[cfg(not(feature = "sim"))]
+use chappe_wait::cell::NOBODY;
+use chappe_wait::owner;
+#[cfg(not(feature = "sim"))]
+use chappe_wait::owner::ABANDONED;
+use chappe_wait::owner::{
+    CONDEMNED, FREE, HELD, KEPT, RESERVED, TOLD, TORN, WAITERS, aux_of, free, freed, held_by, is_condemned, lay_data,
+    load, member_of, number, pass, reserved_for, resolve, store_words, swap, update,
+};
+use chappe_wait::wait::{RETRY, State, grant, notify_dead, tell, tried_and_next, wake_granted, word_of};
 
 /// The least time between two reservations of a lock.
 const HANDS_ON_NS: u64 = 500_000;
@@ -212,7 +213,7 @@ fn give_slow(map: &Map, object: u32, o: &Object, mine: u64) -> bool {
     let since = || o.slot.since.load(Ordering::Relaxed); // Relaxed: a hint; I6.
     if seen & WAITERS != 0 && (seen & TOLD == 0 || is_long_ago(since(), clock::common_coarse())) {
         step!("unlocked, not yet handed on");
-        crate::kinds::drain(map, object);
+        chappe_wait::kinds::drain(map, object);
     }
     true
 }
@@ -232,7 +233,7 @@ fn condemn_as(map: &Map, object: u32, o: &Object, mine: u64, condemned: u64) {
     let next = |seen: u64| (seen & !KEPT == mine).then_some(condemned | seen & KEPT);
     if update(o, || bias::settled(map, o), next).is_some() {
         step!("condemned, waiters not yet told");
-        crate::kinds::drain(map, object);
+        chappe_wait::kinds::drain(map, object);
     }
 }
 
@@ -401,10 +402,10 @@ pub(crate) fn take_idle(map: &Map, place: Place, mine: u64) -> bool {
     let o = map.object(place.index);
     let seen = load(o);
     if is_condemned(seen) {
-        return crate::wait::in_line(map, place).is_empty();
+        return chappe_wait::wait::in_line(map, place).is_empty();
     }
     let taken = seen & 7 == FREE && swap(o, seen, mine | seen & KEPT);
-    if taken && !crate::wait::in_line(map, place).is_empty() {
+    if taken && !chappe_wait::wait::in_line(map, place).is_empty() {
         give(map, place, o, free_word(place), mine);
         return false;
     }
@@ -433,17 +434,6 @@ pub(crate) fn make(
 pub(crate) fn is_reserved(o: &Object, member: u32) -> bool {
     let seen = load(o);
     seen & 7 == RESERVED && member_of(seen) == member
-}
-
-/// As many of the bits of a process's incarnation as a guard has: so many successive forks.
-#[cfg(not(feature = "sim"))]
-pub(crate) const INCARNATION: u32 = 0x7f_ffff;
-
-/// What a guard keeps of a held word: with the process's incarnation in the place of the word's tag, flags and number.
-#[cfg(not(feature = "sim"))]
-#[inline(always)]
-pub(crate) fn kept(word: u64, incarnation: u32) -> u64 {
-    word & !(7 | KEPT) | u64::from(incarnation & INCARNATION) << 1
 }
 
 /// The held word, without flags and number.

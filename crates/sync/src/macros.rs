@@ -4,12 +4,12 @@
 use crate::armed::{Armed, operations};
 use crate::barrier::{Arrival, BarrierError, Turn};
 use crate::choice::{How, glance};
-use crate::operation::{Mode, Taken};
-use crate::patience::Until;
 use crate::pool::Pool;
 use crate::select::chosen;
 use crate::semaphore::Semaphore;
 pub use crate::took::{Took, descriptor_of, down_of, permit_of};
+use chappe_wait::operation::{Mode, Taken};
+use chappe_wait::patience::Until;
 use std::mem::ManuallyDrop;
 use std::ops::RangeFrom;
 use std::os::fd::AsFd;

@@ -9,16 +9,16 @@
 //!
 //! Explored: `tests/crash_many.rs`.
 
-use crate::cell::Tag;
 use crate::drain::{CellRef, cells, permits};
-use crate::interrupt::Interrupt;
-use crate::kinds::drain;
-use crate::operation::{Refused, Site, Taken};
 use crate::permit::{give, seize_reserved};
-use crate::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, next, wait};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_wait::cell::Tag;
+use chappe_wait::interrupt::Interrupt;
+use chappe_wait::kinds::drain;
+use chappe_wait::operation::{Refused, Site, Taken};
+use chappe_wait::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, next, wait};
 
 /// How many permits are kept without allocating.
 const FEW: usize = 8;

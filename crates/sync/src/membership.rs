@@ -1,12 +1,13 @@
 //! What the calling thread does with an arena as its member: it keeps it in memory, leaves it, removes it.
 
-use crate::attachment::{attachment, leave};
 use crate::directory::open_directory;
+use crate::lease;
 use crate::registry::{Arena, HOOKS};
-use crate::wait::State;
-use crate::{lease, recover};
 use chappe_arena::{ArenaError, Map, check_name};
 use chappe_plat::atomic::Ordering;
+use chappe_wait::attachment::{attachment, leave};
+use chappe_wait::recover;
+use chappe_wait::wait::State;
 
 impl Arena {
     /// Removes the named arena. An attachment of this process, without anything held or awaited there, does not count as a use. An arena in

@@ -1,23 +1,24 @@
 //! Mutexes, the public API: robust locks around data.
 
-use crate::attachment::{ThreadAttachment, attachment, last_attachment, party, party_at_hand, watched};
 use crate::bias::{self, Bias};
-use crate::cell::NOBODY;
 use crate::contend::{contend, look};
 use crate::error::{LockError, ObjectError};
 use crate::guarded::Data;
 use crate::handle::Handle;
-use crate::lock::{self, INCARNATION, Try, kept};
+use crate::lock::{self, Try};
 use crate::named::{Named, NamedKind};
-use crate::operation::Site;
-use crate::owner;
-use crate::patience::{Until, patience};
 use crate::registry::ArenaOptions;
-use crate::wait::{Parties, Party, in_line};
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::{ROBUST, process};
+use chappe_wait::attachment::{ThreadAttachment, attachment, last_attachment, party, party_at_hand, watched};
+use chappe_wait::cell::NOBODY;
+use chappe_wait::operation::Site;
+use chappe_wait::owner;
+use chappe_wait::owner::{INCARNATION, kept};
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::wait::{Parties, Party, in_line};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -282,7 +283,7 @@ impl<T> Mutex<T> {
                     map.recover_dead();
                 }
                 // Passes on a reservation whose waiter has given up, or was not told.
-                crate::kinds::drain(map, place.index);
+                chappe_wait::kinds::drain(map, place.index);
                 return Ok(attempt());
             }
             Until::Forever => None,

@@ -1,12 +1,12 @@
 //! Named objects: one shell for all kinds, which makes, opens and removes. A kind says what differs.
 
-use crate::attachment::tidy;
 use crate::called::Had;
 use crate::error::ObjectError;
 use crate::handle::Handle;
 use crate::registry::{Arena, ArenaOptions};
 use chappe_arena::layout::Kind;
 use chappe_arena::{Admin, ArenaError, Map, Place, check_name};
+use chappe_wait::attachment::tidy;
 use std::marker::PhantomData;
 
 /// A kind of object, as the shell must know it.
@@ -133,7 +133,7 @@ mod tests {
     use crate::error::PoolError;
     use crate::permit;
     use crate::pool::Pool;
-    use crate::wait::Discipline;
+    use chappe_wait::wait::Discipline;
 
     #[test]
     fn a_pool_must_have_the_wanted_size_only_if_it_was_there_already() {

@@ -20,15 +20,15 @@
 //! FIFO: a take is refused while a living member waits; what is free then belongs to the waiters (wait queue, I5).
 
 use crate::bias::{self, Holds};
-use crate::cell::{Tag, Word};
 use crate::drain::{CellRef, cell_at, cell_of, cells, permits, resolve};
-use crate::kinds::drain;
-use crate::operation::{Collected, Refused, Taken};
-use crate::wait::{Discipline, Grant, Party, next};
 use chappe_arena::layout::{Kind, MAX_PERMITS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_wait::cell::{Tag, Word};
+use chappe_wait::kinds::drain;
+use chappe_wait::operation::{Collected, Refused, Taken};
+use chappe_wait::wait::{Discipline, Grant, Party, next};
 
 /// Takes the first permit, if it is the permit given back last and free, and no member waits: the whole of the commonest
 /// case, small enough to stay in registers. `None` means nothing: take the slow path.

@@ -3,26 +3,26 @@
 mod several;
 mod taking;
 
-use crate::attachment::{ThreadAttachment, at_hand, attachment, party, process_member, watched};
 use crate::bias::{self, Bias};
-use crate::cell::{Tag, Word};
-use crate::claim::wait_for;
 use crate::drain::{cell_of, cells, permits};
 use crate::error::{AcquireError, PoolError};
 use crate::handle::{Handle, its_slot};
 use crate::holders::{self, Holder, PoolInfo};
 use crate::lease;
-use crate::mark::Mark;
 use crate::named::{Named, NamedKind};
-use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, WaitSpec, look_by_taking};
-use crate::patience::{Until, patience};
 use crate::permit::{self, take};
 use crate::registry::{Arena, ArenaOptions};
-use crate::wait::{Discipline, Grant, Parties, Party, queue};
-use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Kind, MAX_PERMITS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Standing, Who};
 use chappe_plat::ROBUST;
+use chappe_wait::attachment::{ThreadAttachment, at_hand, attachment, party, process_member, watched};
+use chappe_wait::cell::{Tag, Word};
+use chappe_wait::claim::wait_for;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, WaitSpec, look_by_taking};
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::wait::{Discipline, Grant, Parties, Party, queue};
+use chappe_wait::waiters::{Waiter, waiters};
 
 /// N permits. Each belongs to its holder, and returns when the holder dies.
 ///

@@ -1,8 +1,8 @@
 //! The calling thread's priority, by which its waits are served where waiters are served by priority.
 
-use crate::attachment::{priority as own, replace_priority};
+use chappe_wait::attachment::{priority as own, replace_priority};
 #[cfg(doc)]
-use crate::wait::Discipline;
+use chappe_wait::wait::Discipline;
 
 /// A waiter's rank at pools and semaphores that serve by priority ([`Discipline::Priority`]): it is served before all waiters whose number is
 /// smaller. Anywhere else it has no effect. The default is 0.

@@ -19,9 +19,6 @@ use crate::error::{ObjectError, SelectError};
 use crate::guarded::Data;
 use crate::mutex::{Mutex, MutexGuard};
 use crate::named::Named;
-use crate::operation::Mode;
-use crate::order::Order;
-use crate::patience::Until;
 use crate::pool::Pool;
 use crate::registry::Arena;
 use crate::rwlock::{self, RwLock};
@@ -31,6 +28,9 @@ use crate::tube::broadcast::Subscription;
 use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
 use chappe_arena::ArenaError;
 use chappe_plat::process;
+use chappe_wait::operation::Mode;
+use chappe_wait::order::Order;
+use chappe_wait::patience::Until;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
@@ -287,7 +287,7 @@ pub fn is_there(pool: &Pool) -> bool {
 #[track_caller]
 pub fn permit_chosen(chosen: SelectedOperation<'_>, pool: &Pool) -> Option<Hold> {
     let taken = chosen.complete(Armed::new(pool), "pool")?;
-    Some(Hold::new(pool, taken, crate::attachment::here()))
+    Some(Hold::new(pool, taken, chappe_wait::attachment::here()))
 }
 
 /// Sends a record to the tube that was chosen.

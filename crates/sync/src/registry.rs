@@ -5,26 +5,27 @@
 //! and waits of the parent's threads from it.
 
 use crate::directory::{directory, open_directory, shared_by_choice};
-use crate::kinds;
-use crate::known::KNOWN;
-use crate::private;
-use crate::waiters::bytes;
+use crate::kinds::{table::TABLE, tubes::wake_after_death};
 use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS, USUAL_MEMBERS};
 use chappe_arena::{ArenaError, Hooks, Map, Standing, Who, check_name, io_at};
 use chappe_plat::dir::{Dir, can_back};
+use chappe_wait::kinds;
+use chappe_wait::known::KNOWN;
+use chappe_wait::private;
+use chappe_wait::waiters::bytes;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 /// What the arenas of this process call when a member died, or an object is removed.
 pub(crate) const HOOKS: Hooks = Hooks {
-    recover: crate::recover::recover,
+    recover: chappe_wait::recover::recover,
     clear: kinds::clear,
-    notify_dead: crate::recover::notify_dead,
+    notify_dead: chappe_wait::recover::notify_dead,
     used: kinds::used,
-    wake_after_death: kinds::tubes::wake_after_death,
+    wake_after_death,
     leases: crate::lease::look_after,
-    kinds: &kinds::table::TABLE,
+    kinds: &TABLE,
 };
 
 /// The prefix of the names of a family's arenas: see `family`.

@@ -1,22 +1,26 @@
 //! The public interface of semaphores.
 
-use crate::attachment::party;
-use crate::attachment::{GUESSED, ThreadAttachment, WORD, attachment, is_attached, leave, process_attachment, watched};
-use crate::claim::wait_for;
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, shown};
-use crate::mark::Mark;
 use crate::named::{Named, NamedKind};
-use crate::object_id::{self, ObjectId};
-use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, TryFast, WaitSpec};
-use crate::patience::{Until, patience};
 use crate::registry::{Arena, ArenaOptions};
 use crate::semaphore_word::{self, Units, Unwanted};
-use crate::wait::{self, Discipline, Grant, Parties, Party, in_line};
-use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::{process, tls};
+use chappe_wait::attachment::party;
+use chappe_wait::attachment::{
+    GUESSED, ThreadAttachment, WORD, attachment, is_attached, leave, process_attachment, watched,
+};
+use chappe_wait::claim::wait_for;
+use chappe_wait::mark::Mark;
+use chappe_wait::object_id;
+use chappe_wait::object_id::ObjectId;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, TryFast, WaitSpec};
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::wait;
+use chappe_wait::wait::{Discipline, Grant, Parties, Party, in_line};
+use chappe_wait::waiters::{Waiter, waiters};
 
 /// Dijkstra's counter of saved wake-ups.
 ///
@@ -483,7 +487,7 @@ impl Semaphore {
     /// Only a named semaphore needs the reaper: a private one's users die together, and a thread that ends leaves the arena itself.
     fn watch(&self, attachment: &ThreadAttachment) -> Result<(), DownError> {
         #[cfg(not(feature = "loom"))]
-        crate::inside::may_sleep();
+        chappe_wait::inside::may_sleep();
         if self.0.map.directory().is_none() { Ok(()) } else { watched(attachment).map_err(DownError::System) }
     }
 

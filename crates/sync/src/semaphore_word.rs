@@ -99,17 +99,17 @@
 
 pub(crate) mod arm;
 
-use crate::operation::Refused;
-use crate::owner::store_words;
-use crate::wait::{
-    Candidate, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of, tried_and_next,
-    waits_on, wake_elsewhere, wake_granted, word_of,
-};
 use chappe_arena::layout::{Head, Kind, MAX_MEMBERS, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
 use chappe_structures::stamp::Stamp;
+use chappe_wait::operation::Refused;
+use chappe_wait::owner::store_words;
+use chappe_wait::wait::{
+    Candidate, RETRY, State, change_granted_of, grant, is_barging, next, notify_dead, tell, ticket_of, tried_and_next,
+    waits_on, wake_elsewhere, wake_granted, word_of,
+};
 
 /// The greatest value.
 pub const MAX: u32 = i32::MAX as u32;
@@ -404,7 +404,7 @@ fn refuse(map: &Map, place: Place, seen: Units) -> Unwanted {
 #[cold]
 fn hand_on(map: &Map, object: u32) {
     step!("added, not yet handed on");
-    crate::kinds::drain(map, object);
+    chappe_wait::kinds::drain(map, object);
 }
 
 /// Brings units and waiters together. The object is a semaphore in service.
@@ -551,7 +551,7 @@ pub(crate) fn left(map: &Map, object: u32, member: u32) {
             return;
         }
         conclude_by(map, object, o, both, member);
-        crate::kinds::drain(map, object);
+        chappe_wait::kinds::drain(map, object);
     }
 }
 

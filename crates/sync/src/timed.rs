@@ -18,7 +18,7 @@ macro_rules! timed {
         $($doc)*
         $($attr)*
         $vis fn $timeout $($generics)* ($($receiver)* $($args)* timeout: std::time::Duration) -> $answer {
-            let $until = || $crate::patience::Until::after(timeout);
+            let $until = || chappe_wait::patience::Until::after(timeout);
             $($body)*
         }
 
@@ -28,7 +28,7 @@ macro_rules! timed {
         #[doc = concat!("As [`", $path, stringify!($timeout), "`].")]
         $($last)*
         $vis fn $deadline $($generics)* ($($receiver)* $($args)* deadline: std::time::Instant) -> $answer {
-            let $until = || $crate::patience::Until::at(deadline);
+            let $until = || chappe_wait::patience::Until::at(deadline);
             $($body)*
         }
     };

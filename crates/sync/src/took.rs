@@ -1,12 +1,12 @@
 //! What a choice took from the arm that it chose, and what each arm makes of that.
 
-use crate::attachment::here;
 use crate::descriptor::outcome;
 use crate::error::{AcquireError, DownError};
 use crate::guard::Permit;
-use crate::operation::Taken;
 use crate::pool::Pool;
 use crate::semaphore::Semaphore;
+use chappe_wait::attachment::here;
+use chappe_wait::operation::Taken;
 use std::io;
 
 /// What a choice took from the arm that it chose; nothing from a dead arm.

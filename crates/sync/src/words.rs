@@ -1,12 +1,12 @@
 //! The public interface of words that change together.
 
-use crate::attachment::{attachment, party_at_hand};
 use crate::bodied::{Bodied, Plan, SharedError, fits, unmake};
-use crate::body::{Body, Form};
 use crate::registry::Arena;
 use chappe_arena::layout::Kind;
 use chappe_arena::{ArenaError, Map};
 use chappe_structures::mcas::{Field, MOST, MOST_PARTIES, MOST_WORDS, Shape, Step};
+use chappe_wait::attachment::{attachment, party_at_hand};
+use chappe_wait::body::{Body, Form};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;

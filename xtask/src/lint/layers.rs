@@ -7,7 +7,8 @@
 //!   stream
 //!   thread
 //!   ras                                                restartable sequences
-//!   sync                                               what waits, what has names: the protocols
+//!   sync                                               kinds of objects, what has names: the protocols
+//!   wait                                               the wait queue, what can be waited for, membership of an arena
 //!   structures rows                                    lock-free structures over memory; text as records: neither knows the other
 //!   arena      synth      remote      term             shared memory; expressions and machine code; many machines; terminals: none knows another
 //!   plat                                               atomics, futex, clock, memory, files, processes
@@ -15,13 +16,13 @@
 //! ```
 //!
 //! What the explorer runs must reach the outside through `plat` alone, or what is explored is not what ships: in
-//! `arena`, `sync`, `ras`, `thread`, `stream` and the facade the usual ways around it are refused.
+//! `arena`, `wait`, `sync`, `ras`, `thread`, `stream` and the facade the usual ways around it are refused.
 
 use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 23] = [
+const LEVELS: [(&str, u32); 24] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
@@ -32,11 +33,12 @@ const LEVELS: [(&str, u32); 23] = [
     ("term", 2),
     ("rows", 3),
     ("structures", 3),
-    ("sync", 4),
-    ("ras", 5),
-    ("thread", 6),
-    ("stream", 7),
-    ("chappe", 8),
+    ("wait", 4),
+    ("sync", 5),
+    ("ras", 6),
+    ("thread", 7),
+    ("stream", 8),
+    ("chappe", 9),
     ("cli", SURFACE),
     ("injector", SURFACE),
     ("bench", SURFACE),
@@ -46,7 +48,7 @@ const LEVELS: [(&str, u32); 23] = [
     ("lab", SURFACE),
     ("xtask", SURFACE),
 ];
-const SURFACE: u32 = 9;
+const SURFACE: u32 = 10;
 const FACADE: &str = "chappe";
 
 /// The crates that may call the C library directly: the one made for it, and programs that are about processes, not protocols.

@@ -25,30 +25,30 @@ const WAYS: [&str; 11] = [
 ];
 
 /// The rooms in which a thread could wait for a peer.
-const ROOMS: [&str; 6] = ["arena", "structures", "sync", "ras", "thread", "stream"];
+const ROOMS: [&str; 7] = ["arena", "structures", "wait", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
 const PLACES: [(&str, &str); 46] = [
-    ("crates/sync/src/wait/rest.rs", "the one place to park"),
-    ("crates/sync/src/wait/word.rs", "the one place to wake"),
+    ("crates/wait/src/wait/rest.rs", "the one place to park"),
+    ("crates/wait/src/wait/word.rs", "the one place to wake"),
     (
-        "crates/sync/src/patience.rs",
+        "crates/wait/src/patience.rs",
         "sleeps for a time and waits for no other thread: a light thread gives its processor up meanwhile",
     ),
-    ("crates/sync/src/interrupt.rs", "wakes a sleeper from outside again and again, until it has left its sleep"),
+    ("crates/wait/src/interrupt.rs", "wakes a sleeper from outside again and again, until it has left its sleep"),
     ("crates/sync/src/contend.rs", "looks at a mutex for a while before it sleeps: adaptive"),
-    ("crates/sync/src/tube/spin.rs", "looks at a ring for a while before it sleeps: adaptive"),
-    ("crates/sync/src/tube/end.rs", "looks again at one that is just coming or going, for some turns"),
-    ("crates/sync/src/tube/lights.rs", "a lock of some instructions, held by a thread of this process"),
+    ("crates/wait/src/spin.rs", "looks at a ring for a while before it sleeps: adaptive"),
+    ("crates/wait/src/end.rs", "looks again at one that is just coming or going, for some turns"),
+    ("crates/wait/src/lights.rs", "a lock of some instructions, held by a thread of this process"),
     (
-        "crates/sync/src/tube/handoff.rs",
+        "crates/wait/src/handoff.rs",
         "the side that moves the message is at it: some instructions, and no death can end them",
     ),
     ("crates/structures/src/combine.rs", "a request's own word: the combiner answers it, and no other wait is like it"),
     ("crates/structures/src/room.rs", "a monitor's conditions have their own slots: the caller holds the lock"),
     ("crates/sync/src/plan9/word.rs", "words that lie anywhere: no arena, no member, no queue but the kernel's"),
-    ("crates/sync/src/attachment.rs", "a thread that holds the process's life words, and does nothing else"),
-    ("crates/sync/src/lent.rs", "a thread that holds light threads' life words, and does nothing else"),
+    ("crates/wait/src/attachment.rs", "a thread that holds the process's life words, and does nothing else"),
+    ("crates/wait/src/lent.rs", "a thread that holds light threads' life words, and does nothing else"),
     ("crates/sync/src/lease.rs", "looks whether a job's processes run on: they tell nobody"),
     ("crates/sync/src/lease/locks.rs", "the same, inside a lock that such a job keeps"),
     ("crates/sync/src/model/lights.rs", "a light thread as the explorer has it"),
@@ -145,7 +145,7 @@ mod tests {
     fn a_sleep_outside_the_list_is_caught() {
         let sleeps = "//! A head.\nfn f() {\n    std::thread::sleep(time);\n}\n";
         assert_eq!(found("crates/sync/src/pool.rs", sleeps), 1);
-        assert_eq!(found("crates/sync/src/wait/rest.rs", sleeps), 0);
+        assert_eq!(found("crates/wait/src/wait/rest.rs", sleeps), 0);
         assert_eq!(found("crates/cli/src/main.rs", sleeps), 0, "what is above the facade may");
         assert_eq!(found("crates/sync/tests/storm.rs", sleeps), 0, "tests may");
         assert_eq!(

@@ -2,10 +2,10 @@
 //! and nothing is taken. Invariants: those of the rounds.
 
 use super::round::{Outcome, Rounds};
-use crate::mark::Mark;
-use crate::operation::{Arm, Looking, Nature, Refused, Site, Taken, TryFast};
-use crate::wait::Party;
 use chappe_plat::process;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Looking, Nature, Refused, Site, Taken, TryFast};
+use chappe_wait::wait::Party;
 use std::cell::Cell;
 
 /// A member's arrival.

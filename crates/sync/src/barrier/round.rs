@@ -82,14 +82,15 @@ use super::word::{
     State, TAKE_BACK, TURN, WAKE, is_current, is_joined, read, swap, with,
 };
 pub(crate) use super::word::{Cause, MOST_PARTIES};
-use crate::body::{self, Body, Form};
-use crate::wait::{RETRY, each, make_up, tell};
 use chappe_arena::layout::{Head, Kind, Slot};
 use chappe_arena::{Admin, ArenaError, Dead, Map, Place, Protocol, Visit, Visitor};
 #[cfg(feature = "sim")]
 use chappe_plat::atomic::AtomicU64;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_wait::body;
+use chappe_wait::body::{Body, Form};
+use chappe_wait::wait::{RETRY, each, make_up, tell};
 use std::mem::size_of;
 use std::ptr::NonNull;
 

@@ -11,12 +11,12 @@
 
 use super::HelpError;
 use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name};
-use crate::body::Form;
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::inherit::{Held, InheritLock, Unheld};
 use chappe_plat::process;
+use chappe_wait::body::Form;
 use std::cell::UnsafeCell;
 use std::io;
 use std::ptr::NonNull;

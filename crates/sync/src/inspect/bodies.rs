@@ -4,12 +4,12 @@
 use super::row::{Fact, FactSort, Inspected, ObjectState};
 use crate::barrier;
 use crate::bodied::{Figures, look};
-use crate::body::Body;
 use crate::counter;
 use crate::map::atlas::Atlas;
 use crate::monitor::form as monitor;
 use crate::server::form as server;
 use chappe_arena::{Map, Place};
+use chappe_wait::body::Body;
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;

@@ -1,9 +1,10 @@
 //! What observers see of mutexes and condition variables.
 
 use super::row::{Had, Inspected, ObjectState, is_over};
-use crate::waiters::bytes;
-use crate::{kinds, lock};
+use crate::lock;
 use chappe_arena::{Map, Place};
+use chappe_wait::kinds;
+use chappe_wait::waiters::bytes;
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;

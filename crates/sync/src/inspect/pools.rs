@@ -1,11 +1,12 @@
 //! What observers see of pools; and of owned semaphores, which are shown under their pool.
 
 use super::row::{Had, Inspected, ObjectState};
-use crate::cell::{Tag, Word};
 use crate::drain::{cells, left_by_the_dead, permits};
+use crate::holders;
 use crate::owned::{self, Pair};
-use crate::{holders, kinds};
 use chappe_arena::{Map, Place};
+use chappe_wait::cell::{Tag, Word};
+use chappe_wait::kinds;
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;

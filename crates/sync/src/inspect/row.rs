@@ -9,9 +9,9 @@ use crate::lease::locks::LockJob;
 use crate::map::MapInfo;
 use crate::tube::broadcast::BroadcastInfo;
 use crate::tube::named::TubeInfo;
-use crate::wait::Discipline;
-use crate::waiters::{Waiter, waiters};
 use chappe_arena::{Map, Place, Who};
+use chappe_wait::wait::Discipline;
+use chappe_wait::waiters::{Waiter, waiters};
 
 /// Why a removal failed.
 #[cfg(not(feature = "loom"))]

@@ -1,16 +1,16 @@
 //! What observers see of readers-writer locks, and of their parts. Invariants: those of `word`.
 
 use super::row::{Had, Inspected, ObjectState, is_over};
-use crate::cell::NOBODY;
-use crate::kinds;
 use crate::lease::locks::{self, LockJob};
-use crate::owner::{FREE, HELD, KEPT, TORN, aux_of, held_by, is_condemned, load, member_of, pass};
-use crate::part::{head_of, whole};
 use crate::rwlock::word::Parts;
-use crate::wait::queue;
-use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{LifeState, Map, Place, Who};
+use chappe_wait::cell::NOBODY;
+use chappe_wait::kinds;
+use chappe_wait::owner::{FREE, HELD, KEPT, TORN, aux_of, held_by, is_condemned, load, member_of, pass};
+use chappe_wait::part::{head_of, whole};
+use chappe_wait::wait::queue;
+use chappe_wait::waiters::{Waiter, bytes, waiters};
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;
@@ -110,12 +110,7 @@ impl Inside {
         let mut waits = |who: &Who| {
             // One that has died waits for nothing, and its number may be another process's.
             let waiting = locks::heeds(who).filter(|_| who.life == LifeState::Alive);
-            waits_for_jobs.extend(waiting.map(|waiting| Waiter {
-                who: who.clone(),
-                waiting,
-                light: false,
-                priority: 0,
-            }));
+            waits_for_jobs.extend(waiting.map(|waiting| Waiter::aside(who.clone(), waiting)));
             waiting.is_some()
         };
         // A reader waits for a writer's job alone.

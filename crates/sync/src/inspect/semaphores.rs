@@ -1,9 +1,10 @@
 //! What observers see of semaphores. The count of an owned semaphore is shown with the other part, which is a pool.
 
 use super::row::{Inspected, ObjectState};
-use crate::wait::{self, Discipline};
 use crate::{owned, semaphore_word};
 use chappe_arena::{Map, Place};
+use chappe_wait::wait;
+use chappe_wait::wait::Discipline;
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;

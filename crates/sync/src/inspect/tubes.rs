@@ -4,7 +4,6 @@
 //!   only while no new member can occupy that slot.
 
 use super::row::{Had, Inspected, ObjectState, is_over};
-use crate::kinds;
 use crate::tube::broadcast::{self, cast::Cast};
 use crate::tube::named::{
     self,
@@ -13,6 +12,7 @@ use crate::tube::named::{
 use chappe_arena::{Map, Place, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_structures::record::NOBODY;
+use chappe_wait::kinds;
 
 #[cfg(not(feature = "loom"))]
 use super::row::Failure;

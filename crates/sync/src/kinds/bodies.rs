@@ -1,12 +1,13 @@
 //! In the table of kinds: objects whose whole state is a body of the arena (see `body`): maps, which have waiters, and the kinds without
 //! waiters.
 
-use crate::body::{self, Body};
 use crate::map::atlas;
 use crate::monitor::form as monitor;
 use crate::server::form as server;
 use chappe_arena::layout::Head;
 use chappe_arena::{Dead, Map, Place, Protocol, Visit, Visitor};
+use chappe_wait::body;
+use chappe_wait::body::Body;
 use std::panic::RefUnwindSafe;
 
 /// What is particular to a kind without waiters.

@@ -1,10 +1,10 @@
 //! In the table of kinds: mutexes and condition variables.
 
-#[cfg(not(feature = "sim"))]
-use crate::owner;
 use crate::{bias, condvar, lock};
 use chappe_arena::layout::Head;
 use chappe_arena::{Dead, Map, Place, Protocol, Visitor};
+#[cfg(not(feature = "sim"))]
+use chappe_wait::owner;
 
 pub(super) struct Mutexes;
 

@@ -5,11 +5,11 @@ use chappe_arena::layout::Head;
 use chappe_arena::{Dead, Map, Place, Protocol, Visitor};
 
 #[cfg(not(feature = "sim"))]
-use crate::{
-    cell::{Tag, Word},
-    drain::cells,
-    owned::Pair,
-};
+use crate::drain::cells;
+#[cfg(not(feature = "sim"))]
+use crate::owned::Pair;
+#[cfg(not(feature = "sim"))]
+use chappe_wait::cell::{Tag, Word};
 
 pub(super) struct Pools;
 

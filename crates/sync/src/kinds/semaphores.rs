@@ -1,9 +1,9 @@
 //! In the table of kinds: semaphores. The count of an owned semaphore is shown with the other part, which is a pool.
 
 use crate::semaphore_word;
-use crate::wait::State;
 use chappe_arena::layout::Head;
 use chappe_arena::{Map, Place, Protocol, Visitor};
+use chappe_wait::wait::State;
 
 pub(super) struct Semaphores;
 

@@ -1,11 +1,10 @@
 //! In the table of kinds: tubes of a named arena: plain ones, broadcast tubes, and the ends of either sort.
 
-use crate::tube::{
-    broadcast, end,
-    named::{self, is_named},
-};
+use crate::tube::named::is_named;
+use crate::tube::{broadcast, named};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Dead, Map, Place, Protocol, Visitor};
+use chappe_wait::end;
 
 pub(crate) struct Ends;
 
@@ -72,7 +71,7 @@ impl Protocol for Broadcasts {
 /// A member died, and may have been about to tell the waiters at the ends of tubes.
 pub fn wake_after_death(map: &'static Map) {
     for object in 0..map.objects_used() {
-        let head = super::looked_up(map, object);
+        let head = chappe_wait::kinds::looked_up(map, object);
         if head.is_live(Kind::End) && !is_named(map.object(object)) {
             end::wake_after_death(map, object, head);
         }

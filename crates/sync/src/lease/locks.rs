@@ -18,10 +18,10 @@
 use super::origin::{self, LEN, LOCKS, Leaser, SLOTS};
 use super::{BLIND, Lease, PATIENT_NS, Unseen, VARIABLE, known_by, mark, open, place_of, runs_still};
 use crate::error::LeaseError;
-use crate::label::label;
 use chappe_arena::{LifeState, Map, Place, Who};
 use chappe_plat::marks::{Bearers, Blind, Marked};
 use chappe_plat::{clock, lease as lock, process, quiet, thread};
+use chappe_wait::label::label;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;

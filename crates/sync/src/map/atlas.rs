@@ -8,13 +8,14 @@
 //!
 //! Explored: the table, `tests/crash_table.rs`. Left out there: removal and reuse.
 
-use crate::body::{self, Body, Form};
 use crate::condvar;
 use chappe_arena::Dead;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place, Visit};
 use chappe_plat::{clock, process};
 use chappe_structures::table::{Shape, Table};
+use chappe_wait::body;
+use chappe_wait::body::{Body, Form};
 
 /// The types of a map's keys and values, as hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use super::datum::Datum;
 use super::error::MapError;
 use super::made::Map;
-use crate::attachment::party;
-use crate::attachment::{attachment, watched};
 use crate::condvar::{self, Heard};
-use crate::operation::Site;
-use crate::patience::{Until, patience};
-use crate::wait::Parties;
+use chappe_wait::attachment::party;
+use chappe_wait::attachment::{attachment, watched};
+use chappe_wait::operation::Site;
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::wait::Parties;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -2,26 +2,29 @@
 
 use super::arms::{AnyAt, PoolAt, SemaphoreAt};
 use crate::bias::Holds;
+use crate::contend::contend;
 use crate::drain::{cell_at, cells, permits};
-use crate::interrupt::Interrupt;
-use crate::kinds::{arrived, drain};
 use crate::lock::{self, Try};
 use crate::many::{Many, take_many, wait_many};
-use crate::operation::{Arm, Refused, Site, Taken, WaitSpec};
-use crate::owner;
-use crate::wait::{self, Discipline, Parties, Party, Patience};
-use crate::{claim::wait_for, contend::contend, permit, semaphore_word};
+use crate::{permit, semaphore_word};
 use chappe_arena::layout::{Geometry, Kind};
 use chappe_arena::{ArenaError, Hooks, Joined, Map, MemberKind, Place};
 use chappe_plat::dir::Dir;
+use chappe_wait::claim::wait_for;
+use chappe_wait::interrupt::Interrupt;
+use chappe_wait::kinds::{arrived, drain};
+use chappe_wait::operation::{Arm, Refused, Site, Taken, WaitSpec};
+use chappe_wait::owner;
+use chappe_wait::wait;
+use chappe_wait::wait::{Discipline, Parties, Party, Patience};
 use std::cell::Cell;
 
 /// The arena's callbacks. Leases are locks of the system and not explored.
 pub const HOOKS: Hooks = Hooks {
-    recover: crate::recover::recover,
-    clear: crate::kinds::clear,
-    notify_dead: crate::recover::notify_dead,
-    used: crate::kinds::used,
+    recover: chappe_wait::recover::recover,
+    clear: chappe_wait::kinds::clear,
+    notify_dead: chappe_wait::recover::notify_dead,
+    used: chappe_wait::kinds::used,
     wake_after_death: crate::kinds::tubes::wake_after_death,
     leases: |_| {},
     kinds: &crate::kinds::table::TABLE,
@@ -621,8 +624,8 @@ impl PoolAt {
 
 /// The wait word of a member that was granted an object's permit in wait `number`.
 pub fn granted_word(number: u64, object: u32, permit: u32) -> u64 {
-    let grant = crate::wait::Grant { private: false, dead: false, returned: false, object, permit };
-    crate::wait::State::idle(number).granted(grant).0
+    let grant = chappe_wait::wait::Grant { private: false, dead: false, returned: false, object, permit };
+    chappe_wait::wait::State::idle(number).granted(grant).0
 }
 
 /// Drains every object, as the recovery of a dead member does.

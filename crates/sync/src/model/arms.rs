@@ -1,11 +1,11 @@
 //! Pools and semaphores as arms of a choice.
 
-use crate::mark::Mark;
-use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken};
 use crate::permit;
 use crate::semaphore_word;
-use crate::wait::{Grant, Party};
 use chappe_arena::{Map, Place};
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken};
+use chappe_wait::wait::{Grant, Party};
 
 /// A pool in an arena.
 #[derive(Clone, Copy)]

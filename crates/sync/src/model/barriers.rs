@@ -3,11 +3,11 @@
 use super::{Actor, Refusal};
 use crate::barrier::arm::Arrived;
 use crate::barrier::round::{self, Rounds};
-use crate::body::Body;
-use crate::kinds;
 use chappe_arena::{ArenaError, Dead, Map, Place};
 use chappe_plat::atomic::AtomicU64;
 use chappe_plat::process;
+use chappe_wait::body::Body;
+use chappe_wait::kinds;
 use std::cell::Cell;
 
 /// A barrier in an arena.

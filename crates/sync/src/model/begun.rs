@@ -2,10 +2,10 @@
 //! before anything came.
 
 use super::{Actor, MutexAt, SemaphoreAt};
-use crate::claim::wait_for;
-use crate::mark::Mark;
-use crate::operation::{Arm, Looking, Mode, Site, WaitSpec};
-use crate::wait::{Begun, Terms, arrive, begin, end};
+use chappe_wait::claim::wait_for;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Looking, Mode, Site, WaitSpec};
+use chappe_wait::wait::{Begun, Terms, arrive, begin, end};
 use std::cell::Cell;
 
 /// A wait that has begun.

@@ -2,10 +2,10 @@
 
 use super::{Actor, Held, MutexAt, PoolAt};
 use crate::bias::{self, Holds};
-use crate::operation::Taken;
-use crate::wait::{Discipline, Party};
 use crate::{lock, permit};
 use chappe_arena::{ArenaError, Map};
+use chappe_wait::operation::Taken;
+use chappe_wait::wait::{Discipline, Party};
 
 impl MutexAt {
     /// Makes a mutex without a name, in a private arena.

@@ -1,7 +1,6 @@
 //! Objects of an arena that are a body and nothing else, for the explorer: made, changed as a member changes them, removed.
 
 use super::{Actor, MapAt, MonitorAt, StackAt};
-use crate::body::{self, Body, Form};
 use crate::counter;
 use crate::map::atlas::Atlas;
 use crate::server::form as server;
@@ -11,6 +10,8 @@ use chappe_plat::atomic::Ordering;
 use chappe_structures::desk::{Desk, Sizes};
 use chappe_structures::mcas::{self, Field, Step};
 use chappe_structures::table::{Change, Decide};
+use chappe_wait::body;
+use chappe_wait::body::{Body, Form};
 
 /// A service, words that change together, a counter, or a lock with helping.
 #[derive(Clone, Copy)]

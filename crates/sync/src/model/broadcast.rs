@@ -2,18 +2,18 @@
 
 use super::named::Came;
 use super::{Actor, SemaphoreAt};
-use crate::claim::wait_for;
-use crate::lull::look;
-use crate::operation::{Arm, Mode, WaitSpec};
-use crate::order::Order;
 use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, by};
 use crate::tube::broadcast::heard::{Heard, Test};
 use crate::tube::broadcast::room::publish_attached;
 use crate::tube::named::arms::Not;
-use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;
 use chappe_structures::broadcast::place::{Mask, Shape, Terms};
+use chappe_wait::claim::wait_for;
+use chappe_wait::lull::look;
+use chappe_wait::operation::{Arm, Mode, WaitSpec};
+use chappe_wait::order::Order;
+use chappe_wait::wait::{Parties, Patience};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
@@ -264,7 +264,7 @@ impl Actor {
             let ear = Ear { cast: tube.0, who };
             if let Err(why) = wait_for(&self.only(), &[&ear], WaitSpec::to_take(deadline, &sleeper(&budget))) {
                 return match why {
-                    crate::operation::Refused::Dead(_) => Came::Dead,
+                    chappe_wait::operation::Refused::Dead(_) => Came::Dead,
                     _ => Came::Nothing,
                 };
             }

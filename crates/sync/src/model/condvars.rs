@@ -2,9 +2,9 @@
 
 use super::{Actor, Locking, MutexAt};
 use crate::condvar::{self, Heard};
-use crate::operation::Site;
-use crate::wait::Parties;
 use chappe_arena::{ArenaError, Map, Place};
+use chappe_wait::operation::Site;
+use chappe_wait::wait::Parties;
 use std::cell::Cell;
 
 /// A condition variable in an arena.

@@ -3,19 +3,21 @@
 //! The scheduler is left out: a thread that was given its token just goes on.
 
 use super::tubes::{Got, TubeAt, got, received};
-use crate::interrupt::Interrupt;
-use crate::operation::{Arm, Mode, Refused, Taken};
+use crate::tube::body::Not;
 use crate::tube::body::arms::{In, Out};
-use crate::tube::body::{Not, met_by};
 use crate::tube::direct;
-use crate::tube::handoff::{Handoff, Outcome};
-use crate::tube::lights::straight::{self, Ended, fits};
-use crate::tube::lights::waits::{Hope, wait_for};
-use crate::tube::lights::{Comes, Node, Side};
-use crate::wait::Party;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record, Waits};
+use chappe_wait::handoff::{Handoff, Outcome};
+use chappe_wait::interrupt::Interrupt;
+use chappe_wait::lights::straight;
+use chappe_wait::lights::straight::{Ended, fits};
+use chappe_wait::lights::waits::met_by;
+use chappe_wait::lights::waits::{Hope, wait_for};
+use chappe_wait::lights::{Comes, Node, Side};
+use chappe_wait::operation::{Arm, Mode, Refused, Taken};
+use chappe_wait::wait::Party;
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
 
@@ -229,7 +231,7 @@ impl TubeAt {
     pub fn come_attached(&self) {
         let tube = self.tube();
         tube.senders.enlists();
-        crate::wait::fence_alone();
+        chappe_wait::wait::fence_alone();
         if tube.receivers.has_lights() {
             tube.lights.tell_one(Side::Recv);
         }

@@ -1,8 +1,6 @@
 //! Tubes between processes, for the explorer: the operations of a thread at their ends, without handles. The thread stands for its process.
 
 use super::{Actor, SemaphoreAt};
-use crate::claim::wait_for;
-use crate::operation::{Arm, WaitSpec};
 use crate::tube::named::arms::{
     In, Mapped, Not, Out, borrow_attached, borrowed, commit_attached, give_up, recv_attached,
 };
@@ -10,10 +8,12 @@ use crate::tube::named::arms::{
     put_back, recv_taken, release, reserve_attached, reserved, send_attached, try_recv, try_send,
 };
 use crate::tube::named::pipe::{self, Pipe, Side, Unattached};
-use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;
 use chappe_structures::record::{Borrowed, Shape, Slot};
+use chappe_wait::claim::wait_for;
+use chappe_wait::operation::{Arm, WaitSpec};
+use chappe_wait::wait::{Parties, Patience};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 

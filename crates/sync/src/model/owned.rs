@@ -2,11 +2,11 @@
 
 use super::{Actor, Refusal};
 use crate::Interrupt;
-use crate::cell::{Tag, Word};
 use crate::owned::pair::{Ending, Pair, make, sweep};
 use crate::semaphore_word;
 use chappe_arena::layout::Object;
 use chappe_arena::{ArenaError, Map};
+use chappe_wait::cell::{Tag, Word};
 
 /// An owned semaphore in an arena.
 #[derive(Clone, Copy)]

@@ -2,8 +2,8 @@
 
 use super::{Actor, PoolAt, SemaphoreAt};
 use crate::permit;
-use crate::wait::Discipline;
 use chappe_arena::{ArenaError, Map};
+use chappe_wait::wait::Discipline;
 
 impl Actor {
     /// The actor with this priority from now on.

@@ -1,14 +1,15 @@
 //! Readers-writer locks, as members use them under the explorer.
 
 use super::{Actor, Refusal};
-use crate::claim::wait_for;
-use crate::operation::{Arm, WaitSpec};
-use crate::owner::{self, held_by, member_of};
 use crate::rwlock::row;
 use crate::rwlock::word::{Entry, Reading, Slots, Writing};
-use crate::wait::{Parties, Patience};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::Ordering;
+use chappe_wait::claim::wait_for;
+use chappe_wait::operation::{Arm, WaitSpec};
+use chappe_wait::owner;
+use chappe_wait::owner::{held_by, member_of};
+use chappe_wait::wait::{Parties, Patience};
 use std::cell::Cell;
 
 /// A readers-writer lock in an arena.
@@ -53,7 +54,7 @@ impl RwLockAt {
         let who = Parties { private: None, ..me.who };
         let found = match arm.attempt(&who.main, false) {
             Ok(taken) => Ok(taken),
-            Err(crate::operation::Refused::NoneFree) => {
+            Err(chappe_wait::operation::Refused::NoneFree) => {
                 let budget = Cell::new(0);
                 let patience =
                     Patience { budget: &budget, forever: false, none: true, interrupt: None, priority: 0, bell: None };
@@ -102,7 +103,7 @@ impl RwLockAt {
 
     /// Marks that a member may wait, as a waiter that has given up leaves it.
     pub fn mark(self) {
-        crate::kinds::enlisted(self.0.map, self.0.lock.index);
+        chappe_wait::kinds::enlisted(self.0.map, self.0.lock.index);
     }
 
     /// Removes the lock.

@@ -1,7 +1,6 @@
 //! Stacks, maps and monitors of an arena, and mutexes with much data, for the explorer: made, entered, changed, removed.
 
 use super::{Actor, MutexAt};
-use crate::body::{self, Body};
 use crate::lock;
 use crate::map::atlas;
 use crate::monitor::form as monitor;
@@ -11,6 +10,8 @@ use chappe_arena::{ArenaError, Map, Place};
 use chappe_structures::pile::{Pile, Shape};
 use chappe_structures::room;
 use chappe_structures::room::{Announced, Member, Room};
+use chappe_wait::body;
+use chappe_wait::body::Body;
 
 /// A stack of elements of 16 bytes.
 #[derive(Clone, Copy)]

@@ -1,22 +1,23 @@
 //! Tubes of threads, for the explorer: the operations of a thread at their ends, without its attachment.
 
 use super::{Actor, SemaphoreAt};
-use crate::claim::wait_for;
-use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
 #[cfg(feature = "loom")]
 use crate::tube::body::Ends;
 use crate::tube::body::arms::{In, Out};
-use crate::tube::body::{Body, MET_BY, Not, Tube};
-use crate::tube::handoff::Handoff;
+use crate::tube::body::{Body, Not, Tube};
 use crate::tube::left::Left;
-#[cfg(feature = "sim")]
-use crate::tube::lights::Side;
 use crate::tube::wait::{Waiter, recv_attached, send_attached};
-use crate::wait::Parties;
-#[cfg(feature = "loom")]
-use crate::wait::Party;
 use chappe_arena::Map;
 use chappe_structures::ring::{Ring, Spsc};
+use chappe_wait::claim::wait_for;
+use chappe_wait::handoff::Handoff;
+#[cfg(feature = "sim")]
+use chappe_wait::lights::Side;
+use chappe_wait::lights::waits::MET_BY;
+use chappe_wait::operation::{Arm, Mode, Refused, Taken, WaitSpec};
+use chappe_wait::wait::Parties;
+#[cfg(feature = "loom")]
+use chappe_wait::wait::Party;
 use std::cell::Cell;
 
 /// A tube of numbers.
@@ -183,7 +184,7 @@ impl TubeAt {
     pub fn begin_to_wait_turned(&self) -> bool {
         self.0.receivers.enlists();
         assert!(self.0.receivers.is_turned());
-        crate::wait::fence_alone();
+        chappe_wait::wait::fence_alone();
         self.0.may_recv_now()
     }
 
@@ -198,7 +199,7 @@ impl TubeAt {
     #[cfg(feature = "loom")]
     pub fn begin_to_meet(&self) -> bool {
         self.0.senders.enlists();
-        crate::wait::fence_alone();
+        chappe_wait::wait::fence_alone();
         self.0.receivers.has_lights()
     }
 

@@ -1,18 +1,18 @@
 //! Operations on objects of every kind, for the explorer: given, taken, and chosen among, with a default.
 
 use super::{Actor, HeardAt, NamedAt, PoolAt, SemaphoreAt, TubeAt};
-use crate::claim::wait_for;
-use crate::lull::{look, lull};
-use crate::mark::Mark;
-use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, WaitSpec};
-use crate::order::Order;
 use crate::permit;
 use crate::tube::body::arms::{In, Out};
-use crate::tube::handoff::Handoff;
-use crate::tube::lights::Standing;
 use crate::tube::named::arms;
-use crate::wait::{Grant, Parties, Party, Patience};
 use chappe_arena::Map;
+use chappe_wait::claim::wait_for;
+use chappe_wait::handoff::Handoff;
+use chappe_wait::lights::Standing;
+use chappe_wait::lull::{look, lull};
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, WaitSpec};
+use chappe_wait::order::Order;
+use chappe_wait::wait::{Grant, Parties, Party, Patience};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::Deref;

@@ -1,11 +1,11 @@
 //! The protocols' state words as an onlooker reads them: as text, for the explorer's stories, and whether a member waits.
 
-use crate::cell::Word;
-use crate::owner;
 use crate::semaphore_word::Units;
-use crate::wait::State;
 use chappe_arena::Map;
 use chappe_plat::atomic::Ordering;
+use chappe_wait::cell::Word;
+use chappe_wait::owner;
+use chappe_wait::wait::State;
 
 /// A cell's value as text, for stories.
 pub fn cell_in_words(value: u64) -> String {

@@ -1,6 +1,5 @@
 //! A monitor in a body of an arena: its form, and what deaths and removals leave to do.
 
-use crate::body::{Body, Form};
 use chappe_arena::Dead;
 use chappe_arena::Visit;
 #[cfg(not(feature = "sim"))]
@@ -8,6 +7,7 @@ use chappe_arena::layout::Head;
 #[cfg(not(feature = "sim"))]
 use chappe_arena::{Map, Place};
 use chappe_structures::room::{Member, Room, Shape};
+use chappe_wait::body::{Body, Form};
 
 /// What a monitor of an arena is made for, as its form says.
 pub(crate) fn shape_of(form: Form) -> Shape {

@@ -17,17 +17,17 @@
 //! `tests/crash_monitor.rs`; the lock is the C library's and the kernel's.
 
 use super::form::{figures, form_of, in_body, shape_of};
-use crate::attachment::{attachment, enter_within, leave_within, watched};
 use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name, unmake};
-use crate::body::Form;
 use crate::error::{DownError, ObjectError};
 use crate::helplock::{Entry, HelpError, Inherited, this_process};
-use crate::inside;
 use crate::semaphore::Semaphore;
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use chappe_plat::{clock, light, process};
 use chappe_structures::room::{MOST_BYTES, MOST_CONDITIONS, Member, NAME, Room, Shape};
+use chappe_wait::attachment::{attachment, enter_within, leave_within, watched};
+use chappe_wait::body::Form;
+use chappe_wait::inside;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;

@@ -1,13 +1,13 @@
 //! The flags of an owned semaphore's permit: see the table in the head of `pair`, whose invariants and edges these are.
 
-use crate::cell::Word;
-use crate::wait::is_still;
 #[cfg(not(feature = "sim"))]
 use chappe_arena::layout::Kind;
 use chappe_arena::layout::Object;
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_wait::cell::Word;
+use chappe_wait::wait::is_still;
 
 pub(super) const LINK: u32 = (1 << 21) - 1;
 pub(super) const PLAIN: u32 = 1 << 31;

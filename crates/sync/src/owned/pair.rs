@@ -89,17 +89,18 @@
 //! slot, with the same count beside it, within one stopped swap of PLAIN.
 
 use super::flags::{LINK, PLAIN, demote, is_plain};
-use crate::cell::Word;
 use crate::drain::CellRef;
-use crate::mark::Mark;
-use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, look_by_taking};
+use crate::permit;
 use crate::semaphore_word::{self, MAX, Unwanted};
-use crate::wait::{Discipline, Grant, Party, is_still, next};
-use crate::{kinds, permit};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::{process, step};
+use chappe_wait::cell::Word;
+use chappe_wait::kinds;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, look_by_taking};
+use chappe_wait::wait::{Discipline, Grant, Party, is_still, next};
 
 /// A count's word while its permit is not yet there.
 const MAKING: u32 = u32::MAX;

@@ -2,24 +2,24 @@
 
 use super::flags::KIND;
 use super::pair::{Ending, Pair, make, sweep};
-use crate::attachment::party;
-use crate::attachment::{attachment, is_attached, leave, process_attachment, process_member, watched};
-use crate::claim::wait_for;
 use crate::error::{DownError, ObjectError, UpError};
 use crate::handle::{Handle, called, full_name, seen, shown, what_is};
 use crate::holders::holder;
-use crate::mark::Mark;
-use crate::object_id::{ObjectId, all_met, met};
-use crate::operation::{Arm, Looking, Refused, WaitSpec};
-use crate::patience::{Until, patience};
 use crate::registry::Arena;
 use crate::semaphore_word::{self, Unwanted};
-use crate::wait::{Parties, Party, in_line};
-use crate::waiters::{Waiter, waiters};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place, Standing, Who, check_name};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::process;
+use chappe_wait::attachment::party;
+use chappe_wait::attachment::{attachment, is_attached, leave, process_attachment, process_member, watched};
+use chappe_wait::claim::wait_for;
+use chappe_wait::mark::Mark;
+use chappe_wait::object_id::{ObjectId, all_met, met};
+use chappe_wait::operation::{Arm, Looking, Refused, WaitSpec};
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::wait::{Parties, Party, in_line};
+use chappe_wait::waiters::{Waiter, waiters};
 
 /// A semaphore that starts at 1 and gets its unit back when the process that holds it dies, until it proves to be no lock.
 ///

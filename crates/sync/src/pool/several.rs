@@ -1,16 +1,16 @@
 //! The public interface of taking several permits of a pool at once. The protocol: `many`.
 
 use super::Pool;
-use crate::attachment::{ThreadAttachment, attachment, watched};
-use crate::attachment::{here, party};
-use crate::cell::Tag;
 use crate::error::AcquireError;
 use crate::guard::Permits;
 use crate::lease;
 use crate::many::{Many, give_all, take_many, wait_many};
-use crate::operation::{Arm, Refused};
-use crate::patience::{Until, patience};
-use crate::wait::Parties;
+use chappe_wait::attachment::{ThreadAttachment, attachment, watched};
+use chappe_wait::attachment::{here, party};
+use chappe_wait::cell::Tag;
+use chappe_wait::operation::{Arm, Refused};
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::wait::Parties;
 
 impl Pool {
     /// Takes `n` permits at one moment, or blocks until so many are there. In the order of arrival: a waiter for several

@@ -1,13 +1,13 @@
 //! Taking one permit of a pool.
 
 use super::Pool;
-use crate::attachment::{attachment_at_hand, here, party, party_at_hand};
-use crate::cell::Word;
 use crate::error::AcquireError;
 use crate::guard::{OwnedPermit, Permit};
 use crate::hold::Hold;
-use crate::operation::Taken;
-use crate::patience::Until;
+use chappe_wait::attachment::{attachment_at_hand, here, party, party_at_hand};
+use chappe_wait::cell::Word;
+use chappe_wait::operation::Taken;
+use chappe_wait::patience::Until;
 use std::time::Duration;
 
 impl Pool {

@@ -2,16 +2,16 @@
 //! Invariants: those of `word`.
 
 use super::word::Parts;
-use crate::kinds;
-#[cfg(not(feature = "sim"))]
-use crate::owner::KEPT;
-use crate::owner::{TORN, free_word, held_by, is_had, lay_data, load, pass, store_words, unheld};
-use crate::part::{MAKING, head_of, is_being_made, whole, whole_in_service};
-use crate::wait::{notify_dead, waits_on};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Admin, ArenaError, Dead, Map, Place, Protocol, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_wait::kinds;
+#[cfg(not(feature = "sim"))]
+use chappe_wait::owner::KEPT;
+use chappe_wait::owner::{TORN, free_word, held_by, is_had, lay_data, load, pass, store_words, unheld};
+use chappe_wait::part::{MAKING, head_of, is_being_made, whole, whole_in_service};
+use chappe_wait::wait::{notify_dead, waits_on};
 
 /// Makes a lock with `bytes` of data. The caller holds `admin` and has seen that the name is free; `fill` writes the data.
 pub(crate) fn make(
@@ -157,7 +157,7 @@ impl Protocol for RwLocks {
         for at in [Some(place.index), Parts::of(map, place).map(|parts| parts.line.index)].into_iter().flatten() {
             all.extend(kinds::arrived(map, at).into_iter().map(|member| (at, member)));
         }
-        all.sort_by_key(|(_, member)| crate::wait::ticket_of(map, *member));
+        all.sort_by_key(|(_, member)| chappe_wait::wait::ticket_of(map, *member));
         Some(all)
     }
 }

@@ -59,27 +59,28 @@
 //!
 //! Explored: `tests/crash_rwlock.rs`.
 
-use crate::cell::Word;
-use crate::kinds;
-#[cfg(not(feature = "sim"))]
-use crate::mark::Mark;
-use crate::operation::{Arm, Collected, Mode, Refused, Site, Taken};
-#[cfg(not(feature = "sim"))]
-use crate::operation::{Looking, look_by_taking};
-#[cfg(not(feature = "sim"))]
-use crate::owner::ABANDONED;
-use crate::owner::{
-    self, CONDEMNED, FREE, HELD, KEPT, RESERVED, TORN, WAITERS, held_by, is_condemned, load, member_of, pass,
-    reserved_for, resolve, swap, update,
-};
-use crate::part::{head_of, whole};
-use crate::wait::{
-    Candidate, Grant, Party, RETRY, is_still, next, notify_dead, queue, tell, tried_and_next, waits_on, wake_elsewhere,
-};
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::{Ordering, pause};
 use chappe_plat::{Life, step};
+use chappe_wait::cell::Word;
+use chappe_wait::kinds;
+#[cfg(not(feature = "sim"))]
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Mode, Refused, Site, Taken};
+#[cfg(not(feature = "sim"))]
+use chappe_wait::operation::{Looking, look_by_taking};
+use chappe_wait::owner;
+#[cfg(not(feature = "sim"))]
+use chappe_wait::owner::ABANDONED;
+use chappe_wait::owner::{
+    CONDEMNED, FREE, HELD, KEPT, RESERVED, TORN, WAITERS, held_by, is_condemned, load, member_of, pass, reserved_for,
+    resolve, swap, update,
+};
+use chappe_wait::part::{head_of, whole};
+use chappe_wait::wait::{
+    Candidate, Grant, Party, RETRY, is_still, next, notify_dead, queue, tell, tried_and_next, waits_on, wake_elsewhere,
+};
 
 /// How many times a writer looks at readers that may be about to back out.
 const LOOKS: u32 = if cfg!(any(feature = "sim", feature = "loom")) { 1 } else { 64 };

@@ -1,11 +1,11 @@
 //! A semaphore as something that a thread waits for: see `operation`. Invariants: the semaphore's.
 
 use super::{hand_back, is_there, mark_in_queue};
-use crate::mark::Mark;
-use crate::operation::{Collected, Looking, Mode, Nature, Refused, Site, Taken};
-use crate::wait::{Grant, Party, is_barging};
 use chappe_arena::layout::Object;
 use chappe_arena::{Map, Place};
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Collected, Looking, Mode, Nature, Refused, Site, Taken};
+use chappe_wait::wait::{Grant, Party, is_barging};
 
 /// What a grant gave, while the wait word still says GRANTED. Only looked for: it goes back.
 pub(crate) fn collect(me: &Party, place: Place, grant: Option<Grant>, aim: Mode) -> Collected {
@@ -37,7 +37,7 @@ pub(crate) fn look_at(map: &'static Map, place: Place, how: Looking) -> Result<M
 #[cfg(not(feature = "sim"))]
 pub(crate) fn revive(map: &'static Map, at: Place) -> bool {
     let mut haunted = false;
-    crate::wait::each(map, at, |c| haunted |= map.dead(c.member).is_some());
+    chappe_wait::wait::each(map, at, |c| haunted |= map.dead(c.member).is_some());
     if haunted {
         map.recover_dead();
     }

@@ -1,9 +1,9 @@
 //! A server in a body of an arena: its form, and what deaths leave to do.
 
-use crate::body::Body;
 use chappe_arena::Dead;
 use chappe_arena::Visit;
 use chappe_structures::desk::{Desk, Sizes};
+use chappe_wait::body::Body;
 
 /// The desk in a body; none if its sizes cannot be.
 pub(crate) fn in_body<'m>(body: &Body<'m>) -> Option<Desk<'m>> {

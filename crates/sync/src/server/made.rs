@@ -1,13 +1,13 @@
 //! The public interface of servers.
 
 use super::form::{figures, in_body};
-use crate::attachment::Within;
 use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name, unmake};
-use crate::body::Form;
 use bytemuck::{Pod, Zeroable, bytes_of, bytes_of_mut, pod_read_unaligned};
 use chappe_arena::layout::Kind;
 use chappe_structures::combine::Combined;
 use chappe_structures::desk::{Desk, MOST_BYTES, Sizes};
+use chappe_wait::attachment::Within;
+use chappe_wait::body::Form;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 

@@ -1,9 +1,9 @@
 //! A stack in a body of an arena: its form, and what deaths leave to do.
 
-use crate::body::{Body, Form};
 use chappe_arena::Dead;
 use chappe_arena::Visit;
 use chappe_structures::pile::{Pile, Shape};
+use chappe_wait::body::{Body, Form};
 
 /// What a stack of an arena is made for, as its form says.
 pub(crate) fn shape_of(form: Form) -> Shape {

@@ -2,11 +2,11 @@
 
 use super::form::{figures, form_of, in_body};
 use crate::bodied::{Bodied, Plan, SharedError, fits, type_hash, type_name, unmake};
-use crate::body::Form;
 use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use chappe_structures::linked::{Linked, MOST_NODES};
 use chappe_structures::pile::{Full, MOST_BYTES, MOST_ELEMENTS, Pile, Shape};
+use chappe_wait::body::Form;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 

@@ -1,21 +1,22 @@
 //! Waiting at an end of a tube: look for a while, then sleep in the wait queue.
 
 use super::body::arms::{In, Out};
-use super::body::{Body, MET_BY, Not, Tube};
+use super::body::{Body, Not, Tube};
 use super::direct;
 use super::error::{RecvError, SendError};
-use super::handoff::Handoff;
-use super::lights::Side;
 use super::refused::send_error;
-use super::spin::spin;
 use super::wait::{Waiter, recv_attached, send_attached};
-use crate::attachment::party;
-use crate::attachment::{ThreadAttachment, attachment};
-use crate::operation::Taken;
-use crate::patience::{Until, patience};
-use crate::wait::{Parties, Patience};
 use chappe_plat::light::Record;
 use chappe_plat::{clock, light};
+use chappe_wait::attachment::party;
+use chappe_wait::attachment::{ThreadAttachment, attachment};
+use chappe_wait::handoff::Handoff;
+use chappe_wait::lights::Side;
+use chappe_wait::lights::waits::MET_BY;
+use chappe_wait::operation::Taken;
+use chappe_wait::patience::{Until, patience};
+use chappe_wait::spin::spin;
+use chappe_wait::wait::{Parties, Patience};
 use std::cell::RefCell;
 use std::io;
 use std::ops::Deref;
@@ -42,7 +43,7 @@ pub(super) fn alone(attachment: &ThreadAttachment) -> Parties {
 /// The patience of a waiter that has looked before, or, at a tube without slots, has not.
 pub(super) fn rest(attachment: &ThreadAttachment, has_looked: bool) -> Patience<'_> {
     #[cfg(not(any(feature = "loom", feature = "sim")))]
-    crate::inside::may_sleep();
+    chappe_wait::inside::may_sleep();
     let patience = patience(attachment);
     Patience { none: patience.none || (has_looked && !patience.forever), ..patience }
 }
@@ -220,7 +221,7 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
             if is_late(end) {
                 return Err((Not::Now, message.expect("as above")));
             }
-            crate::patience::pass(POLL);
+            chappe_wait::patience::pass(POLL);
         },
     }
 }
@@ -265,7 +266,7 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
             if is_late(end) {
                 return Err(Not::Now);
             }
-            crate::patience::pass(POLL);
+            chappe_wait::patience::pass(POLL);
         },
     }
 }

@@ -17,20 +17,21 @@
 
 pub(crate) mod arms;
 
-use super::clock::Clock;
-use super::end::End;
-use super::handoff::Handoff;
 use super::left::Left;
-use super::lights::{Lights, Side, Standing};
 use super::rendezvous::{self, Opposite, Way};
-use crate::cell::Word;
-use crate::mark::Mark;
-use crate::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site, Taken, TryFast};
-use crate::wait::{Grant, MET, Party};
 use chappe_arena::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{light, step};
 use chappe_structures::ring::{Claim, Ring, Segmented, Spsc};
+use chappe_wait::cell::Word;
+use chappe_wait::clock::Clock;
+use chappe_wait::end::End;
+use chappe_wait::handoff::Handoff;
+use chappe_wait::lights::waits::{MET_BY, met_by};
+use chappe_wait::lights::{Lights, Side, Standing};
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site, Taken, TryFast};
+use chappe_wait::wait::{Grant, MET, Party};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 use std::time::Instant;
@@ -39,8 +40,7 @@ use std::time::Instant;
 const CLAIMED: u32 = 1;
 /// We met a waiter: its packet.
 const MEETING: u32 = 2;
-/// We waited, and another thread met us: our packet.
-pub(crate) const MET_BY: u32 = 3;
+// 3: MET_BY.
 /// The other end has gone.
 const GONE: u32 = 4;
 /// The clock has struck.
@@ -517,11 +517,6 @@ unsafe fn met<T>(taken: Taken, place: *mut T, way: Way) {
     unsafe { rendezvous::answer(packet, place, way) };
 }
 
-/// What a light thread has taken that waited and was met with this packet.
-pub(crate) fn met_by(packet: u64) -> Taken {
-    taken(MET_BY, packet)
-}
-
 fn taken(how: u32, what: u64) -> Taken {
     Taken { position: how, word: Word(what) }
 }
@@ -533,7 +528,7 @@ fn collect(me: &Party, grant: Option<Grant>) -> Collected {
     }
     // Relaxed: our own.
     let packet = me.map.member(me.member).packet.load(Ordering::Relaxed);
-    Collected::Taken(taken(MET_BY, packet))
+    Collected::Taken(met_by(packet))
 }
 
 /// A kernel thread needs its attachment, so that it does not meet itself; a light thread waits nowhere while it looks.

@@ -22,13 +22,13 @@
 //! Searched: `tests/loom_light.rs`.
 
 use super::body::{Ends, Not, Tube};
-use super::end::End;
-use super::handoff::{Handoff, Outcome};
-use super::lights::{Comes, Lights, Node, Side, note_one};
 use super::rendezvous::{self, Way};
-use crate::interrupt::Interrupt;
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{back_by_jump, clock};
+use chappe_wait::end::End;
+use chappe_wait::handoff::{Handoff, Outcome};
+use chappe_wait::interrupt::Interrupt;
+use chappe_wait::lights::{Comes, Lights, Node, Side, note_one};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// How a wait ended.

@@ -4,10 +4,10 @@ use super::block;
 use super::body::arms::{In, Out};
 use super::body::{Body, Tube};
 use super::error::{RecvError, SendError};
-use super::lights::Side;
 use super::parts::{opaque, receiving, sending};
 use super::refused::send_error;
 use chappe_structures::ring::Ring;
+use chappe_wait::lights::Side;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 

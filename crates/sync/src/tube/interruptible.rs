@@ -9,10 +9,10 @@ use super::direct;
 use super::ends::{Receiver, Sender};
 use super::error::SendError;
 use crate::error::SelectError;
-use crate::interrupt;
 use crate::raw::{Time, choose};
 use crate::select::{ReceivingEnd, SendingEnd};
 use chappe_plat::light;
+use chappe_wait::interrupt;
 
 /// Why a wait at one end of a private tube came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use super::body::arms::{In, Out};
 use super::body::{Body, Strokes, Tube};
-use super::clock::Clock;
 use super::ends::{Receiver, Sender};
 use super::left::Left;
 use super::single::{SingleReceiver, SingleSender};
 use crate::registry::Arena;
 use chappe_structures::ring::{Ring, Spsc};
+use chappe_wait::clock::Clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

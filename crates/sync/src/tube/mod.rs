@@ -25,12 +25,8 @@
 
 pub(crate) mod body;
 pub mod broadcast;
-pub(crate) mod clock;
 pub(crate) mod direct;
-pub(crate) mod end;
-pub(crate) mod handoff;
 pub(crate) mod left;
-pub(crate) mod lights;
 pub mod named;
 mod notice;
 #[cfg(not(feature = "sim"))]
@@ -54,15 +50,11 @@ mod parts;
 pub(crate) mod schema;
 #[cfg(not(feature = "sim"))]
 mod single;
-#[cfg(not(feature = "sim"))]
-mod spin;
 
 #[cfg(not(feature = "sim"))]
-pub(crate) use self::{
-    block::{packet, put_packet, recv_taken, send_taken},
-    end::End,
-    spin::{Looks, spin},
-};
+pub(crate) use self::block::{packet, put_packet, recv_taken, send_taken};
+#[cfg(not(feature = "sim"))]
+pub(crate) use chappe_wait::end::End;
 
 #[cfg(not(feature = "sim"))]
 pub use self::{

@@ -2,11 +2,11 @@
 //! choice that has found nothing (`lull`).
 
 use super::body::{Body, Tube};
-use super::clock::NEVER;
-use super::lights::Side;
-use crate::mark::Mark;
-use crate::wait::Party;
 use chappe_plat::atomic::{Ordering, fence};
+use chappe_wait::clock::NEVER;
+use chappe_wait::lights::Side;
+use chappe_wait::mark::Mark;
+use chappe_wait::wait::Party;
 
 impl<T> Tube<T> {
     #[cold]

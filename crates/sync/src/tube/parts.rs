@@ -62,13 +62,13 @@ macro_rules! sending {
         /// # Errors
         /// The system's, when it refuses a descriptor.
         pub fn descriptor(&self) -> std::io::Result<std::os::fd::BorrowedFd<'_>> {
-            $crate::tube::block::descriptor(&self.out.0, $crate::tube::lights::Side::Send)
+            $crate::tube::block::descriptor(&self.out.0, chappe_wait::lights::Side::Send)
         }
 
         /// Makes the descriptor unreadable, and ready to become readable again. False: there is room now, or no receiver
         /// any more, and it stays readable.
         pub fn rearm(&self) -> bool {
-            self.out.0.rearm($crate::tube::lights::Side::Send)
+            self.out.0.rearm(chappe_wait::lights::Side::Send)
         }
 
         $crate::tube::parts::both!(out);
@@ -128,13 +128,13 @@ macro_rules! receiving {
         /// # Ok::<(), std::io::Error>(())
         /// ```
         pub fn descriptor(&self) -> std::io::Result<std::os::fd::BorrowedFd<'_>> {
-            $crate::tube::block::descriptor(&self.into.0, $crate::tube::lights::Side::Recv)
+            $crate::tube::block::descriptor(&self.into.0, chappe_wait::lights::Side::Recv)
         }
 
         /// Makes the descriptor unreadable, and ready to become readable again. False: there is something to receive now,
         /// or no sender any more, and it stays readable.
         pub fn rearm(&self) -> bool {
-            self.into.0.rearm($crate::tube::lights::Side::Recv)
+            self.into.0.rearm(chappe_wait::lights::Side::Recv)
         }
 
         $crate::tube::parts::both!(into);

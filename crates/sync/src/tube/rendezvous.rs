@@ -51,13 +51,13 @@
 //!
 //! Explored: `tests/crash_tube.rs`.
 
-use super::end::End;
-use super::handoff::{DONE, Handoff, IN_ROOM, OFFERED, has_room};
-use super::lights::{Lights, Side};
-use crate::wait::{Candidate, MET, Party, RETRY};
 use chappe_arena::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_wait::end::End;
+use chappe_wait::handoff::{DONE, Handoff, IN_ROOM, OFFERED, has_room};
+use chappe_wait::lights::{Lights, Side};
+use chappe_wait::wait::{Candidate, MET, Party, RETRY};
 use std::ptr::null_mut;
 
 /// No member.

@@ -7,7 +7,7 @@ use super::body::{Not, Tube};
 use super::error::{RecvError, SendError};
 use super::parts::{opaque, receiving, sending};
 use super::refused::send_error;
-use crate::patience::Until;
+use chappe_wait::patience::Until;
 use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;

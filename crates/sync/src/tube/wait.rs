@@ -2,13 +2,13 @@
 
 use super::body::arms::{In, Out};
 use super::body::{Not, Tube};
-use super::handoff::Handoff;
-use super::lights::waits::{Hope, wait_with};
 use super::rendezvous::await_done;
-use crate::claim::wait_for;
-use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
-use crate::wait::{Parties, Patience};
 use chappe_plat::light::{self, Record};
+use chappe_wait::claim::wait_for;
+use chappe_wait::handoff::Handoff;
+use chappe_wait::lights::waits::{Hope, wait_with};
+use chappe_wait::operation::{Arm, Mode, Refused, Taken, WaitSpec};
+use chappe_wait::wait::{Parties, Patience};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 

@@ -40,11 +40,7 @@
 //!
 //! Explored: `tests/crash_broadcast.rs`. Paper: synthesis, 3.2.3 (what all subscriptions are to a publisher), 5.2.
 
-use crate::mark::Mark;
-use crate::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site};
-use crate::owner::unheld;
 use crate::tube::named::arms::Not;
-use crate::wait::{Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visitor};
@@ -53,6 +49,10 @@ use chappe_plat::step;
 use chappe_structures::broadcast::NoRoom;
 use chappe_structures::broadcast::place::{MOST_TEXT, Mask, Ring, Shape, Terms, each};
 use chappe_structures::slot::store;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site};
+use chappe_wait::owner::unheld;
+use chappe_wait::wait::{Grant, Party, RETRY, State, each as each_waiter, make_up, tell, waits_at, word_of};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 

@@ -20,14 +20,14 @@
 //! Explored: `tests/crash_broadcast.rs` (H1, H2, deaths), `tests/crash_lull.rs` (H3).
 
 use super::cast::Ear;
-use crate::mark::Mark;
-use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken};
 #[cfg(not(feature = "sim"))]
 use crate::tube::named::Watched;
 use crate::tube::named::arms::Not;
-use crate::wait::{Grant, Party};
 #[cfg(not(feature = "sim"))]
 use chappe_plat::process;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken};
+use chappe_wait::wait::{Grant, Party};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 

@@ -3,17 +3,17 @@
 use super::cast::{self, Cast, Mapped, Unattached, by};
 use super::ends::{Publisher, Subscription};
 use super::subscribe::{Slow, Subscribe};
-use crate::attachment::{attachment, process_attachment};
 use crate::handle::Handle;
 use crate::named::{Named, NamedKind};
 use crate::registry::ArenaOptions;
 use crate::tube::named::{Record, TubeError};
 use crate::tube::schema::Parsed;
-use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
 use chappe_structures::broadcast::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape};
+use chappe_wait::attachment::{attachment, process_attachment};
+use chappe_wait::waiters::{Waiter, bytes, waiters};
 use std::marker::PhantomData;
 
 /// What a broadcast tube is made as.

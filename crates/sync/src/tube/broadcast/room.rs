@@ -1,12 +1,12 @@
 //! A publisher's wait for room in a broadcast tube. Invariants: the tube's (`cast`).
 
 use super::cast::{Mapped, ROOM};
-use crate::interrupt::Interrupt;
-use crate::mark::Mark;
-use crate::operation::{Arm, Looking, Refused, Site};
 use crate::tube::named::arms::Not;
-use crate::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, wait};
 use chappe_structures::broadcast::place::Mask;
+use chappe_wait::interrupt::Interrupt;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Looking, Refused, Site};
+use chappe_wait::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, wait};
 
 /// A publisher that waits for room.
 struct Mouth(Mapped);

@@ -2,10 +2,10 @@
 
 use super::Left;
 use crate::tube::body::{Body, Not, Tube};
-use crate::tube::lights::Side;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::step;
 use chappe_structures::ring::Ring;
+use chappe_wait::lights::Side;
 
 impl<T> Tube<T> {
     /// A `try_send` has failed: if for want of somebody to meet, the message may be left.

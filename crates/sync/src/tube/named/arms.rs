@@ -5,12 +5,12 @@
 //! has gone; the word is the position, or the slot's word.
 
 use super::pipe::{Pipe, Side, TO_COMMIT};
-use crate::cell::Word;
-use crate::claim::wait_for;
-use crate::mark::Mark;
-use crate::operation::{Arm, Looking, Nature, Refused, Site, Taken, WaitSpec};
-use crate::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, wait};
 use chappe_structures::record::{Borrowed, Received, Slot, Unsent};
+use chappe_wait::cell::Word;
+use chappe_wait::claim::wait_for;
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Looking, Nature, Refused, Site, Taken, WaitSpec};
+use chappe_wait::wait::{Ended, Parties, Party, Patience, Terms, arrive, finish, wait};
 use std::mem::MaybeUninit;
 
 /// The other end has gone.

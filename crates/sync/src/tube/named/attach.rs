@@ -8,15 +8,15 @@
 use super::arms::{Mapped, Not};
 use super::error::TubeError;
 use super::pipe::{Pipe, Side, Unattached};
-use crate::attachment::{attachment, process_attachment};
 use crate::fork::{ATTACHED, KeptGuard};
 use crate::handle::shown;
-use crate::mark::Mark;
-use crate::operation::{Arm, Looking, Refused, Site, Taken};
-use crate::role::has_own_core;
-use crate::wait::Party;
 use chappe_arena::{ArenaError, Joined, Map, Place, Who};
 use chappe_plat::process;
+use chappe_wait::attachment::{attachment, process_attachment};
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Looking, Refused, Site, Taken};
+use chappe_wait::role::has_own_core;
+use chappe_wait::wait::Party;
 use std::cell::Cell;
 use std::ops::Deref;
 

@@ -6,10 +6,10 @@ use super::error::{NotReceived, NotSent};
 use super::fault::{Fault, name_of, not_received, not_sent};
 use super::message::Record;
 use super::place::Loan;
-use crate::attachment::attachment;
-use crate::attachment::party;
-use crate::operation::Taken;
-use crate::patience::Until;
+use chappe_wait::attachment::attachment;
+use chappe_wait::attachment::party;
+use chappe_wait::operation::Taken;
+use chappe_wait::patience::Until;
 
 impl<T: Record + ?Sized> Sender<T> {
     /// Sends the message by what a choice has taken.

@@ -27,20 +27,20 @@
 //! Where the watcher cannot wait (no place in an arena), it looks once a millisecond. If it panics, all ends of its arena become readable,
 //! and the next end that is armed starts another watcher.
 
-use crate::attachment::{attachment, watched};
 use crate::choice::{How, choose};
 use crate::error::SelectError;
 use crate::fork::ENDS;
-use crate::mark::Mark;
-use crate::operation::{Arm, Collected, Looking, Mode, Refused, Site};
-use crate::patience::Until;
 use crate::registry::Arena;
-use crate::role::{Role, set_role};
 use crate::tube;
-use crate::wait::{Grant, Party};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::poll::Event;
 use chappe_plat::{process, quiet, thread};
+use chappe_wait::attachment::{attachment, watched};
+use chappe_wait::mark::Mark;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site};
+use chappe_wait::patience::Until;
+use chappe_wait::role::{Role, set_role};
+use chappe_wait::wait::{Grant, Party};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -260,7 +260,7 @@ fn watch(map: &'static Map, bell: &tube::Receiver<()>) {
                     return;
                 }
             }
-            Err(_) => crate::patience::pass(POLL),
+            Err(_) => chappe_wait::patience::pass(POLL),
         }
     }
 }

@@ -5,8 +5,8 @@ use super::arms::{Mapped, Not};
 use super::attach::Attachment;
 use super::error::{NotReceived, NotSent};
 use crate::handle::shown;
-use crate::patience::Until;
 use chappe_arena::ArenaError;
+use chappe_wait::patience::Until;
 use std::io;
 
 /// The tube's name, as users write it.

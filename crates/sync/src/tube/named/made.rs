@@ -5,17 +5,17 @@ use super::ends::{Receiver, Sender};
 use super::error::TubeError;
 use super::message::Record;
 use super::pipe::{self, Pipe, Side};
-use crate::attachment::attachment;
 use crate::called::{Called, Had};
 use crate::handle::Handle;
 use crate::named::{Named, NamedKind};
 use crate::registry::{Arena, ArenaOptions};
 use crate::tube::schema::Parsed;
-use crate::waiters::{Waiter, bytes, waiters};
 use chappe_arena::layout::USUAL_MEMBERS;
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_structures::record::{MOST_SLOTS, Shape};
+use chappe_wait::attachment::attachment;
+use chappe_wait::waiters::{Waiter, bytes, waiters};
 use std::marker::PhantomData;
 
 /// How many handles each end may have at a time. An end with only one is faster, and a second handle is refused.

@@ -67,8 +67,6 @@ pub(crate) mod made;
 mod schema;
 
 use self::bits::{PER_WORD, bit, members_in, words};
-use crate::mark::Mark;
-use crate::wait::{Candidate, RETRY, each, make_up, tell};
 use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place, Visitor};
@@ -76,6 +74,8 @@ use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use chappe_plat::fence::process_shared;
 use chappe_plat::{Life, ROBUST, probe, step};
 use chappe_structures::record::{Head as RingHead, MOST_SLOTS, Ring, Shape};
+use chappe_wait::mark::Mark;
+use chappe_wait::wait::{Candidate, RETRY, each, make_up, tell};
 use std::mem::size_of;
 use std::ptr::NonNull;
 

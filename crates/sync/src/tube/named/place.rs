@@ -4,14 +4,14 @@ use super::arms::{Mapped, Not, commit, commit_attached, give_up, put_back, relea
 use super::error::{NotReceived, NotSent};
 use super::fault::{Fault, name_of, not_sent};
 use super::message::Record;
-use crate::attachment::{attachment, watched};
-use crate::attachment::{here, party};
-use crate::patience::Until;
 use crate::tube::block::{alone, deaf_rest};
 use bytemuck::Pod;
 use chappe_plat::light;
 use chappe_plat::process;
 use chappe_structures::record::{self, Borrowed, Unsent};
+use chappe_wait::attachment::{attachment, watched};
+use chappe_wait::attachment::{here, party};
+use chappe_wait::patience::Until;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 

@@ -2,12 +2,12 @@
 //! tube's I6). If a maker or remover is killed in the middle, this module finds and removes what it left.
 
 use super::pipe::{Pipe, Side};
-use crate::part::{is_being_made, whole_in_service};
-use crate::wait::notify_dead;
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Admin, Map, Place};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::step;
+use chappe_wait::part::{is_being_made, whole_in_service};
+use chappe_wait::wait::notify_dead;
 
 /// I6: removes senders' objects whose tubes do not live. Returns how many of them were in service.
 pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {

@@ -1,9 +1,6 @@
 //! Making a named tube's two objects, and taking them out of service.
 
 use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, ring_at};
-use crate::owner::unheld;
-use crate::part::MAKING;
-use crate::tube::end;
 use crate::tube::named::senders::sweep;
 use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort};
@@ -11,6 +8,9 @@ use chappe_plat::atomic::Ordering;
 use chappe_plat::fence::process_shared;
 use chappe_plat::step;
 use chappe_structures::record::Shape;
+use chappe_wait::end;
+use chappe_wait::owner::unheld;
+use chappe_wait::part::MAKING;
 
 /// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube. A schema is a hash and a text.
 pub(crate) fn make(

@@ -1,0 +1,75 @@
+//! Which light threads have the attachments that this process lends.
+
+use chappe_arena::Map;
+use chappe_arena::layout::USUAL_MEMBERS;
+use chappe_plat::atomic::{AtomicU64, Ordering};
+#[cfg(not(feature = "loom"))]
+use chappe_plat::light::Record;
+#[cfg(not(feature = "loom"))]
+use chappe_plat::process;
+use std::sync::{Mutex, PoisonError};
+
+/// The light threads that have the attachments of an arena, by member.
+pub(crate) type Holders = [AtomicU64];
+
+/// Those of the private arena.
+static LENT: [AtomicU64; USUAL_MEMBERS as usize] = [const { AtomicU64::new(0) }; USUAL_MEMBERS as usize];
+/// Those of the named arenas, by arena: as many as it has members, without storage where none was lent, and never freed.
+static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
+/// The process they belong to: in a forked child they are void.
+static OF: AtomicU64 = AtomicU64::new(0);
+
+/// The light threads that have the attachments of an arena.
+pub fn holders(map: &Map) -> &'static Holders {
+    if map.is_private() {
+        return &LENT;
+    }
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, holders)) = named.iter().find(|(of, _)| *of == key(map)) {
+        return holders;
+    }
+    // SAFETY: zeros are atomics.
+    let holders: &'static Holders =
+        Box::leak(unsafe { Box::<Holders>::new_zeroed_slice(map.geometry().members as usize).assume_init() });
+    named.push((key(map), holders));
+    holders
+}
+
+/// Where an attachment's light thread is noted.
+pub fn slot(map: &Map, member: u32) -> &'static AtomicU64 {
+    let holders = holders(map);
+    &holders[member as usize % holders.len()]
+}
+
+/// In another incarnation of the process than before, none of whose light threads has an attachment.
+pub(crate) fn begin_anew(now: u64) {
+    // Relaxed, both: the parent's. What is 0 is not written: it may have no storage.
+    let was_lent = |who: &&AtomicU64| who.load(Ordering::Relaxed) != 0;
+    let clear = |holders: &Holders| holders.iter().filter(was_lent).for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: as above.
+    clear(&LENT);
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|(_, holders)| clear(holders));
+    OF.store(now, Ordering::Release); // Release: before the first attachment is lent.
+}
+
+pub fn key(map: &Map) -> usize {
+    std::ptr::from_ref(map) as usize
+}
+
+/// The light thread that has this attachment.
+#[cfg(not(feature = "loom"))]
+pub fn holder(map: &Map, member: u32) -> Option<&'static Record> {
+    held_by(holders(map), member)
+}
+
+/// The same, if the arena's holders are known.
+#[cfg(not(feature = "loom"))]
+pub fn held_by(holders: &Holders, member: u32) -> Option<&'static Record> {
+    // Acquire: a record, which is never freed; set before its thread could wait.
+    let record = holders[member as usize % holders.len()].load(Ordering::Acquire) as *const Record;
+    // Relaxed: set before any of them.
+    if record.is_null() || !process::is_incarnation(OF.load(Ordering::Relaxed) as u32) {
+        return None;
+    }
+    // SAFETY: as above.
+    unsafe { record.as_ref() }
+}
