@@ -43,6 +43,7 @@ mod crash_server;
 mod crash_stack;
 mod crash_stopped;
 mod crash_table;
+mod crash_term;
 mod crash_tube;
 mod crash_visit;
 mod crash_watchers;
@@ -50,3 +51,7 @@ mod history;
 mod journal;
 mod owned;
 mod records;
+
+#[path = "../../term/src/words.rs"]
+#[allow(dead_code, reason = "what viewers do is loom's")]
+mod term_words;

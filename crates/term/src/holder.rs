@@ -1,12 +1,12 @@
 //! The holder's side of a terminal's file: bytes of the program come in, states and history go out. [`crate::layout`] has the protocol.
 
 use crate::feed::{At, Emulator};
-use crate::layout::{self, CLOSED, READ, TAKEN_BYTES, TYPED, UNSAVED};
+use crate::layout::{self, READ, TAKEN_BYTES, TYPED, UNSAVED};
 use crate::line;
 use crate::place::{Place, words_of};
 use crate::screen::{Screen, Scrolled, fit};
 use crate::store::{self, Beside, Kept};
-use chappe_plat::atomic::{Ordering, fence, low_half};
+use chappe_plat::atomic::{Ordering, low_half};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::poll::Event;
 use chappe_plat::{clock, thread};
@@ -80,7 +80,8 @@ impl<'a> Holder<'a> {
             // Relaxed: no other process writes.
             it.beside.first_line = place.past(floor + 1).load(Ordering::Relaxed);
         }
-        it.settle_typing();
+        place.typing().settle();
+        place.tell();
         it.take_over();
         it.save();
         it
@@ -177,12 +178,10 @@ impl<'a> Holder<'a> {
         }
         self.version += 1;
         self.beside.time = clock::time_of_day();
-        // Relaxed: E2, the fence orders it before the state's words.
-        self.place.word(layout::BEGUN).store(self.version, Ordering::Relaxed);
-        fence(Ordering::Release); // E2.
+        self.place.versions().begin(self.version); // E2.
         let kept = &mut self.kept[(self.version & 1) as usize];
         store::save(&mut self.emulator, self.beside, self.place.state(self.version), kept);
-        self.place.word(layout::DONE).store(self.version, Ordering::Release); // E1 release: the words come before.
+        self.place.versions().end(self.version); // E1.
         self.saved = self.beside.parsed;
         self.saved_at = clock::now();
         self.place.tell();
@@ -213,10 +212,7 @@ impl<'a> Holder<'a> {
         while self.beside.end + size - self.beside.first > all {
             self.forget_first();
         }
-        let floor = self.place.word(layout::FLOOR);
-        // Relaxed: E3, the fence orders it before the words. It never goes back (I5).
-        floor.store(self.beside.first.max(floor.load(Ordering::Relaxed)), Ordering::Relaxed);
-        fence(Ordering::Release); // E3.
+        self.place.floor().raise(self.beside.first); // E3, I5.
         let head = [text.len() as u64 | if wraps { WRAPS } else { 0 }, line, changed];
         let (whole, rest) = text.as_chunks::<8>();
         let mut last = [0; 8];
@@ -262,22 +258,6 @@ impl<'a> Holder<'a> {
         Ok(event)
     }
 
-    /// A dead holder's bytes that it was just typing are not typed again, nor what was put behind them.
-    fn settle_typing(&mut self) {
-        let (given, giving) = (self.place.word(layout::GIVEN), self.place.word(layout::GIVING));
-        // Relaxed: only holders write them, and the others are dead.
-        let (had, intent) = (given.load(Ordering::Relaxed), giving.load(Ordering::Relaxed));
-        if intent > had + 1 {
-            // AcqRel: from here on no writer can put more of this text; what it had put before is seen.
-            let put = self.place.word(layout::PUT).fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED;
-            // Release: the writer that waits for them sees that they are in doubt.
-            self.place.word(layout::DOUBTS).fetch_add(1, Ordering::Release);
-            given.store(put.max(intent - 1), Ordering::Release); // E4 release.
-        }
-        giving.store(0, Ordering::Release); // Release: a writer that has seen CLOSED goes on behind all of this.
-        self.place.tell();
-    }
-
     /// Sees whether there is another text to be typed. Before a reading: what that finds was written before the text was seen.
     pub fn hear(&mut self) {
         let send = self.place.word(layout::SENDS).load(Ordering::Acquire); // Acquire: as in `to_type`.
@@ -289,9 +269,8 @@ impl<'a> Holder<'a> {
     /// Bytes that are to be typed now; from here on they count as given, unless [`Holder::gave`] says otherwise. `is_empty`: the
     /// last reading has taken all that the program had written. A new text waits until what was written before it was heard of is taken.
     pub fn to_type(&mut self, is_empty: bool) -> Vec<u8> {
-        // Relaxed: its own word.
-        let given = self.place.word(layout::GIVEN).load(Ordering::Relaxed);
-        let put = self.place.word(layout::PUT).load(Ordering::Acquire) & !CLOSED; // E4 acquire: the bytes are there.
+        let typing = self.place.typing();
+        let (given, put) = typing.ready();
         // Acquire: where it begins was said before; and it was put after that.
         let send = self.place.word(layout::SENDS).load(Ordering::Acquire);
         let mark = self.place.word(layout::MARK).load(Ordering::Relaxed); // Relaxed: behind the acquire.
@@ -324,17 +303,13 @@ impl<'a> Holder<'a> {
         let start = self.place.bytes_at(layout::TYPED_AT * 8 + from);
         // SAFETY: within the ring; writers do not touch what is put and not given (E4).
         let bytes = unsafe { std::slice::from_raw_parts(start, len) }.to_vec();
-        // Release: before it is typed.
-        self.place.word(layout::GIVING).store(given + len as u64 + 1, Ordering::Release);
+        typing.gives(given + len as u64);
         bytes
     }
 
     /// So many of them were typed.
     pub fn gave(&mut self, count: usize) {
-        let given = self.place.word(layout::GIVEN);
-        // Relaxed: its own word. E4 release: their place is free.
-        given.store(given.load(Ordering::Relaxed) + count as u64, Ordering::Release);
-        self.place.word(layout::GIVING).store(0, Ordering::Release); // Release: after it.
+        self.place.typing().gave(count as u64);
         if count > 0 {
             self.place.tell();
         }

@@ -135,8 +135,8 @@ pub const AT_BYTE: usize = 36;
 pub const AT_PLACE: usize = 37;
 /// See the table, and [`crate::line::sum`].
 pub const AT_TEXT: usize = 38;
-/// In `PUT`: a holder was killed while it typed, and nothing more is to be put of the text that was being put.
-pub const CLOSED: u64 = 1 << 63;
+
+pub use crate::words::CLOSED;
 
 /// How many words the control words are.
 pub const CONTROL: usize = 512;

@@ -31,3 +31,4 @@ mod sgr;
 pub mod store;
 pub mod typed;
 pub mod view;
+mod words;

@@ -3,6 +3,7 @@
 use crate::layout;
 use crate::screen::fit;
 use crate::store;
+use crate::words::{Floor, Typing, Versions};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
 use chappe_plat::dir::Dir;
 use chappe_plat::futex::{self, Scope};
@@ -248,6 +249,26 @@ impl Place {
 
     pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
         &self.words()[at]
+    }
+
+    /// The words of its state's versions.
+    pub(crate) fn versions(&self) -> Versions<'_> {
+        Versions { begun: self.word(layout::BEGUN), done: self.word(layout::DONE) }
+    }
+
+    /// The word that says where its history begins.
+    pub(crate) fn floor(&self) -> Floor<'_> {
+        Floor(self.word(layout::FLOOR))
+    }
+
+    /// The words of its ring of typed bytes.
+    pub(crate) fn typing(&self) -> Typing<'_> {
+        Typing {
+            put: self.word(layout::PUT),
+            given: self.word(layout::GIVEN),
+            giving: self.word(layout::GIVING),
+            doubts: self.word(layout::DOUBTS),
+        }
     }
 
     /// A byte of the file.

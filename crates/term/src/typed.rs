@@ -1,6 +1,6 @@
 //! What writes to a terminal's file: bytes to be typed, and another size. One writer at a time.
 
-use crate::layout::{self, CLOSED, TYPED};
+use crate::layout::{self, TYPED};
 use crate::place::Place;
 use crate::search::Mark;
 use crate::view::{Watch, nanos};
@@ -92,11 +92,11 @@ impl Writer<'_> {
         let place = self.place;
         let deadline = patience.map(|patience| clock::now().saturating_add(nanos(patience)));
         let load = |at: usize| place.word(at).load(Ordering::Acquire); // E4 acquire.
-        let put = place.word(layout::PUT);
+        let typing = place.typing();
         // A holder that is closing the ring has not said yet which texts are in doubt.
         loop {
             watch.look();
-            if load(layout::PUT) & CLOSED == 0 || load(layout::GIVING) == 0 {
+            if !typing.is_closing() {
                 break;
             }
             if watch.is_gone() {
@@ -107,9 +107,7 @@ impl Writer<'_> {
                 return Err(TypeError::Unread { left: all, kept: 0, all });
             }
         }
-        // AcqRel: what was in doubt is another text's.
-        let begin = put.fetch_and(!CLOSED, Ordering::AcqRel) & !CLOSED;
-        let doubts = load(layout::DOUBTS);
+        let (begin, doubts) = typing.open();
         // Relaxed: read behind the number. There is one writer (I6).
         place.word(layout::MARK).store(begin, Ordering::Relaxed);
         let number = place.word(layout::SENDS).fetch_add(1, Ordering::AcqRel) + 1; // AcqRel: the mark comes before.
@@ -120,10 +118,7 @@ impl Writer<'_> {
             watch.look();
             // First: what was typed before the end counts.
             let is_over = watch.is_gone() || load(layout::OVER) == 2;
-            let given = load(layout::GIVEN);
-            if load(layout::DOUBTS) != doubts {
-                return Err(TypeError::Doubt);
-            }
+            let given = typing.typed(doubts).ok_or(TypeError::Doubt)?;
             let at = end - rest.len() as u64;
             let room = TYPED - at.saturating_sub(given) as usize;
             let (now, later) = rest.split_at(rest.len().min(room));
@@ -164,11 +159,9 @@ impl Writer<'_> {
             ring(0).copy_from_nonoverlapping(bytes[first..].as_ptr(), bytes.len() - first);
         }
         let end = position + bytes.len() as u64;
-        let put = self.place.word(layout::PUT);
-        // E4 release. Relaxed where it fails: nothing is read.
-        let done = put.compare_exchange(position, end, Ordering::Release, Ordering::Relaxed);
+        let done = self.place.typing().add(position, end); // E4.
         self.place.ring();
-        done.map(|_| ()).map_err(|_| TypeError::Doubt)
+        done.then_some(()).ok_or(TypeError::Doubt)
     }
 
     /// Asks for another size, and waits for the holder's answer; false: there is no room for it.

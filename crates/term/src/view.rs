@@ -7,7 +7,7 @@ use crate::line;
 use crate::place::Place;
 use crate::screen::{Screen, fit};
 use crate::store::{self, Beside};
-use chappe_plat::atomic::{AtomicU32, Ordering, fence, low_half};
+use chappe_plat::atomic::{AtomicU32, Ordering, low_half};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::{clock, lease, process, thread};
 use std::io;
@@ -70,14 +70,12 @@ impl Place {
     /// The screen now; None as long as no holder has begun.
     pub fn snapshot(&self) -> Option<Snapshot> {
         loop {
-            let version = self.word(layout::DONE).load(Ordering::Acquire); // E1 acquire: the words are written.
+            let version = self.versions().last(); // E1.
             if version == 0 {
                 return None;
             }
             let words = self.copy(version);
-            fence(Ordering::Acquire); // E2.
-            // Relaxed: E2, the fence orders it behind the words.
-            if self.word(layout::BEGUN).load(Ordering::Relaxed) < version + 2 {
+            if self.versions().stood(version) {
                 let (mut emulator, beside) = store::load(&words)?;
                 let unsaved = self.finish(&mut emulator, beside.parsed);
                 return Some(Snapshot { screen: emulator.into_screen(), beside, version, unsaved });
@@ -153,10 +151,7 @@ impl Place {
         let (mut lines, mut at) = (Vec::new(), of.beside.end);
         let load = |at: u64| self.past(at).load(Ordering::Relaxed); // Relaxed: E3.
         // Whether what lies from here on was not overwritten before it was read.
-        let is_there = |at: u64| {
-            fence(Ordering::Acquire); // E3.
-            self.word(layout::FLOOR).load(Ordering::Relaxed) <= at // Relaxed: E3, behind the fence.
-        };
+        let is_there = |at: u64| self.floor().stood(at); // E3.
         while at > of.beside.first {
             let size = load(at - 1);
             let Some(start) = at
