@@ -363,9 +363,13 @@ impl Json {
         let is_it = |other: &str| other.len() == name.len() && other.as_bytes() == name;
         let slot = self.slots.iter().position(|s| is_it(&s.name));
         let inner = self.inner.iter().position(|i| is_it(&i.name));
-        if let Some(written) = plain.written(before).filter(|_| at < MOST) {
-            self.shape.truncate(at);
-            self.shape.push(Known { written, slot, inner });
+        // Those behind it stay: an object may leave one member out.
+        if let Some(written) = plain.written(before).filter(|_| at <= self.shape.len() && at < MOST) {
+            let known = Known { written, slot, inner };
+            match self.shape.get_mut(at) {
+                Some(place) => *place = known,
+                None => self.shape.push(known),
+            }
         }
         Some((slot, inner))
     }
@@ -450,6 +454,7 @@ mod tests {
             r#" { "b" : "say \"hi\" \u00e9\\", "o.p" : 7, "o" : { "p" : [ ], "q" : false } , "a" : -0 } "#,
             r#"{"o":{"p":"a","p":"b"},"o":3,"a":{"a":{}},"\u0061":2,"":"","b":12345678901234567890123}"#,
             r#"{"x":{"o":{"p":1}},"o":{"q":{"r":"\ud83d"},"p":"\u0000"},"b":"0123456789abcdef0123456789abcdef"}"#,
+            r#"{"a name of more than sixteen bytes":[1],"b":2,"x":{"one more name of more than sixteen bytes":{}},"a":"0"}"#,
             "{}",
         ];
         let bytes = b"{}[]\",:\\ 0-+.eEtru\t\x01\x80nl";

@@ -208,8 +208,8 @@ impl Out {
         let done = self.to.write_all(line.as_bytes());
         if done.is_ok() {
             self.left = left;
-        } else if self.is_last && self.to.metadata()?.len() < len + line.len() as u64 {
-            // A half line is none. Where it cannot be cut off, it stays.
+        } else if self.is_last && self.to.metadata().is_ok_and(|now| now.len() < len + line.len() as u64) {
+            // A half line is none. Where it cannot be cut off, it stays. What another process appends in this moment goes with it.
             drop(self.to.set_len(len).and_then(|()| self.to.seek(SeekFrom::Start(len))));
         }
         done.map(|()| true)
