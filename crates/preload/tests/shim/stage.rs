@@ -46,6 +46,15 @@ pub fn until<T>(what: &str, mut then: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Where the programs are. Statics are not dropped: `clean` removes it.
+static DIR: OnceLock<TempDir> = OnceLock::new();
+
+extern "C" fn clean() {
+    if let Some(dir) = DIR.get() {
+        let _ = std::fs::remove_dir_all(dir.path());
+    }
+}
+
 /// A program of `tests/c`, compiled with all warnings as errors. None, and it is said, where there is no compiler.
 pub fn compiled(name: &str) -> Option<PathBuf> {
     compiled_with(name, &[])
@@ -53,13 +62,16 @@ pub fn compiled(name: &str) -> Option<PathBuf> {
 
 /// The same with more words for the compiler.
 pub fn compiled_with(name: &str, words: &[&str]) -> Option<PathBuf> {
-    static DIR: OnceLock<TempDir> = OnceLock::new();
     static MADE: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
     if !is_there("cc") {
         not_tested(&format!("{name}: there is no C compiler (cc)"));
         return None;
     }
-    let dir = DIR.get_or_init(|| tempfile::Builder::new().prefix("chappe-c-").tempdir().expect("a directory"));
+    let dir = DIR.get_or_init(|| {
+        // SAFETY: a plain call. What is registered runs when the program of tests ends.
+        unsafe { libc::atexit(clean) };
+        tempfile::Builder::new().prefix("chappe-c-").tempdir().expect("a directory")
+    });
     let key = format!("{name} {}", words.join(" "));
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let made = made.get_or_insert_default();
