@@ -12,9 +12,9 @@
 //! | RUNS | 0, or the round after the one that an action runs for (high half), and a number that no other run has |
 //! | RUN | that number, as it was given out last |
 //!
-//! A process that dies in its action has not arrived, so the barrier does not notice. Its permit comes back: who finds that RUNS names the round
-//! under way, and the gate is free, breaks the barrier. Each that waits looks ten times a second, and the next comer finds it at the gate. Without an
-//! action nobody looks: the crate finds the deaths.
+//! A process that dies in its action has not arrived, so the barrier does not notice. Its permit comes back: the waiter that finds RUNS at the round
+//! under way, and the gate free, breaks the barrier. Each waiter looks ten times a second, and the next comer finds it at the gate. Without an
+//! action no waiter looks: the crate finds the deaths.
 
 use crate::failure::{Failure, Kind, failure, own, raised};
 use crate::had::Had;

@@ -148,7 +148,7 @@ pub unsafe fn rwlock_of_mine(lock: &RwLock<()>) -> Option<Mine<'_>> {
     unsafe { rwlock::of_mine(lock) }
 }
 
-/// Arrives at a barrier, for once or as one who stays, and waits; when the time is up, the barrier breaks, or the arrival is taken back.
+/// Arrives at a barrier, for once or as a party that stays, and waits; when the time is up, the barrier breaks, or the arrival is taken back.
 ///
 /// # Errors
 /// As [`Barrier::wait`] and its like.
@@ -165,7 +165,7 @@ pub struct KeptArrival {
 }
 
 impl KeptArrival {
-    /// Arrives, for once or as one who stays.
+    /// Arrives, for once or as a party that stays.
     ///
     /// # Errors
     /// As [`Barrier::arrive`].

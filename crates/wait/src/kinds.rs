@@ -69,7 +69,7 @@ fn announce(map: &Map, object: u32) {
 pub fn arrived(map: &Map, object: u32) -> Vec<u32> {
     let all = queue(map, Place { index: object, head: head(map, object) });
     if !all.is_empty() {
-        step!("sees who waits, not yet announced");
+        step!("sees the waiters, not yet announced");
         announce(map, object);
     }
     all

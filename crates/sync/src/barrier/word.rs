@@ -79,7 +79,7 @@ impl Counts {
     pub fn next(self) -> Counts {
         Counts(with(self.0, 32, 16, 0))
     }
-    /// Of the next round, after one that has turned: those that joined for once, who all have arrived, are no parties any more. I9: perhaps none is left.
+    /// Of the next round, after one that has turned: the parties that joined for once have all arrived, and are no parties any more. I9: perhaps none is left.
     pub fn turned(self) -> Counts {
         let joined = self.joined().saturating_sub(self.once());
         Counts(if joined == 0 { 0 } else { with(self.next().0, 16, 16, joined) & (Counts::ONCE - 1) })
