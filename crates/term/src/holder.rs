@@ -22,8 +22,9 @@ const LARGE: u64 = 256 << 10;
 /// So many bytes of rows that have left the screen are put into the history together, and those of one more sequence.
 const MOST_SCROLLED: usize = 1 << 20;
 
-/// The kernel keeps at most half of this between the program and the holder.
-const PIPELINE: u64 = 128 << 10;
+/// More than the kernel keeps between the program and the holder: pty(7)'s limit of 8 KiB counts buffers by half of what they hold, small ones that
+/// were used before come on top, and the line discipline has 4 KiB; that is 41 KiB at most.
+pub const PIPELINE: u64 = 48 << 10;
 
 /// In the first word of a record: the line goes on in the next one.
 pub(crate) const WRAPS: u64 = 1 << 63;
@@ -266,19 +267,36 @@ impl<'a> Holder<'a> {
         }
     }
 
+    /// Whether [`Holder::to_type`] has something to do, also when the program has written more than was taken.
+    pub fn can_type(&self) -> bool {
+        let (given, put) = self.place.typing().ready();
+        self.next_text(given).1.map_or(put > given, |send| self.is_come_to(send, false))
+    }
+
+    /// Where the last text begins, and its number if it begins here and its place was not told yet.
+    fn next_text(&self, given: u64) -> (u64, Option<u64>) {
+        // Acquire: where it begins was said before; and it was put after that.
+        let send = self.place.word(layout::SENDS).load(Ordering::Acquire);
+        let mark = self.place.word(layout::MARK).load(Ordering::Relaxed); // Relaxed: behind the acquire.
+        // Relaxed: only holders write it. A holder that takes over does not say it again.
+        let told = self.place.word(layout::AT_SEND).load(Ordering::Relaxed);
+        (mark, (given >= mark && told != send).then_some(send))
+    }
+
+    /// Whether all was taken that the program had written before this text was heard of.
+    fn is_come_to(&self, send: u64, is_empty: bool) -> bool {
+        self.coming.0 == send && (is_empty || self.beside.parsed >= self.coming.1 + PIPELINE)
+    }
+
     /// Bytes that are to be typed now; from here on they count as given, unless [`Holder::gave`] says otherwise. `is_empty`: the
     /// last reading has taken all that the program had written. A new text waits until what was written before it was heard of is taken.
     pub fn to_type(&mut self, is_empty: bool) -> Vec<u8> {
         let typing = self.place.typing();
         let (given, put) = typing.ready();
-        // Acquire: where it begins was said before; and it was put after that.
-        let send = self.place.word(layout::SENDS).load(Ordering::Acquire);
-        let mark = self.place.word(layout::MARK).load(Ordering::Relaxed); // Relaxed: behind the acquire.
-        let at_send = self.place.word(layout::AT_SEND);
-        // Relaxed: only holders write it. A holder that takes over does not say it again.
-        if given >= mark && at_send.load(Ordering::Relaxed) != send {
+        let (mark, new) = self.next_text(given);
+        if let Some(send) = new {
             // The bell rings for one that came behind the last reading.
-            if self.coming.0 != send || !is_empty && self.beside.parsed < self.coming.1 + PIPELINE {
+            if !self.is_come_to(send, is_empty) {
                 return Vec::new();
             }
             let (screen, cursor) = (self.screen(), self.screen().cursor());
@@ -290,7 +308,7 @@ impl<'a> Holder<'a> {
             set(layout::AT_BYTE, self.beside.parsed);
             set(layout::AT_PLACE, (cursor.row as u64) << 32 | column as u64);
             set(layout::AT_TEXT, line::sum(&before));
-            at_send.store(send, Ordering::Release); // Release: the place comes before.
+            self.place.word(layout::AT_SEND).store(send, Ordering::Release); // Release: the place comes before.
             self.place.tell();
         }
         // Not over the beginning of the next text: its line is not known yet.

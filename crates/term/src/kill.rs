@@ -3,8 +3,12 @@
 //! The keeper is the subreaper of all that runs in the terminal: what the command has left has the keeper for an ancestor, also in a session of
 //! its own. Other terminals that were made in it, and what runs in them, are no part of it: a process with the short name [`OWN`] is taken for the
 //! keeper of another one. A process is signalled by a descriptor of it: none that has got its number since.
+//!
+//! Where the keeper and the holder were killed and the command ignores the hang-up (nohup), what is left are the processes of the command's session.
 
+use crate::layout;
 use crate::place::{Place, Role};
+use chappe_plat::atomic::Ordering;
 use chappe_plat::process;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -24,7 +28,7 @@ const LOOKS: usize = 16;
 #[non_exhaustive]
 pub enum KillError {
     /// There is nothing to send it to.
-    #[error("the command of terminal `{0}` has ended, and its keeper knows of no process that it has left")]
+    #[error("the command of terminal `{0}` has ended, and no process is known that it has left")]
     Ended(String),
     /// It ended meanwhile, or cannot be seen.
     #[error("the command of terminal `{0}` has just ended, or is in another PID namespace")]
@@ -78,24 +82,45 @@ impl Place {
         }
     }
 
-    /// Whether the keeper has processes below it that are not its own: what a command that has ended has left.
-    pub fn has_left(&self) -> bool {
-        self.process(Role::Keeper).is_some_and(|keeper| descendants(keeper).is_ok_and(|all| !all.is_empty()))
+    /// What a command that has ended has left, and what has outlived a hang-up: the keeper's processes that are not its own, or those of the command's session.
+    /// Of a command that runs, it and all that it has started.
+    ///
+    /// # Errors
+    /// There is no /proc.
+    pub fn left(&self) -> io::Result<Vec<u32>> {
+        self.process(Role::Keeper).map_or_else(|| self.session(), descendants)
     }
 
-    /// Sends a signal to all that the keeper is an ancestor of; how many these are.
+    /// Of a terminal that was hung up, what its command and all that has not left its session are; none after another end.
+    pub(crate) fn session(&self) -> io::Result<Vec<u32>> {
+        // Relaxed: written before any end.
+        let load = |at: usize| self.word(at).load(Ordering::Relaxed);
+        let (leader, now) = (load(layout::PROGRAM) as u32, process::start_time(load(layout::PROGRAM) as u32));
+        // The number is not given to another process as long as the session has one.
+        let is_gone = now.is_some_and(|started| started != load(layout::PROGRAM + 1));
+        // E5 acquire.
+        if leader == 0 || is_gone || self.word(layout::STATUS).load(Ordering::Acquire) != 0 {
+            return Ok(Vec::new());
+        }
+        // Without its leader the session may be another's, of the same number.
+        let named = format!("CHAPPE_TERM={}", self.name());
+        let is_ours = |pid: &u32| now.is_some() || process::environment_has(*pid, named.as_bytes());
+        let is_in = |pid: &u32| process::session(*pid) == Some(leader) && process::state(*pid) != Some('Z');
+        Ok(process::all()?.into_iter().filter(is_in).filter(is_ours).collect())
+    }
+
+    /// Sends a signal to all that is left; how many these are.
     fn kill_left(&self, signal: i32) -> io::Result<usize> {
         let (mut done, mut refused) = (HashSet::new(), None);
         for _ in 0..LOOKS {
-            let Some(keeper) = self.process(Role::Keeper) else { break };
             let had = done.len();
-            for pid in descendants(keeper)? {
+            for pid in self.left()? {
                 let Some(started) = process::start_time(pid).filter(|started| !done.contains(&(pid, *started))) else {
                     continue;
                 };
                 let Ok(to) = process::watch_exit(pid) else { continue };
                 // It is the one that was looked at, and the descriptor is its.
-                let is_it = process::start_time(pid) == Some(started) && descendants(keeper)?.contains(&pid);
+                let is_it = process::start_time(pid) == Some(started) && self.left()?.contains(&pid);
                 if is_it {
                     match process::signal_by(&to, signal) {
                         Ok(true) => _ = done.insert((pid, started)),

@@ -109,7 +109,8 @@ pub fn remove(dir: &Dir, place: &Place) -> Result<(), TermError> {
     if now.inode().map_err(io)? != place.inode().map_err(io)? {
         return Err(TermError::Missing(name.into()));
     }
-    if now.is_alive().map_err(io)? {
+    // Also what has outlived a hang-up: by this name it is found, to be ended.
+    if now.is_alive().map_err(io)? || !now.left().map_err(io)?.is_empty() {
         return Err(TermError::InUse(name.into()));
     }
     dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))

@@ -228,7 +228,8 @@ impl Place {
 const LAST_WORDS: u64 = 1_000_000_000;
 
 impl Place {
-    /// Waits for the keeper and the holder of a command that has ended: they end just behind it. Not for those of one that runs.
+    /// Waits for the keeper and the holder of a command that has ended: they end just behind it. Not for those of one that runs. Where they were killed,
+    /// for what the hang-up ends. Blocks for a second at most.
     ///
     /// # Errors
     /// The system's.
@@ -236,10 +237,20 @@ impl Place {
         let (mut watch, until) = (Watch::begin(self)?, clock::now() + LAST_WORDS);
         loop {
             watch.look();
-            if watch.is_gone() || self.ended()?.is_none() || !watch.sleep(Some(until)) {
+            if watch.is_gone() {
+                break;
+            }
+            if self.ended()?.is_none() || !watch.sleep(Some(until)) {
                 return Ok(());
             }
         }
+        for pid in self.session()? {
+            let left = until.saturating_sub(clock::now()) / 1_000_000;
+            if let Ok(its) = process::watch_exit(pid) {
+                process::poll_readable(&[&its], left as i32);
+            }
+        }
+        Ok(())
     }
 }
 

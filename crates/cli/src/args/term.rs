@@ -46,7 +46,7 @@ pub enum TermCommand {
     },
     /// Print the screen of a terminal, also when its command has ended
     ///
-    /// JSON: {"name": TEXT, "command": TEXT, "state": "running", "waiting", "exited", "killed" or "unknown", "place": N or null, "pools": [TEXT] or null,
+    /// JSON: {"name": TEXT, "command": TEXT, "state": "running", "waiting", "exited", "killed", "hung-up" or "unknown", "place": N or null, "pools": [TEXT] or null,
     ///   "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null, "columns": N, "rows": N, "cursor": {"row": N, "column": N, "line": N, "visible": BOOL},
     ///   "title": TEXT, "alternate": BOOL, "bells": N, "lost": N, "lines": [{"line": N, "text": TEXT, "wraps": BOOL}],
     ///   "keeper": PID or null, "holder": PID or null, "pid": PID or null, "holders": N, "recorded": BOOL}

@@ -81,7 +81,7 @@ pub fn attach(name: &str) -> Result<u8, Failure> {
         return Ok(0);
     }
     match place.ended().map_err(wrong)? {
-        Some((Ended::Unknown, _)) | None => Err(Failure { status: FAILED, why: unknown(name) }),
+        Some((Ended::Unknown, _)) | None => Err(Failure { status: FAILED, why: unknown(&place) }),
         Some((how, _)) => {
             let how_it_ended = match how {
                 Ended::Killed(signal) => format!("by signal {signal}"),

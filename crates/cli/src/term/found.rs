@@ -69,6 +69,12 @@ fn numbered(name: &str) -> (&str, u64, &str) {
     (base, name[base.len()..].parse().unwrap_or(0), name)
 }
 
+/// The processes that run on though their terminal was hung up: nohup(1) has such.
+pub fn outlived(place: &Place, ended: Option<(Ended, u64)>) -> Vec<u32> {
+    let is_unknown = matches!(ended, Some((Ended::Unknown, _)));
+    if is_unknown { place.left().unwrap_or_default() } else { Vec::new() }
+}
+
 /// A state as JSON has it, the status, and the signal.
 pub fn parts(ended: Option<Ended>) -> (&'static str, Option<u8>, Option<i32>) {
     match ended {
@@ -90,8 +96,21 @@ pub fn status_of(ended: Ended) -> u8 {
 }
 
 /// What there is to say of an end that is not known.
-pub fn unknown(name: &str) -> anyhow::Error {
-    anyhow!("how the command of terminal `{name}` ended is not known: its keeper was killed")
+pub fn unknown(place: &Place) -> anyhow::Error {
+    let name = place.name();
+    match &outlived(place, Some((Ended::Unknown, 0)))[..] {
+        [] => anyhow!("how the command of terminal `{name}` ended is not known: its keeper was killed"),
+        left => anyhow!(
+            "terminal `{name}` was hung up: its keeper was killed. {} all the same, and what becomes of it will not be known; `chappe term kill {name} --signal KILL` ends it",
+            running(left)
+        ),
+    }
+}
+
+/// That these processes run.
+fn running(all: &[u32]) -> String {
+    let named: Vec<String> = all.iter().map(u32::to_string).collect();
+    if named.len() == 1 { format!("Process {} runs", named[0]) } else { format!("Processes {} run", named.join(", ")) }
 }
 
 /// A job's `chappe` has started its command: says so to the job's terminal. Elsewhere nothing happens.

@@ -44,13 +44,14 @@ fn held(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> io::R
     let bell = holder.bell()?;
     let watched = chappe::process::watch_exit(keeper).ok();
     let (mut answers, mut saved) = (Vec::new(), Instant::now());
+    // Whether the program's side has no room for what is typed.
+    let mut is_full = false;
     loop {
         bell.clear();
         let has_ended = holder.has_ended();
         holder.resize(|columns, rows| pty::set_size(master, columns as u16, rows as u16));
-        holder.hear();
         // A closed end is asked again: a process may have opened it.
-        let state = read(&mut holder, master)?;
+        let state = read(&mut holder, master, !is_full)?;
         let is_due = saved.elapsed() >= if state == Read::More { LATEST } else { TOGETHER };
         if holder.unsaved() > 0 && is_due {
             holder.save();
@@ -69,7 +70,7 @@ fn held(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> io::R
         if answers.is_empty() {
             answers = holder.take_answers();
         }
-        let is_full = !type_all(&mut holder, master, &mut answers, state != Read::More)?;
+        is_full = !type_all(&mut holder, master, &mut answers, state != Read::More)?;
         if state == Read::More {
             continue;
         }
@@ -95,9 +96,11 @@ fn wait(fds: &mut [libc::pollfd], patience: Option<Duration>) {
     unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as u64, at, std::ptr::null()) };
 }
 
-fn read(holder: &mut Holder<'_>, master: &OwnedFd) -> io::Result<Read> {
+/// Reads what there is, up to a bound. In a flood a key comes to the program behind one reading, if it `may_type`, and not behind all of them.
+fn read(holder: &mut Holder<'_>, master: &OwnedFd, may_type: bool) -> io::Result<Read> {
     let began = Instant::now();
     for _ in 0..READINGS {
+        holder.hear();
         let (to, room) = holder.room();
         // SAFETY: the room is the holder's, and this long.
         match unsafe { pty::read(master, to, room) }? {
@@ -106,7 +109,7 @@ fn read(holder: &mut Holder<'_>, master: &OwnedFd) -> io::Result<Read> {
             Some(count) => holder.took(count),
         }
         // A few bytes can be much work.
-        if began.elapsed() >= LATEST {
+        if began.elapsed() >= LATEST || may_type && holder.can_type() {
             break;
         }
     }

@@ -1,6 +1,6 @@
 //! Terminals among all else that there is: in `chappe ls`, `show`, `rm`, `metrics` and `doctor`.
 
-use super::found::{One, all, find};
+use super::found::{One, all, find, outlived, unknown};
 use super::show::{age, row, state};
 use super::submit;
 use crate::eyes::metrics::{head, label};
@@ -124,8 +124,8 @@ pub fn metrics() -> String {
             }
         }
     };
-    metric("chappe_terminal_running", "gauge", "1 as long as the command has not ended.", &|(ended, _)| {
-        Some(f64::from(u8::from(ended.is_none())))
+    metric("chappe_terminal_running", "gauge", "1 as long as the command has not ended.", &|(ended, place)| {
+        Some(f64::from(u8::from(ended.is_none() || !outlived(place, *ended).is_empty())))
     });
     let status = |(ended, _): &One| match ended.as_ref()?.0 {
         Ended::Exited(status) => Some(status.into()),
@@ -167,6 +167,8 @@ pub fn examine() -> Result<(usize, Vec<Sick>)> {
                 "terminal `{name}` has lost its keeper: how its command ends will not be known, and a killed holder is not replaced"
             );
             sick.push(("terminal-keeper", what, None));
+        } else if !outlived(place, *ended).is_empty() {
+            sick.push(("terminal-hung-up", unknown(place).to_string(), None));
         } else if matches!(ended, Some((Ended::Unknown, _))) {
             let what = format!("how the command of terminal `{name}` ended is not known: its keeper was killed");
             let advice = Some(format!("`chappe term show {name}` has its screen, `chappe term rm {name}` removes it"));
@@ -180,7 +182,9 @@ pub fn examine() -> Result<(usize, Vec<Sick>)> {
             );
             sick.push(("terminal-holders", what, None));
         }
-        if ended.is_some() && place.has_left() {
+        if matches!(ended, Some((Ended::Exited(_) | Ended::Killed(_), _)))
+            && place.left().is_ok_and(|all| !all.is_empty())
+        {
             let what = format!("the command of terminal `{name}` has ended, and has left processes");
             let advice = Some(format!("`chappe term kill {name}` ends them"));
             sick.push(("terminal-left", what, advice));

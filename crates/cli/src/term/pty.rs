@@ -145,3 +145,36 @@ fn count(got: isize) -> io::Result<Option<usize>> {
         _ => Err(e),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chappe::term::holder::PIPELINE;
+
+    /// Writes of sizes that fill the kernel's buffers badly and well: the small ones are used again, beyond its limit.
+    #[test]
+    fn the_kernel_keeps_less_than_a_holder_counts_on() {
+        let Pty { master, slave } = open(80, 24).expect("a pseudo-terminal");
+        // SAFETY: plain calls on an open descriptor, with a valid place for the settings.
+        unsafe {
+            let mut now: libc::termios = std::mem::zeroed();
+            assert_eq!(libc::tcgetattr(slave.as_raw_fd(), &mut now), 0);
+            libc::cfmakeraw(&mut now);
+            assert_eq!(libc::tcsetattr(slave.as_raw_fd(), libc::TCSANOW, &now), 0);
+            assert_eq!(libc::fcntl(slave.as_raw_fd(), libc::F_SETFL, libc::O_RDWR | libc::O_NONBLOCK), 0);
+        }
+        let mut to = [0; 4096];
+        for sizes in [&[1][..], &[256], &[257], &[513], &[255, 256, 257, 300, 513, 4000], &[4096]] {
+            let mut kept = 0;
+            for size in sizes.iter().cycle().take(20_000) {
+                // The next may be smaller; and the kernel may move what it has meanwhile.
+                kept += write(&slave, &vec![b'x'; *size]).expect("open").unwrap_or(0);
+            }
+            assert!(kept > 4096 && kept as u64 <= PIPELINE, "{kept} bytes of {sizes:?}");
+            while kept > 0 {
+                // SAFETY: the place is this long.
+                kept -= unsafe { read(&master, to.as_mut_ptr(), to.len()) }.expect("open").unwrap_or(0);
+            }
+        }
+    }
+}

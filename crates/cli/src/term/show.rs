@@ -1,6 +1,6 @@
 //! `chappe term show` and `ls`.
 
-use super::found::{all, find, parts, unknown};
+use super::found::{all, find, outlived, parts, unknown};
 use super::{png, submit};
 use crate::said::{complain, tell};
 use crate::{line, look, time};
@@ -27,7 +27,7 @@ pub fn show(name: &str, history: u64, ansi: bool, json: bool) -> Result<String> 
         return Ok(format!("{}\n", view(&place, &now, ended, &shown, lines.lost)?));
     }
     if matches!(ended, Some((Ended::Unknown, _))) {
-        tell(format_args!("chappe: {}", unknown(name)));
+        tell(format_args!("chappe: {}", unknown(&place)));
     }
     if lines.lost > 0 && history > 0 {
         tell(format_args!("chappe: {} of these lines are not kept any more", lines.lost));
@@ -88,6 +88,9 @@ pub fn row(place: &Place, ended: Option<(Ended, u64)>) -> Value {
     if waiting.is_some() {
         state = "waiting";
     }
+    if !outlived(place, ended).is_empty() {
+        state = "hung-up";
+    }
     let seconds = |ns: u64| (ns > 0).then_some(ns as f64 / 1e9);
     json!({
         "name": place.name(), "command": place.command(), "state": state, "place": waiting.as_ref().and_then(|(at, _)| *at), "pools": waiting.map(|(_, pools)| pools),
@@ -128,6 +131,7 @@ pub fn state(place: &Place, ended: Option<(Ended, u64)>) -> String {
         },
         Some(Ended::Exited(status)) => format!("exited {status}"),
         Some(Ended::Killed(signal)) => format!("killed {signal}"),
+        Some(Ended::Unknown) if !outlived(place, ended).is_empty() => "hung up, runs on".into(),
         Some(Ended::Unknown) => "unknown".into(),
     }
 }

@@ -102,7 +102,9 @@ pub fn exit(name: &str, patience: Option<Duration>, json: bool) -> Result<u8, Fa
             log::await_end(&place);
             let (_, status, signal) = parts(Some(how));
             if (status, signal) == (None, None) {
-                return Err(Failure { status: FAILED, why: unknown(name) });
+                // The hang-up may be about to end it.
+                place.await_last_words().map_err(wrong)?;
+                return Err(Failure { status: FAILED, why: unknown(&place) });
             }
             if json {
                 write(format!("{}\n", json!({ "status": status, "signal": signal })).as_bytes())?;

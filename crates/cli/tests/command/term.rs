@@ -154,6 +154,36 @@ fn a_terminal_whose_keeper_and_holder_are_killed_hangs_up_and_says_so() {
     here.ok(&["term", "rm", "t"]);
 }
 
+/// The program itself, and what it has started and does not outlive.
+#[test]
+fn a_process_that_outlives_a_hang_up_is_named_and_ended_by_kill() {
+    for (script, state) in [
+        ("trap '' HUP; echo ready; read x; exec sleep 1000", "itself"),
+        ("trap '' HUP; sleep 1000 & trap - HUP; echo ready; read x", "its child"),
+    ] {
+        let here = Place::new();
+        let term = Term::run(&here, "t", &[], &["sh", "-c", script]);
+        here.ok(&["term", "wait", "t", "ready", "--timeout", "5m"]);
+        let waiter = Place::spawn(&mut here.command(&["term", "wait", "--exit", "t"]));
+        let (keeper, holder) = (term.pid("keeper"), term.pid("holder"));
+        kill(keeper, libc::SIGKILL);
+        kill(holder, libc::SIGKILL);
+        let ended = waiter.end();
+        assert!(ended.status == Some(125) && ended.err.contains("runs all the same"), "{state}: {}", ended.err);
+        let shown = here.run(&["term", "show", "t"]);
+        assert!(shown.out == "ready\n" && shown.err.contains("was hung up"), "{state}: {}", shown.err);
+        assert_eq!(term.view()["state"], "hung-up", "{state}");
+        assert!(here.ok(&["term", "ls"]).contains("hung up, runs on"), "{state}");
+        assert!(here.ok(&["metrics"]).contains("chappe_terminal_running{name=\"t\"} 1"), "{state}");
+        assert!(here.run(&["doctor"]).out.contains("was hung up"), "{state}");
+        assert!(here.fails(1, &["term", "rm", "t"]).contains("--signal KILL"), "{state}");
+        assert!(here.fails(1, &["term", "send", "t", "x"]).contains("the terminal has ended"), "{state}");
+        assert_eq!(here.json(&["term", "kill", "t", "--signal", "KILL"])["processes"], 1, "{state}");
+        // It is waited for where it is still ending.
+        here.ok(&["term", "rm", "t"]);
+    }
+}
+
 /// In the background, in a session of its own, and deaf to what ends others.
 #[test]
 fn a_process_that_a_command_left_is_ended_by_kill() {

@@ -168,6 +168,16 @@ pub fn groups(pid: u32) -> Option<(i32, i32)> {
     Some((field(2)?, field(5)?))
 }
 
+/// The session that it is in.
+pub fn session(pid: u32) -> Option<u32> {
+    stat(pid)?.split(' ').nth(3)?.parse().ok()
+}
+
+/// Whether it was started with this variable and value in its environment; false where that cannot be seen.
+pub fn environment_has(pid: u32, variable: &[u8]) -> bool {
+    read_all(&format!("/proc/{pid}/environ")).is_some_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable))
+}
+
 /// Whether a thread with this id is there, in this PID namespace.
 pub fn is_thread(tid: u32) -> bool {
     // SAFETY: signal 0 is none: the call only looks.
