@@ -8,6 +8,7 @@ mod cut;
 mod found;
 mod holder;
 mod keeper;
+mod keyboard;
 mod log;
 pub mod overview;
 mod png;

@@ -417,6 +417,43 @@ mod tests {
     }
 
     #[test]
+    fn a_backspace_goes_into_the_row_before_where_that_is_switched_on() {
+        for (start, stream, rows) in [
+            // Behind the last column, xterm counts that as a place of its own.
+            ("\x1b[?45h", "abcd\x08x", ["abcx", ""]),
+            ("", "abcd\x08x", ["abxd", ""]),
+            ("\x1b[?45h", "abcde\x08\x08x", ["abcx", "e"]),
+            ("\x1b[?45h", "abcdef\x1b[5Dx", ["axcd", "ef"]),
+            ("", "abcde\x08\x08x", ["abcd", "x"]),
+            // That row has ended, or there is none.
+            ("\x1b[?45h", "abc\r\ne\x08\x08x", ["abc", "x"]),
+            ("\x1b[?45h", "a\x1b[65535Dx", ["x", ""]),
+            ("\x1b[?45h\x1b[?7l", "abcd\x08x", ["abxd", ""]),
+        ] {
+            let mut it = Emulator::new(4, 3);
+            it.feed(start.as_bytes());
+            it.feed(stream.as_bytes());
+            assert_eq!([it.screen().text(0), it.screen().text(1)], rows, "{start:?} {stream:?}");
+        }
+    }
+
+    #[test]
+    fn lines_that_fewer_columns_would_cut_go_into_the_history_whole() {
+        for alternate in ["", "\x1b[?1049h"] {
+            let mut it = Emulator::new(10, 6);
+            it.feed(format!("a\r\n0123456789\r\n0123中\r\nb         \r\nc\r\n$ {alternate}").as_bytes());
+            it.screen_mut().resize(5, 6);
+            let scrolled = it.screen_mut().take_scrolled();
+            assert_eq!(String::from_utf8_lossy(&scrolled.text), "a01234567890123中");
+            assert_eq!(scrolled.ends.iter().map(|(end, _)| *end).collect::<Vec<_>>(), [1, 11, 18]);
+            it.feed(if alternate.is_empty() { b"" } else { b"\x1b[?1049l" });
+            let rows: Vec<String> = (0..6).map(|row| it.screen().text(row)).collect();
+            assert_eq!((it.screen().base(), &rows[..3]), (3, &["b".to_owned(), "c".to_owned(), "$".to_owned()][..]));
+            assert_eq!((it.screen().cursor().row, it.screen().cursor().column), (2, 2));
+        }
+    }
+
+    #[test]
     fn control_characters_of_eight_bits_do_nothing() {
         let mut it = Emulator::new(10, 3);
         for c in '\u{80}'..='\u{9f}' {

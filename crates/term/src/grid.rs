@@ -3,7 +3,7 @@
 //! Each row has two stamps. What copies the grid goes by the number of the copy that it was last changed behind; what waits for a text, by the
 //! position in the program's stream of the byte that last changed it. The second moves with the row when it scrolls.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Glyph};
 
 /// The rows of one screen.
 #[derive(Clone, Debug)]
@@ -156,6 +156,12 @@ impl Grid {
     pub fn used(&self) -> usize {
         let is_used = |row: &usize| self.row(*row).iter().any(|cell| *cell != Cell::blank(cell.style()));
         (0..self.rows()).rev().find(is_used).map_or(0, |row| row + 1)
+    }
+
+    /// Whether characters of a row stand from this column on.
+    pub fn is_cut_at(&self, row: usize, column: usize) -> bool {
+        let is_written = |cell: &Cell| cell.is_tail() || !matches!(cell.glyph(), Glyph::Nothing | Glyph::Char(' '));
+        self.row(row).iter().skip(column).any(is_written)
     }
 
     /// Gives it another size. What does not fit at the right and at the bottom is gone.

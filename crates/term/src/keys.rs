@@ -75,7 +75,10 @@ pub fn bytes(name: &str, modes: Modes) -> Option<Vec<u8>> {
 }
 
 /// What comes before a pasted text where the program has asked for it.
-pub(crate) const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+pub const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+
+/// What stands behind it.
+pub const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 /// Text as it is pasted: marked where the program wants to know, and without what would end the mark.
 pub fn paste(text: &[u8], modes: Modes) -> Vec<u8> {
@@ -84,7 +87,7 @@ pub fn paste(text: &[u8], modes: Modes) -> Vec<u8> {
         return text.iter().map(|byte| if *byte == b'\n' { b'\r' } else { *byte }).collect();
     }
     let inner = text.iter().copied().filter(|byte| *byte != 0x1b);
-    PASTE_BEGINS.iter().copied().chain(inner).chain(b"\x1b[201~".iter().copied()).collect()
+    PASTE_BEGINS.iter().copied().chain(inner).chain(PASTE_ENDS.iter().copied()).collect()
 }
 
 #[cfg(test)]

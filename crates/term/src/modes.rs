@@ -32,6 +32,8 @@ pub const FOCUS: u32 = 1 << 11;
 pub const BLINKS: u32 = 1 << 12;
 /// The mode of 132 columns does something (xterm's 40).
 pub const COLUMNS: u32 = 1 << 13;
+/// Going back from the first column goes to the end of the row before, where the line comes from there (xterm's 45).
+pub const WRAP_BACK: u32 = 1 << 14;
 /// Mouse: presses alone (X10).
 pub const MOUSE_PRESS: u32 = 1 << 16;
 /// Mouse: presses and releases.
@@ -46,7 +48,7 @@ pub const MOUSE_UTF8: u32 = 1 << 20;
 pub const MOUSE_SGR: u32 = 1 << 21;
 
 /// The private modes (`CSI ? N h`) that a bit is all there is to. The screens are switched elsewhere.
-const PRIVATE: [(u16, u32); 16] = [
+const PRIVATE: [(u16, u32); 17] = [
     (1, APPLICATION_CURSOR),
     (5, INVERTED),
     (6, ORIGIN),
@@ -55,6 +57,7 @@ const PRIVATE: [(u16, u32); 16] = [
     (12, BLINKS),
     (25, CURSOR),
     (40, COLUMNS),
+    (45, WRAP_BACK),
     (1000, MOUSE),
     (1002, MOUSE_DRAG),
     (1003, MOUSE_MOVE),
@@ -68,8 +71,8 @@ const PRIVATE: [(u16, u32); 16] = [
 /// Those that only one of can be on.
 const MICE: u32 = MOUSE_PRESS | MOUSE | MOUSE_DRAG | MOUSE_MOVE;
 
-/// Those of which a terminal that shows the screen is told.
-const SHOWN: u32 = APPLICATION_CURSOR | KEYPAD | PASTE | FOCUS | MICE | MOUSE_UTF8 | MOUSE_SGR;
+/// Those of which a terminal that shows the screen is told. Not [`PASTE`]: who types there has to know what is pasted in any case.
+const SHOWN: u32 = APPLICATION_CURSOR | KEYPAD | FOCUS | MICE | MOUSE_UTF8 | MOUSE_SGR;
 
 impl Default for Modes {
     fn default() -> Modes {

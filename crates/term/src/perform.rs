@@ -47,7 +47,15 @@ impl Screen {
         self.tabs[column] = true;
     }
 
-    fn left(&mut self, by: usize) {
+    fn left(&mut self, mut by: usize) {
+        let wraps = self.modes.has(modes::WRAP) && self.modes.has(modes::WRAP_BACK);
+        // Behind the last column is a place of its own then.
+        by -= usize::from(wraps && self.cursor.is_past);
+        while wraps && by > self.cursor.column {
+            let Some(before) = self.cursor.row.checked_sub(1).filter(|row| self.shown().wraps(*row)) else { break };
+            by -= self.cursor.column + 1;
+            (self.cursor.row, self.cursor.column) = (before, self.columns() - 1);
+        }
         self.go_to_column(self.cursor.column.saturating_sub(by));
     }
 

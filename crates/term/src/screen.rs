@@ -576,7 +576,7 @@ impl Screen {
     }
 
     /// Gives it another size, which is made to [`fit`]. Lines are not broken anew. Where there are fewer rows, those above the cursor
-    /// go into the history as far as need be.
+    /// go into the history as far as need be; and so do those that fewer columns would cut: their ends are kept there.
     pub fn resize(&mut self, columns: usize, rows: usize) {
         let (columns, rows) = fit(columns, rows);
         if (columns, rows) == (self.columns(), self.rows()) {
@@ -584,8 +584,9 @@ impl Screen {
         }
         let is_alternate = self.modes.has(modes::ALTERNATE);
         let of_main = if is_alternate { self.saved[0].cursor.row } else { self.cursor.row };
-        let above = (of_main + 1).saturating_sub(rows);
-        let above_cursor = (self.cursor.row + 1).saturating_sub(rows);
+        let cut = (0..of_main).rev().find(|row| self.main.is_cut_at(*row, columns)).map_or(0, |last| last + 1);
+        let above = (of_main + 1).saturating_sub(rows).max(cut);
+        let above_cursor = if is_alternate { (self.cursor.row + 1).saturating_sub(rows) } else { above };
         let all = self.rows();
         self.send_off(above);
         self.main.scroll_up(0, all, above, Cell::default());

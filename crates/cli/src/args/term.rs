@@ -130,7 +130,7 @@ pub enum TermCommand {
     },
     /// Show a terminal on this one, and type into it; Ctrl-] leaves it
     ///
-    /// It gets this terminal's size. Exits with 0 when it is left, and with 1 if it cannot be shown; at the command's end, with its status.
+    /// It gets this terminal's size as long as it is shown. Exits with 0 when it is left, and with 1 if it cannot be shown; at the command's end, with its status.
     Attach {
         /// The terminal
         name: String,

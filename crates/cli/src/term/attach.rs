@@ -5,11 +5,13 @@
 
 use super::cut;
 use super::found::{find, status_of, unknown, wrong};
+use super::keyboard::Keyboard;
 use crate::ended::FAILED;
 use crate::said::{Failure, failed, tell};
 use crate::signals::{self, Set, heeded};
 use crate::terminal;
 use anyhow::{Result, anyhow, bail};
+use chappe::term::modes;
 use chappe::term::paint::Picture;
 use chappe::term::place::{Place, Role};
 use chappe::term::typed::TypeError;
@@ -19,9 +21,6 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The key that leaves: Ctrl-].
-const LEAVE: u8 = 0x1d;
-
 /// How long a picture stands at least.
 pub const PICTURE: Duration = Duration::from_micros(16_600);
 
@@ -30,6 +29,9 @@ const USUAL: (u16, u16) = (80, 24);
 
 /// How many bytes of the keyboard are kept that the terminal has no room for.
 const MOST_IN_HAND: usize = 1 << 16;
+
+/// How long the rest of a mark of what is pasted may take, in milliseconds.
+const REST: i32 = 50;
 
 /// How long the program may leave what is typed unread.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -118,7 +120,7 @@ impl RawMode {
             now
         };
         cut::first_give_back(before, BACK);
-        show(b"\x1b[?1049h\x1b[2J");
+        show(b"\x1b[?1049h\x1b[?2004h\x1b[2J");
         Ok(RawMode { before })
     }
 }
@@ -146,16 +148,21 @@ fn both(name: &str, place: &Place, resized: &Set) -> Result<How> {
     let shared = Arc::clone(&size);
     let drawing = std::thread::spawn(move || draw(&looker, &shared, tells));
     let mut watch = Watch::begin(place)?;
-    fit(place, &size, &mut watch);
+    let before = cells(place);
+    let mut own = fit(place, &size, &mut watch);
     // What is typed, and the terminal has not taken yet.
-    let mut hand: Vec<u8> = Vec::new();
+    let (mut keys, mut hand) = (Keyboard::default(), Vec::new());
     let how = loop {
         let of = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // With more in hand the keyboard waits, as it does for any terminal whose program does not read.
         let keyboard = if hand.len() < MOST_IN_HAND { 0 } else { -1 };
         let mut fds = [of(keyboard), of(resized.as_raw_fd()), of(over.as_raw_fd())];
+        let patience = if keys.is_waiting() { REST } else { -1 };
         // SAFETY: the descriptors are valid for the call.
-        unsafe { libc::poll(fds.as_mut_ptr(), 3, if hand.is_empty() { -1 } else { 0 }) };
+        let ready = unsafe { libc::poll(fds.as_mut_ptr(), 3, if hand.is_empty() { patience } else { 0 }) };
+        if ready == 0 && hand.is_empty() {
+            keys.give_up(&mut hand);
+        }
         if fds[1].revents != 0 {
             let mut info = [0u8; 128];
             // SAFETY: the buffer is this long.
@@ -165,7 +172,7 @@ fn both(name: &str, place: &Place, resized: &Set) -> Result<How> {
             if ENDS.contains(&signal) {
                 break How::Signal(signal);
             }
-            fit(place, &size, &mut watch);
+            own = fit(place, &size, &mut watch);
         }
         if fds[2].revents != 0 {
             break How::Over;
@@ -177,14 +184,12 @@ fn both(name: &str, place: &Place, resized: &Set) -> Result<How> {
             let Some(typed) = usize::try_from(got).ok().filter(|got| *got > 0).map(|got| &typed[..got]) else {
                 break How::Left;
             };
-            if typed.contains(&LEAVE) {
-                let end = typed.iter().position(|byte| *byte == LEAVE).unwrap_or(0);
-                hand.extend(&typed[..end]);
+            let is_marked = place.snapshot().is_some_and(|now| now.screen.modes().has(modes::PASTE));
+            if !keys.take(typed, is_marked, &mut hand) {
                 // What it does not take now is not typed.
                 let _ = type_some(place, &mut hand, &mut watch);
                 break How::Left;
             }
-            hand.extend(typed);
         }
         if !hand.is_empty() && !type_some(place, &mut hand, &mut watch)? {
             break How::Over;
@@ -192,9 +197,15 @@ fn both(name: &str, place: &Place, resized: &Set) -> Result<How> {
     };
     // From here on it draws nothing.
     *size.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    if let How::Over = how {
+    match how {
         // It has drawn the last picture.
-        let _ = drawing.join();
+        How::Over => _ = drawing.join(),
+        // The size that it had, unless another has changed it since.
+        How::Left | How::Signal(_) => {
+            if let Some((columns, rows)) = before.filter(|_| own.is_some() && cells(place) == own) {
+                give(place, columns, rows, &mut watch);
+            }
+        }
     }
     Ok(how)
 }
@@ -219,10 +230,20 @@ fn type_some(place: &Place, hand: &mut Vec<u8>, watch: &mut Watch<'_>) -> Result
     Ok(true)
 }
 
-/// Gives the terminal this one's size.
-fn fit(place: &Place, size: &Size, watch: &mut Watch<'_>) {
-    let Some((columns, rows)) = terminal::size(0) else { return };
+/// The terminal's size.
+fn cells(place: &Place) -> Option<(u16, u16)> {
+    place.snapshot().map(|now| (now.screen.columns() as u16, now.screen.rows() as u16))
+}
+
+/// Gives the terminal this one's size; what it has then.
+fn fit(place: &Place, size: &Size, watch: &mut Watch<'_>) -> Option<(u16, u16)> {
+    let (columns, rows) = terminal::size(0)?;
     *size.lock().unwrap_or_else(PoisonError::into_inner) = Some((columns, rows));
+    give(place, columns, rows, watch);
+    cells(place)
+}
+
+fn give(place: &Place, columns: u16, rows: u16, watch: &mut Watch<'_>) {
     if let Ok(writer) = place.writer(PATIENCE) {
         // Where it cannot have it, a part of it is shown.
         let _ = writer.resize(columns, rows, Some(PATIENCE), watch);

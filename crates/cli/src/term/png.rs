@@ -1,7 +1,7 @@
 //! `chappe term show --png`: a screen as a picture.
 //!
 //! A cell is 9 pixels wide and 17 high, in the font Hack, which has Latin, Greek, Cyrillic, line drawing and symbols. A character that it does not have is
-//! drawn as a box; braille is drawn here. Colours are xterm's; bold is drawn twice, one pixel apart, and italic is slanted.
+//! drawn as one like it (ticks, crosses, stars) or as a box; braille is drawn here. Colours are xterm's; bold is drawn twice, one pixel apart, and italic is slanted.
 
 use anyhow::{Context, Result};
 use chappe::term::cell::{BOLD, Cell, Colour, FAINT, HIDDEN, INVERSE, ITALIC, STRUCK, Style, UNDERLINE};
@@ -23,6 +23,10 @@ const SIZE: f32 = 14.95;
 /// The terminal's own colours.
 const FOREGROUND: [u8; 3] = [0xd0, 0xd0, 0xd0];
 const BACKGROUND: [u8; 3] = [0x10, 0x10, 0x10];
+
+/// What stands for characters that the font does not have and that programs write: ticks and crosses of tests, bullets, stars.
+const ALIKE: [(&str, char); 6] =
+    [("✓✔✅☑", '√'), ("✗✘✖❌☒", '×'), ("★☆✱✳✶✻✽✢", '*'), ("⏺⬤⬢", '●'), ("☐⬡", '□'), ("⏎", '↵')];
 
 /// The palette's first colours, as xterm has them.
 const FIRST: [[u8; 3]; 16] = [
@@ -146,6 +150,8 @@ impl Picture {
             }
             return;
         }
+        let alike = ALIKE.iter().find(|(all, _)| !font.has_glyph(c) && all.contains(c));
+        let c = alike.map_or(c, |(_, alike)| *alike);
         if !font.has_glyph(c) {
             let (left, right) = ((at.0 + 1, at.1 + 3), at.0 + size.0 - 2);
             self.fill(left, (size.0 - 2, 1), colour);
@@ -210,6 +216,9 @@ mod tests {
         assert!(count("m") > 30 && count("\x1b[1mm") > count("m") && count("\x1b[4mm") > count("m"));
         // A box for what the font does not have, in two columns.
         assert_eq!(count("\u{4e2d}"), 2 * 16 + 2 * 9);
+        for (all, alike) in ALIKE {
+            assert!(all.chars().all(|c| count(&c.to_string()) == count(&alike.to_string())), "{all}");
+        }
         assert_eq!((count("\u{280b}"), count("\u{28ff}")), (3 * 4, 8 * 4));
         // Blanks, and marks behind a character that the font has not, leave nothing.
         assert_eq!((count("\u{2800}"), count("\u{3000}"), count("a\u{308}")), (0, 0, count("a")));

@@ -348,6 +348,24 @@ fn an_attached_terminal_has_this_ones_size_and_leaves_it_as_it_was() {
 }
 
 #[test]
+fn pasted_text_is_typed_whole_and_a_terminal_that_is_left_has_its_size_again() {
+    let here = Place::new();
+    let program =
+        "stty -echo; echo ready; read -r x; printf %s \"$x\" | od -An -tx1; echo \"size $(stty size)\"; read -r x";
+    let term = Term::run(&here, "t", &[], &["sh", "-c", program]);
+    here.ok(&["term", "wait", "t", "ready", "--timeout", "5m"]);
+    let mut screen = Screen::sized(&here, "$CHAPPE term attach t; echo status $?", 9, 50);
+    screen.expect("ready");
+    screen.press("\x1b[200~a\x1db\x1b[201~\r");
+    screen.expect("61 1d 62");
+    screen.expect("size 9 50");
+    screen.press("\x1d");
+    screen.expect("status 0");
+    screen.end();
+    assert_eq!((&term.view()["columns"], &term.view()["rows"]), (&40.into(), &10.into()));
+}
+
+#[test]
 fn a_signal_ends_attach_and_puts_the_terminal_back() {
     for signal in [libc::SIGTERM, libc::SIGHUP] {
         let here = Place::new();
