@@ -12,7 +12,7 @@
 //!   structures rows                                    lock-free structures over memory; text as records: neither knows the other
 //!   arena      synth      remote      term             shared memory; expressions and machine code; many machines; terminals: none knows another
 //!   plat                                               atomics, futex, clock, memory, files, processes
-//!   crashsim   macros   feedback                       what plat is when it is explored; `#[chappe::main]`; control loops, pure
+//!   crashsim   macros   feedback   fourier             what plat is when it is explored; `#[chappe::main]`; control loops, pure; a transform
 //! ```
 //!
 //! What the explorer runs must reach the outside through `plat` alone, or what is explored is not what ships: in
@@ -22,10 +22,11 @@ use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 24] = [
+const LEVELS: [(&str, u32); 25] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
+    ("fourier", 0),
     ("plat", 1),
     ("arena", 2),
     ("synth", 2),

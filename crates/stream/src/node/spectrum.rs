@@ -4,9 +4,8 @@ use crate::inactive::{Class, Renew};
 use crate::kind::{Call, Kind, Plan, Wrong};
 use crate::stage::{Fault, Out, Stage, stage};
 use crate::types::{Block, Type};
-use realfft::{RealFftPlanner, RealToComplex};
+use chappe_fourier::Fourier;
 use std::f64::consts::TAU;
-use std::sync::Arc;
 
 /// Windows of so many samples, one for each `hop`.
 struct Windows {
@@ -54,14 +53,14 @@ impl Windows {
 /// Magnitudes of windows of sound: a frame of `size / 2 + 1` for each `hop` samples.
 pub(crate) struct Spectrum {
     windows: Windows,
-    fft: Arc<dyn RealToComplex<f32>>,
+    fft: Fourier,
     window: Vec<f32>,
     decibel: bool,
 }
 
 impl Spectrum {
     pub(crate) fn new(size: usize, hop: usize, decibel: bool) -> Spectrum {
-        let fft = RealFftPlanner::<f32>::new().plan_fft_forward(size);
+        let fft = Fourier::new(size);
         // Hann's; a sine of amplitude 1 in the middle of a bin has magnitude 1.
         let window: Vec<f32> = (0..size).map(|i| (0.5 - 0.5 * (TAU * i as f64 / size as f64).cos()) as f32).collect();
         Spectrum { windows: Windows::new(size, hop), fft, window, decibel }
@@ -82,10 +81,9 @@ impl Spectrum {
         let scale = 4.0 / windows.size as f32;
         windows.each(samples, |part| {
             let mut input: Vec<f32> = part.iter().zip(&*window).map(|(x, w)| x * w).collect();
-            let mut output = fft.make_output_vec();
-            fft.process(&mut input, &mut output).map_err(Fault::new)?;
+            let magnitudes = fft.magnitudes(&mut input).map_err(Fault::new)?;
             let level = |m: f32| if *decibel { 20.0 * m.max(1e-10).log10() } else { m };
-            each(output.iter().map(|c| level(c.norm() * scale)).collect())
+            each(magnitudes.into_iter().map(|m| level(m * scale)).collect())
         })
     }
 }
