@@ -98,6 +98,10 @@ impl Chance {
                 continue;
             }
             let mut p = (0..e.processes.len()).filter(|p| mortal(*p)).nth((plan.victim % count) as usize)?;
+            if e.processes[p].after.is_some() {
+                // Its time is counted from its beginning.
+                continue;
+            }
             let due = match plan.by {
                 By::Own => {
                     let usual = u64::from(self.usual_of.get(p).copied().unwrap_or(20)) + 2;

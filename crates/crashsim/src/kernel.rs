@@ -285,7 +285,10 @@ impl Engine {
             if self.processes[next].after == Some(p) {
                 self.processes[next].after = None;
                 for t in self.processes[next].threads.clone() {
-                    self.threads[t].state = State::Ready;
+                    // One without a body stays idle.
+                    if self.threads[t].state == State::Unborn {
+                        self.threads[t].state = State::Ready;
+                    }
                 }
                 self.trace.follow(self.processes[next].threads[0], main);
                 self.tell(|e| {

@@ -5,7 +5,7 @@
 //!
 //! A kill or stop of a process is offered once for each state the process comes to (after each of its own steps, after each wake or
 //! expiry): between two of these, killing it earlier or later is the same, because all that others see of a death are events of their own
-//! (`Mark`, `Gone`).
+//! (`Mark`, `Gone`). A process that has not begun is not there to be killed.
 
 use crate::event::{Cost, Event, Offer};
 use crate::report::Fault;
@@ -197,7 +197,7 @@ impl Engine {
         }
         for p in 0..self.processes.len() {
             let process = &self.processes[p];
-            if process.immortal || process.ended || process.killed || process.stopped || !process.dirty {
+            if !process.can_fall() || !process.dirty {
                 continue;
             }
             let only = process.only;
@@ -214,9 +214,7 @@ impl Engine {
     pub fn possible(&self, event: Event) -> bool {
         let thread = |t: u8| self.threads.get(usize::from(t));
         let process = |p: u8| self.processes.get(usize::from(p));
-        let mortal = |p: u8, not: Fall| {
-            process(p).is_some_and(|p| !p.immortal && !p.ended && !p.killed && !p.stopped && p.only != Some(not))
-        };
+        let mortal = |p: u8, not: Fall| process(p).is_some_and(|p| p.can_fall() && p.only != Some(not));
         match event {
             Event::Run(t) => usize::from(t) < self.threads.len() && self.runnable(usize::from(t)),
             Event::Die(t) => thread(t).is_some_and(|t| t.doomed && !t.over()),

@@ -139,6 +139,13 @@ pub(crate) struct Process {
     pub recovery: u32,
 }
 
+impl Process {
+    /// Whether it can be killed or stopped now: one that has not begun is not there.
+    pub fn can_fall(&self) -> bool {
+        !self.immortal && !self.ended && !self.killed && !self.stopped && self.after.is_none()
+    }
+}
+
 /// One place in the queue of a futex.
 pub(crate) struct Sleeper {
     /// One more than the index of the process, or 0 for a shared futex.

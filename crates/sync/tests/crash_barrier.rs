@@ -254,7 +254,11 @@ fn replaced(world: &World) {
         }
         stage.reaper(stage.lasting(p, move || {
             if !is_first && !me.joins_barrier(b) {
-                return;
+                // As a thread does that finds no place: nobody may have seen the death.
+                stage.map.recover_dead();
+                if !me.joins_barrier(b) {
+                    return;
+                }
             }
             match book.note(me.passes(b, None, false)) {
                 Passed::Turned(..) if is_first => reached("turned"),
@@ -263,8 +267,8 @@ fn replaced(world: &World) {
             }
         }));
     }
-    // It has joined after the others' round: they do not come again.
-    world.may_wait(move || !book.seen.borrow().is_empty());
+    // It has joined after the others' round, and they do not come again; or both died, and it is alone at a barrier that is as new.
+    world.may_wait(move || !book.seen.borrow().is_empty() || (0..2).all(|at| book.dead[at].get()));
     world.check(move || book.check(2));
     world.prepare("last").last().run(move || settled(&stage, b, book, None));
 }

@@ -4,6 +4,7 @@
 use crate::term_words::Typing;
 use chappe_crashsim::{Search, Shared, World, reached};
 use chappe_plat::atomic::{AtomicU64, Ordering::SeqCst, pause};
+use std::cell::Cell;
 
 /// The texts that are sent, one behind the other: their bytes.
 const TEXTS: [&[u64]; 2] = [&[1, 2, 3], &[4, 5]];
@@ -30,6 +31,8 @@ struct Terminal {
     outcomes: [AtomicU64; TEXTS.len()],
     /// How many texts are settled.
     done: AtomicU64,
+    /// The holder settles what a dead one has left.
+    settles: Cell<bool>,
 }
 
 impl Terminal {
@@ -40,7 +43,9 @@ impl Terminal {
     /// A holder's life, from its start to the end of all texts.
     fn hold(&self) {
         let typing = self.typing();
+        self.settles.set(true);
         typing.settle();
+        self.settles.set(false);
         loop {
             let is_last = self.done.load(SeqCst) == TEXTS.len() as u64;
             let (given, put) = typing.ready();
@@ -128,11 +133,17 @@ fn made(world: &World) -> Shared<Terminal> {
     terminal
 }
 
-/// The holder is killed, and another takes over.
+/// The holder is killed, and another takes over; that one is killed, too, also while it settles.
 fn holders(world: &World) {
     let terminal = made(world);
     let holder = world.prepare("holder").run(move || terminal.hold());
-    world.successor("next holder", holder).immortal().run(move || terminal.hold());
+    let next = world.successor("next holder", holder).run(move || terminal.hold());
+    next.on_death(move || {
+        if terminal.settles.take() {
+            reached("killed as it settles");
+        }
+    });
+    world.successor("last holder", next).immortal().run(move || terminal.hold());
     world.prepare("sender").immortal().run(move || terminal.send_from(0));
 }
 
@@ -151,9 +162,11 @@ fn senders(world: &World) {
 
 #[test]
 fn a_program_gets_a_beginning_of_each_text_whatever_holder_is_killed() {
-    let deep = Search::depth("term_holders", 2).kills(1).schedules(20_000).run(holders);
+    let deep = Search::depth("term_holders", 1).kills(2).schedules(40_000).run(holders);
     deep.assert_clean().assert_reached(&["all of it, in doubt", "a beginning, in doubt", "nothing, in doubt"]);
-    Search::priorities("term_holders_pct", 4).kills(1).schedules(3_000).run(holders).assert_clean();
+    let twice = Search::sweep("term_holders_sweep").kills(2).run(holders);
+    twice.assert_clean().assert_reached(&["killed as it settles"]);
+    Search::priorities("term_holders_pct", 4).kills(2).schedules(3_000).run(holders).assert_clean();
 }
 
 #[test]

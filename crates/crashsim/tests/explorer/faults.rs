@@ -1,7 +1,7 @@
 //! Double faults, numbers that are used again, workers, and what a search says of the places it came to.
 
 use chappe_crashsim::atomic::{AtomicU32, Ordering::SeqCst, pause};
-use chappe_crashsim::{Fate, Report, Search, World, process, reached, recovering};
+use chappe_crashsim::{Fate, Process, Report, Search, World, process, reached, recovering};
 
 /// A holder of two words; a process that finds it dead gives both back, in two steps.
 fn house(finishes: bool) -> impl Fn(&World) {
@@ -90,6 +90,52 @@ fn a_successor_of_one_that_stays_never_begins_and_nobody_waits_for_it() {
         world.successor("next", first).run(|| reached("began"));
     });
     assert!(report.assert_clean().outcomes().is_empty());
+}
+
+/// How far the first two of a chain come, where two processes are killed.
+const KILLED: [&str; 9] = ["0 0", "0 1", "0 3", "1 0", "1 1", "1 3", "3 0", "3 1", "3 3"];
+/// Where one is stopped.
+const STOPPED: [&str; 5] = ["0 0", "1 0", "3 0", "3 1", "3 3"];
+
+/// A chain: each begins once nothing of the one before is left. All but the last can be killed and stopped; one is idle.
+fn chain(world: &World) {
+    let stage = world.share([const { AtomicU32::new(0) }; 3]);
+    let body = move |at: usize| {
+        move || {
+            stage[at].store(1, SeqCst);
+            stage[at].store(2, SeqCst);
+        }
+    };
+    let first = world.process("first", body(0));
+    let next = world.successor("next", first).run(body(1));
+    world.successor("idle", next).immortal();
+    world.successor("last", next).immortal().run(body(2));
+    world.invariant(move || {
+        assert!(first.fate() != Fate::Alive || next.fate() == Fate::Alive, "one fell before it had begun");
+        assert!(next.fate() != Fate::Alive || stage[2].peek() == 0, "the last began too early");
+    });
+    world.check(move || {
+        let fell = |p: Process, at: usize| if p.fate() == Fate::Exited { 3 } else { stage[at].peek() };
+        reached(format!("{} {}", fell(first, 0), fell(next, 1)));
+        let stays = [first, next].iter().any(|p| p.fate() == Fate::Stopped);
+        assert_eq!(stage[2].peek(), if stays { 0 } else { 2 });
+    });
+}
+
+#[test]
+fn a_process_is_killed_or_stopped_once_it_has_begun_and_not_before() {
+    let kills = |search: Search| {
+        search.kills(2).run(chain).assert_clean().assert_reached(&KILLED);
+    };
+    kills(Search::depth("chain", 1));
+    kills(Search::sweep("chain_sweep"));
+    kills(Search::uniform("chain_dice").schedules(20_000));
+    let stops = |search: Search| {
+        search.stops(1).run(chain).assert_clean().assert_reached(&STOPPED);
+    };
+    stops(Search::depth("chain_stops", 1));
+    stops(Search::sweep("chain_stops_sweep"));
+    stops(Search::uniform("chain_stops_dice").schedules(5_000));
 }
 
 fn counted(search: Search) -> Report {
