@@ -1,8 +1,7 @@
 //! An arena after everything: what is listed is what should be, and every slot of it can be used.
 
 use chappe::owned::RobustSemaphore;
-use chappe::tube::named::Tube;
-use chappe::{Arena, Condvar, Mutex, ObjectError, ObjectState, Pool, Semaphore};
+use chappe::{Arena, Mutex, ObjectError, ObjectState, Pool};
 
 use super::Scene::Met;
 use super::world::{DATA, World, fault, fine};
@@ -83,7 +82,8 @@ impl World<'_> {
                 fine("removing an owned semaphore", found.and_then(|it| it.remove(false)))?;
                 continue;
             }
-            remove(&full(&object.name), &object.state)?;
+            let gone = handle.remove_object(&object.name, false);
+            gone.map_err(|e| (Fault::Torn, format!("removing {}: {e}", full(&object.name))))?;
         }
         let capacity = handle.capacity();
         if capacity.objects_used != 0 || capacity.cells_used != 0 {
@@ -116,18 +116,5 @@ impl World<'_> {
             return Ok(());
         }
         fault(Fault::Leaked, format!("the directory holds {names:?} instead of {arenas:?}"))
-    }
-}
-
-/// Removes an object that is not in use.
-fn remove(name: &str, state: &ObjectState) -> Verdict {
-    let what = format!("removing {name}");
-    match state {
-        ObjectState::Pool(_) => fine(&what, Pool::remove(name, false)),
-        ObjectState::Semaphore { .. } => fine(&what, Semaphore::remove(name, false)),
-        ObjectState::Mutex { .. } => fine(&what, Mutex::remove(name, false)),
-        ObjectState::Condvar => fine(&what, Condvar::remove(name, false)),
-        ObjectState::Tube(_) => fine(&what, Tube::remove(name, false)),
-        other => fault(Fault::Torn, format!("{name} is {other:?}, which nobody made")),
     }
 }

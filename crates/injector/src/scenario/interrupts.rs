@@ -4,12 +4,13 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use chappe::owned::RobustSemaphore;
-use chappe::{DownError, Interrupt, interruptible};
+use chappe::{BarrierError, DownError, Interrupt, interruptible};
 
 use super::Scene::{Alone, Met, Stopped, StoppedWaiter, Waiters};
+use super::barriers::Ends;
 use super::ledger::weigh;
 use super::world::{VICTIM, World, fault};
-use super::{Operation, owned, semaphores};
+use super::{Operation, barriers, owned, semaphores};
 use crate::board::Fault;
 
 const SIGNAL: i32 = libc::SIGUSR2;
@@ -126,6 +127,28 @@ pub fn all() -> Vec<Operation> {
                 owned::take_or_victim_has(w)
             })
             .check(owned::check_lock),
+        // The victim waits at a barrier, and is interrupted: its arrival is taken back, unless the round turns beside it.
+        Operation::of("barrier wait, interrupted", &[Alone, Waiters, Stopped, StoppedWaiter])
+            .victim_interrupted(true)
+            .build(barriers::late)
+            .perform(|w| {
+                let barrier = barriers::warm(w);
+                barrier.join().expect("there is a place");
+                handle();
+                w.stage().begin();
+                let got = interruptible(&BY, || barrier.wait());
+                let is_back = matches!(got, Err(BarrierError::Interrupted));
+                let is_turn = !is_back && barriers::victim_notes(w, &got);
+                w.stage().end(is_back || is_turn && matches!(w.scene(), Stopped | StoppedWaiter));
+            })
+            .asleep(|w| {
+                send(w);
+                Ok(())
+            })
+            .wait_each(barriers::pass)
+            .others(barriers::others)
+            .provide(barriers::provide)
+            .check(|w| barriers::check(w, Ends::Told, &["b", "p"])),
         // A thread of the victim waits, and another, which is led, interrupts it. Helpers wait
         // behind.
         Operation::of("interrupt a thread in down", &[Alone, Waiters, Met, Stopped])

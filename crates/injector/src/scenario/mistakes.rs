@@ -12,6 +12,7 @@
 //! | a message given back to its tube before it is worked on | that it is worked on | lost |
 //! | a child that reserves a slot, and gives it up when its parent says so | that the slot comes back | leaked |
 //! | a life word of which the kernel no longer knows that a thread sleeps on it | that its death wakes the sleeper | the backstop fires |
+//! | a party of a barrier that leaves, and joins again | that the others are told of its death | lost |
 //! | a message worked on before it is given back, its mark not looked at | that it is worked on once | doubled |
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -23,6 +24,7 @@ use chappe::tube::named::Kind;
 use super::Operation;
 use super::Scene;
 use super::Scene::{Alone, Met, Waiters};
+use super::barriers;
 use super::messages::{Found, KEEPER, Part};
 use super::mutexes::{self, Data};
 use super::reasons::Reason;
@@ -58,6 +60,7 @@ pub fn all() -> Vec<(Operation, Scene, Must)> {
         alone(two_sections(), Fault::Torn),
         alone(numbered_first(), Fault::Wedged),
         alone(given_back_first(), Fault::Lost),
+        alone(barriers::leaves_and_joins(), Fault::Lost),
         alone(mark_ignored(), Fault::Doubled),
         alone(ward(), Fault::Leaked),
         (unheard(), Waiters, Must::Backstops),

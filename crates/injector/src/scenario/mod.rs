@@ -16,6 +16,7 @@
 //! Orderings: the words of a scenario are sequentially consistent, as all on the [board](crate::board). They are the scene's own
 //! books: nothing is concluded from them about the order of what the object does.
 
+mod barriers;
 mod conditions;
 mod desk;
 mod handlers;
@@ -96,7 +97,7 @@ const ASLEEP: u32 = 30;
 pub fn all(home: &Path) -> Vec<Case> {
     let pools = [permits::all(), several::all(), objects::all(), remedies::all(), lives::all()];
     let units = [semaphores::all(), handlers::all(), words::all(), owned::all(), interrupts::all(), nix::all()];
-    let others = [mutexes::all(), conditions::all(), tubes::all(), structures::all(), light::all()];
+    let others = [mutexes::all(), conditions::all(), tubes::all(), structures::all(), light::all(), barriers::all()];
     let operations = pools.into_iter().chain(units).chain(others).flatten().map(Rc::new);
     let case =
         |operation: &Rc<Operation>, scene| Case { operation: Rc::clone(operation), scene, home: home.to_owned() };
@@ -287,6 +288,7 @@ fn holds(reason: Reason, w: &World) -> bool {
         Reason::Mutex => mutexes::victim_has(w),
         Reason::Unit => w.semaphore("s").is_ok_and(|semaphore| semaphore.value() == 0),
         Reason::Owned => owned::is_the_victims(w),
+        Reason::Party => barriers::lacks_the_victim(w),
         Reason::Message => w.tube_info("t").is_ok_and(|info| info.messages == 0),
         // Whose these are cannot be asked without taking them.
         Reason::Arena | Reason::Directory => true,

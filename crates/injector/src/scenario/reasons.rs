@@ -15,6 +15,8 @@ pub enum Reason {
     Unit,
     /// Owned semaphore `o`, which the victim holds.
     Owned,
+    /// The victim's arrival at barrier `b`, and nothing else.
+    Party,
     /// A message of tube `t`, which the victim has, or is to send.
     Message,
     /// The lock under which an arena's objects, and ends of tubes, come and go. It comes free with a death, and is not
@@ -34,6 +36,7 @@ impl Reason {
             Reason::Mutex => "it comes for the mutex that the stopped one has locked",
             Reason::Unit => "it comes for a unit, and the stopped one has taken the last",
             Reason::Owned => "it comes for the owned semaphore that the stopped one holds",
+            Reason::Party => "it comes to the barrier, and the stopped one has not arrived",
             Reason::Message => "it comes for the message that the stopped one has, or is to send",
             Reason::Arena => "the stopped one has the arena's lock, under which objects and ends of tubes come and go",
             Reason::Directory => "the stopped one has the directory's lock, under which arenas come and go",
