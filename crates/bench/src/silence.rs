@@ -1,11 +1,11 @@
-//! Which system call an operation makes, if any.
+//! Which system call an operation makes, if any, and how many.
 //!
 //! It runs a thousand times in a forked process from which the kernel refuses every system call but the end: a filter
 //! (seccomp) raises SIGSYS, whose handler notes which call it was.
 
 use crate::process::{Child, shared};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 const NONE: u32 = 0;
 const BEGUN: u32 = 1;
@@ -136,4 +136,41 @@ pub fn system_call_within<T>(
         NONE => panic!("the process ended before it was told to be silent: status {status:#x}"),
         _ => panic!("the process ended in the middle: status {status:#x}"),
     }
+}
+
+/// Futex calls, all others, and whether the process came to its end.
+type Counts = [AtomicU32; 3];
+
+/// Where the handler counts.
+static COUNTS: AtomicPtr<Counts> = AtomicPtr::new(std::ptr::null_mut());
+
+extern "C" fn counts(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: as in `caught`.
+    let number = unsafe { info.cast::<u8>().add(24).cast::<u32>().read() };
+    // SAFETY: it points to memory that is never unmapped, since before the filter.
+    let counts = unsafe { &*COUNTS.load(Ordering::SeqCst) };
+    counts[usize::from(i64::from(number) != libc::SYS_futex)].fetch_add(1, Ordering::SeqCst);
+}
+
+/// How many futex calls, and how many others, so many runs of an operation make on what `prepare` makes in the same process. They are counted instead of
+/// made: it must not wait. Threads that `prepare` starts make theirs, and end with the process.
+///
+/// # Panics
+/// When the operation does.
+pub fn counted<T>(times: u32, prepare: impl FnOnce() -> T, mut operation: impl FnMut(&mut T)) -> (u32, u32) {
+    // SeqCst, all: as in `caught`, it counts no costs.
+    let note = shared::<Counts>();
+    let child = Child::fork(|| {
+        let mut on = prepare();
+        COUNTS.store(std::ptr::from_ref(note).cast_mut(), Ordering::SeqCst);
+        catch_all_but(&[libc::SYS_exit_group, libc::SYS_rt_sigreturn], counts);
+        (0..times).for_each(|_| operation(&mut on));
+        note[2].store(1, Ordering::SeqCst);
+        // SAFETY: takes a number, does not return. What `prepare` has made is not dropped: that would wait.
+        unsafe { libc::_exit(0) };
+    });
+    let status = child.end();
+    let [futex, other, done] = [0, 1, 2].map(|i| note[i].load(Ordering::SeqCst));
+    assert_eq!((status, done), (0, 1), "the process ended in the middle");
+    (futex, other)
 }

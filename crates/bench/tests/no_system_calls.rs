@@ -10,7 +10,7 @@ use chappe::{
 };
 use chappe_bench::house::House;
 use chappe_bench::ring::Polled;
-use chappe_bench::silence::{system_call, system_call_after, system_call_within};
+use chappe_bench::silence::{counted, system_call, system_call_after, system_call_within};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -110,6 +110,45 @@ fn an_arrival_that_turns_a_round_makes_none_while_no_waiter_sleeps() {
         let barrier = barrier.unwrap();
         assert_eq!(system_call(|| _ = barrier.wait().unwrap()), None, "{name}");
         assert_eq!(system_call(|| _ = barrier.wait_timeout(Duration::from_secs(1)).unwrap()), None, "{name}, timed");
+    }
+}
+
+/// How many threads of this process are asleep in a futex call: what waits at a barrier, and what watches for deaths.
+fn in_futex_calls() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let call = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
+    tasks.map(call).filter(|call| call.starts_with(&format!("{} ", libc::SYS_futex))).count()
+}
+
+#[test]
+fn the_last_arrival_makes_one_call_for_each_party_that_sleeps_and_no_other() {
+    let _house = House::new("calls-sleepers");
+    for kind in KINDS {
+        for sleepers in [0, 1, 3] {
+            let parties = sleepers + 1;
+            let make = || {
+                if kind == "private" {
+                    Barrier::private(parties)
+                } else {
+                    Barrier::create(&format!("b{parties}"), parties)
+                }
+            };
+            let prepare = || {
+                let barrier = make().unwrap();
+                for _ in 0..sleepers {
+                    let barrier = barrier.clone();
+                    std::thread::spawn(move || while barrier.wait().is_ok() {});
+                }
+                // All do what a first use does; then the others sleep in the next round.
+                barrier.wait().unwrap();
+                while barrier.info().unwrap().arrived < sleepers || in_futex_calls() < sleepers as usize {
+                    std::thread::yield_now();
+                }
+                barrier
+            };
+            let last = |barrier: &mut Barrier| assert_eq!(barrier.wait().unwrap().round, 1);
+            assert_eq!(counted(1, prepare, last), (sleepers, 0), "{kind}, {sleepers} asleep");
+        }
     }
 }
 

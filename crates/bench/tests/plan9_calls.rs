@@ -1,45 +1,12 @@
 //! How many system calls Plan 9's words make: a release always one, everything else none until somebody waits.
-//!
-//! The operations run in a forked process whose system calls the kernel turns into signals (a filter, SIGSYS): the
-//! handler counts them, and the call itself does not happen. The end of the process and of the handler pass.
 
 use chappe::plan9::{Lock, Usem, semacquire, semrelease};
-use chappe_bench::process::{Child, shared};
-use chappe_bench::silence::catch_all_but;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
-
-const OTHER: usize = 0;
-const FUTEX: usize = 1;
-
-/// What a forked process counts, and whether it came to its end.
-type Counts = [AtomicU32; 3];
-
-/// Where the handler counts.
-static COUNTS: AtomicPtr<Counts> = AtomicPtr::new(std::ptr::null_mut());
-
-extern "C" fn caught(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo; of SIGSYS its second word behind the call's address is the number.
-    let number = unsafe { info.cast::<u8>().add(24).cast::<u32>().read() };
-    let which = if i64::from(number) == libc::SYS_futex { FUTEX } else { OTHER };
-    // SAFETY: it points to memory that is never unmapped, since before the filter.
-    let counts = unsafe { &*COUNTS.load(Ordering::SeqCst) };
-    counts[which].fetch_add(1, Ordering::SeqCst);
-}
+use chappe_bench::silence::counted;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Futex calls, and others, of a thousand runs of the operation.
 fn calls(mut operation: impl FnMut()) -> (u32, u32) {
-    let counts = shared::<Counts>();
-    let child = Child::fork(|| {
-        COUNTS.store(std::ptr::from_ref(counts).cast_mut(), Ordering::SeqCst);
-        // Its calls are counted instead of made.
-        catch_all_but(&[libc::SYS_exit_group, libc::SYS_rt_sigreturn], caught);
-        (0..1000).for_each(|_| operation());
-        counts[2].store(1, Ordering::SeqCst);
-    });
-    let status = child.end();
-    let [other, futex, done] = [0, 1, 2].map(|i| counts[i].load(Ordering::SeqCst));
-    assert_eq!((status, done), (0, 1), "the process ended in the middle");
-    (futex, other)
+    counted(1000, || (), |()| operation())
 }
 
 #[test]
