@@ -6,14 +6,15 @@
 //! |---|---|---|
 //! | tests | those that need no race, no sleep and no quiet machine | also those marked `#[ignore = "storm: ..."]`: they race, kill, measure, or take long |
 //! | explorer | three tenths of its tests; of these each complete search whole, and a part of the others, from the same seeds each time | all that the tests ask for |
+//! | loom | three tenths of the tests of `sync`, and the litmus tests of `plat`, each search whole | all |
 //! | kill sweep | a tenth of the operations | a tenth of the kill points of each operation, others each time |
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | clients of engines, and engines that [`engines`] builds | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
 //! | models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
-//! The tenth is another one each day, and the same for the same commit: [`turn()`]. A test of the explorer is due at the latest on the
-//! fourth day; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
+//! The tenth is another one each day, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due at the latest
+//! on the fourth day; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
 //! read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
 //!
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
@@ -79,7 +80,7 @@ cargo xtask test --changed [COMMIT]
                           what reaches what has changed since COMMIT, or since this branch left the one that it goes to
 
 The first runs: format, lint, all tests but storms (with counts of system calls and allocations), documentation tests, the
-explorer with three tenths of its tests, loom, the sequences with delays, the kill injector over a tenth of the operations, and
+explorer and loom with three tenths of their tests, the sequences with delays, the kill injector over a tenth of the operations, and
 a tenth of the mutants. The tenths are others each day, and the same for the same commit.
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
@@ -259,7 +260,7 @@ fn rest(level: Level) -> Vec<Stage> {
             side_by_side,
             "the failure names the seed that replays it, and tells in words what happened",
         ))),
-        planted(programs(
+        by_turns("searched", planted(programs(
             "loom",
             &[
                 "--profile explore -p chappe-plat -p chappe-sync --features chappe-plat/loom,chappe-sync/loom --test searched --test loom_*",
@@ -267,7 +268,7 @@ fn rest(level: Level) -> Vec<Stage> {
             vec![],
             side_by_side,
             "loom's word on the first line that says `found by loom`; LOOM_LOG=trace tells each step of that test alone",
-        )),
+        ))),
         programs(
             "sequences",
             // In the same form as the injector's, which is next. Of the other programs, each does here what it does among the tests.
@@ -606,7 +607,7 @@ pub fn test(args: &[&str]) -> Result<()> {
         Level::Gate if reach.is_some() => "; what the change reaches, of the gate".to_owned(),
         Level::Gate => {
             format!(
-                "; part {turn} of {} of the explorer, of the mutants and of the kill sweep; `cargo xtask test --all` runs the rest",
+                "; part {turn} of {} of the explorer, of loom, of the mutants and of the kill sweep; `cargo xtask test --all` runs the rest",
                 turn::PARTS
             )
         }

@@ -1,5 +1,5 @@
-//! Which part of what is too much for the gate is run: a tenth (of the explorer's tests three), another one each day, and the same one
-//! again for the same commit.
+//! Which part of what is too much for the gate is run: a tenth (of the tests of the explorer and of loom three), another one each day, and
+//! the same one again for the same commit.
 //!
 //! The part is chosen by the day of the commit (UTC), so a run can be repeated, and a mend of what a part has found is tested by the same
 //! part; `CHAPPE_TEST_TURN=N` chooses it by hand.
