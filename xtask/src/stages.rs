@@ -231,7 +231,8 @@ fn rest(level: Level) -> Vec<Stage> {
                 ],
             },
             vec![],
-            side_by_side,
+            // These wait about a fifth of their time.
+            if level == Level::All { 1 } else { processors() + 1 },
             "a test of what ships failed",
         ),
         Stage {
@@ -315,9 +316,10 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Those that may call cargo themselves, which replaces files that others use: they come first, with no other beside them.
+/// Those that call cargo themselves where `CHAPPE_TEST_BUILT` does not say what was built, which replaces files that others use: then no
+/// other runs beside them. They take long, and come first.
 const ALONE: [&str; 2] = ["c", "command"];
-/// Those that take long come next, so that none is waited for at the end.
+/// The others that take long come next, so that none is waited for at the end.
 const LONG: [&str; 5] = ["shim", "broken", "explored", "explorer", "crash_lock"];
 
 /// What came of a stage.
@@ -410,7 +412,7 @@ fn call_cargo(call: Cargo, tests: bool) -> Result<Outcome> {
 }
 
 fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<Outcome> {
-    let (select, start) = (&stage.select, Instant::now());
+    let (select, start, before) = (&stage.select, Instant::now(), processor_seconds());
     let calls: Vec<Vec<&str>> = select.iter().map(|call| call.split_whitespace().collect()).collect();
     let (mut programs, mut files, at_once) = (vec![], vec![], stage.part.is_none());
     if stage.planted {
@@ -426,7 +428,8 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
     if let Some(part) = &stage.part {
         programs.retain_mut(|p| part(&p.package, &p.name).map(|only| p.only = only).is_some());
     }
-    let mut more = format!(", building {:.0} s", start.elapsed().as_secs_f64());
+    let (elapsed, processors) = (start.elapsed().as_secs_f64(), processor_seconds() - before);
+    let mut more = format!(", building {elapsed:.0} s and {processors:.0} s of processors");
     if let Some(of) = stage.by_turns.filter(|_| stage.part.is_none()) {
         for program in programs.iter_mut().filter(|p| p.name == of) {
             let all = program.tests()?;
@@ -434,16 +437,15 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
             more += &format!(", {} of {} tests of `{of}`", program.only.len(), all.len());
         }
     }
-    programs.sort_by_key(|p: &Program| LONG.iter().position(|long| *long == p.name).unwrap_or(LONG.len()));
-    let (alone, rest): (Vec<Program>, Vec<Program>) =
-        programs.into_iter().partition(|p| ALONE.contains(&p.name.as_str()));
     let mut environment: Vec<(String, String)> =
         stage.environment.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+    let mut calls_cargo = true;
     let args: &[&str] = match level {
         Level::Gate => {
             // Else the tests of C and of the command build it again, each with the features of that package alone, as --all does.
             if let Some(built) = install::gathered(&files)? {
                 environment.push(("CHAPPE_TEST_BUILT".to_owned(), built.display().to_string()));
+                calls_cargo = false;
             }
             environment.push(("CHAPPE_TEST_TURN".to_owned(), turn.to_string()));
             environment.push(("PROPTEST_RNG_SEED".to_owned(), "1".to_owned()));
@@ -454,6 +456,10 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
             &["--include-ignored"]
         }
     };
+    let order = |p: &Program| ALONE.iter().chain(&LONG).position(|long| *long == p.name).unwrap_or(usize::MAX);
+    programs.sort_by_key(order);
+    let (alone, rest): (Vec<Program>, Vec<Program>) =
+        programs.into_iter().partition(|p| calls_cargo && ALONE.contains(&p.name.as_str()));
     // What selects packages and targets is told anew for each program.
     let (mut again, mut words) = (String::new(), select[0].split_whitespace());
     while let Some(word) = words.next() {
