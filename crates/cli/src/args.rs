@@ -78,19 +78,24 @@ impl Cli {
     /// # Errors
     /// Help, and what is wrong with it.
     pub fn read() -> Result<Cli, clap::Error> {
-        let mut command = command();
-        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-        Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+        let words: Vec<OsString> = std::env::args_os().collect();
+        let mut command = command(&|name| words.iter().any(|word| word == name));
+        let matches = command.try_get_matches_from_mut(&words)?;
+        let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command));
+        // It is a sixth of all that a short command does to give this back piece by piece; the end of the process does it at once.
+        std::mem::forget(command);
+        cli
     }
 }
 
-/// The command line as it is read: `--help` is one screen of each command, `chappe help COMMAND` has all of it, as the manual page.
-fn command() -> clap::Command {
-    with_short_help(Cli::command(), "chappe help")
+/// The command line as it is read: `--help` is one screen of each command, `chappe help COMMAND` has all of it, as the manual page. Only those commands are
+/// prepared for it that `is_written`: the others are not come to.
+fn command(is_written: &dyn Fn(&str) -> bool) -> clap::Command {
+    with_short_help(Cli::command(), "chappe help", is_written)
 }
 
 /// `more`: what prints all of its help.
-fn with_short_help(mut command: clap::Command, more: &str) -> clap::Command {
+fn with_short_help(mut command: clap::Command, more: &str, is_written: &dyn Fn(&str) -> bool) -> clap::Command {
     // What asks another program.
     if command.is_disable_help_flag_set() {
         return command;
@@ -106,8 +111,11 @@ fn with_short_help(mut command: clap::Command, more: &str) -> clap::Command {
         command = command.after_help(format!("{short}All of it: `{more}`")).after_long_help(long);
     }
     command.mut_subcommands(|one| {
+        if !is_written(one.get_name()) && !one.get_all_aliases().any(is_written) {
+            return one;
+        }
         let more = format!("{more} {}", one.get_name());
-        with_short_help(one, &more)
+        with_short_help(one, &more, is_written)
     })
 }
 
@@ -526,7 +534,7 @@ mod tests {
 
     #[test]
     fn the_definition_holds_together() {
-        command().debug_assert();
+        command(&|_| true).debug_assert();
     }
 
     /// Each command that is listed, with what prints its help.
@@ -540,7 +548,7 @@ mod tests {
     }
 
     fn of_each(look: &mut impl FnMut(&str, &str, &str)) {
-        let mut all = command().term_width(100);
+        let mut all = command(&|_| true).term_width(100);
         all.build();
         each(all, "chappe", look);
     }

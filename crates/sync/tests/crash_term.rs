@@ -1,9 +1,14 @@
 //! What is typed into a terminal, explored: its holder is killed at each step, and so is the process that sends. The program gets of each text a
 //! beginning, all of it where the sender is told so, and never a byte twice or out of order.
+//!
+//! And how its program ends, while keeper and holder are killed: a viewer is told how, unless the keeper was killed before it said so, and the screen is
+//! called complete only when it is.
 
-use crate::term_words::Typing;
+use crate::term_words::{End, Typing};
 use chappe_crashsim::{Search, Shared, World, reached};
+use chappe_plat::Life;
 use chappe_plat::atomic::{AtomicU64, Ordering::SeqCst, pause};
+use chappe_plat::life::LifeLock;
 use std::cell::Cell;
 
 /// The texts that are sent, one behind the other: their bytes.
@@ -174,4 +179,113 @@ fn a_killed_sender_leaves_a_beginning_and_the_next_one_goes_on() {
     let deep = Search::depth("term_senders", 1).kills(2).schedules(10_000).run(senders);
     deep.assert_clean().assert_reached(&["a dead sender's"]);
     Search::priorities("term_senders_pct", 4).kills(2).schedules(3_000).run(senders).assert_clean();
+}
+
+/// How many bytes the program writes before it ends, and how it ends.
+const WRITTEN: u64 = 2;
+const HOW: u64 = 7;
+
+#[derive(Default)]
+struct Ending {
+    status: AtomicU64,
+    time: AtomicU64,
+    over: AtomicU64,
+    /// What the kernel has: how many bytes were written, and whether the program has ended.
+    written: AtomicU64,
+    ended: AtomicU64,
+    /// How many of them are on the screen.
+    screen: AtomicU64,
+}
+
+impl Ending {
+    fn end(&self) -> End<'_> {
+        End { status: &self.status, time: &self.time, over: &self.over }
+    }
+
+    fn write(&self) {
+        (1..=WRITTEN).for_each(|count| self.written.store(count, SeqCst));
+        self.ended.store(1, SeqCst);
+    }
+
+    /// The keeper waits for its program, and says how it ended.
+    fn keep(&self) {
+        while self.ended.load(SeqCst) == 0 {
+            pause();
+        }
+        self.end().say(HOW, HOW);
+    }
+
+    fn hold(&self, is_orphan: impl Fn() -> bool) {
+        loop {
+            let is_said = self.end().is_said();
+            // The kernel says that the program's side is closed when all that was written is read.
+            let is_closed = self.ended.load(SeqCst) == 1;
+            let written = self.written.load(SeqCst);
+            let is_new = written != self.screen.load(SeqCst);
+            self.screen.store(written, SeqCst);
+            if is_new {
+                continue;
+            }
+            if is_said {
+                self.end().reach(1);
+            }
+            if is_closed && (is_said || is_orphan()) {
+                self.end().reach(2);
+                return;
+            }
+            pause();
+        }
+    }
+
+    /// Looks a few times, whenever that is.
+    fn look(&self, is_alive: &dyn Fn() -> bool) {
+        for _ in 0..3 {
+            let told = self.end().seen(|| Ok::<_, ()>(is_alive()));
+            let is_sound = match told {
+                Ok(None | Some((HOW, HOW))) => true,
+                // No process is left that could say it.
+                Ok(Some((0, _))) => self.status.load(SeqCst) == 0,
+                _ => false,
+            };
+            assert!(is_sound, "{told:?}");
+            reached(match told {
+                Ok(Some((0, _))) => "not known",
+                Ok(Some(_)) => "known",
+                _ => "runs",
+            });
+            if self.end().is_complete(|| Ok::<_, ()>(is_alive())) == Ok(true) && self.over.load(SeqCst) > 0 {
+                reached("complete");
+                assert_eq!(self.screen.load(SeqCst), WRITTEN);
+            }
+        }
+    }
+}
+
+/// Whether the process that has claimed it lives.
+fn lives(lock: &LifeLock) -> bool {
+    matches!(lock.probe(), Life::Alive(_))
+}
+
+fn endings(world: &World) {
+    let all = world.share(Ending::default());
+    let locks: [Shared<LifeLock>; 2] = std::array::from_fn(|_| {
+        let place = world.zeroed(size_of::<LifeLock>()).cast::<LifeLock>();
+        // SAFETY: zeroed bytes of the schedule are a free lock, and stay as long as it.
+        world.share(unsafe { place.read() })
+    });
+    world.prepare("program").immortal().run(move || all.write());
+    let keeper = world.prepare("keeper").only_kills();
+    let holder = world.prepare("holder").only_kills();
+    keeper.before(move || _ = locks[0].try_claim());
+    holder.before(move || _ = locks[1].try_claim());
+    keeper.run(move || all.keep());
+    holder.run(move || all.hold(|| !lives(&locks[0])));
+    world.prepare("viewer").immortal().run(move || all.look(&|| lives(&locks[0]) || lives(&locks[1])));
+}
+
+#[test]
+fn a_viewer_learns_how_a_program_ended_unless_its_keeper_was_killed_before() {
+    let deep = Search::depth("term_endings", 2).kills(2).schedules(20_000).run(endings);
+    deep.assert_clean().assert_reached(&["not known", "known", "runs", "complete"]);
+    Search::priorities("term_endings_pct", 4).kills(2).schedules(3_000).run(endings).assert_clean();
 }

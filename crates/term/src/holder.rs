@@ -370,7 +370,7 @@ impl<'a> Holder<'a> {
 
     /// Whether the keeper has said how the program ended.
     pub fn has_ended(&self) -> bool {
-        self.place.word(layout::STATUS).load(Ordering::Acquire) != 0 // E5 acquire.
+        self.place.end().is_said()
     }
 
     /// All that the program wrote until it ended is on the screen; with `for_good`, nothing can follow.
@@ -378,11 +378,7 @@ impl<'a> Holder<'a> {
         if self.unsaved() > 0 {
             self.save();
         }
-        let over = self.place.word(layout::OVER);
-        let level = if for_good { 2 } else { 1 };
-        // Relaxed: its own word.
-        if over.load(Ordering::Relaxed) < level {
-            over.store(level, Ordering::Release); // E5 release: the screen comes before.
+        if self.place.end().reach(if for_good { 2 } else { 1 }) {
             self.place.tell();
         }
     }

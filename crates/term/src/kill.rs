@@ -98,8 +98,7 @@ impl Place {
         let (leader, now) = (load(layout::PROGRAM) as u32, process::start_time(load(layout::PROGRAM) as u32));
         // The number is not given to another process as long as the session has one.
         let is_gone = now.is_some_and(|started| started != load(layout::PROGRAM + 1));
-        // E5 acquire.
-        if leader == 0 || is_gone || self.word(layout::STATUS).load(Ordering::Acquire) != 0 {
+        if leader == 0 || is_gone || self.end().is_said() {
             return Ok(Vec::new());
         }
         // Without its leader the session may be another's, of the same number.

@@ -3,7 +3,7 @@
 use crate::layout;
 use crate::screen::fit;
 use crate::store;
-use crate::words::{Floor, Typing, Versions};
+use crate::words::{End, Floor, Typing, Versions};
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
 use chappe_plat::dir::Dir;
 use chappe_plat::futex::{self, Scope};
@@ -272,6 +272,11 @@ impl Place {
         }
     }
 
+    /// The words of its program's end.
+    pub(crate) fn end(&self) -> End<'_> {
+        End { status: self.word(layout::STATUS), time: self.word(layout::STATUS_TIME), over: self.word(layout::OVER) }
+    }
+
     /// A byte of the file.
     pub(crate) fn bytes_at(&self, byte: usize) -> *mut u8 {
         debug_assert!(byte < layout::HISTORY_AT * 8);
@@ -348,9 +353,7 @@ impl Place {
     /// The program has ended: the keeper's part. With this status, or by this signal.
     pub fn program_ended(&self, status: Result<u8, i32>) {
         let word = status.map_or_else(|signal| 2 << 32 | signal as u64, |status| 1 << 32 | u64::from(status));
-        // Relaxed: read behind the status.
-        self.word(layout::STATUS_TIME).store(clock::time_of_day(), Ordering::Relaxed);
-        self.word(layout::STATUS).store(word, Ordering::Release); // E5 release.
+        self.end().say(word, clock::time_of_day());
         self.tell();
         self.ring();
     }

@@ -195,18 +195,7 @@ impl Place {
     /// # Errors
     /// The system's: then it cannot be determined.
     pub fn ended(&self) -> io::Result<Option<(Ended, u64)>> {
-        let status = || self.word(layout::STATUS).load(Ordering::Acquire); // E5 acquire.
-        let mut now = status();
-        if now == 0 {
-            // A holder says that it is over only when the keeper has said how, or is dead. E5 acquire.
-            if self.word(layout::OVER).load(Ordering::Acquire) < 2 && self.is_alive()? {
-                return Ok(None);
-            }
-            // It may have been written just before the last process ended.
-            now = status();
-        }
-        // Relaxed: written before the status.
-        let time = self.word(layout::STATUS_TIME).load(Ordering::Relaxed);
+        let Some((now, time)) = self.end().seen(|| self.is_alive())? else { return Ok(None) };
         Ok(Some(match now >> 32 {
             1 => (Ended::Exited(now as u8), time),
             2 => (Ended::Killed(now as i32), time),
@@ -219,8 +208,7 @@ impl Place {
     /// # Errors
     /// The system's.
     pub fn is_complete(&self) -> io::Result<bool> {
-        // E5 acquire.
-        Ok(self.word(layout::OVER).load(Ordering::Acquire) > 0 || !self.is_alive()?)
+        self.end().is_complete(|| self.is_alive())
     }
 }
 

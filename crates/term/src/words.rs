@@ -132,3 +132,57 @@ impl Typing<'_> {
         self.put.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
+
+/// How the program ended, and how much of what it wrote is on the screen: E5.
+#[derive(Clone, Copy)]
+pub struct End<'a> {
+    /// How; 0: it runs, or is not known.
+    pub status: &'a AtomicU64,
+    /// When.
+    pub time: &'a AtomicU64,
+    /// 1: all that it wrote until it ended; 2: nothing can follow.
+    pub over: &'a AtomicU64,
+}
+
+impl End<'_> {
+    /// The keeper: so it ended.
+    pub fn say(self, how: u64, time: u64) {
+        self.time.store(time, Ordering::Relaxed); // Relaxed: read behind the status.
+        self.status.store(how, Ordering::Release); // E5 release.
+    }
+
+    /// The holder, before a reading: whether what that finds is all that the program wrote until it ended.
+    pub fn is_said(self) -> bool {
+        self.status.load(Ordering::Acquire) != 0 // E5 acquire.
+    }
+
+    /// The holder: all that counts is on the screen. Whether that is new.
+    pub fn reach(self, level: u64) -> bool {
+        // Relaxed: its own word.
+        let is_new = self.over.load(Ordering::Relaxed) < level;
+        if is_new {
+            self.over.store(level, Ordering::Release); // E5 release: the screen comes before.
+        }
+        is_new
+    }
+
+    /// A viewer: how and when it ended; how is 0: that is not known. None: it runs. `is_alive`: whether keeper or holder lives.
+    pub fn seen<E>(self, is_alive: impl FnOnce() -> Result<bool, E>) -> Result<Option<(u64, u64)>, E> {
+        let status = || self.status.load(Ordering::Acquire); // E5 acquire.
+        let mut now = status();
+        if now == 0 {
+            // A holder says that it is over only when the keeper has said how, or is dead. E5 acquire.
+            if self.over.load(Ordering::Acquire) < 2 && is_alive()? {
+                return Ok(None);
+            }
+            // It may have been written just before the last process ended.
+            now = status();
+        }
+        Ok(Some((now, self.time.load(Ordering::Relaxed)))) // Relaxed: written before the status.
+    }
+
+    /// A viewer: whether all that the program wrote until it ended is on the screen.
+    pub fn is_complete<E>(self, is_alive: impl FnOnce() -> Result<bool, E>) -> Result<bool, E> {
+        Ok(self.over.load(Ordering::Acquire) > 0 || !is_alive()?) // E5 acquire.
+    }
+}
