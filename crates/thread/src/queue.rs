@@ -211,7 +211,8 @@ impl Queue {
         Some(first)
     }
 
-    /// Takes up to half of them out, those that `may` go: for another proc. Those that are `first` go before the others.
+    /// Takes up to half of them out, those that `may` go: for another proc. Those that are `first` go before the others, of whatever level;
+    /// besides, level 0 goes first. Those that stay keep their order.
     pub fn share(
         &self,
         first: impl Fn(&Thread) -> bool,
@@ -220,23 +221,31 @@ impl Queue {
     ) {
         let (all, hurry) = self.count(&first);
         let mut left = all.div_ceil(2);
-        let mut round = |many: u32, goes: &dyn Fn(&Thread) -> bool| {
-            for _ in 0..many {
-                let Some(thread) = self.pop() else { return 0 };
-                if left > 0 && goes(thread) && may(thread) {
-                    left -= 1;
-                    give(thread);
-                } else {
-                    self.push(thread);
+        self.put_back_first();
+        let mut pass = |goes: &dyn Fn(&Thread) -> bool| {
+            for level in 0..LEVELS {
+                if left == 0 {
+                    return;
+                }
+                let mut at = self.heads[level].replace(null());
+                self.tails[level].set(null());
+                self.some.set(self.some.get() & !(1 << level));
+                // SAFETY: what is in the queue is a record.
+                while let Some(thread) = unsafe { at.as_ref() } {
+                    at = thread.next.get();
+                    if left > 0 && goes(thread) && may(thread) {
+                        left -= 1;
+                        give(thread);
+                    } else {
+                        self.push_behind(thread);
+                    }
                 }
             }
-            left
         };
-        let left = if hurry > 0 { round(all, &first) } else { all.div_ceil(2) };
-        let rest = all - (all.div_ceil(2) - left);
-        if left > 0 {
-            round(rest, &|_| true);
+        if hurry > 0 {
+            pass(&first);
         }
+        pass(&|_| true);
     }
 }
 
@@ -389,6 +398,34 @@ mod tests {
         assert_eq!(left, expected);
         assert!(queue.is_empty());
         assert_eq!(queue.len(), 0);
+        record::put(threads.into_iter());
+    }
+
+    #[test]
+    fn those_that_are_first_are_shared_first_whatever_their_level() {
+        record::prepare().unwrap();
+        let threads: Vec<_> = (0..14).map(|_| record::take().unwrap()).collect();
+        let queue = Queue::new();
+        let level = |at: usize| {
+            if at < 4 {
+                0
+            } else if at < 10 {
+                1
+            } else {
+                2
+            }
+        };
+        for (at, thread) in threads.iter().enumerate() {
+            thread.level.set(level(at));
+            queue.push(thread);
+        }
+        let place = |one: &Thread| threads.iter().position(|t| std::ptr::eq(*t, one)).unwrap();
+        let mut given = Vec::new();
+        queue.share(|t| t.level.get() == 1, |t| place(t) != 5, |t| given.push(place(t)));
+        assert_eq!(given, [4, 6, 7, 8, 9, 0, 1]);
+        let mut left: Vec<_> = std::iter::from_fn(|| queue.pop().map(place)).collect();
+        left.sort_unstable();
+        assert_eq!(left, [2, 3, 5, 10, 11, 12, 13]);
         record::put(threads.into_iter());
     }
 
