@@ -246,6 +246,12 @@ impl Map {
         self.clear_bits(joined.index);
         // Release: nothing of this generation is left, I4.
         m.swept.store(joined.generation, Ordering::Release);
+        self.die(joined);
+    }
+
+    /// Gives up the member's life words, which the calling thread holds. Unless it was swept before, the member is dead from now on, and what it
+    /// had is to be recovered: it may be another's, who has died (a light thread).
+    pub fn die(&'static self, joined: Joined) {
         let Ok(gates) = self.gates() else { return };
         // G1 of the gates. A thread that cannot pass keeps its words, and with them the slot, until it ends.
         let Some(_pass) = self.pass_soon(&gates, gate::slot(joined.index)) else { return };
@@ -253,7 +259,7 @@ impl Map {
         if joined.tgid_word {
             tgid_word::release(self, joined.index);
         }
-        m.life.release();
+        self.member(joined.index).life.release();
     }
 
     /// Passes the gate of the caller's own slot. Another thread is in it only by mistake, and for a few instructions.

@@ -27,7 +27,9 @@ use crate::backend::atomic::{AtomicU32, AtomicU64};
 use crate::backend::futex::{self, Scope};
 use crate::step;
 use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a protocol keeps with a light thread. The scheduler's own part lies behind it.
 #[repr(C)]
@@ -357,23 +359,58 @@ pub fn is_destroyed() -> bool {
     })
 }
 
-/// Runs something that must be completed even if the calling light thread is to end: its waits go on.
-pub fn shielded<R>(act: impl FnOnce() -> R) -> R {
-    struct Back(Option<&'static Record>);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            if let Some(me) = self.0 {
-                me.control.fetch_and(!asked::SHIELD, Ordering::Relaxed); // Relaxed: the thread's own.
-            }
+/// Until this is dropped, what the calling light thread does must be completed.
+struct Shield(Option<&'static Record>);
+
+impl Shield {
+    fn raise() -> Shield {
+        // Relaxed, both: the thread's own.
+        let outer = current().filter(|me| me.control.load(Ordering::Relaxed) & asked::SHIELD == 0);
+        if let Some(me) = outer {
+            me.control.fetch_or(asked::SHIELD, Ordering::Relaxed);
+        }
+        Shield(outer)
+    }
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        if let Some(me) = self.0 {
+            me.control.fetch_and(!asked::SHIELD, Ordering::Relaxed); // Relaxed: the thread's own.
         }
     }
-    // Relaxed, both: the thread's own.
-    let outer = current().filter(|me| me.control.load(Ordering::Relaxed) & asked::SHIELD == 0);
-    if let Some(me) = outer {
-        me.control.fetch_or(asked::SHIELD, Ordering::Relaxed);
-    }
-    let _back = Back(outer);
+}
+
+/// Runs something that must be completed even if the calling light thread is to end: its waits go on.
+pub fn shielded<R>(act: impl FnOnce() -> R) -> R {
+    let _shield = Shield::raise();
     act()
+}
+
+/// A mutex of chappe's own, locked.
+pub struct Locked<'m, T> {
+    // First: it is unlocked before the shield goes.
+    guard: MutexGuard<'m, T>,
+    _shield: Shield,
+}
+
+/// Locks a mutex of chappe's own, also one that a thread has panicked in. Meanwhile nothing ends the calling light thread: all other threads would wait.
+pub fn lock<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
+    let shield = Shield::raise();
+    Locked { guard: mutex.lock().unwrap_or_else(PoisonError::into_inner), _shield: shield }
+}
+
+impl<T> Deref for Locked<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for Locked<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
 }
 
 /// Runs something that blocks the kernel thread: if the caller is a light thread, the others go on elsewhere meanwhile.

@@ -18,11 +18,10 @@ use crate::fork;
 use crate::registry::{Arena, ArenaOptions, PREFIX, is_familys};
 use chappe_arena::{ArenaError, Map, Standing};
 use chappe_plat::dir::Dir;
-use chappe_plat::{clock, process};
+use chappe_plat::{clock, light, process};
 use chappe_wait::known::FAMILY;
 use std::io;
 use std::path::Path;
-use std::sync::PoisonError;
 
 impl Arena {
     /// The arena that this process has in common with those that it forks from now on, and with the process that forked it, if that
@@ -54,7 +53,7 @@ impl Arena {
     /// As [`Arena::create`].
     pub fn family_but(full: &[Arena]) -> Result<(Arena, bool), ArenaError> {
         fork::prepare();
-        let mut family = FAMILY.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut family = light::lock(&FAMILY);
         while let Some(at) = family.iter().position(|map| !full.contains(&Arena::of(map))) {
             if serves(family[at]) {
                 family[..=at].rotate_right(1);

@@ -7,17 +7,16 @@ use crate::registry::Arena;
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{ArenaError, Map, Place};
 use chappe_plat::atomic::{AtomicU32, Ordering};
-use chappe_plat::process;
+use chappe_plat::{light, process};
 use chappe_wait::attachment::attachment;
 use chappe_wait::known::KNOWN;
 use chappe_wait::object_id::{ObjectId, hash, meet, met, number};
 use chappe_wait::private;
-use std::sync::PoisonError;
 
 /// The arena of this number: met, mapped, or in the directory.
 #[cold]
 fn look_for(wanted: u64) -> Result<&'static Map, ObjectError> {
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().find(|m| number(m) == wanted);
+    let known = || light::lock(&KNOWN).iter().copied().find(|m| number(m) == wanted);
     if let Some(map) = known() {
         meet(map);
         return Ok(map);

@@ -39,7 +39,7 @@ use chappe_arena::{ArenaError, Map, Place, Who, io_at};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::Dir;
 use chappe_plat::marks::{self, Bearers, Blind, Marked};
-use chappe_plat::{clock, lease as lock, process, quiet, thread};
+use chappe_plat::{clock, lease as lock, light, process, quiet, thread};
 use chappe_wait::cell::{Tag, Word};
 use chappe_wait::kinds::drain;
 use chappe_wait::label::label;
@@ -49,7 +49,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// How long to wait for processes that are just ending before they count as a running job.
@@ -388,14 +388,14 @@ pub(crate) fn look_after(map: &'static Map) {
         let place = Place { index: object, head };
         for (position, _, seen) in orphans(map, place) {
             let key = (process::incarnation(), map.id(), byte(map, object, position, seen));
-            let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watched = light::lock(&WATCHED);
             if watched.contains(&key) {
                 continue;
             }
             let started = thread::background("chappe-lease", move || {
                 let _serves = quiet::serves_others();
                 outlive(map, place, position, seen);
-                WATCHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|k| *k != key);
+                light::lock(&WATCHED).retain(|k| *k != key);
             });
             // If refused, the reaper tries again in its next round.
             if started.is_ok() {

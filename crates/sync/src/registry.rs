@@ -9,12 +9,12 @@ use crate::kinds::{table::TABLE, tubes::wake_after_death};
 use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS, USUAL_MEMBERS};
 use chappe_arena::{ArenaError, Hooks, Map, Standing, Who, check_name, io_at};
 use chappe_plat::dir::{Dir, can_back};
+use chappe_plat::light;
 use chappe_wait::kinds;
 use chappe_wait::known::KNOWN;
 use chappe_wait::private;
 use chappe_wait::waiters::bytes;
 use std::path::PathBuf;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 /// What the arenas of this process call when a member died, or an object is removed.
@@ -145,14 +145,14 @@ impl PartialEq for Arena {
 
 impl Arena {
     fn known(dir: &Dir, name: &str) -> Option<Arena> {
-        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = light::lock(&KNOWN);
         let map = known.iter().rev().find(|m| m.name() == name && m.directory() == Some(dir.path()))?;
         let now = dir.inode_of(name).ok()?;
         (now == Some(map.inode()) && map.mark() != Standing::Removed).then_some(Arena(map))
     }
 
     fn keep(map: &'static Map) -> Arena {
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = light::lock(&KNOWN);
         // Two threads may have attached at once: one mapping is enough.
         if let Some(first) =
             known.iter().find(|m| m.inode() == map.inode() && m.id() == map.id() && m.directory() == map.directory())
@@ -297,7 +297,7 @@ impl Arena {
     /// The named arena that this process has mapped and whose memory contains an address.
     #[doc(hidden)]
     pub fn containing(address: usize) -> Option<Arena> {
-        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = light::lock(&KNOWN);
         known.iter().find(|map| map.contains(address)).map(|map| Arena(map))
     }
 

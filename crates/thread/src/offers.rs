@@ -2,7 +2,8 @@
 
 use crate::record::Handler;
 use chappe_plat::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use chappe_plat::light;
+use std::sync::{Arc, Mutex};
 
 /// Another process has suspended a thread, and may resume it.
 pub(crate) static SUSPENDED: AtomicU32 = AtomicU32::new(0);
@@ -19,18 +20,18 @@ static OFFERS: Mutex<Vec<(String, Handler)>> = Mutex::new(Vec::new());
 /// name again replaces it.
 pub fn offer(name: impl Into<String>, procedure: impl Fn() + Send + Sync + 'static) {
     let (name, procedure): (String, Handler) = (name.into(), Arc::new(procedure));
-    let mut all = OFFERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = light::lock(&OFFERS);
     all.retain(|(n, _)| *n != name);
     all.push((name, procedure));
 }
 
 /// Whether anything was offered.
 fn offers() -> bool {
-    !OFFERS.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    !light::lock(&OFFERS).is_empty()
 }
 
 /// What was offered under that name.
 pub(crate) fn offered(name: &str) -> Option<Handler> {
-    let all = OFFERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = light::lock(&OFFERS);
     all.iter().find(|(n, _)| n == name).map(|(_, procedure)| Arc::clone(procedure))
 }

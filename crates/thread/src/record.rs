@@ -34,7 +34,7 @@ use chappe_plat::{Made, sanitizer, stacks};
 use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::{from_ref, null_mut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The size of a default stack, with its guard.
 pub(crate) const STACK: usize = 128 * 1024;
@@ -393,7 +393,7 @@ pub(crate) fn prepare() -> io::Result<()> {
 /// Of a thread that is not in use: one that others have left, or a new one.
 pub(crate) fn take() -> io::Result<&'static Thread> {
     let table = table();
-    if let Some(at) = table.spare.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+    if let Some(at) = light::lock(&table.spare).pop() {
         // SAFETY: it came from the table.
         return Ok(unsafe { &*(at as *const Thread) });
     }
@@ -454,7 +454,7 @@ pub(crate) fn take() -> io::Result<&'static Thread> {
 
 /// Gives some back.
 pub(crate) fn put(threads: impl Iterator<Item = &'static Thread>) {
-    let mut spare = table().spare.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut spare = light::lock(&table().spare);
     spare.extend(threads.map(|thread| std::ptr::from_ref(thread) as usize));
 }
 

@@ -9,9 +9,10 @@
 
 use crate::record::Thread;
 use chappe_plat::atomic::{AtomicU64, Ordering};
-use chappe_plat::{clock, light};
+use chappe_plat::clock;
+use chappe_plat::light::{self, Locked};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 pub(crate) struct Timers {
     earliest: AtomicU64,
@@ -23,8 +24,8 @@ impl Timers {
         Timers { earliest: AtomicU64::new(u64::MAX), all: Mutex::new(BTreeSet::new()) }
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeSet<(u64, usize)>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> Locked<'_, BTreeSet<(u64, usize)>> {
+        light::lock(&self.all)
     }
 
     fn note_earliest(&self, all: &BTreeSet<(u64, usize)>) {

@@ -13,11 +13,13 @@
 //!
 //! A thread that is ended is left as it is: the dispatcher goes on from the stack for handlers (`run::finish`), which is
 //! free again once it has been left. Nothing is unwound: the compiler promises nothing about an instruction that is no
-//! call. What the thread holds of chappe's objects comes back as when it is killed there: permits return, and a mutex
-//! says `OwnerDied`. The rest stays as it was, for good: memory, locks of others, the stack (`end`).
+//! call. What the thread holds of chappe's objects comes back as when it is killed there: its members die (`lent`), so permits
+//! return, and a mutex says `OwnerDied`. The rest stays as it was, for good: memory, locks of others, the stack (`end`), ends of
+//! private tubes, sections of the process's own helping locks, and what is the process's (an `OwnedPermit`).
 //!
 //! A thread cannot be ended where the kernel thread, or others, are in the middle of something: within `block_in_place`,
-//! in an interrupt, in what must be finished first, while it is being unwound. The report says which.
+//! in an interrupt, in what must be finished first (chappe's own mutexes are of these), while it is being unwound, and where
+//! its stack is used up within the C library, whose locks it may hold. The report says which.
 //!
 //! Beside it: `std` ends the process without a word, but for its own threads' guards. Go makes a panic of a trap in Go
 //! code, and ends the process at one in other code and at a stack that is used up.
@@ -50,8 +52,17 @@ pub(crate) fn prepare() {
 ///
 /// Of a thread that it ends ([`AfterTrap::End`]) nothing is dropped: its stack and memory are never given back, and locks
 /// that are not chappe's stay locked. What it holds of chappe's objects comes back as if it had been killed: permits
-/// return, a [`Mutex`](chappe_sync::Mutex) says `OwnerDied`. The other threads go on. It is not ended within
-/// [`block_in_place`](crate::block_in_place), in an interrupt, or while it unwinds: the process ends then, with a report that names thread and reason.
+/// return, a [`Mutex`](chappe_sync::Mutex) says `OwnerDied`. The other threads go on. Three things do not come back, since they
+/// are no thread's in particular: the end of a private tube, an [`OwnedPermit`](chappe_sync::OwnedPermit), and a
+/// [`HelpLock`](chappe_sync::HelpLock), [`Monitor`](chappe_sync::Monitor) or [`Server`](chappe_sync::Server) of this process alone,
+/// inside of whose section the trap was: all others would wait for it. A handler that answers `End` belongs to threads that have none.
+///
+/// It is not ended within [`block_in_place`](crate::block_in_place), in an interrupt, while it unwinds, where it has one of chappe's own
+/// mutexes, or where it uses up its stack within the C library, and so perhaps with the allocator's locks (an allocator that is linked
+/// into the program is not recognised): the process ends then, with a report that names thread and reason.
+///
+/// A handler of one of the four signals that the program installs later (a virtual machine's, Python's `faulthandler`) takes
+/// the traps instead of this one.
 ///
 /// ```
 /// # #[cfg(target_arch = "x86_64")] {
@@ -105,7 +116,7 @@ fn told(fault: &Fault, said: &mut Said) -> Answer {
         Some(handler) => match call(me, &trap, &*handler) {
             AfterTrap::Again => return Answer::Again,
             AfterTrap::Pass => "",
-            AfterTrap::End => match cannot_end(me) {
+            AfterTrap::End => match cannot_end(me, used_up.is_some() && fault.is_in_allocator()) {
                 Some(why) => why,
                 None => {
                     drop(handler);
@@ -136,7 +147,7 @@ fn call(me: &Thread, trap: &Trap, handler: &dyn Fn(&Trap) -> AfterTrap) -> After
 }
 
 /// Why the thread cannot be ended where it is.
-fn cannot_end(me: &Thread) -> Option<&'static str> {
+fn cannot_end(me: &Thread, in_allocator: bool) -> Option<&'static str> {
     let now = me.core.control.load(Ordering::Relaxed); // Relaxed: the thread's own.
     if me.away.get() {
         Some(", and cannot be ended within block_in_place")
@@ -146,6 +157,8 @@ fn cannot_end(me: &Thread) -> Option<&'static str> {
         Some(", and cannot be ended in something that must be finished")
     } else if now & DYING != 0 || std::thread::panicking() {
         Some(", and cannot be ended while it is unwound")
+    } else if in_allocator {
+        Some(", and cannot be ended within the C library, where it may hold the allocator's locks")
     } else {
         None
     }

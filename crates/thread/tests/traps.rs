@@ -2,7 +2,7 @@
 //! Where no handler takes it, the process ends as it would have, and the report names the thread.
 #![cfg(target_arch = "x86_64")]
 
-use chappe_sync::{LockError, Mutex, Pool};
+use chappe_sync::{Barrier, LockError, Mutex, Pool, RwLock};
 use chappe_thread::{
     AfterTrap, Builder, JoinHandle, Runtime, Trap, TrapKind, block_in_place, current, set_trap, spawn, yield_now,
 };
@@ -199,6 +199,56 @@ fn a_trapped_threads_permit_returns_and_its_mutex_says_owner_died() {
     });
 }
 
+/// The member of a thread that has died is nobody else's: what it had begun is seen by nobody as his own.
+#[test]
+fn a_trapped_threads_member_dies_and_serves_no_other_thread() {
+    Runtime::new(1).unwrap().run(|| {
+        let (lock, barrier) = (Arc::new(RwLock::private(1u32).unwrap()), Arc::new(Barrier::private(2).unwrap()));
+        for writes in [false, true] {
+            let its = Arc::clone(&lock);
+            let holds = spawn(move || {
+                ends();
+                let _guards = if writes { (None, its.write().ok()) } else { (its.read().ok(), None) };
+                touch(NOWHERE);
+            });
+            assert_eq!(trap_of(holds).address, NOWHERE);
+            let its = Arc::clone(&lock);
+            let next = spawn(move || match its.try_write() {
+                Ok(guard) => *guard,
+                Err(chappe_sync::RwLockError::OwnerDied(guard)) if writes => *guard,
+                Err(e) => panic!("{e}"),
+            });
+            assert_eq!(next.join().unwrap(), 1);
+        }
+        let its = Arc::clone(&barrier);
+        let arrives = spawn(move || {
+            ends();
+            let _arrival = its.arrive().unwrap();
+            touch(NOWHERE);
+        });
+        assert_eq!(trap_of(arrives).address, NOWHERE);
+        let its = Arc::clone(&barrier);
+        assert!(!spawn(move || its.arrive().unwrap().is_over()).join().unwrap());
+    });
+}
+
+#[test]
+fn more_threads_die_than_have_attachments() {
+    Runtime::new(1).unwrap().run(|| {
+        let pool = Arc::new(Pool::private(1).unwrap());
+        for _ in 0..5_000 {
+            let its = Arc::clone(&pool);
+            let holds = spawn(move || {
+                ends();
+                let _permit = its.acquire().unwrap();
+                touch(NOWHERE);
+            });
+            assert_eq!(trap_of(holds).address, NOWHERE);
+        }
+        drop(pool.try_acquire().unwrap());
+    });
+}
+
 const WHAT: &str = "CHAPPE_TEST_TRAP";
 
 fn in_a_process(what: &str) -> Output {
@@ -225,6 +275,26 @@ fn touch_and_pass_over(address: usize) {
     unsafe {
         std::arch::asm!("lea {after}, [rip + 2f]", "mov [{place}], {after}", "mov byte ptr [{at}], 1", "2:",
             after = out(reg) _, place = in(reg) AFTER.as_ptr(), at = in(reg) address);
+    }
+}
+
+/// Goes down until so many bytes are left, then acts.
+#[inline(never)]
+fn act_at(end: usize, act: fn()) -> u8 {
+    let pad = black_box([0u8; 32]);
+    if &raw const pad as usize > end { act_at(end, act) + pad[0] } else { (act(), pad[3]).1 }
+}
+
+/// Acts in threads that have ever more of their stack left, until one cannot be ended.
+fn used_up_in(act: fn()) {
+    const STACK: usize = 64 * 1024;
+    for left in (0..STACK / 4).step_by(48) {
+        let thread = Builder::new().stack_size(STACK).name("faulty").spawn(move || {
+            ends();
+            let top = black_box(0u8);
+            act_at(&raw const top as usize - STACK + left, act);
+        });
+        drop(thread.unwrap().join());
     }
 }
 
@@ -288,11 +358,14 @@ fn body() {
                 libc::raise(libc::SIGUSR1);
             }
         }),
-        Ok("sent") => {
+        Ok(sent) if sent.starts_with("sent ") => {
             spawn(|| ()).join().unwrap();
             // SAFETY: to this process.
-            unsafe { libc::raise(libc::SIGFPE) };
+            unsafe { libc::raise(sent["sent ".len()..].parse().unwrap()) };
         }
+        // SAFETY: it is freed at once.
+        Ok("allocates") => used_up_in(|| unsafe { libc::free(black_box(libc::malloc(100_000))) }),
+        Ok("locks") => used_up_in(|| drop(Pool::private(1).unwrap().acquire().unwrap())),
         Ok("program's own handler") => {
             // SAFETY: the action is whole.
             unsafe {
@@ -344,12 +417,26 @@ fn a_trap_that_no_handler_takes_ends_the_process_and_names_the_thread() {
 }
 
 #[test]
+fn a_stack_used_up_where_locks_are_held_ends_the_process_and_not_the_thread() {
+    use std::os::unix::process::ExitStatusExt;
+    for (what, why) in [("allocates", "within the C library"), ("locks", "cannot be ended")] {
+        let output = in_a_process(what);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{what}: {said}");
+        assert!(said.contains("has used up its stack") && said.contains(why), "{what}: {said}");
+    }
+}
+
+#[test]
 fn a_trap_that_is_no_light_threads_goes_where_it_went() {
     use std::os::unix::process::ExitStatusExt;
     for (what, signal, words) in [
         ("kernel thread", Some(libc::SIGSEGV), ""),
         ("kernel thread's stack", Some(libc::SIGABRT), "thread 'deep'"),
-        ("sent", Some(libc::SIGFPE), ""),
+        ("sent 8", Some(libc::SIGFPE), ""),
+        ("sent 11", Some(libc::SIGSEGV), ""),
+        ("sent 7", Some(libc::SIGBUS), ""),
+        ("sent 4", Some(libc::SIGILL), ""),
         ("program's own handler", None, ""),
     ] {
         let output = in_a_process(what);

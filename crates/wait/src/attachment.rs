@@ -20,7 +20,7 @@ use chappe_plat::light::{self, End};
 use chappe_plat::{ROBUST, process, thread, tls};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread::AccessError;
 
 /// A process member: of which process, in which mapping.
@@ -441,7 +441,7 @@ fn attachment_slow(map: &'static Map) -> Result<*const ThreadAttachment, ArenaEr
 pub fn process_attachment(map: &'static Map) -> Result<Joined, ArenaError> {
     let now = process::incarnation();
     let key = std::ptr::from_ref(map) as usize;
-    let mut attachments = PROCESS_MEMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut attachments = light::lock(&PROCESS_MEMBERS);
     attachments.retain(|s| s.0 == now);
     if let Some((_, _, joined)) = attachments.iter().find(|s| s.1 == key) {
         return Ok(*joined);

@@ -19,7 +19,7 @@ use chappe_arena::Map;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::light::{self, Chime, Record};
 use chappe_plat::process;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A proc's bell in an arena.
 #[repr(C)]
@@ -44,7 +44,7 @@ static BELLS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 pub fn here(map: &'static Map) -> Option<&'static Bell> {
     let proc = light::proc()?;
     let (now, at) = (process::incarnation(), std::ptr::from_ref(map) as usize);
-    let mut bells = BELLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut bells = light::lock(&BELLS);
     if let Some((.., bell)) = bells.iter().find(|(of, m, p, _)| (*of, *m, *p) == (now, at, proc)) {
         return *bell;
     }

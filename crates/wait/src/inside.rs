@@ -8,7 +8,7 @@
 use chappe_plat::light;
 use std::cell::RefCell;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A section: of what, and where it was begun.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ static LIGHTLY: Mutex<Vec<(u32, Section)>> = Mutex::new(Vec::new());
 pub fn begin(of: usize, name: &Arc<str>, at: &'static Location<'static>) {
     let section = Section { of, name: name.clone(), at };
     match light::current() {
-        Some(me) => LIGHTLY.lock().unwrap_or_else(PoisonError::into_inner).push((me.number, section)),
+        Some(me) => light::lock(&LIGHTLY).push((me.number, section)),
         None => INSIDE.with_borrow_mut(|all| all.push(section)),
     }
 }
@@ -38,7 +38,7 @@ pub fn begin(of: usize, name: &Arc<str>, at: &'static Location<'static>) {
 /// The calling thread has ended a section.
 pub fn end(of: usize) {
     if let Some(me) = light::current() {
-        let mut all = LIGHTLY.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = light::lock(&LIGHTLY);
         if let Some(at) = all.iter().rposition(|(who, s)| *who == me.number && s.of == of) {
             all.remove(at);
         }
@@ -56,7 +56,7 @@ pub fn end(of: usize) {
 /// The last section, of those that fit, that the calling thread has begun.
 fn last(is: impl Fn(&Section) -> bool) -> Option<Section> {
     if let Some(me) = light::current() {
-        let all = LIGHTLY.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = light::lock(&LIGHTLY);
         return all.iter().rev().find(|(who, s)| *who == me.number && is(s)).map(|(_, s)| s.clone());
     }
     INSIDE.try_with(|all| all.borrow().iter().rev().find(|s| is(s)).cloned()).ok().flatten()

@@ -6,6 +6,10 @@
 //! when it first needs it, and keeps it until it ends. Then everything that it still holds goes back, as when a thread leaves, and the attachment is
 //! free for the next.
 //!
+//! A light thread that dies in the middle of anything (a trap) may have begun a wait, or a change of an object, that its words show half done. No
+//! other may go on with them: the kernel thread that holds the attachment gives up its life word, and so the member is dead, as after the death of
+//! a kernel thread. All that is recovered of that is recovered here.
+//!
 //! So in each arena as many light threads of a process can hold or wait for something at once as there are attachments left: some 4,000 in
 //! the private arena and in a named one that was made with the usual number of members, less those in use. The next one is refused ([`ArenaError::MembersFull`]).
 //!
@@ -17,27 +21,41 @@ use crate::kinds;
 use crate::recover::{owns, recover};
 use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::light::{End, Record};
+use chappe_plat::light::{self, End, Record};
 use chappe_plat::{process, thread};
 use holders::{key, slot};
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
 
 /// The most attachments that one kernel thread holds: when a thread dies, the kernel walks at most 2,048 of its robust words.
 const HELD: u32 = 1_000;
 
-type Request = (&'static Map, Sender<Result<Joined, ArenaError>>);
+/// What a kernel thread that holds attachments is asked.
+enum Request {
+    Join(&'static Map, Sender<Result<Joined, ArenaError>>),
+    /// The light thread that had this one has died.
+    Die(&'static Map, Joined, Sender<()>),
+}
 
 struct Attachments {
     incarnation: u64,
     /// By arena: the attachments that no light thread has.
     free: Vec<(usize, Vec<Joined>)>,
-    holder: Option<Sender<Request>>,
+    /// The kernel threads that hold them: the last one takes more.
+    holders: Vec<Sender<Request>>,
+    /// By arena and member: which of these holds the attachment.
+    by: Vec<(usize, u32, usize)>,
+    /// How many the last one holds.
     held: u32,
 }
 
-static ATTACHMENTS: Mutex<Attachments> =
-    Mutex::new(Attachments { incarnation: 0, free: Vec::new(), holder: None, held: 0 });
+impl Attachments {
+    const fn none(incarnation: u64) -> Attachments {
+        Attachments { incarnation, free: Vec::new(), holders: Vec::new(), by: Vec::new(), held: 0 }
+    }
+}
+
+static ATTACHMENTS: Mutex<Attachments> = Mutex::new(Attachments::none(0));
 
 /// An attachment for the calling light thread.
 pub fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, ArenaError> {
@@ -49,22 +67,30 @@ pub fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, ArenaErr
 
 /// An attachment that no light thread borrows: a bell's, for as long as the process lives.
 pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
-    let mut attachments = ATTACHMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut attachments = light::lock(&ATTACHMENTS);
     let now = process::incarnation();
     if attachments.incarnation != now {
         holders::begin_anew(now);
-        *attachments = Attachments { incarnation: now, free: Vec::new(), holder: None, held: 0 };
+        *attachments = Attachments::none(now);
     }
     if let Some((_, free)) = attachments.free.iter_mut().find(|(of, _)| *of == key(map))
         && let Some(joined) = free.pop()
     {
         return Ok(joined);
     }
-    if attachments.held >= HELD || attachments.holder.is_none() {
+    if attachments.held >= HELD || attachments.holders.is_empty() {
         let (requests, come) = channel::<Request>();
         let hold = move || {
-            for (map, answer) in come {
-                let _ = answer.send(map.join(MemberKind::Thread, &crate::label::label()));
+            for request in come {
+                match request {
+                    Request::Join(map, answer) => {
+                        let _ = answer.send(map.join(MemberKind::Thread, &crate::label::label()));
+                    }
+                    Request::Die(map, joined, answer) => {
+                        map.die(joined);
+                        let _ = answer.send(());
+                    }
+                }
             }
             // Its attachments are lent for as long as the process lives.
             loop {
@@ -75,29 +101,55 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
             what: "cannot start the thread that holds the attachments of light threads".into(),
             source,
         })?;
-        (attachments.holder, attachments.held) = (Some(requests), 0);
+        attachments.holders.push(requests);
+        attachments.held = 0;
     }
     let (answer, answered) = channel();
     let gone = || ArenaError::Removed { name: map.name().into() };
-    attachments.holder.as_ref().expect("just made").send((map, answer)).map_err(|_| gone())?;
+    let by = attachments.holders.len() - 1;
+    attachments.holders[by].send(Request::Join(map, answer)).map_err(|_| gone())?;
     let joined = answered.recv().map_err(|_| gone())?;
-    // A refused one counts for nothing: the thread holds no life word for it.
-    attachments.held += u32::from(joined.is_ok());
+    if let Ok(joined) = &joined {
+        // A refused one counts for nothing: the thread holds no life word for it.
+        attachments.held += 1;
+        attachments.by.push((key(map), joined.index, by));
+    }
     joined
+}
+
+/// The light thread that had this attachment has died: its member dies, too, and what it had goes back.
+#[cold]
+fn bury(map: &'static Map, joined: Joined) {
+    let its = |(of, member, _): &(usize, u32, usize)| (*of, *member) == (key(map), joined.index);
+    let (answer, answered) = channel();
+    {
+        let mut attachments = light::lock(&ATTACHMENTS);
+        let Some(at) = attachments.by.iter().position(its) else { return };
+        let (.., by) = attachments.by.swap_remove(at);
+        if attachments.holders[by].send(Request::Die(map, joined, answer)).is_err() {
+            return;
+        }
+    }
+    if answered.recv().is_ok() {
+        map.recover_dead();
+    }
 }
 
 /// A light thread ends: what it still holds there goes back, and the attachment becomes free.
 pub fn give_back(map: &'static Map, joined: Joined, how: End) {
     let (member, generation) = (joined.index, joined.generation);
-    let mut me = map.visitor_in(member);
-    if how == End::Leaves {
-        kinds::abandon(map, Dead { member, generation }, &mut me);
+    if how == End::Dies {
+        slot(map, member).store(0, Ordering::Release); // Release: as below.
+        return bury(map, joined);
     }
+    let mut me = map.visitor_in(member);
+    kinds::abandon(map, Dead { member, generation }, &mut me);
     if owns(map, member, generation) {
         recover(map, member, generation, &mut me);
     }
-    slot(map, joined.index).store(0, Ordering::Release); // Release: it no longer waits.
-    let mut attachments = ATTACHMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(me);
+    slot(map, member).store(0, Ordering::Release); // Release: it no longer waits.
+    let mut attachments = light::lock(&ATTACHMENTS);
     if attachments.incarnation != process::incarnation() {
         return;
     }

@@ -12,7 +12,7 @@ use crate::known::KNOWN;
 use chappe_arena::layout::{Head, Kind, Object};
 use chappe_arena::{Map, Place};
 use chappe_plat::atomic::{AtomicU64, Ordering};
-use std::sync::PoisonError;
+use chappe_plat::light;
 
 /// Where an object lies.
 #[repr(C)]
@@ -124,7 +124,7 @@ pub fn all_met() -> impl Iterator<Item = &'static Map> {
 #[inline]
 pub fn meet(map: &'static Map) -> u64 {
     let number = number(map);
-    let _one_at_a_time = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one_at_a_time = light::lock(&KNOWN);
     if met(number).is_none()
         // Relaxed: under the lock.
         && let Some(free) = MET.iter().find(|met| met.number.load(Ordering::Relaxed) == 0)

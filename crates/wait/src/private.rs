@@ -4,8 +4,8 @@ use crate::kinds;
 use crate::wait::State;
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::Ordering;
-use chappe_plat::{Made, process};
-use std::sync::{Mutex, PoisonError};
+use chappe_plat::{Made, light, process};
+use std::sync::Mutex;
 
 /// What [`PRIVATE`] said first, and in which incarnation of the process: readable without its lock. A forked child takes the lock.
 static FIRST: Made<(u64, &'static Map)> = Made::new();
@@ -14,7 +14,7 @@ pub static PRIVATE: Mutex<Option<(u64, &'static Map)>> = Mutex::new(None);
 
 /// The arena, if it was made: in a forked child its copy, which this makes usable first.
 pub fn usable() -> Option<&'static Map> {
-    first().or_else(|| of_slot(&mut PRIVATE.lock().unwrap_or_else(PoisonError::into_inner)))
+    first().or_else(|| of_slot(&mut light::lock(&PRIVATE)))
 }
 
 /// The arena, if it was made in this incarnation of the process. Takes no lock.
@@ -25,7 +25,7 @@ pub fn first() -> Option<&'static Map> {
 
 /// The arena, which is made if there is none.
 pub fn found(make: impl FnOnce() -> Result<&'static Map, ArenaError>) -> Result<&'static Map, ArenaError> {
-    let mut slot = PRIVATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut slot = light::lock(&PRIVATE);
     let map = match of_slot(&mut slot) {
         Some(map) => map,
         None => {

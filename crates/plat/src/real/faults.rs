@@ -14,7 +14,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// For the handler of a thread that has no stack for handlers, with a guard.
 const HANDLER_STACK: usize = 68 * 1024;
@@ -64,6 +64,14 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Whether the instruction lies in the library that has the allocator (mostly the C library), whose locks the thread
+    /// may have. False where that is a part of the program.
+    pub fn is_in_allocator(&self) -> bool {
+        // Relaxed: stored before the handlers are there.
+        let [low, high] = [0, 1].map(|at| ALLOCATOR[at].load(Ordering::Relaxed));
+        (low..high).contains(&self.instruction)
+    }
+
     /// The caller will not return to the handler: restores the mask of signals and the floating-point modes that the
     /// interrupted code had. What floating-point exceptions it had met is forgotten.
     pub fn leave(&self) {
@@ -142,6 +150,8 @@ pub type Told = fn(&Fault, &mut Said) -> Answer;
 
 // Ordering: AcqRel and Acquire: the function as it was stored.
 static TELL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+/// Where the object lies that has the allocator, if it is not the program itself. Relaxed, both: stored before the handlers are there.
+static ALLOCATOR: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 static mut BEFORE: [MaybeUninit<libc::sigaction>; 4] = [MaybeUninit::uninit(); 4];
 
 /// From now on `told` is asked at each error trap of this process. Once.
@@ -149,17 +159,48 @@ pub fn watch(told: Told) {
     if cfg!(miri) || !TELL.swap(told as *mut c_void, Ordering::AcqRel).is_null() {
         return;
     }
+    find_allocator();
     for (at, signal) in SIGNALS.into_iter().enumerate() {
-        // SAFETY: the action is whole; what was there before is kept where the handler finds it.
+        // SAFETY: the action is whole; what was there before is kept where the handler finds it, before another thread can be in the handler.
         unsafe {
             let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
             action.sa_sigaction = trapped as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
             libc::sigfillset(&raw mut action.sa_mask);
             THROUGH.into_iter().for_each(|signal| _ = libc::sigdelset(&raw mut action.sa_mask, signal));
-            libc::sigaction(signal, &raw const action, (&raw mut BEFORE[at]).cast());
+            libc::sigaction(signal, std::ptr::null(), (&raw mut BEFORE[at]).cast());
+            libc::sigaction(signal, &raw const action, null_mut());
         }
     }
+}
+
+/// Notes where the allocator lies: a thread that is trapped there may have its locks.
+fn find_allocator() {
+    /// Called for each object of the process.
+    ///
+    /// # Safety
+    /// The loader's description of one, and `find_allocator`'s flag.
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _len: usize, first: *mut c_void) -> libc::c_int {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let is_program = std::mem::replace(&mut *first.cast::<bool>(), false);
+            let base = (*info).dlpi_addr as usize;
+            let parts = std::slice::from_raw_parts((*info).dlpi_phdr, usize::from((*info).dlpi_phnum));
+            let loaded = parts.iter().filter(|part| part.p_type == libc::PT_LOAD);
+            let ranges =
+                loaded.map(|part| (base + part.p_vaddr as usize, base + (part.p_vaddr + part.p_memsz) as usize));
+            let (low, high) = ranges.fold((usize::MAX, 0), |all, one| (all.0.min(one.0), all.1.max(one.1)));
+            let is_there = (low..high).contains(&(libc::malloc as *const () as usize));
+            if is_there && !is_program {
+                ALLOCATOR[0].store(low, Ordering::Relaxed); // Relaxed: before the handlers are there.
+                ALLOCATOR[1].store(high, Ordering::Relaxed); // Relaxed: as above.
+            }
+            libc::c_int::from(is_there)
+        }
+    }
+    let mut first = true;
+    // SAFETY: the flag lives until this returns.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut first).cast()) };
 }
 
 /// Gives the calling kernel thread a stack for signal handlers, if it has none. Lets the signals of traps through, which
@@ -286,11 +327,15 @@ unsafe fn pass_on(
         } else {
             std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(action)(signal);
         }
-        // The standard library's, for one: what is not its own it leaves to the default action, which ends the process.
+        // The standard library's, for one: what is not its own it leaves to the default action, which ends the process: at the trap that comes
+        // again, or, since a signal that was sent does not, at this one.
         let mut now = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         libc::sigaction(signal, std::ptr::null(), &raw mut now);
         if now.sa_sigaction == libc::SIG_DFL {
             said.say();
+            if is_sent {
+                libc::raise(signal);
+            }
         }
     }
 }

@@ -3,11 +3,12 @@
 use chappe_arena::Map;
 use chappe_arena::layout::USUAL_MEMBERS;
 use chappe_plat::atomic::{AtomicU64, Ordering};
+use chappe_plat::light;
 #[cfg(not(feature = "loom"))]
 use chappe_plat::light::Record;
 #[cfg(not(feature = "loom"))]
 use chappe_plat::process;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The light threads that have the attachments of an arena, by member.
 pub(crate) type Holders = [AtomicU64];
@@ -24,7 +25,7 @@ pub fn holders(map: &Map) -> &'static Holders {
     if map.is_private() {
         return &LENT;
     }
-    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut named = light::lock(&NAMED);
     if let Some((_, holders)) = named.iter().find(|(of, _)| *of == key(map)) {
         return holders;
     }
@@ -47,7 +48,7 @@ pub(crate) fn begin_anew(now: u64) {
     let was_lent = |who: &&AtomicU64| who.load(Ordering::Relaxed) != 0;
     let clear = |holders: &Holders| holders.iter().filter(was_lent).for_each(|who| who.store(0, Ordering::Relaxed)); // Relaxed: as above.
     clear(&LENT);
-    NAMED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|(_, holders)| clear(holders));
+    light::lock(&NAMED).iter().for_each(|(_, holders)| clear(holders));
     OF.store(now, Ordering::Release); // Release: before the first attachment is lent.
 }
 
