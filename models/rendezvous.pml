@@ -1,7 +1,7 @@
 /*
  * A tube without slots: a message goes from its sender to its receiver when both are there.
  *
- * Source: crates/sync/src/tube/rendezvous.rs (below: meet), and its share of tube/body.rs, tube/end.rs and claim.rs. Waiting and telling are
+ * Source: crates/tube/src/rendezvous.rs (below: meet), and its share of tube/body.rs, tube/end.rs and claim.rs. Waiting and telling are
  * those of wait.rs.
  *
  *   state     phase:2 | MET, else told to try | which end:1 | number of the wait    (`State`: a member's wait word)

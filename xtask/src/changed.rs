@@ -7,7 +7,7 @@
 //! | what several of them have in common | all tests of the package |
 //! | the guide, an example: a file of no package | the tests of packages whose tests read it |
 //! | the workspace's manifest, the versions in use | everything here |
-//! | the source of `plat`, `arena`, `structures`, `wait`, `sync`, `ras` | the mutants of the file, and the suites of the explorer and of loom that they name: those are known to notice mistakes there. All suites, where no mutant changes the file |
+//! | the source of `plat`, `arena`, `structures`, `wait`, `tube`, `sync`, `ras` | the mutants of the file, and the suites of the explorer and of loom that they name: those are known to notice mistakes there. All suites, where no mutant changes the file |
 //! | the source of `crashsim` | all suites of the explorer |
 //! | a suite of the explorer or of loom; a mutant | that suite; that mutant |
 //! | `ras`; the injector | the sequences with delays; the injector |
@@ -24,11 +24,12 @@ use std::path::Path;
 use std::process::Command;
 
 /// Whose source is explored, and whether loom has it as well.
-const EXPLORED: [(&str, bool); 6] = [
+const EXPLORED: [(&str, bool); 7] = [
     ("chappe-plat", true),
     ("chappe-arena", true),
     ("chappe-structures", true),
     ("chappe-wait", true),
+    ("chappe-tube", true),
     ("chappe-sync", true),
     ("chappe-ras", false),
 ];

@@ -40,7 +40,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Instant;
 
-const SIM: [&str; 14] = [
+const SIM: [&str; 16] = [
     "-p",
     "chappe-plat",
     "-p",
@@ -50,14 +50,16 @@ const SIM: [&str; 14] = [
     "-p",
     "chappe-wait",
     "-p",
+    "chappe-tube",
+    "-p",
     "chappe-sync",
     "-p",
     "chappe-ras",
     "--features",
-    "chappe-plat/sim,chappe-arena/sim,chappe-structures/sim,chappe-wait/sim,chappe-sync/sim,chappe-ras/sim",
+    "chappe-plat/sim,chappe-arena/sim,chappe-structures/sim,chappe-wait/sim,chappe-tube/sim,chappe-sync/sim,chappe-ras/sim",
 ];
 
-const LOOM: [&str; 10] = [
+const LOOM: [&str; 12] = [
     "-p",
     "chappe-plat",
     "-p",
@@ -65,9 +67,11 @@ const LOOM: [&str; 10] = [
     "-p",
     "chappe-wait",
     "-p",
+    "chappe-tube",
+    "-p",
     "chappe-sync",
     "--features",
-    "chappe-plat/loom,chappe-structures/loom,chappe-wait/loom,chappe-sync/loom",
+    "chappe-plat/loom,chappe-structures/loom,chappe-wait/loom,chappe-tube/loom,chappe-sync/loom",
 ];
 
 /// What `cargo xtask test --help` prints.

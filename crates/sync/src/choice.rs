@@ -13,7 +13,7 @@
 //! Two kinds of choices need no record and no bits:
 //!
 //! - A light thread's choice among private tubes, clocks and descriptors. Its nodes, on its stack, stand in the lists of the tubes' ends:
-//!   see `tube::lights`.
+//!   see `lights` of `chappe-wait`.
 //! - The choice of a thread that gets no attachment (a slot in the arena), since the arena is full or the thread is about to end. If
 //!   all arms are private tubes, clocks or descriptors, it looks every millisecond. It has no place in the order of arrival, is not told,
 //!   and is not met at a tube without slots by a thread that only acts. With any other arm it fails with the arena's error.
@@ -26,12 +26,12 @@
 
 use crate::error::SelectError;
 use crate::handle::shown;
-use crate::tube::{packet, put_packet};
 use chappe_arena::Map;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::back_by_jump;
 use chappe_plat::clock;
 use chappe_plat::light::{self, Record};
+use chappe_tube::block::{packet, put_packet};
 use chappe_wait::attachment::party;
 use chappe_wait::attachment::{ThreadAttachment, attachment, watched};
 use chappe_wait::claim::wait_for;

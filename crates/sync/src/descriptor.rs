@@ -19,12 +19,12 @@
 
 use crate::fork::{DESCRIPTORS, prepare};
 use crate::registry::Arena;
-use crate::tube::End;
 use chappe_plat::atomic::{AtomicU32, Ordering};
 use chappe_plat::poll::{Ready, Watcher, is_ready};
 use chappe_plat::{clock, process, quiet, thread};
 use chappe_wait::cell::Word;
 use chappe_wait::clock::NEVER;
+use chappe_wait::end::End;
 use chappe_wait::lights::{Lights, Side, Standing};
 use chappe_wait::mark::Mark;
 use chappe_wait::operation::{Arm, Looking, Nature, Refused, Site, Taken, TryFast, look_by_taking};

@@ -5,4 +5,3 @@ pub(crate) mod locks;
 pub(crate) mod pools;
 pub(crate) mod semaphores;
 pub(crate) mod table;
-pub(crate) mod tubes;

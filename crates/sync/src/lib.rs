@@ -5,6 +5,7 @@
 //! `lease` keeps a permit for a job. The public API is in `pool`, `guard`, `semaphore`, `mutex`, `condition` and `select`.
 //! `plan9` stands apart: semaphores on plain words, which need no arena and record no holder.
 //!
+//! What sends, receives and deaths do to a tube's words is `chappe-tube`: here are the tubes' names, handles, descriptors and filters.
 //! The wait queue, what can be waited for and the calling thread's memberships are `chappe-wait`, which knows no kind.
 //! The rings, tables, stacks and words below all this are `chappe-structures`: they know neither names nor waits.
 //!
@@ -18,26 +19,19 @@
 //! | inspection | `examine`, `inspect` |
 //! | choice | `acquire_any`, `macros`, `raw`, `rwlock`, `select`, `took`, `tube/interruptible` |
 //! | choice | `tube/mod.rs` |
-//! | ends | `armed`, `choice`, `descriptor`, `tube/broadcast/ends`, `tube/broadcast/heard` |
-//! | ends | `tube/broadcast/made`, `tube/broadcast/mod.rs`, `tube/broadcast/route`, `tube/make` |
-//! | ends | `tube/named/attach`, `tube/named/awaited`, `tube/named/chosen` |
-//! | ends | `tube/named/descriptor`, `tube/named/ends`, `tube/named/fault`, `tube/named/made` |
-//! | ends | `tube/named/mod.rs`, `tube/named/place`, `tube/named/polled`, `tube/schema` |
+//! | ends | `armed`, `choice`, `descriptor`, `tube` |
 //! | handles | `barrier`, `condition`, `counter`, `guard`, `helplock`, `hold`, `map`, `monitor`, `mutex` |
 //! | handles | `owned`, `pool`, `schemas`, `semaphore`, `server`, `stack`, `words` |
 //! | arenas | `bodied`, `family`, `guarded`, `handle`, `lease/leftover`, `membership`, `named` |
 //! | arenas | `found`, `registry` |
 //! | kinds | `kinds` |
-//! | tubes | `tube` |
 //! | threads | `fork`, `interruptible`, `priority`, `timed` |
 //! | objects | `barrier/arm`, `barrier/round`, `barrier/word`, `bias`, `condvar`, `contend`, `drain`, `holders`, `lease`, `lock`, `many` |
 //! | objects | `map/atlas`, `monitor/form`, `owned/flags`, `owned/pair`, `permit`, `rwlock/row` |
 //! | objects | `rwlock/word`, `semaphore_word`, `server/form`, `stack/form` |
 //! | words | `called`, `directory`, `error` |
 //! | words | `lease/origin`, `map/datum`, `map/error`, `map/heap` |
-//! | words | `plan9`, `tube/broadcast/subscribe` |
-//! | words | `tube/error`, `tube/left.rs`, `tube/named/error` |
-//! | words | `tube/named/message`, `tube/named/pipe/bits` |
+//! | words | `plan9`, `tube/broadcast/subscribe`, `tube/named/error`, `tube/named/message` |
 
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod barrier;
@@ -76,6 +70,7 @@ pub mod tube;
 
 pub use bias::{Bias, biases};
 pub use chappe_structures::tries;
+pub use chappe_tube::kinds::wake_after_death;
 pub use chappe_wait::interrupt::Interrupt;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 #[doc(hidden)]
@@ -88,7 +83,6 @@ pub use chappe_wait::wait::Discipline;
 pub use descriptor::whenever;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use interruptible::interruptible;
-pub use kinds::tubes::wake_after_death;
 
 #[cfg(any(feature = "sim", feature = "loom"))]
 pub mod model;

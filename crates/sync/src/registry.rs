@@ -5,7 +5,7 @@
 //! and waits of the parent's threads from it.
 
 use crate::directory::{directory, open_directory, shared_by_choice};
-use crate::kinds::{table::TABLE, tubes::wake_after_death};
+use crate::kinds::table::TABLE;
 use chappe_arena::layout::{BLOCK, Geometry, Kind, MAX_BLOCKS, MAX_MEMBERS, MAX_OBJECTS, USUAL_MEMBERS};
 use chappe_arena::{ArenaError, Hooks, Map, Standing, Who, check_name, io_at};
 use chappe_plat::dir::{Dir, can_back};
@@ -23,7 +23,7 @@ pub(crate) const HOOKS: Hooks = Hooks {
     clear: kinds::clear,
     notify_dead: chappe_wait::recover::notify_dead,
     used: kinds::used,
-    wake_after_death,
+    wake_after_death: chappe_tube::kinds::wake_after_death,
     leases: crate::lease::look_after,
     kinds: &TABLE,
 };

@@ -31,7 +31,7 @@ const EXACT: [&str; 2] = ["crates/sync/src/drain.rs", "crates/sync/src/lock.rs"]
 const BITS: &str = ".waiting(";
 
 /// Whose functions are held to it.
-const HELD: [&str; 3] = ["crates/structures/src/", "crates/wait/src/", "crates/sync/src/"];
+const HELD: [&str; 4] = ["crates/structures/src/", "crates/wait/src/", "crates/tube/src/", "crates/sync/src/"];
 
 /// The explorer's ways in: threads of worlds, which have the right to all.
 const MODEL: &str = "crates/sync/src/model";

@@ -8,6 +8,7 @@
 //!   thread
 //!   ras                                                restartable sequences
 //!   sync                                               kinds of objects, what has names: the protocols
+//!   tube                                               the protocols of tubes: what sends, receives and deaths do to their words
 //!   wait                                               the wait queue, what can be waited for, membership of an arena
 //!   structures rows                                    lock-free structures over memory; text as records: neither knows the other
 //!   arena      synth      remote      term             shared memory; expressions and machine code; many machines; terminals: none knows another
@@ -16,13 +17,13 @@
 //! ```
 //!
 //! What the explorer runs must reach the outside through `plat` alone, or what is explored is not what ships: in
-//! `arena`, `wait`, `sync`, `ras`, `thread`, `stream` and the facade the usual ways around it are refused.
+//! `arena`, `wait`, `tube`, `sync`, `ras`, `thread`, `stream` and the facade the usual ways around it are refused.
 
 use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 25] = [
+const LEVELS: [(&str, u32); 26] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
@@ -35,11 +36,12 @@ const LEVELS: [(&str, u32); 25] = [
     ("rows", 3),
     ("structures", 3),
     ("wait", 4),
-    ("sync", 5),
-    ("ras", 6),
-    ("thread", 7),
-    ("stream", 8),
-    ("chappe", 9),
+    ("tube", 5),
+    ("sync", 6),
+    ("ras", 7),
+    ("thread", 8),
+    ("stream", 9),
+    ("chappe", 10),
     ("cli", SURFACE),
     ("injector", SURFACE),
     ("bench", SURFACE),
@@ -49,7 +51,7 @@ const LEVELS: [(&str, u32); 25] = [
     ("lab", SURFACE),
     ("xtask", SURFACE),
 ];
-const SURFACE: u32 = 10;
+const SURFACE: u32 = 11;
 const FACADE: &str = "chappe";
 
 /// The crates that may call the C library directly: the one made for it, and programs that are about processes, not protocols.

@@ -25,7 +25,7 @@ const WAYS: [&str; 11] = [
 ];
 
 /// The rooms in which a thread could wait for a peer.
-const ROOMS: [&str; 7] = ["arena", "structures", "wait", "sync", "ras", "thread", "stream"];
+const ROOMS: [&str; 8] = ["arena", "structures", "wait", "tube", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
 const PLACES: [(&str, &str); 46] = [

@@ -4,14 +4,13 @@
 //!   only while no new member can occupy that slot.
 
 use super::row::{Had, Inspected, ObjectState, is_over};
-use crate::tube::broadcast::{self, cast::Cast};
-use crate::tube::named::{
-    self,
-    pipe::{Pipe, Side},
-};
+use crate::tube::broadcast;
+use crate::tube::named;
 use chappe_arena::{Map, Place, Visitor};
 use chappe_plat::atomic::Ordering;
 use chappe_structures::record::NOBODY;
+use chappe_tube::broadcast::cast::Cast;
+use chappe_tube::named::pipe::{Pipe, Side};
 use chappe_wait::kinds;
 
 #[cfg(not(feature = "loom"))]

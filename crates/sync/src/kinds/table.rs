@@ -1,11 +1,12 @@
 //! The table of kinds: the protocols that are registered with every arena.
 
 use super::bodies::{Bodied, Maps, Monitors, Servers, Stacks, Still};
-use super::{locks, pools, semaphores, tubes};
+use super::{locks, pools, semaphores};
 use crate::barrier::round::Barriers;
 use crate::rwlock::row::{LockParts, RwLocks};
 use chappe_arena::Kinds;
 use chappe_arena::layout::Kind;
+use chappe_tube::kinds as tubes;
 
 /// The table.
 pub(crate) static TABLE: Kinds = Kinds::NONE

@@ -25,7 +25,7 @@ pub const HOOKS: Hooks = Hooks {
     clear: chappe_wait::kinds::clear,
     notify_dead: chappe_wait::recover::notify_dead,
     used: chappe_wait::kinds::used,
-    wake_after_death: crate::kinds::tubes::wake_after_death,
+    wake_after_death: chappe_tube::kinds::wake_after_death,
     leases: |_| {},
     kinds: &crate::kinds::table::TABLE,
 };

@@ -2,13 +2,13 @@
 
 use super::named::Came;
 use super::{Actor, SemaphoreAt};
-use crate::tube::broadcast::cast::{self, Cast, Ear, Mapped, by};
 use crate::tube::broadcast::heard::{Heard, Test};
-use crate::tube::broadcast::room::publish_attached;
-use crate::tube::named::arms::Not;
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;
 use chappe_structures::broadcast::place::{Mask, Shape, Terms};
+use chappe_tube::broadcast::cast::{self, Cast, Ear, Mapped, by};
+use chappe_tube::broadcast::room::publish_attached;
+use chappe_tube::named::arms::Not;
 use chappe_wait::claim::wait_for;
 use chappe_wait::lull::look;
 use chappe_wait::operation::{Arm, Mode, WaitSpec};

@@ -3,12 +3,12 @@
 //! The scheduler is left out: a thread that was given its token just goes on.
 
 use super::tubes::{Got, TubeAt, got, received};
-use crate::tube::body::Not;
-use crate::tube::body::arms::{In, Out};
-use crate::tube::direct;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime, Hooks, Record, Waits};
+use chappe_tube::body::Not;
+use chappe_tube::body::arms::{In, Out};
+use chappe_tube::direct;
 use chappe_wait::handoff::{Handoff, Outcome};
 use chappe_wait::interrupt::Interrupt;
 use chappe_wait::lights::straight;

@@ -1,16 +1,16 @@
 //! Tubes between processes, for the explorer: the operations of a thread at their ends, without handles. The thread stands for its process.
 
 use super::{Actor, SemaphoreAt};
-use crate::tube::named::arms::{
-    In, Mapped, Not, Out, borrow_attached, borrowed, commit_attached, give_up, recv_attached,
-};
-use crate::tube::named::arms::{
-    put_back, recv_taken, release, reserve_attached, reserved, send_attached, try_recv, try_send,
-};
-use crate::tube::named::pipe::{self, Pipe, Side, Unattached};
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::AtomicU64;
 use chappe_structures::record::{Borrowed, Shape, Slot};
+use chappe_tube::named::arms::{
+    In, Mapped, Not, Out, borrow_attached, borrowed, commit_attached, give_up, recv_attached,
+};
+use chappe_tube::named::arms::{
+    put_back, recv_taken, release, reserve_attached, reserved, send_attached, try_recv, try_send,
+};
+use chappe_tube::named::pipe::{self, Pipe, Side, Unattached};
 use chappe_wait::claim::wait_for;
 use chappe_wait::operation::{Arm, WaitSpec};
 use chappe_wait::wait::{Parties, Patience};

@@ -1,14 +1,14 @@
 //! Tubes of threads, for the explorer: the operations of a thread at their ends, without its attachment.
 
 use super::{Actor, SemaphoreAt};
-#[cfg(feature = "loom")]
-use crate::tube::body::Ends;
-use crate::tube::body::arms::{In, Out};
-use crate::tube::body::{Body, Not, Tube};
-use crate::tube::left::Left;
-use crate::tube::wait::{Waiter, recv_attached, send_attached};
 use chappe_arena::Map;
 use chappe_structures::ring::{Ring, Spsc};
+#[cfg(feature = "loom")]
+use chappe_tube::body::Ends;
+use chappe_tube::body::arms::{In, Out};
+use chappe_tube::body::{Body, Not, Tube};
+use chappe_tube::left::Left;
+use chappe_tube::wait::{Waiter, recv_attached, send_attached};
 use chappe_wait::claim::wait_for;
 use chappe_wait::handoff::Handoff;
 #[cfg(feature = "sim")]

@@ -2,9 +2,9 @@
 
 use super::{Actor, HeardAt, NamedAt, PoolAt, SemaphoreAt, TubeAt};
 use crate::permit;
-use crate::tube::body::arms::{In, Out};
-use crate::tube::named::arms;
 use chappe_arena::Map;
+use chappe_tube::body::arms::{In, Out};
+use chappe_tube::named::arms;
 use chappe_wait::claim::wait_for;
 use chappe_wait::handoff::Handoff;
 use chappe_wait::lights::Standing;

@@ -55,7 +55,7 @@ macro_rules! ends {
             }
             #[inline]
             fn __finish(&self, Took(taken): Took) -> Result<T, RecvError> {
-                crate::tube::recv_taken(&self.into, taken.ok_or(RecvError)?)
+                chappe_tube::block::recv_taken(&self.into, taken.ok_or(RecvError)?)
             }
             fn __is_single(&self) -> bool {
                 $single
@@ -71,7 +71,7 @@ macro_rules! ends {
             #[inline]
             fn __finish(&self, Took(taken): Took, message: T) -> Result<(), SendError<T>> {
                 match taken {
-                    Some(taken) => crate::tube::send_taken(&self.out, taken, message),
+                    Some(taken) => chappe_tube::block::send_taken(&self.out, taken, message),
                     None => Err(SendError(message)),
                 }
             }

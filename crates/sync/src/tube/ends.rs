@@ -1,12 +1,12 @@
 //! The two ends of a tube as users have them: many senders, many receivers.
 
-use super::block;
-use super::body::arms::{In, Out};
-use super::body::{Body, Tube};
-use super::error::{RecvError, SendError};
 use super::parts::{opaque, receiving, sending};
-use super::refused::send_error;
 use chappe_structures::ring::Ring;
+use chappe_tube::block;
+use chappe_tube::body::arms::{In, Out};
+use chappe_tube::body::{Body, Tube};
+use chappe_tube::error::{RecvError, SendError};
+use chappe_tube::refused::send_error;
 use chappe_wait::lights::Side;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;

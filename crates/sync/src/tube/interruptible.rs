@@ -4,14 +4,14 @@
 //! A light thread at a tube without slots goes the short way (`direct`), and looks at its interrupt each time it is woken. Every other
 //! wait is a choice of one arm. The module also closes a tube while both its ends are in use.
 
-use super::body::{Body, Not};
-use super::direct;
 use super::ends::{Receiver, Sender};
-use super::error::SendError;
 use crate::error::SelectError;
 use crate::raw::{Time, choose};
 use crate::select::{ReceivingEnd, SendingEnd};
 use chappe_plat::light;
+use chappe_tube::body::{Body, Not};
+use chappe_tube::direct;
+use chappe_tube::error::SendError;
 use chappe_wait::interrupt;
 
 /// Why a wait at one end of a private tube came to nothing.

@@ -1,12 +1,12 @@
 //! Making tubes.
 
-use super::body::arms::{In, Out};
-use super::body::{Body, Strokes, Tube};
 use super::ends::{Receiver, Sender};
-use super::left::Left;
 use super::single::{SingleReceiver, SingleSender};
 use crate::registry::Arena;
 use chappe_structures::ring::{Ring, Spsc};
+use chappe_tube::body::arms::{In, Out};
+use chappe_tube::body::{Body, Strokes, Tube};
+use chappe_tube::left::Left;
 use chappe_wait::clock::Clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -23,23 +23,11 @@
 //!
 //! Paper: nix-semaphores-tubes, 3 and 4.3; synthesis, 3.3.1 and 5.2 (four kinds).
 
-pub(crate) mod body;
 pub mod broadcast;
-pub(crate) mod direct;
-pub(crate) mod left;
 pub mod named;
-mod notice;
-#[cfg(not(feature = "sim"))]
-mod refused;
-pub(crate) mod rendezvous;
-pub(crate) mod wait;
 
 #[cfg(not(feature = "sim"))]
-mod block;
-#[cfg(not(feature = "sim"))]
 mod ends;
-#[cfg(not(feature = "sim"))]
-mod error;
 #[cfg(not(feature = "sim"))]
 mod interruptible;
 #[cfg(not(feature = "sim"))]
@@ -52,17 +40,8 @@ pub(crate) mod schema;
 mod single;
 
 #[cfg(not(feature = "sim"))]
-pub(crate) use self::block::{packet, put_packet, recv_taken, send_taken};
-#[cfg(not(feature = "sim"))]
-pub(crate) use chappe_wait::end::End;
-
-#[cfg(not(feature = "sim"))]
 pub use self::{
     ends::{IntoIter, Iter, Receiver, Sender, TryIter},
-    error::{
-        ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError, SendTimeoutError, TryReadyError,
-        TryRecvError, TrySelectError, TrySendError,
-    },
     interruptible::Ended,
     make::{after, at, bounded, mpsc, never, spmc, spsc, tick, unbounded},
     single::{SingleReceiver, SingleSender},
@@ -71,3 +50,8 @@ pub use self::{
 pub use crate::select::{ReceivingEnd, Select, SelectedOperation, SendingEnd};
 #[cfg(not(feature = "sim"))]
 pub use crate::{select, select_biased};
+#[cfg(not(feature = "sim"))]
+pub use chappe_tube::error::{
+    ReadyTimeoutError, RecvError, RecvTimeoutError, SelectTimeoutError, SendError, SendTimeoutError, TryReadyError,
+    TryRecvError, TrySelectError, TrySendError,
+};

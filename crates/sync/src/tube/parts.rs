@@ -39,7 +39,7 @@ macro_rules! sending {
         #[inline]
         pub fn try_send(&self, message: T) -> Result<(), $crate::tube::TrySendError<T>> {
             let sent = self.out.0.$now(message).or_else(|why| self.out.0.or_leave(why));
-            sent.map_err($crate::tube::refused::try_send_error)
+            sent.map_err(chappe_tube::refused::try_send_error)
         }
 
         $crate::timed::timed! {
@@ -49,10 +49,10 @@ macro_rules! sending {
             /// `Timeout`, `Disconnected`, both with the message.
             pub fn send_timeout, send_deadline(&self, message: T) -> Result<(), $crate::tube::SendTimeoutError<T>> { |until|
                 match self.out.0.$now(message) {
-                    Err(($crate::tube::body::Not::Now, message)) => $crate::tube::block::send(&self.out, message, until()),
+                    Err((chappe_tube::body::Not::Now, message)) => chappe_tube::block::send(&self.out, message, until()),
                     other => other,
                 }
-                .map_err($crate::tube::refused::send_timeout_error)
+                .map_err(chappe_tube::refused::send_timeout_error)
             }
         }
 
@@ -62,7 +62,7 @@ macro_rules! sending {
         /// # Errors
         /// The system's, when it refuses a descriptor.
         pub fn descriptor(&self) -> std::io::Result<std::os::fd::BorrowedFd<'_>> {
-            $crate::tube::block::descriptor(&self.out.0, chappe_wait::lights::Side::Send)
+            chappe_tube::block::descriptor(&self.out.0, chappe_wait::lights::Side::Send)
         }
 
         /// Makes the descriptor unreadable, and ready to become readable again. False: there is room now, or no receiver
@@ -87,7 +87,7 @@ macro_rules! receiving {
         /// `Empty`, `Disconnected`.
         #[inline]
         pub fn try_recv(&self) -> Result<T, $crate::tube::TryRecvError> {
-            self.into.0.$now().map_err($crate::tube::refused::try_recv_error)
+            self.into.0.$now().map_err(chappe_tube::refused::try_recv_error)
         }
 
         $crate::timed::timed! {
@@ -97,10 +97,10 @@ macro_rules! receiving {
             /// `Timeout`, `Disconnected`.
             pub fn recv_timeout, recv_deadline(&self) -> Result<T, $crate::tube::RecvTimeoutError> { |until|
                 match self.into.0.$now() {
-                    Err($crate::tube::body::Not::Now) => $crate::tube::block::recv(&self.into, until()),
+                    Err(chappe_tube::body::Not::Now) => chappe_tube::block::recv(&self.into, until()),
                     other => other,
                 }
-                .map_err($crate::tube::refused::recv_timeout_error)
+                .map_err(chappe_tube::refused::recv_timeout_error)
             }
         }
 
@@ -128,7 +128,7 @@ macro_rules! receiving {
         /// # Ok::<(), std::io::Error>(())
         /// ```
         pub fn descriptor(&self) -> std::io::Result<std::os::fd::BorrowedFd<'_>> {
-            $crate::tube::block::descriptor(&self.into.0, chappe_wait::lights::Side::Recv)
+            chappe_tube::block::descriptor(&self.into.0, chappe_wait::lights::Side::Recv)
         }
 
         /// Makes the descriptor unreadable, and ready to become readable again. False: there is something to receive now,

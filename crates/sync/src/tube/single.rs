@@ -1,12 +1,12 @@
 //! The ends of a tube that has one sender, or one receiver: they cannot be cloned, nor used by two threads at once. A single sender at a
 //! tube with slots needs no locked operation; a single receiver needs none if the sender is single as well.
 
-use super::block;
-use super::body::arms::{In, Out};
-use super::body::{Not, Tube};
-use super::error::{RecvError, SendError};
 use super::parts::{opaque, receiving, sending};
-use super::refused::send_error;
+use chappe_tube::block;
+use chappe_tube::body::arms::{In, Out};
+use chappe_tube::body::{Not, Tube};
+use chappe_tube::error::{RecvError, SendError};
+use chappe_tube::refused::send_error;
 use chappe_wait::patience::Until;
 use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};

@@ -1,16 +1,16 @@
 //! The ends of a broadcast tube as users know them.
 
-use super::cast::{Ear, Mapped};
 use super::heard::Heard;
-use super::room::publish_attached;
 use super::route::{Own, Router};
 use crate::handle::{Handle, shown};
-use crate::tube::named::arms::Not;
 use crate::tube::named::{Fault, NotReceived, NotSent, Record, not_ours, waited};
 use bytemuck::Pod;
 use chappe_arena::ArenaError;
 use chappe_plat::process;
 use chappe_structures::broadcast::place::Mask;
+use chappe_tube::broadcast::cast::{Ear, Mapped};
+use chappe_tube::broadcast::room::publish_attached;
+use chappe_tube::named::arms::Not;
 use chappe_wait::attachment::attachment;
 use chappe_wait::claim::wait_for;
 use chappe_wait::operation::{Taken, WaitSpec};

@@ -19,12 +19,12 @@
 //!
 //! Explored: `tests/crash_broadcast.rs` (H1, H2, deaths), `tests/crash_lull.rs` (H3).
 
-use super::cast::Ear;
 #[cfg(not(feature = "sim"))]
 use crate::tube::named::Watched;
-use crate::tube::named::arms::Not;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::process;
+use chappe_tube::broadcast::cast::Ear;
+use chappe_tube::named::arms::Not;
 use chappe_wait::mark::Mark;
 use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken};
 use chappe_wait::wait::{Grant, Party};

@@ -1,6 +1,5 @@
 //! Broadcast tubes themselves: made, opened, looked at, removed; and what a subscription is to be.
 
-use super::cast::{self, Cast, Mapped, Unattached, by};
 use super::ends::{Publisher, Subscription};
 use super::subscribe::{Slow, Subscribe};
 use crate::handle::Handle;
@@ -12,6 +11,7 @@ use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_plat::atomic::Ordering;
 use chappe_structures::broadcast::place::{MOST_SLOTS, MOST_SUBSCRIPTIONS, Shape};
+use chappe_tube::broadcast::cast::{self, Cast, Mapped, Unattached, by};
 use chappe_wait::attachment::{attachment, process_attachment};
 use chappe_wait::waiters::{Waiter, bytes, waiters};
 use std::marker::PhantomData;

@@ -33,9 +33,7 @@
 //!
 //! Paper: synthesis, 3.2.3 and 5.2; nix-semaphores-tubes, 3.
 
-pub(crate) mod cast;
 pub(crate) mod heard;
-pub(crate) mod room;
 
 #[cfg(not(feature = "sim"))]
 mod ends;
@@ -52,8 +50,5 @@ pub use self::{
     made::{Broadcast, BroadcastInfo, BroadcastOptions, BroadcastSubscriber},
     subscribe::{Slow, Subscribe},
 };
-#[cfg(not(feature = "sim"))]
-pub(crate) use cast::is_used_by;
-pub(crate) use cast::{drain, is_attached, recover};
 #[cfg(not(feature = "sim"))]
 pub(crate) use made::info;

@@ -9,11 +9,11 @@
 //! type, its value. A filter of another user (of a process that belongs to another user) is interpreted only, and the
 //! number of its operations is bounded.
 
-use super::cast::Mapped;
 use super::heard::Test;
 use super::subscribe::Subscribe;
 use crate::tube::named::TubeError;
 use chappe_structures::broadcast::place::{MOST_TEXT, Mask};
+use chappe_tube::broadcast::cast::Mapped;
 
 #[cfg(feature = "synth")]
 pub(super) use with::{Own, Router};

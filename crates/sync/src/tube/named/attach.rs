@@ -5,13 +5,13 @@
 //! end, and to no other: a child that only sends is no receiver, so the receivers are gone when its parent dies. An end that may have only
 //! one handle stays the parent's.
 
-use super::arms::{Mapped, Not};
 use super::error::TubeError;
-use super::pipe::{Pipe, Side, Unattached};
 use crate::fork::{ATTACHED, KeptGuard};
 use crate::handle::shown;
 use chappe_arena::{ArenaError, Joined, Map, Place, Who};
 use chappe_plat::process;
+use chappe_tube::named::arms::{Mapped, Not};
+use chappe_tube::named::pipe::{Pipe, Side, Unattached};
 use chappe_wait::attachment::{attachment, process_attachment};
 use chappe_wait::mark::Mark;
 use chappe_wait::operation::{Arm, Looking, Refused, Site, Taken};

@@ -1,11 +1,11 @@
 //! What a choice has taken at an end of a named tube, and how it is completed: sent, received, or read in place.
 
-use super::arms::{Not, borrowed, give_up, recv_taken, reserved, send_taken};
 use super::ends::{Receiver, Sender, as_unwritten, number};
 use super::error::{NotReceived, NotSent};
 use super::fault::{Fault, name_of, not_received, not_sent};
 use super::message::Record;
 use super::place::Loan;
+use chappe_tube::named::arms::{Not, borrowed, give_up, recv_taken, reserved, send_taken};
 use chappe_wait::attachment::attachment;
 use chappe_wait::attachment::party;
 use chappe_wait::operation::Taken;

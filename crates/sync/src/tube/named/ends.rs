@@ -1,16 +1,18 @@
 //! The public ends of a named tube: senders and receivers.
 
-use super::arms::{In, Not, Out, borrow_attached, borrowed, recv_attached, reserve_attached, reserved, send_attached};
-use super::arms::{try_recv, try_send, try_send_ahead};
 use super::attach::{Attachment, Own};
 use super::descriptor::Watched;
 use super::error::{NotReceived, NotSent, TubeError};
 use super::fault::{Fault, name_of, not_received, not_sent};
-use super::pipe::Side;
 use super::place::{Loan, Slot};
-use crate::tube::block::{alone, deadline, is_late, rest};
 use bytemuck::Pod;
 use chappe_arena::{Map, Place};
+use chappe_tube::block::{alone, deadline, is_late, rest};
+use chappe_tube::named::arms::{
+    In, Not, Out, borrow_attached, borrowed, recv_attached, reserve_attached, reserved, send_attached,
+};
+use chappe_tube::named::arms::{try_recv, try_send, try_send_ahead};
+use chappe_tube::named::pipe::Side;
 use chappe_wait::attachment::party;
 use chappe_wait::attachment::{ThreadAttachment, at_hand, attachment, watched};
 use chappe_wait::operation::Arm;

@@ -1,11 +1,11 @@
 //! Why nothing was sent or received at a tube in a named arena, plain or broadcast, and the errors
 //! that say so.
 
-use super::arms::{Mapped, Not};
 use super::attach::Attachment;
 use super::error::{NotReceived, NotSent};
 use crate::handle::shown;
 use chappe_arena::ArenaError;
+use chappe_tube::named::arms::{Mapped, Not};
 use chappe_wait::patience::Until;
 use std::io;
 

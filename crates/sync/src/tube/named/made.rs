@@ -1,10 +1,8 @@
 //! Named tubes themselves: making, opening, inspecting and removing them.
 
-use super::arms::Mapped;
 use super::ends::{Receiver, Sender};
 use super::error::TubeError;
 use super::message::Record;
-use super::pipe::{self, Pipe, Side};
 use crate::called::{Called, Had};
 use crate::handle::Handle;
 use crate::named::{Named, NamedKind};
@@ -14,6 +12,8 @@ use chappe_arena::layout::USUAL_MEMBERS;
 use chappe_arena::layout::{BLOCK, Kind as ObjectKind, MAX_BLOCKS};
 use chappe_arena::{Admin, ArenaError, Map, Place, Who};
 use chappe_structures::record::{MOST_SLOTS, Shape};
+use chappe_tube::named::arms::Mapped;
+use chappe_tube::named::pipe::{self, Pipe, Side};
 use chappe_wait::attachment::attachment;
 use chappe_wait::waiters::{Waiter, bytes, waiters};
 use std::marker::PhantomData;

@@ -28,10 +28,6 @@
 //!
 //! Paper: nix-semaphores-tubes, 3; synthesis, 5.2 (four kinds).
 
-pub(crate) mod arms;
-pub(crate) mod pipe;
-pub(crate) mod senders;
-
 #[cfg(not(feature = "sim"))]
 mod attach;
 #[cfg(not(feature = "sim"))]
@@ -55,9 +51,6 @@ mod place;
 #[cfg(not(feature = "sim"))]
 mod polled;
 
-pub(crate) use pipe::{clear, drain, is_attached, recover};
-pub(crate) use senders::{drain_end, is_named};
-
 #[cfg(not(feature = "sim"))]
 pub use self::{
     awaited::Awaited,
@@ -71,7 +64,6 @@ pub use self::{
 pub(crate) use self::{
     descriptor::{Watched, not_ours},
     made::info,
-    pipe::{is_used_by, keep_from_all},
 };
 #[cfg(not(feature = "sim"))]
 pub(in crate::tube) use self::{ends::waited, fault::Fault};

@@ -1,14 +1,14 @@
 //! Messages in place: a slot to be written, and a record that is read where it lies.
 
-use super::arms::{Mapped, Not, commit, commit_attached, give_up, put_back, release};
 use super::error::{NotReceived, NotSent};
 use super::fault::{Fault, name_of, not_sent};
 use super::message::Record;
-use crate::tube::block::{alone, deaf_rest};
 use bytemuck::Pod;
 use chappe_plat::light;
 use chappe_plat::process;
 use chappe_structures::record::{self, Borrowed, Unsent};
+use chappe_tube::block::{alone, deaf_rest};
+use chappe_tube::named::arms::{Mapped, Not, commit, commit_attached, give_up, put_back, release};
 use chappe_wait::attachment::{attachment, watched};
 use chappe_wait::attachment::{here, party};
 use chappe_wait::patience::Until;

@@ -19,16 +19,16 @@ const GONE: u32 = u32::MAX;
 const RESERVED: u32 = u32::MAX - 1;
 
 /// A tube of this process's mappings, which last as long as it.
-pub(crate) type Mapped = Pipe<'static>;
+pub type Mapped = Pipe<'static>;
 
 /// Why nothing was sent, or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Not {
+pub enum Not {
     /// The operation would have to wait, or its time was up.
     Now,
     /// The other end has gone.
     Ever,
-    /// The wait was interrupted: see [`crate::interruptible`].
+    /// The wait was interrupted: see `interruptible` of `chappe-sync`.
     Interrupted,
     /// The tube was removed.
     Dead,
@@ -51,11 +51,11 @@ impl From<Refused> for Not {
 
 /// The end where messages go in.
 #[derive(Clone, Copy)]
-pub(crate) struct Out(pub Mapped);
+pub struct Out(pub Mapped);
 
 /// The end where messages come out.
 #[derive(Clone, Copy)]
-pub(crate) struct In(pub Mapped);
+pub struct In(pub Mapped);
 
 fn number(me: &Party) -> u16 {
     me.member as u16
@@ -151,18 +151,18 @@ fn borrow(pipe: &Mapped, me: u16) -> Option<Borrowed> {
 }
 
 /// The slot that an attempt reserved, or that sending is useless.
-pub(crate) fn reserved(taken: Taken, me: u16) -> Result<Slot, Not> {
+pub fn reserved(taken: Taken, me: u16) -> Result<Slot, Not> {
     if taken.position == GONE { Err(Not::Ever) } else { Ok(Slot::of(taken.word.0, me)) }
 }
 
 /// The record that an attempt borrowed, or that none will come.
-pub(crate) fn borrowed(pipe: &Mapped, taken: Taken) -> Result<Borrowed, Not> {
+pub fn borrowed(pipe: &Mapped, taken: Taken) -> Result<Borrowed, Not> {
     if taken.position == GONE { Err(Not::Ever) } else { Ok(pipe.ring.borrowed(taken.position, taken.word.0)) }
 }
 
 /// Sends a record now.
 #[inline(always)]
-pub(crate) fn try_send(pipe: &Mapped, me: u16, record: &[u8]) -> Result<(), Not> {
+pub fn try_send(pipe: &Mapped, me: u16, record: &[u8]) -> Result<(), Not> {
     if !pipe.is_live() {
         return Err(Not::Dead);
     }
@@ -178,7 +178,7 @@ pub(crate) fn try_send(pipe: &Mapped, me: u16, record: &[u8]) -> Result<(), Not>
 
 /// Sends a record now, also if no receiver is there.
 #[cfg(not(feature = "sim"))]
-pub(crate) fn try_send_ahead(pipe: &Mapped, me: u16, record: &[u8]) -> Result<(), Not> {
+pub fn try_send_ahead(pipe: &Mapped, me: u16, record: &[u8]) -> Result<(), Not> {
     if !pipe.is_live() {
         return Err(Not::Dead);
     }
@@ -190,7 +190,7 @@ pub(crate) fn try_send_ahead(pipe: &Mapped, me: u16, record: &[u8]) -> Result<()
 }
 
 /// Sends a record from a slot that an attempt reserved.
-pub(crate) fn send_taken(pipe: &Mapped, me: u16, taken: Taken, record: &[u8]) -> Result<(), Not> {
+pub fn send_taken(pipe: &Mapped, me: u16, taken: Taken, record: &[u8]) -> Result<(), Not> {
     let slot = reserved(taken, me)?;
     if pipe.is_single(Side::Senders) {
         return try_send(pipe, me, record);
@@ -207,21 +207,21 @@ pub(crate) fn send_taken(pipe: &Mapped, me: u16, taken: Taken, record: &[u8]) ->
 }
 
 #[inline(always)]
-pub(crate) fn commit(pipe: &Mapped, slot: Slot, len: u32) -> Result<(), Unsent> {
+pub fn commit(pipe: &Mapped, slot: Slot, len: u32) -> Result<(), Unsent> {
     pipe.ring.commit(slot, len)?;
     pipe.sent();
     Ok(())
 }
 
 /// Gives up a reservation.
-pub(crate) fn give_up(pipe: &Mapped, slot: Slot) {
+pub fn give_up(pipe: &Mapped, slot: Slot) {
     pipe.ring.abandon(slot);
     pipe.received();
 }
 
 /// Receives a record now, by copying it out.
 #[inline(always)]
-pub(crate) fn try_recv(pipe: &Mapped, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Not> {
+pub fn try_recv(pipe: &Mapped, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Not> {
     if !pipe.is_live() {
         return Err(Not::Dead);
     }
@@ -245,38 +245,33 @@ fn try_recv_last(pipe: &Mapped, buffer: &mut [MaybeUninit<u8>]) -> Result<Receiv
 }
 
 /// Copies out the record that an attempt borrowed, and releases it.
-pub(crate) fn recv_taken(pipe: &Mapped, taken: Taken, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Not> {
+pub fn recv_taken(pipe: &Mapped, taken: Taken, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Not> {
     let borrowed = borrowed(pipe, taken)?;
     let (len, again) = (pipe.ring.copy_out(&borrowed, buffer), borrowed.again());
     if release(pipe, borrowed) { Ok(Received { len, again }) } else { Err(Not::Lost) }
 }
 
 /// Gives a borrowed record's slot back. False: it is not ours any more.
-pub(crate) fn release(pipe: &Mapped, borrowed: Borrowed) -> bool {
+pub fn release(pipe: &Mapped, borrowed: Borrowed) -> bool {
     let released = pipe.ring.release(borrowed);
     pipe.received();
     released
 }
 
 /// Gives a borrowed record back, unreceived: it comes again, or was dropped.
-pub(crate) fn put_back(pipe: &Mapped, borrowed: &Borrowed, died: bool) {
+pub fn put_back(pipe: &Mapped, borrowed: &Borrowed, died: bool) {
     pipe.ring.put_back(borrowed, died, |slot| pipe.comes_again(borrowed.member(), slot));
     pipe.returned();
 }
 
 /// Reserves a slot, sleeping until there is one.
-pub(crate) fn reserve_attached(
-    out: &Out,
-    who: &Parties,
-    deadline: Option<u64>,
-    patience: &Patience<'_>,
-) -> Result<Slot, Not> {
+pub fn reserve_attached(out: &Out, who: &Parties, deadline: Option<u64>, patience: &Patience<'_>) -> Result<Slot, Not> {
     let (_, taken) = wait_for(who, &[out], WaitSpec::to_take(deadline, patience))?;
     reserved(taken, number(&who.main))
 }
 
 /// Sends a record, sleeping until it can be sent.
-pub(crate) fn send_attached(
+pub fn send_attached(
     out: &Out,
     record: &[u8],
     who: &Parties,
@@ -294,7 +289,7 @@ pub(crate) fn send_attached(
 }
 
 /// Borrows a record, sleeping until there is one.
-pub(crate) fn borrow_attached(
+pub fn borrow_attached(
     into: &In,
     who: &Parties,
     deadline: Option<u64>,
@@ -305,7 +300,7 @@ pub(crate) fn borrow_attached(
 }
 
 /// Receives a record, sleeping until there is one.
-pub(crate) fn recv_attached(
+pub fn recv_attached(
     into: &In,
     buffer: &mut [MaybeUninit<u8>],
     who: &Parties,
@@ -333,13 +328,7 @@ impl Arm for Committing<'_> {
 
 /// Commits a record, sleeping while it cannot be committed since its slot was passed over. If that becomes impossible,
 /// it is given up.
-pub(crate) fn commit_attached(
-    pipe: &Mapped,
-    slot: Slot,
-    len: u32,
-    who: &Parties,
-    patience: &Patience<'_>,
-) -> Result<(), Not> {
+pub fn commit_attached(pipe: &Mapped, slot: Slot, len: u32, who: &Parties, patience: &Patience<'_>) -> Result<(), Not> {
     let (mut slot, mut arrival) = (slot, None);
     loop {
         slot = match commit(pipe, slot, len) {

@@ -3,10 +3,10 @@
 use super::*;
 
 /// A tube's end where messages go in, as an arm of a choice.
-pub(crate) struct Out<P>(pub P);
+pub struct Out<P>(pub P);
 
 /// A tube's end where messages come out, as an arm of a choice.
-pub(crate) struct In<P>(pub P);
+pub struct In<P>(pub P);
 
 fn site(end: &End, nature: Nature) -> Site {
     Site { map: end.map(), place: end.place(), nature }

@@ -21,8 +21,8 @@
 //!
 //! Searched: `tests/loom_light.rs`.
 
-use super::body::{Ends, Not, Tube};
-use super::rendezvous::{self, Way};
+use crate::body::{Ends, Not, Tube};
+use crate::rendezvous::{self, Way};
 use chappe_plat::light::{self, Record, Waits};
 use chappe_plat::{back_by_jump, clock};
 use chappe_wait::end::End;
@@ -209,12 +209,7 @@ back_by_jump! {
 /// Sends. On failure the message comes back with the reason; `None`: not known yet, since kernel threads may wait
 /// there.
 #[inline(always)]
-pub(crate) fn send<T>(
-    tube: &Tube<T>,
-    me: &'static Record,
-    message: T,
-    deadline: Option<u64>,
-) -> Result<(), (Option<Not>, T)> {
+pub fn send<T>(tube: &Tube<T>, me: &'static Record, message: T, deadline: Option<u64>) -> Result<(), (Option<Not>, T)> {
     send_by(tube, me, message, |message| match deadline {
         None => Passed::of(pass_and_back(tube, Side::Send, me, message)),
         _ => pass(tube, Side::Send, me, message, Until { deadline, by: None }, false),
@@ -223,7 +218,7 @@ pub(crate) fn send<T>(
 
 /// Sends if a light thread waits there, and certainly no kernel thread does; else the message comes back.
 #[inline]
-pub(crate) fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
+pub fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
     let Some(theirs) = tube.lights.meet_first(Side::Recv, &tube.receivers) else { return Err(message) };
     let mut message = ManuallyDrop::new(message);
     // SAFETY: we met it, and it is this tube's; the message is moved.
@@ -233,7 +228,7 @@ pub(crate) fn send_at_once<T>(tube: &Tube<T>, message: T) -> Result<(), T> {
 
 /// The same for a receiver.
 #[inline]
-pub(crate) fn recv_at_once<T>(tube: &Tube<T>) -> Option<T> {
+pub fn recv_at_once<T>(tube: &Tube<T>) -> Option<T> {
     let theirs = tube.lights.meet_first(Side::Send, &tube.senders)?;
     let mut message = MaybeUninit::<T>::uninit();
     // SAFETY: we met it, and this is a place for its tube's message, which is there afterwards.
@@ -245,7 +240,7 @@ pub(crate) fn recv_at_once<T>(tube: &Tube<T>) -> Option<T> {
 
 /// As [`send`], until an interrupt comes: `Not::Now`.
 #[cfg(not(feature = "sim"))]
-pub(crate) fn send_ended_by<T>(
+pub fn send_ended_by<T>(
     tube: &Tube<T>,
     me: &'static Record,
     message: T,
@@ -298,7 +293,7 @@ fn sent_otherwise<T>(me: &'static Record, message: T, how: Passed) -> Result<(),
 
 /// Receives.
 #[inline(always)]
-pub(crate) fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>) -> Result<T, Option<Not>> {
+pub fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>) -> Result<T, Option<Not>> {
     recv_by(tube, me, |room| match deadline {
         None => Passed::of(pass_and_back(tube, Side::Recv, me, room)),
         _ => pass(tube, Side::Recv, me, room, Until { deadline, by: None }, false),
@@ -307,11 +302,7 @@ pub(crate) fn recv<T>(tube: &Tube<T>, me: &'static Record, deadline: Option<u64>
 
 /// The same, until an interrupt comes: `Not::Now`.
 #[cfg(not(feature = "sim"))]
-pub(crate) fn recv_ended_by<T>(
-    tube: &Tube<T>,
-    me: &'static Record,
-    by: Option<&'static Interrupt>,
-) -> Result<T, Option<Not>> {
+pub fn recv_ended_by<T>(tube: &Tube<T>, me: &'static Record, by: Option<&'static Interrupt>) -> Result<T, Option<Not>> {
     recv_by(tube, me, |room| pass(tube, Side::Recv, me, room, Until { deadline: None, by }, false))
 }
 

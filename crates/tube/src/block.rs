@@ -1,11 +1,11 @@
 //! Waiting at an end of a tube: look for a while, then sleep in the wait queue.
 
-use super::body::arms::{In, Out};
-use super::body::{Body, Not, Tube};
-use super::direct;
-use super::error::{RecvError, SendError};
-use super::refused::send_error;
-use super::wait::{Waiter, recv_attached, send_attached};
+use crate::body::arms::{In, Out};
+use crate::body::{Body, Not, Tube};
+use crate::direct;
+use crate::error::{RecvError, SendError};
+use crate::refused::send_error;
+use crate::wait::{Waiter, recv_attached, send_attached};
 use chappe_plat::light::Record;
 use chappe_plat::{clock, light};
 use chappe_wait::attachment::party;
@@ -28,20 +28,20 @@ use std::time::Duration;
 const POLL: Duration = Duration::from_millis(1);
 
 /// The deadline that [`Until`] names, if it names a time.
-pub(super) fn deadline(until: Until) -> Option<u64> {
+pub fn deadline(until: Until) -> Option<u64> {
     if let Until::Time(at) = until { Some(at) } else { None }
 }
 
-pub(super) fn is_late(deadline: Option<u64>) -> bool {
+pub fn is_late(deadline: Option<u64>) -> bool {
     deadline.is_some_and(|end| clock::now() >= end)
 }
 
-pub(super) fn alone(attachment: &ThreadAttachment) -> Parties {
+pub fn alone(attachment: &ThreadAttachment) -> Parties {
     Parties { main: party(attachment), private: None }
 }
 
 /// The patience of a waiter that has looked before, or, at a tube without slots, has not.
-pub(super) fn rest(attachment: &ThreadAttachment, has_looked: bool) -> Patience<'_> {
+pub fn rest(attachment: &ThreadAttachment, has_looked: bool) -> Patience<'_> {
     #[cfg(not(any(feature = "loom", feature = "sim")))]
     chappe_wait::inside::may_sleep();
     let patience = patience(attachment);
@@ -50,13 +50,13 @@ pub(super) fn rest(attachment: &ThreadAttachment, has_looked: bool) -> Patience<
 
 /// The same where an interrupt could not be reported: the errors of private tubes are crossbeam's, a slot is to be
 /// committed.
-pub(super) fn deaf_rest(attachment: &ThreadAttachment, has_looked: bool) -> Patience<'_> {
+pub fn deaf_rest(attachment: &ThreadAttachment, has_looked: bool) -> Patience<'_> {
     Patience { interrupt: None, ..rest(attachment, has_looked) }
 }
 
 /// Sends a message through a tube without slots.
 #[cfg_attr(not(debug_assertions), inline(always))]
-pub(crate) fn send_meeting<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), SendError<T>> {
+pub fn send_meeting<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), SendError<T>> {
     match light::current() {
         Some(me) => meet_to_send(out, me, message, None),
         None => send_any(out, message),
@@ -66,7 +66,7 @@ pub(crate) fn send_meeting<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message:
 
 /// Receives a message from a tube without slots.
 #[cfg_attr(not(debug_assertions), inline(always))]
-pub(crate) fn recv_meeting<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
+pub fn recv_meeting<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
     match light::current() {
         Some(me) => meet_to_recv(into, me, None),
         None => recv_any(into),
@@ -76,13 +76,13 @@ pub(crate) fn recv_meeting<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Resul
 
 /// Sends a message for which there was no room.
 #[inline(never)]
-pub(crate) fn send_later<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), SendError<T>> {
+pub fn send_later<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), SendError<T>> {
     send(out, message, Until::Forever).map_err(send_error)
 }
 
 /// Receives a message where a ring had none, or there is no ring.
 #[inline(never)]
-pub(crate) fn recv_beside<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
+pub fn recv_beside<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result<T, RecvError> {
     if let Body::Segmented(ring) = &into.0.body
         && let Some(message) = ring.take()
     {
@@ -93,7 +93,7 @@ pub(crate) fn recv_beside<T, P: Deref<Target = Tube<T>>>(into: &In<P>) -> Result
 
 /// Sends a message through a tube of any kind.
 #[inline(never)]
-pub(crate) fn send_any<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), (Not, T)> {
+pub fn send_any<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T) -> Result<(), (Not, T)> {
     match out.0.try_send(message) {
         Err((Not::Now, message)) => send(out, message, Until::Forever),
         sent => sent,
@@ -175,7 +175,7 @@ fn meet_attached_to_recv<T, P: Deref<Target = Tube<T>>>(
 
 /// Sends a message; the caller has seen that it cannot now. [`Not::Now`]: the time was up.
 #[inline(never)]
-pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, until: Until) -> Result<(), (Not, T)> {
+pub fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, until: Until) -> Result<(), (Not, T)> {
     let (tube, end) = (&*out.0, deadline(until));
     if is_late(end) {
         return Err((Not::Now, message));
@@ -228,7 +228,7 @@ pub(crate) fn send<T, P: Deref<Target = Tube<T>>>(out: &Out<P>, message: T, unti
 
 /// Receives a message; the caller has seen that there is none now. [`Not::Now`]: the time was up.
 #[inline(never)]
-pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) -> Result<T, Not> {
+pub fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) -> Result<T, Not> {
     let (tube, end) = (&*into.0, deadline(until));
     if is_late(end) {
         return Err(Not::Now);
@@ -273,7 +273,7 @@ pub(crate) fn recv<T, P: Deref<Target = Tube<T>>>(into: &In<P>, until: Until) ->
 
 /// Sends the message by what a choice has taken.
 #[inline]
-pub(crate) fn send_taken<T>(out: &Out<Arc<Tube<T>>>, taken: Taken, message: T) -> Result<(), SendError<T>> {
+pub fn send_taken<T>(out: &Out<Arc<Tube<T>>>, taken: Taken, message: T) -> Result<(), SendError<T>> {
     let sent = out.0.send_taken(taken, message);
     done_with(out.0.has_meetings(), taken);
     match sent {
@@ -286,7 +286,7 @@ pub(crate) fn send_taken<T>(out: &Out<Arc<Tube<T>>>, taken: Taken, message: T) -
 
 /// Receives the message that a choice has taken.
 #[inline]
-pub(crate) fn recv_taken<T>(into: &In<Arc<Tube<T>>>, taken: Taken) -> Result<T, RecvError> {
+pub fn recv_taken<T>(into: &In<Arc<Tube<T>>>, taken: Taken) -> Result<T, RecvError> {
     let received = into.0.recv_taken(taken);
     done_with(into.0.has_meetings(), taken);
     match received {
@@ -305,7 +305,7 @@ fn done_with(has_meetings: bool, taken: Taken) {
 }
 
 /// The descriptor of an end, armed when it is made.
-pub(crate) fn descriptor<T>(tube: &Tube<T>, side: Side) -> io::Result<BorrowedFd<'_>> {
+pub fn descriptor<T>(tube: &Tube<T>, side: Side) -> io::Result<BorrowedFd<'_>> {
     if matches!(tube.body, Body::Clock(..) | Body::Never) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a clock has no descriptor: wait for it in a choice"));
     }
@@ -323,7 +323,7 @@ thread_local! {
 }
 
 /// A packet for a choice that may meet another thread: its address.
-pub(crate) fn packet() -> u64 {
+pub fn packet() -> u64 {
     let spare = PACKETS.try_with(|packets| packets.borrow_mut().pop()).ok().flatten();
     let packet = spare.unwrap_or_else(|| Box::new(Handoff::new(std::ptr::null_mut())));
     packet.reopen();
@@ -331,7 +331,7 @@ pub(crate) fn packet() -> u64 {
 }
 
 /// Takes a packet back that no meeting uses any more; 0: there was none.
-pub(crate) fn put_packet(packet: u64) {
+pub fn put_packet(packet: u64) {
     if packet != 0 {
         // SAFETY: it came from `packet`, of this thread.
         let packet = unsafe { Box::from_raw(packet as *mut Handoff) };

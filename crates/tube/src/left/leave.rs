@@ -1,7 +1,7 @@
 //! Leaving a message, and arming the descriptors that ask for it. F1 to F5 are those of the parent's head.
 
 use super::Left;
-use crate::tube::body::{Body, Not, Tube};
+use crate::body::{Body, Not, Tube};
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::step;
 use chappe_structures::ring::Ring;
@@ -37,7 +37,7 @@ impl<T> Tube<T> {
     }
 
     /// Tells one receiver that waits at the tube (F4), and one that has armed the descriptor again.
-    pub(in crate::tube) fn tell_of_what_is_left(&self) {
+    pub(crate) fn tell_of_what_is_left(&self) {
         // SeqCst: F4, between the message and the look at the waiters.
         fence(Ordering::SeqCst);
         if self.receivers.has_lights() && self.lights.tell_one(Side::Recv) {
@@ -48,7 +48,7 @@ impl<T> Tube<T> {
     }
 
     /// Whether a sender that waits by its descriptor would get rid of a message now.
-    pub(in crate::tube) fn may_leave(&self) -> bool {
+    pub(crate) fn may_leave(&self) -> bool {
         self.free_slot().is_some()
     }
 

@@ -1,7 +1,7 @@
 //! Making a named tube's two objects, and taking them out of service.
 
 use super::{DROPS, ONE_RECEIVER, ONE_SENDER, Pipe, SWIFT, TubeHead, ring_at};
-use crate::tube::named::senders::sweep;
+use crate::named::senders::sweep;
 use chappe_arena::layout::{BLOCK, Kind};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort};
 use chappe_plat::atomic::Ordering;
@@ -13,7 +13,7 @@ use chappe_wait::owner::unheld;
 use chappe_wait::part::MAKING;
 
 /// Makes a tube. The caller holds `admin` and has seen that the name is free, and that there can be such a tube. A schema is a hash and a text.
-pub(crate) fn make(
+pub fn make(
     map: &'static Map,
     admin: &Admin,
     name: &str,
@@ -73,7 +73,7 @@ pub(crate) fn make(
 }
 
 /// Takes a tube out of service. The caller holds `admin`.
-pub(crate) fn unmake(map: &'static Map, admin: &Admin, pipe: &Pipe<'_>) {
+pub fn unmake(map: &'static Map, admin: &Admin, pipe: &Pipe<'_>) {
     map.unmake(admin, pipe.place);
     step!("tube dead, its senders' object not yet");
     map.unmake(admin, pipe.end);

@@ -1,34 +1,34 @@
 //! What an end says, as its users' errors.
 
-use super::body::Not;
-use super::error::{RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+use crate::body::Not;
+use crate::error::{RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 
-pub(super) fn send_error<T>(e: (Not, T)) -> SendError<T> {
+pub fn send_error<T>(e: (Not, T)) -> SendError<T> {
     SendError(e.1)
 }
 
-pub(super) fn try_send_error<T>((not, message): (Not, T)) -> TrySendError<T> {
+pub fn try_send_error<T>((not, message): (Not, T)) -> TrySendError<T> {
     match not {
         Not::Now => TrySendError::Full(message),
         Not::Ever => TrySendError::Disconnected(message),
     }
 }
 
-pub(super) fn send_timeout_error<T>((not, message): (Not, T)) -> SendTimeoutError<T> {
+pub fn send_timeout_error<T>((not, message): (Not, T)) -> SendTimeoutError<T> {
     match not {
         Not::Now => SendTimeoutError::Timeout(message),
         Not::Ever => SendTimeoutError::Disconnected(message),
     }
 }
 
-pub(super) fn try_recv_error(not: Not) -> TryRecvError {
+pub fn try_recv_error(not: Not) -> TryRecvError {
     match not {
         Not::Now => TryRecvError::Empty,
         Not::Ever => TryRecvError::Disconnected,
     }
 }
 
-pub(super) fn recv_timeout_error(not: Not) -> RecvTimeoutError {
+pub fn recv_timeout_error(not: Not) -> RecvTimeoutError {
     match not {
         Not::Now => RecvTimeoutError::Timeout,
         Not::Ever => RecvTimeoutError::Disconnected,

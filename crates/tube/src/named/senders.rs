@@ -10,7 +10,7 @@ use chappe_wait::part::{is_being_made, whole_in_service};
 use chappe_wait::wait::notify_dead;
 
 /// I6: removes senders' objects whose tubes do not live. Returns how many of them were in service.
-pub(crate) fn sweep(map: &'static Map, admin: &Admin) -> u32 {
+pub fn sweep(map: &'static Map, admin: &Admin) -> u32 {
     let mut swept = 0;
     for index in 0..map.objects_used() {
         // Relaxed: under `admin`.

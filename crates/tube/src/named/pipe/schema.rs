@@ -32,16 +32,16 @@ impl Pipe<'_> {
 #[cfg(all(test, not(any(feature = "sim", feature = "loom"))))]
 mod tests {
     use super::*;
-    use crate::handle::Handle;
-    use crate::tube::named::pipe::made::make;
+    use crate::named::pipe::made::make;
+    use crate::testing::arena;
     use chappe_structures::record::Shape;
 
     /// The next object's maker writes zeros first.
     #[test]
     fn the_schema_of_a_tube_whose_memory_is_anothers_can_be_asked_for() {
         let shape = Shape::many(2, 8, 8);
-        let handle = Handle::private(&mut |map, admin, name| make(map, admin, name, shape, 1, (2, "a u64"))).unwrap();
-        let pipe = Pipe::of(handle.map, handle.place).unwrap();
+        let map = arena();
+        let pipe = Pipe::of(map, make(map, &map.admin(), "", shape, 1, (2, "a u64")).unwrap()).unwrap();
         assert_eq!(pipe.schema().as_deref(), Some("a u64"));
         for word in [&pipe.head.slots, &pipe.head.size, &pipe.head.align] {
             word.store(0, Ordering::Relaxed); // Relaxed: one thread.

@@ -1,70 +1,71 @@
 //! In the table of kinds: tubes of a named arena: plain ones, broadcast tubes, and the ends of either sort.
 
-use crate::tube::named::is_named;
-use crate::tube::{broadcast, named};
+use crate::broadcast::cast;
+use crate::named::pipe;
+use crate::named::senders::{drain_end, is_named};
 use chappe_arena::layout::{Head, Kind};
 use chappe_arena::{Dead, Map, Place, Protocol, Visitor};
 use chappe_wait::end;
 
-pub(crate) struct Ends;
+pub struct Ends;
 
 impl Protocol for Ends {
     // Only a private tube's users know what there is for its waiters: see `wake_after_death`.
     fn drain(&self, map: &Map, object: u32, head: Head) {
-        named::drain_end(map, object, head);
+        drain_end(map, object, head);
     }
 }
 
-pub(crate) struct Tubes;
+pub struct Tubes;
 
 impl Protocol for Tubes {
     fn drain(&self, map: &Map, object: u32, head: Head) {
-        named::drain(map, object, head);
+        pipe::drain(map, object, head);
     }
 
     fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
-        named::recover(map, at, dead, me);
+        pipe::recover(map, at, dead, me);
         false
     }
 
     fn clear(&self, map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
-        named::clear(map, at, member, me);
+        pipe::clear(map, at, member, me);
     }
 
     fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {
-        named::is_attached(map, object, head)
+        pipe::is_attached(map, object, head)
     }
 
     #[cfg(not(feature = "sim"))]
     fn is_held(&self, map: &Map, object: u32, head: Head, member: u32, _generation: u32) -> bool {
-        head.in_service() && named::is_used_by(map, object, head, member)
+        head.in_service() && pipe::is_used_by(map, object, head, member)
     }
 
     #[cfg(not(feature = "sim"))]
     fn abandon(&self, map: &Map, at: Place, leaver: Dead, me: &mut Visitor<'_>) {
-        named::keep_from_all(map, at, leaver.member, me);
+        pipe::keep_from_all(map, at, leaver.member, me);
     }
 }
 
-pub(crate) struct Broadcasts;
+pub struct Broadcasts;
 
 impl Protocol for Broadcasts {
     fn drain(&self, map: &Map, object: u32, head: Head) {
-        broadcast::drain(map, object, head);
+        cast::drain(map, object, head);
     }
 
     fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
-        broadcast::recover(map, at, dead, me);
+        cast::recover(map, at, dead, me);
         false
     }
 
     fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {
-        broadcast::is_attached(map, object, head)
+        cast::is_attached(map, object, head)
     }
 
     #[cfg(not(feature = "sim"))]
     fn is_held(&self, map: &Map, object: u32, head: Head, member: u32, _generation: u32) -> bool {
-        head.in_service() && broadcast::is_used_by(map, object, head, member)
+        head.in_service() && cast::is_used_by(map, object, head, member)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A publisher's wait for room in a broadcast tube. Invariants: the tube's (`cast`).
 
 use super::cast::{Mapped, ROOM};
-use crate::tube::named::arms::Not;
+use crate::named::arms::Not;
 use chappe_structures::broadcast::place::Mask;
 use chappe_wait::interrupt::Interrupt;
 use chappe_wait::mark::Mark;
@@ -22,7 +22,7 @@ impl Arm for Mouth {
 }
 
 /// Sends a record, sleeping until there is room.
-pub(crate) fn publish_attached(
+pub fn publish_attached(
     cast: &Mapped,
     record: &[u8],
     wanted: &Mask,

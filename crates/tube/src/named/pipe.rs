@@ -62,7 +62,7 @@
 
 mod bits;
 mod endings;
-pub(crate) mod made;
+pub mod made;
 #[cfg(not(feature = "sim"))]
 mod schema;
 
@@ -90,7 +90,7 @@ const SWIFT: u32 = 8;
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     Senders = 0,
     Receivers = 1,
 }
@@ -134,7 +134,7 @@ struct TubeHead {
 
 /// A tube, as one process sees it.
 #[derive(Clone, Copy)]
-pub(crate) struct Pipe<'m> {
+pub struct Pipe<'m> {
     pub map: &'m Map,
     /// The tube: where receivers wait.
     pub place: Place,
@@ -154,7 +154,7 @@ pub(crate) struct Pipe<'m> {
 
 /// Why a process cannot come to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unattached {
+pub enum Unattached {
     /// The tube was removed.
     Dead,
     /// No sender may come any more.
@@ -169,7 +169,7 @@ fn ring_at(members: u32) -> usize {
 }
 
 /// How many blocks a tube takes in an arena of so many members; `None` if that overflows.
-pub(crate) fn blocks_wanted(shape: Shape, members: u32) -> Option<u32> {
+pub fn blocks_wanted(shape: Shape, members: u32) -> Option<u32> {
     let bytes = chappe_structures::record::bytes_wanted(shape)?.checked_add(ring_at(members))?;
     u32::try_from(bytes.div_ceil(BLOCK)).ok()
 }
@@ -264,6 +264,7 @@ impl<'m> Pipe<'m> {
     }
 
     /// The pipe of an only handle, which goes without fences if it can.
+    #[inline]
     pub fn registered(self, side: Side) -> Pipe<'m> {
         Pipe { is_plain: self.is_swift && self.is_single(side) && process_shared::register(), ..self }
     }
@@ -332,6 +333,7 @@ impl<'m> Pipe<'m> {
     }
 
     /// Attaches a process to an end. The caller has had the dead recovered.
+    #[inline]
     pub fn attach(&self, _admin: &Admin, side: Side, member: u32, generation: u32) -> Result<(), Unattached> {
         if !self.is_live() {
             return Err(Unattached::Dead);
@@ -601,7 +603,7 @@ pub(crate) fn clear(map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
 }
 
 /// I7: whether a process has a handle.
-pub(crate) fn is_attached(map: &Map, object: u32, head: Head) -> bool {
+pub fn is_attached(map: &Map, object: u32, head: Head) -> bool {
     let Some(pipe) = Pipe::of(map, Place { index: object, head }) else { return false };
     // SeqCst: I4.
     [Side::Senders, Side::Receivers]
@@ -616,7 +618,7 @@ pub(crate) fn is_used_by(map: &Map, object: u32, head: Head, member: u32) -> boo
 }
 
 /// A leaving thread has leaked slots of its own: no thread gets them.
-pub(crate) fn keep_from_all(map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
+pub fn keep_from_all(map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
     if let Some(pipe) = Pipe::of(map, at).filter(|pipe| pipe.ring.is_left_by(member as u16))
         && let Some(visit) = me.visit(at)
     {

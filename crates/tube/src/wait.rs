@@ -1,8 +1,8 @@
 //! Waiting at an end of a tube: a kernel thread in the wait queue, by its attachment; a light thread in the end's list.
 
-use super::body::arms::{In, Out};
-use super::body::{Not, Tube};
-use super::rendezvous::await_done;
+use crate::body::arms::{In, Out};
+use crate::body::{Not, Tube};
+use crate::rendezvous::await_done;
 use chappe_plat::light::{self, Record};
 use chappe_wait::claim::wait_for;
 use chappe_wait::handoff::Handoff;
@@ -13,7 +13,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
 
 /// Sends a message, sleeping until it can be sent. [`Not::Now`]: the time was up.
-pub(crate) fn send_attached<T, P: Deref<Target = Tube<T>>>(
+pub fn send_attached<T, P: Deref<Target = Tube<T>>>(
     out: &Out<P>,
     message: T,
     who: Waiter<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn send_attached<T, P: Deref<Target = Tube<T>>>(
 }
 
 /// Receives a message, sleeping until there is one. [`Not::Now`]: the time was up.
-pub(crate) fn recv_attached<T, P: Deref<Target = Tube<T>>>(
+pub fn recv_attached<T, P: Deref<Target = Tube<T>>>(
     into: &In<P>,
     who: Waiter<'_>,
     deadline: Option<u64>,
@@ -72,7 +72,7 @@ pub(crate) fn recv_attached<T, P: Deref<Target = Tube<T>>>(
 
 /// The thread that waits at an end.
 #[derive(Clone, Copy)]
-pub(crate) enum Waiter<'a> {
+pub enum Waiter<'a> {
     /// A kernel thread, by its attachments.
     Attached(&'a Parties, &'a Patience<'a>),
     /// A light thread.

@@ -64,7 +64,7 @@ use std::ptr::null_mut;
 const NOBODY: u32 = u32::MAX;
 /// The direction of a message, as seen by one of the two threads that met.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// The message comes to this thread.
     In,
     /// The message goes from this thread.

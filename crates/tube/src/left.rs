@@ -39,7 +39,7 @@ use chappe_plat::Made;
 use chappe_structures::ring::{Claim, Ring};
 
 /// The slot; not made: no message was ever left.
-pub(crate) struct Left<T>(Made<Ring<T>>);
+pub struct Left<T>(Made<Ring<T>>);
 
 impl<T> Left<T> {
     pub const fn new() -> Left<T> {

@@ -15,10 +15,10 @@
 //! What a choice takes of a tube is a claim (see the ring) or a thread met; [`Taken::position`] says which, and its word which slot or
 //! packet:
 
-pub(crate) mod arms;
+pub mod arms;
 
-use super::left::Left;
-use super::rendezvous::{self, Opposite, Way};
+use crate::left::Left;
+use crate::rendezvous::{self, Opposite, Way};
 use chappe_arena::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{light, step};
@@ -49,7 +49,7 @@ const STRUCK: u32 = 5;
 const THERE: u32 = 6;
 
 /// What a tube is made of. In boxes, so that a tube without slots is not as large as the largest.
-pub(crate) enum Body<T> {
+pub enum Body<T> {
     /// A fixed number of slots.
     Ring(Box<Ring<T>>),
     /// The same, for one sender and one receiver.
@@ -65,7 +65,7 @@ pub(crate) enum Body<T> {
 }
 
 /// A clock, and what it tells.
-pub(crate) struct Strokes<T> {
+pub struct Strokes<T> {
     pub clock: Clock,
     pub tell: fn(Instant) -> T,
 }
@@ -78,13 +78,13 @@ impl<T> Deref for Strokes<T> {
 }
 
 /// A tube.
-pub(crate) struct Tube<T> {
+pub struct Tube<T> {
     pub body: Body<T>,
     ends: Ends,
 }
 
 /// What of a tube does not depend on its messages' type.
-pub(crate) struct Ends {
+pub struct Ends {
     /// Where senders wait.
     pub senders: End,
     /// Where receivers wait.
@@ -95,12 +95,12 @@ pub(crate) struct Ends {
 
 impl Ends {
     #[inline(always)]
-    pub(crate) fn end(&self, side: Side) -> &End {
+    pub fn end(&self, side: Side) -> &End {
         if side == Side::Send { &self.senders } else { &self.receivers }
     }
 
     #[inline(always)]
-    pub(super) fn opposite(&self, side: Side) -> Opposite<'_> {
+    pub(crate) fn opposite(&self, side: Side) -> Opposite<'_> {
         Opposite { end: self.end(side), lights: &self.lights, side }
     }
 }
@@ -115,7 +115,7 @@ impl<T> Deref for Tube<T> {
 
 /// Why nothing was sent, or received, now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Not {
+pub enum Not {
     /// The operation would have to wait.
     Now,
     /// Never: the other end has gone.
@@ -360,12 +360,12 @@ impl<T> Tube<T> {
     }
 
     /// As [`Tube::may_send`], for a caller that is no member.
-    pub fn may_send_now(&self) -> bool {
+    pub(crate) fn may_send_now(&self) -> bool {
         self.may_send(&Party::nobody(self.senders.map())) || self.may_leave()
     }
 
     /// A sender that was told of a hole may not have used it, or not the only one: the next sender is told.
-    pub(super) fn pass_on_hole(&self) {
+    pub(crate) fn pass_on_hole(&self) {
         step!("told, nobody else told yet");
         if self.has_meetings() {
             rendezvous::rematch(&self.senders, &self.receivers);
@@ -375,7 +375,7 @@ impl<T> Tube<T> {
     }
 
     /// The same for a message, and the receivers.
-    pub(super) fn pass_on_message(&self) {
+    pub(crate) fn pass_on_message(&self) {
         step!("told, nobody else told yet");
         if let Body::Rendezvous(left) = &self.body {
             rendezvous::rematch(&self.senders, &self.receivers);

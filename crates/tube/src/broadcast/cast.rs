@@ -40,7 +40,7 @@
 //!
 //! Explored: `tests/crash_broadcast.rs`. Paper: synthesis, 3.2.3 (what all subscriptions are to a publisher), 5.2.
 
-use crate::tube::named::arms::Not;
+use crate::named::arms::Not;
 use chappe_arena::Dead;
 use chappe_arena::layout::{BLOCK, Head, Kind, Object};
 use chappe_arena::{Admin, ArenaError, Map, Place, Sort, Visitor};
@@ -59,7 +59,7 @@ use std::ptr::NonNull;
 /// What a publisher needs that waits for room.
 pub(super) const ROOM: u32 = 3;
 /// The most publishers.
-pub(crate) const MOST_PUBLISHERS: usize = if cfg!(feature = "sim") { 3 } else { 128 };
+pub const MOST_PUBLISHERS: usize = if cfg!(feature = "sim") { 3 } else { 128 };
 
 #[repr(C, align(64))]
 struct CastHead {
@@ -101,7 +101,7 @@ fn left_by(entry: u64, well: bool) -> u64 {
 
 /// A broadcast tube, as one process sees it.
 #[derive(Clone, Copy)]
-pub(crate) struct Cast<'m> {
+pub struct Cast<'m> {
     pub map: &'m Map,
     pub place: Place,
     pub ring: Ring<'m>,
@@ -110,11 +110,11 @@ pub(crate) struct Cast<'m> {
 }
 
 /// One of this process's mappings, which last as long as it.
-pub(crate) type Mapped = Cast<'static>;
+pub type Mapped = Cast<'static>;
 
 /// Why somebody could not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unattached {
+pub enum Unattached {
     Dead,
     /// As many as there may be are there.
     Full,
@@ -123,12 +123,12 @@ pub(crate) enum Unattached {
 }
 
 /// How many blocks a tube takes; none if there are not so many.
-pub(crate) fn blocks_wanted(shape: Shape, schema: usize) -> Option<u32> {
+pub fn blocks_wanted(shape: Shape, schema: usize) -> Option<u32> {
     let bytes = shape.is_possible().then(|| size_of::<CastHead>() + shape.bytes() + schema)?;
     u32::try_from(bytes.div_ceil(BLOCK)).ok()
 }
 
-pub(crate) fn by(member: u32, generation: u32) -> u64 {
+pub fn by(member: u32, generation: u32) -> u64 {
     u64::from(generation) << GENERATION_AT | u64::from(member + 1)
 }
 
@@ -354,7 +354,6 @@ impl<'m> Cast<'m> {
     }
 
     /// A subscription has another filter from now on. Its owner's.
-    #[cfg(any(feature = "synth", feature = "sim"))]
     pub fn change(&self, who: u32, text: &[u8]) {
         self.write_text(who, text);
         self.changed();
@@ -521,7 +520,7 @@ impl Mapped {
 
 /// The receiving end of a subscription as an arm of a choice. It takes no record: the waiter that is woken does.
 #[derive(Clone, Copy)]
-pub(crate) struct Ear {
+pub struct Ear {
     pub cast: Mapped,
     pub who: u32,
 }
@@ -561,7 +560,7 @@ impl Ear {
 }
 
 /// Makes a tube. The caller holds `admin`, and has seen that the name is free and that there can be such a tube.
-pub(crate) fn make(
+pub fn make(
     map: &'static Map,
     admin: &Admin,
     name: &str,

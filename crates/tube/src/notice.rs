@@ -1,7 +1,7 @@
 //! What other threads learn of a tube: that there is something at an end, for the waiters there; and the mark of its state, for a
 //! choice that has found nothing (`lull`).
 
-use super::body::{Body, Tube};
+use crate::body::{Body, Tube};
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_wait::clock::NEVER;
 use chappe_wait::lights::Side;
@@ -11,7 +11,7 @@ use chappe_wait::wait::Party;
 impl<T> Tube<T> {
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_one(&self, side: Side) {
+    pub(crate) fn tell_one(&self, side: Side) {
         let end = self.end(side);
         if end.is_calm() {
             return;
@@ -54,7 +54,7 @@ impl<T> Tube<T> {
     }
 
     /// A look for a choice to receive: see `lull`.
-    pub(super) fn mark_in(&self, me: &Party) -> Mark {
+    pub(crate) fn mark_in(&self, me: &Party) -> Mark {
         if self.senders.is_gone() {
             return Mark::Something;
         }
@@ -73,7 +73,7 @@ impl<T> Tube<T> {
     }
 
     /// The same to send.
-    pub(super) fn mark_out(&self, me: &Party) -> Mark {
+    pub(crate) fn mark_out(&self, me: &Party) -> Mark {
         if self.receivers.is_gone() {
             return Mark::Something;
         }
