@@ -42,11 +42,11 @@ pub use backend::pair;
 pub use backend::poll;
 #[cfg(all(feature = "uring", not(any(feature = "sim", feature = "loom"))))]
 pub use backend::uring;
-pub use backend::{atomic, clock, dir, fence, futex, life, process, quiet, rseq, sections, thread};
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use backend::{
-    child, faults, file, inherit, jack, mailbox, packets, sanitizer, serial, trap, twofold, viewed, wide,
+    alsa, child, faults, file, inherit, jack, mailbox, packets, sanitizer, serial, trap, twofold, viewed, wide,
 };
+pub use backend::{atomic, clock, dir, fence, futex, life, process, quiet, rseq, sections, thread};
 #[cfg(not(feature = "sim"))]
 pub use backend::{code, forks, lease, mappings, marks, memory, pi, poll, stacks, tls, topology};
 pub use made::{Made, Pages, Row};

@@ -60,8 +60,9 @@ const C_LIBRARY: [&str; 6] = ["plat", "cli", "injector", "bench", "ffi", "preloa
 /// Where machine code may stand beside `plat`: it is what the room is for.
 const MACHINE_CODE: [&str; 2] = ["ras", "thread"];
 
-/// Where files may be opened beside `plat`: its nodes read and write what their user names, and no protocol.
+/// Where files may be opened, and servers asked, beside `plat`: its nodes read and write what their user names, and no protocol.
 const FILES: [&str; 1] = ["stream"];
+const OF_USERS: [&str; 2] = ["std::fs", "std::net"];
 
 /// Ways around `plat`, and what `plat` has instead.
 const WAYS_OUT: [(&str, &str); 12] = [
@@ -89,7 +90,7 @@ pub fn check(house: &House) -> Vec<Finding> {
         let inside = level(own).is_some_and(|l| (2..SURFACE).contains(&l));
         for (at, line) in source.lines.iter().enumerate().filter(|(_, l)| !l.test) {
             let its_trade = |way: &str| {
-                MACHINE_CODE.contains(&own) && way.ends_with("asm!") || FILES.contains(&own) && way == "std::fs"
+                MACHINE_CODE.contains(&own) && way.ends_with("asm!") || FILES.contains(&own) && OF_USERS.contains(&way)
             };
             let ways = WAYS_OUT.iter().filter(|(way, _)| inside && has_word(&line.code, way) && !its_trade(way));
             for (way, instead) in ways {

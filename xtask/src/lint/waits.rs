@@ -28,7 +28,7 @@ const WAYS: [&str; 11] = [
 const ROOMS: [&str; 8] = ["arena", "structures", "wait", "tube", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 46] = [
+const PLACES: [(&str, &str); 47] = [
     ("crates/wait/src/wait/rest.rs", "the one place to park"),
     ("crates/wait/src/wait/word.rs", "the one place to wake"),
     (
@@ -86,6 +86,7 @@ const PLACES: [(&str, &str); 46] = [
         "crates/stream/src/node/window.rs",
         "a thread that draws on a terminal, at most 60 times a second: no stage waits for it",
     ),
+    ("crates/stream/src/node/frame.rs", "a thread that shows pictures at a refresh: no stage waits for it"),
     ("crates/stream/src/process/keep.rs", "looks whether a graph's processes run on: they tell nobody"),
     (
         "crates/stream/src/process/tubes.rs",

@@ -1,7 +1,6 @@
 //! Clients of a JACK server: the few calls of its library that a player and a recorder need.
 //!
-//! The library is loaded when the first client is opened, so that neither building nor running anything else needs it. It stays loaded: the server's threads in
-//! this process run its code.
+//! The library is loaded when the first client is opened.
 //!
 //! The server calls [`Handler::period`] once a period, on a thread with real-time priority: it must neither wait nor allocate memory. Other
 //! notices of the server are kept in [`Signals`], for the client's user.
@@ -10,6 +9,7 @@
 //! is freed.
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::loaded::library;
 use crate::Made;
 use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
 use std::marker::PhantomData;
@@ -34,38 +34,8 @@ const AUDIO: &CStr = c"32 bit float mono audio";
 
 type OnNumber = extern "C" fn(u32, *mut c_void) -> c_int;
 
-/// The calls, by their names in the library.
-macro_rules! calls {
-    ($($name:ident: $type:ty,)*) => {
-        struct Library { $($name: $type,)* }
-
-        impl Library {
-            fn load() -> Result<Library, String> {
-                // SAFETY: the name is a text; the library's constructors are those of a library that is made to be loaded.
-                let handle = unsafe { libc::dlopen(c"libjack.so.0".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-                if handle.is_null() {
-                    // SAFETY: after a failure this thread's message is a text.
-                    let why = unsafe { CStr::from_ptr(libc::dlerror()) };
-                    return Err(why.to_string_lossy().into_owned());
-                }
-                Ok(Library {
-                    $($name: {
-                        let name = concat!(stringify!($name), "\0");
-                        // SAFETY: the handle is open, and the name ends with a zero.
-                        let at = unsafe { libc::dlsym(handle, name.as_ptr().cast()) };
-                        if at.is_null() {
-                            return Err(format!("libjack.so.0 has no {}", stringify!($name)));
-                        }
-                        // SAFETY: the library's header, which its number 0 stands for, gives the call this type.
-                        unsafe { std::mem::transmute::<*mut c_void, $type>(at) }
-                    },)*
-                })
-            }
-        }
-    };
-}
-
-calls! {
+library! {
+    "libjack.so.0";
     jack_client_open: unsafe extern "C" fn(*const c_char, c_int, *mut c_int, ...) -> *mut RawClient,
     jack_client_close: unsafe extern "C" fn(*mut RawClient) -> c_int,
     jack_activate: unsafe extern "C" fn(*mut RawClient) -> c_int,
@@ -87,7 +57,7 @@ calls! {
 
 extern "C" fn silent(_: *const c_char) {}
 
-fn library() -> Result<&'static Library, String> {
+fn loaded() -> Result<&'static Library, String> {
     static LIBRARY: Made<Result<Library, String>> = Made::new();
     let loaded = LIBRARY.get_or(|| {
         let library = Library::load()?;
@@ -255,7 +225,7 @@ impl Client {
     /// # Errors
     /// There is no library, no server, or it refuses.
     pub fn open(name: &str, way: Way, channels: usize) -> Result<Client, Refused> {
-        let library = library().map_err(Refused::Library)?;
+        let library = loaded().map_err(Refused::Library)?;
         let (name, mut status) = (text(name)?, 0);
         // SAFETY: a text and a place for the status; no options that ask for more values.
         let raw = unsafe { (library.jack_client_open)(name.as_ptr(), NO_START, &raw mut status) };

@@ -1,6 +1,7 @@
 //! The shipping backend: Linux itself.
 
 mod admit;
+pub mod alsa;
 pub mod atomic;
 pub mod child;
 pub mod clock;
@@ -15,6 +16,7 @@ pub mod inherit;
 pub mod jack;
 pub mod lease;
 pub mod life;
+mod loaded;
 pub mod mailbox;
 pub mod mappings;
 pub mod marks;

@@ -6,6 +6,7 @@
 //! | [`wav`] | `wav` |
 //! | [`files`] | `file raw lines records stdin print hash` |
 //! | [`disk`] | `disk` |
+//! | [`cache`] | `cache` |
 //! | [`blocks`] | `buffer unbuffer cast rate take skip probe count` |
 //! | [`waves`] | `sine noise impulse sweep silence` |
 //! | [`sound`] | `gain offset clip mix mono channel delay echo reverb` |
@@ -17,6 +18,7 @@
 //! | [`time`] | `pace deadline` |
 //! | [`clocks`] | `clock reference` |
 //! | [`jack`] | `jack` |
+//! | [`alsa`] | `alsa` |
 //! | [`serial`] | `serial` |
 //! | [`midi`] | `midi` |
 //! | [`packets`] | `packets pcap` |
@@ -25,14 +27,19 @@
 //! | [`rows`] | `parse where select field csv json` |
 //! | [`cook`] | `cook onlcr tabs` |
 //! | [`window`] | `vt100 window` |
+//! | [`frame`] | `frame` |
 
+mod absent;
+pub mod alsa;
 pub mod blocks;
+pub mod cache;
 pub mod clocks;
 pub mod cook;
 pub mod disk;
 pub mod fields;
 pub mod files;
 pub mod filters;
+pub mod frame;
 pub mod jack;
 pub mod links;
 pub mod midi;
@@ -61,6 +68,7 @@ pub fn all() -> Vec<Kind> {
         links::kinds(),
         files::kinds(),
         disk::kinds(),
+        cache::kinds(),
         wav::kinds(),
         blocks::kinds(),
         waves::kinds(),
@@ -73,6 +81,7 @@ pub fn all() -> Vec<Kind> {
         time::kinds(),
         clocks::kinds(),
         jack::kinds(),
+        alsa::kinds(),
         serial::kinds(),
         midi::kinds(),
         packets::kinds(),
@@ -81,6 +90,7 @@ pub fn all() -> Vec<Kind> {
         rows::kinds(),
         cook::kinds(),
         window::kinds(),
+        frame::kinds(),
     ];
     groups.into_iter().flatten().collect()
 }

@@ -59,7 +59,7 @@ impl Stage for Picture {
         }
         let mut file =
             std::fs::File::create(&self.path).map_err(|e| Fault::new(format!("cannot write {}: {e}", self.path)))?;
-        Ok(file.write_all(&png(width as u32, high as u32, &rows))?)
+        Ok(file.write_all(&png(width as u32, high as u32, Colours::Grey, &rows))?)
     }
 
     fn says(&self) -> Option<String> {
@@ -83,8 +83,17 @@ impl Picture {
     }
 }
 
-/// Grey rows, each with its filter byte before it, as a PNG file.
-fn png(width: u32, height: u32, rows: &[u8]) -> Vec<u8> {
+/// What a pixel has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Colours {
+    /// A byte: how light it is.
+    Grey,
+    /// Three bytes: red, green, blue.
+    Rgb,
+}
+
+/// Rows, each with its filter byte before it, as a PNG file.
+pub(super) fn png(width: u32, height: u32, colours: Colours, rows: &[u8]) -> Vec<u8> {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut part = |name: &[u8; 4], data: &[u8]| {
         file.extend((data.len() as u32).to_be_bytes());
@@ -94,7 +103,9 @@ fn png(width: u32, height: u32, rows: &[u8]) -> Vec<u8> {
         let sum = crc(&file[begin..]);
         file.extend(sum.to_be_bytes());
     };
-    let head = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 0, 0, 0, 0]].concat();
+    let head =
+        [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, if colours == Colours::Grey { 0 } else { 2 }, 0, 0, 0]]
+            .concat();
     part(b"IHDR", &head);
     let mut data = vec![0x78, 0x01];
     let mut chunks = rows.chunks(65_535).peekable();

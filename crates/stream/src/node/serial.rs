@@ -10,6 +10,7 @@
 //!
 //! While nothing comes the stage gives an empty block ten times a second, as `packets` does.
 
+use super::absent::{Absent, LOOK};
 use super::time::sleep_until;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
@@ -21,8 +22,6 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
-/// How often a stage that waits looks around.
-const LOOK: Duration = Duration::from_millis(100);
 /// At most so many bytes in a block.
 const BLOCK: usize = 4096;
 
@@ -32,10 +31,7 @@ struct Plug {
     settings: Settings,
     waits: bool,
     line: Option<Line>,
-    /// Since when it is away.
-    since: u64,
-    losses: u64,
-    away: f64,
+    absent: Absent,
     bytes: u64,
 }
 
@@ -64,7 +60,7 @@ impl Plug {
             Err(e) => return Err(Wrong::at(span, format!("there is no serial line {path}: {e}"))),
         }
         let (path, line) = (path.to_owned(), None);
-        Ok(Plug { path, settings, waits, line, since: 0, losses: 0, away: 0.0, bytes: 0 })
+        Ok(Plug { path, settings, waits, line, absent: Absent::default(), bytes: 0 })
     }
 
     fn open(&mut self) -> Result<(), Fault> {
@@ -80,8 +76,8 @@ impl Plug {
         match e.kind() {
             ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(()),
             _ if Line::is_gone(&e) && self.waits => {
-                (self.line, self.since) = (None, clock::now());
-                self.losses += 1;
+                self.line = None;
+                self.absent.begins();
                 Ok(())
             }
             _ if Line::is_gone(&e) => {
@@ -98,18 +94,12 @@ impl Plug {
     /// Looks for a line that is away: for how many seconds it was.
     fn find(&mut self) -> Option<f64> {
         self.open().ok()?;
-        let away = (clock::now() - self.since) as f64 / 1e9;
-        self.away += away;
-        Some(away)
+        Some(self.absent.ends())
     }
 
     /// What it says at the end.
     fn says(&self) -> Option<String> {
-        let lost = match self.losses {
-            0 => String::new(),
-            n => format!(", {n} times lost, for {:.1} s", self.away),
-        };
-        Some(format!("{} bytes{lost}", self.bytes))
+        Some(format!("{} bytes{}", self.bytes, self.absent.says()))
     }
 }
 

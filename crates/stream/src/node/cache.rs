@@ -1,0 +1,568 @@
+//! A block cache that processes share, before a file or what an HTTP server has: the quaject `Dcache` of table 4.2 (`read`, and its callout `bk_read`).
+//!
+//! All `cache` stages of one name, in whatever process, share the blocks: what one has fetched the others find. A block is fetched by one reader at
+//! a time, and the others that want it wait for it. A reader that is killed while it fetches has begun nothing that the others can see: the next one
+//! fetches. Nothing is written back: a cache is read.
+//!
+//! | object of the arena | what it has |
+//! |---|---|
+//! | map `NAME` | a block by version and number: the slot that it has, and its bytes |
+//! | words `NAME.words` | the origin, its length, stamp and version; what was found and fetched; the hand; what each slot has |
+//! | mutexes `NAME.fetch0` to `3` | the right to fetch blocks whose numbers leave 0 to 3: robust, a death passes it on |
+//!
+//! **Bounded.** There are as many slots as blocks; the hand gives a new block the next slot whose own was not found since the hand came by (CLOCK).
+//!
+//! - I1: a slot is claimed by one swap of its word and the hand, before its new block is inserted: so blocks without a slot come only of a reader
+//!   that was killed, or stopped for a whole turn of the hand, between the two. The map has room for some of them; when it is full, a reader
+//!   removes all whose slot has another block.
+//! - I2: a block is inserted under the version that was read before it was fetched, if the origin's stamp is the same behind the fetch: bytes of two
+//!   versions are never mixed in a block.
+//!
+//! **A file that changes** (its number, length or time of change) begins a new version: nothing of the old one is found any more. A reader reads as far
+//! as the origin went when it began. If the file has become shorter meanwhile, its line ends there, and the report counts it as broken
+//! ([`crate::Report::broken`]). What changes within the file system's clock tick, at the same length, cannot be told. Of an HTTP server's file the
+//! stamp is its length and its `ETag` or `Last-Modified`, looked at when a reader begins and with each fetch.
+//!
+//! HTTP is that of `GET` with `Range`, without TLS: a name of a local proxy (`http://localhost:8080/...`) stands for `https`.
+
+use crate::kind::{Call, Kind, Plan, Wrong};
+use crate::stage::{Body, Fault, Source};
+use crate::types::{Block, Element, Type};
+use chappe_sync::map::{Map, MapError, MapOptions};
+use chappe_sync::words::{Words, WordsError};
+use chappe_sync::{LockError, Mutex, MutexGuard};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
+
+/// Words before those of the slots.
+const ORIGIN: u32 = 0;
+const LENGTH: u32 = 1;
+const STAMP: u32 = 2;
+const VERSION: u32 = 3;
+const FOUND: u32 = 4;
+const FETCHED: u32 = 5;
+const EVICTED: u32 = 6;
+const HAND: u32 = 7;
+const SLOTS: u32 = 8;
+/// In a slot's word: its block was found since the hand came by.
+const USED: u64 = 1 << 63;
+/// So many blocks are fetched at once.
+const LANES: u64 = 4;
+/// Blocks without a slot for which the map has room.
+const SPARE: u32 = 8;
+/// How long a server may say nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a fetch is tried.
+const TRIES: u32 = 3;
+/// The most bytes of an answer's head.
+const HEAD: u64 = 65_536;
+
+/// FNV-1a.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// What an origin is at a moment: how long, and a number that is another one when it has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stamp {
+    length: u64,
+    number: u64,
+}
+
+/// Where blocks come from.
+#[derive(Clone, Debug)]
+enum Origin {
+    File { path: String },
+    Http { host: String, path: String },
+}
+
+fn odd(what: impl Into<String>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what.into())
+}
+
+impl Origin {
+    fn of(text: &str) -> Result<Origin, String> {
+        if text.starts_with("https://") {
+            return Err(format!(
+                "`{text}`: there is no TLS here: name a local proxy, as in `http://localhost:8080/...`"
+            ));
+        }
+        let Some(rest) = text.strip_prefix("http://") else {
+            let path = std::fs::canonicalize(text).map_err(|e| format!("cannot read {text}: {e}"))?;
+            let meta = std::fs::metadata(&path).map_err(|e| format!("cannot read {text}: {e}"))?;
+            if !meta.is_file() {
+                return Err(format!("`{text}` is no file: a cache needs places to read at"));
+            }
+            return Ok(Origin::File { path: path.display().to_string() });
+        };
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if host.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(format!("`{text}` is no address: write http://HOST[:PORT]/PATH"));
+        }
+        Ok(Origin::Http { host: host.to_owned(), path: if path.is_empty() { "/".into() } else { path.to_owned() } })
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Origin::File { path } => path.clone(),
+            Origin::Http { host, path } => format!("http://{host}{path}"),
+        }
+    }
+
+    fn of_file(file: &File) -> io::Result<Stamp> {
+        let meta = file.metadata()?;
+        let all = [meta.dev(), meta.ino(), meta.mtime() as u64, meta.mtime_nsec() as u64, meta.len()];
+        let number = hash(&all.map(u64::to_le_bytes).concat());
+        Ok(Stamp { length: meta.len(), number })
+    }
+
+    /// What it is now, if that costs no message to another machine.
+    fn quick(&self) -> io::Result<Option<Stamp>> {
+        match self {
+            Origin::File { path } => Origin::of_file(&File::open(path)?).map(Some),
+            Origin::Http { .. } => Ok(None),
+        }
+    }
+
+    fn now(&self) -> io::Result<Stamp> {
+        match self {
+            Origin::File { path } => Origin::of_file(&File::open(path)?),
+            Origin::Http { host, path } => Ok(ask(host, path, None)?.1),
+        }
+    }
+
+    /// The bytes of a range, and what the origin was behind that.
+    fn fetch(&self, at: u64, most: usize) -> io::Result<(Vec<u8>, Stamp)> {
+        match self {
+            Origin::File { path } => {
+                let file = File::open(path)?;
+                let (mut bytes, mut have) = (vec![0; most], 0);
+                while have < most {
+                    match file.read_at(&mut bytes[have..], at + have as u64) {
+                        Ok(0) => break,
+                        Ok(n) => have += n,
+                        Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                        Err(e) => return Err(e),
+                    }
+                }
+                bytes.truncate(have);
+                Ok((bytes, Origin::of_file(&file)?))
+            }
+            Origin::Http { host, path } => {
+                let mut tries = 1;
+                loop {
+                    match ask(host, path, Some((at, most))) {
+                        Err(e) if tries < TRIES && e.kind() != ErrorKind::InvalidData => tries += 1,
+                        done => return done,
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Asks a server for a range, or only for the file's length.
+fn ask(host: &str, path: &str, range: Option<(u64, usize)>) -> io::Result<(Vec<u8>, Stamp)> {
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let address = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let to = address.to_socket_addrs()?.next().ok_or_else(|| odd(format!("there is no host {host}")))?;
+    let mut line = TcpStream::connect_timeout(&to, PATIENCE)?;
+    line.set_read_timeout(Some(PATIENCE))?;
+    line.set_write_timeout(Some(PATIENCE))?;
+    let (method, wanted) = match range {
+        None => ("HEAD", String::new()),
+        Some((at, most)) => ("GET", format!("Range: bytes={at}-{}\r\n", at + most as u64 - 1)),
+    };
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: chappe\r\nAccept-Encoding: identity\r\n{wanted}Connection: close\r\n\r\n"
+    );
+    line.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    let most = HEAD + range.map_or(0, |(_, most)| most as u64);
+    line.take(most).read_to_end(&mut answer).or_else(|e| match e.kind() {
+        // A server that stands still behind the end of its answer has given it.
+        ErrorKind::WouldBlock if !answer.is_empty() => Ok(0),
+        _ => Err(e),
+    })?;
+    read_answer(&answer, range)
+}
+
+fn read_answer(answer: &[u8], range: Option<(u64, usize)>) -> io::Result<(Vec<u8>, Stamp)> {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let end = end.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, "the server's answer ends in its head"))?;
+    let head = String::from_utf8_lossy(&answer[..end]);
+    let mut lines = head.split("\r\n");
+    let status: u16 = lines.next().and_then(|first| first.split(' ').nth(1)?.parse().ok()).unwrap_or(0);
+    let field = |name: &str| {
+        let fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
+        fields.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+    };
+    let stamp = |length| {
+        let version = field("etag").or_else(|| field("last-modified")).unwrap_or_default();
+        Stamp { length, number: hash(format!("{version} {length}").as_bytes()) }
+    };
+    let number = |name| field(name).and_then(|value| value.parse::<u64>().ok());
+    match (status, range) {
+        (200, None) => {
+            let length = number("content-length").ok_or_else(|| odd("the server tells no length"))?;
+            Ok((Vec::new(), stamp(length)))
+        }
+        (206, Some((at, most))) => {
+            let told = field("content-range").and_then(|value| {
+                let (range, all) = value.strip_prefix("bytes ")?.split_once('/')?;
+                Some((range.split_once('-')?.0.parse::<u64>().ok()?, all.parse::<u64>().ok()?))
+            });
+            let (from, all) =
+                told.ok_or_else(|| odd("the server does not say which range it answers, and of how much"))?;
+            let body = &answer[end + 4..];
+            let expected = number("content-length").unwrap_or(body.len() as u64).min(most as u64) as usize;
+            if from != at || field("transfer-encoding").is_some() {
+                return Err(odd("the server answers another range, or in pieces"));
+            }
+            if body.len() < expected {
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server's answer ends in its midst"));
+            }
+            Ok((body[..expected].to_vec(), stamp(all)))
+        }
+        // The file is shorter than that by now.
+        (416, Some(_)) => {
+            let all = field("content-range").and_then(|value| value.strip_prefix("bytes */")?.parse().ok());
+            Ok((Vec::new(), stamp(all.ok_or_else(|| odd("the server does not say how long the file is"))?)))
+        }
+        (200, Some(_)) => Err(odd("the server answers with all in place of a range: it needs one that knows `Range`")),
+        (status, _) => Err(odd(format!("the server answers with status {status}"))),
+    }
+}
+
+/// Why a cache does not go on.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Map(#[from] MapError),
+    #[error(transparent)]
+    Words(#[from] WordsError),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A cache that is open.
+struct Cache {
+    name: String,
+    origin: Origin,
+    block: usize,
+    slots: u32,
+    map: Map<[u64; 2], [u8]>,
+    words: Words,
+    lanes: Vec<Mutex<u64>>,
+}
+
+/// A version of the origin: its number, and its length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Version {
+    number: u64,
+    stamp: Stamp,
+}
+
+impl Cache {
+    fn open(name: &str, origin: Origin, block: usize, slots: u32) -> Result<Cache, Failed> {
+        let options = MapOptions { entries: slots + SPARE, value: block as u32 + 8, ..MapOptions::default() };
+        let room = |e: &dyn std::fmt::Display| {
+            let bytes = (block as u64 * u64::from(slots)) >> 10;
+            Failed::Other(format!(
+                "the cache `{name}` of {bytes} KiB cannot be opened: {e} (`blocks=` and `block=` say how large it is)"
+            ))
+        };
+        let map = Map::open_or_create(name, &options).map_err(|e| room(&e))?;
+        let words = Words::open_or_create(&format!("{name}.words"), SLOTS + slots).map_err(|e| room(&e))?;
+        let lane = |n| Mutex::open_or_create(&format!("{name}.fetch{n}"), 0u64).map_err(|e| room(&e));
+        let lanes = (0..LANES).map(lane).collect::<Result<Vec<_>, _>>()?;
+        let is = hash(origin.name().as_bytes()) | 1;
+        words.update([ORIGIN], |[now]| {
+            if *now == 0 {
+                *now = is;
+            }
+        })?;
+        if words.load(ORIGIN)? != is {
+            return Err(Failed::Other(format!(
+                "the cache `{name}` is of another file than {}: name another cache",
+                origin.name()
+            )));
+        }
+        Ok(Cache { name: name.to_owned(), origin, block, slots, map, words, lanes })
+    }
+
+    fn version(&self) -> Result<Version, Failed> {
+        let [length, number, version] = self.words.load_all([LENGTH, STAMP, VERSION])?;
+        Ok(Version { number: version, stamp: Stamp { length, number } })
+    }
+
+    /// The origin is this by now: its version.
+    fn seen(&self, stamp: Stamp) -> Result<Version, Failed> {
+        self.words.update([LENGTH, STAMP, VERSION], |now| {
+            if (now[0], now[1]) != (stamp.length, stamp.number) || now[2] == 0 {
+                *now = [stamp.length, stamp.number, now[2] + 1];
+            }
+        })?;
+        self.version()
+    }
+
+    fn told(&self, e: &io::Error) -> Failed {
+        Failed::Other(format!("cannot read {}: {e}", self.origin.name()))
+    }
+
+    /// The version that is read now.
+    fn look(&self) -> Result<Version, Failed> {
+        match self.origin.quick().map_err(|e| self.told(&e))? {
+            Some(stamp) => self.seen(stamp),
+            None => self.version(),
+        }
+    }
+
+    fn slot(block: u64, version: Version) -> u64 {
+        // 24 bits of the version: a slot that names a block of 16 million versions before is taken for one of now, and only stays longer.
+        (version.number & 0x7f_ffff) << 40 | (block + 1)
+    }
+
+    /// A block that is there.
+    fn find(&self, block: u64, version: Version) -> Result<Option<Vec<u8>>, Failed> {
+        let Some(mut value) = self.map.get(&[version.number, block])? else { return Ok(None) };
+        let slot = u32::from_le_bytes(value[..4].try_into().expect("each value begins with its slot"));
+        let is = Cache::slot(block, version);
+        self.words.update([FOUND, SLOTS + slot], |[found, word]| {
+            *found += 1;
+            if *word == is {
+                *word |= USED;
+            }
+        })?;
+        value.drain(..8);
+        Ok(Some(value))
+    }
+
+    /// Removes the blocks that have no slot (I1).
+    fn sweep(&self) -> Result<(), Failed> {
+        for entry in self.map.iter()? {
+            let (key, value) = entry?;
+            let slot = u32::from_le_bytes(value[..4].try_into().expect("each value begins with its slot"));
+            let version = Version { number: key[0], stamp: Stamp { length: 0, number: 0 } };
+            if self.words.load(SLOTS + slot)? & !USED != Cache::slot(key[1], version) {
+                self.map.remove(&key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a block in, in place of another one.
+    fn insert(&self, block: u64, version: Version, bytes: &[u8]) -> Result<(), Failed> {
+        let is = Cache::slot(block, version);
+        let slot = loop {
+            let hand = self.words.load(HAND)?;
+            let at = (hand % u64::from(self.slots)) as u32;
+            let word = self.words.load(SLOTS + at)?;
+            let passes = word & USED != 0;
+            let evicts = !passes && word != 0;
+            let mut won = false;
+            self.words.update([HAND, SLOTS + at, EVICTED], |now| {
+                won = now[0] == hand && now[1] == word;
+                if won {
+                    *now = [hand + 1, if passes { word & !USED } else { is }, now[2] + u64::from(evicts)];
+                }
+            })?;
+            if won && evicts {
+                self.forget(word, version)?;
+            }
+            if won && !passes {
+                break at;
+            }
+        };
+        let mut value = u64::from(slot).to_le_bytes().to_vec();
+        value.extend(bytes);
+        match self.map.insert(&[version.number, block], &value[..]) {
+            Err(MapError::Full { .. }) => {
+                self.sweep()?;
+                self.map.insert(&[version.number, block], &value[..])?;
+            }
+            done => drop(done?),
+        }
+        Ok(())
+    }
+
+    /// The block that a slot had is gone. One of an older version, of which the slot has the last bits, too.
+    fn forget(&self, word: u64, version: Version) -> Result<(), Failed> {
+        let (number, block) = (word >> 40 & 0x7f_ffff, (word & 0xff_ffff_ffff) - 1);
+        let behind = (version.number.wrapping_sub(number)) & 0x7f_ffff;
+        self.map.remove(&[version.number.wrapping_sub(behind), block])?;
+        Ok(())
+    }
+
+    /// The right to fetch blocks like this one.
+    fn lane(&self, block: u64) -> Result<MutexGuard<'_, u64>, Failed> {
+        match self.lanes[(block % LANES) as usize].lock() {
+            Ok(guard) => Ok(guard),
+            Err(LockError::OwnerDied(mut guard)) => {
+                // It guards nothing but the fetch, which is done anew.
+                MutexGuard::make_consistent(&mut guard);
+                Ok(guard)
+            }
+            Err(e) => Err(Failed::Other(format!("the cache `{}`: {e}", self.name))),
+        }
+    }
+
+    /// A block, and whether it was there; its version.
+    fn block(&self, block: u64) -> Result<(Vec<u8>, bool, Version), Failed> {
+        let version = self.look()?;
+        if let Some(bytes) = self.find(block, version)? {
+            return Ok((bytes, true, version));
+        }
+        let _lane = self.lane(block)?;
+        let mut tries = 1;
+        loop {
+            // Another reader may have fetched it meanwhile.
+            let version = self.look()?;
+            if let Some(bytes) = self.find(block, version)? {
+                return Ok((bytes, true, version));
+            }
+            let (bytes, behind) =
+                self.origin.fetch(block * self.block as u64, self.block).map_err(|e| self.told(&e))?;
+            // I2. What changes all the time is read as it is, and not kept.
+            let is_of = self.seen(behind)? == version;
+            if !is_of && tries < TRIES {
+                tries += 1;
+                continue;
+            }
+            self.words.update([FETCHED], |[fetched]| *fetched += 1)?;
+            if is_of && !bytes.is_empty() {
+                self.insert(block, version, &bytes)?;
+            }
+            return Ok((bytes, false, version));
+        }
+    }
+}
+
+/// Reads by way of a cache.
+struct Cached {
+    cache: Cache,
+    at: u64,
+    end: u64,
+    found: u64,
+    fetched: u64,
+    broken: bool,
+}
+
+impl Cached {
+    fn next(&mut self) -> Result<Option<Block>, Failed> {
+        if self.at >= self.end || self.broken {
+            return Ok(None);
+        }
+        let size = self.cache.block as u64;
+        let (mut bytes, found, version) = self.cache.block(self.at / size)?;
+        self.found += u64::from(found);
+        self.fetched += u64::from(!found);
+        let from = (self.at % size) as usize;
+        let whole = (size - from as u64).min(self.end - self.at) as usize;
+        bytes.truncate(from + whole);
+        bytes.drain(..from.min(bytes.len()));
+        self.broken = bytes.len() < whole || version.stamp.length < self.end;
+        self.at += bytes.len() as u64;
+        Ok((!bytes.is_empty()).then(|| Block::bytes(bytes)))
+    }
+}
+
+impl Source for Cached {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        // The light threads of this proc go on meanwhile.
+        chappe_thread::block_in_place(|| self.next()).map_err(Fault::new)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    fn says(&self) -> Option<String> {
+        let words = &self.cache.words;
+        let of = |n: Result<u64, WordsError>| n.unwrap_or(0);
+        let (found, fetched, evicted) = (of(words.load(FOUND)), of(words.load(FETCHED)), of(words.load(EVICTED)));
+        let ratio = found as f64 / (found + fetched).max(1) as f64 * 100.0;
+        let cut =
+            if self.broken { format!("; {} has become shorter", self.cache.origin.name()) } else { String::new() };
+        let ours = format!("{} blocks found and {} fetched", self.found, self.fetched);
+        Some(format!("{ours}; of all readers {ratio:.1} % of {} found, {evicted} evicted{cut}", found + fetched))
+    }
+}
+
+fn cache(call: &Call<'_>) -> Result<Plan, Wrong> {
+    call.no_input()?;
+    let (text, span) = call.needs_text(0, "file")?;
+    let (name, _) = call.needs_text(1, "name")?;
+    let slots = call.number_or(2, "blocks", (1.0, 1_000_000.0), 256.0)? as u32;
+    let block = call.number_or(3, "block", (1.0, 1_048_568.0), 65_536.0)? as usize;
+    let from = call.number_or(usize::MAX, "from", (0.0, 9e15), 0.0)? as u64;
+    let bytes = call.number(usize::MAX, "bytes", (1.0, 9e15))?.map(|n| n as u64);
+    let origin = Origin::of(text).map_err(|why| Wrong::at(span, why))?;
+    let name = name.to_owned();
+    Ok(Plan::source(Type::of(Element::Byte), move || {
+        let begun = || {
+            let cache = Cache::open(&name, origin, block, slots)?;
+            let now = cache.origin.now().map_err(|e| cache.told(&e))?;
+            let length = cache.seen(now)?.stamp.length;
+            let end = bytes.map_or(length, |n| length.min(from.saturating_add(n)));
+            Ok::<_, Failed>(Cached { cache, at: from, end, found: 0, fetched: 0, broken: false })
+        };
+        let cached = chappe_thread::block_in_place(begun).map_err(Fault::new)?;
+        Ok(Body::Source(Box::new(cached)))
+    }))
+}
+
+/// The kinds.
+pub fn kinds() -> Vec<Kind> {
+    vec![Kind::new(
+        "cache",
+        "\"FILE\"|\"http://HOST/PATH\" \"NAME\" [blocks=256] [block=65536] [from=0] [bytes=N]",
+        "a file, or what a server has, by way of blocks that all readers of that name share",
+        cache,
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(head: &str, body: &str) -> io::Result<(Vec<u8>, Stamp)> {
+        read_answer(format!("HTTP/1.1 {head}\r\n\r\n{body}").as_bytes(), Some((4, 8)))
+    }
+
+    #[test]
+    fn a_servers_answer_is_taken_only_if_it_is_the_range() {
+        let good = "206 Partial\r\nContent-Range: bytes 4-11/20\r\nETag: \"a\"\r\ncontent-length: 8";
+        let (bytes, stamp) = answer(good, "12345678").unwrap();
+        assert_eq!((bytes, stamp.length), (b"12345678".to_vec(), 20));
+        assert_ne!(answer(&good.replace("\"a\"", "\"b\""), "12345678").unwrap().1, stamp);
+        let (bytes, stamp) = answer("416 No\r\nContent-Range: bytes */3", "").unwrap();
+        assert_eq!((bytes.len(), stamp.length), (0, 3));
+        for (head, body, why) in [
+            (good, "123", "ends in its midst"),
+            ("200 OK\r\nContent-Length: 20", "x", "needs one that knows `Range`"),
+            ("404 Not Found", "", "status 404"),
+            ("206 Partial\r\nContent-Range: bytes 0-7/20", "12345678", "another range"),
+            ("206 Partial", "12345678", "does not say which range"),
+        ] {
+            let said = answer(head, body).unwrap_err().to_string();
+            assert!(said.contains(why), "{head}: {said}");
+        }
+        assert!(read_answer(b"HTTP/1.1 206", None).is_err());
+    }
+
+    #[test]
+    fn an_origin_is_a_file_or_an_address() {
+        assert_eq!(Origin::of("http://h:1/a?b").unwrap().name(), "http://h:1/a?b");
+        assert_eq!(Origin::of("http://h").unwrap().name(), "http://h/");
+        for (text, why) in
+            [("https://h/", "no TLS"), ("http:///x", "no address"), ("/nowhere", "cannot read"), ("/", "no file")]
+        {
+            let said = Origin::of(text).unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+}
