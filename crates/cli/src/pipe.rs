@@ -9,12 +9,14 @@
 //! | [`look`] | what a stage uses and waits for |
 //! | [`control`] | the loop: look, [`chappe::feedback::Share`], give |
 //! | [`means`], [`group`], [`kernel`] | reservations, weights, niceness; what is refused |
+//! | [`contest`] | the pipelines of this machine that are ended early for more important ones |
 //! | [`tell`], [`view`], [`history`], [`report`] | text, JSON, the terminal, the page |
 //!
 //! When this process is killed, no data is lost: all of it is in the kernel's pipes, of which chappe holds no end. Stages keep what they
 //! had. What they start then has nothing (RESET_ON_FORK), and a control group stays until the next `chappe pipe` that uses weights.
 
 mod attach;
+mod contest;
 mod control;
 mod group;
 mod history;
@@ -37,17 +39,22 @@ use crate::supervise::{Ended, Watch};
 use crate::terminal::Terminal;
 use anyhow::{Context, Result, anyhow};
 use chappe::feedback::Law;
+use contest::Contest;
 use control::{Controller, Event};
 use kernel::Real;
 use means::First;
 pub use means::Kind;
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tell::{Job, Manner, Teller};
 use view::View;
+
+/// The status of a pipeline that was ended early, as timeout(1) has it.
+const EARLY: u8 = 124;
 
 /// The controller's thread, and what it tells.
 struct Steering {
@@ -146,6 +153,10 @@ pub fn run(a: &Pipe, json: bool, file_size: bool) -> Result<u8, Failure> {
     if let Some(signal) = signal {
         signals::die_by(signal);
     }
+    if teller.ended_early().is_some() {
+        emergency(a.emergency.as_deref());
+        return Ok(EARLY);
+    }
     Ok(match outcome {
         // As a shell does: the process that started chappe stops where its user wanted all to stop.
         Some(ended @ Ended::Killed(libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)) => {
@@ -156,12 +167,40 @@ pub fn run(a: &Pipe, json: bool, file_size: bool) -> Result<u8, Failure> {
     })
 }
 
+/// Runs what is to be done for a pipeline that was ended early. It writes to stderr: stdout was the stages', and is let go of.
+fn emergency(command: Option<&str>) {
+    let Some(command) = command else { return };
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", command]).stdin(std::process::Stdio::null());
+    // Where there is no descriptor left it writes nowhere.
+    shell.stdout(
+        std::io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| std::process::Stdio::null(), Into::into),
+    );
+    // How it ends is its own affair: the pipeline's status says that it ended early.
+    if let Err(e) = shell.status() {
+        crate::said::complain(false, &format!("the emergency command does not begin: {e}"));
+    }
+}
+
 type Outcome = (Option<Ended>, Option<i32>);
 
 fn started(a: &Pipe, manner: Manner, file_size: bool) -> Result<(Teller, Outcome), Failure> {
     let pipeline = start::parse(a.pipeline.as_deref().unwrap_or_default())?;
     let view = if manner.json { None } else { View::new(pipeline.stages.len(), a.view, a.quiet) };
-    let mut teller = Teller::new(pipeline.stages.clone(), job(a), manner, view);
+    let of = job(a);
+    // Before anything runs: what cannot be done is to be known then.
+    let contest = match a.importance {
+        None => None,
+        Some(importance) => {
+            let bytes = of.size.ok_or_else(|| Failure {
+                status: FAILED,
+                why: anyhow!("how much there is to do is not known: say it with --size, or let stdin be a file"),
+            })?;
+            Some(Contest::join(importance, bytes, of.deadline.unwrap_or(f64::INFINITY)).map_err(failed)?)
+        }
+    };
+    let mut teller = Teller::new(pipeline.stages.clone(), of, manner, view);
+    teller.compete(contest);
     let terminal = Terminal::find();
     let own_group = wants_own_group(&terminal, a.foreground);
     let watch = Watch::begin(own_group);
@@ -187,6 +226,7 @@ fn started(a: &Pipe, manner: Manner, file_size: bool) -> Result<(Teller, Outcome
             steering.tell(&mut teller);
         }
         news.iter().for_each(|(at, ended)| teller.ended(at + 1, *ended));
+        teller.ended_early().is_some()
     });
     if let Ok(steering) = steering {
         steering.end(&mut teller);

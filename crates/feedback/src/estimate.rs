@@ -84,7 +84,7 @@ impl Estimate {
     }
 
     /// How far the estimate may be off, as a part of it: three standard errors of the rate, and of what is still to come.
-    fn doubt(&self) -> f64 {
+    pub(crate) fn doubt(&self) -> f64 {
         if self.samples < 10.0 || self.work <= 0.0 {
             return f64::INFINITY;
         }

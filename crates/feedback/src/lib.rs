@@ -9,6 +9,7 @@
 //! | [`Ticks`](locked::Ticks) | intervals of whole ticks that keep time in the long run (6.4.1) |
 //! | [`Share`] | how much of a processor a stage of a pipeline needs: what steers `chappe pipe` (6.3.1) |
 //! | [`Estimate`] | whether a job will be done in time, and when one can tell (6.4.2) |
+//! | [`Jobs`] | which of several jobs is ended early, when not all can be done in time (6.4.2) |
 //! | [`stability`] | where the loop of [`Share`] is stable: its poles over gain, delay and period |
 //! | [`model`] | pipelines in simulation |
 //!
@@ -33,6 +34,7 @@ mod clock;
 mod dll;
 mod estimate;
 pub mod filter;
+pub mod jobs;
 pub mod locked;
 pub mod model;
 mod room;
@@ -42,5 +44,6 @@ pub mod stability;
 pub use clock::Locked;
 pub use dll::Dll;
 pub use estimate::Estimate;
+pub use jobs::Jobs;
 pub use room::Room;
 pub use share::{Law, Seen, Share};

@@ -4,7 +4,7 @@
 //! sources on. Each step ends at the first mistake, with its place in the text. A node that several stages read gets a
 //! `tee` behind it.
 
-use crate::kind::{Anew, Call, Kinds, Plan, Role, Wrong};
+use crate::kind::{Anew, Call, Job, Kinds, Plan, Role, Wrong};
 use crate::locks;
 use crate::placed::{Node, order};
 use crate::process::Command;
@@ -28,6 +28,8 @@ pub struct Graph {
     pub(crate) in_turn: bool,
     /// How its parts are begun.
     pub(crate) command: Command,
+    /// Where its bodies meet: its own, as other graphs may have the same kinds.
+    pub(crate) references: Arc<References>,
 }
 
 /// How a text is read.
@@ -84,6 +86,7 @@ impl Graph {
             lazy: options.lazy,
             in_turn: options.in_turn,
             command: Command::default(),
+            references: Arc::default(),
         };
         graph.check(options.lazy)?;
         Ok(graph)
@@ -107,8 +110,7 @@ impl Graph {
 
     /// Works out the types.
     fn check(&mut self, lazy: bool) -> Result<(), Complaint> {
-        // This graph's own: others may have the same kinds.
-        let references = Arc::new(References::default());
+        let references = Arc::clone(&self.references);
         for at in self.order.clone() {
             let mut takes = Vec::new();
             for from in &self.nodes[at].inputs {
@@ -151,11 +153,28 @@ impl Graph {
             }
             (node.takes, node.gives, node.role, node.anew) = (takes, plan.gives, plan.role, plan.anew);
             (node.ends, node.make, node.query) = ((plan.input, plan.output), Some(plan.make), plan.query);
-            (node.offers, node.follows) = (plan.offers, plan.follows);
+            (node.offers, node.follows, node.job) = (plan.offers, plan.follows, plan.job);
             // The linker's own hand on what comes.
             node.reads = plan.reads.or(reads.filter(|_| plan.role != Role::Plain));
         }
+        self.check_jobs()?;
         locks::check(&self.text, &self.nodes)
+    }
+
+    /// Each `emergency` waits for one job, of its own process.
+    fn check_jobs(&self) -> Result<(), Complaint> {
+        for node in &self.nodes {
+            let Some(Job::Waits(name)) = &node.job else { continue };
+            let is = |of: &&Node| matches!(&of.job, Some(Job::Is(of, _)) if of == name);
+            let what = match self.nodes.iter().filter(is).collect::<Vec<_>>()[..] {
+                [of] if of.process == node.process => continue,
+                [_] => format!("the job `{name}` is in another process: both need the same `@` name, or none"),
+                [] => format!("there is no job `{name}` in this graph: `{name}: deadline ... importance=1` is one"),
+                _ => format!("there are several jobs `{name}`: give them other names"),
+            };
+            return Err(Complaint::new(&self.text, node.written.span, what));
+        }
+        Ok(())
     }
 
     /// The file that the only stage before a node hands on from its begin.

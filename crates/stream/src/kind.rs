@@ -8,6 +8,7 @@ use crate::stage::{Body, Fault};
 use crate::telling::References;
 use crate::text::{Argument, Value, Written};
 use crate::types::{Element, Type};
+use chappe_plat::atomic::AtomicU64;
 use chappe_synth::{Bound, Span};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -104,6 +105,15 @@ impl Anew {
     }
 }
 
+/// What a stage has to do with the jobs of its graph.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// It is one, of this name; its threads tell here the nanoseconds of a processor that they use.
+    Is(String, Arc<AtomicU64>),
+    /// It waits for the end of the one of that name.
+    Waits(String),
+}
+
 /// What makes a body.
 pub type Make = Box<dyn FnOnce() -> Result<Body, Fault> + Send>;
 
@@ -127,6 +137,8 @@ pub struct Plan {
     pub reads: Option<String>,
     /// The name of the stage whose time it keeps, and where it stands in the text.
     pub follows: Option<(String, Span)>,
+    /// It is a job of the graph, or waits for the end of one.
+    pub job: Option<Job>,
     /// Makes its body.
     pub make: Make,
 }
@@ -151,6 +163,7 @@ impl Plan {
             offers: None,
             reads: None,
             follows: None,
+            job: None,
             make: Box::new(make),
         }
     }
@@ -168,6 +181,7 @@ impl Plan {
             offers: None,
             reads: None,
             follows: None,
+            job: None,
             make: Box::new(make),
         }
     }
@@ -184,6 +198,7 @@ impl Plan {
             offers: None,
             reads: None,
             follows: None,
+            job: None,
             make: Box::new(make),
         }
     }

@@ -18,7 +18,7 @@
 //! - [`text`] has the grammar, [`node`] all kinds of stages, [`link`] the table of how two ends are joined.
 //! - [`Graph::new`] checks a text, [`Graph::run`] runs it, [`explain`] shows it.
 //! - [`Running::replace`] replaces a stage while data flows, [`Running::relink`] all stages that changed in a text;
-//!   [`Running::on_late`] reports what is late.
+//!   [`Running::on_late`] reports what is late, [`Running::on_emergency`] which job was ended for a more important one.
 //! - [`Kind::new`] defines a new kind of stage, [`Options::kinds`] hands it to a graph; [`Builder`] writes a graph's
 //!   text.
 //! - [`queue`] is the queue quaject by itself, [`sched::background`] begins threads that compute beside graphs.
@@ -30,6 +30,7 @@
 //! own queues are lost and counted as dropped.
 
 pub mod build;
+mod contest;
 mod counted;
 pub mod explain;
 mod fused;
@@ -59,7 +60,7 @@ pub use chappe_plat::jack;
 pub use chappe_synth::Complaint;
 pub use counted::Counts;
 pub use graph::{Graph, Options};
-pub use kind::{Anew, Call, End, Kind, Kinds, Make, Plan, Planner, Role, WhenFull, Wrong};
+pub use kind::{Anew, Call, End, Job, Kind, Kinds, Make, Plan, Planner, Role, WhenFull, Wrong};
 pub use node::window::Pictures;
 pub use placed::Node;
 pub use relink::Replaced;

@@ -1,6 +1,6 @@
 //! The nodes of a graph, their links, and their order.
 
-use crate::kind::{Anew, End, Make, Role};
+use crate::kind::{Anew, End, Job, Make, Role};
 use crate::text::Written;
 use crate::types::Type;
 use chappe_synth::{Bound, Complaint, Span};
@@ -38,6 +38,8 @@ pub struct Node {
     pub(crate) reads: Option<String>,
     /// Whose time it keeps, and where that stands in the text.
     pub(crate) follows: Option<(String, Span)>,
+    /// What it has to do with the jobs of its graph.
+    pub(crate) job: Option<Job>,
 }
 
 impl Node {
@@ -59,6 +61,7 @@ impl Node {
             offers: None,
             reads: None,
             follows: None,
+            job: None,
         }
     }
 }

@@ -7,9 +7,10 @@
 //! No loss is silent: a block that is given up (by a queue that may drop, by a device that was late, by a stage without
 //! a reader) is counted at its node, and stands in the [`Report`].
 
+use crate::contest::{Meter, Spent};
 use crate::fused::{self, Members};
 use crate::graph::Graph;
-use crate::kind::{Anew, Role, WhenFull};
+use crate::kind::{Anew, Job, Role, WhenFull};
 use crate::limb::{Into, LiveLimb, LiveTail, Lock, Slot};
 use crate::link::{Feed, Limb, Links, Tail, link};
 use crate::process::{self, InQueue, Parts, Shared};
@@ -267,16 +268,18 @@ impl Maker<'_> {
     }
 }
 
-fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool, in_turn: bool) {
+fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool, in_turn: bool, mut meter: Option<Meter>) {
     let mut quantum = Quantum::default();
     let run = |limb: &mut LiveLimb| -> Result<(), Fault> {
         while !floor.stops() && !limb.is_done() {
+            meter.iter_mut().for_each(Meter::begin);
             let Some(block) = feed.get()? else { break };
             if block.is_empty() && polls {
                 chappe_thread::yield_now();
                 continue;
             }
             limb.put(None, block)?;
+            meter.iter_mut().for_each(Meter::end);
             if !in_turn {
                 press(if feed.waits() { feed.fill().max(limb.fill()) } else { limb.fill() });
             }
@@ -386,13 +389,16 @@ impl Graph {
         let live: Vec<_> = links.threads.iter().map(|t| (maker.feed(&t.feed), maker.limb(&t.limb), t)).collect();
         let members = std::mem::take(&mut maker.members);
         drop(maker);
+        let jobs = self.jobs();
+        self.references.1.begin(runtime.procs());
         let mut threads = Vec::new();
         for (feed, limb, plan) in live {
             let (floor, polls, owner, in_turn) = (Arc::clone(&floor), plan.polls, plan.owner, self.in_turn);
+            let meter = jobs.get(&owner).map(|spent| Meter::new(Arc::clone(spent)));
             let label =
                 if plan.pump { format!("pump {}", self.nodes[owner].label) } else { self.nodes[owner].label.clone() };
             let begun = Builder::new().name(label.clone()).stack_size(STACK).level(0).spawn_on(runtime, move || {
-                let run = std::panic::AssertUnwindSafe(|| go(feed, limb, &floor, polls, in_turn));
+                let run = std::panic::AssertUnwindSafe(|| go(feed, limb, &floor, polls, in_turn, meter));
                 if let Err(panic) = std::panic::catch_unwind(run) {
                     let said = panic.downcast_ref::<String>().cloned();
                     let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
@@ -416,7 +422,30 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// Where the threads of each node count the time that they use: at the job that it has links with, over any others.
+    fn jobs(&self) -> HashMap<usize, Spent> {
+        let mut all = HashMap::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let Some(Job::Is(_, spent)) = &node.job else { continue };
+            let mut open = vec![at];
+            while let Some(at) = open.pop() {
+                if all.insert(at, Arc::clone(spent)).is_none_or(|before| !Arc::ptr_eq(&before, spent)) {
+                    open.extend(self.nodes[at].inputs.iter().chain(&self.nodes[at].outputs));
+                }
+            }
+        }
+        all
+    }
+}
+
 impl Running {
+    /// Calls this whenever a job (`deadline` with `importance`) is ended early for a more important one: with its name, and how many processors all jobs
+    /// would have needed. Of jobs in other processes (`@name`) only their `emergency` stages hear.
+    pub fn on_emergency(&self, call: impl FnMut(&str, f64) + Send + 'static) {
+        self.graph.references.1.on_emergency(Box::new(call));
+    }
+
     /// Calls this whenever the process of a part is stopped by a signal, or goes on: with the part's name, the process's number, and whether it is
     /// stopped. The others wait for a part that is stopped. Those that are stopped already are told at once.
     pub fn on_stopped(&self, call: impl FnMut(&str, u32, bool) + Send + 'static) {

@@ -6,6 +6,7 @@
 //! - I1: a reference never waits for a clock. What a full tube has no room for is told with a later telling, and at the end by way of `rest`.
 //! - I2: a clock hears of all frames before it learns that its reference has ended: `rest` is written before the tube's sender goes.
 
+use crate::contest::Contest;
 use chappe_sync::tube::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::collections::HashMap;
 use std::fmt;
@@ -23,9 +24,9 @@ pub struct Telling {
     pub rate: f64,
 }
 
-/// The clocks of a graph that wait for the first telling of a reference, by its name.
+/// Where bodies of a graph meet: the clocks that wait for the first telling of a reference, by its name; and its jobs.
 #[derive(Default)]
-pub struct References(Mutex<HashMap<String, Vec<Teller>>>);
+pub struct References(Mutex<HashMap<String, Vec<Teller>>>, pub Contest);
 
 impl fmt::Debug for References {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

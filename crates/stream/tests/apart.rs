@@ -383,3 +383,27 @@ fn a_frame_shows_what_came_last_and_its_refresh_is_a_clock() {
     let said = ran(dir.path(), "silence seconds=0.01 rate=1000 | frame as=png");
     assert!(said.contains("or to a PNG file"), "{said}");
 }
+
+#[test]
+fn a_job_is_ended_for_a_more_important_one_and_its_emergency_runs() {
+    let dir = place();
+    let text = "runs | a: deadline 10 total=10000 importance=2 | null\n\
+                noise | b: deadline 10 total=1e15 importance=1 | null\n\
+                emergency a | print\n\
+                emergency b | stops 1 | print\n";
+    let said = ran(dir.path(), text);
+    assert!(said.contains("b ended early: all jobs would have needed") && !said.contains("a ended early"), "{said}");
+    assert!(said.contains("for a more important job"), "{said}");
+    for (text, why) in [
+        ("emergency a | print", "there is no job `a` in this graph"),
+        ("sine 1 | a: deadline 1 total=5 | null\nemergency a | print", "there is no job `a` in this graph"),
+        ("sine 1 | a: deadline 1 total=5 importance=1 @p | null\nemergency a | print", "is in another process"),
+    ] {
+        let wrong = Graph::new(text).unwrap_err().to_string();
+        assert!(wrong.contains(why), "{wrong}");
+    }
+    // One that ends by itself: its emergency gives nothing, and ends.
+    let said =
+        ran(dir.path(), "silence seconds=0.01 | a: deadline 10 total=480 importance=1 | null\nemergency a | print\n");
+    assert!(said.contains("480 of 480 frames") && !said.contains("ended early"), "{said}");
+}

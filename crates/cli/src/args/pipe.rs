@@ -23,6 +23,12 @@ pub struct Pipe {
     /// How many bytes there are to do (1G); of stdin, if it is a file, that is known
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub size: Option<u64>,
+    /// How important it is: of pipelines that together need more processors than there are until their deadlines, the least important one is ended
+    #[arg(long, value_name = "N", value_parser = importance, requires = "deadline", conflicts_with = "attach", allow_hyphen_values = true)]
+    pub importance: Option<f64>,
+    /// What `sh -c` runs if it is ended for a more important one
+    #[arg(long, value_name = "COMMAND", requires = "importance")]
+    pub emergency: Option<String>,
     /// How full a pipe may be before its reader gets more: 25%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "25%")]
     pub fill: f64,
@@ -69,6 +75,11 @@ fn interval(text: &str) -> Result<Duration, String> {
     if within { Ok(interval) } else { Err(format!("`{text}` is no interval: from 100ms to 1h")) }
 }
 
+fn importance(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|n| n.is_finite());
+    number.ok_or_else(|| format!("`{text}` is no importance: write a number; the larger, the more important"))
+}
+
 /// `25%` or `0.25`.
 fn share(text: &str) -> Result<f64, String> {
     let number = |text: &str| text.parse::<f64>().ok();
@@ -94,6 +105,7 @@ Examples:
   chappe pipe 'arecord -t raw | ./filter | aplay -t raw'
   chappe pipe --rate 192K --report out.html './device | ./a | ./b'
   chappe pipe --deadline 10m 'gzip -9 | ssh host \"cat >x\"' <big
+  chappe pipe --deadline 1h --importance 1 --emergency 'touch cut' 'gzip | ssh host \"cat >x\"' <big
   chappe pipe --attach $(pgrep -x filter)
 
 What it does:
@@ -119,9 +131,19 @@ By which means, the best that is permitted:
   scheduler as any program, and looked at ten times a second, unless
   --rate says that data comes at a pace.
 
+Pipelines with --importance, of one user, see what each needs: the
+  processor time that its bytes still take, by the time until its
+  deadline. When all together need more processors than there are, by
+  more than chance explains, and a more important one can be done in time
+  without it, the least important one ends: its stages get SIGTERM (5 s
+  later SIGKILL), and then its --emergency runs, and writes to stderr.
+  They meet in the map `pipe-jobs` of the arena; one that is killed
+  counts no more.
+
 Exit status, as `set -o pipefail` has it:
   that of the last stage that failed (128+n: by signal n), 0 if none did;
        with `!` before the pipeline 0 and 1 are swapped
+  124  it was ended early, for a more important one
   125  chappe failed
   2    the pipeline is not sh's language, or an option is wrong
   With --attach: 0 when the pipeline has ended.
@@ -161,7 +183,8 @@ With --json, on stderr, one object a line:
     \"ends_in_seconds\": N or null, \"late\": BOOL or null,
     \"behind_ms\": N or null}
   {\"event\": \"warning\", \"stage\": N, \"kind\": \"stopped\", \"hangs\",
-    \"killed\", \"too-slow\", \"takes-all\" or \"late\", \"what\": TEXT}
+    \"killed\", \"too-slow\", \"takes-all\", \"late\", \"emergency\" or
+    \"alone\", \"what\": TEXT}
   {\"event\": \"ended\", \"status\": N or null, \"seconds\": N, \"used\": N,
     \"reserved\": N, \"stages\": [{\"stage\": N, \"status\": N or null,
     \"signal\": N or null, \"bytes\": N, \"used\": N, \"reserved\": N,

@@ -124,6 +124,11 @@ struct Stat {
     waited: u64,
 }
 
+/// When a process began, by the kernel's clock of /proc; nothing if there is none of that number.
+pub fn start_of(pid: i32) -> Option<u64> {
+    stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X')).map(|stat| stat.start)
+}
+
 fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(&text)

@@ -1,5 +1,6 @@
 //! What is told of a pipeline while it runs and at its end: as text, as JSON, as a view, as a page. It gets the controller's events and how stages ended.
 
+use super::contest::Contest;
 use super::control::{Event, Row};
 use super::history::{History, through};
 use super::means::Kind;
@@ -30,6 +31,8 @@ pub struct Job {
 struct Progress {
     job: Job,
     estimate: Option<Estimate>,
+    /// What all have done, in bytes.
+    done: f64,
     /// When the first byte was seen, and how many there were then.
     first: Option<(f64, f64)>,
 }
@@ -37,11 +40,12 @@ struct Progress {
 impl Progress {
     fn new(job: Job) -> Progress {
         let estimate = job.size.map(|size| Estimate::new(size, job.deadline.unwrap_or(f64::INFINITY)));
-        Progress { job, estimate, first: None }
+        Progress { job, estimate, done: 0.0, first: None }
     }
 
     fn next(&mut self, at: f64, rows: &[Row]) -> Standing {
         let done = rows.first().map_or(0, |r| if self.job.reads { r.moved.0 } else { r.moved.1 }) as f64;
+        self.done = done;
         let mut standing = Standing::default();
         if let Some(estimate) = &mut self.estimate {
             estimate.progress(at, done);
@@ -90,6 +94,8 @@ pub struct Teller {
     at: f64,
     late: bool,
     ended: Vec<Option<Ended>>,
+    /// Whether it is to end early for a more important one.
+    contest: Option<Contest>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,7 +127,41 @@ impl Teller {
             at: 0.0,
             late: false,
             ended: vec![None; count],
+            contest: None,
             commands,
+        }
+    }
+
+    /// It may end early for a more important pipeline.
+    pub fn compete(&mut self, contest: Option<Contest>) {
+        self.contest = contest;
+    }
+
+    /// Whether it is to end early, and what all would have needed.
+    pub fn ended_early(&self) -> Option<f64> {
+        self.contest.as_ref()?.ended
+    }
+
+    fn contend(&mut self, at: f64) {
+        let used = self.rows.iter().map(|row| row.sums.0).sum();
+        let Some(contest) = self.contest.as_mut().filter(|contest| contest.ended.is_none()) else { return };
+        match contest.look(at, used, self.progress.done) {
+            Ok(true) => {
+                let need = contest.ended.unwrap_or_default();
+                let what = format!(
+                    "(and the whole) ends early: all pipelines together would need {need:.2} processors, and more important ones run"
+                );
+                self.warning(1, "emergency", &what);
+            }
+            Ok(false) => {}
+            Err(e) => {
+                self.contest = None;
+                self.warning(
+                    1,
+                    "alone",
+                    &format!("(and the whole) takes no part among pipelines any more: {}", crate::look::chain(&e)),
+                );
+            }
         }
     }
 
@@ -229,6 +269,7 @@ impl Teller {
         }
         self.rows = rows;
         let standing = self.progress.next(at, &self.rows);
+        self.contend(at);
         if standing.late == Some(true) && !std::mem::replace(&mut self.late, true) {
             let what = match standing.left {
                 Some(left) if left.is_finite() => format!("will be done in {left:.0} s, after the deadline"),

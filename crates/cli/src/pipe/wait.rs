@@ -9,7 +9,7 @@ use crate::family;
 use crate::signals::{self, Set};
 use crate::supervise::{Ended, Watch};
 use crate::terminal::{self, Terminal};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The stages that were started.
 pub struct Stages<'a> {
@@ -18,7 +18,12 @@ pub struct Stages<'a> {
     stopped: Vec<Option<i32>>,
     own_group: bool,
     terminal: &'a Terminal,
+    /// When they were asked to end early; again when that did not do.
+    asked: Option<Instant>,
 }
+
+/// How long stages that are to end early may take for it.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a pipeline ends by how its stages did, as `set -o pipefail` has it.
 pub fn outcome(ended: &[Ended], negated: bool) -> Ended {
@@ -46,7 +51,7 @@ impl<'a> Stages<'a> {
     /// Those that were started, the leader of their group first.
     pub fn new(pids: Vec<i32>, own_group: bool, terminal: &'a Terminal) -> Stages<'a> {
         let none = vec![None; pids.len()];
-        Stages { ended: vec![None; pids.len()], stopped: none, pids, own_group, terminal }
+        Stages { ended: vec![None; pids.len()], stopped: none, pids, own_group, terminal, asked: None }
     }
 
     /// Their group, if they have one of their own.
@@ -54,11 +59,14 @@ impl<'a> Stages<'a> {
         self.own_group.then_some(self.pids[0])
     }
 
-    /// Stays until all have ended; calls `meanwhile` some times a second, with those that have ended since.
-    pub fn stay(&mut self, watch: &Watch, meanwhile: &mut dyn FnMut(&News)) -> Vec<Ended> {
+    /// Stays until all have ended; calls `meanwhile` some times a second, with those that have ended since. When it says so, they are ended: by
+    /// SIGTERM, and by SIGKILL five seconds later.
+    pub fn stay(&mut self, watch: &Watch, meanwhile: &mut dyn FnMut(&News) -> bool) -> Vec<Ended> {
         loop {
             let news = self.reap();
-            meanwhile(&news);
+            if meanwhile(&news) {
+                self.end_early();
+            }
             if self.ended.iter().all(Option::is_some) {
                 break;
             }
@@ -80,6 +88,19 @@ impl<'a> Stages<'a> {
             self.terminal.take_back(Some(self.pids[0]));
         }
         self.ended.iter().flatten().copied().collect()
+    }
+
+    fn end_early(&mut self) {
+        match self.asked {
+            None => {
+                self.asked = Some(Instant::now());
+                self.signal(libc::SIGTERM);
+                // A stopped process does not end.
+                self.signal(libc::SIGCONT);
+            }
+            Some(asked) if asked.elapsed() > PATIENCE => self.signal(libc::SIGKILL),
+            Some(_) => {}
+        }
     }
 
     /// Takes note of every child that has ended, stopped or gone on.

@@ -408,3 +408,27 @@ fn a_stage_beside_hogs_has_what_it_needs() {
     assert!(seconds < 5.0, "{seconds}");
     drop(hogs);
 }
+
+#[test]
+fn the_less_important_of_two_pipelines_ends_early_and_its_emergency_runs() {
+    let here = Place::new();
+    // The important one has little to do, and does some of it whenever the other one is looked at.
+    let mut important =
+        here.command(&["pipe", "--means", "none", "--quiet", "--deadline", "1h", "--size", "1M", "--importance", "2"]);
+    important.arg("while [ ! -e go ]; do echo x; sleep 0.02; done | cat >/dev/null");
+    let important = Place::spawn(&mut important);
+    let slow = "while :; do echo x; sleep 0.01; done | cat >/dev/null";
+    let limits = ["--quiet", "--deadline", "1h", "--size", "100000G", "--importance", "1"];
+    let ran = pipe(&here, &[&limits[..], &["--emergency", "echo cut short; exit 3", slow]].concat());
+    assert_eq!(ran.status, Some(124), "{ran:?}");
+    assert!(ran.err.contains("ends early: all pipelines together would need"), "{ran:?}");
+    assert!(ran.err.ends_with("\ncut short\n"), "{ran:?}");
+    std::fs::write(here.file("go"), "").unwrap();
+    assert_eq!(important.end().status, Some(0));
+    // Nobody is left among them.
+    assert_eq!(here.ok(&["map", "ls", "pipe-jobs"]), "");
+    let said = here.fails(125, &["pipe", "--deadline", "1h", "--importance", "1", "echo x | cat"]);
+    assert!(said.contains("say it with --size"), "{said}");
+    let said = here.fails(2, &["pipe", "--importance", "1", "echo x | cat"]);
+    assert!(said.contains("--deadline"), "{said}");
+}

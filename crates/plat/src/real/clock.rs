@@ -43,6 +43,11 @@ pub fn boot() -> u64 {
     read(libc::CLOCK_BOOTTIME)
 }
 
+/// Nanoseconds of a processor that the calling kernel thread has used (about 200 ns).
+pub fn used() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// Nanoseconds since 1970, by the time of day: it may be set.
 pub fn time_of_day() -> u64 {
     read(libc::CLOCK_REALTIME)

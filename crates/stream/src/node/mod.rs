@@ -15,7 +15,7 @@
 //! | [`spectrum`] | `spectrum power correlate` |
 //! | [`picture`] | `png` |
 //! | [`rhythm`] | `onset beat drum` |
-//! | [`time`] | `pace deadline` |
+//! | [`time`] | `pace deadline emergency` |
 //! | [`clocks`] | `clock reference` |
 //! | [`jack`] | `jack` |
 //! | [`alsa`] | `alsa` |

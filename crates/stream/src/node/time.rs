@@ -1,10 +1,16 @@
 //! Devices that run by a clock, and deadlines (synthesis, 6.4). Ticks are in [`clocks`](super::clocks).
 
-use crate::kind::{End, Kind, Plan};
-use crate::stage::{Fault, Out, Stage, stage};
+use super::absent::LOOK;
+use crate::contest::{Entry, Spent};
+use crate::kind::{Anew, End, Job, Kind, Plan};
+use crate::stage::{Body, Fault, Out, Source, Stage, stage};
+use crate::telling::References;
 use crate::types::{Block, Element, Type};
 use chappe_feedback::Estimate;
+use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
+use chappe_sync::tube::Receiver;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Sleeps lightly until this time of the machine's clock.
@@ -54,18 +60,44 @@ struct Deadline {
     told: u64,
     late: bool,
     at_warning: f64,
+    rival: Option<Rival>,
+}
+
+/// A job that may be ended for a more important one.
+struct Rival {
+    name: String,
+    importance: f64,
+    /// Whose contest it is.
+    graph: Arc<References>,
+    spent: Spent,
+    entry: Option<Entry>,
+    /// When it was ended, in seconds from its begin.
+    ended: Option<f64>,
 }
 
 impl Deadline {
-    fn new(seconds: f64, total: f64, frame: usize) -> Deadline {
+    fn new(seconds: f64, total: f64, frame: usize, rival: Option<Rival>) -> Deadline {
         let job = Estimate::new(total, seconds);
-        Deadline { job, total, seconds, frame, done: 0, began: 0, told: 0, late: false, at_warning: 0.0 }
+        Deadline { job, total, seconds, frame, done: 0, began: 0, told: 0, late: false, at_warning: 0.0, rival }
+    }
+
+    /// Whether it was ended for another job.
+    fn is_ended(&mut self, now: u64) -> bool {
+        let Some(Rival { entry: Some(entry), ended, .. }) = &mut self.rival else { return false };
+        if entry.is_ended() {
+            ended.get_or_insert((now - self.began) as f64 / 1e9);
+        }
+        ended.is_some()
     }
 
     /// So many elements have come at this time.
     fn progress(&mut self, now: u64, elements: usize, out: &mut dyn Out) {
         if self.done == 0 {
             (self.began, self.told) = (now, now);
+            if let Some(rival) = &mut self.rival {
+                let deadline = now as f64 / 1e9 + self.seconds;
+                rival.entry = Some(rival.graph.1.enter(&rival.name, rival.importance, self.total, deadline));
+            }
         }
         self.done += (elements / self.frame) as u64;
         // A hundred looks at the job.
@@ -73,6 +105,11 @@ impl Deadline {
             self.told = now;
             let elapsed = (now - self.began) as f64 / 1e9;
             self.job.progress(elapsed, self.done as f64);
+            if let Some(Rival { entry: Some(entry), graph, spent, .. }) = &self.rival {
+                // Relaxed: a count.
+                let used = spent.load(Ordering::Relaxed) as f64 / 1e9;
+                graph.1.progress(entry, now as f64 / 1e9, used, self.done as f64);
+            }
             if let Some(end) = self.job.end() {
                 // It goes first where threads are passed to another proc, if it would be late.
                 let left = |until: f64| Duration::try_from_secs_f64(until - elapsed).unwrap_or_default();
@@ -90,6 +127,12 @@ impl Deadline {
     fn over(&mut self, now: u64, out: &mut dyn Out) {
         let took = (now - self.began) as f64 / 1e9;
         chappe_thread::set_due(None);
+        if self.is_ended(now) {
+            return;
+        }
+        if let Some(Rival { entry: Some(entry), graph, .. }) = &self.rival {
+            graph.1.over(entry);
+        }
         if self.done > 0 && took > self.seconds && !self.late {
             self.late = true;
             self.at_warning = took;
@@ -100,7 +143,13 @@ impl Deadline {
 
 impl Stage for Deadline {
     fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
-        self.progress(clock::now(), block.len(), out);
+        let now = clock::now();
+        if self.is_ended(now) {
+            out.drop_frames((block.len() / self.frame) as u64);
+            out.finish();
+            return Ok(());
+        }
+        self.progress(now, block.len(), out);
         out.put(block)
     }
 
@@ -113,7 +162,36 @@ impl Stage for Deadline {
         let estimate = self.job.now().map_or(String::new(), |e| format!(", estimate {e:.2}"));
         let warned =
             if self.late { format!(", said to be late after {:.2} s", self.at_warning) } else { String::new() };
-        Some(format!("{} of {} frames, due in {} s{estimate}{warned}", self.done, self.total, self.seconds))
+        let ended = self.rival.as_ref().and_then(|rival| rival.ended);
+        let ended = ended.map_or(String::new(), |at| format!(", ended after {at:.2} s for a more important job"));
+        Some(format!("{} of {} frames, due in {} s{estimate}{warned}{ended}", self.done, self.total, self.seconds))
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        match &self.rival {
+            Some(Rival { entry: Some(entry), graph, ended: None, .. }) => graph.1.over(entry),
+            Some(Rival { entry: None, graph, name, .. }) => graph.1.never(name),
+            _ => {}
+        }
+    }
+}
+
+/// Gives a line when a job was ended for a more important one, and nothing if it ends by itself.
+struct Emergency(Option<Receiver<String>>);
+
+impl Source for Emergency {
+    fn get(&mut self) -> Result<Option<Block>, Fault> {
+        let Some(hear) = &self.0 else { return Ok(None) };
+        match hear.recv_timeout(LOOK) {
+            Ok(line) => {
+                self.0 = None;
+                Ok(Some(Block::bytes(line.into_bytes())))
+            }
+            Err(e) if e.is_timeout() => Ok(Some(Block::bytes(Vec::new()))),
+            Err(_) => Ok(None),
+        }
     }
 }
 
@@ -144,14 +222,36 @@ pub fn kinds() -> Vec<Kind> {
         ),
         Kind::new(
             "deadline",
-            "SECONDS total=FRAMES",
-            "says early when so many frames will not be through in time",
+            "SECONDS total=FRAMES [importance=N]",
+            "says early when so many frames will not be through in time; may be ended for a more important one",
             |call| {
                 let input = call.input()?;
                 let seconds = call.needs_number(0, "seconds", (1e-3, 1e9))?;
                 let total = call.needs_number(1, "total", (1.0, 1e15))?;
-                let frame = frame(input);
-                Ok(Plan::filter(input.clone(), move || stage(Deadline::new(seconds, total, frame))))
+                let (frame, importance) = (frame(input), call.number(2, "importance", (0.0, 1e9))?);
+                let written = call.written();
+                let (name, graph) = (written.name.as_ref().unwrap_or(&written.kind).clone(), call.references());
+                let spent = Spent::default();
+                let job = importance.map(|_| Job::Is(name.clone(), Arc::clone(&spent)));
+                let make = move || {
+                    let rival = |importance| Rival { name, importance, graph, spent, entry: None, ended: None };
+                    stage(Deadline::new(seconds, total, frame, importance.map(rival)))
+                };
+                Ok(Plan { job, ..Plan::filter(input.clone(), make) })
+            },
+        ),
+        Kind::new(
+            "emergency",
+            "JOB",
+            "gives a line when the `deadline` of that name was ended for a more important one",
+            |call| {
+                call.no_input()?;
+                let name = call.needs_text(0, "job")?.0.to_owned();
+                let (job, graph) = (Some(Job::Waits(name.clone())), call.references());
+                let plan = Plan::source(Type::of(Element::Line), move || {
+                    Ok(Body::Source(Box::new(Emergency(Some(graph.1.rescue(&name))))))
+                });
+                Ok(Plan { job, ..plan.ends(End::Passive, End::Active).anew(Anew::Fresh) })
             },
         ),
     ]
@@ -165,7 +265,7 @@ mod tests {
     /// A job of 10,000 frames that is due after 100 s, in virtual time: a block of 10 frames as often as `rate` says for each second. When `late` was
     /// called, by how much the stage thought, and when the last block came.
     fn job(rate: impl Fn(f64) -> f64) -> (Vec<f64>, Deadline, f64) {
-        let mut stage = Deadline::new(100.0, 10_000.0, 1);
+        let mut stage = Deadline::new(100.0, 10_000.0, 1, None);
         let (mut out, mut now, mut called) = (Kept::default(), 0.0, Vec::new());
         for _ in 0..1_000 {
             let told = out.late;
@@ -195,6 +295,62 @@ mod tests {
         // It slows down in its midst.
         let (called, ..) = job(|now| if now < 40.0 { 120.0 } else { 40.0 });
         assert!(called.len() == 1 && called[0] > 40.0 && called[0] <= 80.0, "{called:?}");
+    }
+
+    /// Two jobs of 10,000 frames that are due after 100 s, on one processor, in virtual time: each has half of it until one ends, and a frame takes `each`
+    /// seconds of it. What the stages did with the blocks that came in 200 s, and what their rescuers heard.
+    fn pair(each: [f64; 2], importance: [f64; 2]) -> ([Kept; 2], [Option<String>; 2], [String; 2]) {
+        let graph = Arc::new(References::default());
+        graph.1.begin(1);
+        let names = ["a", "b"].map(str::to_owned);
+        let hears = [0, 1].map(|at| graph.1.rescue(&names[at]));
+        let spents = [Spent::default(), Spent::default()];
+        let mut stages = [0, 1].map(|at| {
+            let (name, graph, spent) = (names[at].clone(), Arc::clone(&graph), Arc::clone(&spents[at]));
+            let rival = Rival { name, importance: importance[at], graph, spent, entry: None, ended: None };
+            Deadline::new(100.0, 10_000.0, 1, Some(rival))
+        });
+        let mut outs = [Kept::default(), Kept::default()];
+        let mut done = [0.0; 2];
+        for second in 1..=200u64 {
+            let now = second * 1_000_000_000;
+            let live = [0, 1].map(|at| !outs[at].finished && done[at] < 10_000.0);
+            for at in (0..2).filter(|at| live[*at]) {
+                let time = if live[0] && live[1] { 0.5 } else { 1.0 };
+                let frames = (time / each[at]) as usize;
+                done[at] += frames as f64;
+                spents[at].fetch_add((time * 1e9) as u64, Ordering::Relaxed); // Relaxed: this thread alone.
+                if stages[at].is_ended(now) {
+                    outs[at].finish();
+                } else {
+                    stages[at].progress(now, frames, &mut outs[at]);
+                }
+                if done[at] >= 10_000.0 {
+                    stages[at].over(now, &mut outs[at]);
+                }
+            }
+        }
+        let heard = hears.map(|hear| hear.try_recv().ok());
+        (outs, heard, stages.map(|stage| stage.says().unwrap()))
+    }
+
+    #[test]
+    fn the_less_important_of_two_jobs_ends_and_its_emergency_hears() {
+        // 70 s of the processor each: alone either is done in time, and both are not.
+        let (outs, heard, says) = pair([0.007, 0.007], [2.0, 1.0]);
+        assert!(!outs[0].finished && outs[1].finished && says[0].starts_with("10"), "{says:?}");
+        assert_eq!(heard[0], None);
+        let line = heard[1].clone().unwrap();
+        assert!(
+            line.starts_with("b ended early: all jobs would have needed 1.") && line.ends_with(" processors\n"),
+            "{line}"
+        );
+        assert!(says[1].contains("ended after 1") && says[1].contains("for a more important job"), "{says:?}");
+        let (outs, heard, _) = pair([0.007, 0.007], [1.0, 2.0]);
+        assert!(outs[0].finished && !outs[1].finished && heard[0].is_some() && heard[1].is_none());
+        // 40 s each: nobody ends.
+        let (outs, heard, _) = pair([0.004, 0.004], [2.0, 1.0]);
+        assert!(!outs[0].finished && !outs[1].finished && heard == [None, None] && outs[0].late + outs[1].late == 0);
     }
 
     #[test]

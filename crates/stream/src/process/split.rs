@@ -5,6 +5,7 @@ use crate::kind::End;
 use crate::placed::{Node, order};
 use chappe_synth::Span;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A link from one process to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +108,7 @@ pub fn view(graph: &Graph, which: Option<&str>) -> Piece {
                 offers: node.offers.clone(),
                 reads: None,
                 follows: node.follows.clone(),
+                job: node.job.clone(),
             }
         })
         .collect();
@@ -136,6 +138,7 @@ pub fn view(graph: &Graph, which: Option<&str>) -> Piece {
         lazy: graph.lazy,
         in_turn: graph.in_turn,
         command: graph.command.clone(),
+        references: Arc::clone(&graph.references),
     };
     Piece { graph, is }
 }

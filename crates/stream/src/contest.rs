@@ -1,0 +1,170 @@
+//! Jobs of a graph that share its processors: `deadline` with an importance, and `emergency` (synthesis, 6.4.2).
+//!
+//! Each [`Graph`](crate::Graph) has a [`Contest`] of its own, in each of its processes. The threads of a job, all that its stage has links with, tell it
+//! the time that they use ([`Meter`]). The stage tells the contest how far it is; the stage that finds that all together need more than there is ends the
+//! least important job: a word that its stage reads, and a message to each `emergency` stage of that name.
+//!
+//! - I1: a job ends once: by the contest, or by itself. Its rescuers hear of the first, and that none will come of the second.
+//! - I2: a thread holds the contest's lock for no more than a sum over its jobs.
+
+use chappe_feedback::Jobs;
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
+use chappe_plat::clock;
+use chappe_sync::tube::{self, Receiver, Sender};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+/// What is called when a job is ended early: its name, and how many processors all jobs would have needed.
+pub type EmergencyCall = Box<dyn FnMut(&str, f64) + Send>;
+
+/// Nanoseconds of a processor that the threads of a job have used.
+pub type Spent = Arc<AtomicU64>;
+
+#[derive(Default)]
+struct Board {
+    jobs: Option<Jobs>,
+    /// By the number of the job: its name, and the word that ends it.
+    ends: Vec<(String, Arc<AtomicU32>)>,
+    rescuers: HashMap<String, Vec<Sender<String>>>,
+}
+
+/// The jobs of a graph.
+#[derive(Default)]
+pub struct Contest {
+    board: Mutex<Board>,
+    call: Mutex<Option<EmergencyCall>>,
+}
+
+impl fmt::Debug for Contest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Contest")
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Contest {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        locked(&self.board)
+    }
+
+    /// There are so many processors.
+    pub fn begin(&self, processors: usize) {
+        self.board().jobs.get_or_insert_with(|| Jobs::new(1.0)).set_processors(processors as f64);
+    }
+
+    /// What is called when a job is ended early.
+    pub fn on_emergency(&self, call: EmergencyCall) {
+        *locked(&self.call) = Some(call);
+    }
+
+    /// What an `emergency` hears of the job of that name: a line, or that none comes any more.
+    pub fn rescue(&self, name: &str) -> Receiver<String> {
+        let (tell, hear) = tube::bounded(1);
+        self.board().rescuers.entry(name.to_owned()).or_default().push(tell);
+        hear
+    }
+
+    /// A job begins: so important, of so many frames, to be done by that time of the machine's clock in seconds.
+    pub fn enter(&self, name: &str, importance: f64, frames: f64, deadline: f64) -> Entry {
+        let mut board = self.board();
+        let job = board.jobs.get_or_insert_with(|| Jobs::new(1.0)).add(importance, frames, deadline);
+        let ended = Arc::new(AtomicU32::new(0));
+        board.ends.push((name.to_owned(), Arc::clone(&ended)));
+        Entry { job, ended }
+    }
+
+    /// A job is so far at this time: ends whichever is to be ended.
+    pub fn progress(&self, of: &Entry, now: f64, used: f64, done: f64) {
+        let mut board = self.board();
+        let Some(jobs) = &mut board.jobs else { return };
+        jobs.progress(of.job, used, done);
+        let Some((job, need)) = jobs.excess(now) else { return };
+        let (name, ended) = &board.ends[job];
+        // Relaxed: its stage looks at each block.
+        ended.store(1, Ordering::Relaxed);
+        let name = name.clone();
+        let line = format!("{name} ended early: all jobs would have needed {need:.2} processors\n");
+        for rescuer in board.rescuers.remove(&name).into_iter().flatten() {
+            let _ = rescuer.try_send(line.clone());
+        }
+        drop(board);
+        if let Some(call) = &mut *locked(&self.call) {
+            call(&name, need);
+        }
+    }
+
+    /// A job has ended by itself.
+    pub fn over(&self, of: &Entry) {
+        let mut board = self.board();
+        if let Some(jobs) = &mut board.jobs {
+            jobs.over(of.job);
+        }
+        let name = board.ends[of.job].0.clone();
+        board.rescuers.remove(&name);
+    }
+
+    /// A job that never began ends.
+    pub fn never(&self, name: &str) {
+        self.board().rescuers.remove(name);
+    }
+}
+
+/// A job of a contest.
+pub struct Entry {
+    job: usize,
+    ended: Arc<AtomicU32>,
+}
+
+impl Entry {
+    /// Whether it was ended early.
+    pub fn is_ended(&self) -> bool {
+        // Relaxed: looked at again with the next block.
+        self.ended.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Measures what a light thread uses, block by block.
+///
+/// What the kernel thread uses between two looks is the light thread's if its proc has run no other one meanwhile. Of a block in which another
+/// one ran, the mean of those before is taken.
+pub struct Meter {
+    spent: Spent,
+    began: (u64, u32, ThreadId),
+    mean: f64,
+}
+
+impl Meter {
+    /// For the threads of a job.
+    pub fn new(spent: Spent) -> Meter {
+        Meter { spent, began: Meter::now(), mean: 0.0 }
+    }
+
+    fn now() -> (u64, u32, ThreadId) {
+        (clock::used(), chappe_thread::switches(), std::thread::current().id())
+    }
+
+    /// A block begins.
+    pub fn begin(&mut self) {
+        self.began = Meter::now();
+    }
+
+    /// It is done.
+    pub fn end(&mut self) {
+        let (used, switches, kernel) = Meter::now();
+        let (before, had, by) = self.began;
+        let took = if (had, by) == (switches, kernel) {
+            let took = used - before;
+            self.mean = if self.mean > 0.0 { self.mean + (took as f64 - self.mean) / 16.0 } else { took as f64 };
+            took
+        } else {
+            self.mean as u64
+        };
+        // Relaxed: a count.
+        self.spent.fetch_add(took, Ordering::Relaxed);
+    }
+}
