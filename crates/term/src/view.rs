@@ -21,7 +21,7 @@ pub enum Ended {
     Exited(u8),
     /// By this signal.
     Killed(i32),
-    /// Not known: the keeper was killed, or the holder with it, and the program got SIGHUP.
+    /// Not known: the keeper was killed, or the holder with it, and the program got SIGHUP. One that ignores it runs on: [`Place::left`] has it.
     Unknown,
 }
 

@@ -67,6 +67,31 @@ fn a_lack_of_room_is_reported_with_what_is_missing() {
     assert!(ran.status == Some(1) && ran.err.contains("may not write files of that size"), "{ran:?}");
 }
 
+/// One that is made, and one that gets larger; what is there goes on.
+#[cfg(feature = "term")]
+#[test]
+fn a_terminal_without_room_is_refused_and_another_goes_on() {
+    let here = Place::new();
+    let script = format!(
+        "mount -t tmpfs -o mode=700,size=6m t {0} && c=/proc/self/fd/9 && {{
+            $c term run a --history 64M -- true; echo status $?; ls -A {0}
+            $c term run b --size 80x24 --history 64k -- sh -c 'echo up; read x' && $c term wait b up --timeout 5m
+            head -c 100m /dev/zero > {0}/filler 2> /dev/null
+            $c term resize b 2000x131; echo status $?; $c term show b; rm {0}/filler
+            $c term resize b 100x30 && $c term send b --enter; $c term wait --exit b --timeout 5m
+        }} 2>&1",
+        here.arenas().display()
+    );
+    let Some(ran) = in_mounts(&here, &script, &["term", "show", "b", "--json"]) else { return };
+    let wanted = [
+        "no room for terminal `a` in",
+        "bytes left: free some space there; or give it less --history\nstatus 125\n",
+        "b\nup\nchappe: no room for 2000x131 of terminal `b`: the directory of arenas is full\nstatus 1\nup\n",
+        "\"columns\":100,",
+    ];
+    assert!(wanted.iter().all(|text| ran.out.contains(text)) && !ran.out.contains(".term-a"), "{ran:?}");
+}
+
 #[test]
 fn a_failed_write_to_stdout_is_an_error_also_of_help() {
     let here = Place::new();
