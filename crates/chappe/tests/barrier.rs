@@ -436,6 +436,36 @@ fn one_that_waits_once_is_a_party_until_the_turn_however_late_it_goes_on() {
     assert_eq!((info.rounds, info.joined, info.dead), (2, 0, 0));
 }
 
+/// A reset, or a break, ends the round of those that came for once, too: they keep no place, and no round misses them.
+#[test]
+fn one_that_waits_once_is_no_party_after_a_reset_however_late_it_goes_on() {
+    let house = House::new("barrier-once-reset");
+    let barrier = Barrier::create("b", 2).unwrap();
+    for breaks in [false, true] {
+        let late = barrier.arrive_once().unwrap();
+        if breaks {
+            barrier.abort().unwrap();
+            assert_eq!(barrier.info().unwrap().joined, 0);
+        }
+        barrier.reset().unwrap();
+        let mut victim = house.actor("once");
+        assert_eq!(victim.hear(), "arrived");
+        assert_eq!(barrier.info().unwrap().joined, 1);
+        barrier.reset().unwrap();
+        victim.kill();
+        Arena::open("default").unwrap().map().recover_dead();
+        let info = barrier.info().unwrap();
+        assert_eq!((info.joined, info.arrived, info.dead), (0, 0, 0));
+        // There are two places, and both are waited for.
+        std::thread::scope(|s| {
+            let others: Vec<_> = (0..2).map(|_| s.spawn(|| barrier.wait_once().unwrap().round)).collect();
+            others.into_iter().for_each(|other| assert_eq!(other.join().unwrap(), u64::from(breaks)));
+        });
+        assert!(matches!(late.wait(), Err(BarrierError::Broken { .. })));
+        assert_eq!(barrier.info().unwrap().joined, 0);
+    }
+}
+
 /// All that live only ask whether their round has turned.
 #[test]
 fn a_death_is_found_though_all_others_only_ask() {

@@ -1,6 +1,7 @@
-//! Barriers: threads and processes wait for each other. The protocol is in `round`; a thread waits by `arm`.
+//! Barriers: threads and processes wait for each other. The protocol is in `round`, what a death does in `kind`; a thread waits by `arm`.
 
 pub(crate) mod arm;
+pub(crate) mod kind;
 pub(crate) mod round;
 mod word;
 

@@ -26,7 +26,7 @@
 //! | arenas | `found`, `registry` |
 //! | kinds | `kinds` |
 //! | threads | `fork`, `interruptible`, `priority`, `timed` |
-//! | objects | `barrier/arm`, `barrier/round`, `barrier/word`, `bias`, `condvar`, `contend`, `drain`, `holders`, `lease`, `lock`, `many` |
+//! | objects | `barrier/arm`, `barrier/kind`, `barrier/round`, `barrier/word`, `bias`, `condvar`, `contend`, `drain`, `holders`, `lease`, `lock`, `many` |
 //! | objects | `map/atlas`, `monitor/form`, `owned/flags`, `owned/pair`, `permit`, `rwlock/row` |
 //! | objects | `rwlock/word`, `semaphore_word`, `server/form`, `stack/form` |
 //! | words | `called`, `directory`, `error` |

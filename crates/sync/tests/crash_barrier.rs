@@ -1,6 +1,7 @@
 //! Barriers, explored: kill and stop at every operation of arriving, waiting (with and without a deadline), joining, leaving, aborting, resetting and
 //! removing. What must hold: a round turns when all that are expected have arrived, and not before; exactly one party has index 0, and no index
-//! is given twice; a party that died blocks nobody, and each other is told of it once; a round turns for all, or breaks for all.
+//! is given twice; a party that died blocks nobody, and each other is told of it once; a round turns for all, or breaks for all. One that came for
+//! once is no party after that.
 
 use crate::crash::{Stage, searched_in, stopped_in};
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
@@ -348,6 +349,60 @@ fn once(world: &World) {
 fn one_that_came_for_once_has_no_place_after_the_turn() {
     searched_in(SCHEDULES, "once", once, &["turned", "a place from the turn on", "too late", "full"]);
     stopped_in(SCHEDULES / 2, "once", once);
+}
+
+/// Two come for once to a barrier of two at which another has arrived for once. Each resets it first, one of them also breaks it. The first is no
+/// party from then on, however late it goes on: it keeps no place, and no round misses it.
+fn once_reset(world: &World) {
+    let (stage, _) = Stage::with_blocks(world, 8, &[], 1, 8);
+    let (b, book) = (barrier(world, &stage, 2, false), world.share(Book::default()));
+    let all = NAMES.map(|name| world.prepare(name));
+    for (at, (name, p)) in NAMES.into_iter().zip(all).enumerate() {
+        let me = member(&stage, p, name, at, b, book);
+        if at == 0 {
+            p.before(|| assert!(me.arrives_at(b, true)));
+            stage.reaper(stage.lasting(p, move || {
+                if me.waits_once(b, 0, None) == Passed::Broken {
+                    reached("broken");
+                }
+            }));
+            continue;
+        }
+        stage.reaper(stage.lasting(p, move || {
+            if at == 2 {
+                b.abort();
+            }
+            let mut resets = true;
+            loop {
+                if resets {
+                    b.reset();
+                }
+                match book.note(me.passes_once(b, None)) {
+                    Passed::Turned(_, _, died) => {
+                        assert!(died == 0 || book.dead[3 - at].get(), "it was told of one that was in no round of it");
+                        return reached(if died == 0 { "turned" } else { "told of a death" });
+                    }
+                    Passed::Broken => {
+                        reached("again");
+                        // Else the other's reset was it.
+                        resets = b.look().4;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }));
+    }
+    // It died before it had arrived: the other waits for another.
+    world.may_wait(move || all[1..].iter().any(|p| p.fate() == Fate::Killed) && book.seen.borrow().is_empty());
+    world.check(move || book.check(2));
+    world.prepare("last").last().run(move || settled(&stage, b, book, Some(0)));
+}
+
+#[test]
+fn one_that_came_for_once_is_no_party_after_a_reset() {
+    let seen = ["broken", "turned", "told of a death", "again"];
+    searched_in(SCHEDULES, "once_reset", once_reset, &seen);
+    stopped_in(SCHEDULES / 2, "once_reset", once_reset);
 }
 
 /// The barrier is removed, and another made in its slot, while two arrive.

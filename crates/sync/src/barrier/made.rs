@@ -282,8 +282,8 @@ impl Barrier {
         }
     }
 
-    /// As [`Barrier::wait`], by a thread that, if it has not joined before, is a party of this round only. Its place is free from the turn on, however late
-    /// the thread goes on.
+    /// As [`Barrier::wait`], by a thread that, if it has not joined before, is a party of this round only. Its place is free once the round has turned or
+    /// broken, however late the thread goes on.
     ///
     /// # Errors
     /// As [`Barrier::wait`].
@@ -364,7 +364,7 @@ impl Barrier {
     }
 
     /// Makes it whole, with all its parties: a broken barrier is as new, and those that died are expected again. All that wait get `Broken`. Those
-    /// that have joined stay so. Never waits.
+    /// that have joined stay so, but for those that have arrived for once. Never waits.
     ///
     /// # Errors
     /// `Dead`; `Object` if the arena cannot take another member.

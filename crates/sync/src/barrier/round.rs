@@ -1,8 +1,8 @@
 //! Barriers as a protocol: parties arrive, and the round turns when all that are expected have.
 //!
 //! A barrier is made for some *parties*. A member *joins* with its first arrival, and is a party until it leaves or dies. A party that dies is
-//! not expected any more, until another takes its place. One that joined for *once* leaves its place at the turn; if it dies before, that round does
-//! not expect it: `expected = parties - dead - gone`, `room = expected - joined`, `left = expected - arrived`. An arrival
+//! not expected any more, until another takes its place. One that joined for *once* leaves its place when its round turns or breaks; if it dies
+//! before, that round does not expect it: `expected = parties - dead - gone`, `room = expected - joined`, `left = expected - arrived`. An arrival
 //! is *current* until its round turns or breaks, or the member takes it back.
 //!
 //! Two sorts of barrier are *anonymous*: nobody joins, any member may arrive, and a round turns with as many as there are parties. A private one (no
@@ -37,8 +37,9 @@
 //!   thread reads between two looks at the same state's stamp is that operation's, and a swap of a cell from what was read there fails once
 //!   another thread has done it, however late it comes. Outside of operations only `free` changes a cell: I6.
 //! - I2: what an operation does to its cells depends on the state and on cells that it has not changed yet. In DEATH the counts change after m's record,
-//!   and that after the others; a helper reads them in the other order: if m's record is unchanged, the counts are. So all helpers do the
-//!   same, and a killed one is followed by any other.
+//!   and that after the others; a helper reads them in the other order: if m's record is unchanged, the counts are. In BREAK and
+//!   RESET the counts change before all records; a helper reads the counts, then the records: if one of these has changed, so have the counts, and its swap
+//!   fails. So all helpers do the same, and a killed one is followed by any other.
 //! - I3: an operation begins by one swap of the state from IDLE, after its conditions were read: they hold at that swap.
 //! - I4: an arrival is current if its record says ARRIVED with a younger stamp than the round's. At IDLE, `expected - left` arrivals are current, with
 //!   the indices 1 to that number (in TAKE_BACK and DEATH the last index moves to the gap); one that makes `left` 0 gets 0. A round
@@ -47,7 +48,8 @@
 //! - I5: the step at which all current arrivals turn is the change of the round's cell. A record that says ARRIVED with a stamp not younger than the
 //!   round's has turned, for ever, and stays so until its member frees it: no waiter can miss its turn, however many rounds pass.
 //!   At the turn `left` is 0, so each party has arrived: TURN takes those that joined for once out of the counts, and the round's cell makes their
-//!   records those of no parties, in the same operation.
+//!   records those of no parties, in the same operation. BREAK and RESET do so with those that have arrived. One that has joined for once, and has not
+//!   arrived yet, stays a party: it arrives in the next round, or leaves as it finds the barrier broken.
 //! - I6: `free` frees a record that is not current, and leaves its stamp: by its member, none of whose operations is under way; or by a recoverer of the
 //!   dead member, which has read it at one IDLE state: its swap fails if the record has changed. No operation of another member changes such a record. A record of a member that died,
 //!   or left the arena, is FREE and not JOINED before another thread has the member's number.
@@ -56,7 +58,8 @@
 //!   wakes up here, does that. Recovery does it, too.
 //! - I8: a death counts in the round that is under way when it is recovered. All that are current then, and all that arrive later in that round, are
 //!   told once, at its turn, by their records. (Not if the round breaks, nor if the last party leaves in it: I9.)
-//! - I9: when no party is left, the barrier is as new (but stays broken, if it is): LEAVE and DEATH of the last one see to it.
+//! - I9: when no party is left, the barrier is as new (but stays broken, if it is): LEAVE and DEATH of the last one see to it, and so does the end of a
+//!   round in which all had joined for once.
 //!
 //! Races: R1 the last arrival against a time-out: one swap of the state decides (I3). R2 a helper that was stopped: I1. R3 a recoverer that was
 //! stopped: it reads m's record, sees that the death is not swept, and swaps the state it read before: a later occupant of the slot would
@@ -82,8 +85,8 @@ use super::word::{
     State, TAKE_BACK, TURN, WAKE, is_current, is_joined, read, swap, with,
 };
 pub(crate) use super::word::{Cause, MOST_PARTIES};
-use chappe_arena::layout::{Head, Kind, Slot};
-use chappe_arena::{Admin, ArenaError, Dead, Map, Place, Protocol, Visit, Visitor};
+use chappe_arena::layout::{Kind, Slot};
+use chappe_arena::{Admin, ArenaError, Map, Place};
 #[cfg(feature = "sim")]
 use chappe_plat::atomic::AtomicU64;
 use chappe_plat::atomic::Ordering;
@@ -185,7 +188,7 @@ pub(crate) struct Rounds<'m> {
     pub parties: u32,
     pub breaks: bool,
     /// It is not anonymous.
-    joins: bool,
+    pub(super) joins: bool,
 }
 
 impl<'m> Rounds<'m> {
@@ -206,7 +209,7 @@ impl<'m> Rounds<'m> {
         Some(Rounds { body, cells, records, parties, breaks: how & BREAKS != 0, joins })
     }
 
-    fn record(&self, member: u32) -> &'m Slot {
+    pub(super) fn record(&self, member: u32) -> &'m Slot {
         &self.records[member as usize % self.records.len()]
     }
 
@@ -230,7 +233,7 @@ impl<'m> Rounds<'m> {
     }
 
     /// The state with nothing under way.
-    fn idle(&self) -> Seen {
+    pub(super) fn idle(&self) -> Seen {
         loop {
             let seen = read(&self.cells.state);
             if State(seen.word).op() == IDLE {
@@ -240,8 +243,13 @@ impl<'m> Rounds<'m> {
         }
     }
 
+    /// Which state is there. E1: after what the caller has read.
+    pub(super) fn state_stamp(&self) -> u64 {
+        self.cells.state.since.load(Ordering::SeqCst) // SeqCst: E1.
+    }
+
     /// I3: begins an operation from the state that was seen, and finishes it, with all that follows from it.
-    fn perform(&self, seen: Seen, to: State) -> bool {
+    pub(super) fn perform(&self, seen: Seen, to: State) -> bool {
         let first = seen.stamp + 1;
         if !swap(&self.cells.state, seen, Seen { word: to.0, stamp: first }) {
             return false;
@@ -392,7 +400,10 @@ impl<'m> Rounds<'m> {
         }
         // I5.
         self.put(seen, &self.cells.round, |r| Some(r.word + 1));
-        self.put(seen, &self.cells.counts, |c| Some(Counts(c.word).turned().0).filter(|next| *next != c.word));
+        self.put(seen, &self.cells.counts, |c| {
+            let counts = Counts(c.word);
+            Some(counts.next(counts.once()).0).filter(|next| *next != c.word)
+        });
         self.anew(state).to(WAKE, 0)
     }
 
@@ -400,18 +411,29 @@ impl<'m> Rounds<'m> {
     fn breaking(&self, seen: Seen, state: State, cause: u64, as_new: bool) -> State {
         let round = read(&self.cells.round);
         let pid = if cause == Cause::Died as u64 { read(&self.cells.death).word } else { 0 };
+        // I2: before the records, which say how many go.
+        self.put(seen, &self.cells.counts, |c| {
+            let next = Counts(c.word).next(self.arrived_for_once(round, Counts(c.word)));
+            Some(if as_new { with(next.0, 0, 16, 0) } else { next.0 })
+        });
         for cell in self.used() {
             self.put(seen, cell, |r| is_current(r, round).then(|| Record(r.word).broken(cause, pid)));
         }
-        self.put(seen, &self.cells.counts, |c| {
-            let next = Counts(c.word).next();
-            Some(if as_new { with(next.0, 0, 16, 0) } else { next.0 })
-        });
         self.anew(state).because(if as_new { 0 } else { cause }).to(WAKE, 0)
     }
 
+    /// How many of those that have joined for once have arrived.
+    fn arrived_for_once(&self, round: Seen, counts: Counts) -> u64 {
+        let has_arrived = |cell: &&Slot| {
+            let there = read(cell);
+            is_current(there, round) && Record(there.word).has(Record::ONCE)
+        };
+        // At most barriers none has joined so.
+        if counts.once() == 0 { 0 } else { self.used().iter().filter(has_arrived).count() as u64 }
+    }
+
     /// I7: tells all waiters whose arrival is no longer current, and repeats the wakes that their tellers may have left out.
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         let (map, at) = (self.body.map(), self.body.place());
         each(map, at, |c| {
             if !c.state.is_waiting() {
@@ -460,7 +482,7 @@ impl<'m> Rounds<'m> {
     }
 
     /// I6: frees the record of an arrival that is not current.
-    fn free(&self, member: u32, there: Seen) {
+    pub(super) fn free(&self, member: u32, there: Seen) {
         swap(self.record(member), there, Seen { word: Record(there.word).over(), stamp: there.stamp });
     }
 
@@ -481,8 +503,8 @@ impl<'m> Rounds<'m> {
                         return Ok((op, round.word));
                     }
                 }
-                // SeqCst: E1: what was read was of one moment.
-                Err(not) if self.cells.state.since.load(Ordering::SeqCst) == seen.stamp => return Err(not),
+                // E1: what was read was of one moment.
+                Err(not) if self.state_stamp() == seen.stamp => return Err(not),
                 Err(_) => {}
             }
         }
@@ -625,74 +647,5 @@ impl<'m> Rounds<'m> {
     pub fn is_party(&self, member: u32) -> bool {
         let (round, there) = (read(&self.cells.round), read(self.record(member)));
         is_current(there, round) || is_joined(there, round)
-    }
-}
-
-/// Finishes what is under way, and lets a dead member die as a party, if it was one.
-pub(crate) fn recover(body: &Body<'_>, _visit: &Visit<'_>, dead: Dead) {
-    let Some(rounds) = Rounds::of(*body) else { return };
-    // At a private one, also in a forked child's copy of it, only the arrival goes: its threads do not die alone.
-    let how = if rounds.joins || rounds.breaks { DEATH } else { TAKE_BACK };
-    loop {
-        let seen = rounds.idle();
-        step!("nothing is under way");
-        // R3: in this order.
-        let (is_party, there) = (rounds.is_party(dead.member), read(rounds.record(dead.member)));
-        if !dead.is_unswept(body.map()) {
-            return;
-        }
-        // SeqCst: E1, I6: else what was read may be of a DEATH under way.
-        if rounds.cells.state.since.load(Ordering::SeqCst) != seen.stamp {
-            continue;
-        }
-        if !is_party {
-            return rounds.free(dead.member, there);
-        }
-        if rounds.perform(seen, State(seen.word).to(how, dead.member)) {
-            return;
-        }
-    }
-}
-
-/// In the table of kinds.
-pub(crate) struct Barriers;
-
-impl Protocol for Barriers {
-    fn drain(&self, map: &Map, object: u32, head: Head) {
-        // I7: it changes no word of the barrier.
-        if let Some(rounds) = Body::of(map, Place { index: object, head }).and_then(Rounds::of) {
-            rounds.wake();
-        }
-    }
-
-    fn recover(&self, map: &Map, at: Place, dead: Dead, me: &mut Visitor<'_>) -> bool {
-        if let Some((body, visit)) = body::unfinished_by(map, at, dead.member, me) {
-            recover(&body, &visit, dead);
-        }
-        false
-    }
-
-    fn clear(&self, map: &Map, at: Place, member: u32, me: &mut Visitor<'_>) {
-        body::clear(map, at, member, me);
-    }
-
-    fn is_used(&self, map: &Map, object: u32, head: Head) -> bool {
-        body::is_used(map, object, head)
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn is_held(&self, map: &Map, object: u32, head: Head, member: u32, _generation: u32) -> bool {
-        let rounds = Body::of(map, Place { index: object, head }).and_then(Rounds::of);
-        head.in_service() && rounds.is_some_and(|rounds| rounds.is_party(member))
-    }
-
-    #[cfg(not(feature = "sim"))]
-    fn abandon(&self, map: &Map, at: Place, leaver: Dead, me: &mut Visitor<'_>) {
-        // Its thread ends, and has leaked its arrival, or that it has joined.
-        if let Some((body, _visit)) = body::unfinished_by(map, at, leaver.member, me)
-            && let Some(rounds) = Rounds::of(body)
-        {
-            rounds.leave(leaver.member);
-        }
     }
 }

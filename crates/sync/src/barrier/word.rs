@@ -75,14 +75,10 @@ impl Counts {
     pub fn expected(self, parties: u32) -> u64 {
         u64::from(parties).saturating_sub(self.dead() + self.gone())
     }
-    /// Of the next round, after one that broke.
-    pub fn next(self) -> Counts {
-        Counts(with(self.0, 32, 16, 0))
-    }
-    /// Of the next round, after one that has turned: the parties that joined for once have all arrived, and are no parties any more. I9: perhaps none is left.
-    pub fn turned(self) -> Counts {
-        let joined = self.joined().saturating_sub(self.once());
-        Counts(if joined == 0 { 0 } else { with(self.next().0, 16, 16, joined) & (Counts::ONCE - 1) })
+    /// Of the next round: so many of those that had joined for once had arrived, and are no parties any more. I9: perhaps none is left.
+    pub fn next(self, once: u64) -> Counts {
+        let (joined, more) = (self.joined().saturating_sub(once), self.once().saturating_sub(once));
+        Counts(if joined == 0 { 0 } else { self.dead() | joined << 16 | more << 48 })
     }
     pub fn less(self, one: u64) -> Counts {
         Counts(self.0.saturating_sub(one))
@@ -207,9 +203,9 @@ impl Record {
     pub fn freed(self) -> u64 {
         self.0 & (Record::JOINED | Record::ONCE)
     }
-    /// FREE, of an arrival that is not current: one that joined for once has left by the turn.
+    /// FREE, of an arrival that is not current: one that joined for once has left by the turn, or the break.
     pub fn over(self) -> u64 {
-        if self.state() == ARRIVED && self.has(Record::ONCE) { 0 } else { self.freed() }
+        if self.state() != 0 && self.has(Record::ONCE) { 0 } else { self.freed() }
     }
     pub fn arrived(self, index: u64, died: u64, pid: u64) -> u64 {
         self.freed() | ARRIVED | Record(0).told(died, pid) | with(0, 8, 16, index)
@@ -231,7 +227,7 @@ impl Record {
     }
 }
 
-/// Whether a record is a party's: one that joined for once has left by the turn.
+/// Whether a record is a party's: one that joined for once has left by the turn, or the break.
 pub(super) fn is_joined(record: Seen, round: Seen) -> bool {
     let there = Record(record.word);
     there.has(Record::JOINED) && (is_current(record, round) || there.over() != 0)

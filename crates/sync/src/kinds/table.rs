@@ -2,7 +2,7 @@
 
 use super::bodies::{Bodied, Maps, Monitors, Servers, Stacks, Still};
 use super::{locks, pools, semaphores};
-use crate::barrier::round::Barriers;
+use crate::barrier::kind::Barriers;
 use crate::rwlock::row::{LockParts, RwLocks};
 use chappe_arena::Kinds;
 use chappe_arena::layout::Kind;

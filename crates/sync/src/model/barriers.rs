@@ -93,10 +93,7 @@ impl Actor {
     fn arrives(&self, at: BarrierAt, once: bool) -> Result<(Arrived, u64), Passed> {
         let rounds = at.rounds().filter(|r| r.body.may_change(self.member())).ok_or(Passed::Dead)?;
         match rounds.arrive(self.member(), once) {
-            Ok(round) => {
-                let (member, incarnation, concluded) = (self.member(), process::incarnation(), Cell::new(false));
-                Ok((Arrived { rounds, member, incarnation, concluded }, round))
-            }
+            Ok(round) => Ok((self.arrived(rounds), round)),
             Err(round::Not::Broken(..)) => Err(Passed::Broken),
             Err(_) => Err(Passed::Refused),
         }
@@ -120,13 +117,22 @@ impl Actor {
 
     /// As [`Actor::passes`], for once: then it leaves.
     pub fn passes_once(&self, at: BarrierAt, deadline: Option<u64>) -> Passed {
-        let arrived = match self.arrives(at, true) {
-            Ok(arrived) => arrived,
-            Err(passed) => return passed,
-        };
-        let passed = self.waits_for(&arrived, deadline, false);
-        arrived.0.rounds.leave_once(self.member());
+        match self.arrives(at, true) {
+            Ok((_, round)) => self.waits_once(at, round, deadline),
+            Err(passed) => passed,
+        }
+    }
+
+    /// Waits, as above, for the turn of the round in which it has arrived for once.
+    pub fn waits_once(&self, at: BarrierAt, round: u64, deadline: Option<u64>) -> Passed {
+        let Some(arrived) = at.rounds().map(|rounds| self.arrived(rounds)) else { return Passed::Dead };
+        let passed = self.waits_for(&(arrived, round), deadline, false);
+        at.rounds().into_iter().for_each(|rounds| rounds.leave_once(self.member()));
         passed
+    }
+
+    fn arrived(&self, rounds: Rounds<'static>) -> Arrived {
+        Arrived { rounds, member: self.member(), incarnation: process::incarnation(), concluded: Cell::new(false) }
     }
 
     fn waits_for(&self, (arrived, round): &(Arrived, u64), deadline: Option<u64>, breaks: bool) -> Passed {
