@@ -3,7 +3,9 @@
 #[allow(dead_code, reason = "not every program uses all of it")]
 mod house;
 
-use chappe::{Arena, Barrier, BarrierError, Broke, Interrupt, ObjectError, Select, Semaphore, interruptible, select};
+use chappe::{
+    Arena, Barrier, BarrierError, Broke, HelpLock, Interrupt, ObjectError, Select, Semaphore, interruptible, select,
+};
 use house::{House, LONG, ROLE, eventually, listen, say};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -478,6 +480,37 @@ fn a_death_is_found_though_all_others_only_ask() {
     party.kill();
     eventually("its death is found", || mine.is_over());
     assert!(matches!(mine.wait(), Err(BarrierError::PartyDied { died: 1, .. })));
+}
+
+/// What never waits may be asked inside of a section, at a named barrier, too, where it looks for deaths.
+#[test]
+fn to_ask_or_to_look_once_for_a_turn_is_no_wait() {
+    let house = House::new("barrier-section");
+    let barrier = Barrier::create("b", 2).unwrap();
+    let lock = HelpLock::inherited("section", 0u64).unwrap();
+    let mut party = house.actor("join");
+    assert_eq!(party.hear(), "joined");
+    let (mut asked, at_once) = (Some(barrier.arrive().unwrap()), Duration::ZERO);
+    assert!(!lock.with(|_| asked.as_ref().unwrap().is_over()).unwrap());
+    let looked = lock.with(|_| asked.take().unwrap().wait_timeout(at_once)).unwrap();
+    assert!(matches!(looked, Err(BarrierError::Timeout)));
+    // It finds a death at once.
+    let mine = barrier.arrive().unwrap();
+    party.kill();
+    assert!(matches!(mine.wait_timeout(at_once), Err(BarrierError::PartyDied { died: 1, .. })));
+}
+
+/// A barrier that was reset is whole: to reset it again would break the round of those that came since.
+#[test]
+fn one_that_is_told_of_a_reset_is_told_to_come_again() {
+    let barrier = Barrier::private(2).unwrap();
+    let arrival = barrier.arrive().unwrap();
+    barrier.reset().unwrap();
+    let told = arrival.wait().unwrap_err().to_string();
+    assert!(told.contains("was reset") && told.contains("come again") && !told.contains("makes it whole"), "{told}");
+    barrier.abort().unwrap();
+    let told = barrier.wait().unwrap_err().to_string();
+    assert!(told.contains("is broken: it was aborted") && told.contains("a reset makes it whole"), "{told}");
 }
 
 /// One that waited for once is killed; started again, it comes to the same round.

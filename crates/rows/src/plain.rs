@@ -61,12 +61,12 @@ impl<'a> Plain<'a> {
     pub fn written(&self, from: usize) -> Option<Written> {
         /// Longer names are rare.
         const MOST: usize = 256;
-        let bytes = &self.text[from..self.at];
+        let bytes = self.text.get(from..self.at).filter(|bytes| bytes.len() <= MOST)?;
         let (head, rest) = bytes.split_at(bytes.len().min(16));
         let mut written =
             Written { head: [0; 16], len: head.len(), mask: u32::MAX >> (32 - head.len()), rest: rest.into() };
         written.head[..head.len()].copy_from_slice(head);
-        (bytes.len() <= MOST).then_some(written)
+        Some(written)
     }
 
     /// Goes behind a name that is written as another one was, if that is next. The next byte is that of its value.

@@ -39,7 +39,7 @@ use chappe_wait::wait::{Parties, in_line};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Condvar(Handle);
+pub struct Condvar(pub(crate) Handle);
 
 impl std::fmt::Debug for Condvar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

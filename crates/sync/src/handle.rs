@@ -214,6 +214,11 @@ impl Handle {
         called(self.map, self.place)
     }
 
+    /// See [`crate::raw::Identity`].
+    pub fn identity(&self) -> u64 {
+        u64::from(self.place.head.generation()) << 32 | u64::from(self.place.index + 1)
+    }
+
     /// Whether it was removed.
     pub fn is_dead(&self) -> bool {
         // Acquire: what the remover did before.

@@ -14,6 +14,7 @@
 use crate::armed::operations;
 use crate::barrier::{Arrival, Barrier, BarrierError, Turn};
 use crate::choice::{How, choose as chosen, glance as glanced, rest};
+use crate::condition::Condvar;
 use crate::descriptor::descriptor;
 use crate::error::{ObjectError, SelectError};
 use crate::guarded::Data;
@@ -28,11 +29,13 @@ use crate::tube::broadcast::Subscription;
 use crate::tube::named::{Loan, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
 use chappe_arena::ArenaError;
 use chappe_plat::process;
+use chappe_wait::attachment::{ThreadMark, leave_within};
 use chappe_wait::operation::Mode;
 use chappe_wait::order::Order;
 use chappe_wait::patience::Until;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 pub use crate::armed::Armed;
 pub use crate::called::{Called, Had};
@@ -44,6 +47,29 @@ pub use crate::macros::{Time, acquire, down, turn};
 pub fn incarnation() -> u64 {
     process::incarnation()
 }
+
+/// An object with a name, among all that have had it.
+pub trait Identity {
+    /// No other object that its arena has had has this number; never 0.
+    fn identity(&self) -> u64;
+    /// Whether it was removed.
+    fn is_removed(&self) -> bool;
+}
+
+macro_rules! identity {
+    ($($kind:ident $handle:tt),*) => {$(
+        impl Identity for $kind {
+            fn identity(&self) -> u64 {
+                self.$handle.identity()
+            }
+            fn is_removed(&self) -> bool {
+                self.$handle.is_dead()
+            }
+        }
+    )*};
+}
+
+identity!(Pool handle, Condvar 0, Barrier handle);
 
 /// Whether other processes see what is written at an address: see `chappe_plat`.
 ///
@@ -157,11 +183,12 @@ pub fn pass(barrier: &Barrier, once: bool, time: Time, breaks: bool) -> Result<T
     arrival.finish(until(time), breaks)
 }
 
-/// An arrival with its barrier. Only the thread that arrived uses it, and drops it.
+/// An arrival with its barrier. Only the thread that arrived uses it, and drops it; others may ask whether they are that thread, and if not, let go.
 pub struct KeptArrival {
     arrival: Arrival<'static>,
-    /// Behind the arrival, which goes first.
-    _barrier: Box<Barrier>,
+    thread: ThreadMark,
+    /// Behind the arrival, which goes first. An `Arc`: what points into a `Box` is void once that moves.
+    _barrier: Arc<Barrier>,
 }
 
 impl KeptArrival {
@@ -170,16 +197,32 @@ impl KeptArrival {
     /// # Errors
     /// As [`Barrier::arrive`].
     pub fn new(barrier: &Barrier, once: bool) -> Result<KeptArrival, BarrierError> {
-        let barrier = Box::new(barrier.clone());
+        let barrier = Arc::new(barrier.clone());
         // SAFETY: it lies in memory of its own until the arrival, which nobody gets, has gone.
-        let kept: &'static Barrier = unsafe { &*std::ptr::from_ref(&*barrier) };
+        let kept: &'static Barrier = unsafe { &*Arc::as_ptr(&barrier) };
         let arrival = if once { kept.arrive_once() } else { kept.arrive() }?;
-        Ok(KeptArrival { arrival, _barrier: barrier })
+        Ok(KeptArrival { arrival, thread: ThreadMark::here(), _barrier: barrier })
     }
 
-    /// Whether the calling thread has arrived so; a forked child has not.
+    /// Whether the calling thread has arrived so; a forked child has not. Another thread does not join the arena by asking.
     pub fn is_mine(&self) -> bool {
-        self.arrival.is_mine()
+        self.thread.is_here() && self.arrival.is_mine()
+    }
+
+    /// Whether the thread that has arrived has ended.
+    pub fn has_ended(&self) -> bool {
+        self.thread.has_ended()
+    }
+
+    /// Lets go of an arrival that is not the calling thread's: in a forked child, or once its thread has ended, which took it back. While that thread lives,
+    /// it stands.
+    pub fn let_go(self) {
+        let KeptArrival { arrival, thread, .. } = self;
+        std::mem::forget(arrival);
+        // In a child, the thread that forked is inside of what it copied. At no other thread does that count.
+        if thread.is_here() {
+            leave_within();
+        }
     }
 
     /// As [`Arrival::wait`] and its like.

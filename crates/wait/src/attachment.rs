@@ -18,9 +18,9 @@ use crate::wait::Party;
 use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind, Place, Watch};
 use chappe_plat::light::{self, End};
 use chappe_plat::{ROBUST, process, thread, tls};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::AccessError;
 
 /// A process member: of which process, in which mapping.
@@ -124,6 +124,8 @@ struct Attachments {
     entered: RefCell<Vec<Entered>>,
     /// How the thread ends.
     ends: Cell<End>,
+    /// Goes with the thread: see [`ThreadMark`].
+    alive: OnceCell<Arc<()>>,
 }
 
 /// A body at which a thread has a bit.
@@ -154,6 +156,7 @@ impl Attachments {
             within: Cell::new(0),
             entered: RefCell::new(Vec::new()),
             ends: Cell::new(End::Leaves),
+            alive: OnceCell::new(),
         }
     }
 }
@@ -221,6 +224,27 @@ impl Within {
 impl Drop for Within {
     fn drop(&mut self) {
         leave_within();
+    }
+}
+
+/// Which thread, light or not, has something that no other may use. To ask makes nobody a member of an arena.
+pub struct ThreadMark(Weak<()>);
+
+impl ThreadMark {
+    /// The calling thread.
+    pub fn here() -> ThreadMark {
+        ThreadMark(with_attachments(|s| Arc::downgrade(s.alive.get_or_init(Arc::default))).unwrap_or_default())
+    }
+
+    /// Whether it is the calling thread; in a forked child, whether that is its copy.
+    pub fn is_here(&self) -> bool {
+        let is_it = |alive: &Arc<()>| std::ptr::eq(Arc::as_ptr(alive), self.0.as_ptr());
+        with_attachments(|s| s.alive.get().is_some_and(is_it)).unwrap_or(false)
+    }
+
+    /// Whether it has ended: what it had in arenas has gone, or is left to recovery.
+    pub fn has_ended(&self) -> bool {
+        self.0.strong_count() == 0
     }
 }
 
@@ -485,6 +509,14 @@ pub fn process_member(map: &'static Map) -> Option<Party> {
 pub fn watched(attachment: &ThreadAttachment) -> std::io::Result<()> {
     #[cfg(not(any(feature = "loom", feature = "sim")))]
     crate::inside::may_sleep();
+    watched_meanwhile(attachment)
+}
+
+/// The same for a thread that does not sleep next, but asks again and again: also one inside of a section.
+///
+/// # Errors
+/// As [`watched`].
+pub fn watched_meanwhile(attachment: &ThreadAttachment) -> std::io::Result<()> {
     // A thread that has its own core never sleeps and makes no system call, so it does not make this one either.
     if !attachment.lent && !crate::role::has_own_core() && attachment.tid != process::tid() {
         let why = "this is a child made by clone or vfork in its parent's memory: it cannot wait in the place of its parent's thread; \

@@ -1,7 +1,7 @@
 //! What an object does, whatever its kind: for the wait queue and recovery, which do not depend on the kind.
 //!
-//! Each kind's protocol is registered with the arena: see [`Protocol`]. This file finds an object's protocol and calls it; the files beside it
-//! are the protocols, [`table`] is what they are registered with.
+//! Each kind's protocol is registered with the arena: see [`Protocol`]. This file finds an object's protocol and calls it. The protocols lie in
+//! the crates above, in chappe-sync's `kinds`.
 
 use crate::wait::{State, queue};
 use chappe_arena::layout::Head;

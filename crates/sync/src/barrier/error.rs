@@ -27,6 +27,15 @@ pub enum Broke {
 }
 
 impl Broke {
+    fn advice(self) -> String {
+        match self {
+            Broke::Reset => "was reset while this thread waited: it is whole, so come again".into(),
+            how => format!(
+                "is broken: {how}; once all have seen that, a reset makes it whole (`chappe barrier reset`, if it has a name)"
+            ),
+        }
+    }
+
     pub(super) fn of(cause: Cause, pid: u32) -> Broke {
         match cause {
             Cause::Reset => Broke::Reset,
@@ -75,9 +84,7 @@ pub enum BarrierError {
         pid: u32,
     },
     /// The barrier is broken, or was while this thread waited.
-    #[error(
-        "barrier `{barrier}` is broken: {how}; once all have seen that, a reset makes it whole (`chappe barrier reset`, if it has a name)"
-    )]
+    #[error("barrier `{barrier}` {}", how.advice())]
     Broken {
         /// Which.
         barrier: String,

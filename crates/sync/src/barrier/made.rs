@@ -8,8 +8,8 @@ use crate::named::{Named, NamedKind};
 use crate::registry::ArenaOptions;
 use chappe_arena::layout::{BLOCK, Kind, USUAL_MEMBERS};
 use chappe_arena::{Admin, ArenaError, Joined, Map, Place};
-use chappe_plat::process;
-use chappe_wait::attachment::{ThreadAttachment, Within, attachment, enter, party, tidy, watched};
+use chappe_plat::{clock, process};
+use chappe_wait::attachment::{ThreadAttachment, Within, attachment, enter, party, tidy, watched, watched_meanwhile};
 use chappe_wait::body::{Body, blocks_wanted};
 use chappe_wait::claim::wait_for;
 use chappe_wait::operation::{Refused, WaitSpec};
@@ -83,8 +83,8 @@ pub(crate) fn info(body: Body<'_>) -> Option<BarrierInfo> {
 /// died. So a party that is started again may take the place of one that lives and has not come yet; the round then turns without that one, which takes the
 /// dead one's place in the next.
 ///
-/// Signals: a handled signal does not end a wait (except inside of [`interruptible`](crate::interruptible)). A handler may look, but not
-/// wait. In a forked child a private barrier is a copy in which nobody has arrived (as soon as the child uses something private: before,
+/// Signals: a handled signal does not end a wait (except inside of [`interruptible`](crate::interruptible)). A handler may look ([`info`](Barrier::info)),
+/// but not wait, nor ask [`Arrival::is_over`]. In a forked child a private barrier is a copy in which nobody has arrived (as soon as the child uses something private: before,
 /// [`info`](Barrier::info) shows the parent's arrivals); arrivals and places at a named one are the parent's.
 ///
 /// Sizes: 1 to 65,535 parties, and not more than the arena has room for members (4,095 in one of the usual size; one that is made for the barrier has
@@ -103,7 +103,7 @@ pub(crate) fn info(body: Body<'_>) -> Option<BarrierInfo> {
 /// ```
 #[derive(Clone)]
 pub struct Barrier {
-    handle: Handle,
+    pub(crate) handle: Handle,
     rounds: Rounds<'static>,
 }
 
@@ -410,9 +410,9 @@ impl Barrier {
         }
     }
 
-    /// Deaths are found from now on. Only at a named one can a party die alone.
-    fn watched(&self, attachment: &ThreadAttachment) -> io::Result<()> {
-        if self.handle.map.directory().is_some() { watched(attachment) } else { Ok(()) }
+    /// Deaths are found from now on, as `how` has it. Only at a named one can a party die alone.
+    fn watched(&self, attachment: &ThreadAttachment, how: fn(&ThreadAttachment) -> io::Result<()>) -> io::Result<()> {
+        if self.handle.map.directory().is_some() { how(attachment) } else { Ok(()) }
     }
 
     /// Waits until an arrival is over.
@@ -422,8 +422,17 @@ impl Barrier {
             Until::Now => Some(0),
             Until::Time(at) => Some(at),
         };
+        if deadline.is_some_and(|at| at <= clock::now()) {
+            // It does not sleep, and looks for deaths itself, as one that has slept until then.
+            self.handle.map.recover_dead();
+            return match arm.is_over() {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(BarrierError::Timeout),
+                Err(_) => Err(self.dead()),
+            };
+        }
         attachment(self.handle.map, |attachment| {
-            self.watched(attachment).map_err(BarrierError::System)?;
+            self.watched(attachment, watched).map_err(BarrierError::System)?;
             let who = Parties { main: party(attachment), private: None };
             match wait_for(&who, &[arm], WaitSpec::to_take(deadline, &patience(attachment))) {
                 Ok(_) => Ok(()),
@@ -501,13 +510,14 @@ impl<'a> Arrival<'a> {
         self.finish(Until::after(timeout), true)
     }
 
-    /// Whether the round has turned, or is broken, or the barrier was removed: waiting does not block any more. Never waits. The first that answers no starts
-    /// the thread that watches for deaths in this process, so deaths are found while all parties that live only ask this. If the system refuses that thread,
-    /// no death is found here; [`Arrival::wait`] says why.
+    /// Whether the round has turned, or is broken, or the barrier was removed: waiting does not block any more. Never waits, so it may be asked inside of a
+    /// section. Not for signal handlers: the first that answers no starts the thread that watches for deaths in this process, so deaths are found while all
+    /// parties that live only ask this. If the system refuses that thread, no death is found here; [`Arrival::wait`] says why.
     pub fn is_over(&self) -> bool {
         let is_over = self.arm.is_over().unwrap_or(true);
         if !is_over {
-            let _ = attachment(self.barrier.handle.map, |attachment| self.barrier.watched(attachment));
+            let _ =
+                attachment(self.barrier.handle.map, |attachment| self.barrier.watched(attachment, watched_meanwhile));
         }
         is_over
     }
