@@ -12,20 +12,27 @@
 //! | RUNS | 0, or the round after the one that an action runs for (high half), and a number that no other run has |
 //! | RUN | that number, as it was given out last |
 //!
+//! Gate and words go with the barrier (`State::beside`): one that was removed and made anew has others.
+//!
 //! A process that dies in its action has not arrived, so the barrier does not notice. Its permit comes back: the waiter that finds RUNS at the round
 //! under way, and the gate free, breaks the barrier. Each waiter looks ten times a second, and the next comer finds it at the gate. Without an
 //! action no waiter looks: the crate finds the deaths.
+//!
+//! One that comes while an action runs comes to the next round. If its time is up before the action is over, it has not arrived, and breaks nothing:
+//! the round of the action is the others'.
 
 use crate::failure::{Failure, Kind, failure, own, raised};
 use crate::had::Had;
-use crate::place::{Pickled, Place};
+use crate::place::{self, Pickled, Place};
 use crate::pool::{pool_of, take};
 use crate::state::{State, part};
 use crate::wait::{Limit, detached, ended_by, wait};
 use chappe::raw::{Hold, KeptArrival, Time, choose_ready, turn};
-use chappe::{Barrier as Rounds, BarrierError, Pool, SelectError, interruptible};
-use pyo3::exceptions::PyValueError;
+use chappe::{Barrier as Rounds, BarrierError, BarrierInfo, Pool, SelectError, interruptible};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 /// How often a waiter looks whether the one that runs the action is alive.
@@ -102,26 +109,35 @@ impl Barrier {
         self.rounds.abort().map_err(|e| failure(py, e))
     }
 
+    fn runs_no_more(&self, py: Python<'_>) -> PyResult<()> {
+        self.state.change(py, self.place.shown(), || self.state.set(RUNS, 0))
+    }
+
+    /// Whether RUNS says that an action runs for the round under way.
+    fn runs_now(&self, runs: u64) -> bool {
+        let is_its = |info: BarrierInfo| info.broken.is_none() && runs >> 32 == (info.rounds + 1) & 0xffff_ffff;
+        runs >> 32 != 0 && self.rounds.info().is_ok_and(is_its)
+    }
+
     /// Breaks the barrier if one died in the action of the round under way. At the gate: the caller has its permit.
     fn misses(&self, py: Python<'_>, at_the_gate: bool) -> PyResult<()> {
         let runs = self.state.get(RUNS);
         if runs >> 32 == 0 || !(at_the_gate || self.gate.available() == 1) || self.state.get(RUNS) != runs {
             return Ok(());
         }
-        match self.rounds.info() {
-            Ok(info) if info.broken.is_none() && runs >> 32 == (info.rounds + 1) & 0xffff_ffff => self.break_it(py),
-            _ => Ok(()),
-        }
+        if self.runs_now(runs) { self.break_it(py) } else { Ok(()) }
     }
 
     /// Arrives, as the last one after its action.
-    fn arrive(&self, py: Python<'_>, limit: Limit) -> PyResult<KeptArrival> {
+    fn come(&self, py: Python<'_>, limit: Limit) -> PyResult<KeptArrival> {
         let arrives = || KeptArrival::new(&self.rounds, false).map_err(|e| self.told(py, e));
         if !self.acts() {
             return arrives();
         }
         let Some(hold) = wait(py, limit, |time| take(&self.gate, time))? else {
-            self.break_it(py)?;
+            if !self.runs_now(self.state.get(RUNS)) {
+                self.break_it(py)?;
+            }
             return Err(self.broken_error(py));
         };
         let _inside = Inside(hold);
@@ -133,17 +149,21 @@ impl Barrier {
         if let Some(action) = &self.action {
             // One run at a time: those that would be the second wait at the gate.
             let run = self.state.get(RUN).wrapping_add(1) & 0xffff_ffff;
-            self.state.set(RUN, run);
-            self.state.set(RUNS, round.wrapping_add(1) << 32 | run);
+            self.state.change(py, self.place.shown(), || {
+                self.state.set(RUN, run);
+                self.state.set(RUNS, round.wrapping_add(1) << 32 | run);
+            })?;
             let acted = action.call0(py);
             if let Err(raised) = acted {
-                self.state.set(RUNS, 0);
+                let _ = self.runs_no_more(py);
                 self.break_it(py)?;
                 return Err(raised);
             }
         }
         let arrived = arrives();
-        self.state.set(RUNS, 0);
+        if self.action.is_some() {
+            self.runs_no_more(py)?;
+        }
         let arrival = arrived?;
         // It was reset meanwhile: the round of the action is no more.
         if arrival.arrival().is_over() {
@@ -172,7 +192,8 @@ impl Barrier {
                     Ok(_) => return conclude(false),
                     Err(SelectError::Interrupted) => {
                         if let Err(raised) = py.check_signals() {
-                            self.break_it(py)?;
+                            // If its round has turned, or is broken, meanwhile, that is over, and the next one is others'.
+                            let _ = conclude(true);
                             return Err(raised);
                         }
                     }
@@ -182,20 +203,6 @@ impl Barrier {
                 }
             }
         })
-    }
-
-    /// Arrives, for a choice.
-    pub fn arrive_for_choice(&self, py: Python<'_>) -> PyResult<KeptArrival> {
-        if self.acts() {
-            let text = format!("barrier `{}` has an action: it is no arm of a choice", self.place.shown());
-            return Err(PyValueError::new_err(text));
-        }
-        KeptArrival::new(&self.rounds, false).map_err(|e| self.told(py, e))
-    }
-
-    /// The end of a choice.
-    pub fn chosen(&self, py: Python<'_>, turned: Result<u32, BarrierError>) -> PyResult<u32> {
-        turned.map_err(|e| self.told(py, e))
     }
 }
 
@@ -230,11 +237,11 @@ impl Barrier {
                 return Err(raised(py, Kind::Mismatch, text));
             }
             // Whoever finds the barrier may come before its maker has made these.
-            let state = State::had(&part(name, "words"), Had::Either).map_err(|e| failure(py, e))?;
+            let state = State::beside(py, name, &rounds, || place::without(name, "gate"))?;
             Ok((rounds, state, pool_of(py, &part(name, "gate"), Had::Either, 1)?))
         })?;
         if action.is_some() {
-            state.set(ACTS, 1);
+            state.change(py, place.shown(), || state.set(ACTS, 1))?;
         }
         Ok(Barrier { rounds, state, gate, action, timeout, place })
     }
@@ -244,8 +251,22 @@ impl Barrier {
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<u32> {
         let limit = Limit::of(timeout.or(self.timeout))?;
-        let arrival = self.arrive(py, limit)?;
+        let arrival = self.come(py, limit)?;
         self.pass(py, &arrival, limit)
+    }
+
+    /// Arrives, and goes on; never waits. `arrival.wait()` waits for the turn, and `arrival.wait` is an arm of `select`. Not of a barrier with an action.
+    fn arrive(slf: &Bound<'_, Self>) -> PyResult<Arrival> {
+        let (py, this) = (slf.py(), slf.get());
+        if this.acts() {
+            let text = format!(
+                "barrier `{}` has an action, which the last one to come runs in `wait`: nobody arrives there apart from that",
+                this.place.shown()
+            );
+            return Err(PyValueError::new_err(text));
+        }
+        let kept = KeptArrival::new(&this.rounds, false).map_err(|e| this.told(py, e))?;
+        Ok(Arrival { barrier: slf.clone().unbind(), kept: ManuallyDrop::new(kept) })
     }
 
     /// Begins anew; present waiters get `BrokenBarrierError`.
@@ -292,5 +313,87 @@ impl Barrier {
         let this = slf.get();
         let action = this.action.as_ref().map(|a| a.clone_ref(slf.py()));
         Ok((slf.get_type().into_any(), (this.parties(), action, this.timeout, this.place.sent())))
+    }
+}
+
+/// An arrival of one thread at a barrier: `barrier.arrive()`. Only that thread waits for its turn, by `wait` or in a `select` with the arm
+/// `arrival.wait`; another arm that is chosen leaves it there. It is taken back, if its round has not turned, by `take_back`, at the end of a `with`, and when the
+/// thread lets go of it, or ends.
+#[pyclass(frozen, module = "chappe")]
+pub struct Arrival {
+    barrier: Py<Barrier>,
+    kept: ManuallyDrop<KeptArrival>,
+}
+
+// SAFETY: what other threads than the one that has arrived use of it may be used by any: see `mine` and `drop`.
+unsafe impl Send for Arrival {}
+// SAFETY: as above.
+unsafe impl Sync for Arrival {}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here.
+        let kept = unsafe { ManuallyDrop::take(&mut self.kept) };
+        if kept.is_mine() { drop(kept) } else { kept.let_go() }
+    }
+}
+
+impl Arrival {
+    /// It, for the thread that has arrived.
+    pub fn mine(&self) -> PyResult<&KeptArrival> {
+        if self.kept.is_mine() {
+            return Ok(&self.kept);
+        }
+        let text = "this arrival is another thread's, or the parent process's: each arrives, and waits, itself";
+        Err(PyRuntimeError::new_err(text))
+    }
+
+    /// An arm, after `mine`.
+    pub fn of_this_thread(&self) -> &chappe::Arrival<'_> {
+        self.kept.arrival()
+    }
+
+    /// The end of a choice.
+    pub fn chosen(&self, py: Python<'_>, turned: Result<u32, BarrierError>) -> PyResult<u32> {
+        turned.map_err(|e| self.barrier.get().told(py, e))
+    }
+}
+
+#[pymethods]
+impl Arrival {
+    /// Waits for the turn; answers a number from 0 that no other party of the round gets. If the time is up first, the barrier is broken, for all.
+    #[pyo3(signature = (timeout = None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<u32> {
+        let (kept, barrier) = (self.mine()?, self.barrier.get());
+        barrier.pass(py, kept, Limit::of(timeout.or(barrier.timeout))?)
+    }
+
+    /// Whether its round has turned, or is broken: then to wait does not block.
+    fn is_over(&self) -> PyResult<bool> {
+        Ok(self.mine()?.arrival().is_over())
+    }
+
+    /// Takes it back: the round goes on without it. False: it has turned, or is broken.
+    fn take_back(&self) -> PyResult<bool> {
+        Ok(self.mine()?.take_back())
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        // Also one that is over is done with: the thread may arrive again.
+        let _ = self.mine()?.wait(Time::Now, false);
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<chappe.Arrival at {}>", self.barrier.get().place.shown())
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err("an arrival is a thread's and cannot be pickled; pickle the barrier"))
     }
 }

@@ -72,7 +72,7 @@ fn hear<'a>(of: &'a Watched, guard: Guard<'a>, time: Time) -> Result<(Guard<'a>,
 
 fn watched(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, create: Option<bool>) -> PyResult<(Watched, Place)> {
     let parts = ["condvar", "mutex+words"];
-    Place::made(py, name, 0, &parts, |place| Watched::had(place, Had::of(create)).map_err(|e| failure(py, e)))
+    Place::made(py, name, 0, &parts, |place| Watched::had(py, place, Had::of(create)))
 }
 
 /// A condition of a `Lock` or an `RLock` (one of its own, if none is given), as `threading.Condition`.
@@ -250,12 +250,12 @@ impl Event {
 
     /// Whether it is set.
     fn is_set(&self) -> bool {
-        self.of.state.get(FLAG) != 0
+        self.of.state.get(FLAG) != 0 && self.of.state.is_current()
     }
 
     /// Sets it, and wakes all waiters.
     fn set(&self, py: Python<'_>) -> PyResult<()> {
-        self.of.state.locked(py, || {
+        self.of.state.change(py, self.place.shown(), || {
             self.of.condvar.notify_all();
             self.of.state.set(FLAG, 1);
         })
@@ -263,7 +263,7 @@ impl Event {
 
     /// Takes it back.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.of.state.locked(py, || self.of.state.set(FLAG, 0))
+        self.of.state.change(py, self.place.shown(), || self.of.state.set(FLAG, 0))
     }
 
     /// Waits until it is set, at most `timeout` seconds; answers whether it is.

@@ -41,7 +41,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _chappe {
     #[pymodule_export]
-    use super::barrier::Barrier;
+    use super::barrier::{Arrival, Barrier};
     #[pymodule_export]
     use super::broadcast::{Broadcast, Subscription};
     #[pymodule_export]

@@ -25,11 +25,11 @@
 //! Death: if the holder dies before it sets word 0, its section had not begun; after it has cleared word 0, the section
 //! was finished. In between, the next holder gets `OwnerDied`.
 
-use crate::failure::{failure, log, number, own, warn};
+use crate::failure::{log, number, own, warn};
 use crate::had::Had;
 use crate::place::{Pickled, Place};
 use crate::pool::{pool_of, take};
-use crate::state::{State, part};
+use crate::state::State;
 use crate::wait::{Limit, detached, wait};
 use chappe::raw::{Hold, Time, incarnation};
 use chappe::{AcquireError, Pool};
@@ -91,7 +91,7 @@ fn made(
 ) -> PyResult<((Pool, State), Place)> {
     Place::made(py, name, 0, &["pool", "mutex+words"], |place| {
         let pool = pool_of(py, place.name(), Had::of(create), permits)?;
-        let state = State::had(&part(place.name(), "words"), Had::Either).map_err(|e| failure(py, e))?;
+        let state = State::beside(py, place.name(), &pool, || {})?;
         Ok((pool, state))
     })
 }
@@ -175,7 +175,7 @@ impl Core {
     #[inline(always)]
     pub(crate) fn left(&self, finished: bool) -> Option<()> {
         let bits = self.bits_taken()?;
-        if finished {
+        if finished && self.state.is_current() {
             self.state.write(OWNER, 0);
         }
         // SAFETY: the pool has a name, and nothing here makes leases; the permit is of this process, as was seen, and is given back once:
@@ -596,7 +596,7 @@ pub struct Section {
 impl Section {
     fn give(&self) {
         let holds = std::mem::take(&mut *self.holds.lock().unwrap_or_else(PoisonError::into_inner));
-        if self.writes && holds.first().is_some_and(Hold::is_here) {
+        if self.writes && holds.first().is_some_and(Hold::is_here) && self.state.is_current() {
             self.state.set(OWNER, 0);
         }
         for hold in holds {

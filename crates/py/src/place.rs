@@ -195,6 +195,11 @@ fn remove_one(kind: &str, name: &str) -> Result<(), (Kind, String)> {
     }
 }
 
+/// Removes a pool that is part of an object.
+pub fn without(name: &str, of: &str) {
+    let _ = remove_one("pool", &part(name, of));
+}
+
 /// Counts the handles of this process once more, for the child that is about to be forked.
 #[pyfunction]
 #[pyo3(name = "_before_fork")]

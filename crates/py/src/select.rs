@@ -1,6 +1,6 @@
 //! One call that waits for several things, and does exactly one.
 
-use crate::barrier::Barrier;
+use crate::barrier::{Arrival, Barrier};
 use crate::broadcast::Subscription;
 use crate::clock::{Clock, monotonic};
 use crate::failure::failure;
@@ -9,7 +9,7 @@ use crate::pool::Pool;
 use crate::semaphore::Semaphore;
 use crate::tube::{Data, Tube};
 use crate::wait::{Limit, wait};
-use chappe::raw::{Hold, KeptArrival, Time, hear_chosen};
+use chappe::raw::{Hold, Time, hear_chosen};
 use chappe::tube::broadcast::Subscription as Ear;
 use chappe::tube::named::{NotReceived, Receiver, Sender};
 use chappe::{BarrierError, Pool as Permits, Select, SelectError, Semaphore as Units};
@@ -28,8 +28,7 @@ enum Arm<'py> {
     Recv(Bound<'py, Tube>, Box<Receiver<[u8]>>),
     Send(Bound<'py, Tube>, Box<Sender<[u8]>>, Vec<u8>),
     Hear(Bound<'py, Subscription>, Box<Ear<[u8]>>),
-    /// Arrived; taken back with the arm, unless its round has turned.
-    Turn(Bound<'py, Barrier>, KeptArrival),
+    Turn(Bound<'py, Arrival>),
     Strike(Bound<'py, Clock>),
     Ready(BorrowedFd<'py>, bool),
 }
@@ -77,7 +76,7 @@ fn descriptor<'py>(arm: &Bound<'py, PyAny>, writes: bool) -> PyResult<Arm<'py>> 
 
 fn unknown(arm: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "an arm is pool.acquire, lock.acquire, semaphore.down, tube.recv, tube.get, subscription.recv, barrier.wait, (tube.send, data), clock.recv, a file, or (file, \"w\"), not {arm}"
+        "an arm is pool.acquire, lock.acquire, semaphore.down, tube.recv, tube.get, subscription.recv, barrier.arrive().wait, (tube.send, data), clock.recv, a file, or (file, \"w\"), not {arm}"
     ))
 }
 
@@ -108,10 +107,16 @@ fn arm<'py>(given: &Bound<'py, PyAny>) -> PyResult<Arm<'py>> {
     {
         return Ok(Arm::Down(semaphore.get().units.clone()));
     }
-    if let Ok(barrier) = of.cast::<Barrier>()
+    if let Ok(arrival) = of.cast::<Arrival>()
         && name == "wait"
     {
-        return Ok(Arm::Turn(barrier.clone(), barrier.get().arrive_for_choice(py)?));
+        arrival.get().mine()?;
+        return Ok(Arm::Turn(arrival.clone()));
+    }
+    if of.cast::<Barrier>().is_ok() && name == "wait" {
+        let text = "barrier.wait is no arm: it arrives, and that would stay done if another arm is chosen. Arrive first, \
+                    `arrival = barrier.arrive()`, then choose with `arrival.wait`";
+        return Err(PyTypeError::new_err(text));
     }
     if let Ok(clock) = of.cast::<Clock>()
         && name == "recv"
@@ -150,7 +155,7 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
             Arm::Recv(_, end) => select.recv_on(&**end),
             Arm::Send(_, end, _) => select.send_on(&**end),
             Arm::Hear(_, end) => select.recv_on(&**end),
-            Arm::Turn(_, arrival) => select.turn(arrival.arrival()),
+            Arm::Turn(arrival) => select.turn(arrival.get().of_this_thread()),
             Arm::Strike(clock) => select.recv(&clock.get().moments),
             Arm::Ready(fd, false) => select.readable(fd),
             Arm::Ready(fd, true) => select.writable(fd),
@@ -186,7 +191,7 @@ fn choose(arms: &[Arm<'_>], time: Time) -> Result<(usize, Done), SelectError> {
                 Err(e) => Done::Unheard(e),
             }
         }
-        Arm::Turn(_, arrival) => Done::Turned(chosen.turn(arrival.arrival()).map(|turn| turn.index)),
+        Arm::Turn(arrival) => Done::Turned(chosen.turn(arrival.get().of_this_thread()).map(|turn| turn.index)),
         Arm::Strike(clock) => chosen.recv(&clock.get().moments).map_or(Done::Ended, Done::Moment),
         Arm::Ready(..) => chosen.descriptor().map_or_else(Done::Failed, |()| Done::Plain),
     };
@@ -220,8 +225,8 @@ pub fn select<'py>(
         (Done::Record(record, again), _) => {
             (if again { "again" } else { "record" }, PyBytes::new(py, &record).into_any())
         }
-        (Done::Turned(turned), Arm::Turn(barrier, _)) => {
-            ("done", barrier.get().chosen(py, turned)?.into_pyobject(py)?.into_any())
+        (Done::Turned(turned), Arm::Turn(arrival)) => {
+            ("done", arrival.get().chosen(py, turned)?.into_pyobject(py)?.into_any())
         }
         (Done::Moment(moment), _) => ("done", monotonic(py, moment)?.into_pyobject(py)?.into_any()),
         (Done::Failed(e), Arm::Ready(fd, _)) => {

@@ -3,10 +3,16 @@
 //! The mutex is held for a few instructions of Rust, never while Python runs. Each change of state is one store of one
 //! word, so a holder that is killed in the middle has made it, or has not. The next holder takes the mutex over and
 //! goes on; it ignores `OwnerDied`.
+//!
+//! The words lie beside an object, which may be removed without them (by a command, or another language), and made anew. So the last word, OF,
+//! says which of all objects of that name they are of ([`Identity`]). A process that opens a newer one sets all to zero first, and OF last, under the mutex
+//! ([`State::beside`]). A handle of an older one writes under the mutex, if OF is still its own ([`State::change`]); where that would cost too much
+//! it looks at OF before.
 
-use crate::failure::{Failure, failure};
+use crate::failure::{Failure, Kind, failure, raised};
 use crate::had::Had;
-use chappe::raw::{self, Called};
+use crate::wait::detached;
+use chappe::raw::{self, Called, Identity};
 use chappe::{LockError, Mutex, MutexGuard, ObjectError};
 use pyo3::prelude::*;
 use std::ptr::NonNull;
@@ -15,6 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How many there are.
 pub const WORDS: usize = 8;
 
+/// Which object they are beside.
+const OF: usize = WORDS - 1;
+
 /// What they are called to other languages.
 const CALLED: Called<'_> = Called { name: "py-words", size: WORDS * 8, align: 8 };
 
@@ -22,6 +31,8 @@ const CALLED: Called<'_> = Called { name: "py-words", size: WORDS * 8, align: 8 
 pub struct State {
     mutex: Mutex<()>,
     words: NonNull<[AtomicU64; WORDS]>,
+    /// What OF says while they are of the handle's object; 0: they are beside none.
+    of: u64,
 }
 
 // SAFETY: the words lie in a mapping that is never undone, and are atomic; the mutex is shared by its nature.
@@ -36,7 +47,56 @@ impl State {
     /// As the mutex'.
     pub fn had(name: &str, had: Had) -> Result<State, ObjectError> {
         let (mutex, at) = raw::mutex_of_bytes(name, had.raw(), CALLED, None)?;
-        Ok(State { mutex, words: at.cast() })
+        Ok(State { mutex, words: at.cast(), of: 0 })
+    }
+
+    /// Those beside an object of this name, which the caller has opened. If they were of one before it, they are zeros, after `renew`, which does away
+    /// with what else was beside that one.
+    ///
+    /// # Errors
+    /// As the mutex', as an exception.
+    pub fn beside(py: Python<'_>, name: &str, object: &impl Identity, renew: impl Fn()) -> PyResult<State> {
+        let words = part(name, "words");
+        loop {
+            let mut state = State::had(&words, Had::Either).map_err(|e| failure(py, e))?;
+            state.of = object.identity();
+            if state.is_current() {
+                return Ok(state);
+            }
+            let renewed = detached(py, || {
+                let _guard = state.lock().map_err(told)?;
+                // An object that is there is the newest of its name; one that was removed may be older than the words.
+                if !state.is_current() && !object.is_removed() {
+                    renew();
+                    (0..OF).for_each(|at| state.set(at, 0));
+                    state.set(OF, state.of);
+                }
+                Ok::<(), Untaken>(())
+            });
+            match renewed {
+                Ok(()) => return Ok(state),
+                // They were removed in between.
+                Err(e) if e.kind() == Kind::Removed => {}
+                Err(e) => return Err(failure(py, e)),
+            }
+        }
+    }
+
+    /// Whether they are of the handle's object: no other of its name was made since, and used.
+    #[inline(always)]
+    pub fn is_current(&self) -> bool {
+        self.get(OF) == self.of
+    }
+
+    /// Changes them, if they are of the handle's object.
+    ///
+    /// # Errors
+    /// `Removed`, of this name; as [`State::locked`].
+    pub fn change(&self, py: Python<'_>, shown: &str, act: impl FnOnce()) -> PyResult<()> {
+        if self.locked(py, || self.is_current().then(act))?.is_some() {
+            return Ok(());
+        }
+        Err(raised(py, Kind::Removed, format!("`{shown}` was removed, and there is another of its name: open that")))
     }
 
     /// One of them.
@@ -82,12 +142,12 @@ impl State {
     /// # Errors
     /// As an exception.
     pub fn locked<R>(&self, py: Python<'_>, act: impl FnOnce() -> R) -> PyResult<R> {
-        crate::wait::detached(py, || self.lock().map(|_guard| act()).map_err(told)).map_err(|e| failure(py, e))
+        detached(py, || self.lock().map(|_guard| act()).map_err(told)).map_err(|e| failure(py, e))
     }
 }
 
 /// A lock error without the guard.
-pub struct Untaken(String, crate::failure::Kind);
+pub struct Untaken(String, Kind);
 
 impl std::fmt::Display for Untaken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -96,7 +156,7 @@ impl std::fmt::Display for Untaken {
 }
 
 impl Failure for Untaken {
-    fn kind(&self) -> crate::failure::Kind {
+    fn kind(&self) -> Kind {
         self.1
     }
 }

@@ -3,8 +3,8 @@
 use crate::failure::failure;
 use crate::had::Had;
 use crate::place::{Pickled, Place};
-use crate::state::{State, WORDS, part};
-use chappe::{Condvar, ObjectError};
+use crate::state::{State, WORDS};
+use chappe::Condvar;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use std::sync::atomic::Ordering;
@@ -21,16 +21,17 @@ impl Watched {
     /// That of this object.
     ///
     /// # Errors
-    /// As those of the condition variable and of the mutex.
-    pub fn had(place: &Place, had: Had) -> Result<Watched, ObjectError> {
+    /// As those of the condition variable and of the mutex, as exceptions.
+    pub fn had(py: Python<'_>, place: &Place, had: Had) -> PyResult<Watched> {
         let name = place.name();
         let condvar = match had {
-            Had::Opened => Condvar::open(name)?,
-            Had::Created => Condvar::create(name)?,
-            Had::Either => Condvar::open_or_create(name)?,
+            Had::Opened => Condvar::open(name),
+            Had::Created => Condvar::create(name),
+            Had::Either => Condvar::open_or_create(name),
         };
+        let condvar = condvar.map_err(|e| failure(py, e))?;
         // A process that finds the variable that another has made may come before that one has made the words.
-        let state = State::had(&part(name, "words"), Had::Either)?;
+        let state = State::beside(py, name, &condvar, || {})?;
         Ok(Watched { state, condvar })
     }
 }

@@ -17,6 +17,7 @@ A wait gives up the GIL, and Ctrl-C ends it. What goes wrong is an exception of 
 import os as _os
 
 from ._chappe import (
+    Arrival,
     Barrier,
     Clock,
     Condition,
@@ -52,6 +53,7 @@ from .maps import Map
 from .tubes import Tube
 
 __all__ = [
+    "Arrival",
     "Barrier",
     "Broadcast",
     "BrokenBarrierError",

@@ -1,6 +1,7 @@
 from typing import IO, Optional
 
 from ._chappe import (
+    Arrival as Arrival,
     Barrier as Barrier,
     Clock as Clock,
     Condition as Condition,
@@ -34,6 +35,7 @@ from .maps import Map as Map
 from .tubes import Tube as Tube
 
 __all__ = [
+    "Arrival",
     "Barrier",
     "Broadcast",
     "BrokenBarrierError",

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 
-from ._chappe import Barrier, Condition, RLock, Semaphore
+from ._chappe import Arrival, Barrier, Condition, RLock, Semaphore
 from ._chappe import Ender as _Ender
 from .broadcasts import Subscription
 from .choice import select as _select
@@ -249,8 +249,10 @@ async def _at_barrier(of, timeout):
 
 async def select(*arms, timeout=None):
     """As `chappe.select`. A record that comes in the moment in which the task is cancelled is answered, and the task is cancelled where
-    it awaits next.
+    it awaits next. Not with `arrival.wait`: an arrival is a thread's; `wait(barrier)` in a task of its own.
     """
+    if any(isinstance(getattr(arm, "__self__", None), Arrival) for arm in arms):
+        raise TypeError("an arrival is a thread's, and tasks share theirs: wait(barrier) in a task of its own")
     tried = _or_none(lambda seconds: _select(*arms, timeout=seconds))
     return await _in_turns(tried, None, timeout)
 

@@ -19,8 +19,9 @@ def select(*arms, timeout=None):
     """Waits until one of several things can be done, does that one alone, and answers which, with what it gave.
 
     An arm is `pool.acquire`, `lock.acquire`, `semaphore.down`, `tube.recv`, `tube.get`, `(tube.send, data)`, `(tube.put, object)`,
-    `subscription.recv` (of a `Broadcast`: ready for what its filter wants, and when all publishers have gone), `barrier.wait` (of one without
-    an action: it arrives, and takes that back if it is not chosen), `clock.recv`, a file that is to be read, or `(file, "w")`. Of several that can be done each is as likely. Named arms are in one arena.
+    `subscription.recv` (of a `Broadcast`: ready for what its filter wants, and when all publishers have gone), `arrival.wait` (of
+    `arrival = barrier.arrive()`, which stands whatever is chosen), `clock.recv`, a file that is to be read, or `(file, "w")`. Of several that can be done each is
+    as likely. Named arms are in one arena.
 
     Raises TimeoutError if none could be done in time, Disconnected if the arm chosen is a tube whose other end has gone (of a subscription
     SenderDied first, once, if one of its publishers has not ended well).

@@ -194,7 +194,7 @@ except KeyboardInterrupt:
             ("e = chappe.Event()", "e.wait()"),
             ("b = chappe.Barrier(2)", "b.wait()"),
             ("b = chappe.Barrier(2, print)", "b.wait()"),
-            ("b = chappe.Barrier(2)", "chappe.select(b.wait)"),
+            ("b = chappe.Barrier(2)", "chappe.select(b.arrive().wait)"),
             ("t = chappe.Tube()", "t.recv()"),
             ("t = chappe.Tube(slots=1); t.send(b'')", "t.send(b'')"),
             ("m = chappe.Map()", "m.wait_changed()"),
