@@ -7,7 +7,7 @@
 //! | tests | those that need no race, no sleep and no quiet machine | also those marked `#[ignore = "storm: ..."]`: they race, kill, measure, or take long |
 //! | explorer | three tenths of its tests; of these each complete search whole, and a part of the others, from the same seeds each time | all that the tests ask for |
 //! | loom | three tenths of the tests of `sync`, and the litmus tests of `plat`, each search whole | all |
-//! | kill sweep | a tenth of the operations | a tenth of the kill points of each operation, others each time |
+//! | kill sweep | a tenth of the operations; its controls, a fifth of them also by deaths at each instruction | a tenth of the kill points of each operation, others each time |
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | clients of engines, and engines that [`engines`] builds | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |

@@ -25,6 +25,9 @@ use words::{number, refused, say};
 
 const USAGE: &str = "\
 usage: chappe-injector control                    are known mistakes caught?
+                               [--every N] [--from K]
+                                                  every N-th, from the K-th on (the first is 0), by deaths at each
+                                                  instruction as well; all others in each state alone (1)
        chappe-injector sweep [--all]              kill in every state, and in every state who makes up for it; go on
                                                   from every instruction, of long paths from all that matter
                              [--share N]          go on from every N-th and all that matter, after every N-th death
@@ -87,7 +90,7 @@ pub fn run() -> ExitCode {
         ["acquire", words @ ..] => {
             return ExitCode::from(cast::supervise_without_a_lease(words) as u8);
         }
-        ["control"] => try_controls(),
+        ["control", rest @ ..] => try_controls(rest),
         ["sweep", rest @ ..] => sweep::run(rest),
         ["soak", "chaos", rest @ ..] => run_the_chaos(rest),
         ["soak", "churn", rest @ ..] => soak_slots(rest),
@@ -109,12 +112,14 @@ pub fn run() -> ExitCode {
     })
 }
 
-fn try_controls() -> Result<usize, String> {
+fn try_controls(args: &[&str]) -> Result<usize, String> {
+    let asked = Options::read(args, &["--every", "--from"], &[])?;
+    let (every, from) = (asked.number("--every", 1usize)?.max(1), asked.number("--from", 0usize)?);
     let mut missed = false;
     let home = Home::enter()?;
     say(&report::head());
-    for control in control::all(&home.0) {
-        let (tally, seen) = control.try_out();
+    for (at, control) in control::all(&home.0).iter().enumerate() {
+        let (tally, seen) = control.try_out(at % every == from % every);
         say(&report::row(&tally));
         if tally.refused {
             return Ok(refused());

@@ -39,8 +39,9 @@ pub struct Control {
 }
 
 impl Control {
-    /// Sweeps it whole. The second is whether the injector saw what there is to see, and nothing else.
-    pub fn try_out(&self) -> (Tally, bool) {
+    /// Sweeps it whole. The second is whether the injector saw what there is to see, and nothing else; with `both_ways`, whether it sees the
+    /// same by deaths at each instruction, where that can be compared. That takes ten times as long.
+    pub fn try_out(&self, both_ways: bool) -> (Tally, bool) {
         // A wedged process stays so here: there is no point in waiting long. A process that is not wedged is never waited for.
         let limit = Duration::from_millis(if self.is_slow() { 500 } else { 20_000 });
         let enough = if self.compared { u64::MAX } else { 4 };
@@ -54,7 +55,7 @@ impl Control {
             }
         };
         // How often a loop turns may differ between two runs, and so the names of what comes after it.
-        (t, seen && (!self.compared || (0..3).any(|_| self.is_alike(plan))))
+        (t, seen && (!self.compared || !both_ways || (0..3).any(|_| self.is_alike(plan))))
     }
 
     /// Each of its faults costs a watchdog.
