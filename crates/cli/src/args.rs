@@ -492,7 +492,7 @@ pub enum Shell {
 pub enum PoolCommand {
     /// Make a pool, or several
     ///
-    /// JSON, a line for each: {"name": TEXT, "permits": N}; with --priority also "by_priority": {"aging_ms": N or null}
+    /// JSON, a line for each: {"name": TEXT, "permits": N}; with --priority also "by_priority": {"aging_ms": N or null}; with --mutex "mutex": true
     Create {
         /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
         #[arg(required = true, value_name = "NAME")]
@@ -500,6 +500,9 @@ pub enum PoolCommand {
         /// How many permits it has
         #[arg(long, short, value_name = "N", default_value_t = 1)]
         permits: u64,
+        /// On an engine: one permit, whose next holder is told if the last one died (CHAPPE_OWNER_DIED)
+        #[arg(long, conflicts_with = "permits", hide_short_help = true)]
+        mutex: bool,
         #[command(flatten)]
         order: Order,
     },

@@ -8,8 +8,7 @@ use anyhow::{Result, bail};
 
 /// The names of a command, and why those of other machines are not for it; `None`: they are.
 fn names(command: &Command) -> (Vec<&str>, Option<&'static str>) {
-    const LATER: &str = "only pools can be on an engine so far";
-    const ORDER: &str = "pools on an engine serve their waiters in the order of arrival: leave --priority out";
+    const ORDER: &str = "on an engine waiters are served in the order of arrival: leave --priority and --barging out";
     match command {
         Command::Acquire(a) => (a.pools.iter().map(String::as_str).collect(), (a.priority > 0).then_some(ORDER)),
         Command::Pool(PoolCommand::Create { names, order, .. }) => {
@@ -33,10 +32,17 @@ fn names(command: &Command) -> (Vec<&str>, Option<&'static str>) {
                        `chappe acquire -n 8 @REMOTE/POOL -- chappe jobserver --permits 8 -- make -j`";
             (a.pool.iter().map(String::as_str).collect(), Some(why))
         }
-        Command::Send(a) => (one(&a.name), Some(LATER)),
-        Command::Recv(a) => (a.names.iter().map(String::as_str).collect(), Some(LATER)),
-        Command::Sem(command) => (sem(command), Some(LATER)),
-        Command::Tube(command) => (tube(command), Some(LATER)),
+        Command::Send(a) => (one(&a.name), None),
+        Command::Recv(a) => (a.names.iter().map(String::as_str).collect(), None),
+        Command::Sem(command) => {
+            let in_order = match command {
+                SemCommand::Create { barging, order, .. } => !barging && !order.priority,
+                SemCommand::Down { priority, .. } => *priority == 0,
+                _ => true,
+            };
+            (sem(command), (!in_order).then_some(ORDER))
+        }
+        Command::Tube(command) => (tube(command), None),
         Command::Map(_)
         | Command::Schema(_)
         | Command::Run(_)

@@ -214,7 +214,12 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Lateness(a) => return lateness::run(&a, json),
         Command::Lab { words } => return Err(lab::run(&words)),
         Command::Watch(a) => return eyes::watch::run(&a, json),
-        Command::Pool(PoolCommand::Create { names, permits, order }) => {
+        Command::Pool(PoolCommand::Create { names, permits, mutex, order }) => {
+            if mutex {
+                return Err(failed(anyhow::anyhow!(
+                    "--mutex is for an engine: on this machine `chappe lock` is a lock alone"
+                )));
+            }
             names::refuse_numbers(&names, "pool", "--permits N").map_err(failed)?;
             all_done(names::each(&names, |name| change::create_pool(name, permits, order.discipline())), json)
         }

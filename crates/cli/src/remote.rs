@@ -1,8 +1,8 @@
 //! Names on other machines: `@REMOTE/NAME`, and every name under `--on URL`.
 //!
 //! [`place`] says where a name is and how to reach it, [`acquire`] runs a job under a remote permit, [`hold`] looks after that permit beside the
-//! job, [`keeper`] starts the process that does so when chappe is gone or stopped, [`stay`] is that
-//! process, [`pools`] is everything else.
+//! job, [`wait`] waits for it, [`keeper`] starts the process that does so when chappe is gone or stopped, [`stay`] is that
+//! process, [`sem`] is `chappe sem`, [`tube`] is tubes, [`pools`] is everything else.
 
 mod acquire;
 mod health;
@@ -12,16 +12,20 @@ mod keeper;
 mod line;
 mod place;
 mod pools;
+mod sem;
 pub mod stay;
 mod toml;
+mod tube;
+mod wait;
 
-use crate::args::{Cli, Command, PoolCommand};
+use crate::args::{Cli, Command, PoolCommand, SemCommand, TubeCommand};
 use crate::eyes::metrics;
 use crate::names;
 use crate::said::{Failure, all_done, done, failed, print, write};
 use anyhow::{Result, anyhow, bail, ensure};
 use chappe::remote::etcd::Etcd;
 use place::Place;
+use serde_json::json;
 
 /// An engine as a whole.
 fn whole(name: Option<&str>, on: Option<&str>) -> Result<Place> {
@@ -49,17 +53,45 @@ pub fn run(cli: &Cli, file_size: bool) -> Result<u8, Failure> {
     };
     match &cli.command {
         Command::Acquire(a) => return acquire::run(a, on, json, file_size),
-        Command::Pool(PoolCommand::Create { names, permits, .. }) => {
+        Command::Pool(PoolCommand::Create { names, permits, mutex, .. }) => {
             let (place, etcd) = at(names)?;
-            all_done(names::each(&place.names, |pool| pools::create(&place, &etcd, pool, *permits)), json)
+            all_done(names::each(&place.names, |pool| pools::create(&place, &etcd, pool, *permits, *mutex)), json)
         }
         Command::Pool(PoolCommand::Resize { name, permits }) => {
             let (place, etcd) = at(std::slice::from_ref(name))?;
             done(pools::resize(&place, &etcd, &place.names[0], *permits), json)
         }
-        Command::Pool(PoolCommand::Rm { names, force }) | Command::Rm { names, force } => {
+        Command::Pool(PoolCommand::Rm { names, force })
+        | Command::Sem(SemCommand::Rm { names, force })
+        | Command::Tube(TubeCommand::Rm { names, force })
+        | Command::Rm { names, force } => {
             let (place, etcd) = at(names)?;
-            all_done(names::each(&place.names, |pool| pools::remove(&place, &etcd, pool, *force)), json)
+            let of: Option<&[&str]> = match &cli.command {
+                Command::Pool(_) => Some(&["pool", "mutex"]),
+                Command::Sem(_) => Some(&["semaphore"]),
+                Command::Tube(_) => Some(&["tube"]),
+                _ => None,
+            };
+            all_done(names::each(&place.names, |name| pools::remove(&place, &etcd, name, of, *force)), json)
+        }
+        Command::Sem(SemCommand::Create { names, value, .. }) => {
+            names::refuse_numbers(names, "semaphore", "--value N").map_err(failed)?;
+            let (place, etcd) = at(names)?;
+            all_done(names::each(&place.names, |name| sem::create(&place, &etcd, name, *value)), json)
+        }
+        Command::Sem(SemCommand::Up { name, count }) => {
+            let (place, etcd) = at(std::slice::from_ref(name))?;
+            done(sem::up(&place, &etcd, &place.names[0], *count), json)
+        }
+        Command::Sem(SemCommand::Down { name, timeout, nonblock, .. }) => {
+            let (place, etcd) = at(std::slice::from_ref(name))?;
+            done(Ok(sem::down(&place, &etcd, &place.names[0], *timeout, *nonblock, json)?), json)
+        }
+        Command::Sem(SemCommand::Value { name }) => {
+            let (place, etcd) = at(std::slice::from_ref(name))?;
+            let value = sem::value(&place, &etcd, &place.names[0]).map_err(failed)?;
+            let named = json!({ "name": place.name(&place.names[0]), "value": value });
+            write(format!("{}\n", if json { named.to_string() } else { value.to_string() }).as_bytes())
         }
         Command::Release { name, index, force } => {
             let (place, etcd) = at(std::slice::from_ref(name))?;
@@ -82,7 +114,24 @@ pub fn run(cli: &Cli, file_size: bool) -> Result<u8, Failure> {
             let place = whole(a.arena.as_deref(), on).map_err(failed)?;
             return metrics::run(a, || pools::exposition(&place));
         }
-        _ => Err(failed(anyhow!("only pools can be on an engine"))),
+        Command::Tube(command @ TubeCommand::Create { names, .. }) => {
+            names::refuse_numbers(names, "tube", "--slots N").map_err(failed)?;
+            let (place, etcd) = at(names)?;
+            all_done(names::each(&place.names, |name| tube::create(&place, &etcd, name, command)), json)
+        }
+        Command::Tube(TubeCommand::Seal { name }) => {
+            let (place, etcd) = at(std::slice::from_ref(name))?;
+            done(tube::seal(&place, &etcd, &place.names[0]), json)
+        }
+        Command::Send(a) => {
+            let (place, etcd) = at(std::slice::from_ref(&a.name))?;
+            tube::send(&place, &etcd, a, json)
+        }
+        Command::Recv(a) => {
+            let (place, etcd) = at(&a.names)?;
+            return tube::recv(&place, &etcd, a, json);
+        }
+        _ => Err(failed(anyhow!("that cannot be on an engine"))),
     }?;
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! Getting permits: one of whichever pool has one first, or several of one pool.
+//! Getting permits, mutexes and units of semaphores: of whichever object has one first, or several of one. What follows says it of pools.
 //!
 //! ```text
 //!            look ---------- free, nobody waits ---------> take ------> granted
@@ -20,7 +20,7 @@
 //! | look, take, enqueue under way | done or not: all goes with its lease | as long as its lease |
 //! | queued | its tickets go with its lease | the head's permit is given to it by a helper; its lease ends |
 //! | give, help under way | done or not: one transaction | the next helper does it |
-//! | holds | its permit goes with its lease, and the head takes it | loses the permit when its lease ends: see [`life`](crate::life) |
+//! | holds | its permit goes with its lease, and the head takes it. A unit that it was given is spent | loses the permit when its lease ends: see [`life`](crate::life) |
 //!
 //! - **I1** No permit has two holders whose deadlines have not passed: a grant compares that `held` is absent, or the giver's own.
 //! - **I2** The permits of a grant are all held, or none: one transaction.
@@ -30,21 +30,36 @@
 //! - **I5** A choice has one place in all its queues and gets one permit: all its tickets go in the transaction of the grant.
 //! - **I6** A permit that is free while somebody waits is granted, if any client of the queue runs: the head takes it, or the client at
 //!   place k does it for the head after k times [`HELP_AFTER`].
+//! - **I7** The holder of a mutex knows whether the last one died, or was made to give it up: what it does then is its own.
+//! - **I8** A unit of a semaphore is added once and given once, whatever answers are lost.
 //!
 //! A queue is as long as its waiters: a client follows all changes of its pools.
 
-use crate::engine::{Change, EngineError, Entry, Reply, Revision, Txn, TxnReply};
+use crate::engine::{Change, EngineError, Reply, Revision, Txn, TxnReply};
 use crate::grant::{self, Attempt, MOST_AT_ONCE, MOST_POOLS, Permits, Waiter};
-use crate::keys::{self, FORMAT, Format, Space};
-use crate::view::View;
+use crate::keys::{self, Object, Space};
+use crate::view::{Given, View};
 use std::time::Duration;
 
 /// How long a permit may be free under a head that does not take it, before the next in line does that for it.
 pub const HELP_AFTER: Duration = Duration::from_millis(100);
 
+/// What the objects must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Of {
+    /// Pools and mutexes: what is had of them is held, and given back.
+    Permits,
+    /// Semaphores: what is had of them is spent.
+    Units,
+    /// Any.
+    Either,
+}
+
 /// What is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Want {
+    /// What these are.
+    pub of: Of,
     /// One of these, in order of preference.
     pub pools: Vec<String>,
     /// So many permits of the only pool.
@@ -87,8 +102,10 @@ pub struct Grant {
     pub id: String,
     /// Which of the pools.
     pub pool: usize,
-    /// Which permits, in ascending order.
+    /// Which permits, in ascending order. None of a semaphore.
     pub indices: Vec<u32>,
+    /// It is a mutex, and its last holder died, or was made to give it up: what the mutex guards may be half done.
+    pub owner_died: bool,
     /// The fencing token: larger with each grant of a permit.
     pub token: Revision,
 }
@@ -106,6 +123,8 @@ pub enum Outcome {
     Lost,
     /// There is no such pool, by number.
     NoPool(usize),
+    /// What is there, by number, is another kind of object.
+    Other(usize, Object),
     /// The pool was removed while it was waited for.
     Removed(usize),
     /// The only pool has so many permits.
@@ -160,8 +179,8 @@ struct Queued {
 enum Asked {
     /// To read all.
     Read,
-    /// To give these permits of a pool to its own ticket.
-    Own(usize, Vec<u32>),
+    /// To give this of a pool to its own ticket.
+    Own(usize, Given),
     /// To give permits of this pool to the head there.
     Help(usize),
 }
@@ -203,8 +222,9 @@ impl Acquire {
             At::Look => Step::Call(grant::look(space, pools)),
             At::Take(choice) => Step::Call(grant::take(space, by, choice)),
             At::Enqueue => {
-                let sizes: Vec<Revision> = self.views.iter().map(|view| view.size.map_or(0, |size| size.1)).collect();
-                Step::Call(grant::enqueue(space, by, pools, &sizes, self.want.n))
+                let since: Vec<Revision> =
+                    self.views.iter().map(|view| view.object.map_or(0, |object| object.created)).collect();
+                Step::Call(grant::enqueue(space, by, pools, &since, self.want.n))
             }
             At::Settle { end } => Step::Call(grant::settle(space, by, pools, end.is_some())),
             At::Queued(_) => self.queued(),
@@ -268,7 +288,7 @@ impl Acquire {
                 match taken {
                     Some(permits) => {
                         let pool = self.want.pools.iter().position(|pool| *pool == permits.pool).unwrap_or_default();
-                        self.granted(pool, permits.indices, reply.revision);
+                        self.granted(pool, &permits.given, reply.revision);
                     }
                     None if self.want.wait => self.at = At::Enqueue,
                     None => self.at = At::Look,
@@ -283,7 +303,7 @@ impl Acquire {
                 self.choose();
             }
             At::Queued(queued) => match queued.asked.clone() {
-                Asked::Own(pool, indices) if reply.held => self.granted(pool, indices, reply.revision),
+                Asked::Own(pool, given) if reply.held => self.granted(pool, &given, reply.revision),
                 Asked::Help(_) if reply.held => {}
                 Asked::Help(pool) => self.read_one(pool, &reply.replies, reply.revision),
                 Asked::Own(..) | Asked::Read => self.read(&reply.replies, reply.revision),
@@ -299,7 +319,7 @@ impl Acquire {
 
     fn looked(&mut self, reply: &TxnReply) {
         if let Some(Reply::Found(found)) = reply.replies.first()
-            && let Some(newer) = newer(found)
+            && let Some(newer) = keys::newer(found)
         {
             self.at = At::Done(Outcome::Newer(newer));
             return;
@@ -310,8 +330,18 @@ impl Acquire {
 
     /// What to try, as the pools are known.
     fn choose(&mut self) {
-        if let Some(at) = self.views.iter().position(|view| view.size.is_none()) {
+        if let Some(at) = self.views.iter().position(|view| view.object.is_none()) {
             self.at = At::Done(Outcome::NoPool(at));
+            return;
+        }
+        let other = |object: &Object| match object {
+            Object::Pool { .. } | Object::Mutex { .. } => self.want.of == Of::Units,
+            Object::Sem { .. } => self.want.of == Of::Permits,
+            Object::Tube { .. } => true,
+        };
+        let kinds = self.views.iter().map(|view| view.object.map(|object| object.what).filter(other));
+        if let Some((at, object)) = kinds.enumerate().find_map(|(at, other)| Some((at, other?))) {
+            self.at = At::Done(Outcome::Other(at, object));
             return;
         }
         if let Some(permits) = self.too_few() {
@@ -320,8 +350,8 @@ impl Acquire {
         }
         let turn = self.by.id.bytes().fold(0u32, |turn, byte| turn.wrapping_mul(31).wrapping_add(byte.into()));
         let free = |(pool, view): (&String, &View)| {
-            let indices = if view.queue.is_empty() { view.free(self.want.n, turn)? } else { return None };
-            Some(Permits { pool: pool.clone(), size: view.size?.1, indices })
+            let given = if view.queue.is_empty() { view.free(self.want.n, turn)? } else { return None };
+            Some(Permits { pool: pool.clone(), size: view.object?.modified, given })
         };
         let choice: Vec<Permits> = self.want.pools.iter().zip(&self.views).filter_map(free).collect();
         self.at = match choice.is_empty() {
@@ -333,8 +363,9 @@ impl Acquire {
 
     /// The size of the only pool, if it is too small.
     fn too_few(&self) -> Option<u32> {
-        let (permits, _) = self.views[0].size?;
-        (self.want.n > 1 && permits < self.want.n).then_some(permits)
+        let object = self.views[0].object?.what;
+        let has = object.permits();
+        (self.want.n > 1 && has < self.want.n && !matches!(object, Object::Sem { .. })).then_some(has)
     }
 
     fn read(&mut self, replies: &[Reply], revision: Revision) {
@@ -351,16 +382,16 @@ impl Acquire {
         }
     }
 
-    fn granted(&mut self, pool: usize, indices: Vec<u32>, token: Revision) {
-        let id = self.by.id.clone();
-        self.at = At::Done(Outcome::Granted(Grant { id, pool, indices, token }));
+    fn granted(&mut self, pool: usize, given: &Given, token: Revision) {
+        let (id, indices, owner_died) = (self.by.id.clone(), given.indices().to_vec(), given.owner_died());
+        self.at = At::Done(Outcome::Granted(Grant { id, pool, indices, owner_died, token }));
     }
 
     /// What it holds, as far as is known.
     fn held(&self) -> Option<Grant> {
         self.views.iter().enumerate().find_map(|(pool, view)| {
-            let (indices, token) = view.held_by(&self.by.id)?;
-            Some(Grant { id: self.by.id.clone(), pool, indices, token })
+            let (indices, owner_died, token) = view.held_by(&self.by.id)?;
+            Some(Grant { id: self.by.id.clone(), pool, indices, owner_died, token })
         })
     }
 
@@ -381,7 +412,7 @@ impl Acquire {
     }
 
     /// Its ticket is the head of a queue, and there is enough: in which pool, and what.
-    fn own_turn(&self) -> Option<(usize, Vec<u32>)> {
+    fn own_turn(&self) -> Option<(usize, Given)> {
         self.views.iter().enumerate().find_map(|(pool, view)| {
             let ((_, id), _) = view.head()?;
             if *id == self.by.id { Some((pool, view.free(self.want.n, 0)?)) } else { None }
@@ -389,7 +420,7 @@ impl Acquire {
     }
 
     /// Another's ticket is the head of a queue, and there is enough.
-    fn others_turn(&self) -> Option<(usize, Waiter, Vec<u32>)> {
+    fn others_turn(&self) -> Option<(usize, Waiter, Given)> {
         self.views.iter().enumerate().find_map(|(pool, view)| {
             let ((since, id), waiting) = view.head()?;
             let by = Attempt { id: id.clone(), lease: waiting.lease?, who: waiting.ticket.who.clone() };
@@ -398,9 +429,9 @@ impl Acquire {
         })
     }
 
-    fn permits(&self, pool: usize, indices: Vec<u32>) -> Permits {
-        let size = self.views[pool].size.map_or(0, |(_, revision)| revision);
-        Permits { pool: self.want.pools[pool].clone(), size, indices }
+    fn permits(&self, pool: usize, given: Given) -> Permits {
+        let size = self.views[pool].object.map_or(0, |object| object.modified);
+        Permits { pool: self.want.pools[pool].clone(), size, given }
     }
 
     fn queued(&mut self) -> Step {
@@ -409,7 +440,7 @@ impl Acquire {
             return self.ask(Asked::Read, Txn::of(grant::reads(&self.space, &self.want.pools)));
         }
         let there = self.views.iter().filter(|view| view.place(&self.by.id).is_some()).count();
-        let gone = || self.views.iter().position(|view| view.size.is_none()).map(Outcome::Removed);
+        let gone = || self.views.iter().position(|view| view.object.is_none()).map(Outcome::Removed);
         if let Some(grant) = self.held() {
             self.at = At::Done(Outcome::Granted(grant));
             return self.step();
@@ -422,15 +453,15 @@ impl Acquire {
         }
         // A ticket that is gone in one pool went in all: the news of the other pools are on their way.
         let own = if there == self.views.len() { self.own_turn() } else { None };
-        if let Some((pool, indices)) = own {
+        if let Some((pool, given)) = own {
             let to = Waiter { by: self.by.clone(), pools: self.want.pools.clone(), since };
-            let txn = grant::give(&self.space, &to, &self.permits(pool, indices.clone()), &self.want.pools);
-            return self.ask(Asked::Own(pool, indices), txn);
+            let txn = grant::give(&self.space, &to, &self.permits(pool, given.clone()), &self.want.pools);
+            return self.ask(Asked::Own(pool, given), txn);
         }
         let others = self.others_turn();
-        if help && let Some((pool, to, indices)) = others {
+        if help && let Some((pool, to, given)) = others {
             let read = [self.want.pools[pool].clone()];
-            let txn = grant::give(&self.space, &to, &self.permits(pool, indices), &read);
+            let txn = grant::give(&self.space, &to, &self.permits(pool, given), &read);
             return self.ask(Asked::Help(pool), txn);
         }
         let place = |pool: usize| self.views[pool].place(&self.by.id).unwrap_or(1).max(1) as u32;
@@ -451,13 +482,6 @@ impl Queued {
     fn since(since: Revision) -> Queued {
         Queued { since, reread: false, help: false, asked: Asked::Read }
     }
-}
-
-/// The format that stands in `format`, if it is newer than this version knows.
-pub fn newer(found: &[Entry]) -> Option<u32> {
-    let format =
-        found.first().map(|entry| keys::read(&entry.value).map_or(u32::MAX, |format: Format| format.format))?;
-    (format > FORMAT).then_some(format)
 }
 
 /// How deep the first transaction within stands whose conditions held.

@@ -1,9 +1,11 @@
 //! Has an engine do what the machines say, and waits for it.
 
 use crate::acquire::{Acquire, Outcome, Step};
+use crate::add::{self, Add};
 use crate::engine::{Engine, EngineError, Keys, News, Watch};
 use crate::keys::Space;
 use crate::release::{self, Release};
+use crate::tube_end::{Next, TubeEnd};
 use std::time::{Duration, Instant};
 
 /// Why a machine was left before its end.
@@ -121,6 +123,85 @@ pub fn release<E: Engine>(engine: &E, machine: &mut Release, gives_up: impl Fn()
                 }
                 machine.answered(&answer);
             }
+        }
+    }
+}
+
+/// Adds units to a semaphore.
+///
+/// Blocks until the engine has answered, or `gives_up` says that it takes too long.
+///
+/// # Errors
+/// That the engine did not answer: they may have been added.
+pub fn add<E: Engine>(engine: &E, machine: &mut Add, gives_up: impl Fn() -> bool) -> Result<add::Outcome, String> {
+    loop {
+        match machine.step() {
+            add::Step::Done(outcome) => return Ok(outcome),
+            add::Step::Call(txn) => {
+                let answer = engine.txn(&txn);
+                if let Err(EngineError::Unknown(why)) = &answer
+                    && gives_up()
+                {
+                    return Err(why.clone());
+                }
+                machine.answered(&answer);
+            }
+        }
+    }
+}
+
+/// Has an end of a tube go on until its user is wanted. `watch` is kept from one call to the next. Answers whether it got there: otherwise the
+/// time was up while it waited for news.
+///
+/// # Errors
+/// `Over`, `Silent`.
+pub fn tube<E: Engine, M: TubeEnd>(
+    engine: &E,
+    machine: &mut M,
+    watch: &mut Option<E::Watch>,
+    around: &impl Circumstances,
+) -> Result<bool, DriveError> {
+    loop {
+        if around.is_over() {
+            return Err(DriveError::Over);
+        }
+        let from = match machine.next() {
+            Next::User => return Ok(true),
+            Next::Call(txn) => {
+                let answer = engine.txn(&txn);
+                if let Err(EngineError::Unknown(why)) = &answer {
+                    if around.gives_up() {
+                        return Err(DriveError::Silent(why.clone()));
+                    }
+                    around.silent(why);
+                }
+                machine.answered(&answer);
+                continue;
+            }
+            Next::News(from) => from,
+        };
+        if around.gives_up() {
+            return Ok(false);
+        }
+        let stream = match watch {
+            Some(stream) => stream,
+            None => match engine.watch(&machine.watched(), from) {
+                Ok(stream) => watch.insert(stream),
+                Err(e) => {
+                    around.silent(&e.to_string());
+                    machine.missed_some();
+                    continue;
+                }
+            },
+        };
+        match stream.next(Some(around.look_again())) {
+            News::Changes(_, changes) => machine.news(&changes),
+            News::Broken(why) => {
+                around.silent(&why);
+                *watch = None;
+                machine.missed_some();
+            }
+            News::Nothing => {}
         }
     }
 }

@@ -17,13 +17,15 @@ pub type Revision = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeaseId(pub i64);
 
-/// One key, or all that begin so.
+/// One key, or many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Keys {
     /// This one.
     One(String),
     /// All that begin so.
     Under(String),
+    /// All from this one on that come before that one, by their names.
+    Between(String, String),
 }
 
 impl Keys {
@@ -32,6 +34,7 @@ impl Keys {
         match self {
             Keys::One(one) => one == key,
             Keys::Under(prefix) => key.starts_with(prefix.as_str()),
+            Keys::Between(from, to) => (from.as_str()..to.as_str()).contains(&key),
         }
     }
 }
@@ -64,7 +67,7 @@ pub enum Op {
         /// Which one.
         key: String,
         /// What to write.
-        value: String,
+        value: Vec<u8>,
         /// The lease with which it goes.
         lease: Option<LeaseId>,
     },
@@ -72,6 +75,8 @@ pub enum Op {
     Delete(Keys),
     /// Reads keys, in the order of their names.
     Get(Keys),
+    /// Reads which keys there are, without what was written.
+    Names(Keys),
     /// Reads that one of some keys which was created first.
     First(Keys),
     /// A transaction within.
@@ -112,7 +117,7 @@ pub struct Entry {
     /// The key.
     pub key: String,
     /// What was written.
-    pub value: String,
+    pub value: Vec<u8>,
     /// Since when it is there.
     pub created: Revision,
     /// When it was last written.

@@ -1,4 +1,4 @@
-//! The transactions by which permits change hands.
+//! The transactions by which permits, mutexes and units change hands.
 //!
 //! | | if | then |
 //! |---|---|---|
@@ -6,17 +6,26 @@
 //! | [`enqueue`] | all pools are as known | has a ticket in each: one place, at one revision |
 //! | [`give`] | all tickets of a waiter are there, and the permits are free | it holds them, and has no ticket. By itself, or by a helper |
 //! | [`hand_over`] | the same, and the permit is the giver's | the same, and the permit was never free |
+//! | [`add`] | the semaphore is as known, and so is its head | has more units, or the head has its own |
 //! | [`settle`] | always | nothing of the attempt happens later: what it has now is all |
 //!
 //! **A ticket is used once.** `give` and `hand_over` compare `created` of each ticket and delete all: of several that serve one waiter (itself,
 //! helpers, a releaser) one succeeds, and one that arrives late finds no ticket.
 //! **The token** is the revision of the grant, [`Entry::modified`](crate::engine::Entry) of `held`: a hand-over writes over the key, and so
 //! keeps `created`.
-//! **What was never answered may still be on its way.** `take` and `enqueue` create something from nothing, so both compare that `fence/ID` is
-//! absent; `settle` writes it. The other transactions can be repeated: their conditions hold once.
+//! **What was never answered may still be on its way.** `take`, `enqueue` and `add` create something from nothing, so they compare that `fence/ID`
+//! is absent; `settle` and `settle_add` write it. The other transactions can be repeated: their conditions hold once.
+//!
+//! **A mutex** says in `size` that it is taken, beside `held`, which goes with the lease. A holder that has finished takes that back in the
+//! transaction that gives the mutex back; what else ends `held` leaves it. So each grant knows what became of the last holder, and says so in
+//! `held`, where a waiter finds it, whichever client granted: each compares the revision of `size`.
+//!
+//! **A unit of a semaphore** has no owner: what is left of a grant is `got/ID`, by which the waiter knows. A waiter that dies has spent its unit.
 
-use crate::engine::{Compare, Keys, LeaseId, Op, Revision, Test, Txn};
-use crate::keys::{self, Holder, Space, Ticket, Who};
+use crate::engine::{Compare, Entry, Keys, LeaseId, Op, Revision, Test, Txn};
+use crate::keys::{self, Holder, Object, Part, Space, Ticket, Who};
+use crate::view::Given;
+use serde::{Deserialize, Serialize};
 
 /// The most pools of a choice: each has a part in a transaction, of which an engine takes [`MOST_OPS`](crate::engine::MOST_OPS).
 pub const MOST_POOLS: usize = 32;
@@ -35,20 +44,20 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    fn holder(&self) -> String {
-        keys::write(&Holder { id: self.id.clone(), who: self.who.clone() })
+    fn holder(&self, owner_died: bool) -> Vec<u8> {
+        keys::write(&Holder { id: self.id.clone(), owner_died, who: self.who.clone() })
     }
 }
 
-/// Some permits of a pool, as they are known.
+/// Some of a pool, a mutex or a semaphore, as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Permits {
     /// The pool.
     pub pool: String,
     /// The revision of its size.
     pub size: Revision,
-    /// Which permits.
-    pub indices: Vec<u32>,
+    /// What.
+    pub given: Given,
 }
 
 fn is(key: String, is: Test) -> Compare {
@@ -75,7 +84,7 @@ pub fn take(space: &Space, by: &Attempt, choice: &[Permits]) -> Txn {
             is(space.size(&permits.pool), Test::Modified(permits.size)),
         ];
         when.extend(free(space, permits));
-        Txn { when, then: puts(space, permits, by.holder(), Some(by.lease)), otherwise: vec![] }
+        Txn { when, then: puts(space, permits, by), otherwise: vec![] }
     };
     let mut all = Txn::default();
     for permits in choice.iter().rev() {
@@ -86,18 +95,31 @@ pub fn take(space: &Space, by: &Attempt, choice: &[Permits]) -> Txn {
 }
 
 fn free<'a>(space: &'a Space, permits: &'a Permits) -> impl Iterator<Item = Compare> + 'a {
-    permits.indices.iter().map(|index| is(space.held(&permits.pool, *index), Test::Absent))
+    permits.given.indices().iter().map(|index| is(space.held(&permits.pool, *index), Test::Absent))
 }
 
-fn puts(space: &Space, permits: &Permits, value: String, lease: Option<LeaseId>) -> Vec<Op> {
+fn puts(space: &Space, permits: &Permits, by: &Attempt) -> Vec<Op> {
+    let (value, lease) = (by.holder(permits.given.owner_died()), Some(by.lease));
+    let size = |object: Object| Op::Put { key: space.size(&permits.pool), value: keys::write(&object), lease: None };
     let put = |index: &u32| Op::Put { key: space.held(&permits.pool, *index), value: value.clone(), lease };
-    permits.indices.iter().map(put).collect()
+    let mut puts: Vec<Op> = permits.given.indices().iter().map(put).collect();
+    match permits.given {
+        Given::Mutex { owner_died: false } => puts.push(size(Object::Mutex { taken: true })),
+        // It says so already.
+        Given::Mutex { owner_died: true } | Given::Permits(_) => {}
+        Given::Units { rest } => {
+            puts.push(size(Object::Sem { value: rest }));
+            puts.push(Op::Put { key: space.got(&permits.pool, &by.id), value, lease });
+        }
+    }
+    puts
 }
 
-/// Takes a place in the queue of each pool, and reads all of them, also if a size is another by now. `sizes` are those known.
-pub fn enqueue(space: &Space, by: &Attempt, pools: &[String], sizes: &[Revision], n: u32) -> Txn {
+/// Takes a place in the queue of each pool, and reads all of them, also if one is not there any more. `since` are their ages: how a mutex or a
+/// semaphore stands may change again and again before there is a place in its queue.
+pub fn enqueue(space: &Space, by: &Attempt, pools: &[String], since: &[Revision], n: u32) -> Txn {
     let mut when = vec![is(space.fence(&by.id), Test::Absent)];
-    when.extend(pools.iter().zip(sizes).map(|(pool, size)| is(space.size(pool), Test::Modified(*size))));
+    when.extend(pools.iter().zip(since).map(|(pool, since)| is(space.size(pool), Test::Created(*since))));
     let value = keys::write(&Ticket { pools: pools.to_vec(), n, who: by.who.clone() });
     let put = |pool: &String| Op::Put { key: space.ticket(pool, &by.id), value: value.clone(), lease: Some(by.lease) };
     let then = pools.iter().map(put).chain(reads(space, pools)).collect();
@@ -116,6 +138,14 @@ pub struct Waiter {
 }
 
 impl Waiter {
+    /// The one to which a ticket belongs, and how many permits it wants.
+    pub fn of(space: &Space, entry: &Entry) -> Option<(Waiter, u32)> {
+        let (_, Part::Ticket(id)) = space.part(&entry.key)? else { return None };
+        let ticket: Ticket = keys::read(&entry.value)?;
+        let by = Attempt { id: id.to_owned(), lease: entry.lease?, who: ticket.who };
+        Some((Waiter { by, pools: ticket.pools, since: entry.created }, ticket.n))
+    }
+
     fn stands(&self, space: &Space) -> Vec<Compare> {
         let one = |pool: &String| is(space.ticket(pool, &self.by.id), Test::Created(self.since));
         self.pools.iter().map(one).collect()
@@ -131,37 +161,73 @@ pub fn give(space: &Space, to: &Waiter, permits: &Permits, then_read: &[String])
     let mut when = to.stands(space);
     when.push(is(space.size(&permits.pool), Test::Modified(permits.size)));
     when.extend(free(space, permits));
-    let mut then = puts(space, permits, to.by.holder(), Some(to.by.lease));
+    let mut then = puts(space, permits, &to.by);
     then.extend(to.leaves(space));
     Txn { when, then, otherwise: reads(space, then_read) }
 }
 
-/// Gives a permit that is the giver's to the head of the queue; if that cannot be, gives it back. Answers as [`give_back`] if so.
-pub fn hand_over(space: &Space, to: &Waiter, permit: &Permits, token: Revision) -> Txn {
-    let mut when = to.stands(space);
-    when.push(is(space.size(&permit.pool), Test::Modified(permit.size)));
-    when.extend(own(space, permit, token));
-    let mut then = puts(space, permit, to.by.holder(), Some(to.by.lease));
-    then.extend(to.leaves(space));
-    Txn { when, then, otherwise: vec![Op::Txn(give_back(space, &permit.pool, &permit.indices, token))] }
+/// What becomes of a permit that is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum End {
+    /// It is a pool's, or a mutex's whose holder has not finished: taken away, or given back for one that died.
+    Left,
+    /// It is a mutex's whose holder has finished.
+    Finished,
 }
 
-fn own<'a>(space: &'a Space, permits: &'a Permits, token: Revision) -> impl Iterator<Item = Compare> + 'a {
-    permits.indices.iter().map(move |index| is(space.held(&permits.pool, *index), Test::Modified(token)))
+impl End {
+    /// Of what is held of this, where its holder has finished or has not.
+    pub fn of(object: Object, finished: bool) -> End {
+        if finished && matches!(object, Object::Mutex { .. }) { End::Finished } else { End::Left }
+    }
+}
+
+/// A permit that is its holder's, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Own {
+    /// The pool or mutex.
+    pub pool: String,
+    /// The token.
+    pub token: Revision,
+    /// How its holder ended.
+    pub end: End,
+}
+
+impl Own {
+    fn stands<'a>(&'a self, space: &'a Space, indices: &'a [u32]) -> impl Iterator<Item = Compare> + 'a {
+        indices.iter().map(move |index| is(space.held(&self.pool, *index), Test::Modified(self.token)))
+    }
+}
+
+/// Gives a permit that is the giver's to the head of the queue; if that cannot be, gives it back. Answers as [`give_back`] if so.
+pub fn hand_over(space: &Space, to: &Waiter, own: &Own, permit: &Permits) -> Txn {
+    let (given, lease) = (&permit.given, Some(to.by.lease));
+    let mut when = to.stands(space);
+    when.push(is(space.size(&own.pool), Test::Modified(permit.size)));
+    when.extend(own.stands(space, given.indices()));
+    // A mutex stays taken: what `size` says of it is so.
+    let value = to.by.holder(given.owner_died());
+    let put = |index: &u32| Op::Put { key: space.held(&own.pool, *index), value: value.clone(), lease };
+    let mut then: Vec<Op> = given.indices().iter().map(put).collect();
+    then.extend(to.leaves(space));
+    Txn { when, then, otherwise: vec![Op::Txn(give_back(space, own, given.indices()))] }
 }
 
 /// Gives permits back if they are the giver's, whether a waiter is there or not.
-pub fn give_back(space: &Space, pool: &str, indices: &[u32], token: Revision) -> Txn {
-    let when = indices.iter().map(|index| is(space.held(pool, *index), Test::Modified(token))).collect();
-    let then = indices.iter().map(|index| Op::Delete(Keys::One(space.held(pool, *index)))).collect();
-    Txn { when, then, otherwise: vec![] }
+pub fn give_back(space: &Space, own: &Own, indices: &[u32]) -> Txn {
+    let mut then: Vec<Op> = indices.iter().map(|index| Op::Delete(Keys::One(space.held(&own.pool, *index)))).collect();
+    if own.end == End::Finished {
+        let value = keys::write(&Object::Mutex { taken: false });
+        then.push(Op::Put { key: space.size(&own.pool), value, lease: None });
+    }
+    Txn { when: own.stands(space, indices).collect(), then, otherwise: vec![] }
 }
 
 /// The same if nobody waits; otherwise reads what a hand-over needs.
-pub fn give_back_unless_waited_for(space: &Space, pool: &str, indices: &[u32], token: Revision) -> Txn {
-    let mut txn = give_back(space, pool, indices, token);
-    txn.when.push(Compare { keys: space.queue(pool), is: Test::Absent });
-    Txn { otherwise: head(space, pool), ..txn }
+pub fn give_back_unless_waited_for(space: &Space, own: &Own, indices: &[u32]) -> Txn {
+    let mut txn = give_back(space, own, indices);
+    txn.when.push(Compare { keys: space.queue(&own.pool), is: Test::Absent });
+    Txn { otherwise: head(space, &own.pool), ..txn }
 }
 
 /// Reads the head of a queue, and the pool's size.
@@ -171,12 +237,45 @@ pub fn head(space: &Space, pool: &str) -> Vec<Op> {
 
 /// Sees to it that nothing of an attempt can happen any more, reads what it has, and with `leave` gives up its place.
 pub fn settle(space: &Space, by: &Attempt, pools: &[String], leave: bool) -> Txn {
-    let mut ops = vec![Op::Put { key: space.fence(&by.id), value: String::new(), lease: Some(by.lease) }];
+    let mut ops = vec![Op::Put { key: space.fence(&by.id), value: vec![], lease: Some(by.lease) }];
     if leave {
         ops.extend(pools.iter().map(|pool| Op::Delete(Keys::One(space.ticket(pool, &by.id)))));
     }
     ops.extend(reads(space, pools));
     Txn::of(ops)
+}
+
+/// Adds to a semaphore, or gives the head its units of what there is then: `to` is it, `given` what is left, and `known` how the semaphore
+/// stands. If that has changed, reads it again.
+pub fn add(space: &Space, by: &Attempt, pool: &str, known: Revision, value: u32, to: Option<&Waiter>) -> Txn {
+    let mut when = vec![is(space.fence(&by.id), Test::Absent), is(space.size(pool), Test::Modified(known))];
+    let permits = Permits { pool: pool.to_owned(), size: known, given: Given::Units { rest: value } };
+    let mut then = vec![Op::Put { key: space.done(&by.id), value: vec![], lease: Some(by.lease) }];
+    match to {
+        Some(to) => {
+            when.extend(to.stands(space));
+            then.extend(puts(space, &permits, &to.by));
+            then.extend(to.leaves(space));
+        }
+        None => {
+            let value = keys::write(&Object::Sem { value });
+            then.push(Op::Put { key: space.size(pool), value, lease: None });
+        }
+    }
+    Txn { when, then, otherwise: head(space, pool) }
+}
+
+/// Sees to it that an attempt to add is not done later, and reads whether it was.
+pub fn settle_add(space: &Space, by: &Attempt) -> Txn {
+    let fence = Op::Put { key: space.fence(&by.id), value: vec![], lease: Some(by.lease) };
+    Txn::of(vec![fence, Op::Get(Keys::One(space.done(&by.id)))])
+}
+
+/// Deletes what an attempt at a semaphore has left for itself, when it knows how it ended. It goes with the lease, too.
+pub fn forget(space: &Space, pool: &str, id: &str) -> Txn {
+    // Not the fence: what has not been answered may still come.
+    let all = [space.got(pool, id), space.done(id)];
+    Txn::of(all.into_iter().map(|key| Op::Delete(Keys::One(key))).collect())
 }
 
 #[cfg(test)]
@@ -189,19 +288,27 @@ mod tests {
         let space = Space::new("lab").unwrap();
         let by = Attempt { id: "1-1".into(), lease: LeaseId(1), who: Who::default() };
         let pools: Vec<String> = (0..MOST_POOLS).map(|i| format!("p{i}")).collect();
-        let permits = |pool: &String, n| Permits { pool: pool.clone(), size: 1, indices: (0..n).collect() };
-        let choice: Vec<Permits> = pools.iter().map(|pool| permits(pool, 1)).collect();
-        let many = permits(&pools[0], MOST_AT_ONCE);
+        let permits = |pool: &String, given| Permits { pool: pool.clone(), size: 1, given };
+        let all_of = |given: Given| -> Vec<Permits> { pools.iter().map(|pool| permits(pool, given.clone())).collect() };
+        let choice = all_of(Given::Permits(vec![0]));
+        let (mutexes, sems) = (all_of(Given::Mutex { owner_died: false }), all_of(Given::Units { rest: 1 }));
+        let indices: Vec<u32> = (0..MOST_AT_ONCE).collect();
+        let many = permits(&pools[0], Given::Permits(indices.clone()));
+        let own = Own { pool: pools[0].clone(), token: 1, end: End::Finished };
         let waiter = |pools: &[String]| Waiter { by: by.clone(), pools: pools.to_vec(), since: 1 };
         let all = [
             look(&space, &pools),
             take(&space, &by, &choice),
+            take(&space, &by, &mutexes),
+            take(&space, &by, &sems),
             take(&space, &by, std::slice::from_ref(&many)),
             enqueue(&space, &by, &pools, &vec![1; pools.len()], 1),
-            give(&space, &waiter(&pools), &choice[0], &pools),
+            give(&space, &waiter(&pools), &mutexes[0], &pools),
+            give(&space, &waiter(&pools), &sems[0], &pools),
             give(&space, &waiter(&pools[..1]), &many, &pools[..1]),
-            hand_over(&space, &waiter(&pools), &choice[0], 1),
-            give_back_unless_waited_for(&space, &many.pool, &many.indices, 1),
+            hand_over(&space, &waiter(&pools), &own, &mutexes[0]),
+            give_back_unless_waited_for(&space, &own, &indices),
+            add(&space, &by, &pools[0], 1, 1, Some(&waiter(&pools))),
             settle(&space, &by, &pools, true),
         ];
         for txn in all {

@@ -3,18 +3,31 @@
 //! | key below `chappe/1/NAMESPACE/` | value | lease | meaning |
 //! |---|---|---|---|
 //! | `format` | [`Format`] | none | what wrote here; a newer one is refused. 1 stands in the path as well |
-//! | `pool/NAME/size` | [`Size`] | none | the pool is there. Each grant compares its revision: the granter knows the size |
-//! | `pool/NAME/held/00003` | [`Holder`] | the holder's | permit 3 is held. Its `modified` is the fencing token |
+//! | `pool/NAME/size` | [`Object`] | none | the pool, mutex or semaphore is there. Each grant compares its revision: the granter knows the size |
+//! | `pool/NAME/held/00003` | [`Holder`] | the holder's | permit 3 is held; of a mutex 0. Its `modified` is the fencing token |
+//! | `pool/NAME/got/ID` | [`Holder`] | the waiter's | an attempt has got its units of a semaphore. It deletes this when it knows |
 //! | `pool/NAME/wait/ID` | [`Ticket`] | the waiter's | a place in the queue; its `created` is the order, the same in each pool of a choice |
 //! | `fence/ID` | empty | the waiter's | an attempt that ended without an answer: nothing of it can happen any more |
+//! | `tube/NAME/tail` | [`Tail`] | none | how many pages were sent. Each send compares its revision |
+//! | `tube/NAME/head` | [`Head`] | none | how many pages were claimed. Each claim compares its revision |
+//! | `tube/NAME/page/0..03` | records | none | page 3: it was sent, and nobody has acknowledged it |
+//! | `tube/NAME/claim/0..03` | [`Claim`] | the receiver's | a receiver has the pages from 3 on |
+//! | `tube/NAME/send/ID` | [`Sends`] | the sender's | a sender lives, and what it has sent |
+//! | `tube/NAME/freed` | empty | none | written with each acknowledgement, which blocked senders wait for |
+//! | `done/ID` | empty | the adder's | an attempt has added to a semaphore. It deletes this when it knows |
 //!
-//! All keys of a pool begin alike, so one watch sees the end of a ticket and the grant that it was for together.
+//! All keys of an object begin alike, so one watch sees the end of a ticket and the grant that it was for together.
+//!
+//! Format 1 has pools alone, 2 mutexes, semaphores and tubes too. The first of these raises `format`, in its own transaction, and a version that knows
+//! only 1 refuses it before it waits. One that had read 1 before finds no `permits` in `size`, and so no pool.
 
-use crate::engine::{Keys, LeaseId};
+use crate::engine::{Entry, Keys, LeaseId};
 use serde::{Deserialize, Serialize};
 
-/// The newest format that this version reads, and the one that it writes.
-pub const FORMAT: u32 = 1;
+/// The newest format that this version reads.
+pub const FORMAT: u32 = 2;
+/// The format of pools, which older versions read.
+pub const POOLS: u32 = 1;
 /// The most bytes of a name.
 pub const MOST_NAME: usize = 255;
 /// The most permits of a pool: their numbers have five digits.
@@ -27,11 +40,99 @@ pub struct Format {
     pub format: u32,
 }
 
-/// Value of `size`.
-#[derive(Serialize, Deserialize, Debug)]
-pub struct Size {
-    /// How many permits the pool has.
-    pub permits: u32,
+/// Value of `size`: what an object is.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[serde(untagged)]
+pub enum Object {
+    /// A pool.
+    Pool {
+        /// How many permits it has.
+        permits: u32,
+    },
+    /// A mutex: one permit, whose next holder is told if the last one died.
+    Mutex {
+        /// It was taken, and its holder has not said that it has finished.
+        taken: bool,
+    },
+    /// A semaphore.
+    Sem {
+        /// How many units are saved in it.
+        value: u32,
+    },
+    /// A tube.
+    Tube {
+        /// How many pages may be there that nobody has acknowledged.
+        pages: u64,
+        /// The most bytes of a record.
+        record: u64,
+        /// Nothing more can be sent.
+        sealed: bool,
+    },
+}
+
+impl Object {
+    /// What messages call it.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Object::Pool { .. } => "pool",
+            Object::Mutex { .. } => "mutex",
+            Object::Sem { .. } => "semaphore",
+            Object::Tube { .. } => "tube",
+        }
+    }
+
+    /// The oldest format that has such objects.
+    pub fn format(self) -> u32 {
+        if matches!(self, Object::Pool { .. }) { POOLS } else { FORMAT }
+    }
+
+    /// How many permits it has: those that can be held.
+    pub fn permits(self) -> u32 {
+        match self {
+            Object::Pool { permits } => permits,
+            Object::Mutex { .. } => 1,
+            Object::Sem { .. } | Object::Tube { .. } => 0,
+        }
+    }
+}
+
+/// Value of `tail`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tail {
+    /// How many pages were sent.
+    pub pages: u64,
+    /// How many senders came.
+    pub opened: u64,
+    /// How many of them have left when they were done.
+    pub closed: u64,
+}
+
+/// Value of `head`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Head {
+    /// How many pages were claimed.
+    pub pages: u64,
+}
+
+/// Value of `claim/..`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Claim {
+    /// The first page behind it.
+    pub to: u64,
+    /// The receiver.
+    pub id: String,
+    /// The number of its claim.
+    pub number: u64,
+}
+
+/// Value of `send/..`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sends {
+    /// How many times it has sent.
+    pub number: u64,
+    /// Its process.
+    #[serde(flatten)]
+    pub who: Who,
 }
 
 /// The process that holds or waits.
@@ -45,11 +146,14 @@ pub struct Who {
     pub label: String,
 }
 
-/// Value of `held/..`.
+/// Value of `held/..` and of `got/..`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Holder {
     /// The attempt that got it.
     pub id: String,
+    /// The last holder of the mutex died, and left what it guards as it was then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner_died: bool,
     /// Its process.
     #[serde(flatten)]
     pub who: Who,
@@ -68,14 +172,20 @@ pub struct Ticket {
 }
 
 /// Reads a value; `None` if that is not what stands there.
-pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
-    serde_json::from_str(text).ok()
+pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Option<T> {
+    serde_json::from_slice(text).ok()
 }
 
 /// Writes a value.
-pub fn write(value: &impl Serialize) -> String {
+pub fn write(value: &impl Serialize) -> Vec<u8> {
     // Structs of numbers and texts: there is nothing in them that JSON does not have.
-    serde_json::to_string(value).unwrap_or_default()
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// The format that stands in `format`, if it is newer than this version knows.
+pub fn newer(found: &[Entry]) -> Option<u32> {
+    let format = found.first().map(|entry| read(&entry.value).map_or(u32::MAX, |format: Format| format.format))?;
+    (format > FORMAT).then_some(format)
 }
 
 /// Where all keys of a namespace are.
@@ -92,7 +202,8 @@ impl Space {
             return Err(format!("namespace `{namespace}` has {} bytes; 64 are possible", namespace.len()));
         }
         check("namespace", namespace)?;
-        Ok(Space(format!("chappe/{FORMAT}/{namespace}/")))
+        // The path of all formats that there have been.
+        Ok(Space(format!("chappe/1/{namespace}/")))
     }
 
     /// All of it.
@@ -125,9 +236,19 @@ impl Space {
         format!("{}pool/{pool}/held/{index:05}", self.0)
     }
 
+    /// All its permits that are held.
+    pub fn holders(&self, pool: &str) -> Keys {
+        Keys::Under(format!("{}pool/{pool}/held/", self.0))
+    }
+
     /// All its tickets.
     pub fn queue(&self, pool: &str) -> Keys {
         Keys::Under(format!("{}pool/{pool}/wait/", self.0))
+    }
+
+    /// What an attempt has got of it.
+    pub fn got(&self, pool: &str, id: &str) -> String {
+        format!("{}pool/{pool}/got/{id}", self.0)
     }
 
     /// One of its tickets.
@@ -135,9 +256,64 @@ impl Space {
         format!("{}pool/{pool}/wait/{id}", self.0)
     }
 
+    /// All of a tube but what says that it is one.
+    pub fn tube(&self, tube: &str) -> Keys {
+        Keys::Under(format!("{}tube/{tube}/", self.0))
+    }
+
+    /// How many pages of it were sent.
+    pub fn tail(&self, tube: &str) -> String {
+        format!("{}tube/{tube}/tail", self.0)
+    }
+
+    /// How many were claimed.
+    pub fn head(&self, tube: &str) -> String {
+        format!("{}tube/{tube}/head", self.0)
+    }
+
+    /// What an acknowledgement writes.
+    pub fn freed(&self, tube: &str) -> String {
+        format!("{}tube/{tube}/freed", self.0)
+    }
+
+    /// One of its pages.
+    pub fn page(&self, tube: &str, page: u64) -> String {
+        format!("{}tube/{tube}/page/{page:020}", self.0)
+    }
+
+    /// Some of them.
+    pub fn pages(&self, tube: &str, from: u64, to: u64) -> Keys {
+        Keys::Between(self.page(tube, from), self.page(tube, to))
+    }
+
+    /// What is claimed from this page on.
+    pub fn claim(&self, tube: &str, from: u64) -> String {
+        format!("{}tube/{tube}/claim/{from:020}", self.0)
+    }
+
+    /// All that is claimed.
+    pub fn claims(&self, tube: &str) -> Keys {
+        Keys::Under(format!("{}tube/{tube}/claim/", self.0))
+    }
+
+    /// A sender.
+    pub fn sender(&self, tube: &str, id: &str) -> String {
+        format!("{}tube/{tube}/send/{id}", self.0)
+    }
+
+    /// All senders.
+    pub fn senders(&self, tube: &str) -> Keys {
+        Keys::Under(format!("{}tube/{tube}/send/", self.0))
+    }
+
     /// What ends an attempt.
     pub fn fence(&self, id: &str) -> String {
         format!("{}fence/{id}", self.0)
+    }
+
+    /// That an attempt has added.
+    pub fn done(&self, id: &str) -> String {
+        format!("{}done/{id}", self.0)
     }
 
     /// Which pool a key belongs to, and what of it.
@@ -147,21 +323,29 @@ impl Space {
             None if rest == "size" => Part::Size,
             Some(("held", index)) => Part::Held(index.parse().ok()?),
             Some(("wait", id)) => Part::Ticket(id),
+            Some(("got", id)) => Part::Got(id),
             _ => return None,
         };
         Some((pool, part))
     }
 }
 
+/// The number at the end of a page's or a claim's key.
+pub fn number(key: &str) -> Option<u64> {
+    key.rsplit('/').next()?.parse().ok()
+}
+
 /// What a key of a pool is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// The pool's size.
+    /// What it is.
     Size,
     /// A permit that is held.
     Held(u32),
     /// A ticket, of this attempt.
     Ticket(&'a str),
+    /// What this attempt has got.
+    Got(&'a str),
 }
 
 /// The name of an attempt: nobody else's, and no earlier one's. `number` counts the attempts under a lease.
@@ -203,11 +387,33 @@ mod tests {
         assert_eq!(space.part(&space.size("gpu")), Some(("gpu", Part::Size)));
         assert_eq!(space.part(&space.held("gpu", 42)), Some(("gpu", Part::Held(42))));
         assert_eq!(space.part(&space.ticket("gpu", "7f-1")), Some(("gpu", Part::Ticket("7f-1"))));
+        assert_eq!(space.part(&space.got("gpu", "7f-1")), Some(("gpu", Part::Got("7f-1"))));
         assert_eq!(space.part(&space.fence("7f-1")), None);
+        assert_eq!(space.part(&space.done("7f-1")), None);
         assert_eq!(space.part("chappe/1/other/pool/gpu/size"), None);
         for key in [space.size("gpu"), space.held("gpu", 0), space.ticket("gpu", "1-1")] {
             assert!(space.pool("gpu").have(&key) && !space.pool("gp").have(&key));
         }
+    }
+
+    #[test]
+    fn a_mutex_or_semaphore_has_no_permits_for_a_version_that_knows_pools_alone() {
+        #[derive(Deserialize)]
+        struct Old {
+            permits: u32,
+        }
+        let all = [Object::Pool { permits: 3 }, Object::Mutex { taken: true }, Object::Sem { value: 3 }];
+        for object in all {
+            let text = write(&object);
+            assert_eq!(read::<Object>(&text), Some(object));
+            assert_eq!(
+                read::<Old>(&text).map(|old| old.permits),
+                (object.format() == POOLS).then_some(3),
+                "{object:?}"
+            );
+        }
+        let holder = Holder { id: "1-1".into(), owner_died: false, who: Who::default() };
+        assert!(!String::from_utf8(write(&holder)).unwrap().contains("died"), "as format 1 has it");
     }
 
     #[test]

@@ -1,15 +1,17 @@
-//! Pools of permits that many machines share, on an engine that they share: etcd.
+//! Pools of permits, mutexes, semaphores and tubes that many machines share, on an engine that they share: etcd.
 //!
 //! ```text
-//!         drive                  has an engine do what a machine says
-//!        /     \
-//!   acquire   release           the protocol: state machines without I/O, which say what to do next
-//!        \     /
-//!        grant                  the transactions that both send
-//!        /     \
-//!     view     life             what is known of a pool; until when a lease is certain
-//!        \     /
-//!   keys     engine             what stands where; what an engine can do
+//!            drive                      has an engine do what a machine says
+//!         /    |    \
+//!   acquire    |    receive             the protocol: state machines without I/O, which say what to do next
+//!      |  release, add  |
+//!      |    /          send
+//!      |   /            |
+//!     grant       tube_end, page        the transactions of the first three; what both ends of a tube have in common
+//!     /    \
+//!   view    life                        what is known of an object; until when a lease is certain
+//!     \     /
+//!   keys, engine                        what stands where; what an engine can do
 //! ```
 //!
 //! A machine is asked for its next [`Step`](acquire::Step), a driver has the engine do it, and tells the machine what came of it. So a test can
@@ -20,6 +22,7 @@
 //! What holds, and what it stands on, is in [`acquire`]. Tokens are in [`grant`], deadlines in [`life`].
 
 pub mod acquire;
+pub mod add;
 pub mod drive;
 pub mod engine;
 #[cfg(feature = "etcd")]
@@ -27,5 +30,9 @@ pub mod etcd;
 pub mod grant;
 pub mod keys;
 pub mod life;
+pub mod page;
+pub mod receive;
 pub mod release;
+pub mod send;
+pub mod tube_end;
 pub mod view;

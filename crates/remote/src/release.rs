@@ -1,4 +1,4 @@
-//! Giving permits back, each to the head of the queue if there is one.
+//! Giving permits and mutexes back, each to the head of the queue if there is one.
 //!
 //! ```text
 //!   give back, if nobody waits --- done ------------------------------------> end
@@ -12,9 +12,10 @@
 //! transaction, and the head takes it, or is helped ([`acquire`](crate::acquire), I6). Each step compares that the permit's token is the
 //! giver's, so all can be repeated when an answer is lost, and a permit that another process holds by now is left alone.
 
-use crate::engine::{EngineError, Entry, Op, Reply, Revision, Txn, TxnReply};
-use crate::grant::{self, Attempt, Permits, Waiter};
-use crate::keys::{self, Part, Size, Space, Ticket};
+use crate::engine::{EngineError, Op, Reply, Txn, TxnReply};
+use crate::grant::{self, End, Own, Permits, Waiter};
+use crate::keys::{self, Object, Space};
+use crate::view::Given;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,10 +39,9 @@ enum At {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
     space: Space,
-    pool: String,
+    own: Own,
     /// What is still to be given back.
     left: Vec<u32>,
-    token: Revision,
     lost: Vec<u32>,
     /// An answer was lost: what is not there any more may have been given back.
     unsure: bool,
@@ -50,18 +50,18 @@ pub struct Release {
 
 impl Release {
     /// A machine that begins. `waited_for`: it is likely that somebody waits.
-    pub fn new(space: Space, pool: String, indices: Vec<u32>, token: Revision, waited_for: bool) -> Release {
+    pub fn new(space: Space, own: Own, indices: Vec<u32>, waited_for: bool) -> Release {
         let at = if waited_for { At::Head } else { At::Unwaited };
-        Release { space, pool, left: indices, token, lost: vec![], unsure: false, at }
+        Release { space, own, left: indices, lost: vec![], unsure: false, at }
     }
 
     /// What to do next. The same, until the machine is told something.
     pub fn step(&self) -> Step {
-        let (space, pool) = (&self.space, &self.pool);
+        let (space, own) = (&self.space, &self.own);
         match &self.at {
-            At::Unwaited => Step::Call(grant::give_back_unless_waited_for(space, pool, &self.left, self.token)),
-            At::Head => Step::Call(Txn::of(grant::head(space, pool))),
-            At::HandOver(to, permit) => Step::Call(grant::hand_over(space, to, permit, self.token)),
+            At::Unwaited => Step::Call(grant::give_back_unless_waited_for(space, own, &self.left)),
+            At::Head => Step::Call(Txn::of(grant::head(space, &own.pool))),
+            At::HandOver(to, permit) => Step::Call(grant::hand_over(space, to, own, permit)),
             At::GiveBack => Step::Call(self.giving_back()),
             At::Done(end) => Step::Done(end.clone()),
         }
@@ -69,8 +69,7 @@ impl Release {
 
     /// One by one, so that each that is lost is known, after all together.
     fn giving_back(&self) -> Txn {
-        let one =
-            |index: &u32| Op::Txn(grant::give_back(&self.space, &self.pool, std::slice::from_ref(index), self.token));
+        let one = |index: &u32| Op::Txn(grant::give_back(&self.space, &self.own, std::slice::from_ref(index)));
         Txn::of(self.left.iter().map(one).collect())
     }
 
@@ -91,7 +90,7 @@ impl Release {
             At::Unwaited if reply.held => self.end(),
             At::Unwaited | At::Head => self.at = self.next(&reply.replies),
             At::HandOver(_, permit) => {
-                let index = permit.indices[0];
+                let index = permit.given.indices()[0];
                 let given_back = matches!(reply.replies.first(), Some(Reply::Txn(true, _)));
                 if !reply.held && !given_back {
                     self.gone(index);
@@ -127,23 +126,17 @@ impl Release {
     fn next(&self, replies: &[Reply]) -> At {
         let [Reply::Found(head), Reply::Found(size)] = replies else { return At::GiveBack };
         let index = self.left[0];
-        let within = size.first().and_then(|entry| {
-            let size: Size = keys::read(&entry.value)?;
-            (index < size.permits).then_some(entry.modified)
+        let given = size.first().and_then(|entry| {
+            let given = match keys::read(&entry.value)? {
+                Object::Pool { permits } => (index < permits).then(|| Given::Permits(vec![index]))?,
+                Object::Mutex { .. } => Given::Mutex { owner_died: self.own.end == End::Left },
+                Object::Sem { .. } | Object::Tube { .. } => return None,
+            };
+            Some(Permits { pool: self.own.pool.clone(), size: entry.modified, given })
         });
-        match (head.first().and_then(|entry| waiter(&self.space, entry)), within) {
-            (Some((to, 1)), Some(size)) => {
-                At::HandOver(to, Permits { pool: self.pool.clone(), size, indices: vec![index] })
-            }
+        match (head.first().and_then(|entry| Waiter::of(&self.space, entry)), given) {
+            (Some((to, 1)), Some(permit)) => At::HandOver(to, permit),
             _ => At::GiveBack,
         }
     }
-}
-
-/// The waiter to which a ticket belongs, and how many permits it wants.
-fn waiter(space: &Space, entry: &Entry) -> Option<(Waiter, u32)> {
-    let (_, Part::Ticket(id)) = space.part(&entry.key)? else { return None };
-    let ticket: Ticket = keys::read(&entry.value)?;
-    let by = Attempt { id: id.to_owned(), lease: entry.lease?, who: ticket.who };
-    Some((Waiter { by, pools: ticket.pools, since: entry.created }, ticket.n))
 }

@@ -1,7 +1,7 @@
-//! What a client knows of a pool: as the engine had it at one revision, read whole, and then kept up by a watch.
+//! What a client knows of a pool, a mutex or a semaphore: as the engine had it at one revision, read whole, and then kept up by a watch.
 
 use crate::engine::{Change, Entry, LeaseId, Revision};
-use crate::keys::{self, Holder, Part, Size, Space, Ticket};
+use crate::keys::{self, Holder, Object, Part, Space, Ticket};
 use std::collections::BTreeMap;
 
 /// A pool as the engine had it.
@@ -9,12 +9,58 @@ use std::collections::BTreeMap;
 pub struct View {
     /// When.
     pub revision: Revision,
-    /// How many permits it has, and since which revision; `None`: there is no such pool.
-    pub size: Option<(u32, Revision)>,
+    /// What it is; `None`: there is no such object.
+    pub object: Option<Known>,
     /// Its permits that are held.
     pub held: BTreeMap<u32, Held>,
     /// Its queue, in the order of arrival.
     pub queue: BTreeMap<(Revision, String), Waiting>,
+    /// The attempts that have got their units and may not know, and since when.
+    pub got: BTreeMap<String, Revision>,
+}
+
+/// An object that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Known {
+    /// What it is.
+    pub what: Object,
+    /// Since when it is there.
+    pub created: Revision,
+    /// Since when it is so.
+    pub modified: Revision,
+}
+
+/// What is given to one who wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Given {
+    /// These permits of a pool.
+    Permits(Vec<u32>),
+    /// A mutex.
+    Mutex {
+        /// Its last holder died.
+        owner_died: bool,
+    },
+    /// Units of a semaphore.
+    Units {
+        /// How many are left.
+        rest: u32,
+    },
+}
+
+impl Given {
+    /// Which permits are held from then on.
+    pub fn indices(&self) -> &[u32] {
+        match self {
+            Given::Permits(indices) => indices,
+            Given::Mutex { .. } => &[0],
+            Given::Units { .. } => &[],
+        }
+    }
+
+    /// Whether it is a mutex whose last holder died.
+    pub fn owner_died(&self) -> bool {
+        *self == Given::Mutex { owner_died: true }
+    }
 }
 
 /// A permit that is held.
@@ -62,11 +108,12 @@ impl View {
     fn put(&mut self, space: &Space, pool: &str, entry: &Entry) {
         match space.part(&entry.key) {
             Some((own, Part::Size)) if own == pool => {
-                self.size = keys::read(&entry.value).map(|size: Size| (size.permits, entry.modified));
+                let known = |what| Known { what, created: entry.created, modified: entry.modified };
+                self.object = keys::read(&entry.value).map(known);
             }
             Some((own, Part::Held(index))) if own == pool => {
                 // What cannot be read is held all the same.
-                let unread = || Holder { id: "?".into(), who: keys::Who::default() };
+                let unread = || Holder { id: "?".into(), owner_died: false, who: keys::Who::default() };
                 let holder = keys::read(&entry.value).unwrap_or_else(unread);
                 self.held.insert(index, Held { holder, token: entry.modified, lease: entry.lease });
             }
@@ -76,17 +123,23 @@ impl View {
                     self.queue.insert((entry.created, id.to_owned()), Waiting { ticket, lease });
                 }
             }
+            Some((own, Part::Got(id))) if own == pool => {
+                self.got.insert(id.to_owned(), entry.modified);
+            }
             _ => {}
         }
     }
 
     fn delete(&mut self, space: &Space, pool: &str, key: &str) {
         match space.part(key) {
-            Some((own, Part::Size)) if own == pool => self.size = None,
+            Some((own, Part::Size)) if own == pool => self.object = None,
             Some((own, Part::Held(index))) if own == pool => {
                 self.held.remove(&index);
             }
             Some((own, Part::Ticket(id))) if own == pool => self.queue.retain(|(_, at), _| at != id),
+            Some((own, Part::Got(id))) if own == pool => {
+                self.got.remove(id);
+            }
             _ => {}
         }
     }
@@ -101,20 +154,35 @@ impl View {
         self.queue.keys().position(|(_, at)| at == id)
     }
 
-    /// `n` permits that are free, if there are as many. `turn` spreads those that look at the same time.
-    pub fn free(&self, n: u32, turn: u32) -> Option<Vec<u32>> {
-        let (permits, _) = self.size?;
-        let from = turn.checked_rem(permits).unwrap_or(0);
-        let mut free: Vec<u32> =
-            (from..permits).chain(0..from).filter(|index| !self.held.contains_key(index)).take(n as usize).collect();
-        free.sort_unstable();
-        (free.len() == n as usize).then_some(free)
+    /// How many permits it has.
+    pub fn permits(&self) -> u32 {
+        self.object.map_or(0, |object| object.what.permits())
     }
 
-    /// The permits that an attempt holds here, and their token.
-    pub fn held_by(&self, id: &str) -> Option<(Vec<u32>, Revision)> {
+    /// What could be given to one who wants `n`. `turn` spreads those that look at the same time.
+    pub fn free(&self, n: u32, turn: u32) -> Option<Given> {
+        match self.object?.what {
+            Object::Pool { permits } => {
+                let from = turn.checked_rem(permits).unwrap_or(0);
+                let all = (from..permits).chain(0..from);
+                let mut free: Vec<u32> = all.filter(|index| !self.held.contains_key(index)).take(n as usize).collect();
+                free.sort_unstable();
+                (free.len() == n as usize).then_some(Given::Permits(free))
+            }
+            Object::Mutex { taken } => (n == 1 && self.held.is_empty()).then_some(Given::Mutex { owner_died: taken }),
+            Object::Sem { value } => value.checked_sub(n).map(|rest| Given::Units { rest }),
+            Object::Tube { .. } => None,
+        }
+    }
+
+    /// What an attempt has got here, and the token of that.
+    pub fn held_by(&self, id: &str) -> Option<(Vec<u32>, bool, Revision)> {
+        if let Some(token) = self.got.get(id) {
+            return Some((vec![], false, *token));
+        }
         let own = || self.held.iter().filter(|(_, held)| held.holder.id == id);
         let token = own().map(|(_, held)| held.token).max()?;
-        Some((own().map(|(index, _)| *index).collect(), token))
+        let owner_died = own().any(|(_, held)| held.holder.owner_died);
+        Some((own().map(|(index, _)| *index).collect(), owner_died, token))
     }
 }

@@ -113,6 +113,9 @@ On an engine that many machines share (etcd):
     ca = \"/etc/chappe/ca.pem\"
   The command gets also CHAPPE_TOKEN, a number that grows with each grant
   of the permit (CHAPPE_TOKENS with -n), and CHAPPE_REMOTE, the URL.
+  Of a pool made with --mutex, CHAPPE_OWNER_DIED=1 if the last holder
+  was killed or lost it: a status other than 0 says that this one has
+  not mended what the mutex guards.
   A permit goes with a lease of --ttl, which chappe renews. If it cannot,
   the command is ended before the permit can be another's. If chappe is
   killed, a keeper beside it renews the lease while the command runs.

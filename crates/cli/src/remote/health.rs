@@ -82,7 +82,7 @@ fn use_it(place: &Place) -> Result<(Duration, Duration), String> {
     let (lease, _) = etcd.grant(life::SHORTEST).map_err(|e| format!("it gives no lease: {e}"))?;
     // What may be written there goes with the lease.
     let key = place.space().fence(&keys::attempt(lease, 1));
-    let written = etcd.txn(&Txn::of(vec![Op::Put { key, value: String::new(), lease: Some(lease) }]));
+    let written = etcd.txn(&Txn::of(vec![Op::Put { key, value: vec![], lease: Some(lease) }]));
     etcd.revoke(lease).map_err(|e| format!("it does not end a lease: {e}"))?;
     written.map_err(|e| format!("it cannot be written: {e}"))?;
     Ok((read, began.elapsed() - read))

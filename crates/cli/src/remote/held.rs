@@ -1,6 +1,7 @@
 //! What is held on an engine.
 
 use chappe::remote::engine::{Keys, Revision};
+use chappe::remote::grant::{End, Own};
 use chappe::remote::keys::Space;
 use chappe::remote::release::Release;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,8 @@ pub struct Held {
     pub indices: Vec<u32>,
     /// The fencing token.
     pub token: Revision,
+    /// What that becomes: the next holder of a mutex is told whether the job ended by itself.
+    pub end: End,
     /// Whether others waited at the same time.
     pub waited: bool,
 }
@@ -23,7 +26,8 @@ pub struct Held {
 impl Held {
     /// What gives it back.
     pub fn release(&self, space: Space) -> Release {
-        Release::new(space, self.pool.clone(), self.indices.clone(), self.token, self.waited)
+        let own = Own { pool: self.pool.clone(), token: self.token, end: self.end };
+        Release::new(space, own, self.indices.clone(), self.waited)
     }
 
     /// Its keys there.

@@ -8,7 +8,7 @@
 //! In each case chappe ends with 125 when the job has ended.
 
 use super::held::Held;
-use super::keeper::Keeper;
+use super::keeper::{Keeper, Now};
 use super::line::Crew;
 use crate::args::OnLoss;
 use crate::job::Job;
@@ -16,6 +16,7 @@ use crate::signals::{self, Set};
 use crate::supervise::Beside;
 use chappe::remote::engine::{Change, Engine, EngineError, LeaseId, News, Op, Reply, Revision, Txn, Watch};
 use chappe::remote::etcd::{Etcd, Session, now};
+use chappe::remote::grant::End;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -145,8 +146,12 @@ impl Hold {
 
     /// The job has ended, but for these: from the end of this process on the permit is the keeper's.
     /// Answers whether there is one.
-    pub fn leaves(&mut self, pids: Vec<i32>) -> bool {
-        self.keeper.as_mut().is_some_and(|keeper| keeper.tell(|now| now.left = pids))
+    pub fn leaves(&mut self, pids: Vec<i32>, end: End) -> bool {
+        let tells = |now: &mut Now| {
+            now.left = pids;
+            now.held = now.held.take().map(|held| Held { end, ..held });
+        };
+        self.keeper.as_mut().is_some_and(|keeper| keeper.tell(tells))
     }
 
     /// Looks after it no longer.

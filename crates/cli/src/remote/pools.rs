@@ -1,4 +1,4 @@
-//! Making, resizing, removing, listing and showing remote pools, and taking permits away.
+//! Making, resizing, removing, listing and showing remote pools, mutexes and semaphores, and taking permits away.
 
 use super::Place;
 use crate::eyes::metrics;
@@ -6,18 +6,19 @@ use crate::look::{permits_text, plain};
 use crate::names;
 use crate::said::complain;
 use anyhow::{Result, anyhow, bail, ensure};
-use chappe::remote::acquire::newer as newer_format;
+use chappe::remote::acquire::Of;
 use chappe::remote::drive;
 use chappe::remote::engine::{Compare, Engine, EngineError, Entry, Keys, LeaseId, Op, Reply, Test, Txn, TxnReply};
 use chappe::remote::etcd::Etcd;
-use chappe::remote::keys::{self, Format, MOST_PERMITS, Part, Size};
+use chappe::remote::grant::{End, Own};
+use chappe::remote::keys::{self, Format, Head, MOST_PERMITS, Object, Part, Tail};
 use chappe::remote::release::Release;
-use chappe::remote::view::View;
+use chappe::remote::view::{Known, View};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-fn engine_said(e: EngineError) -> anyhow::Error {
+pub fn engine_said(e: EngineError) -> anyhow::Error {
     match e {
         EngineError::Unknown(why) => anyhow!("the engine does not answer, and may have done it: {why}"),
         e => anyhow!("the engine refuses: {e}"),
@@ -29,7 +30,7 @@ fn is(key: String, is: Test) -> Compare {
 }
 
 /// Does something to a pool as it is seen, again if it has changed meanwhile.
-fn change(etcd: &Etcd, txn: impl Fn() -> Result<Txn>) -> Result<TxnReply> {
+fn change(etcd: &Etcd, mut txn: impl FnMut() -> Result<Txn>) -> Result<TxnReply> {
     loop {
         let reply = etcd.txn(&txn()?).map_err(engine_said)?;
         if reply.held {
@@ -38,24 +39,24 @@ fn change(etcd: &Etcd, txn: impl Fn() -> Result<Txn>) -> Result<TxnReply> {
     }
 }
 
-/// A pool as it is.
-fn see(etcd: &Etcd, place: &Place, pool: &str) -> Result<View> {
+/// An object as it is.
+pub fn see(etcd: &Etcd, place: &Place, pool: &str) -> Result<View> {
     let space = place.space();
     let reply = etcd.txn(&chappe::remote::grant::look(&space, &[pool.to_owned()])).map_err(engine_said)?;
     let [Reply::Found(format), Reply::Found(entries)] = reply.replies.as_slice() else {
         bail!("the engine's answer makes no sense");
     };
-    if let Some(format) = newer_format(format) {
+    if let Some(format) = keys::newer(format) {
         bail!(newer(place, format));
     }
     Ok(View::of(&space, pool, entries, reply.revision))
 }
 
-/// One that must be there, with its number of permits.
-fn seen(etcd: &Etcd, place: &Place, pool: &str) -> Result<(View, u32)> {
+/// One that must be there.
+pub fn seen(etcd: &Etcd, place: &Place, pool: &str) -> Result<(View, Known)> {
     let view = see(etcd, place, pool)?;
-    let Some((permits, _)) = view.size else { bail!(unknown(place, pool)) };
-    Ok((view, permits))
+    let Some(known) = view.object else { bail!(unknown(place, pool, Of::Either)) };
+    Ok((view, known))
 }
 
 /// Whether one of these attempts, separated by commas, has a permit of it.
@@ -67,10 +68,28 @@ pub fn is_held_by(etcd: &Etcd, place: &Place, pool: &str, attempts: &str) -> boo
     see(etcd, place, pool).is_ok_and(|view| view.held.values().any(|held| own(&held.holder.id)))
 }
 
-/// That there is no such pool.
-pub fn unknown(place: &Place, pool: &str) -> String {
+/// That there is no such object.
+pub fn unknown(place: &Place, pool: &str, of: Of) -> String {
+    let (name, url) = (place.name(pool), place.options.url());
+    let (what, how) = match of {
+        Of::Permits | Of::Either => ("pool", format!("pool create {name} --permits N")),
+        Of::Units => ("semaphore", format!("sem create {name}")),
+    };
+    format!("there is no {what} `{name}` on {url}: `chappe {how}` makes it")
+}
+
+/// That it is another kind of object.
+pub fn other(place: &Place, pool: &str, object: Object) -> String {
     let name = place.name(pool);
-    format!("there is no pool `{name}` on {}: `chappe pool create {name} --permits N` makes it", place.options.url())
+    match object {
+        Object::Sem { .. } => {
+            format!("`{name}` is a semaphore: `chappe sem down {name}` takes of it, and nothing comes back")
+        }
+        Object::Tube { .. } => format!("`{name}` is a tube: `chappe recv {name}` receives from it"),
+        Object::Pool { .. } | Object::Mutex { .. } => {
+            format!("`{name}` is a {}: `chappe acquire {name} -- COMMAND` takes of it", object.kind())
+        }
+    }
 }
 
 /// That a newer chappe wrote there.
@@ -82,83 +101,137 @@ pub fn newer(place: &Place, format: u32) -> String {
     )
 }
 
-/// Makes a pool. One that is there already is an error with `anew`, or if it has another size.
-pub fn make(etcd: &Etcd, place: &Place, pool: &str, permits: u64, anew: bool) -> Result<u32> {
-    let permits = permits_of(permits)?;
-    let (space, name) = (place.space(), place.name(pool));
-    let view = see(etcd, place, pool)?;
-    match view.size {
-        Some(_) if anew => bail!("pool `{name}` is there already"),
-        Some((has, _)) if has != permits => bail!("pool `{name}` has {}, not {permits}", permits_text(has)),
-        Some(_) => return Ok(permits),
-        None => {}
+/// Makes an object. One that is there already is an error with `anew`, or if it is another one.
+///
+/// # Errors
+/// That, or the engine's.
+pub fn make(etcd: &Etcd, place: &Place, name: &str, object: Object, anew: bool) -> Result<()> {
+    let (space, called) = (place.space(), place.name(name));
+    loop {
+        let look = vec![Op::Get(Keys::One(space.format())), Op::Get(Keys::One(space.size(name)))];
+        let reply = etcd.txn(&Txn::of(look)).map_err(engine_said)?;
+        let [Reply::Found(format), Reply::Found(size)] = reply.replies.as_slice() else {
+            bail!("the engine's answer makes no sense");
+        };
+        if let Some(format) = keys::newer(format) {
+            bail!(newer(place, format));
+        }
+        let there = size.first().map(|entry| keys::read::<Object>(&entry.value));
+        match there {
+            Some(Some(there)) if anew => bail!("{} `{called}` is there already", there.kind()),
+            Some(Some(there @ Object::Pool { permits })) if there != object => match object {
+                Object::Pool { permits: wanted } => {
+                    bail!("pool `{called}` has {}, not {wanted}", permits_text(permits))
+                }
+                _ => bail!("`{called}` is a pool there, and no {}", object.kind()),
+            },
+            // Its one permit is what a pool of one has.
+            Some(Some(Object::Mutex { .. })) if object == (Object::Pool { permits: 1 }) => return Ok(()),
+            Some(Some(there)) if there.kind() != object.kind() => {
+                bail!("`{called}` is a {} there, and no {}", there.kind(), object.kind())
+            }
+            Some(Some(_)) => return Ok(()),
+            Some(None) => bail!("what `{called}` is on {} cannot be read", place.options.url()),
+            None => {}
+        }
+        let known = format.first();
+        let has = known.and_then(|entry| keys::read::<Format>(&entry.value)).map_or(0, |format| format.format);
+        let mut then = vec![Op::Put { key: space.size(name), value: keys::write(&object), lease: None }];
+        if matches!(object, Object::Tube { .. }) {
+            let (tail, head) = (Tail { pages: 0, opened: 0, closed: 0 }, Head { pages: 0 });
+            then.push(Op::Put { key: space.tail(name), value: keys::write(&tail), lease: None });
+            then.push(Op::Put { key: space.head(name), value: keys::write(&head), lease: None });
+        }
+        if has < object.format() {
+            let format = Format { format: object.format() };
+            then.push(Op::Put { key: space.format(), value: keys::write(&format), lease: None });
+        }
+        let format = known.map_or(Test::Absent, |entry| Test::Modified(entry.modified));
+        let when = vec![is(space.size(name), Test::Absent), is(space.format(), format)];
+        if etcd.txn(&Txn { when, then, otherwise: vec![] }).map_err(engine_said)?.held {
+            return Ok(());
+        }
+        // Another was faster.
     }
-    let format = Op::Put { key: space.format(), value: keys::write(&Format { format: keys::FORMAT }), lease: None };
-    let first = Txn { when: vec![is(space.format(), Test::Absent)], then: vec![format], otherwise: vec![] };
-    let put = Op::Put { key: space.size(pool), value: keys::write(&Size { permits }), lease: None };
-    let txn =
-        Txn { when: vec![is(space.size(pool), Test::Absent)], then: vec![put, Op::Txn(first)], otherwise: vec![] };
-    let reply = etcd.txn(&txn).map_err(engine_said)?;
-    // Another was faster: it is there now.
-    if reply.held { Ok(permits) } else { make(etcd, place, pool, permits.into(), anew) }
 }
 
-fn permits_of(permits: u64) -> Result<u32> {
+/// A pool of so many permits.
+///
+/// # Errors
+/// That there is no such pool.
+pub fn of(permits: u64) -> Result<Object> {
     let fits = u32::try_from(permits).ok().filter(|permits| (1..=MOST_PERMITS).contains(permits));
-    fits.ok_or_else(|| anyhow!("a pool on an engine has 1 to {MOST_PERMITS} permits, not {permits}"))
+    let permits = fits.ok_or_else(|| anyhow!("a pool on an engine has 1 to {MOST_PERMITS} permits, not {permits}"))?;
+    Ok(Object::Pool { permits })
 }
 
 /// `chappe pool create`.
-pub fn create(place: &Place, etcd: &Etcd, pool: &str, permits: u64) -> Result<Value> {
+pub fn create(place: &Place, etcd: &Etcd, pool: &str, permits: u64, mutex: bool) -> Result<Value> {
     names::refuse_numbers(&[pool.to_owned()], "pool", "--permits N")?;
-    let permits = make(etcd, place, pool, permits, true)?;
-    Ok(json!({ "name": place.name(pool), "permits": permits }))
+    let object = if mutex { Object::Mutex { taken: false } } else { of(permits)? };
+    make(etcd, place, pool, object, true)?;
+    let mut made = json!({ "name": place.name(pool), "permits": object.permits() });
+    if mutex {
+        made["mutex"] = json!(true);
+    }
+    Ok(made)
 }
 
 /// `chappe pool resize`.
 pub fn resize(place: &Place, etcd: &Etcd, pool: &str, permits: u64) -> Result<Value> {
-    let (permits, space) = (permits_of(permits)?, place.space());
+    let (object, space) = (of(permits)?, place.space());
     change(etcd, || {
-        let (view, _) = seen(etcd, place, pool)?;
-        let size = view.size.map_or(0, |(_, revision)| revision);
-        let put = Op::Put { key: space.size(pool), value: keys::write(&Size { permits }), lease: None };
-        Ok(Txn { when: vec![is(space.size(pool), Test::Modified(size))], then: vec![put], otherwise: vec![] })
+        let (_, Known { what, modified, .. }) = seen(etcd, place, pool)?;
+        ensure!(matches!(what, Object::Pool { .. }), "`{}` is a {}, and no pool", place.name(pool), what.kind());
+        let put = Op::Put { key: space.size(pool), value: keys::write(&object), lease: None };
+        Ok(Txn { when: vec![is(space.size(pool), Test::Modified(modified))], then: vec![put], otherwise: vec![] })
     })?;
-    Ok(json!({ "name": place.name(pool), "permits": permits }))
+    Ok(json!({ "name": place.name(pool), "permits": object.permits() }))
 }
 
-/// `chappe pool rm`.
-pub fn remove(place: &Place, etcd: &Etcd, pool: &str, force: bool) -> Result<Value> {
+/// `chappe pool rm`, `chappe sem rm`, `chappe tube rm`, each of these kinds, and `chappe rm`.
+pub fn remove(place: &Place, etcd: &Etcd, pool: &str, of: Option<&[&str]>, force: bool) -> Result<Value> {
     let (space, name) = (place.space(), place.name(pool));
-    let used = |part: &str| {
-        let keys = match space.pool(pool) {
-            Keys::Under(all) | Keys::One(all) => Keys::Under(format!("{all}{part}/")),
-        };
-        Compare { keys, is: Test::Absent }
-    };
+    let ends = [space.holders(pool), space.queue(pool), space.senders(pool), space.claims(pool)];
+    let mut kind = "pool";
     change(etcd, || {
-        let (view, _) = seen(etcd, place, pool)?;
+        let (view, known) = seen(etcd, place, pool)?;
+        kind = known.what.kind();
+        ensure!(of.is_none_or(|of| of.contains(&kind)), "`{name}` is a {kind}: `chappe rm {name}` removes it");
         let is_used = !view.held.is_empty() || !view.queue.is_empty();
         if is_used && !force {
             bail!(
-                "pool `{name}` is in use: {}, {} waiting; wait for them, or remove it all the same with --force: their jobs are ended",
-                held_by(std::slice::from_ref(&view)),
+                "{kind} `{name}` is in use: {}, {} waiting; wait for them, or remove it all the same with --force: their jobs are ended",
+                state(std::slice::from_ref(&view)),
                 view.queue.len()
             );
         }
-        let when = if force { vec![] } else { vec![used("held"), used("wait")] };
-        Ok(Txn { when, then: vec![Op::Delete(space.pool(pool))], otherwise: vec![] })
+        ensure!(
+            force || kind != "tube" || !has_some(etcd, &ends)?,
+            "tube `{name}` is in use; --force removes it with what is in it: its senders and receivers get an error"
+        );
+        let unused = ends.iter().map(|keys| Compare { keys: keys.clone(), is: Test::Absent });
+        let when = if force { vec![] } else { unused.collect() };
+        Ok(Txn { when, then: vec![Op::Delete(space.pool(pool)), Op::Delete(space.tube(pool))], otherwise: vec![] })
     })?;
-    Ok(json!({ "removed": name, "kind": "pool" }))
+    Ok(json!({ "removed": name, "kind": kind }))
+}
+
+/// Whether some of these are there.
+fn has_some(etcd: &Etcd, all: &[Keys]) -> Result<bool> {
+    let reply = etcd.txn(&Txn::of(all.iter().cloned().map(Op::Names).collect())).map_err(engine_said)?;
+    Ok(reply.replies.iter().any(|reply| matches!(reply, Reply::Found(found) if !found.is_empty())))
 }
 
 /// `chappe release`.
 pub fn release(place: &Place, etcd: &Etcd, name: &str, index: Option<u32>, force: bool) -> Result<Value> {
     let (pool, index) = match name.rsplit_once(':').and_then(|(pool, at)| Some((pool, at.parse().ok()?))) {
-        Some((pool, at)) if index.is_none() && see(etcd, place, name)?.size.is_none() => (pool, Some(at)),
+        Some((pool, at)) if index.is_none() && see(etcd, place, name)?.object.is_none() => (pool, Some(at)),
         _ => (name, index),
     };
-    let (view, permits) = seen(etcd, place, pool)?;
+    let (view, Known { what, .. }) = seen(etcd, place, pool)?;
+    let permits = what.permits();
+    ensure!(permits > 0, "{}", other(place, pool, what));
     let index = match index {
         Some(index) => index,
         None if permits == 1 => 0,
@@ -171,7 +244,8 @@ pub fn release(place: &Place, etcd: &Etcd, name: &str, index: Option<u32>, force
         force,
         "permit {permit} is held by {whose}; it comes back when that ends. To take it away all the same: `chappe release {permit} --force`"
     );
-    let mut machine = Release::new(place.space(), pool.to_owned(), vec![index], held.token, true);
+    let own = Own { pool: pool.to_owned(), token: held.token, end: End::Left };
+    let mut machine = Release::new(place.space(), own, vec![index], true);
     let lost = drive::release(etcd, &mut machine, || true).map_err(|e| anyhow!("the engine does not answer: {e}"))?;
     ensure!(
         lost.is_empty(),
@@ -187,9 +261,12 @@ pub fn release(place: &Place, etcd: &Etcd, name: &str, index: Option<u32>, force
     Ok(json!({ "permit": permit, "taken_from": taken, "token": held.token }))
 }
 
-/// "held by a1:4242 `train`, ...".
-pub fn held_by(views: &[View]) -> String {
+/// "held by a1:4242 `train`, ...", or "its value is 0" of a semaphore.
+pub fn state(views: &[View]) -> String {
     const MOST: usize = 4;
+    if let [View { object: Some(Known { what: Object::Sem { value }, .. }), queue, .. }] = views {
+        return format!("its value is {value}, {} waiting", queue.len());
+    }
     let all: Vec<String> = views.iter().flat_map(|view| view.held.values()).map(|held| who(&held.holder.who)).collect();
     match all.len() {
         0 => "a permit is coming back".into(),
@@ -220,16 +297,16 @@ pub fn exposition(place: &Place) -> Result<String> {
     let arena = metrics::label(&place.called);
     metrics::head(&mut out, "chappe_arena_up", "gauge", "1 if the arena or engine could be looked at.");
     let _ = writeln!(out, "chappe_arena_up{{arena=\"{arena}\"}} {}", u8::from(views.is_ok()));
-    type Of = fn(&View) -> usize;
-    let permits: Of = |view| view.size.map_or(0, |(permits, _)| permits as usize);
-    let figures: [(&str, &str, Of); 3] = [
+    type Figure = fn(&View) -> usize;
+    let permits: Figure = |view| view.permits() as usize;
+    let figures: [(&str, &str, Figure); 3] = [
         ("chappe_pool_permits", "Permits that the pool has.", permits),
         ("chappe_pool_held", "Permits that are held.", |view| view.held.len()),
         ("chappe_pool_waiting", "Waiters.", |view| view.queue.len()),
     ];
     for (name, help, of) in figures {
         metrics::head(&mut out, name, "gauge", help);
-        for (pool, view) in views.iter().flatten() {
+        for (pool, view) in views.iter().flatten().filter(|(_, view)| view.permits() > 0) {
             let _ = writeln!(out, "{name}{{arena=\"{arena}\",name=\"{}\"}} {}", metrics::label(pool), of(view));
         }
     }
@@ -244,31 +321,65 @@ pub fn list(place: &Place, etcd: &Etcd, json: bool) -> Result<String> {
         return Ok(serde_json::to_string(&rows)? + "\n");
     }
     let wide = views.iter().map(|(pool, _)| place.name(pool).len()).max().unwrap_or(0).max(4);
+    let kinds = views.iter().filter_map(|(_, view)| Some(view.object?.what.kind().len()));
+    let kind_wide = kinds.max().unwrap_or(0).max(4);
     let mut text = String::new();
     if !views.is_empty() {
-        let _ = writeln!(text, "{:wide$}  KIND  WAITING  STATE", "NAME");
+        let _ = writeln!(text, "{:wide$}  {:kind_wide$}  WAITING  STATE", "NAME", "KIND");
     }
     for (pool, view) in &views {
-        let permits = view.size.map_or(0, |(permits, _)| permits);
-        let state = format!("{} of {} held", view.held.len(), permits_text(permits));
-        let _ = writeln!(text, "{:wide$}  pool  {:>7}  {state}", place.name(pool), view.queue.len());
+        let Some(Known { what, .. }) = view.object else { continue };
+        let (name, kind, waiting) = (place.name(pool), what.kind(), view.queue.len());
+        let _ = writeln!(text, "{name:wide$}  {kind:kind_wide$}  {waiting:>7}  {}", standing(what, view));
     }
     Ok(text)
 }
 
+/// "1 of 2 permits held".
+fn standing(what: Object, view: &View) -> String {
+    match what {
+        Object::Pool { permits } => format!("{} of {} held", view.held.len(), permits_text(permits)),
+        Object::Mutex { .. } if !view.held.is_empty() => "held".into(),
+        Object::Mutex { taken: true } => "free, its last holder died".into(),
+        Object::Mutex { taken: false } => "free".into(),
+        Object::Sem { value } => format!("value {value}"),
+        Object::Tube { pages, sealed, .. } => {
+            format!(
+                "room for {pages} page{}{}",
+                if pages == 1 { "" } else { "s" },
+                if sealed { ", sealed" } else { "" }
+            )
+        }
+    }
+}
+
 fn row(place: &Place, pool: &str, view: &View) -> Value {
-    let permits = view.size.map_or(0, |(permits, _)| permits);
-    json!({
-        "name": place.name(pool), "kind": "pool", "permits": permits, "held": view.held.len(), "waiting": view.queue.len(),
-    })
+    let (name, waiting) = (place.name(pool), view.queue.len());
+    let kind = view.object.map_or("pool", |object| object.what.kind());
+    match view.object.map(|object| object.what) {
+        Some(Object::Sem { value }) => json!({ "name": name, "kind": kind, "value": value, "waiting": waiting }),
+        Some(Object::Mutex { taken }) => json!({
+            "name": name, "kind": kind, "permits": 1, "held": view.held.len(), "waiting": waiting,
+            "owner_died": taken && view.held.is_empty() || view.held.values().any(|held| held.holder.owner_died),
+        }),
+        Some(Object::Tube { pages, record, sealed }) => json!({
+            "name": name, "kind": kind, "slots": pages, "size": record, "sealed": sealed,
+        }),
+        Some(Object::Pool { .. }) | None => json!({
+            "name": name, "kind": kind, "permits": view.permits(), "held": view.held.len(), "waiting": waiting,
+        }),
+    }
 }
 
 /// `chappe show`.
 pub fn show(place: &Place, etcd: &Etcd, pool: &str, json: bool) -> Result<String> {
-    let (view, permits) = seen(etcd, place, pool)?;
+    let (view, Known { what, .. }) = seen(etcd, place, pool)?;
     let left = |lease: Option<LeaseId>| lease.and_then(|lease| etcd.left(lease).ok()).map(|left| left.as_secs());
     let holders: Vec<(u32, &chappe::remote::view::Held, Option<u64>)> =
         view.held.iter().map(|(index, held)| (*index, held, left(held.lease))).collect();
+    if let Object::Tube { .. } = what {
+        return tube(place, etcd, pool, &view, json);
+    }
     if json {
         let mut all = row(place, pool, &view);
         let holder = |(index, held, left): &(u32, &chappe::remote::view::Held, Option<u64>)| {
@@ -283,13 +394,8 @@ pub fn show(place: &Place, etcd: &Etcd, pool: &str, json: bool) -> Result<String
         all["waiters"] = view.queue.values().map(waiter).collect();
         return Ok(format!("{all}\n"));
     }
-    let mut text = format!(
-        "pool {}: {} of {} held, {} waiting\n",
-        place.name(pool),
-        view.held.len(),
-        permits_text(permits),
-        view.queue.len()
-    );
+    let mut text =
+        format!("{} {}: {}, {} waiting\n", what.kind(), place.name(pool), standing(what, &view), view.queue.len());
     for (index, held, left) in holders {
         let lease = left.map_or_else(|| "lease unknown".to_owned(), |left| format!("lease {left}s"));
         let _ = writeln!(text, "  {index}  {}, token {}, {lease}", who(&held.holder.who), held.token);
@@ -299,4 +405,38 @@ pub fn show(place: &Place, etcd: &Etcd, pool: &str, json: bool) -> Result<String
         let _ = writeln!(text, "  waits as {}: {}{wants}", at + 1, who(&waiting.ticket.who));
     }
     Ok(text)
+}
+
+/// What is in a tube, and who is at it.
+fn tube(place: &Place, etcd: &Etcd, name: &str, view: &View, json: bool) -> Result<String> {
+    let (space, what) = (place.space(), view.object.map(|object| object.what));
+    let all = vec![
+        Op::Names(space.pages(name, 0, u64::MAX)),
+        Op::Get(space.claims(name)),
+        Op::Get(space.senders(name)),
+        Op::Get(Keys::One(space.tail(name))),
+    ];
+    let reply = etcd.txn(&Txn::of(all)).map_err(engine_said)?;
+    let [Reply::Found(pages), Reply::Found(claims), Reply::Found(senders), Reply::Found(tail)] =
+        reply.replies.as_slice()
+    else {
+        bail!("the engine's answer makes no sense");
+    };
+    let sent = tail.first().and_then(|entry| keys::read::<Tail>(&entry.value)).map_or(0, |tail| tail.pages);
+    if json {
+        let mut all = row(place, name, view);
+        all["pages"] = json!(pages.len());
+        all["claims"] = json!(claims.len());
+        all["senders"] = json!(senders.len());
+        all["sent_pages"] = json!(sent);
+        return Ok(format!("{all}\n"));
+    }
+    let state = what.map_or_else(String::new, |what| standing(what, view));
+    Ok(format!(
+        "tube {}: {state}; {} there, {} claims, {} senders; {sent} were sent\n",
+        place.name(name),
+        pages.len(),
+        claims.len(),
+        senders.len(),
+    ))
 }

@@ -30,10 +30,11 @@ fn an_operation_that_no_engine_has_is_refused_with_advice() {
         125,
         &["chappe acquire -n 8 @REMOTE/POOL -- chappe jobserver"],
     );
-    refused(&["send", "@lab/x"], 1, &["only pools can be on an engine so far"]);
-    refused(&["sem", "up", "@lab/x"], 1, &["only pools"]);
+    refused(&["sem", "create", "--barging", "@lab/x"], 1, &["in the order of arrival"]);
+    refused(&["sem", "down", "--priority", "1", "@lab/x"], 1, &["in the order of arrival"]);
+    refused(&["pool", "create", "--mutex", "x"], 1, &["--mutex is for an engine", "chappe lock"]);
     refused(&["acquire", "--priority", "1", "@lab/x", "--", "true"], 125, &["`@lab/x`", "in the order of arrival"]);
-    refused(&["pool", "create", "--priority", "@lab/x"], 1, &["leave --priority out"]);
+    refused(&["pool", "create", "--priority", "@lab/x"], 1, &["leave --priority and --barging out"]);
     refused(&["--on", "etcd://h/lab", "threads", "1"], 1, &["--on", "memory of one machine"]);
     refused(&["top", "@lab"], 1, &["`chappe metrics`"]);
     refused(

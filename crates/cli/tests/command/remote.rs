@@ -319,7 +319,7 @@ fn a_pool_that_cannot_serve_says_so_at_once_or_as_soon_as_it_is_so() {
     let put = ["--endpoints", &lab.nodes.endpoints[0], "put", "chappe/1/cannot/format", r#"{"format":9}"#];
     assert!(Command::new(etcdctl).args(put).output().unwrap().status.success());
     let newer = lab.spawn(&["acquire", "@/two", "--", "true"]).end();
-    refused(&newer, "has format 9, and this chappe knows 1: it is older than what wrote there");
+    refused(&newer, "has format 9, and this chappe knows 2: it is older than what wrote there");
     let shown = lab.spawn(&["show", "@/two"]).end();
     assert!(shown.status == Some(1) && shown.err.contains("has format 9"), "{shown:?}");
 }
@@ -343,6 +343,107 @@ fn without_a_quorum_no_permit_is_given_and_a_job_ends_before_its_lease_does() {
     assert!(waited.status == Some(124) && waited.err.contains("engine"), "{waited:?}");
     let before = lab.spawn(&["acquire", "--connect-timeout", "1s", "@/gpu", "--", "true"]).end();
     assert!(before.status == Some(125) && before.err.contains("quorum"), "{before:?}");
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn units_of_a_semaphore_wake_those_that_wait_and_are_saved_for_those_that_come() {
+    let Some(lab) = Lab::new("sem") else { return };
+    lab.ok(&["sem", "create", "@/batch", "--value", "1"]);
+    assert_eq!(lab.ok(&["sem", "value", "@/batch"]), "1\n");
+    assert_eq!(lab.json(&["sem", "down", "@/batch"])["value"], 0);
+    let none = lab.spawn(&["sem", "down", "--nonblock", "@/batch"]).end();
+    assert_eq!(none.status, Some(124), "{none:?}");
+    assert!(none.err.contains("semaphore @/batch has nothing to take; its value is 0"), "{none:?}");
+    let late = lab.spawn(&["sem", "down", "--timeout", "100ms", "@/batch"]).end();
+    assert_eq!(late.status, Some(124), "{late:?}");
+    let (killed, waits) = (lab.spawn(&["sem", "down", "@/batch"]), lab.spawn(&["sem", "down", "@/batch"]));
+    lab.waiting("@/batch", 2);
+    kill(killed.pid(), libc::SIGKILL);
+    // Its keeper ends its lease, and with it its place in line.
+    lab.waiting("@/batch", 1);
+    assert_eq!(lab.json(&["sem", "up", "@/batch", "-n", "3"])["value"], 2);
+    assert_eq!(waits.end().status, Some(0));
+    let all = lab.ok(&["ls", "@"]);
+    assert!(all.contains("semaphore") && all.contains("value 2"), "{all}");
+    let other = lab.spawn(&["acquire", "@/batch", "--", "true"]).end();
+    assert!(other.status == Some(125) && other.err.contains("is a semaphore"), "{other:?}");
+    assert_eq!(lab.json(&["sem", "rm", "@/batch"])["kind"], "semaphore");
+    let gone = lab.spawn(&["sem", "up", "@/batch"]).end();
+    assert!(gone.status == Some(1) && gone.err.contains("chappe sem create @/batch"), "{gone:?}");
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn the_next_job_under_a_mutex_is_told_that_the_last_one_died() {
+    let Some(lab) = Lab::new("mutex") else { return };
+    lab.ok(&["pool", "create", "--mutex", "@/db"]);
+    let died = |script: &str| lab.spawn(&["acquire", "@/db", "--", "sh", "-c", script]).end();
+    let told = "echo died=$CHAPPE_OWNER_DIED";
+    assert_eq!(died(told).out, "died=\n");
+    assert_eq!(died("exit 3").status, Some(3));
+    assert_eq!(died(told).out, "died=\n", "that one had ended by itself");
+    assert_eq!(died("kill -9 $$").signal, Some(libc::SIGKILL));
+    assert!(lab.ok(&["show", "@/db"]).contains("its last holder died"));
+    assert_eq!(died("echo died=$CHAPPE_OWNER_DIED; exit 1").out, "died=1\n");
+    let last = died(told);
+    assert!(last.out == "died=1\n" && last.err.contains("may have left it half done"), "{last:?}");
+    assert_eq!(died(told).out, "died=\n", "that one has mended it");
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn records_come_once_in_order_and_those_of_a_dead_receiver_again() {
+    let Some(lab) = Lab::new("tube") else { return };
+    lab.ok(&["tube", "create", "@/jobs", "-m", "2"]);
+    let all: String = (0..5000).map(|at| format!("{at}\n")).collect();
+    std::fs::write(lab.here.file("in"), &all).unwrap();
+    let send = || {
+        let mut command = lab.command(&["send", "--lines", "@/jobs"]);
+        command.stdin(std::fs::File::open(lab.here.file("in")).unwrap());
+        Place::spawn(&mut command)
+    };
+    let full = send();
+    until("it is full", || (lab.json(&["show", "@/jobs"])["pages"] == 2).then_some(()));
+    assert_eq!(lab.json(&["show", "@/jobs"])["senders"], 1);
+    assert_eq!(lab.ok(&["recv", "--lines", "@/jobs"]), all, "three pages more than it has room for");
+    assert_eq!(full.end().status, Some(0));
+    // A receiver that cannot write what it has is killed.
+    let some = &all[..all.find("200\n").unwrap()];
+    std::fs::write(lab.here.file("in"), some).unwrap();
+    assert_eq!(send().end().status, Some(0));
+    let mut stuck = lab.command(&["recv", "--lines", "@/jobs"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let filled = "x".repeat(1 << 16);
+    std::io::Write::write_all(&mut writer.try_clone().unwrap(), filled.as_bytes()).unwrap();
+    let mut stuck = stuck.stdout(writer).spawn().unwrap();
+    until("it has them", || (lab.json(&["show", "@/jobs"])["claims"] == 1).then_some(()));
+    stuck.kill().unwrap();
+    stuck.wait().unwrap();
+    drop(reader);
+    let other = lab.spawn(&["recv", "--lines", "@/jobs"]).end();
+    assert_eq!((other.status, other.out.as_str()), (Some(0), some), "{other:?}");
+    assert!(other.err.contains("may have come before"), "{other:?}");
+    assert_eq!(lab.json(&["tube", "seal", "@/jobs"])["sealed"], "@/jobs");
+    let sealed = send().end();
+    assert!(sealed.status == Some(1) && sealed.err.contains("is sealed"), "{sealed:?}");
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn a_sender_that_dies_is_told_at_the_end() {
+    let Some(lab) = Lab::new("died") else { return };
+    lab.ok(&["tube", "create", "@/t"]);
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut sender = lab.command(&["send", "--lines", "@/t"]).stdin(reader).spawn().unwrap();
+    std::io::Write::write_all(&mut writer, b"a\n").unwrap();
+    let receiver = lab.spawn(&["recv", "--lines", "@/t"]);
+    until("it was received", || (lab.json(&["show", "@/t"])["sent_pages"] == 1).then_some(()));
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    let ended = receiver.end();
+    assert_eq!((ended.status, ended.out.as_str()), (Some(3), "a\n"), "{ended:?}");
+    assert!(ended.err.contains("died before it was done"), "{ended:?}");
 }
 
 #[test]

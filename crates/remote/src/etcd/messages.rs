@@ -42,6 +42,8 @@ pub struct RangeRequest {
     /// 2: by the revision of creation.
     #[prost(int32, tag = "6")]
     pub sort_target: i32,
+    #[prost(bool, tag = "8")]
+    pub keys_only: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -329,7 +329,7 @@ fn gone() -> EngineError {
 /// Whether to do it twice is to do it once.
 fn only_reads(txn: &Txn) -> bool {
     let reads = |op: &Op| match op {
-        Op::Get(_) | Op::First(_) => true,
+        Op::Get(_) | Op::First(_) | Op::Names(_) => true,
         Op::Put { .. } | Op::Delete(_) => false,
         Op::Txn(within) => only_reads(within),
     };

@@ -15,6 +15,7 @@ pub fn range(keys: &Keys) -> (Vec<u8>, Vec<u8>) {
             }
             (prefix.clone().into_bytes(), end)
         }
+        Keys::Between(from, to) => (from.clone().into_bytes(), to.clone().into_bytes()),
     }
 }
 
@@ -49,7 +50,7 @@ fn request(op: &Op) -> m::Request {
     match op {
         Op::Put { key, value, lease } => m::Request::Put(m::PutRequest {
             key: key.clone().into_bytes(),
-            value: value.clone().into_bytes(),
+            value: value.clone(),
             lease: lease.map_or(0, |lease| lease.0),
         }),
         Op::Delete(keys) => {
@@ -60,9 +61,14 @@ fn request(op: &Op) -> m::Request {
             let (key, range_end) = range(keys);
             m::Request::Range(m::RangeRequest { key, range_end, ..m::RangeRequest::default() })
         }
+        Op::Names(keys) => {
+            let (key, range_end) = range(keys);
+            m::Request::Range(m::RangeRequest { key, range_end, keys_only: true, ..m::RangeRequest::default() })
+        }
         Op::First(keys) => {
             let (key, range_end) = range(keys);
-            m::Request::Range(m::RangeRequest { key, range_end, limit: 1, sort_order: 1, sort_target: 2 })
+            let first = m::RangeRequest { limit: 1, sort_order: 1, sort_target: 2, ..m::RangeRequest::default() };
+            m::Request::Range(m::RangeRequest { key, range_end, ..first })
         }
         Op::Txn(within) => m::Request::Txn(txn(within)),
     }
@@ -93,7 +99,7 @@ fn text(bytes: Vec<u8>) -> String {
 fn entry(kv: m::KeyValue) -> Entry {
     Entry {
         key: text(kv.key),
-        value: text(kv.value),
+        value: kv.value,
         created: unsigned(kv.create_revision),
         modified: unsigned(kv.mod_revision),
         lease: (kv.lease != 0).then_some(LeaseId(kv.lease)),

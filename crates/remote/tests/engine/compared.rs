@@ -25,8 +25,9 @@ impl Random {
     }
 
     fn keys(&mut self) -> Keys {
-        match self.below(3) {
-            0 => Keys::Under(["a/", "b/", "c/"][self.below(3) as usize].to_owned()),
+        match self.below(4) {
+            0 => Keys::Between(self.key(), self.key()),
+            1 => Keys::Under(["a/", "b/", "c/"][self.below(3) as usize].to_owned()),
             _ => Keys::One(self.key()),
         }
     }
@@ -45,15 +46,16 @@ impl Random {
     }
 
     fn op(&mut self, model: &Model, leases: &[LeaseId], depth: u32) -> Op {
-        match self.below(if depth == 0 { 6 } else { 8 }) {
+        match self.below(if depth == 0 { 7 } else { 9 }) {
             0..=2 => {
                 let lease = leases.get(self.below(leases.len() as u64 + 1) as usize).copied();
-                Op::Put { key: self.key(), value: self.below(1000).to_string(), lease }
+                Op::Put { key: self.key(), value: self.below(1000).to_string().into_bytes(), lease }
             }
             3 => Op::Delete(self.keys()),
             4 => Op::Get(self.keys()),
+            5 => Op::Names(self.keys()),
             // Of keys that were created together etcd answers any.
-            5 => Op::First(Keys::One(self.key())),
+            6 => Op::First(Keys::One(self.key())),
             _ => Op::Txn(self.txn(model, leases, depth - 1)),
         }
     }

@@ -1,12 +1,13 @@
 //! A client as the command is one: a connection, a lease that is renewed, and what it holds.
 
 use crate::nodes::Nodes;
-use chappe_remote::acquire::{Acquire, Grant, Outcome, Want};
+use chappe_remote::acquire::{Acquire, Grant, Of, Outcome, Want};
+use chappe_remote::add::{self, Add};
 use chappe_remote::drive::{self, Circumstances, DriveError};
 use chappe_remote::engine::{Engine, Entry, Keys, Op, Reply, Txn};
 use chappe_remote::etcd::{Etcd, Options, Session};
-use chappe_remote::grant::Attempt;
-use chappe_remote::keys::{self, Size, Space, Who};
+use chappe_remote::grant::{Attempt, End, Own};
+use chappe_remote::keys::{self, Object, Space, Who};
 use chappe_remote::life;
 use chappe_remote::release::Release;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -57,18 +58,35 @@ impl Person {
     }
 
     pub fn create(&self, pool: &str, permits: u32) {
-        let put = Op::Put { key: self.space.size(pool), value: keys::write(&Size { permits }), lease: None };
+        self.makes(pool, Object::Pool { permits });
+    }
+
+    pub fn makes(&self, name: &str, object: Object) {
+        let put = Op::Put { key: self.space.size(name), value: keys::write(&object), lease: None };
         self.etcd.txn(&Txn::of(vec![put])).unwrap();
+    }
+
+    /// Adds units to a semaphore; answers how many there are then.
+    pub fn adds(&self, sem: &str, n: u32) -> u32 {
+        let mut machine = Add::new(self.space.clone(), self.attempt(), sem.to_owned(), n);
+        match drive::add(&self.etcd, &mut machine, || false).unwrap() {
+            add::Outcome::Added(value) => value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn attempt(&self) -> Attempt {
+        // Relaxed: each gets another, whatever the order.
+        let id = keys::attempt(self.session.lease(), self.attempts.fetch_add(1, Ordering::Relaxed) + 1);
+        let who = Who { host: "here".into(), pid: std::process::id(), label: "test".into() };
+        Attempt { id, lease: self.session.lease(), who }
     }
 
     /// An attempt to get `n` of one of these.
     pub fn machine(&self, pools: &[&str], n: u32, wait: bool) -> (Vec<String>, Acquire) {
-        // Relaxed: each gets another, whatever the order.
-        let id = keys::attempt(self.session.lease(), self.attempts.fetch_add(1, Ordering::Relaxed) + 1);
-        let who = Who { host: "here".into(), pid: std::process::id(), label: "test".into() };
-        let by = Attempt { id, lease: self.session.lease(), who };
+        let by = self.attempt();
         let pools: Vec<String> = pools.iter().map(|pool| (*pool).to_owned()).collect();
-        let want = Want { pools: pools.clone(), n, wait };
+        let want = Want { of: Of::Either, pools: pools.clone(), n, wait };
         want.check().unwrap();
         (pools, Acquire::new(self.space.clone(), by, want))
     }
@@ -93,7 +111,18 @@ impl Person {
 
     /// Tries to give it back; what was another's by then.
     pub fn gives_late(&self, pool: &str, grant: &Grant) -> Vec<u32> {
-        let mut machine = Release::new(self.space.clone(), pool.into(), grant.indices.clone(), grant.token, false);
+        let own = Own { pool: pool.into(), token: grant.token, end: End::Left };
+        self.ends(own, grant)
+    }
+
+    /// The same of a mutex with which it has finished.
+    pub fn finishes(&self, mutex: &str, grant: &Grant) {
+        let own = Own { pool: mutex.into(), token: grant.token, end: End::Finished };
+        assert!(self.ends(own, grant).is_empty(), "{grant:?} was another's by then");
+    }
+
+    fn ends(&self, own: Own, grant: &Grant) -> Vec<u32> {
+        let mut machine = Release::new(self.space.clone(), own, grant.indices.clone(), false);
         drive::release(&self.etcd, &mut machine, || false).unwrap()
     }
 

@@ -5,6 +5,8 @@ use crate::person::{Person, Told};
 use chappe_remote::acquire::{Grant, Outcome, Step};
 use chappe_remote::drive;
 use chappe_remote::engine::{Change, Engine, Keys, News, Op, Txn, Watch};
+use chappe_remote::grant::{End, Own};
+use chappe_remote::keys::Object;
 use chappe_remote::release::Release;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -192,7 +194,8 @@ fn a_permit_taken_by_force_goes_to_the_head_and_its_holder_is_told() {
     std::thread::scope(|scope| {
         let (place, outcome) = wait(scope, &waiter, &["a"], 1);
         told(&place, 0);
-        let mut machine = Release::new(admin.space.clone(), "a".into(), vec![0], held.token, true);
+        let own = Own { pool: "a".into(), token: held.token, end: End::Left };
+        let mut machine = Release::new(admin.space.clone(), own, vec![0], true);
         assert_eq!(drive::release(&admin.etcd, &mut machine, || false), Ok(vec![]));
         let next = granted(&outcome);
         assert!(next.token > held.token);
@@ -266,6 +269,57 @@ fn the_next_in_line_helps_a_head_that_is_stopped() {
         stopped.etcd.revoke(stopped.session.lease()).unwrap();
         granted(&outcome);
     });
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn a_mutex_tells_its_next_holder_whether_the_last_one_had_finished() {
+    let Some(nodes) = Nodes::three() else { return };
+    let (one, dies, waiter) = (Person::of(&nodes, "mutex"), Person::of(&nodes, "mutex"), Person::of(&nodes, "mutex"));
+    one.makes("m", Object::Mutex { taken: false });
+    let first = one.takes(&["m"], 1);
+    assert!(!first.owner_died);
+    one.finishes("m", &first);
+    let held = dies.takes(&["m"], 1);
+    assert!(!held.owner_died, "the last one had finished");
+    std::thread::scope(|scope| {
+        let (place, outcome) = wait(scope, &waiter, &["m"], 1);
+        told(&place, 0);
+        dies.etcd.revoke(dies.session.lease()).unwrap();
+        let after = granted(&outcome);
+        assert!(after.owner_died && after.token > held.token, "{after:?}");
+        let (place, outcome) = wait(scope, &one, &["m"], 1);
+        told(&place, 0);
+        waiter.finishes("m", &after);
+        let last = granted(&outcome);
+        assert!(!last.owner_died);
+        assert_eq!(one.gives_late("m", &after), [0], "it is another's by now");
+        one.finishes("m", &last);
+    });
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn units_of_a_semaphore_go_to_those_that_wait_and_are_kept_for_those_that_come() {
+    let Some(nodes) = Nodes::three() else { return };
+    let (one, first, second) = (Person::of(&nodes, "sem"), Person::of(&nodes, "sem"), Person::of(&nodes, "sem"));
+    one.makes("s", Object::Sem { value: 0 });
+    one.makes("m", Object::Mutex { taken: false });
+    let held = one.takes(&["m"], 1);
+    assert_eq!(first.tries(&["s"], 1, false, &Told::default()), Ok(Outcome::WouldBlock));
+    std::thread::scope(|scope| {
+        let (place, both) = wait(scope, &first, &["s"], 2);
+        told(&place, 0);
+        let (place, either) = wait(scope, &second, &["m", "s"], 1);
+        told(&place, 0);
+        assert_eq!(one.adds("s", 3), 1, "two are the first one's");
+        let (both, either) = (granted(&both), granted(&either));
+        assert!(both.indices.is_empty() && either.pool == 1 && both.token < either.token, "{both:?}, {either:?}");
+    });
+    one.finishes("m", &held);
+    assert_eq!(one.adds("s", 2), 2);
+    let grant = second.takes(&["m", "s"], 1);
+    assert_eq!((grant.pool, grant.owner_died), (0, false), "the one that is named first");
 }
 
 /// Which permits have a holder, and the last token of each: what the engine is not asked.

@@ -6,16 +6,18 @@
 mod lifetimes;
 mod model;
 mod scenes;
+mod tubes;
 mod world;
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::fmt::Debug;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use world::{Move, World};
 
 /// Says how a state was reached, if a promise is broken there.
-struct Path(Vec<Move>);
+struct Path<M: Debug>(Vec<M>);
 
-impl Drop for Path {
+impl<M: Debug> Drop for Path<M> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("after these moves: {:?}", self.0);
@@ -23,14 +25,36 @@ impl Drop for Path {
     }
 }
 
+/// What can be searched.
+trait Scene: Clone + Hash {
+    type Move: Copy + Debug;
+
+    /// The moves of a state, of which it is checked what must hold at rest.
+    fn look(&self) -> Vec<Self::Move>;
+
+    /// Makes one, and checks what must hold in each state.
+    fn make(&mut self, step: Self::Move);
+}
+
+impl Scene for World {
+    type Move = Move;
+
+    fn look(&self) -> Vec<Move> {
+        look(self)
+    }
+
+    fn make(&mut self, step: Move) {
+        World::make(self, step);
+    }
+}
+
 /// Visits each state of a scene; answers how many there are.
-fn search(scene: World) -> usize {
+fn search<S: Scene>(scene: S) -> usize {
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let mut seen = HashSet::from([hasher.hash_one(&scene)]);
     let (mut path, mut todo) = (Path(vec![]), vec![(scene, 0, None)]);
-    while let Some((world, depth, step)) = todo.pop() {
+    while let Some((mut world, depth, step)) = todo.pop() {
         path.0.truncate(depth);
-        let mut world: World = world;
         if let Some(step) = step {
             path.0.push(step);
             world.make(step);
@@ -38,7 +62,7 @@ fn search(scene: World) -> usize {
                 continue;
             }
         }
-        let moves = look(&world);
+        let moves = world.look();
         let depth = path.0.len();
         todo.extend(moves.into_iter().map(|step| (world.clone(), depth, Some(step))));
     }

@@ -3,14 +3,17 @@
 //! A call is one move: what happens between a client's asking and the engine's doing is what happens before, with news that have not come
 //! yet; what happens between the doing and the answer is what happens after. An answer can be lost, the call be done later, or never.
 
+mod ledger;
+
 use crate::model::Model;
 use chappe_remote::acquire::{Acquire, Grant, Outcome, Step, Want};
+use chappe_remote::add::{self, Add};
 use chappe_remote::engine::{Change, EngineError, LeaseId, Op, Revision, Txn};
-use chappe_remote::grant::Attempt;
-use chappe_remote::keys::{self, Size, Space, Who};
+use chappe_remote::grant::{self, Attempt, End, Own};
+use chappe_remote::keys::{self, Object, Space, Who};
 use chappe_remote::release::{self, Release};
 use chappe_remote::view::View;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What may still go wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,6 +37,8 @@ pub struct Faults {
 pub enum Act {
     /// Gets permits and gives them back; may give up at any time while it waits, if so.
     Hold(Want, bool),
+    /// Adds units to a semaphore.
+    Add(String, u32),
     /// Gives a pool another size.
     Resize(String, u32),
     /// Takes a permit away from its holder.
@@ -48,6 +53,9 @@ enum Doing {
     Acquiring(Acquire),
     Holding(Grant),
     Releasing(Release),
+    Adding(Add),
+    /// Deletes what it knows of by now.
+    Forgetting(Txn),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,11 +85,16 @@ struct Client {
 pub struct World {
     pub engine: Model,
     clients: Vec<Client>,
-    late: Vec<Txn>,
+    /// Calls that are done later, and how the mutex is left by them.
+    late: Vec<(Txn, End)>,
     faults: Faults,
     tokens: BTreeMap<(String, u32), Revision>,
     /// Permits of which some were taken by force: their holders may find out late.
     forced: bool,
+    /// Mutexes that the last holder had finished with.
+    finished: BTreeSet<String>,
+    /// Which attempts have added, by the name with which they began.
+    added: BTreeSet<String>,
 }
 
 /// One step of one of them.
@@ -115,9 +128,16 @@ pub fn space() -> Space {
 impl World {
     /// Pools with their sizes, and what each client does.
     pub fn new(pools: &[(&str, u32)], clients: &[&[Act]], faults: Faults) -> World {
+        let all: Vec<(&str, Object)> =
+            pools.iter().map(|(name, permits)| (*name, Object::Pool { permits: *permits })).collect();
+        World::of(&all, clients, faults)
+    }
+
+    /// Objects, and what each client does.
+    pub fn of(objects: &[(&str, Object)], clients: &[&[Act]], faults: Faults) -> World {
         let mut engine = Model::new();
-        for (pool, permits) in pools {
-            let value = keys::write(&Size { permits: *permits });
+        for (pool, object) in objects {
+            let value = keys::write(object);
             engine.txn(&Txn::of(vec![Op::Put { key: space().size(pool), value, lease: None }])).0.unwrap();
         }
         let client = |(at, acts): (usize, &&[Act])| Client {
@@ -132,7 +152,9 @@ impl World {
         };
         let clients: Vec<Client> = clients.iter().enumerate().map(client).collect();
         clients.iter().for_each(|client| engine.grant(client.lease));
-        World { engine, clients, late: vec![], faults, tokens: BTreeMap::new(), forced: false }
+        let finished = objects.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let (tokens, added) = (BTreeMap::new(), BTreeSet::new());
+        World { engine, clients, late: vec![], faults, tokens, forced: false, finished, added }
     }
 
     /// All that can happen next. What makes one client go on comes first.
@@ -165,8 +187,7 @@ impl World {
         let (faults, mut client) = (&self.faults, client.clone());
         let calls = match &mut client.doing {
             Doing::Next => client.acts.front().is_some(),
-            Doing::Holding(_) => true,
-            Doing::Releasing(_) => true,
+            Doing::Holding(_) | Doing::Releasing(_) | Doing::Adding(_) | Doing::Forgetting(_) => true,
             Doing::Acquiring(machine) => match machine.step() {
                 Step::Wait { .. } if client.watch.is_none() => true,
                 Step::Wait { help, .. } => {
@@ -212,12 +233,13 @@ impl World {
             Move::GoesLate(c) => {
                 self.faults.late -= 1;
                 let txn = self.clients[c].txn().expect("it asks");
-                self.late.push(txn);
+                let end = self.clients[c].end();
+                self.late.push((txn, end));
                 self.clients[c].told(&Err(EngineError::Unknown("late".into())));
             }
             Move::Late(at) => {
-                let txn = self.late.remove(at);
-                let _ = self.does(&txn);
+                let (txn, end) = self.late.remove(at);
+                let _ = self.does(&txn, end);
             }
             Move::News(c, pool) => {
                 let client = &mut self.clients[c];
@@ -262,6 +284,7 @@ impl World {
                 }
                 self.clients[c].certain = false;
                 let changes = self.engine.revoke(self.clients[c].lease);
+                self.leave(&changes, End::Left);
                 self.spread(&changes);
             }
         }
@@ -270,7 +293,7 @@ impl World {
 
     fn goes(&mut self, c: usize, answered: bool) {
         let Some(txn) = self.clients[c].txn() else { return self.goes_on(c) };
-        let mut answer = self.does(&txn);
+        let mut answer = self.does(&txn, self.clients[c].end());
         if !answered {
             answer = Err(EngineError::Unknown("lost".into()));
         }
@@ -294,24 +317,31 @@ impl World {
                 let held = self.engine.entries.get(&space.held(&pool, index));
                 match held.map(|entry| entry.modified) {
                     Some(token) => {
-                        client.doing = Doing::Releasing(Release::new(space, pool, vec![index], token, true));
+                        let own = Own { pool, token, end: End::Left };
+                        client.doing = Doing::Releasing(Release::new(space, own, vec![index], true));
                     }
                     None => {
                         client.acts.pop_front();
                     }
                 }
             }
+            (Doing::Next, Some(Act::Add(sem, n))) => {
+                client.attempts += 1;
+                let id = keys::attempt(client.lease, client.attempts);
+                let by = Attempt { id, lease: client.lease, who: Who::default() };
+                client.doing = Doing::Adding(Add::new(space, by, sem, n));
+            }
             (Doing::Next, Some(act)) => {
                 let op = match act {
                     Act::Resize(pool, permits) => {
-                        Op::Put { key: space.size(&pool), value: keys::write(&Size { permits }), lease: None }
+                        Op::Put { key: space.size(&pool), value: keys::write(&Object::Pool { permits }), lease: None }
                     }
                     Act::Remove(pool) => Op::Delete(space.pool(&pool)),
-                    Act::Hold(..) | Act::Force(..) => return,
+                    Act::Hold(..) | Act::Force(..) | Act::Add(..) => return,
                 };
                 self.forced |= matches!(op, Op::Delete(_));
                 client.acts.pop_front();
-                self.does(&Txn::of(vec![op])).unwrap();
+                self.does(&Txn::of(vec![op]), End::Left).unwrap();
             }
             (Doing::Acquiring(machine), act) => match machine.step() {
                 Step::Wait { from, .. } => {
@@ -330,14 +360,37 @@ impl World {
             },
             (Doing::Holding(grant), Some(Act::Hold(want, _))) => {
                 let pool = want.pools[grant.pool].clone();
-                let release = Release::new(space, pool, grant.indices.clone(), grant.token, client.attempts % 2 == 0);
-                client.doing = Doing::Releasing(release);
+                client.doing = if grant.indices.is_empty() {
+                    Doing::Forgetting(grant::forget(&space, &pool, &grant.id))
+                } else {
+                    let object = view(&self.engine, &pool).object;
+                    let end = object.map_or(End::Left, |object| End::of(object.what, true));
+                    let own = Own { pool, token: grant.token, end };
+                    Doing::Releasing(Release::new(space, own, grant.indices.clone(), client.attempts % 2 == 0))
+                };
             }
             (Doing::Releasing(release), _) => {
                 if let release::Step::Done(lost) = release.step() {
                     let certain = client.certain && !self.forced;
                     assert!(!certain || lost == Ok(vec![]), "client {c} lost {lost:?} within its deadline");
                     client.next_act();
+                }
+            }
+            (Doing::Adding(machine), Some(Act::Add(sem, _))) => {
+                if let add::Step::Done(outcome) = machine.step() {
+                    let begun = keys::attempt(client.lease, client.attempts);
+                    let was = self.added.contains(&begun);
+                    match outcome {
+                        add::Outcome::Added(_) => assert!(was, "client {c} is told that it added, and it did not"),
+                        add::Outcome::Lost => {
+                            assert!(
+                                !client.certain && !was,
+                                "client {c} added {was}, and is told that its lease is gone"
+                            );
+                        }
+                        other => assert!(self.forced, "client {c} could not add: {other:?}"),
+                    }
+                    client.doing = Doing::Forgetting(grant::forget(&space, &sem, machine.id()));
                 }
             }
             _ => {}
@@ -349,10 +402,17 @@ impl World {
         let Some(Act::Hold(want, _)) = client.acts.front().cloned() else { return };
         match outcome {
             Outcome::Granted(grant) => {
-                assert_eq!(grant.indices.len(), want.n as usize, "client {c} has {grant:?}");
+                let pool = &want.pools[grant.pool];
+                let units = self.engine.entries.contains_key(&space().got(pool, &grant.id));
+                assert!(units || !client.certain || grant.indices.len() == want.n as usize, "client {c} has {grant:?}");
                 for index in grant.indices.iter().filter(|_| client.certain && !self.forced) {
                     let last = self.tokens.insert((want.pools[grant.pool].clone(), *index), grant.token);
                     assert!(last < Some(grant.token), "token {} of client {c} comes after {last:?}", grant.token);
+                }
+                if let (true, false, [index]) = (client.certain, self.forced, grant.indices.as_slice()) {
+                    let entry = self.engine.entries.get(&space().held(pool, *index)).expect("it is held");
+                    let holder: keys::Holder = keys::read(&entry.value).expect("a holder");
+                    assert_eq!(grant.owner_died, holder.owner_died, "client {c} is told otherwise");
                 }
                 client.doing = Doing::Holding(grant);
             }
@@ -377,11 +437,14 @@ impl World {
         }
     }
 
-    fn does(&mut self, txn: &Txn) -> Result<chappe_remote::engine::TxnReply, EngineError> {
+    fn does(&mut self, txn: &Txn, end: End) -> Result<chappe_remote::engine::TxnReply, EngineError> {
         let before = self.engine.clone();
         let (answer, changes) = self.engine.txn(txn);
         if !changes.is_empty() {
             in_order(&before, &changes);
+            self.count(&before, &changes);
+            self.tells(&before, &changes, end);
+            self.leave(&changes, end);
         }
         self.spread(&changes);
         answer
@@ -422,6 +485,17 @@ impl World {
         }
     }
 
+    /// Whether it waits for units of semaphores alone, which nobody adds.
+    fn has_no_units(&self, client: &Client) -> bool {
+        let Some(Act::Hold(want, _)) = client.acts.front() else { return false };
+        let lacks = |pool: &String| {
+            let view = view(&self.engine, pool);
+            let is_sem = view.object.is_some_and(|object| matches!(object.what, Object::Sem { .. }));
+            is_sem && view.head().is_none_or(|(_, head)| view.free(head.ticket.n, 0).is_none())
+        };
+        client.being != Being::Killed && want.pools.iter().all(lacks)
+    }
+
     /// What must hold in each state.
     fn check(&self) {
         let mut holders: BTreeMap<(&str, u32), usize> = BTreeMap::new();
@@ -450,7 +524,7 @@ impl World {
         pools.dedup();
         for pool in pools {
             let view = view(&self.engine, &pool);
-            let (Some((_, head)), true) = (view.head(), view.size.is_some()) else { continue };
+            let (Some((_, head)), true) = (view.head(), view.object.is_some()) else { continue };
             let helper = view.queue.values().any(|waiting| waiting.lease.is_some_and(runs));
             let free = view.free(head.ticket.n, 0);
             assert!(
@@ -463,10 +537,16 @@ impl World {
         }
         for (c, client) in self.clients.iter().enumerate() {
             let over = client.being == Being::Killed || matches!(client.doing, Doing::Next) && client.acts.is_empty();
-            assert!(over, "client {c} waits for ever: {:?}", client.doing);
+            assert!(over || self.has_no_units(client), "client {c} waits for ever: {:?}", client.doing);
         }
-        let left: Vec<&String> =
-            self.engine.entries.keys().filter(|k| !k.ends_with("/size") && !k.contains("/fence/")).collect();
+        let waits = |key: &str| match space().part(key) {
+            Some((_, keys::Part::Ticket(id))) => self.clients.iter().any(|client| {
+                id.starts_with(&keys::attempt(client.lease, client.attempts)) && self.has_no_units(client)
+            }),
+            Some((_, part)) => part == keys::Part::Size,
+            None => key.contains("/fence/"),
+        };
+        let left: Vec<&String> = self.engine.entries.keys().filter(|key| !waits(key)).collect();
         assert!(left.is_empty(), "left behind: {left:?}");
     }
 }
@@ -481,6 +561,12 @@ impl Client {
         (self.doing, self.watch) = (Doing::Next, None);
     }
 
+    /// How what it holds is left by what it does.
+    fn end(&self) -> End {
+        let finishes = matches!((&self.doing, self.acts.front()), (Doing::Releasing(_), Some(Act::Hold(..))));
+        if finishes { End::Finished } else { End::Left }
+    }
+
     /// The call that it makes next, if it makes one.
     fn txn(&mut self) -> Option<Txn> {
         match &mut self.doing {
@@ -492,6 +578,11 @@ impl Client {
                 release::Step::Call(txn) => Some(txn),
                 release::Step::Done(_) => None,
             },
+            Doing::Adding(add) => match add.step() {
+                add::Step::Call(txn) => Some(txn),
+                add::Step::Done(_) => None,
+            },
+            Doing::Forgetting(txn) => Some(txn.clone()),
             _ => None,
         }
     }
@@ -500,6 +591,8 @@ impl Client {
         match &mut self.doing {
             Doing::Acquiring(machine) => machine.answered(answer),
             Doing::Releasing(release) => release.answered(answer),
+            Doing::Adding(add) => add.answered(answer),
+            Doing::Forgetting(_) if !matches!(answer, Err(EngineError::Unknown(_))) => self.next_act(),
             _ => {}
         }
     }
@@ -510,28 +603,37 @@ fn view(engine: &Model, pool: &str) -> View {
     View::of(&space(), pool, &all, engine.revision)
 }
 
+fn is_mutex(engine: &Model, name: &str) -> bool {
+    view(engine, name).object.is_some_and(|object| matches!(object.what, Object::Mutex { .. }))
+}
+
 /// All keys that a view knows of.
 fn keys_of(view: &View, pool: &str) -> Vec<String> {
     let held = view.held.keys().map(|index| space().held(pool, *index));
     let tickets = view.queue.keys().map(|(_, id)| space().ticket(pool, id));
-    held.chain(tickets).chain(view.size.map(|_| space().size(pool))).collect()
+    let got = view.got.keys().map(|id| space().got(pool, id));
+    held.chain(tickets).chain(got).chain(view.object.map(|_| space().size(pool))).collect()
 }
 
 /// What is granted goes to the head of the queue, or nobody waits; and an attempt has permits of one pool, and no ticket with them.
 fn in_order(before: &Model, changes: &[Change]) {
     for change in changes {
         let Change::Put(entry) = change else { continue };
-        let Some((pool, keys::Part::Held(index))) = space().part(&entry.key) else { continue };
-        let pool = pool.to_owned();
+        let (pool, index) = match space().part(&entry.key) {
+            Some((pool, keys::Part::Held(index))) => (pool.to_owned(), Some(index)),
+            Some((pool, keys::Part::Got(_))) => (pool.to_owned(), None),
+            _ => continue,
+        };
         let holder: keys::Holder = keys::read(&entry.value).expect("a holder");
         let (view, id) = (view(before, &pool), holder.id);
         match view.place(&id) {
             Some(place) => assert_eq!(place, 0, "{id} overtook in the queue of {pool}"),
             None => assert!(view.queue.is_empty(), "{id} passed by the queue of {pool}"),
         }
-        assert!(view.size.is_some_and(|(permits, _)| index < permits), "{pool}:{index} is beyond the pool's size");
+        let within = index.is_none_or(|index| index < view.permits());
+        assert!(within, "{pool}:{index:?} is beyond the pool's size");
         let quoted = format!("{id:?}");
-        let had = before.entries.values().any(|entry| entry.value.contains(&quoted));
+        let had = before.entries.values().any(|entry| String::from_utf8_lossy(&entry.value).contains(&quoted));
         assert!(!had, "{id} had permits before");
         let is_ticket = |key: &str| matches!(space().part(key), Some((_, keys::Part::Ticket(of))) if of == id);
         let gone = changes.iter().filter(|change| is_ticket(change.key())).count();

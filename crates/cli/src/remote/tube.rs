@@ -1,0 +1,433 @@
+//! Tubes on an engine: `chappe tube create|seal|rm`, `chappe send` and `chappe recv`.
+//!
+//! What gathers while a transaction is under way goes with the next: one record when it is idle, pages of many under load. A receiver that is killed
+//! has its records come to another, flagged; chappe's keeper ends its lease at once.
+
+use super::Place;
+use super::pools::{engine_said, make, newer, other, seen, unknown};
+use super::wait::{Kept, keep};
+use crate::args::{Ends, Recv, Send, TubeCommand};
+use crate::ended::TIMED_OUT;
+use crate::look::ms;
+use crate::said::{Failure, complain, failed, tell, write};
+use crate::time;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use chappe::remote::acquire::Of;
+use chappe::remote::drive::{self, Circumstances, DriveError};
+use chappe::remote::engine::{Compare, Engine, Keys, Op, Test, Txn};
+use chappe::remote::etcd::{Etcd, Session};
+use chappe::remote::keys::{self, Object};
+use chappe::remote::page::{self, MOST_RECORD, PAGE};
+use chappe::remote::receive::{self, Got, Receiver};
+use chappe::remote::send::{self, MOST_PAGES, Sender};
+use chappe::remote::view::Known;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{BufRead, ErrorKind, Read, Write, stdin, stdout};
+use std::sync::mpsc::{Receiver as Channel, RecvTimeoutError, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+/// The most bytes of a transaction's pages.
+const MOST_BYTES: usize = 512 << 10;
+
+/// `chappe tube create`.
+///
+/// # Errors
+/// What no engine has, that it is there already, or the engine's.
+pub fn create(place: &Place, etcd: &Etcd, name: &str, command: &TubeCommand) -> Result<Value> {
+    let TubeCommand::Create { size, slots, kind, drops, schema, broadcast, .. } = command else {
+        bail!("this makes tubes");
+    };
+    let plain = matches!(kind, Ends::Mpmc) && !drops && schema.is_none() && !broadcast;
+    ensure!(
+        plain,
+        "a tube on an engine has many senders and receivers, of whom one has each record: leave the other options out"
+    );
+    let most = MOST_RECORD as u64;
+    ensure!(*size <= most, "a record on an engine has at most {most} bytes, not {size}");
+    let pages = slots.unwrap_or(16);
+    ensure!((1..=10_000).contains(&pages), "a tube on an engine has room for 1 to 10000 pages, not {pages}");
+    make(etcd, place, name, Object::Tube { pages, record: *size, sealed: false }, true)?;
+    Ok(json!({ "name": place.name(name), "slots": pages, "size": size, "kind": "mpmc" }))
+}
+
+/// `chappe tube seal`.
+///
+/// # Errors
+/// That there is none, or the engine's.
+pub fn seal(place: &Place, etcd: &Etcd, name: &str) -> Result<Value> {
+    let space = place.space();
+    loop {
+        let (_, Known { what, modified, .. }) = seen(etcd, place, name)?;
+        let Object::Tube { pages, record, .. } = what else { bail!(other(place, name, what)) };
+        let value = keys::write(&Object::Tube { pages, record, sealed: true });
+        let size = space.size(name);
+        let when = vec![Compare { keys: Keys::One(size.clone()), is: Test::Modified(modified) }];
+        let txn = Txn { when, then: vec![Op::Put { key: size, value, lease: None }], otherwise: vec![] };
+        if etcd.txn(&txn).map_err(engine_said)?.held {
+            return Ok(json!({ "sealed": place.name(name) }));
+        }
+    }
+}
+
+/// What an end of a tube looks at while it waits.
+struct Around<'a> {
+    session: &'a Session,
+    kept: &'a RefCell<Kept>,
+    until: Option<Instant>,
+}
+
+impl Circumstances for Around<'_> {
+    fn is_over(&self) -> bool {
+        self.session.is_over()
+    }
+
+    fn gives_up(&self) -> bool {
+        self.kept.borrow_mut().tell(self.session);
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    fn look_again(&self) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.unwrap_or(Duration::MAX).clamp(Duration::from_millis(1), self.session.life().every())
+    }
+}
+
+/// Status 124, if it was the time.
+struct End {
+    status: u8,
+    why: anyhow::Error,
+}
+
+impl From<anyhow::Error> for End {
+    fn from(why: anyhow::Error) -> End {
+        End { status: 1, why }
+    }
+}
+
+fn driven(came: Result<bool, DriveError>, patience: Option<Duration>, what: &str) -> Result<(), End> {
+    match came {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let time = time::show(patience.unwrap_or_default());
+            Err(End { status: TIMED_OUT, why: anyhow!("timed out after {time}: {what}") })
+        }
+        Err(DriveError::Over) => {
+            Err(anyhow!("its lease has ended: the engine did not answer, or chappe was stopped").into())
+        }
+        Err(e) => Err(anyhow!("{e}").into()),
+    }
+}
+
+/// Reads stdin as records, on a thread of its own.
+fn records(a: &Send, most: usize) -> Channel<std::io::Result<Vec<u8>>> {
+    let (tell, records) = sync_channel(4096);
+    let (lines, whole) = (a.lines, a.records);
+    let body = move || {
+        let mut input = stdin().lock();
+        loop {
+            let mut record = Vec::new();
+            let read = if lines {
+                input.read_until(b'\n', &mut record).map(|read| {
+                    if record.last() == Some(&b'\n') {
+                        record.pop();
+                    }
+                    read > 0
+                })
+            } else if whole {
+                input.by_ref().take(most as u64).read_to_end(&mut record).map(|read| read > 0)
+            } else {
+                // What is there, and no more: a stream waits for nobody.
+                input.fill_buf().map(|there| record.extend_from_slice(&there[..there.len().min(most)])).map(|()| {
+                    input.consume(record.len());
+                    !record.is_empty()
+                })
+            };
+            let sent = match read {
+                Ok(false) => return,
+                Ok(true) => tell.send(Ok(record)),
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => tell.send(Err(e)),
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    };
+    // Without it there is nothing to send, which is said by an end that comes too soon.
+    let _ = std::thread::Builder::new().name("chappe-stdin".into()).spawn(body);
+    records
+}
+
+/// Pages of what has come, as many as a transaction takes; `None`: nothing more comes.
+fn gather(
+    records: &Channel<std::io::Result<Vec<u8>>>,
+    next: &mut Option<Vec<u8>>,
+    check: &dyn Fn(&[u8]) -> Result<()>,
+    idle: &mut dyn FnMut() -> Duration,
+) -> Result<Option<(Vec<Vec<u8>>, u64, u64)>> {
+    let first = match next.take() {
+        Some(record) => record,
+        None => loop {
+            match records.recv_timeout(idle()) {
+                Ok(record) => break record.context("stdin")?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        },
+    };
+    check(&first)?;
+    let (mut all, mut count, mut bytes, mut many) = (vec![Vec::new()], 0, 0, 0);
+    let mut record = first;
+    loop {
+        let page = all.last_mut().context("a page")?;
+        if page::has_room(page, many, record.len()) {
+            page::append(page, &record);
+            (many, count, bytes) = (many + 1, count + 1, bytes + record.len() as u64);
+        } else if all.len() < MOST_PAGES
+            && all.iter().map(Vec::len).sum::<usize>() + record.len().max(PAGE) <= MOST_BYTES
+        {
+            all.push(Vec::new());
+            many = 0;
+            continue;
+        } else {
+            *next = Some(record);
+            break;
+        }
+        record = match records.try_recv() {
+            Ok(record) => record.context("stdin")?,
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+        };
+        if check(&record).is_err() {
+            // What came before it is sent first.
+            *next = Some(record);
+            break;
+        }
+    }
+    Ok(Some((all, count, bytes)))
+}
+
+/// `chappe send`.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn send(place: &Place, etcd: &Etcd, a: &Send, json: bool) -> Result<(), Failure> {
+    if a.format.is_some() {
+        return Err(failed(anyhow!("a tube on an engine has no schema: leave --format out")));
+    }
+    let (name, began) = (&place.names[0], Instant::now());
+    let called = place.name(name);
+    let (session, by, kept) = keep(place, etcd, &format!("chappe send {called}"))?;
+    let kept = RefCell::new(kept);
+    let mut machine = Sender::new(place.space(), by, name.clone());
+    let (mut sent, mut bytes) = (0, 0);
+    let ended = sends(place, etcd, a, &mut machine, (&session, &kept), (&mut sent, &mut bytes));
+    kept.into_inner().end(session);
+    if let Err(End { status, why }) = ended {
+        let records = if sent == 1 { "1 record".into() } else { format!("{sent} records") };
+        return Err(Failure { status, why: anyhow!("after {records} were sent to `{called}`: {why:#}") });
+    }
+    if json {
+        let ms = ms(began.elapsed());
+        write(format!("{}\n", json!({ "name": called, "records": sent, "bytes": bytes, "ms": ms })).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn sends(
+    place: &Place,
+    etcd: &Etcd,
+    a: &Send,
+    machine: &mut Sender,
+    (session, kept): (&Session, &RefCell<Kept>),
+    (sent, bytes): (&mut u64, &mut u64),
+) -> Result<(), End> {
+    let name = &place.names[0];
+    let around = || Around { session, kept, until: a.timeout.map(|patience| Instant::now() + patience) };
+    let mut watch = None;
+    driven(drive::tube(etcd, machine, &mut watch, &around()), a.timeout, "the engine does not answer")?;
+    over(place, name, machine)?;
+    let most = match seen(etcd, place, name)?.1.what {
+        Object::Tube { record, .. } => usize::try_from(record).unwrap_or(MOST_RECORD),
+        what => return Err(anyhow!(other(place, name, what)).into()),
+    };
+    let check = |record: &[u8]| {
+        let part = a.records && record.len() < most;
+        ensure!(!part, "the last record has {} bytes, and the tube's have {most}", record.len());
+        ensure!(record.len() <= most, "a record has {} bytes, and the tube's have at most {most}", record.len());
+        Ok(())
+    };
+    let (records, mut next) = (records(a, most), None);
+    let mut idle = || {
+        kept.borrow_mut().tell(session);
+        session.life().every()
+    };
+    while let Some((pages, count, size)) = gather(&records, &mut next, &check, &mut idle)? {
+        machine.send(pages);
+        driven(drive::tube(etcd, machine, &mut watch, &around()), a.timeout, "the tube is full")?;
+        over(place, name, machine)?;
+        (*sent, *bytes) = (*sent + count, *bytes + size);
+    }
+    machine.close();
+    driven(drive::tube(etcd, machine, &mut watch, &around()), a.timeout, "the engine does not answer")?;
+    Ok(over(place, name, machine)?)
+}
+
+/// Why a sender is at its end before it wanted to be.
+fn over(place: &Place, name: &str, machine: &Sender) -> Result<()> {
+    let called = place.name(name);
+    match machine.step() {
+        send::Step::Done(outcome) => match outcome {
+            send::Outcome::Closed => Ok(()),
+            send::Outcome::NoTube => bail!(unknown(place, name, Of::Either)),
+            send::Outcome::Other(object) => bail!(other(place, name, object)),
+            send::Outcome::Sealed => bail!("tube `{called}` is sealed"),
+            send::Outcome::Removed => bail!("tube `{called}` was removed"),
+            send::Outcome::Lost { unsure: true } => bail!("its lease has ended, and what was sent last may be there"),
+            send::Outcome::Lost { unsure: false } => bail!("its lease has ended"),
+            send::Outcome::Newer(format) => bail!(newer(place, format)),
+            send::Outcome::Refused(why) => bail!("the engine refuses: {why}"),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// `chappe recv`.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn recv(place: &Place, etcd: &Etcd, a: &Recv, json: bool) -> Result<u8, Failure> {
+    if a.has_fields() || a.slow.is_some() {
+        return Err(failed(anyhow!("a tube on an engine has no schema and no subscribers: leave those options out")));
+    }
+    let [name] = place.names.as_slice() else {
+        return Err(failed(anyhow!("of tubes on an engine `chappe recv` receives from one at a time")));
+    };
+    let began = Instant::now();
+    let (session, by, kept) = keep(place, etcd, &format!("chappe recv {}", place.name(name)))?;
+    let kept = RefCell::new(kept);
+    let mut out = Out { a, called: place.name(name), records: 0, bytes: 0, again: 0, is_gone: false };
+    let ended =
+        receives(place, etcd, &mut out, Receiver::new(place.space(), by, name.clone(), a.follow), (&session, &kept));
+    kept.into_inner().end(session);
+    let Out { records, bytes, again, .. } = out;
+    if json {
+        let mut told = json!({ "records": records, "bytes": bytes, "again": again, "ms": ms(began.elapsed()) });
+        if matches!(ended, Ok(3)) {
+            told["sender_died"] = json!(true);
+        }
+        tell(told);
+    } else if again > 0 {
+        complain(
+            false,
+            &format!("{again} of {records} records may have come before, to a receiver that did not acknowledge them"),
+        );
+    }
+    match ended {
+        Ok(3) => {
+            complain(
+                json,
+                &format!("a sender of `{}` died before it was done: what came may be a part", place.name(name)),
+            );
+            Ok(3)
+        }
+        Ok(status) => Ok(status),
+        Err(End { status, why }) => Err(Failure { status, why }),
+    }
+}
+
+fn receives(
+    place: &Place,
+    etcd: &Etcd,
+    out: &mut Out<'_>,
+    mut machine: Receiver,
+    (session, kept): (&Session, &RefCell<Kept>),
+) -> Result<u8, End> {
+    let (a, name) = (out.a, &place.names[0]);
+    let mut watch = None;
+    loop {
+        let until = a.timeout.map(|patience| Instant::now() + patience);
+        let around = Around { session, kept, until };
+        driven(drive::tube(etcd, &mut machine, &mut watch, &around), a.timeout, "no record came")?;
+        match machine.step() {
+            receive::Step::Got(got) => match out.puts(&got)? {
+                None => machine.acknowledge(),
+                Some(rest) => {
+                    machine.leave(rest);
+                    let around = Around { session, kept, until: None };
+                    driven(drive::tube(etcd, &mut machine, &mut watch, &around), None, "")?;
+                    return Ok(0);
+                }
+            },
+            receive::Step::Done(outcome) => {
+                return match outcome {
+                    receive::Outcome::End { died } => Ok(if died { 3 } else { 0 }),
+                    receive::Outcome::Left => Ok(0),
+                    receive::Outcome::NoTube => Err(anyhow!(unknown(place, name, Of::Either)).into()),
+                    receive::Outcome::Other(object) => Err(anyhow!(other(place, name, object)).into()),
+                    receive::Outcome::Removed => Err(anyhow!("tube `{}` was removed", out.called).into()),
+                    receive::Outcome::Lost => {
+                        Err(anyhow!("its lease has ended: what was not acknowledged comes to another").into())
+                    }
+                    receive::Outcome::Newer(format) => Err(anyhow!(newer(place, format)).into()),
+                    receive::Outcome::Refused(why) => Err(anyhow!("the engine refuses: {why}").into()),
+                };
+            }
+            receive::Step::Call(_) | receive::Step::Wait { .. } => {}
+        }
+    }
+}
+
+/// Where records go.
+struct Out<'a> {
+    a: &'a Recv,
+    called: String,
+    records: u64,
+    bytes: u64,
+    again: u64,
+    /// Nobody reads it any more.
+    is_gone: bool,
+}
+
+/// What of a claim is not wanted: a page and its records from there on.
+type Rest = Option<(u64, Vec<u8>)>;
+
+impl Out<'_> {
+    /// Writes records. Answers what is left, if it is enough.
+    fn puts(&mut self, got: &Got) -> Result<Option<Rest>> {
+        let mut text = Vec::new();
+        let mut left: VecDeque<(u64, &[u8])> = VecDeque::new();
+        for (number, page) in &got.pages {
+            for record in page::records(page) {
+                left.push_back((*number, record.context("what is in the tube was not written by chappe")?));
+            }
+        }
+        let wanted = self.a.count.map_or(left.len(), |count| left.len().min((count - self.records) as usize));
+        for (_, record) in left.drain(..wanted) {
+            if self.a.tag {
+                text.extend_from_slice(self.called.as_bytes());
+                text.push(b'\t');
+            }
+            text.extend_from_slice(record);
+            if self.a.lines {
+                text.push(b'\n');
+            }
+            (self.records, self.bytes) = (self.records + 1, self.bytes + record.len() as u64);
+            self.again += u64::from(got.again);
+        }
+        let written = stdout().lock().write_all(&text).and_then(|()| stdout().lock().flush());
+        match written {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => self.is_gone = true,
+            other => other.context("stdout")?,
+        }
+        let enough = self.is_gone || self.a.count.is_some_and(|count| self.records >= count);
+        if !enough {
+            return Ok(None);
+        }
+        let Some((page, _)) = left.front().copied() else { return Ok(Some(None)) };
+        let mut rest = Vec::new();
+        left.iter().filter(|(number, _)| *number == page).for_each(|(_, record)| page::append(&mut rest, record));
+        Ok(Some(Some((page, rest))))
+    }
+}

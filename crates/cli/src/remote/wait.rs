@@ -1,0 +1,289 @@
+//! Waiting for something on an engine: under a lease that a keeper ends when chappe is killed, so that its place in line is gone at once.
+
+use super::held::Held;
+use super::keeper::{Begin, Keeper, Now};
+use super::line;
+use super::{Place, pools};
+use crate::args::OnLoss;
+use crate::ended::{FAILED, TIMED_OUT};
+use crate::line::Line;
+use crate::look::permits_text;
+use crate::said::Failure;
+use crate::take::Until;
+use crate::time;
+use anyhow::anyhow;
+use chappe::remote::acquire::{Acquire as Machine, Grant, Of, Outcome, Want};
+use chappe::remote::drive::{self, Circumstances, DriveError};
+use chappe::remote::engine::{EngineError, LeaseId};
+use chappe::remote::etcd::{Etcd, Session};
+use chappe::remote::grant::{Attempt, End};
+use chappe::remote::keys::{self, Object};
+use chappe::remote::life;
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How to wait.
+pub struct Wait<'a> {
+    /// For what.
+    pub want: &'a Want,
+    /// The lease's time to live.
+    pub ttl: Duration,
+    /// Since when.
+    pub began: Instant,
+    /// How long.
+    pub until: Until,
+    /// What the keeper does when what is held is lost.
+    pub on_loss: OnLoss,
+    /// What the waiter is called.
+    pub label: String,
+    /// Whether errors are JSON.
+    pub json: bool,
+}
+
+/// What a wait looks at, and tells.
+struct Around<'a> {
+    session: &'a Session,
+    keeper: RefCell<Keeper>,
+    until: Option<Instant>,
+    /// What the line on the terminal says.
+    shown: Arc<Mutex<String>>,
+    place: &'a Place,
+    want: &'a Want,
+    silent: RefCell<Option<String>>,
+    /// Whether it has had a place in line.
+    in_line: Cell<bool>,
+}
+
+impl Around<'_> {
+    fn show(&self, text: String) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    fn wanted(&self) -> String {
+        let names: Vec<String> = self.want.pools.iter().map(|pool| self.place.name(pool)).collect();
+        let all = names.join(" or ");
+        if self.want.n == 1 { all } else { format!("{} of {all}", permits_text(self.want.n)) }
+    }
+}
+
+impl Circumstances for Around<'_> {
+    fn is_over(&self) -> bool {
+        self.session.is_over()
+    }
+
+    fn gives_up(&self) -> bool {
+        let life = self.session.life();
+        self.keeper.borrow_mut().tell(|now| (now.deadline, now.ttl) = (life.deadline(), life.ttl()));
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    fn look_again(&self) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.unwrap_or(Duration::MAX).clamp(Duration::from_millis(1), self.session.life().every())
+    }
+
+    fn waits(&self, machine: &Machine) {
+        self.silent.take();
+        self.in_line.set(true);
+        let place = machine.place().map_or_else(String::new, |place| format!(", {} before it in line", place));
+        self.show(format!("chappe: waiting for {}{place}; {}", self.wanted(), pools::state(machine.views())));
+    }
+
+    fn silent(&self, why: &str) {
+        *self.silent.borrow_mut() = Some(why.to_owned());
+        self.show(format!("chappe: waiting for {}; the engine does not answer: {why}", self.wanted()));
+    }
+}
+
+/// What was waited for.
+pub struct Got {
+    /// What was granted.
+    pub grant: Grant,
+    /// What it is of.
+    pub object: Object,
+    /// The lease.
+    pub session: Session,
+    /// Who ends it when chappe is killed.
+    pub keeper: Keeper,
+    /// The two ends of the job's line.
+    pub line: (OwnedFd, OwnedFd),
+}
+
+/// Waits for the grant. A lease that ends meanwhile is made anew: the place in the queue is then another.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> {
+    let failed = |why| Failure { status: FAILED, why };
+    let (want, began, nonblock) = (how.want, how.began, matches!(how.until, Until::Now));
+    let until = match how.until {
+        Until::Over(patience) => began.checked_add(patience),
+        // What can be had at once takes the engine's answers, and no longer than one of them may be waited for.
+        Until::Now => began.checked_add(place.options.connect_timeout),
+        Until::Forever => None,
+    };
+    let shown = Arc::new(Mutex::new(format!("chappe: waiting for {}", place.called)));
+    let text = Arc::clone(&shown);
+    let _line = Line::show(how.json, move || text.lock().unwrap_or_else(PoisonError::into_inner).clone());
+    // A waiter that had a place in line waits for the engine, too.
+    let mut was_in_line = false;
+    loop {
+        let session = match etcd.session(how.ttl) {
+            Ok(session) => session,
+            Err(EngineError::Unknown(why)) if !nonblock && until.is_some_and(|until| Instant::now() >= until) => {
+                return Err(Failure { status: TIMED_OUT, why: anyhow!("the engine gives no lease: {why}") });
+            }
+            Err(EngineError::Unknown(why)) if was_in_line || began.elapsed() < place.options.connect_timeout => {
+                *shown.lock().unwrap_or_else(PoisonError::into_inner) =
+                    format!("chappe: the engine gives no lease: {why}");
+                continue;
+            }
+            Err(EngineError::Unknown(why)) => {
+                return Err(failed(anyhow!("the engine gives no lease, its members may have no quorum: {why}")));
+            }
+            Err(e) => return Err(failed(anyhow!("the engine gives no lease: {e}"))),
+        };
+        let (life, line) = (session.life(), line::open().map_err(|e| failed(e.into()))?);
+        let id = keys::attempt(session.lease(), 1);
+        let (options, lease) = (place.options.clone(), session.lease().0);
+        let begin = Begin { options, lease, on_loss: how.on_loss, mark: id.clone() };
+        let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
+        let keeper = line.0.try_clone().and_then(|read| Keeper::start(begin, now, read));
+        let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
+        let by = attempt(session.lease(), 1, how.label.clone());
+        let mut machine = Machine::new(place.space(), by, want.clone());
+        let around = Around {
+            session: &session,
+            keeper: RefCell::new(keeper),
+            until,
+            shown: Arc::clone(&shown),
+            place,
+            want,
+            silent: RefCell::new(None),
+            in_line: Cell::new(was_in_line),
+        };
+        let came = drive::acquire(etcd, &place.space(), &want.pools, &mut machine, &around);
+        was_in_line = around.in_line.get();
+        let (wanted, mut keeper, views) = (around.wanted(), around.keeper.into_inner(), machine.views());
+        let why = match came {
+            Ok(Outcome::Granted(grant)) if !session.is_over() => {
+                let object = views[grant.pool].object.map_or(Object::Pool { permits: 1 }, |object| object.what);
+                let held = Held {
+                    namespace: place.options.namespace.clone(),
+                    pool: want.pools[grant.pool].clone(),
+                    indices: grant.indices.clone(),
+                    token: grant.token,
+                    end: End::Left,
+                    waited: true,
+                };
+                // Of a unit there is nothing to give back.
+                keeper.tell(|now| now.held = Some(held).filter(|held| !held.indices.is_empty()));
+                return Ok(Got { grant, object, session, keeper, line });
+            }
+            Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) => {
+                // It gave what it had to those that wait; this one begins anew at the end.
+                give_up(session, keeper);
+                continue;
+            }
+            Ok(Outcome::WouldBlock) => {
+                let why = match want.of {
+                    Of::Units => format!("semaphore {wanted} has nothing to take"),
+                    _ => format!("no permit of {wanted} is free"),
+                };
+                (TIMED_OUT, format!("{why}; {}", pools::state(views)))
+            }
+            Ok(Outcome::Cancelled) => {
+                let patience = if let Until::Over(patience) = how.until { Some(patience) } else { None };
+                let time = time::show(patience.unwrap_or(place.options.connect_timeout));
+                (TIMED_OUT, format!("timed out after {time} waiting for {wanted}; {}", pools::state(views)))
+            }
+            Ok(Outcome::NoPool(at)) if !was_in_line => (FAILED, pools::unknown(place, &want.pools[at], want.of)),
+            Ok(Outcome::Other(at, object)) => (FAILED, pools::other(place, &want.pools[at], object)),
+            // Its place in line may have been seen to go before the pool.
+            Ok(Outcome::NoPool(at) | Outcome::Removed(at)) => {
+                let kind = if want.of == Of::Units { "semaphore" } else { "pool" };
+                (FAILED, format!("{kind} `{}` was removed while it was waited for", place.name(&want.pools[at])))
+            }
+            Ok(Outcome::TooMany(has)) => {
+                let n = want.n;
+                (
+                    FAILED,
+                    format!(
+                        "pool `{}` has {}: it never has {n} at once",
+                        place.name(&want.pools[0]),
+                        permits_text(has)
+                    ),
+                )
+            }
+            Ok(Outcome::Newer(format)) => (FAILED, pools::newer(place, format)),
+            Ok(Outcome::Refused(why)) => (FAILED, format!("the engine refuses: {why}")),
+            Err(e) => (TIMED_OUT, format!("timed out waiting for {wanted}: {e}")),
+        };
+        give_up(session, keeper);
+        return Err(Failure { status: why.0, why: anyhow!(why.1) });
+    }
+}
+
+/// An attempt of this process.
+pub fn attempt(lease: LeaseId, number: u32, label: String) -> Attempt {
+    let who = keys::Who { host: host(), pid: std::process::id(), label: short(label) };
+    Attempt { id: keys::attempt(lease, number), lease, who }
+}
+
+/// A keeper of a lease under which nothing is held that has a job.
+pub struct Kept {
+    keeper: Keeper,
+    _line: (OwnedFd, OwnedFd),
+}
+
+impl Kept {
+    /// Tells it until when the lease is certain.
+    pub fn tell(&mut self, session: &Session) {
+        let life = session.life();
+        self.keeper.tell(|now| (now.deadline, now.ttl) = (life.deadline(), life.ttl()));
+    }
+
+    /// Ends the lease.
+    pub fn end(self, session: Session) {
+        give_up(session, self.keeper);
+    }
+}
+
+/// A lease for an end of a tube, which ends at once when chappe is killed.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn keep(place: &Place, etcd: &Etcd, label: &str) -> Result<(Session, Attempt, Kept), Failure> {
+    let failed = |why| Failure { status: 1, why };
+    let ttl = place.ttl.unwrap_or(life::USUAL);
+    life::check(ttl).map_err(|e| failed(anyhow!(e)))?;
+    let session = etcd.session(ttl).map_err(|e| failed(anyhow!("the engine gives no lease: {e}")))?;
+    let (life, line) = (session.life(), line::open().map_err(|e| failed(e.into()))?);
+    let by = attempt(session.lease(), 1, label.to_owned());
+    let begin =
+        Begin { options: place.options.clone(), lease: session.lease().0, on_loss: OnLoss::Warn, mark: by.id.clone() };
+    let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
+    let keeper = line.0.try_clone().and_then(|read| Keeper::start(begin, now, read));
+    let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
+    Ok((session, by, Kept { keeper, _line: line }))
+}
+
+/// Ends the lease, with what may have been granted under it meanwhile. Without an answer the keeper goes on with that.
+pub fn give_up(session: Session, keeper: Keeper) {
+    if session.end().is_ok() {
+        keeper.end();
+    }
+}
+
+/// A label that each waiter reads of each: an engine takes no entry of any length.
+fn short(label: String) -> String {
+    const MOST: usize = 200;
+    if label.len() <= MOST { label } else { format!("{}...", &label[..label.floor_char_boundary(MOST - 3)]) }
+}
+
+/// This machine's name.
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |name| name.trim().to_owned())
+}

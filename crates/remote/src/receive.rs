@@ -1,0 +1,416 @@
+//! Receiving from a tube: pages are claimed, handed on, and acknowledged.
+//!
+//! ```text
+//!   look ---> claim, acknowledging the last one --- done ----------------> got ---> acknowledged by its user ---+
+//!    ^ |        |--- another was faster: with what was read ---> (as look)                                      |
+//!    | |        |--- no answer, and it was done ---> read -------------> got                                    |
+//!    | +-- nothing to claim: acknowledge ---> wait for news                                                     |
+//!    | +-- no page, no sender, and one was there ---> the end                                                   |
+//!    +----------------------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! | a receiver dies, stops, or its lease ends | the pages that it has claimed |
+//! |---|---|
+//! | before it acknowledges | are claimed by the next receiver that looks, before all that come later, and flagged |
+//! | after it | are gone |
+//!
+//! - **T1** A claim compares the revision of `head` and writes it: claims come one after the other, and what one does not find claimed is
+//!   nobody's until the next. A page has one receiver whose deadline has not passed.
+//! - **T2** A page below `head` that no claim covers had a receiver that has lost it: it comes first, flagged, since that one may have seen it.
+//! - **T3** What is acknowledged goes in the transaction of the next claim, or in one of its own; both compare that the claim is there.
+//! - **T4** The end is told when there is no page at all, claimed or not, and no sender, in one read.
+//!
+//! A claim that was never answered is asked for again, as it was: it is done once (T1), and names the receiver and its number.
+
+use crate::engine::{Change, Compare, EngineError, Entry, Keys, Op, Reply, Revision, Test, Txn, TxnReply};
+use crate::grant::Attempt;
+use crate::keys::{self, Claim, Head, Object, Space, Tail};
+use crate::send::MOST_PAGES;
+use crate::tube_end::{Next, TubeEnd};
+use std::collections::BTreeSet;
+
+/// Why a receiver is at its end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// All was received, and nobody sends.
+    End {
+        /// A sender has died, or lost its lease, before it was done.
+        died: bool,
+    },
+    /// It has left, and what it has not had is there for others.
+    Left,
+    /// There is no such tube.
+    NoTube,
+    /// It is another kind of object.
+    Other(Object),
+    /// The tube was removed, and all that was in it.
+    Removed,
+    /// The lease has ended: what was not acknowledged comes to another.
+    Lost,
+    /// What stands there is of a newer format.
+    Newer(u32),
+    /// The engine refused.
+    Refused(String),
+}
+
+/// Pages that were claimed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Got {
+    /// Their numbers and records, in the order in which they were sent.
+    pub pages: Vec<(u64, Vec<u8>)>,
+    /// Another had them before, and may have seen them.
+    pub again: bool,
+    /// The fencing token: larger with each claim of a page.
+    pub token: Revision,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Have the engine do this, and tell what came of it.
+    Call(Txn),
+    /// Wait for news of [`TubeEnd::watched`] from this revision on.
+    Wait {
+        /// The first revision that is news.
+        from: Revision,
+    },
+    /// These have come. Say [`Receiver::acknowledge`] when they need not come again.
+    Got(Got),
+    /// It is over.
+    Done(Outcome),
+}
+
+/// The pages from one number to before another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Span {
+    from: u64,
+    to: u64,
+    again: bool,
+}
+
+/// What is known of the tube, at one revision.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Known {
+    revision: Revision,
+    head: (u64, Revision),
+    tail: Tail,
+    sealed: bool,
+    senders: bool,
+    pages: BTreeSet<u64>,
+    claims: Vec<(u64, Claim, Revision)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Look,
+    Claim(Span),
+    /// It was done without an answer.
+    Read(Span, Revision),
+    Got(Got),
+    Acknowledge,
+    /// It leaves; of this page some records are still to come, and all behind it.
+    Leave(Option<(u64, Vec<u8>)>),
+    Wait(Revision),
+    Done(Outcome),
+}
+
+/// The machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Receiver {
+    space: Space,
+    tube: String,
+    by: Attempt,
+    known: Option<Known>,
+    /// The number of its last claim.
+    number: u64,
+    /// What it has claimed, and the token.
+    own: Option<(Span, Revision)>,
+    /// It goes on when no sender is there: one may come.
+    follows: bool,
+    at: At,
+}
+
+fn is(key: String, is: Test) -> Compare {
+    Compare { keys: Keys::One(key), is }
+}
+
+impl TubeEnd for Receiver {
+    fn next(&self) -> Next {
+        match self.step() {
+            Step::Call(txn) => Next::Call(txn),
+            Step::Wait { from } => Next::News(from),
+            Step::Got(_) | Step::Done(_) => Next::User,
+        }
+    }
+
+    fn watched(&self) -> Vec<Keys> {
+        let (space, tube) = (&self.space, self.tube.as_str());
+        vec![Keys::One(space.tail(tube)), Keys::One(space.size(tube)), space.claims(tube), space.senders(tube)]
+    }
+
+    fn answered(&mut self, answer: &Result<TxnReply, EngineError>) {
+        match answer {
+            Ok(reply) => self.done(reply),
+            // Each can be asked for again.
+            Err(EngineError::Unknown(_)) => {}
+            Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost),
+            Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
+        }
+    }
+
+    fn news(&mut self, changes: &[Change]) {
+        // What is no newer than what was read is a watch's that began before.
+        let At::Wait(read) = self.at else { return };
+        let changes: Vec<&Change> = changes.iter().filter(|change| change.revision() > read).collect();
+        if changes.is_empty() {
+            return;
+        }
+        self.at = At::Look;
+        let (Some(known), tail) = (&mut self.known, self.space.tail(&self.tube)) else { return };
+        // Pages that came since are claimed without another look.
+        let tails = changes.iter().map(|change| match change {
+            Change::Put(entry) if entry.key == tail => keys::read::<Tail>(&entry.value),
+            _ => None,
+        });
+        if let Some(tail) = tails.collect::<Option<Vec<Tail>>>().and_then(|tails| tails.last().copied())
+            && tail.pages > known.tail.pages
+        {
+            known.tail = tail;
+            self.choose();
+        }
+    }
+
+    fn missed_some(&mut self) {
+        if matches!(self.at, At::Wait(_)) {
+            self.at = At::Look;
+        }
+    }
+}
+
+impl Receiver {
+    /// A machine that begins. Nobody else has the name of this attempt.
+    /// One that follows goes on when no sender is there, until the tube is sealed.
+    pub fn new(space: Space, by: Attempt, tube: String, follows: bool) -> Receiver {
+        Receiver { space, tube, by, known: None, number: 0, own: None, follows, at: At::Look }
+    }
+
+    /// What came need not come again; the next is wanted.
+    pub fn acknowledge(&mut self) {
+        if matches!(self.at, At::Got(_)) {
+            self.choose();
+        }
+    }
+
+    /// Leaves the tube at a time when pages have come or it waits. What came need not come again, but for all from this page on, which then has
+    /// these records. They come flagged.
+    pub fn leave(&mut self, rest: Option<(u64, Vec<u8>)>) {
+        if matches!(self.at, At::Got(_) | At::Wait(_)) {
+            self.at = if self.own.is_some() { At::Leave(rest) } else { At::Done(Outcome::Left) };
+        }
+    }
+
+    fn reads(&self) -> Vec<Op> {
+        let (space, tube) = (&self.space, self.tube.as_str());
+        let all = [space.format(), space.size(tube), space.tail(tube), space.head(tube)];
+        let mut reads: Vec<Op> = all.into_iter().map(|key| Op::Get(Keys::One(key))).collect();
+        reads.push(Op::Get(space.claims(tube)));
+        reads.push(Op::Names(space.senders(tube)));
+        reads.push(Op::Names(space.pages(tube, 0, u64::MAX)));
+        reads
+    }
+
+    /// What to do next. The same, until the machine is told something.
+    pub fn step(&self) -> Step {
+        let (space, tube) = (&self.space, self.tube.as_str());
+        match &self.at {
+            At::Look => Step::Call(Txn::of(self.reads())),
+            At::Claim(span) => Step::Call(self.claims(*span)),
+            At::Read(span, token) => Step::Call(Txn {
+                when: vec![is(space.claim(tube, span.from), Test::Modified(*token))],
+                then: vec![Op::Get(space.pages(tube, span.from, span.to))],
+                otherwise: vec![],
+            }),
+            At::Got(got) => Step::Got(got.clone()),
+            At::Acknowledge => {
+                let (when, mut then) = self.acknowledges();
+                then.append(&mut self.reads());
+                Step::Call(Txn { when, then, otherwise: self.reads() })
+            }
+            At::Leave(rest) => Step::Call(self.leaves(rest.as_ref())),
+            At::Wait(read) => Step::Wait { from: read + 1 },
+            At::Done(outcome) => Step::Done(outcome.clone()),
+        }
+    }
+
+    /// What deletes the pages that it has claimed.
+    fn acknowledges(&self) -> (Vec<Compare>, Vec<Op>) {
+        let Some((span, token)) = self.own else { return (vec![], vec![]) };
+        let (space, tube) = (&self.space, self.tube.as_str());
+        let claim = space.claim(tube, span.from);
+        let then = vec![
+            Op::Delete(space.pages(tube, span.from, span.to)),
+            Op::Delete(Keys::One(claim.clone())),
+            Op::Put { key: space.freed(tube), value: vec![], lease: None },
+        ];
+        (vec![is(claim, Test::Modified(token))], then)
+    }
+
+    fn leaves(&self, rest: Option<&(u64, Vec<u8>)>) -> Txn {
+        let (when, mut then) = self.acknowledges();
+        if let (Some((span, _)), Some((page, value))) = (self.own, rest) {
+            then[0] = Op::Delete(self.space.pages(&self.tube, span.from, *page));
+            then.push(Op::Put { key: self.space.page(&self.tube, *page), value: value.clone(), lease: None });
+        }
+        Txn { when, then, otherwise: vec![] }
+    }
+
+    fn claims(&self, span: Span) -> Txn {
+        let (space, tube) = (&self.space, self.tube.as_str());
+        let (head, at) = self.known.as_ref().map_or((0, 0), |known| known.head);
+        let (mut when, mut then) = self.acknowledges();
+        when.push(is(space.head(tube), Test::Modified(at)));
+        let value = keys::write(&Head { pages: head.max(span.to) });
+        then.push(Op::Put { key: space.head(tube), value, lease: None });
+        let value = keys::write(&Claim { to: span.to, id: self.by.id.clone(), number: self.number });
+        then.push(Op::Put { key: space.claim(tube, span.from), value, lease: Some(self.by.lease) });
+        then.push(Op::Get(space.pages(tube, span.from, span.to)));
+        // All of it: a claim of one that died meanwhile comes before what is new.
+        then.append(&mut self.reads());
+        Txn { when, then, otherwise: self.reads() }
+    }
+
+    fn done(&mut self, reply: &TxnReply) {
+        match self.at.clone() {
+            At::Look => self.look(&reply.replies, reply.revision),
+            At::Claim(span) if reply.held => self.claimed(span, reply),
+            At::Claim(span) => {
+                let number = self.number;
+                if self.reads_all(&reply.replies, reply.revision) {
+                    self.refused(span, number);
+                }
+            }
+            At::Read(span, token) if reply.held => {
+                self.own = Some((span, token));
+                self.at = At::Got(got(span, token, reply.replies.first()));
+            }
+            At::Read(..) => self.at = At::Done(Outcome::Lost),
+            At::Acknowledge => {
+                // It was done before, if it was not now; or the lease has ended, which the next claim is told.
+                let reads = if reply.held { reply.replies.get(3..) } else { reply.replies.get(..) };
+                self.own = None;
+                self.look(reads.unwrap_or_default(), reply.revision);
+            }
+            // What it did not find it has left before, or lost, and then all comes to others.
+            At::Leave(_) => self.at = At::Done(Outcome::Left),
+            At::Got(_) | At::Wait(_) | At::Done(_) => {}
+        }
+    }
+
+    fn claimed(&mut self, span: Span, reply: &TxnReply) {
+        let (token, own) = (reply.revision, if self.own.is_some() { 3 } else { 0 });
+        let Some([_, _, pages, reads @ ..]) = reply.replies.get(own..) else { return };
+        if self.reads_all(reads, token) {
+            self.own = Some((span, token));
+            self.at = At::Got(got(span, token, Some(pages)));
+        }
+    }
+
+    /// Another was faster, or it was done before and not answered, or its last claim is gone.
+    fn refused(&mut self, span: Span, number: u64) {
+        let Some(known) = &self.known else { return };
+        let now = known.claims.iter().find(|(_, claim, _)| claim.id == self.by.id && claim.number == number);
+        let last =
+            |(own, token): (Span, Revision)| known.claims.iter().any(|(from, _, at)| (*from, *at) == (own.from, token));
+        match now {
+            Some((_, _, token)) => self.at = At::Read(span, *token),
+            None if self.own.is_none_or(last) => self.choose(),
+            None => self.at = At::Done(Outcome::Lost),
+        }
+    }
+
+    fn look(&mut self, replies: &[Reply], revision: Revision) {
+        if self.reads_all(replies, revision) {
+            self.choose();
+        }
+    }
+
+    /// Answers whether it goes on.
+    fn reads_all(&mut self, replies: &[Reply], revision: Revision) -> bool {
+        let was_there = self.known.is_some();
+        let found: Option<Vec<&[Entry]>> = replies
+            .iter()
+            .map(|reply| if let Reply::Found(found) = reply { Some(found.as_slice()) } else { None })
+            .collect();
+        let Some([format, size, tail, head, claims, senders, pages]) = found.as_deref() else { return false };
+        if let Some(newer) = keys::newer(format) {
+            self.at = At::Done(Outcome::Newer(newer));
+            return false;
+        }
+        let object = size.first().and_then(|entry| keys::read::<Object>(&entry.value));
+        let tail = tail.first().and_then(|entry| keys::read::<Tail>(&entry.value));
+        let head = head.first().and_then(|entry| Some((keys::read::<Head>(&entry.value)?.pages, entry.modified)));
+        let (sealed, tail, head) = match (object, tail, head) {
+            (Some(Object::Tube { sealed, .. }), Some(tail), Some(head)) => (sealed, tail, head),
+            (Some(object), _, _) if !was_there && object.kind() != "tube" => {
+                self.at = At::Done(Outcome::Other(object));
+                return false;
+            }
+            _ => {
+                self.at = At::Done(if was_there { Outcome::Removed } else { Outcome::NoTube });
+                return false;
+            }
+        };
+        let claim = |entry: &Entry| Some((keys::number(&entry.key)?, keys::read(&entry.value)?, entry.modified));
+        self.known = Some(Known {
+            revision,
+            head,
+            tail,
+            sealed,
+            senders: !senders.is_empty(),
+            pages: pages.iter().filter_map(|entry| keys::number(&entry.key)).collect(),
+            claims: claims.iter().filter_map(claim).collect(),
+        });
+        true
+    }
+
+    /// What to do, as the tube is known.
+    fn choose(&mut self) {
+        let Some(known) = &self.known else { return };
+        if let Some(span) = known.orphans().or_else(|| known.fresh()) {
+            self.number += 1;
+            self.at = At::Claim(span);
+        } else if self.own.is_some() {
+            self.at = At::Acknowledge;
+        } else if known.pages.is_empty() && !known.senders && (known.sealed || known.tail.opened > 0 && !self.follows) {
+            self.at = At::Done(Outcome::End { died: known.tail.closed < known.tail.opened });
+        } else {
+            self.at = At::Wait(known.revision);
+        }
+    }
+}
+
+impl Known {
+    /// Pages whose receiver has lost them.
+    fn orphans(&self) -> Option<Span> {
+        let covered = |page: u64| self.claims.iter().any(|(from, claim, _)| (*from..claim.to).contains(&page));
+        let lost = |page: &u64| *page < self.head.0 && !covered(*page);
+        let from = *self.pages.iter().find(|page| lost(page))?;
+        let mut to = from;
+        while to - from < MOST_PAGES as u64 && self.pages.contains(&to) && lost(&to) {
+            to += 1;
+        }
+        Some(Span { from, to, again: true })
+    }
+
+    /// Pages that nobody has had.
+    fn fresh(&self) -> Option<Span> {
+        let (from, to) = (self.head.0, self.tail.pages.min(self.head.0 + MOST_PAGES as u64));
+        (from < to).then_some(Span { from, to, again: false })
+    }
+}
+
+fn got(span: Span, token: Revision, pages: Option<&Reply>) -> Got {
+    let page = |entry: &Entry| Some((keys::number(&entry.key)?, entry.value.clone()));
+    let pages = if let Some(Reply::Found(found)) = pages { found.iter().filter_map(page).collect() } else { vec![] };
+    Got { pages, again: span.again, token }
+}
