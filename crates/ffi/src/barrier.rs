@@ -317,7 +317,7 @@ fn arrived(barrier: *mut chappe_barrier, arrival: *mut *mut chappe_arrival, once
 
 /// Joins, if need be, and arrives. Never waits. The thread may do something else before it waits for the turn, by `chappe_arrival_wait` or
 /// in a choice (`chappe_arm_turn`). Only this thread may use the arrival, and it closes it by `chappe_arrival_close`. When the thread ends,
-/// the arrival is taken back, but the handle stays open.
+/// the arrival is taken back; the handle stays open, and any thread may close it.
 ///
 /// Errors: as `chappe_barrier_wait`; -EMFILE.
 #[unsafe(no_mangle)]
@@ -425,14 +425,14 @@ pub extern "C" fn chappe_arrival_is_over(arrival: *mut chappe_arrival) -> c_int 
 /// Closes a handle. Answers 1 if the arrival was taken back by this: the round goes on without it; else 0. In a forked child it only
 /// closes the child's.
 ///
-/// Errors: -EPERM if it is another thread's; -EBADF.
+/// Errors: -EPERM if it is another thread's that has not ended; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_arrival_close(arrival: *mut chappe_arrival) -> c_int {
     answer(|| {
         let arriving = handle::get::<Arriving>(arrival)?;
-        if arriving.incarnation != raw::incarnation() {
-            // The parent's: it is not let go here, and what it lies in is given up.
-            return handle::close::<Arriving>(arrival).map(|_| 0);
+        if arriving.incarnation != raw::incarnation() || arriving.kept.has_ended() {
+            ManuallyDrop::into_inner(handle::close::<Arriving>(arrival)?.kept).let_go();
+            return Ok(0);
         }
         let is_back = arriving.mine()?.take_back();
         drop(ManuallyDrop::into_inner(handle::close::<Arriving>(arrival)?.kept));

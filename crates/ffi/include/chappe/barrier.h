@@ -237,7 +237,7 @@ int chappe_barrier_wait_once(struct chappe_barrier *barrier, struct chappe_turn 
 /**
  * Joins, if need be, and arrives. Never waits. The thread may do something else before it waits for the turn, by chappe_arrival_wait or
  * in a choice (chappe_arm_turn). Only this thread may use the arrival, and it closes it by chappe_arrival_close. When the thread ends,
- * the arrival is taken back, but the handle stays open.
+ * the arrival is taken back; the handle stays open, and any thread may close it.
  *
  * Errors: as chappe_barrier_wait; -EMFILE.
  */
@@ -328,7 +328,7 @@ int chappe_arrival_is_over(struct chappe_arrival *arrival);
  * Closes a handle. Answers 1 if the arrival was taken back by this: the round goes on without it; else 0. In a forked child it only
  * closes the child's.
  *
- * Errors: -EPERM if it is another thread's; -EBADF.
+ * Errors: -EPERM if it is another thread's that has not ended; -EBADF.
  */
 int chappe_arrival_close(struct chappe_arrival *arrival);
 

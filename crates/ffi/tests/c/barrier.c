@@ -265,6 +265,42 @@ static void forked(void)
     IS(chappe_arrival_close(inherited), 1);
 }
 
+/* A thread that ends takes its arrival along; the handle is for any other to close. To be refused makes no thread a member. */
+static void *arrives(void *arrival)
+{
+    OK(chappe_barrier_arrive(b, arrival));
+    return NULL;
+}
+
+static void *is_no_member(void *arrival)
+{
+    chappe_arena *arena;
+    chappe_capacity before, after;
+    OK(chappe_arena_open("default", &arena));
+    OK(chappe_arena_capacity(arena, &before));
+    cannot(arrival);
+    OK(chappe_arena_capacity(arena, &after));
+    IS(after.members_used, before.members_used);
+    OK(chappe_arena_close(arena));
+    return NULL;
+}
+
+static void left_behind(void)
+{
+    chappe_arrival *arrival;
+    OK(chappe_barrier_open_or_create("left", 2, 0, &b));
+    joined(thread(arrives, &arrival));
+    IS(now().arrived, 0);
+    FAILS(chappe_arrival_wait(arrival, NULL), EPERM);
+    IS(chappe_arrival_close(arrival), 0);
+    FAILS(chappe_arrival_close(arrival), EBADF);
+    OK(chappe_barrier_arrive(b, &arrival));
+    joined(thread(is_no_member, arrival));
+    IS(chappe_arrival_close(arrival), 1);
+    OK(chappe_barrier_close(b));
+    OK(chappe_barrier_remove("left", 1));
+}
+
 static void bad_input(void)
 {
     chappe_barrier *none;
@@ -308,6 +344,7 @@ int main(void)
     parties();
     death();
     forked();
+    left_behind();
     bad_input();
     return 0;
 }
