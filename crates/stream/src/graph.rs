@@ -11,6 +11,7 @@ use crate::process::Command;
 use crate::stage::{Body, Fault, Out, Stage};
 use crate::telling::References;
 use crate::text::{Written, parse};
+use crate::touched::{self, Use};
 use crate::types::{Block, Type};
 use chappe_synth::{Complaint, Span};
 use std::collections::HashMap;
@@ -143,6 +144,7 @@ impl Graph {
             };
             let plan = plan
                 .map_err(|Wrong { span, what }| Complaint::new(&self.text, span.unwrap_or(node.written.span), what))?;
+            let touches = call.touched();
             let node = &mut self.nodes[at];
             if let (Some(process), Anew::Here) = (&node.process, plan.anew) {
                 let what = format!(
@@ -153,11 +155,13 @@ impl Graph {
             }
             (node.takes, node.gives, node.role, node.anew) = (takes, plan.gives, plan.role, plan.anew);
             (node.ends, node.make, node.query) = ((plan.input, plan.output), Some(plan.make), plan.query);
-            (node.offers, node.follows, node.job) = (plan.offers, plan.follows, plan.job);
+            (node.offers, node.follows) = (plan.offers, plan.follows);
+            (node.job, node.touches) = (plan.job, touches);
             // The linker's own hand on what comes.
             node.reads = plan.reads.or(reads.filter(|_| plan.role != Role::Plain));
         }
         self.check_jobs()?;
+        touched::check(&self.text, self.uses(None))?;
         locks::check(&self.text, &self.nodes)
     }
 
@@ -175,6 +179,17 @@ impl Graph {
             return Err(Complaint::new(&self.text, node.written.span, what));
         }
         Ok(())
+    }
+
+    /// What its stages do with files, but for the one at this place.
+    fn uses(&self, but: Option<usize>) -> Vec<Use<'_>> {
+        let others = self.nodes.iter().enumerate().filter(|(at, _)| Some(*at) != but);
+        others
+            .filter_map(|(_, node)| {
+                let file = node.touches.as_ref()?;
+                Some(Use { label: &node.label, file, writes: !node.inputs.is_empty() })
+            })
+            .collect()
     }
 
     /// The file that the only stage before a node hands on from its begin.
@@ -198,6 +213,11 @@ impl Graph {
             .kinds
             .plan(&call)
             .map_err(|Wrong { span, what }| Complaint::new(text, span.unwrap_or(written.span), what))?;
+        let touched = call.touched();
+        let uses = touched.as_ref().map(|file| Use { label: &written.kind, file, writes: !node.inputs.is_empty() });
+        if let Some(what) = uses.and_then(|it| touched::beside(&self.uses(Some(at)), &it)) {
+            return Err(Complaint::new(text, written.span, what));
+        }
         let follows = plan.follows.as_ref().map(|(name, _)| name.as_str());
         if let Some(what) = locks::keeps_its_place(node, plan.offers.as_deref(), follows) {
             return Err(Complaint::new(text, written.span, what));

@@ -7,6 +7,7 @@
 use crate::stage::{Body, Fault};
 use crate::telling::References;
 use crate::text::{Argument, Value, Written};
+use crate::touched::Touched;
 use crate::types::{Element, Type};
 use chappe_plat::atomic::AtomicU64;
 use chappe_synth::{Bound, Span};
@@ -243,13 +244,15 @@ pub struct Call<'a> {
     pub is_read: bool,
     references: Arc<References>,
     reads: Option<String>,
+    touches: RefCell<Option<Touched>>,
     used: RefCell<Vec<usize>>,
 }
 
 impl<'a> Call<'a> {
     /// For a stage of a text.
     pub fn new(written: &'a Written, inputs: &'a [Type], is_read: bool) -> Call<'a> {
-        Call { written, inputs, is_read, references: Arc::default(), reads: None, used: RefCell::new(Vec::new()) }
+        let (references, touches, used) = (Arc::default(), RefCell::default(), RefCell::default());
+        Call { written, inputs, is_read, references, reads: None, touches, used }
     }
 
     /// In a graph that has these references.
@@ -349,6 +352,27 @@ impl<'a> Call<'a> {
     pub fn needs_text(&self, position: usize, key: &str) -> Result<(&'a str, Span), Wrong> {
         let missing = || Wrong::new(format!("`{}` needs a text: {key}", self.written.kind));
         self.text(position, key)?.ok_or_else(missing)
+    }
+
+    /// The file that stands first, or behind `file=`: the stage reads it, or writes it if something leads to it. A graph is refused that
+    /// would write over a file of its own.
+    ///
+    /// # Errors
+    /// As [`Call::needs_text`].
+    pub fn file(&self) -> Result<(&'a str, Span), Wrong> {
+        let (path, span) = self.needs_text(0, "file")?;
+        self.touch(path, span);
+        Ok((path, span))
+    }
+
+    /// The stage reads this file, or writes it if something leads to it.
+    pub(crate) fn touch(&self, path: &str, span: Span) {
+        *self.touches.borrow_mut() = Some(Touched::new(path, span));
+    }
+
+    /// The file that its kind has asked for.
+    pub(crate) fn touched(&self) -> Option<Touched> {
+        self.touches.take()
     }
 
     /// One of some words.

@@ -52,6 +52,7 @@ mod seat;
 mod stage;
 mod telling;
 pub mod text;
+mod touched;
 mod types;
 
 pub use build::Builder;

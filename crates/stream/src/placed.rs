@@ -2,6 +2,7 @@
 
 use crate::kind::{Anew, End, Job, Make, Role};
 use crate::text::Written;
+use crate::touched::Touched;
 use crate::types::Type;
 use chappe_synth::{Bound, Complaint, Span};
 use std::collections::VecDeque;
@@ -36,6 +37,8 @@ pub struct Node {
     pub(crate) offers: Option<String>,
     /// The file that it hands on from its begin.
     pub(crate) reads: Option<String>,
+    /// The file that it reads, or writes if something leads to it.
+    pub(crate) touches: Option<Touched>,
     /// Whose time it keeps, and where that stands in the text.
     pub(crate) follows: Option<(String, Span)>,
     /// What it has to do with the jobs of its graph.
@@ -60,6 +63,7 @@ impl Node {
             query: None,
             offers: None,
             reads: None,
+            touches: None,
             follows: None,
             job: None,
         }

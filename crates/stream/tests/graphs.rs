@@ -552,3 +552,71 @@ fn a_plan_is_shown_as_text_and_as_a_picture() {
     let long = Graph::new(&format!("sine 1 | {} null", "gain 1 | ".repeat(2000))).unwrap();
     assert!(chappe_stream::explain::svg(&long).contains("more stages"));
 }
+
+/// What a sink of each kind of file needs before it.
+fn before(kind: &str) -> &'static str {
+    match kind {
+        "file" | "disk" | "raw" | "records" => "sine 1 seconds=0.01",
+        "lines" => "stdin",
+        "wav" => "sine 1 seconds=0.01",
+        "png" => "sine 1 seconds=0.01 | spectrum 64",
+        "pcap" => "pcap \"CAPTURE\"",
+        other => panic!("how is `{other}` written? It names a file"),
+    }
+}
+
+#[test]
+fn no_stage_writes_a_file_that_its_graph_reads_or_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (text, capture) = (at("text"), at("capture"));
+    std::fs::write(&text, "kept\n").unwrap();
+    let head = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 1].map(u32::to_le_bytes);
+    std::fs::write(&capture, head.concat()).unwrap();
+    std::fs::hard_link(&text, at("hard")).unwrap();
+    std::os::unix::fs::symlink("text", at("soft")).unwrap();
+    let names = [text.clone(), format!("{}/./text", dir.path().display()), at("hard"), at("soft")];
+    let kinds = Kinds::standard();
+    let sinks: Vec<&Kind> = kinds.iter().filter(|k| k.usage.contains("FILE") && k.name != "midi").collect();
+    assert!(sinks.len() >= 8, "{sinks:?}");
+    for kind in sinks {
+        for name in &names {
+            let sink = format!("{} | {} \"{name}\"", before(kind.name), kind.name).replace("CAPTURE", &capture);
+            Graph::new(&sink).unwrap_or_else(|e| panic!("{e}"));
+            let why = wrong(&format!("file \"{text}\" | null\n{sink}"));
+            assert!(
+                why.contains(&format!("would write over {name} while `file` reads it: write another file")),
+                "{why}"
+            );
+            // The sink may stand before the source.
+            let why = wrong(&format!("{sink}\nlines \"{text}\" | null"));
+            assert!(why.contains("while `lines` reads it") && why.contains("(line 1, column"), "{why}");
+        }
+        // A file that is to come.
+        let sink =
+            |name: String| format!("{} | {} \"{name}\"", before(kind.name), kind.name).replace("CAPTURE", &capture);
+        let (new, dotted) = (at("new"), format!("{}/./new", dir.path().display()));
+        let why = wrong(&format!("sine 1 | file \"{new}\"\n{}", sink(dotted)));
+        assert!(why.contains("new, which `file` writes: give each a file of its own"), "{why}");
+    }
+    assert_eq!(std::fs::read(&text).unwrap(), b"kept\n");
+    // Nothing in a device of this kind is lost, and many may read one file.
+    for good in ["file \"/dev/null\" | file \"/dev/null\"", "file \"TEXT\" | null\nlines \"TEXT\" | null"] {
+        Graph::new(&good.replace("TEXT", &text)).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+#[test]
+fn a_stage_that_is_replaced_does_not_write_what_its_graph_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, other) = (dir.path().join("text").display().to_string(), dir.path().join("other").display().to_string());
+    std::fs::write(&text, "kept\n").unwrap();
+    let graph = Graph::new(&format!("file \"{text}\" | null\nsine 1 | to: file \"{other}\"")).unwrap();
+    let running = graph.run().unwrap();
+    let why = running.replace("to", &format!("file \"{text}\"")).unwrap_err().to_string();
+    assert!(why.contains("while `file` reads it"), "{why}");
+    running.replace("to", &format!("file \"{other}\"")).unwrap();
+    running.stop();
+    running.wait().unwrap();
+    assert_eq!(std::fs::read(&text).unwrap(), b"kept\n");
+}

@@ -370,7 +370,7 @@ impl Stage for ToDisk {
 }
 
 fn disk(call: &Call<'_>) -> Result<Plan, Wrong> {
-    let (path, span) = call.needs_text(0, "disk")?;
+    let (path, span) = call.file()?;
     let path = path.to_owned();
     let block = call.number_or(1, "block", (512.0, 67_108_864.0), BLOCK)? as usize;
     let in_flight = call.number_or(2, "in_flight", (1.0, 256.0), IN_FLIGHT)? as usize;

@@ -149,7 +149,7 @@ impl Stage for ToFile {
 
 /// Bytes, or numbers without a head, in a file.
 fn plain(call: &Call<'_>, element: Option<&'static str>) -> Result<Plan, Wrong> {
-    let (path, span) = call.needs_text(0, "file")?;
+    let (path, span) = call.file()?;
     let path = path.to_owned();
     if !call.inputs.is_empty() {
         call.plain()?;
@@ -177,7 +177,7 @@ fn plain(call: &Call<'_>, element: Option<&'static str>) -> Result<Plan, Wrong> 
 }
 
 fn records(call: &Call<'_>) -> Result<Plan, Wrong> {
-    let (path, span) = call.needs_text(0, "file")?;
+    let (path, span) = call.file()?;
     let path = path.to_owned();
     if !call.inputs.is_empty() {
         call.plain()?;
@@ -287,7 +287,7 @@ pub fn kinds() -> Vec<Kind> {
             "lines of a text: of a file, or of the bytes before it; written if lines lead to it; of records by a pattern: \"{sym} {px}\"",
             |call| match call.inputs {
                 [] => {
-                    let (path, span) = call.needs_text(0, "file")?;
+                    let (path, span) = call.file()?;
                     let file = opened(path, span)?;
                     let plan = Plan::source(Type::of(Element::Line), move || {
                         Ok(Body::Source(Box::new(Lines {
@@ -302,7 +302,7 @@ pub fn kinds() -> Vec<Kind> {
                     Ok(Plan::filter(Type::of(Element::Line), || stage(Cut(Vec::new()))))
                 }
                 [Type { element: Element::Line, .. }] => {
-                    let path = call.needs_text(0, "file")?.0.to_owned();
+                    let path = call.file()?.0.to_owned();
                     Ok(Plan::sink(move || stage(ToFile(created(&path)?))))
                 }
                 [Type { element: Element::Record(schema), .. }] => {
@@ -326,6 +326,7 @@ pub fn kinds() -> Vec<Kind> {
             "what comes on the standard input, as it comes",
             |call| {
                 call.no_input()?;
+                call.touch("/dev/stdin", call.written().span);
                 let element = match call.choice(0, "as", &["lines", "bytes", "f32", "i16"])? {
                     None | Some("lines") => {
                         let plan = Plan::source(Type::of(Element::Line), move || {

@@ -329,7 +329,7 @@ impl Source for Synthesizer {
 
 fn midi(call: &Call<'_>) -> Result<Plan, Wrong> {
     call.no_input()?;
-    let (path, span) = call.needs_text(0, "file")?;
+    let (path, span) = call.file()?;
     let rate = call.number_or(usize::MAX, "rate", (1000.0, 1e6), 48_000.0)?;
     let block = call.number_or(usize::MAX, "block", (1.0, 65_536.0), 256.0)? as usize;
     let bytes = std::fs::read(path).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))?;

@@ -310,7 +310,7 @@ impl Source for FromPcap {
 }
 
 fn pcap(call: &Call<'_>) -> Result<Plan, Wrong> {
-    let (path, span) = call.needs_text(0, "file")?;
+    let (path, span) = call.file()?;
     let path = path.to_owned();
     if call.inputs.is_empty() {
         let file = BufReader::with_capacity(65_536, opened(&path, span)?);

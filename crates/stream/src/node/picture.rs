@@ -140,7 +140,7 @@ fn crc(bytes: &[u8]) -> u32 {
 pub fn kinds() -> Vec<Kind> {
     vec![Kind::new("png", "\"FILE\"", "a picture: a column for each frame, light where much is", |call| {
         let bins = call.floats()?.shape as usize;
-        let path = call.needs_text(0, "file")?.0.to_owned();
+        let path = call.file()?.0.to_owned();
         Ok(Plan::sink(move || stage(Picture { path, bins, frames: Vec::new(), each: 1, in_last: 0 })))
     })]
 }

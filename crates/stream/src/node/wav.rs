@@ -165,7 +165,7 @@ fn refused(path: &str) -> String {
 }
 
 fn wav(call: &Call<'_>) -> Result<Plan, Wrong> {
-    let (path, span) = call.needs_text(0, "file")?;
+    let (path, span) = call.file()?;
     let path = path.to_owned();
     if call.inputs.is_empty() {
         let block = call.number_or(1, "block", (1.0, 65_536.0), 256.0)? as usize;

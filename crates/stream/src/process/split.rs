@@ -107,6 +107,7 @@ pub fn view(graph: &Graph, which: Option<&str>) -> Piece {
                 query: node.query.clone(),
                 offers: node.offers.clone(),
                 reads: None,
+                touches: None,
                 follows: node.follows.clone(),
                 job: node.job.clone(),
             }
