@@ -25,7 +25,7 @@
 //! texts lie where they were read; nothing is allocated for a record.
 //!
 //! The layers, each knows those above it: `seps` and `number` (bytes), `place` (fields into records), `plain`, `csv`, `json`, `lines`, `infer`, `format` (forms of
-//! text), `count` (lines), `cut` (whole records of a text), `text` (parts of files), `ask`, `run`, `grow` (texts that grow); `parser` (a text that comes in pieces), `records`; `write` (records as
+//! text), `count` (lines), `cut` (whole records of a text), `text` (parts of files), `ask`, `run`, `grow` (texts that grow); `parser` (a text that comes in pieces), `records`, `whole` (files that shrink); `write` (records as
 //! text).
 
 mod ask;
@@ -49,6 +49,7 @@ mod report;
 mod run;
 mod seps;
 mod text;
+mod whole;
 mod write;
 
 pub use ask::{Ask, AskError, OnBad};
@@ -62,4 +63,5 @@ pub use records::records;
 pub use report::{Member, Report, SHOWN};
 pub use run::{columns, run};
 pub use text::{Input, ReadError, Stopped};
+pub use whole::{WholeFile, shorter};
 pub use write::{LineWriter, Style, Writer, schema_text};

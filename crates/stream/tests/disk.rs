@@ -91,6 +91,14 @@ fn a_file_that_shrinks_and_a_disk_that_is_replaced_are_told() {
     std::fs::File::options().write(true).open(&path).unwrap().set_len(5000).unwrap();
     let why = graph.run().unwrap().wait().unwrap_err().to_string();
     assert!(why.contains("had 20000 bytes, and has become shorter while it was read: it ends after 5000"), "{why}");
+    for stage in ["file", "lines", "raw", "records"] {
+        let path = written(dir.path(), "in", 20_000);
+        let schema = if stage == "records" { " \"n: u32\"" } else { "" };
+        let graph = Graph::new(&format!("{stage} {}{schema} | null", quoted(&path))).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(5000).unwrap();
+        let why = graph.run().unwrap().wait().unwrap_err().to_string();
+        assert!(why.contains("had 20000 bytes, and has become shorter"), "{stage}: {why}");
+    }
     if !is_direct(dir.path()) {
         return;
     }

@@ -2,7 +2,7 @@
 
 use crate::interrupt::Interrupt;
 use crate::progress::Late;
-use chappe::rows::Stopped;
+use chappe::rows::{Stopped, WholeFile};
 use std::fs::File;
 use std::io::{IsTerminal, Read, Result, StdoutLock, Write, stdout};
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ impl Until {
     /// The system's.
     pub fn open(file: File, interrupt: &Arc<Interrupt>) -> Result<Until> {
         let waits = Some(OwnedFd::from(file.try_clone()?));
-        Ok(Until::begin(Box::new(file), waits, interrupt))
+        Ok(Until::begin(Box::new(WholeFile::new(file)?), waits, interrupt))
     }
 
     /// One that is opened when it is read, and closed at its end.
@@ -56,7 +56,7 @@ impl Read for Until {
 /// A process has a thousand files at a time, and a question may have more.
 struct Later {
     path: PathBuf,
-    file: Option<File>,
+    file: Option<WholeFile>,
 }
 
 impl Read for Later {
@@ -65,7 +65,7 @@ impl Read for Later {
             if self.path.as_os_str().is_empty() {
                 return Ok(0);
             }
-            self.file = Some(File::open(&self.path)?);
+            self.file = Some(WholeFile::new(File::open(&self.path)?)?);
         }
         let read = self.file.as_mut().map_or(Ok(0), |file| file.read(to))?;
         if read == 0 && !to.is_empty() {

@@ -21,6 +21,7 @@ use crate::kind::{Anew, Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::file::{OpenOptions, direct, direct_align};
+use chappe_rows::shorter;
 use chappe_sync::tube::{Receiver, Sender, bounded};
 use chappe_thread::{File, JoinHandle};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -199,11 +200,7 @@ impl Source for Ahead {
         let wanted = (self.of.bytes - place).min(self.block as u64);
         if (bytes.len() as u64) < wanted {
             let has = place + bytes.len() as u64;
-            let why = format!(
-                "{path} had {} bytes, and has become shorter while it was read: it ends after {has}",
-                self.of.bytes
-            );
-            return Err(Fault(why));
+            return Err(Fault(format!("{path} {}", shorter(self.of.bytes, has))));
         }
         self.next += 1;
         let rest = bytes.len() % self.frame;

@@ -10,7 +10,7 @@ use super::packets;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
-use chappe_rows::{LineWriter, Pattern};
+use chappe_rows::{LineWriter, Pattern, WholeFile};
 use chappe_sync::Select;
 use chappe_sync::schemas::resolved;
 use chappe_synth::Schema;
@@ -36,11 +36,11 @@ struct Frames {
 
 /// The standard input. A read waits a tenth of a second at most, and says `WouldBlock` then: a graph that is to stop is not held up by a writer that
 /// says nothing, and windows end by the clock.
-struct Stdin(File);
+struct Stdin(WholeFile);
 
 impl Stdin {
     fn open() -> std::io::Result<Stdin> {
-        Ok(Stdin(File::from(std::io::stdin().as_fd().try_clone_to_owned()?)))
+        WholeFile::new(File::from(std::io::stdin().as_fd().try_clone_to_owned()?)).map(Stdin)
     }
 }
 

@@ -2,12 +2,14 @@
 
 use crate::kind::Wrong;
 use crate::stage::Fault;
+use chappe_rows::WholeFile;
 use chappe_synth::Span;
 use std::fs::File;
 use std::io::BufWriter;
 
-pub(super) fn opened(path: &str, span: Span) -> Result<File, Wrong> {
-    File::open(path).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))
+/// A file to be read. That it becomes shorter meanwhile is an error of the read.
+pub(super) fn opened(path: &str, span: Span) -> Result<WholeFile, Wrong> {
+    File::open(path).and_then(WholeFile::new).map_err(|e| Wrong::at(span, format!("cannot read {path}: {e}")))
 }
 
 pub(super) fn created(path: &str) -> Result<BufWriter<File>, Fault> {

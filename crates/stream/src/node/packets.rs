@@ -22,6 +22,7 @@ use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::clock;
 use chappe_plat::packets::{self, Link, Packet, Refused, Tap, Wishes};
+use chappe_rows::WholeFile;
 use chappe_sync::select;
 use std::fmt;
 use std::fs::File;
@@ -220,7 +221,7 @@ impl Stage for ToPcap {
 
 /// Reads one, whichever machine wrote it.
 struct FromPcap {
-    file: BufReader<File>,
+    file: BufReader<WholeFile>,
     path: String,
     big: bool,
     nanos: bool,
@@ -231,7 +232,7 @@ struct FromPcap {
 
 impl FromPcap {
     /// The file behind its head, and what its packets begin with.
-    fn new(mut file: BufReader<File>, path: &str) -> Result<(FromPcap, Link), String> {
+    fn new(mut file: BufReader<WholeFile>, path: &str) -> Result<(FromPcap, Link), String> {
         let mut head = [0; 24];
         file.read_exact(&mut head).map_err(|_| format!("{path} is no capture file: it has no head"))?;
         let (little, big) = (word(&head, 0), word(&head, 0).swap_bytes());
@@ -374,7 +375,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("p");
         std::fs::write(&path, file).unwrap();
-        let opened = BufReader::new(File::open(&path).unwrap());
+        let opened = BufReader::new(WholeFile::new(File::open(&path).unwrap()).unwrap());
         let (mut reader, _) = FromPcap::new(opened, "p")?;
         let mut all = Vec::new();
         while let Some(mut block) = reader.get().map_err(|e| e.0)? {

@@ -4,10 +4,12 @@
 //! leaves a file that lacks at most what came in the last second. What cannot be sought in (a pipe, a terminal) is refused before
 //! anything is written.
 
+use super::opened::{created, opened};
 use crate::kind::{Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::clock;
+use chappe_rows::WholeFile;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
@@ -20,7 +22,7 @@ fn damaged(why: impl std::fmt::Display) -> Fault {
 }
 
 struct FromWav {
-    reader: hound::WavReader<BufReader<File>>,
+    reader: hound::WavReader<BufReader<WholeFile>>,
     block: usize,
 }
 
@@ -42,7 +44,7 @@ impl Source for FromWav {
 
 /// Samples of 64-bit floating point, which hound does not read.
 struct Doubles {
-    file: BufReader<File>,
+    file: BufReader<WholeFile>,
     channels: u16,
     rate: u32,
     /// Bytes of samples that the head says are to come.
@@ -53,7 +55,7 @@ struct Doubles {
 impl Doubles {
     /// The file, if it is one of these; where its samples begin.
     fn open(path: &str, block: usize) -> io::Result<Option<Doubles>> {
-        let mut file = BufReader::new(File::open(path)?);
+        let mut file = BufReader::new(WholeFile::new(File::open(path)?)?);
         let mut head = [0; 12];
         if file.read_exact(&mut head).is_err() || head[..4] != *b"RIFF" || head[8..] != *b"WAVE" {
             return Ok(None);
@@ -178,7 +180,7 @@ fn wav(call: &Call<'_>) -> Result<Plan, Wrong> {
             let gives = Type::sound(u32::from(doubles.channels), f64::from(doubles.rate));
             return Ok(Plan::source(gives, move || Ok(Body::Source(Box::new(doubles)))));
         }
-        let reader = hound::WavReader::open(&path).map_err(|e| wrong(e.to_string()))?;
+        let reader = hound::WavReader::new(BufReader::new(opened(&path, span)?)).map_err(|e| wrong(e.to_string()))?;
         let spec = reader.spec();
         if spec.sample_rate == 0 {
             return Err(no_rate());
@@ -205,7 +207,7 @@ fn wav(call: &Call<'_>) -> Result<Plan, Wrong> {
     let channels = input.shape as u16;
     let spec = hound::WavSpec { channels, sample_rate: rate as u32, bits_per_sample: bits, sample_format: format };
     Ok(Plan::sink(move || {
-        let mut file = super::opened::created(&path)?;
+        let mut file = created(&path)?;
         file.stream_position().map_err(|_| Fault(refused(&path)))?;
         stage(ToWav::new(file, spec, scale).map_err(|e| Fault::new(format!("cannot write {path}: {e}")))?)
     }))
@@ -236,7 +238,7 @@ mod tests {
             bits_per_sample: 32,
             sample_format: hound::SampleFormat::Float,
         };
-        let mut stage = ToWav::new(super::super::opened::created(&path).unwrap(), spec, 0.0).unwrap();
+        let mut stage = ToWav::new(created(&path).unwrap(), spec, 0.0).unwrap();
         assert_eq!(hound::WavReader::open(&path).unwrap().duration(), 0);
         for frames in (100..=5000).step_by(100) {
             stage.put(Block::f32(vec![0.5; 200]), &mut Kept::default()).unwrap();
