@@ -1,7 +1,7 @@
 //! Structs as schemas: what `#[derive(chappe::Fields)]` writes, and tubes that are made with it.
 
 use bytemuck::{Pod, Zeroable};
-use chappe::tube::named::{Tube, TubeError, TubeOptions};
+use chappe::tube::named::{NotSent, Tube, TubeError, TubeOptions};
 use chappe::{Fields, directory};
 
 /// A trade, with what the derive must get past: attributes, visibility, padding, a type with angle brackets.
@@ -66,6 +66,22 @@ fn a_tube_keeps_the_schema_of_its_type() {
     let receiver = again.receiver().unwrap();
     tube.sender().unwrap().send(trade).unwrap();
     assert_eq!(receiver.recv().unwrap(), trade);
+
+    // As bytes: readers by the schema could not get past a record of another size, however it was sent.
+    let bytes = Tube::<[u8]>::open("trades").unwrap();
+    let mut sender = bytes.sender().unwrap();
+    let short = |sent: Result<(), NotSent>| {
+        assert!(matches!(sent, Err(NotSent::TooShort { len: 5, wanted: 24, .. })), "{sent:?}");
+    };
+    short(sender.send(b"hello"));
+    short(sender.try_send_ahead(b"hello"));
+    short(sender.reserve().unwrap().commit(5));
+    let whole = bytemuck::bytes_of(&trade);
+    assert!(matches!(sender.send(&[whole, b"x"].concat()), Err(NotSent::TooLong { len: 25, most: 24, .. })));
+    sender.send(whole).unwrap();
+    sender.reserve().unwrap().commit(24).unwrap();
+    assert_eq!(receiver.recv().unwrap(), trade);
+    assert_eq!(tube.info().unwrap().messages, 1, "none of the others was sent");
 
     let other = schema.replace("qty", "amount");
     let refused = Tube::<Trade>::open_or_create_of("trades", &options, &other).unwrap_err();

@@ -152,7 +152,11 @@ impl<W: Write> Output<W> {
     /// The system's; a record that is too short for the schema; what does not fit a sum.
     pub fn record(&mut self, tag: Option<&str>, record: &[u8], line: bool) -> std::io::Result<bool> {
         if record.len() < self.size {
-            let what = format!("a record of {} bytes, and by the tube's schema each has {}", record.len(), self.size);
+            let what = format!(
+                "a record of {} bytes, and by the tube's schema each has {}: `chappe recv --count 1 NAME` takes it out as it is",
+                record.len(),
+                self.size
+            );
             return Err(Error::new(ErrorKind::InvalidData, what));
         }
         if self.windows.is_some() {

@@ -291,7 +291,7 @@ fn sent(sender: *mut chappe_sender, record: *const c_void, len: usize, limit: im
 /// of one sender stay in order. Senders that wait for room are woken in the order of arrival, and a newcomer may be
 /// faster. With room and without a waiter it makes no system call.
 ///
-/// Errors: -EPIPE if all receivers have gone, or died; -EMSGSIZE if a record cannot have so many bytes; -EIDRM if the tube was
+/// Errors: -EPIPE if all receivers have gone, or died; -EMSGSIZE if a record of this tube cannot have so many bytes (with a schema: has not as many as that says); -EIDRM if the tube was
 /// removed; -EBUSY if a slot is reserved at this sender; -EPERM if it is the parent process's; -EUSERS if the thread cannot become a
 /// member of the arena; -ENOMEM if the tube is private, and there is no memory for the record (but one with CHAPPE_UNBOUNDED slots ends the
 /// program when there is none for more slots); -EBADF, -EFAULT; the system's, if it refuses the thread that watches for deaths.

@@ -183,7 +183,11 @@ fn opened(name: *const c_char, given: *const chappe_tube_options, had: Had, tube
         let (size, align) = (options.size as usize, options.align as usize);
         let made = || {
             let (tube, typed) = match records {
-                Records::Bytes => (tube_of(name, had, None, &options)?, false),
+                Records::Bytes => {
+                    let tube = tube_of(name, had, None, &options)?;
+                    let has_schema = tube.info()?.schema_hash.is_some();
+                    (tube, has_schema)
+                }
                 Records::Called(called) => {
                     (tube_of(name, had, Some(Called { name: called, size, align }), &options)?, true)
                 }

@@ -140,6 +140,15 @@ impl Sink {
                     self.size
                 );
             }
+            if self.schema.is_some() && record.len() < self.size {
+                bail!(
+                    "line {} has {} bytes, and by the tube's schema a record has {}; it was not sent: `--format csv` or `--format json` \
+                     makes records of lines",
+                    passed.records + 1,
+                    record.len(),
+                    self.size
+                );
+            }
             self.put(record, passed)?;
         }
     }

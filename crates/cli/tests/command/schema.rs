@@ -191,3 +191,22 @@ fn a_mistake_in_a_question_costs_no_sender_its_receiver() {
     assert_eq!((ran.status, ran.out.as_str()), (Some(3), "{\"n\":2}\n"));
     assert!(ran.err.contains("what came (2 records, 48 bytes) may be a part"), "{}", ran.err);
 }
+
+#[test]
+fn no_record_that_its_readers_could_not_get_past_comes_into_a_tube() {
+    let place = Place::new();
+    place.ok(&["tube", "create", "t", "--schema", FIELDS]);
+    let sent = |args: &[&str], input: &str| {
+        let child = feed(&place, &[args, &["t"]].concat(), input);
+        child.wait_with_output().map(|o| (o.status.code(), String::from_utf8_lossy(&o.stderr).into_owned())).unwrap()
+    };
+    // As many bytes as a record has are one.
+    assert_eq!(sent(&["--lines"], &format!("{}\n", "x".repeat(24))).0, Some(0));
+    let (status, why) = sent(&["--lines"], "hello\n");
+    let says = "line 1 has 5 bytes, and by the tube's schema a record has 24; it was not sent: `--format csv`";
+    assert!(status == Some(1) && why.contains(says), "{why}");
+    assert_eq!(sent(&[], "hello").0, Some(1));
+    assert_eq!(sent(&["--format", "csv"], CSV).0, Some(0));
+    let ran = place.ok(&["recv", "t", "-n", "4", "--select", "count() as n"]);
+    assert_eq!(ran, "{\"n\":4}\n");
+}

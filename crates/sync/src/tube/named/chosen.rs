@@ -2,7 +2,7 @@
 
 use super::ends::{Receiver, Sender, as_unwritten, number};
 use super::error::{NotReceived, NotSent};
-use super::fault::{Fault, name_of, not_received, not_sent};
+use super::fault::{Fault, fits, not_received, not_sent};
 use super::message::Record;
 use super::place::Loan;
 use chappe_tube::named::arms::{Not, borrowed, give_up, recv_taken, reserved, send_taken};
@@ -57,10 +57,10 @@ impl Sender<[u8]> {
         let pipe = &self.out.0;
         let failed = |why| Err(not_sent(pipe, why, Until::Forever, ()));
         let Some(taken) = taken else { return failed(Not::Dead.into()) };
-        let most = pipe.ring.size() as usize;
+        let fits = fits(pipe, record.len());
         let sent = attachment(pipe.map, |attachment| {
             let me = number(&party(attachment));
-            if record.len() <= most {
+            if fits.is_ok() {
                 return Ok(send_taken(pipe, me, taken, record));
             }
             give_up(pipe, reserved(taken, me)?);
@@ -71,7 +71,7 @@ impl Sender<[u8]> {
             // Its slot was passed over while the caller was elsewhere, and others have filled all there are.
             Ok(Ok(Err(Not::Now))) => self.put(record, Until::Forever, || ()),
             Ok(Ok(Err(why))) => failed(why.into()),
-            Ok(Err(_)) => Err(NotSent::TooLong { tube: name_of(pipe), len: record.len(), most, message: () }),
+            Ok(Err(why)) => fits.and_then(|()| failed(why.into())),
             Err(e) => failed(Fault::Arena(e)),
         }
     }

@@ -3,7 +3,7 @@
 use super::attach::{Attachment, Own};
 use super::descriptor::Watched;
 use super::error::{NotReceived, NotSent, TubeError};
-use super::fault::{Fault, name_of, not_received, not_sent};
+use super::fault::{Fault, fits, name_of, not_received, not_sent};
 use super::place::{Loan, Slot};
 use bytemuck::Pod;
 use chappe_arena::{Map, Place};
@@ -278,23 +278,16 @@ impl<T: Pod> Sender<T> {
 }
 
 impl Sender<[u8]> {
-    fn fits(&self, record: &[u8]) -> Result<(), NotSent> {
-        let most = self.out.0.ring.size() as usize;
-        if record.len() > most {
-            return Err(NotSent::TooLong { tube: name_of(&self.out.0), len: record.len(), most, message: () });
-        }
-        Ok(())
-    }
-
     fn bytes(&self, record: &[u8], until: Until) -> Result<(), NotSent> {
-        self.fits(record)?;
+        fits(&self.out.0, record.len())?;
         self.put(record, until, || ())
     }
 
     /// Sends these bytes as one record: like the `send` of a tube of plain data.
     ///
     /// # Errors
-    /// `TooLong` if the tube was made for shorter records; `Disconnected`, `Dead`, `Inherited`, `Arena`, `System`.
+    /// `TooLong` if the tube was made for shorter records; `TooShort` if it has a schema, by which each record is longer; `Disconnected`,
+    /// `Dead`, `Inherited`, `Arena`, `System`.
     #[inline]
     pub fn send(&self, record: &[u8]) -> Result<(), NotSent> {
         self.bytes(record, Until::Forever)
@@ -312,10 +305,10 @@ impl Sender<[u8]> {
     /// Sends these bytes if there is room now, also if all receivers have gone: the next one that comes finds them. Never blocks.
     ///
     /// # Errors
-    /// `Full`, `TooLong`, `Dead`, `Inherited`, `Arena`, `System`.
+    /// `Full`, `TooLong`, `TooShort`, `Dead`, `Inherited`, `Arena`, `System`.
     pub fn try_send_ahead(&self, record: &[u8]) -> Result<(), NotSent> {
         let pipe = &self.out.0;
-        self.fits(record)?;
+        fits(pipe, record.len())?;
         let now = |me: &Party| try_send_ahead(pipe, number(me), record);
         // A look that does not wait: it never sleeps.
         let sent = done(&self.out.at, Until::Now, || pipe.ring.has_hole(), now, |_, _, _| Err(Not::Now));

@@ -73,3 +73,20 @@ pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M)
 pub(super) fn not_received(at: &Attachment, fault: Fault, until: Until) -> NotReceived {
     fault.not_received(|| name_of(&at.pipe), until, || at.learns_of_death())
 }
+
+/// Whether the tube takes a record of so many bytes: at most as many as it was made for, and with a schema exactly as many. Readers by the
+/// schema could not get past a shorter one.
+///
+/// # Errors
+/// `TooLong`, `TooShort`.
+pub(super) fn fits(pipe: &Mapped, len: usize) -> Result<(), NotSent> {
+    let most = pipe.ring.size() as usize;
+    if len > most {
+        return Err(NotSent::TooLong { tube: name_of(pipe), len, most, message: () });
+    }
+    // Another object's memory has no schema of this tube's: sending says that the tube is dead.
+    if len < most && pipe.schema_hash() != 0 && pipe.has_blocks() {
+        return Err(NotSent::TooShort { tube: name_of(pipe), len, wanted: most, message: () });
+    }
+    Ok(())
+}

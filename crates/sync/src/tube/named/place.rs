@@ -1,7 +1,7 @@
 //! Messages in place: a slot to be written, and a record that is read where it lies.
 
 use super::error::{NotReceived, NotSent};
-use super::fault::{Fault, name_of, not_sent};
+use super::fault::{Fault, fits, name_of, not_sent};
 use super::message::Record;
 use bytemuck::Pod;
 use chappe_plat::light;
@@ -130,12 +130,9 @@ impl Slot<'_, [u8]> {
     /// been full since.
     ///
     /// # Errors
-    /// `TooLong` if the slot has not so many, `Disconnected`, `Dead`, `Lost`: the slot is given up.
+    /// `TooLong` if the slot has not so many, `TooShort` if the tube has a schema, by which each record is longer, `Disconnected`, `Dead`, `Lost`: the slot is given up.
     pub fn commit(self, len: usize) -> Result<(), NotSent> {
-        let most = self.len();
-        if len > most {
-            return Err(NotSent::TooLong { tube: name_of(self.pipe), len, most, message: () });
-        }
+        fits(self.pipe, len)?;
         self.send(len as u32)
     }
 }
