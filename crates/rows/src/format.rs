@@ -78,6 +78,9 @@ impl Format {
                 Err(Trouble::Other("it is a JSON object, and no line of names: it is to be read as JSON".into()))
             }
             Format::Csv(delimiter) => {
+                if text[..len].split(|b| *b == b'\n').next().is_some_and(|first| first.contains(&0)) {
+                    return Err(Trouble::Other("its line of names has NUL bytes: it is no text".into()));
+                }
                 let (names, from) = csv::names(text, len, *delimiter)?;
                 let line = &text[..from];
                 if line.windows(2).any(|two| two[0] == b'\r' && !matches!(two[1], b'\r' | b'\n'))
@@ -174,6 +177,15 @@ pub fn no_text(begin: &[u8]) -> Option<&'static str> {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
             Some("it is UTF-16: `iconv -f UTF-16 -t UTF-8` makes text of it that is read")
         }
+        [0xd4, 0xc3, 0xb2, 0xa1, ..]
+        | [0xa1, 0xb2, 0xc3, 0xd4, ..]
+        | [0x4d, 0x3c, 0xb2, 0xa1, ..]
+        | [0xa1, 0xb2, 0x3c, 0x4d, ..] => {
+            Some("it is a capture of packets, and no text: a graph reads it, `pcap \"FILE\" | ...` (`chappe graph`)")
+        }
+        [0x0a, 0x0d, 0x0d, 0x0a, ..] => Some(
+            "it is a capture of packets (pcapng), and no text: `tcpdump -r X -w Y` makes one of it that a graph reads, `pcap \"FILE\" | ...`",
+        ),
         _ => None,
     }
 }

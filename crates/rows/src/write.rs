@@ -46,7 +46,8 @@ impl Writer {
                     json_text(field.name.as_bytes(), &mut name);
                     name.push(b':');
                 }
-                Style::Csv | Style::Table => name.extend_from_slice(field.name.as_bytes()),
+                Style::Table => name.extend_from_slice(shown(field.name.as_bytes()).as_bytes()),
+                Style::Csv => name.extend_from_slice(field.name.as_bytes()),
             }
             name
         };
@@ -119,9 +120,7 @@ impl Writer {
         let cell = |field: &Field, row: &[u8]| {
             let mut text = Vec::new();
             if let FieldType::Str | FieldType::Text(_) = field.kind {
-                let bytes = bytes_of(field, row, texts).unwrap_or_default();
-                let lossy = String::from_utf8_lossy(bytes);
-                return lossy.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+                return shown(bytes_of(field, row, texts).unwrap_or_default());
             }
             value(field, row, texts, Some(b','), &mut text);
             String::from_utf8_lossy(&text).into_owned()
@@ -209,6 +208,11 @@ impl LineWriter {
             out.push(b'\n');
         }
     }
+}
+
+/// A text, or a column's name, as a table for people has it: a terminal takes no commands from what was read.
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).replace(char::is_control, " ")
 }
 
 /// Numbers stand to the right, texts to the left.

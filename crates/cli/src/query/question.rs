@@ -92,7 +92,8 @@ pub fn tell(ran: Result<Report>, began: Instant, json: bool) -> Result<()> {
         say(&format!("chappe: {came} came when a window of theirs had ended, or had no time: `late` waits for them"));
     }
     for name in &report.halves {
-        say(&format!("chappe: {name} had half a record at its end, which was left out"));
+        let end = if report.stopped { "where Ctrl-C ended it" } else { "at its end" };
+        say(&format!("chappe: {name} had half a record {end}, which was left out"));
     }
     if let Some(name) = &report.odd_name {
         say(&format!(

@@ -216,7 +216,7 @@ fn ctrl_c_ends_what_is_read_with_the_sums_and_says_so() {
     assert_eq!(ran.status, None, "{}", ran.err);
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "window,s\n0,3\n2,5\n");
     assert!(ran.err.contains("Ctrl-C ended it: the answer is of the 3 records that had been read"), "{}", ran.err);
-    assert!(ran.err.contains("stdin had half a record at its end"), "{}", ran.err);
+    assert!(ran.err.contains("stdin had half a record where Ctrl-C ended it, which was left out"), "{}", ran.err);
     // Before anything came there is no answer.
     let mut command = place.command(&["query", "select sum(a)"]);
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -423,4 +423,50 @@ fn a_directory_is_followed_and_sums_come_window_by_window_and_at_the_end() {
     let why = place.fails(1, &["query", "--follow", "select n", "/dev/null"]);
     assert!(why.contains("/dev/null is neither a file nor a directory"), "{why}");
     assert_eq!(fed(&place, &["--follow", "select sum(a) as s"], "a\n1\n2").out, "s\n3\n");
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_gives_no_answer() {
+    let place = Place::new();
+    let [first, last] = ["first", "last"].map(|name| place.file(name));
+    for fifo in [&first, &last] {
+        assert!(place.program("mkfifo", &[fifo.to_str().unwrap()]).status().unwrap().success());
+    }
+    let (shrinks, columns) = (place.file("shrinks.csv"), "id,text\n");
+    std::fs::write(&shrinks, format!("{columns}1,one\n2,two\n")).unwrap();
+    let mut command = place.command(&["query", "select count() as n, max(id) as m, last(text) as l"]);
+    command.args([first.as_os_str(), "-".as_ref(), last.as_os_str()]);
+    command.stdin(std::fs::File::open(&shrinks).unwrap());
+    let asks = Place::spawn(&mut command);
+    // The inputs are opened in their order: when the last one is open, the length of the one before it is known.
+    let write = |path| std::fs::File::options().write(true).open(path).unwrap();
+    let mut before = write(&first);
+    drop(write(&last));
+    write(&shrinks).set_len(columns.len() as u64 + 8).unwrap();
+    before.write_all(columns.as_bytes()).unwrap();
+    drop(before);
+    let ran = asks.end();
+    assert_eq!((ran.status, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+    let why = "cannot read stdin: the file had 20 bytes, and has become shorter while it was read: it ends after 16";
+    assert!(ran.err.contains(why), "{}", ran.err);
+}
+
+#[test]
+fn a_table_has_no_commands_for_the_terminal() {
+    let place = Place::new();
+    let csv = "\u{1b}]0;pwned\u{7}na\u{1b}[31mme,b\n1,\u{1b}[2J\u{9b}m\n";
+    let table = fed(&place, &["select *", "--format", "table"], csv).out;
+    assert!(table.contains("na [31mme") && !table.contains(|c: char| c.is_control() && c != '\n'), "{table:?}");
+}
+
+#[test]
+fn a_binary_is_not_taken_for_a_csv() {
+    let place = Place::new();
+    let capture = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    for (begin, why) in [(&capture[..], "it is a capture of packets"), (b"a\0b,c\n1,2\n", "has NUL bytes")] {
+        let file = place.file("binary");
+        std::fs::write(&file, begin).unwrap();
+        let ran = place.run(&["query", "select *", file.to_str().unwrap()]);
+        assert!(ran.status == Some(1) && ran.out.is_empty() && ran.err.contains(why), "{ran:?}");
+    }
 }
