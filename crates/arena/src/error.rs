@@ -46,7 +46,7 @@ pub enum ArenaError {
     },
     /// The file is not an arena.
     #[error(
-        "{path} is not an arena (its first bytes are not chappe's); move it away, or remove it with `chappe arena rm --force {}`", named(.path)
+        "{path} is not an arena (its first bytes are not chappe's), and chappe leaves it as it is: move it away, or set CHAPPE_DIR to a directory for arenas"
     )]
     Garbage {
         /// The file.

@@ -1,6 +1,6 @@
 //! `chappe doctor`: what was found, to people and to programs.
 
-use crate::look::plain;
+use crate::look::{is_foreign, no_place_of_arenas, plain};
 use crate::within::{Patience, too_long};
 use anyhow::Result;
 use chappe::doctor::{ArenaHealth, Finding, Sequences, Surroundings, examine, kernel, sequences, surroundings};
@@ -36,6 +36,8 @@ fn views<'a>(all: &'a [Finding]) -> Vec<FindingView<'a>> {
 struct Seen {
     name: String,
     error: Option<String>,
+    /// It is no arena.
+    foreign: bool,
     findings: Vec<Finding>,
     capacity: Option<Capacity>,
 }
@@ -43,7 +45,8 @@ struct Seen {
 impl Seen {
     fn of(health: ArenaHealth) -> Seen {
         let ArenaHealth { name, error, findings, capacity, .. } = health;
-        Seen { name, error: error.map(|e| e.to_string()), findings, capacity }
+        let foreign = error.as_ref().is_some_and(is_foreign);
+        Seen { name, error: error.map(|e| e.to_string()), foreign, findings, capacity }
     }
 }
 
@@ -58,8 +61,13 @@ pub fn doctor(json: bool) -> Result<(String, u8)> {
         let seen = patience.look(Duration::ZERO, move || examine(&one)).map(Seen::of);
         arenas.push(seen.unwrap_or_else(|| {
             let error = Some(too_long(&format!("arena `{name}`")));
-            Seen { name, error, findings: Vec::new(), capacity: None }
+            Seen { name, error, foreign: false, findings: Vec::new(), capacity: None }
         }));
+    }
+    let foreign = arenas.iter().filter(|a| a.foreign).count();
+    if let Some(all) = no_place_of_arenas(arenas.len() - foreign, foreign) {
+        arenas =
+            vec![Seen { name: here.clone(), error: Some(all), foreign: true, findings: Vec::new(), capacity: None }];
     }
     let around = patience.look(Duration::ZERO, surroundings);
     let job_servers = patience.look(Duration::ZERO, crate::jobserver::clean_up);

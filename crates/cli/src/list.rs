@@ -1,8 +1,8 @@
 //! `chappe ls` and `chappe show`, to people and to programs.
 
 use crate::look::{
-    JobView, Name, Row, UnseenView, WaiterView, by_priority_text, called, find, holder_text, job_text, jobs, kept_for,
-    ms, permits_text, plain, state_text, who_text,
+    JobView, Name, Row, UnseenView, WaiterView, by_priority_text, called, find, holder_text, is_foreign, job_text,
+    jobs, kept_for, ms, no_place_of_arenas, permits_text, plain, state_text, who_text,
 };
 use crate::said::complain;
 use crate::within::{Patience, too_long};
@@ -21,18 +21,22 @@ pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
         Some(one) => vec![one.to_owned()],
         None => patience.look(Duration::ZERO, Arena::list).ok_or_else(|| anyhow!(too_long("the directory")))??,
     };
-    let mut all = Vec::new();
-    let mut status = 0;
+    let (mut all, mut complaints) = (Vec::new(), Vec::new());
+    let (mut status, mut arenas, mut foreign) = (0, 0, 0);
     let mut others = if only.is_none() { terminals(None, json)? } else { Vec::new() };
     for name in names {
         let one = name.clone();
         let seen = patience.look(Duration::ZERO, move || Arena::open(&one).map(|arena| (arena, objects(arena))));
         let why = match seen {
             Some(Ok((arena, objects))) => {
+                arenas += 1;
                 all.extend(objects.into_iter().map(|info| (arena, info)));
                 continue;
             }
-            Some(Err(e)) => anyhow!(e),
+            Some(Err(e)) => {
+                (arenas, foreign) = if is_foreign(&e) { (arenas, foreign + 1) } else { (arenas + 1, foreign) };
+                anyhow!(e)
+            }
             None => anyhow!(too_long(&format!("arena `{name}`"))),
         };
         if only.is_some() {
@@ -45,9 +49,11 @@ pub fn list(only: Option<&str>, json: bool) -> Result<(String, u8)> {
             others = terminals(Some(&name), json).map_err(|_| why)?;
             continue;
         }
-        complain(json, &why.to_string());
+        complaints.push(why.to_string());
         status = 1;
     }
+    let complaints = no_place_of_arenas(arenas, foreign).map_or(complaints, |all| vec![all]);
+    complaints.iter().for_each(|why| complain(json, why));
     if json {
         let rows = all.iter().map(|(arena, info)| Any::Object(Row::of(*arena, info)));
         let rows: Vec<Any> = rows.chain(others.into_iter().map(|(.., json)| Any::Terminal(json))).collect();

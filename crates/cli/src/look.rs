@@ -50,6 +50,32 @@ pub fn split(name: &str) -> (&str, &str) {
     name.split_once('/').unwrap_or((DEFAULT, name))
 }
 
+/// So many things that are no arenas are named one by one.
+const FEW: usize = 3;
+
+/// Whether this is why something in the directory is no arena, and not what is wrong with one.
+pub fn is_foreign(e: &ArenaError) -> bool {
+    matches!(
+        e,
+        ArenaError::Garbage { .. }
+            | ArenaError::Symlink { .. }
+            | ArenaError::Name { .. }
+            | ArenaError::Owner { .. }
+            | ArenaError::Io { .. }
+    )
+}
+
+/// What is said in place of so many complaints, where there is no arena and `foreign` things are none.
+pub fn no_place_of_arenas(arenas: usize, foreign: usize) -> Option<String> {
+    let here = chappe::directory().ok()?;
+    (arenas == 0 && foreign > FEW).then(|| {
+        format!(
+            "{} looks like no directory of arenas: none of the {foreign} things in it is one; set CHAPPE_DIR to a directory of their own",
+            here.display()
+        )
+    })
+}
+
 /// An object of any kind, as it stands once dead members are recovered, and its arena.
 ///
 /// # Errors

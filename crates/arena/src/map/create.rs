@@ -213,7 +213,8 @@ impl Map {
     /// `is_idle` tells whether a member in its generation neither holds nor awaits anything. Such members of this very process do not count
     /// as a use of the arena.
     ///
-    /// With `force` it also removes an arena that is in use (everything in it is dead from then on), and a file that is no arena at all.
+    /// With `force` it also removes an arena that is in use (everything in it is dead from then on), and one that is damaged or of another
+    /// version. A file that does not begin as an arena does is somebody's, and stays.
     ///
     /// # Errors
     /// `NotFound`, `InUse`, those of a damaged file without `force`, or the system's.
@@ -264,7 +265,7 @@ impl Map {
             }
             Err(ArenaError::NotFound { .. }) if matches!(dir.inode_of(name), Ok(Some(_))) => {}
             Err(e @ (ArenaError::NotFound { .. } | ArenaError::Symlink { .. })) => return Err(e),
-            Err(e) if !force => return Err(e),
+            Err(e) if !force || !begins_as_one(dir, name).unwrap_or(false) => return Err(e),
             Err(_) => {}
         }
         step!("arena marked, its name still there");
@@ -282,9 +283,7 @@ impl Map {
     pub fn remove_unmapped(dir: &Dir, name: &str) -> io::Result<bool> {
         let _lock = dir.lock()?;
         let file = dir.open_file(name)?;
-        let mut magic = [0; size_of::<u64>()];
-        let is_one = file.read_start(&mut magic)? == magic.len() && u64::from_ne_bytes(magic) == MAGIC;
-        Ok(is_one && file.while_alone(|| dir.unlink(name))?)
+        Ok(is_one(&file)? && file.while_alone(|| dir.unlink(name))?)
     }
 
     /// Refuses what only the arena's owner and root may do: to remove, to resize, to take by force. Every other user of the arena may make
@@ -477,6 +476,17 @@ impl Map {
             }
         }
     }
+}
+
+/// Whether a file begins as an arena does.
+fn is_one(file: &File) -> io::Result<bool> {
+    let mut magic = [0; size_of::<u64>()];
+    Ok(file.read_start(&mut magic)? == magic.len() && u64::from_ne_bytes(magic) == MAGIC)
+}
+
+/// The same of the file of this name.
+fn begins_as_one(dir: &Dir, name: &str) -> io::Result<bool> {
+    is_one(&dir.open_file(name)?)
 }
 
 /// Reads the first page of a file; fails with what is wrong with it.

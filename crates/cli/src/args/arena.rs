@@ -45,7 +45,7 @@ pub enum ArenaCommand {
     Rm {
         /// The arena
         name: String,
-        /// Also one in use, and a file that is no arena
+        /// Also one in use, one that is damaged, and one of another version
         #[arg(long)]
         force: bool,
     },

@@ -353,3 +353,31 @@ fn members_that_are_stopped_and_zombies_are_looked_at() {
     look_at_all(&here, "a zombie");
     assert_eq!(here.json(&["show", "whole/none"])["waiters"].as_array().unwrap().len(), 0);
 }
+
+#[test]
+fn a_directory_of_other_things_is_told_in_a_line_and_left_as_it_is() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "p"]);
+    here.ok(&["arena", "rm", "default"]);
+    let names: Vec<String> = (0..20).map(|n| format!("note-{n}")).collect();
+    for name in &names {
+        std::fs::write(here.arenas().join(name), "mine\n").unwrap();
+    }
+    let listed = here.run(&["ls"]);
+    let says =
+        format!("{} looks like no directory of arenas: none of the 20 things in it is one", here.arenas().display());
+    assert!(
+        listed.status == Some(1) && listed.err.contains(&says) && listed.err.lines().count() == 1,
+        "{}",
+        listed.err
+    );
+    let health = here.run(&["doctor"]);
+    assert!(health.status == Some(1) && health.out.contains(&says) && !health.out.contains("note-1"), "{}", health.out);
+    for name in &names {
+        assert!(here.fails(1, &["arena", "rm", "--force", name]).contains("chappe leaves it as it is"));
+        assert_eq!(std::fs::read(here.arenas().join(name)).unwrap(), b"mine\n");
+    }
+    // Beside an arena each is named.
+    here.ok(&["pool", "create", "p"]);
+    assert_eq!(here.run(&["ls"]).err.lines().count(), 20);
+}
