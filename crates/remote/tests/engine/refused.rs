@@ -21,7 +21,7 @@ fn said(options: &Options) -> String {
 }
 
 fn put(value: String) -> Txn {
-    Txn::of(vec![Op::Put { key: "chappe/1/n/x".into(), value, lease: None }])
+    Txn::of(vec![Op::Put { key: "chappe/1/n/x".into(), value: value.into_bytes(), lease: None }])
 }
 
 #[test]
