@@ -366,6 +366,21 @@ fn an_arrival_that_is_dropped_or_interrupted_is_taken_back() {
 }
 
 #[test]
+fn an_arrival_that_a_thread_leaks_at_a_private_barrier_goes_with_the_thread() {
+    let barrier = Barrier::private(2).unwrap();
+    std::thread::scope(|s| {
+        s.spawn(|| std::mem::forget(barrier.arrive().unwrap())).join().unwrap();
+        eventually("it is taken back", || barrier.info().unwrap().arrived == 0);
+        let other = s.spawn(|| barrier.wait().unwrap());
+        arrived(&barrier, 1);
+        let mine = barrier.wait().unwrap();
+        assert_eq!((mine.round, mine.index + other.join().unwrap().index), (0, 1));
+    });
+    let info = barrier.info().unwrap();
+    assert_eq!((info.rounds, info.arrived, info.joined, info.dead), (1, 0, 0, 0));
+}
+
+#[test]
 fn the_first_that_goes_on_may_remove_the_barrier_and_the_others_still_have_turned() {
     let _house = House::new("barrier-remover");
     for _ in 0..50 {

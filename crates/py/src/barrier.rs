@@ -56,6 +56,7 @@ impl Failure for BarrierError {
             BarrierError::OtherShape { .. } => Kind::Mismatch,
             BarrierError::Twice { .. } | BarrierError::Full { .. } => Kind::InUse,
             BarrierError::Dead { .. } => Kind::Removed,
+            BarrierError::PartyDied { .. } => Kind::PartyDied,
             BarrierError::Inherited { .. } => Kind::Inherited,
             _ => Kind::System,
         }

@@ -9,6 +9,7 @@
 //! | it was removed | `Removed` | `RuntimeError` |
 //! | the other end has gone | `Disconnected` | `BrokenPipeError`, `EOFError` |
 //! | the same of all senders, and one of them died, or failed | `SenderDied` | `Disconnected` |
+//! | a party of a barrier died, and the round has turned | `PartyDied` | `RuntimeError` |
 //! | no room: a full arena, a full `/dev/shm`, a full map | `NoSpace` | `OSError` |
 //! | another user's | `PermissionError` | |
 //! | still in use | `InUse` | `RuntimeError` |
@@ -53,6 +54,7 @@ pub enum Kind {
     Removed,
     Disconnected,
     SenderDied,
+    PartyDied,
     NoSpace,
     NotOurs,
     InUse,
@@ -77,6 +79,7 @@ pub fn raised(py: Python<'_>, kind: Kind, text: String) -> PyErr {
         Kind::Removed => own(py, "Removed", (text,)),
         Kind::Disconnected => own(py, "Disconnected", (PIPE, text)),
         Kind::SenderDied => own(py, "SenderDied", (PIPE, text)),
+        Kind::PartyDied => own(py, "PartyDied", (text,)),
         Kind::NoSpace => own(py, "NoSpace", (NO_SPACE, text)),
         Kind::NotOurs => PyPermissionError::new_err((NO_ACCESS, text)),
         Kind::InUse => own(py, "InUse", (text,)),

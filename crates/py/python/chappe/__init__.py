@@ -46,6 +46,7 @@ from .errors import (
     NotFound,
     OwnerDied,
     OwnerDiedWarning,
+    PartyDied,
     Removed,
     SenderDied,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "NotFound",
     "OwnerDied",
     "OwnerDiedWarning",
+    "PartyDied",
     "Permit",
     "Pool",
     "RLock",

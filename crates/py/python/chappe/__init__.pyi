@@ -28,6 +28,7 @@ from .errors import (
     NotFound as NotFound,
     OwnerDied as OwnerDied,
     OwnerDiedWarning as OwnerDiedWarning,
+    PartyDied as PartyDied,
     Removed as Removed,
     SenderDied as SenderDied,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "NotFound",
     "OwnerDied",
     "OwnerDiedWarning",
+    "PartyDied",
     "Permit",
     "Pool",
     "RLock",

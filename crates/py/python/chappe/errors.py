@@ -13,6 +13,7 @@ __all__ = [
     "NotHeld",
     "OwnerDied",
     "OwnerDiedWarning",
+    "PartyDied",
     "Removed",
     "SenderDied",
 ]
@@ -56,6 +57,13 @@ class OwnerDied(RuntimeError):
 
 class OwnerDiedWarning(RuntimeWarning):
     """As OwnerDied, where a warning is enough."""
+
+
+class PartyDied(RuntimeError):
+    """
+    A round of a barrier turned without a party that died: the wait is over, and each of the others is told once. A barrier that Python has made
+    breaks instead: this one was made by the command, or by a program of another language.
+    """
 
 
 def _log(text):

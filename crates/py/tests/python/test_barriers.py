@@ -268,6 +268,21 @@ class Barriers(Case):
         for name in "anew", "flag", "lock":
             chappe.remove(name, force=True)
 
+    @unittest.skipUnless(os.environ.get("CHAPPE_COMMAND"), "without the command nobody makes such a barrier")
+    def test_a_death_at_a_barrier_that_does_not_break_is_told_once(self):
+        subprocess.run([os.environ["CHAPPE_COMMAND"], "barrier", "create", "whole", "-n", "2"], check=True)
+        barrier = chappe.Barrier(2, name="whole", create=False)
+        child = self.forked(lambda: chappe.Barrier(2, name="whole", create=False).wait())
+        self.until(lambda: barrier.n_waiting == 1)
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            # Joins, and is told.
+            self.assertIn(threads.submit(barrier.wait, 60).result(60), (0, 1))
+            self.assertEqual(self.ended(child), 0)
+            with self.assertRaises(chappe.PartyDied) as told:
+                threads.submit(barrier.wait, 60).result(60)
+            self.assertNotIsInstance(told.exception, OSError)
+            self.assertEqual((threads.submit(barrier.wait, 60).result(60), barrier.broken), (0, False))
+
     def test_a_named_barrier_is_one_object_of_its_arena(self):
         barrier = chappe.Barrier(2, name="step")
         self.assertIn(("step", "barrier"), [(name, kind) for name, kind, *_ in chappe._show("default")])
