@@ -292,7 +292,7 @@ fn facts_text(facts: &[Fact]) -> String {
 }
 
 /// Facts, as programs are told.
-fn facts_view(facts: &[Fact]) -> serde_json::Map<String, Value> {
+pub fn facts_view(facts: &[Fact]) -> serde_json::Map<String, Value> {
     let value = |fact: &Fact| if fact.sort == FactSort::Flag { json!(fact.value > 0) } else { json!(fact.value) };
     facts.iter().map(|fact| (fact.name.replace(' ', "_"), value(fact))).collect()
 }

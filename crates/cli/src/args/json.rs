@@ -13,6 +13,8 @@ ls:
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"readers-writer lock\", \"writer\": MEMBER or null, \"readers\": [MEMBER],
       \"kept_for\": [JOB] (of holders that are gone), \"torn\": BOOL, \"condemned\": BOOL, \"bytes\": N, \"waiting\": N}
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"condition variable\", \"waiting\": N}
+    {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"barrier\", \"parties\": N, \"arrived\": N, \"joined\": N,
+      \"dead\": N, \"rounds\": N, \"broken\": BOOL, \"breaks_on_death\": BOOL, \"waiting\": N}
     {\"name\": TEXT, \"arena\": TEXT, \"kind\": \"tube\", \"ends\": \"spsc\", \"mpsc\", \"spmc\" or \"mpmc\",
       \"messages\": N, \"slots\": N, \"size\": N, \"sent\": N, \"received\": N, \"senders\": N,
       \"receivers\": N, \"redelivered\": N, \"dropped\": N, \"drops\": BOOL, \"sealed\": BOOL,

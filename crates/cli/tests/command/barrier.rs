@@ -1,5 +1,6 @@
 //! Barriers, as scripts have them.
 
+use crate::eyes::object;
 use crate::place::{Place, Running, until};
 use serde_json::json;
 
@@ -29,6 +30,31 @@ fn scripts_wait_for_each_other_and_the_first_makes_the_barrier() {
     assert!(here.fails(1, &["barrier", "wait", "b", "-n", "3"]).contains("is there with 2 parties, not 3 parties"));
     here.ok(&["barrier", "rm", "b"]);
     assert!(here.fails(1, &["barrier", "wait", "b"]).contains("`chappe barrier create b --parties N` makes one"));
+}
+
+#[test]
+fn the_help_on_json_has_each_field_of_a_barrier() {
+    let here = Place::new();
+    here.ok(&["barrier", "create", "b", "-n", "2"]);
+    let help = here.ok(&["help", "json"]);
+    let of_barriers = help.split("{\"name\"").find(|object| object.contains("\"kind\": \"barrier\"")).expect("listed");
+    let shown = here.json(&["ls"]);
+    let fields = shown[0].as_object().expect("an object").keys().filter(|field| *field != "name");
+    fields.for_each(|field| assert!(of_barriers.contains(&format!("\"{field}\":")), "{field} is not in {of_barriers}"));
+}
+
+#[test]
+fn top_shows_a_barrier_and_who_waits_there() {
+    let here = Place::new();
+    let first = wait(&here, &["b", "-n", "2"]);
+    here.wait_for_waiters("b", 1);
+    let seen = here.json(&["top", "--once", "--interval", "100ms"]);
+    let b = object(&seen, "b");
+    let facts = ["kind", "parties", "arrived", "rounds", "waiting"].map(|name| b[name].to_string());
+    assert_eq!(facts, ["\"barrier\"", "2", "1", "0", "1"]);
+    assert_eq!(seen["processes"][0]["pid"], first.pid());
+    here.ok(&["barrier", "wait", "b"]);
+    assert_eq!(first.end().status, Some(0));
 }
 
 #[test]

@@ -6,7 +6,9 @@ use crate::eyes::light::{self, LightSeen};
 use crate::eyes::pipes::{PipeSeen, Pipes};
 use crate::eyes::snapshot::Snapshot;
 use crate::eyes::terminals::{self, TerminalSeen};
+use crate::look::facts_view;
 use anyhow::Result;
+use chappe::ObjectState;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +71,9 @@ pub fn as_json(looked: &Looked) -> String {
             all.insert("name".into(), json!(o.name));
             all.insert("arena".into(), json!(o.arena.name()));
             all.insert("kind".into(), json!(o.info.kind));
+            if let ObjectState::Facts(facts) = &o.info.state {
+                all.extend(facts_view(facts));
+            }
             for figure in ALL {
                 if let Some(value) = (figure.of)(o) {
                     // Whole numbers as such.
