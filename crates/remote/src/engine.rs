@@ -75,7 +75,7 @@ pub enum Op {
     Delete(Keys),
     /// Reads keys, in the order of their names.
     Get(Keys),
-    /// Reads which keys there are, without what was written.
+    /// Reads which keys there are, and since when: without what was written, and without their leases.
     Names(Keys),
     /// Reads that one of some keys which was created first.
     First(Keys),

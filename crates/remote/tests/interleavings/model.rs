@@ -116,9 +116,9 @@ impl Model {
                     Reply::Done
                 }
                 Op::Get(keys) => Reply::Found(self.found(keys).cloned().collect()),
-                Op::Names(keys) => {
-                    Reply::Found(self.found(keys).map(|entry| Entry { value: vec![], ..entry.clone() }).collect())
-                }
+                Op::Names(keys) => Reply::Found(
+                    self.found(keys).map(|entry| Entry { value: vec![], lease: None, ..entry.clone() }).collect(),
+                ),
                 Op::First(keys) => {
                     Reply::Found(self.found(keys).min_by_key(|entry| entry.created).cloned().into_iter().collect())
                 }
