@@ -57,6 +57,8 @@ mod id;
 pub mod image;
 mod io;
 mod local;
+#[doc(hidden)]
+pub mod migration;
 mod modes;
 mod naming;
 mod offers;

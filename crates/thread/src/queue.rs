@@ -252,7 +252,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{due, record};
+    use crate::record;
 
     impl Queue {
         fn len(&self) -> u32 {
@@ -426,89 +426,6 @@ mod tests {
         let mut left: Vec<_> = std::iter::from_fn(|| queue.pop().map(place)).collect();
         left.sort_unstable();
         assert_eq!(left, [2, 3, 5, 10, 11, 12, 13]);
-        record::put(threads.into_iter());
-    }
-
-    /// A block of the simulation: milliseconds that it takes, and when it is due.
-    #[derive(Clone, Copy)]
-    struct Block {
-        takes: u64,
-        due: u64,
-    }
-
-    const MS: u64 = 1_000_000;
-
-    /// Two procs, in steps of a millisecond. Blocks come to the first, each a thread of its own that goes on until its
-    /// block is done; now and then another thread has that proc for long. Once in ten milliseconds the second, if it
-    /// idles, takes half of the threads that wait behind that one. How many blocks were late, of how many, and when the last was done.
-    fn simulated(seed: u64, threads: &[&'static Thread], says: bool) -> (u64, u64, u64) {
-        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut below = |n: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random >> 33) % n
-        };
-        let queues = [Queue::new(), Queue::new()];
-        let place = |thread: &Thread| threads.iter().position(|t| std::ptr::eq(*t, thread)).unwrap();
-        let mut blocks: Vec<Option<Block>> = vec![None; threads.len()];
-        let mut runs: [Option<usize>; 2] = [None; 2];
-        let (mut came, mut late, mut now, mut long) = (0, 0, 0u64, 0u64);
-        while now < 20_000 || blocks.iter().any(Option::is_some) {
-            // The same for both policies, whatever they have done so far.
-            let dice = [below(100), 1 + below(3), 4 + below(40), below(60), 20 + below(60)];
-            if now < 20_000 && dice[0] < 40 {
-                let at = blocks.iter().position(Option::is_none).expect("a thread for each block that waits");
-                let block = Block { takes: dice[1], due: now + dice[2] };
-                blocks[at] = Some(block);
-                threads[at].latest.set(if says { (block.due - block.takes) * MS } else { 0 });
-                queues[0].push(threads[at]);
-                came += 1;
-            }
-            if long == 0 && runs[0].is_none() && dice[3] == 0 {
-                long = dice[4];
-            }
-            if now.is_multiple_of(10) && long > 0 && runs[1].is_none() && queues[1].is_empty() {
-                let first = |thread: &Thread| due::is_about_to_be_late(thread, now * MS, 10 * MS);
-                queues[0].share(first, |_| true, |thread| queues[1].push(thread));
-            }
-            now += 1;
-            for proc in 0..2 {
-                if proc == 0 && long > 0 {
-                    long -= 1;
-                    continue;
-                }
-                let Some(at) = runs[proc].or_else(|| queues[proc].pop().map(place)) else { continue };
-                let block = blocks[at].as_mut().unwrap();
-                block.takes -= 1;
-                runs[proc] = Some(at);
-                if block.takes == 0 {
-                    late += u64::from(now > block.due);
-                    (blocks[at], runs[proc]) = (None, None);
-                }
-            }
-        }
-        (late, came, now)
-    }
-
-    #[test]
-    fn threads_that_would_be_late_go_first_and_fewer_are_late_than_by_age() {
-        record::prepare().unwrap();
-        let threads: Vec<_> = (0..200).map(|_| record::take().unwrap()).collect();
-        threads.iter().for_each(|t| t.level.set(0));
-        let (mut by_age, mut by_need) = ((0, 0, 0), (0, 0, 0));
-        let add = |sum: &mut (u64, u64, u64), one: (u64, u64, u64)| {
-            *sum = (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2);
-        };
-        for seed in 1..=if cfg!(miri) { 1 } else { 20 } {
-            add(&mut by_age, simulated(seed, &threads, false));
-            add(&mut by_need, simulated(seed, &threads, true));
-        }
-        println!("late, of all, milliseconds: by age {by_age:?}, by need {by_need:?}");
-        assert!(by_need.0 * 10 <= by_age.0 * 9, "{by_age:?} {by_need:?}");
-        // As many blocks, in no more time.
-        assert!(by_need.1 == by_age.1 && by_need.2 <= by_age.2 + by_age.2 / 1000, "{by_age:?} {by_need:?}");
-        threads.iter().for_each(|t| t.latest.set(0));
         record::put(threads.into_iter());
     }
 }

@@ -8,6 +8,7 @@
 //! `crates/bench/c/fibers.cpp`), so that nobody has another's memory or threads; the peers of a row take turns.
 
 mod files;
+pub mod late;
 mod load;
 mod parts;
 mod peers;
