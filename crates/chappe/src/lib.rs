@@ -108,6 +108,7 @@ pub use chappe_sync::plan9;
 pub use chappe_sync::raw;
 #[doc(hidden)]
 pub use chappe_sync::schemas;
+pub use chappe_sync::task;
 pub use chappe_sync::tries;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::words::{self, Words, WordsError};

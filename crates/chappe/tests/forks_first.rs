@@ -6,7 +6,10 @@
 #[path = "house/forked.rs"]
 mod forked;
 
-use chappe::{Arena, ArenaOptions, Pool, ras, tube};
+use chappe::{Arena, ArenaOptions, Pool, Semaphore, ras, tube};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 fn private_pool() {
@@ -50,6 +53,26 @@ fn owned_permit() {
     drop(pool.unwrap().acquire_owned_timeout(Duration::from_secs(20)).unwrap());
 }
 
+/// A task that waits is served, and one that the child inherits would be refused.
+fn task_waits_at(semaphore: &Semaphore) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut down = pin!(semaphore.down_async());
+    assert!(down.as_mut().poll(&mut cx).is_pending());
+    semaphore.up().unwrap();
+    assert!(down.as_mut().poll(&mut cx).is_ready());
+}
+
+fn private_task() {
+    task_waits_at(&Semaphore::private(0).unwrap());
+}
+
+fn named_task() {
+    Arena::open_or_create("first", &small()).unwrap();
+    // Its own: the first thread stands still while it waits in the line.
+    let name = format!("first/s{}", std::process::id());
+    task_waits_at(&Semaphore::open_or_create(&name, 0).unwrap());
+}
+
 /// One test: it forks, and goes by the environment.
 #[test]
 fn a_child_forked_at_any_place_of_a_first_operation_gets_on() {
@@ -71,5 +94,7 @@ fn a_child_forked_at_any_place_of_a_first_operation_gets_on() {
     tried("a counter", &|| (), restartable);
     tried("a named pool", &afresh, named_pool);
     tried("an owned permit", &afresh, owned_permit);
+    tried("a task of a private semaphore", &|| (), private_task);
+    tried("a task of a named semaphore", &afresh, named_task);
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -86,6 +86,12 @@ pub enum AcquireError {
         /// What it has.
         permits: u32,
     },
+    /// A task's wait that a forked child inherited: its place in the line is the parent's.
+    #[error("the wait for pool `{pool}` began before this process was forked, and is the parent's; wait anew")]
+    Inherited {
+        /// Which.
+        pool: String,
+    },
     /// The arena cannot take another member, or is gone.
     #[error(transparent)]
     Arena(#[from] ArenaError),
@@ -324,6 +330,14 @@ pub enum DownError {
         "semaphore `{semaphore}` is dead: it was removed, or its memory was damaged; open it again if it was made anew"
     )]
     Dead {
+        /// Which.
+        semaphore: String,
+    },
+    /// A task's wait that a forked child inherited: its place in the line is the parent's.
+    #[error(
+        "the wait for semaphore `{semaphore}` began before this process was forked, and is the parent's; wait anew"
+    )]
+    Inherited {
         /// Which.
         semaphore: String,
     },

@@ -21,7 +21,11 @@ use chappe_plat::{dir, process};
 use chappe_wait::attachment::{PROCESS_MEMBERS, WATCH};
 use chappe_wait::known::{FAMILY, KNOWN};
 use chappe_wait::label::LABEL;
+use chappe_wait::lent::ATTACHMENTS;
+use chappe_wait::lent::holders::NAMED;
 use chappe_wait::private::PRIVATE;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use chappe_wait::tasks::{DRIVERS, FREE};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -100,6 +104,13 @@ extern "C" fn before() {
     held.push(attached);
     held.push(of(&ENDS.0));
     held.push(of(&FAMILY));
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    {
+        held.push(of(&DRIVERS));
+        held.push(of(&ATTACHMENTS));
+        held.push(of(&NAMED));
+        held.push(of(&FREE));
+    }
     held.push(of(&PROCESS_MEMBERS));
     held.push(of(&PRIVATE));
     held.push(of(&KNOWN));

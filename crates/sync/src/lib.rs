@@ -17,7 +17,7 @@
 //! |---|---|
 //! | explorer | `model` |
 //! | inspection | `examine`, `inspect` |
-//! | choice | `acquire_any`, `macros`, `raw`, `rwlock`, `select`, `took`, `tube/interruptible` |
+//! | choice | `acquire_any`, `macros`, `raw`, `rwlock`, `select`, `task`, `took`, `tube/interruptible` |
 //! | choice | `tube/mod.rs` |
 //! | ends | `armed`, `choice`, `descriptor`, `tube` |
 //! | handles | `barrier`, `condition`, `counter`, `guard`, `helplock`, `hold`, `map`, `monitor`, `mutex` |
@@ -151,6 +151,8 @@ pub mod schemas;
 mod select;
 #[cfg(not(feature = "sim"))]
 mod semaphore;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub mod task;
 #[cfg(not(feature = "sim"))]
 mod took;
 

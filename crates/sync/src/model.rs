@@ -23,6 +23,8 @@ mod priorities;
 mod rwlocks;
 #[cfg(feature = "sim")]
 mod stacks;
+#[cfg(feature = "sim")]
+mod tasks;
 mod tubes;
 #[cfg(feature = "sim")]
 mod ways;

@@ -1,4 +1,5 @@
-//! Doorbells, explored: a waiter waits as a light thread does, and sleeps where its proc does, at the bell of another attachment of its process.
+//! Doorbells, explored: a waiter waits as a light thread or a task does, and sleeps where its proc, or the driver of tasks, does: at the bell of
+//! another attachment of its process.
 //! Kills and stops of the granter at every operation, between the grant and the bell, and between the bell and the wake.
 
 use crate::counted::{Counted, enough, last, more};
@@ -107,5 +108,70 @@ fn time_outs_at_a_bell_survive_kills() {
         Search::uniform("bell_time_out_dice").kills(1).schedules(5_000),
     ] {
         search.run(time_out).assert_clean().assert_reached(&["patient served"]);
+    }
+}
+
+/// A task and a thread wait for the units of one process.
+fn task_and_thread(world: &World) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, false);
+    s.upper(&stage, world, "upper", 2);
+    let p = world.prepare("task");
+    let bell = stage.member(p, "bell");
+    let me = s.downer(&stage, p, "task").at_bell_of(&bell);
+    stage.reaper(stage.lasting(p, move || {
+        me.down_as_task(s.semaphore, None).expect("it is never dropped").expect("a unit");
+        more(&s.books.downs);
+        reached("task served");
+    }));
+    s.lasting_customer(&stage, world, "customer", "customer served");
+    enough(world, &[s]);
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn a_grant_reaches_a_task() {
+    searched("task", task_and_thread, &["raised", "task served", "customer served"]);
+}
+
+/// A task may be dropped at any moment, also when it was granted a unit: then the next waiter has it.
+fn dropped(world: &World, barging: bool) {
+    let (stage, _) = Stage::new(world, 8, &[], 1);
+    let s = Counted::new(world, &stage, "s", 0, 1, barging);
+    s.upper(&stage, world, "upper", 1);
+    let p = world.prepare("hasty");
+    let bell = stage.member(p, "bell");
+    let me = s.downer(&stage, p, "hasty").at_bell_of(&bell);
+    stage.reaper(stage.lasting(
+        p,
+        move || match me.down_as_task(s.semaphore, Some(chappe_plat::clock::now() + 1000)) {
+            Some(over) => {
+                over.expect("a unit");
+                more(&s.books.downs);
+                reached("in time");
+                s.up();
+            }
+            None => reached("dropped"),
+        },
+    ));
+    p.on_death(move || more(&s.books.perhaps_up));
+    s.lasting_customer(&stage, world, "patient", "patient served");
+    enough(world, &[s]);
+    last(world, stage, &[s]);
+}
+
+#[test]
+fn a_dropped_tasks_grant_is_not_lost() {
+    for (name, barging) in [("task_dropped", false), ("task_dropped_barging", true)] {
+        let world = move |world: &World| dropped(world, barging);
+        // Depth first, a search comes to the deadline late.
+        let search = Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(10_000);
+        search.run(world).assert_clean().assert_reached(&["in time", "patient served"]);
+        for search in [
+            Search::sweep(&format!("{name}_sweep")).kills(1),
+            Search::uniform(&format!("{name}_dice")).kills(1).schedules(5_000),
+        ] {
+            search.run(world).assert_clean().assert_reached(&["in time", "dropped", "patient served"]);
+        }
     }
 }

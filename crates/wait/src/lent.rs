@@ -37,7 +37,7 @@ enum Request {
     Die(&'static Map, Joined, Sender<()>),
 }
 
-struct Attachments {
+pub struct Attachments {
     incarnation: u64,
     /// By arena: the attachments that no light thread has.
     free: Vec<(usize, Vec<Joined>)>,
@@ -55,7 +55,8 @@ impl Attachments {
     }
 }
 
-static ATTACHMENTS: Mutex<Attachments> = Mutex::new(Attachments::none(0));
+/// Those that this process has to lend.
+pub static ATTACHMENTS: Mutex<Attachments> = Mutex::new(Attachments::none(0));
 
 /// An attachment for the calling light thread.
 pub fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, ArenaError> {

@@ -13,6 +13,7 @@
 //!
 //! | room | files |
 //! |---|---|
+//! | tasks | `tasks` |
 //! | threads | `attachment`, `object_id`, `patience` |
 //! | waiting | `bell`, `body`, `claim`, `end`, `kinds`, `lent.rs`, `lights`, `lull`, `operation`, `owner` |
 //! | waiting | `part`, `private`, `recover`, `spin`, `wait`, `waiters` |
@@ -82,6 +83,8 @@ pub mod role;
 #[cfg(not(feature = "sim"))]
 #[doc(hidden)]
 pub mod spin;
+#[doc(hidden)]
+pub mod tasks;
 #[doc(hidden)]
 pub mod wait;
 #[cfg(not(feature = "sim"))]

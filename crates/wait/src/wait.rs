@@ -120,7 +120,7 @@ mod terms;
 mod word;
 
 pub use discipline::Discipline;
-pub use discipline::{BARGING, NUMBER, arrive, is_barging};
+pub use discipline::{Arrival, BARGING, NUMBER, arrive, is_barging};
 pub use line::{Candidate, candidate, each, is_no_others, is_still, waits_at, waits_on};
 pub use parties::Patience;
 pub use parties::{Parties, Party};
@@ -128,7 +128,7 @@ pub use parties::{Parties, Party};
 pub use queue::in_line;
 pub use queue::{next, queue, tried_and_next, wake_elsewhere};
 pub use removed::notify_dead;
-pub use rest::rest;
+pub use rest::{rest, sleeps};
 pub use state::{AFTER_DEATH, Grant, MET, RETRY, State, TOO_MANY};
 pub use terms::{Begun, Ended, Terms};
 #[cfg(not(any(feature = "sim", feature = "loom")))]

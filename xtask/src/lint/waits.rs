@@ -28,7 +28,7 @@ const WAYS: [&str; 11] = [
 const ROOMS: [&str; 8] = ["arena", "structures", "wait", "tube", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 47] = [
+const PLACES: [(&str, &str); 49] = [
     ("crates/wait/src/wait/rest.rs", "the one place to park"),
     ("crates/wait/src/wait/word.rs", "the one place to wake"),
     (
@@ -80,6 +80,8 @@ const PLACES: [(&str, &str); 47] = [
     ("crates/thread/src/over.rs", "wakes what joins a light thread: its record's own word"),
     ("crates/thread/src/outside.rs", "a mailbox for other processes: words of the table, no arena"),
     ("crates/thread/src/end.rs", "a kernel thread joins a light one: its record's own word"),
+    ("crates/sync/src/model/tasks.rs", "the driver, for the explorer"),
+    ("crates/wait/src/tasks/driver.rs", "the thread that sleeps at a process's bell, for all its tasks"),
     ("crates/thread/src/asks.rs", "a light thread lets others have its proc, as it was asked to"),
     ("crates/thread/src/step.rs", "a light thread lets others have its proc, as it was asked to"),
     (

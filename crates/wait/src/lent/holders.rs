@@ -1,5 +1,7 @@
-//! Which light threads have the attachments that this process lends.
+//! Which light threads, and which tasks, have the attachments that this process lends.
 
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use atomic_waker::AtomicWaker;
 use chappe_arena::Map;
 use chappe_arena::layout::USUAL_MEMBERS;
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -10,13 +12,13 @@ use chappe_plat::light::Record;
 use chappe_plat::process;
 use std::sync::Mutex;
 
-/// The light threads that have the attachments of an arena, by member.
+/// Who has the attachments of an arena, by member.
 pub(crate) type Holders = [AtomicU64];
 
 /// Those of the private arena.
 static LENT: [AtomicU64; USUAL_MEMBERS as usize] = [const { AtomicU64::new(0) }; USUAL_MEMBERS as usize];
 /// Those of the named arenas, by arena: as many as it has members, without storage where none was lent, and never freed.
-static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
+pub static NAMED: Mutex<Vec<(usize, &'static Holders)>> = Mutex::new(Vec::new());
 /// The process they belong to: in a forked child they are void.
 static OF: AtomicU64 = AtomicU64::new(0);
 
@@ -56,21 +58,64 @@ pub fn key(map: &Map) -> usize {
     std::ptr::from_ref(map) as usize
 }
 
-/// The light thread that has this attachment.
+/// Who has an attachment.
 #[cfg(not(feature = "loom"))]
-pub fn holder(map: &Map, member: u32) -> Option<&'static Record> {
+#[derive(Clone, Copy)]
+pub enum Holder {
+    /// A light thread.
+    Light(&'static Record),
+    /// A task, or none at present: see the tasks' seats.
+    #[cfg(not(feature = "sim"))]
+    Task(&'static Sitter),
+}
+
+/// In a slot: the address is a sitter's.
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+const SITS: u64 = 1;
+
+/// Where a task that waits leaves its waker.
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+#[derive(Default)]
+pub struct Sitter {
+    pub waker: AtomicWaker,
+}
+
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+impl Sitter {
+    /// Calls the waker, if there is one. I4 of the tasks: a panic ends here.
+    pub fn wake(&self) {
+        let Some(waker) = self.waker.take() else { return };
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
+    }
+}
+
+/// From now on this attachment is for tasks.
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub fn seat(map: &Map, member: u32, sitter: &'static Sitter) {
+    // Release: before a task waits there.
+    slot(map, member).store(std::ptr::from_ref(sitter) as u64 | SITS, Ordering::Release);
+}
+
+/// Who has this attachment.
+#[cfg(not(feature = "loom"))]
+pub fn holder(map: &Map, member: u32) -> Option<Holder> {
     held_by(holders(map), member)
 }
 
 /// The same, if the arena's holders are known.
 #[cfg(not(feature = "loom"))]
-pub fn held_by(holders: &Holders, member: u32) -> Option<&'static Record> {
-    // Acquire: a record, which is never freed; set before its thread could wait.
-    let record = holders[member as usize % holders.len()].load(Ordering::Acquire) as *const Record;
+pub fn held_by(holders: &Holders, member: u32) -> Option<Holder> {
+    // Acquire: a record or a sitter, which is never freed; set before its thread or task could wait.
+    let address = holders[member as usize % holders.len()].load(Ordering::Acquire);
     // Relaxed: set before any of them.
-    if record.is_null() || !process::is_incarnation(OF.load(Ordering::Relaxed) as u32) {
+    if address == 0 || !process::is_incarnation(OF.load(Ordering::Relaxed) as u32) {
         return None;
     }
+    #[cfg(not(feature = "sim"))]
+    if address & SITS != 0 {
+        // SAFETY: as above.
+        return unsafe { ((address & !SITS) as *const Sitter).as_ref() }.map(Holder::Task);
+    }
     // SAFETY: as above.
-    unsafe { record.as_ref() }
+    unsafe { (address as *const Record).as_ref() }.map(Holder::Light)
 }

@@ -73,14 +73,10 @@ pub fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
     #[cfg(any(feature = "sim", feature = "loom"))]
     let chime = at.map(|at| Chime::new(&who.main.map.member(at).bell, |_, _| {}));
     if is_light || at.is_some() {
-        // Relaxed: I10, published by the swap below.
-        who.main.map.member(who.main.member).bell_of.store(at.map_or(0, |at| at + 1), Ordering::Relaxed);
+        names_bell(who, at);
     }
     let asleep = State::new(ASLEEP, number);
-    // Relaxed: I8, published by the swap below.
-    who.main.map.member(who.main.member).slept.store(short(number), Ordering::Relaxed);
-    // SeqCst: from here on the granter must wake us.
-    if word.compare_exchange(State::new(WAITING, number).0, asleep.0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+    if !falls_asleep(who, number) {
         return;
     }
     note(|lately| lately.slept = true);
@@ -125,6 +121,34 @@ pub fn rest(who: &Parties, begun: &Begun, terms: Terms<'_>) {
     if let Some(interrupt) = patience.interrupt {
         interrupt.left();
     }
+}
+
+/// I10, before the word says ASLEEP.
+fn names_bell(who: &Parties, at: Option<u32>) {
+    // Relaxed: I10, published by the swap that follows.
+    who.main.map.member(who.main.member).bell_of.store(at.map_or(0, |at| at + 1), Ordering::Relaxed);
+}
+
+/// Says that the member sleeps from now on. False: the wait is decided.
+fn falls_asleep(who: &Parties, number: u64) -> bool {
+    let me = who.main.map.member(who.main.member);
+    // Relaxed: I8, published by the swap below.
+    me.slept.store(short(number), Ordering::Relaxed);
+    let (waiting, asleep) = (State::new(WAITING, number).0, State::new(ASLEEP, number).0);
+    // SeqCst: from here on the granter must wake us.
+    me.state.compare_exchange(waiting, asleep, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
+/// A task's member sleeps, or has slept since an earlier poll: its granter calls the task's waker, or rings this bell. False: the wait is
+/// decided.
+pub fn sleeps(who: &Parties, number: u64, bell: Option<u32>) -> bool {
+    // SeqCst: R4, and I1 of the tasks: after the waker was noted.
+    let now = State(who.main.map.member(who.main.member).state.load(Ordering::SeqCst));
+    if now == State::new(ASLEEP, number) {
+        return true;
+    }
+    names_bell(who, bell);
+    falls_asleep(who, number)
 }
 
 /// The sleep of a light thread, at an object of this process.

@@ -1,6 +1,8 @@
 //! Changing a member's wait word: grants, notifications, and the wakes that they need. Invariants and edges: the wait queue's.
 
 use super::state::{AFTER_DEATH, ASLEEP, Grant, MET, PHASE, RETRY, State, WOKEN};
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use crate::lent::holders::Holder;
 use chappe_arena::Map;
 use chappe_arena::layout::Member;
 use chappe_plat::atomic::{AtomicU64, Ordering, low_half};
@@ -32,7 +34,8 @@ fn record_of(map: &Map, member: u32) -> (&Member, Scope) {
     (m, map.scope())
 }
 
-/// Wakes a member that sleeps: its kernel thread, the light thread that has the attachment, or, from another process, that thread's proc.
+/// Wakes a member that sleeps: its kernel thread, the light thread or task that has the attachment, or, from another process, the thread that
+/// listens for these.
 fn wake(map: &Map, member: u32) {
     probe::wake(&map.header().name, member);
     let (m, scope) = record_of(map, member);
@@ -42,7 +45,10 @@ fn wake(map: &Map, member: u32) {
     if map.is_private()
         && let Some(who) = crate::lent::holders::holder(map, member)
     {
-        light::unpark(who);
+        match who {
+            Holder::Light(who) => light::unpark(who),
+            Holder::Task(task) => return task.wake(),
+        }
         if scope == Scope::Private || of != 0 {
             return;
         }

@@ -1,0 +1,125 @@
+//! How a task waits: a future has a place in the wait queue, as a thread has, in the same line.
+//!
+//! A kernel thread that waits sleeps on its member's word, and a light thread is unparked. A task returns from its poll, and is polled again
+//! when its waker was called. So a wait of a task is the wait of a thread in three parts, with any number of polls in between, by any
+//! threads of the process:
+//!
+//! ```text
+//!   first poll:   begin (word WAITING, bits) -- waker noted -- word ASLEEP -- pending
+//!   a granter:    word GRANTED -- the waker (private), or the bell of this process (named), whose driver calls the waker
+//!   next poll:    waker noted -- word GRANTED? -- no: pending      yes: takes what was granted -- ready
+//!   a drop:       word IDLE, or what was granted goes back as after a look -- the bits are cleared
+//! ```
+//!
+//! Nothing is new on the words: to all others the task is a member that sleeps (wait queue, I10). Its member is an attachment that a kernel
+//! thread holds (`lent`), in a [`Seat`], which the wait has until it is over.
+//!
+//! - I1: the waker is noted before the task's last look at the word in each poll. The granter swaps the word before it takes the waker. So
+//!   one of them sees the other: the poll sees the grant, or the granter the waker of this poll.
+//! - I2: a wait that is dropped ends as a wait that is out of time. If it was granted, it ends as one that only looked: what was granted
+//!   goes back, and from there to the next waiter. One swap decides (wait queue, R2).
+//! - I3: the seat goes to another wait only when the bits are cleared. A granter that was stopped before the wake then wakes the next task
+//!   in the seat: for nothing, once.
+//! - I4: a waker is a function of somebody else's. It may panic: the panic ends here, and the granter goes on. It may drop the task, and so
+//!   end waits: no granter has anything locked or half done when it wakes.
+//!
+//! A death of the process is that of its members. A forked child has no tasks of its parent: a wait that it inherited is refused, and its end
+//! changes nothing.
+//!
+//! A waker may lock and allocate. So a signal handler must not give to an object of its process for which tasks wait.
+//!
+//! Explored: `tests/crash_bell.rs` (a member that sleeps at a bell, its time-outs, and drops). Left out there: the waker itself.
+
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+mod driver;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+mod seat;
+
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub use driver::DRIVERS;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub use seat::{FREE, Seats};
+
+use crate::claim::granted;
+use crate::lull::look;
+use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
+use crate::order::Order;
+use crate::wait::{Arrival, Begun, Ended, Parties, Patience, Terms, arrive, begin, end, sleeps};
+use std::cell::Cell;
+
+/// A task's wait for one of several arms, from its first poll until it is over or dropped.
+pub struct Waiting {
+    arrival: Arrival,
+    /// The present turn of the wait. `None`: it is not in any queue.
+    begun: Option<Begun>,
+    priority: u8,
+}
+
+/// How a task's wait goes on.
+pub enum Step {
+    /// It goes on: the waker that was noted before will be called.
+    Waits,
+    /// It goes on, but nobody will say so: it is to be polled again soon.
+    Soon,
+    /// It is over: which arm, and what was taken.
+    Over(Result<(usize, Taken), Refused>),
+}
+
+impl Waiting {
+    /// Takes its place in the order of arrival. The first [`Waiting::poll`] puts it into the queues.
+    pub fn new(who: &Parties, priority: u8) -> Waiting {
+        Waiting { arrival: arrive(who, &patience(&Cell::new(0), priority)), begun: None, priority }
+    }
+
+    /// Looks whether the wait is over, after the waker was noted (I1). `bell`: the member whose bell is to be rung, in an arena that other
+    /// processes use.
+    pub fn poll<A: Arm + ?Sized>(&mut self, who: &Parties, arms: &[&A], biased: bool, bell: Option<u32>) -> Step {
+        let budget = Cell::new(0);
+        let patience = &patience(&budget, self.priority);
+        loop {
+            let kept = self.begun.take();
+            // It has looked without its fence, and may have missed something: it looks again.
+            let looks = kept.as_ref().is_some_and(|begun| begun.is_blind);
+            let begun = kept.unwrap_or_else(|| begin(who, arms, terms(self.arrival, patience)));
+            if !looks && begun.dead.is_none() && sleeps(who, begun.number, bell) {
+                let step = if begun.is_blind { Step::Soon } else { Step::Waits };
+                self.begun = Some(begun);
+                return step;
+            }
+            let over = match end(who, arms, &begun) {
+                Ended::Granted(grant, number) => {
+                    let wish = WaitSpec { biased, ..WaitSpec::to_take(None, patience) };
+                    granted(who, arms, &begun, grant, number, &wish)
+                }
+                Ended::TimedOut => look(arms, who, Order::new(arms.len(), biased), Mode::Take),
+                Ended::Dead(arm) => Err(Refused::Dead(arm)),
+                Ended::TooMany => Err(Refused::TooMany),
+            };
+            // `None`: what it was told of is gone. It waits again, in its old place.
+            if let Some(over) = over.transpose() {
+                return Step::Over(over);
+            }
+        }
+    }
+
+    /// Ends the wait before it is over (I2).
+    pub fn leave<A: Arm + ?Sized>(&mut self, who: &Parties, arms: &[&A]) {
+        let Some(begun) = self.begun.take() else { return };
+        if let Ended::Granted(grant, number) = end(who, arms, &begun) {
+            let budget = Cell::new(0);
+            let patience = &patience(&budget, self.priority);
+            let wish = WaitSpec { aim: Mode::Look, ..WaitSpec::to_take(None, patience) };
+            // An error is nobody's: the object has gone.
+            let _ = granted(who, arms, &begun, grant, number, &wish);
+        }
+    }
+}
+
+fn terms<'a>(arrival: Arrival, patience: &'a Patience<'a>) -> Terms<'a> {
+    Terms { first: 0, arrival, need: 1, packet: 0, deadline: None, patience }
+}
+
+/// Of a waiter that neither spins nor sleeps.
+fn patience(budget: &Cell<u32>, priority: u8) -> Patience<'_> {
+    Patience { budget, forever: false, none: true, interrupt: None, priority, bell: None }
+}
