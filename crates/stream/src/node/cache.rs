@@ -494,7 +494,7 @@ impl Source for Cached {
 
 fn cache(call: &Call<'_>) -> Result<Plan, Wrong> {
     call.no_input()?;
-    let (text, span) = call.needs_text(0, "file")?;
+    let (text, span) = call.file()?;
     let (name, _) = call.needs_text(1, "name")?;
     let slots = call.number_or(2, "blocks", (1.0, 1_000_000.0), 256.0)? as u32;
     let block = call.number_or(3, "block", (1.0, 1_048_568.0), 65_536.0)? as usize;

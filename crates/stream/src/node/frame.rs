@@ -369,7 +369,10 @@ fn frame(call: &Call<'_>) -> Result<Plan, Wrong> {
     let high = call.number_or(1, "high", (1.0, SIDE), 64.0)? as usize;
     let grey = call.choice(usize::MAX, "pixels", &["grey", "rgb"])? != Some("rgb");
     let hz = call.number_or(usize::MAX, "hz", (0.1, 240.0), 60.0)?;
-    let file = call.text(usize::MAX, "file")?.map(|(file, _)| file.to_owned());
+    let file = call.text(usize::MAX, "file")?.map(|(file, span)| {
+        call.touch(file, span);
+        file.to_owned()
+    });
     let name = call.text(usize::MAX, "name")?.map(|(name, _)| name.to_owned());
     let (x, y) = pair(call, "at", (0, 0), 0)?;
     let of = pair(call, "of", (wide.saturating_sub(x).max(1), high.saturating_sub(y).max(1)), 1)?;
