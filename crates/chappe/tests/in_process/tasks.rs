@@ -44,12 +44,12 @@ fn block_on<F: Future>(future: F) -> F::Output {
 /// A private semaphore, and one of an arena that the test removes at its end.
 fn of_each_kind(name: &str, test: impl Fn(&Semaphore)) {
     test(&Semaphore::private(0).unwrap());
-    in_arena(name, |_| test(&Semaphore::create("s", 0).unwrap()));
+    in_a_house(name, || test(&Semaphore::create("s", 0).unwrap()));
 }
 
-fn in_arena(name: &str, test: impl FnOnce(&str)) {
+fn in_a_house(name: &str, test: impl FnOnce()) {
     let _house = House::new(name);
-    test("default");
+    test();
 }
 
 #[test]
@@ -259,13 +259,12 @@ fn a_waker_may_drop_the_waits_of_the_object_that_woke_it() {
 
 #[test]
 fn a_removed_semaphores_tasks_are_told() {
-    in_arena("removed", |arena| {
-        let name = format!("s");
-        let s = Semaphore::create(&name, 0).unwrap();
+    in_a_house("removed", || {
+        let s = Semaphore::create("s", 0).unwrap();
         let (waker, _, woken) = bell();
         let mut down = pin!(s.down_async());
         assert!(poll(&mut down, &waker).is_pending());
-        Semaphore::remove(&name, true).unwrap();
+        Semaphore::remove("s", true).unwrap();
         woken.recv().unwrap();
         assert!(matches!(poll(&mut down, &waker), Poll::Ready(Err(DownError::Dead { .. }))));
     });
@@ -291,7 +290,7 @@ fn many_tasks_and_threads_lose_no_wake_up() {
 
 fn pools(name: &str, test: impl Fn(&Pool)) {
     test(&Pool::private(1).unwrap());
-    in_arena(name, |arena| test(&Pool::create(&format!("{arena}/p"), 1).unwrap()));
+    in_a_house(name, || test(&Pool::create("p", 1).unwrap()));
 }
 
 #[test]
@@ -333,14 +332,13 @@ fn a_permit_that_a_dropped_task_was_granted_goes_to_the_next() {
 
 #[test]
 fn a_removed_pools_tasks_are_told() {
-    in_arena("gone", |arena| {
-        let name = format!("{arena}/p");
-        let pool = Pool::create(&name, 1).unwrap();
+    in_a_house("gone", || {
+        let pool = Pool::create("p", 1).unwrap();
         let held = pool.acquire_owned().unwrap();
         let (waker, _, woken) = bell();
         let mut acquire = pin!(pool.acquire_async());
         assert!(poll(&mut acquire, &waker).is_pending());
-        Pool::remove(&name, true).unwrap();
+        Pool::remove("p", true).unwrap();
         woken.recv().unwrap();
         assert!(matches!(poll(&mut acquire, &waker), Poll::Ready(Err(AcquireError::Dead { .. }))));
         drop(held);

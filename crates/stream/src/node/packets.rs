@@ -409,7 +409,8 @@ mod tests {
         for (len, whole, rest) in [(7, 0, 7), (16, 0, 16), (18, 0, 18), (first + 5, first, 5)] {
             let part = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(part.path(), &file[..24 + len]).unwrap();
-            let (mut reader, _) = FromPcap::new(BufReader::new(part.reopen().unwrap()), "p").unwrap();
+            let (mut reader, _) =
+                FromPcap::new(BufReader::new(WholeFile::new(part.reopen().unwrap()).unwrap()), "p").unwrap();
             let mut all = Vec::new();
             while let Some(mut block) = reader.get().unwrap() {
                 all.append(block.octets());
