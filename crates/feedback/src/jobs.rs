@@ -5,7 +5,9 @@
 //! what a strip takes of a processor, as it was measured, by the time that is left. The sum counts as too much when it is above what there is by more
 //! than the spread of the measurements can explain.
 //!
-//! - I1: a job is ended only for a more important one that can be done in time without it: nobody gains by the end of one beside a job that needs more than there is.
+//! - I1: a job is ended only for one at least as important that can be done in time without it, and not beside it. A job that needs more than all processors
+//!   (one that is late needs without bound) is hopeless: nothing is ended for it, and what it needs turns no other one out. How many processors the
+//!   threads of one job can use at once is not known here: as many as there are.
 //! - I2: a job whose measurements are fewer than ten counts as needing nothing.
 
 use crate::Estimate;
@@ -46,23 +48,26 @@ pub struct Need {
     pub doubt: f64,
 }
 
-/// Which of these jobs is to be ended on so many processors, if all together need more than there is, and what they need. Of equally important ones it is
-/// the one that needs more, and of those the first.
+/// Which of these jobs is to be ended on so many processors, if they need more than there is, and what all need.
+///
+/// From the most important one down each job is kept that can be done in time beside those that are kept already; of equally important ones first the one
+/// that needs least, and of those the last. The answer is the least important job that is not kept, if one above it is (I1).
 pub fn excess(processors: f64, needs: &[Need]) -> Option<(usize, f64)> {
-    let sum: f64 = needs.iter().map(|need| need.load).sum();
-    let doubt = needs.iter().map(|need| need.doubt * need.doubt).sum::<f64>().sqrt();
-    if sum <= processors + doubt {
-        return None;
+    let mut ranked: Vec<(usize, &Need)> = needs.iter().enumerate().collect();
+    ranked
+        .sort_by(|(i, a), (j, b)| b.importance.total_cmp(&a.importance).then(a.load.total_cmp(&b.load)).then(j.cmp(i)));
+    // What the kept ones need, and the square of how far that may be off; whether one of them gains by an end.
+    let (mut kept, mut square, mut gains, mut last) = (0.0, 0.0, false, None);
+    for (at, need) in ranked {
+        let off = square + need.doubt * need.doubt;
+        if kept + need.load <= processors + off.sqrt() {
+            (kept, square) = (kept + need.load, off);
+            gains |= need.load <= processors;
+        } else if gains {
+            last = Some(at);
+        }
     }
-    let by_rank = |a: &(usize, &Need), b: &(usize, &Need)| {
-        a.1.importance.total_cmp(&b.1.importance).then(b.1.load.total_cmp(&a.1.load))
-    };
-    let (last, least) = needs.iter().enumerate().min_by(by_rank)?;
-    // I1.
-    let gains = |(at, need): (usize, &Need)| {
-        at != last && need.importance >= least.importance && need.load <= processors.min(1.0)
-    };
-    needs.iter().enumerate().any(gains).then_some((last, sum))
+    last.map(|at| (at, needs.iter().map(|need| need.load).sum()))
 }
 
 /// Follows jobs that share processors. Times are seconds of one clock.
@@ -74,9 +79,9 @@ pub fn excess(processors: f64, needs: &[Need]) -> Option<(usize, f64)> {
 /// let (a, b) = (jobs.add(2.0, 100.0, 60.0), jobs.add(1.0, 100.0, 60.0)); // 100 strips each, within a minute
 /// let mut ended = None;
 /// for second in 1..=20 {
-///     // Each has half of the processor, and does 0.7 strips a second: it needs 71 s of the processor.
+///     // Each has half of the processor, and does a strip a second: it needs 50 s of the processor.
 ///     for job in [a, b] {
-///         jobs.progress(job, f64::from(second) * 0.5, f64::from(second) * 0.7);
+///         jobs.progress(job, f64::from(second) * 0.5, f64::from(second));
 ///     }
 ///     ended = ended.or(jobs.excess(f64::from(second)));
 /// }
@@ -246,6 +251,77 @@ mod tests {
         (1..=20).for_each(|k| jobs.progress(one, f64::from(k) * 0.1, f64::from(k)));
         assert_eq!(jobs.excess(2.0), None);
         assert!(jobs.need(one, 2.0).unwrap().load > 1.0);
+    }
+
+    /// By all sets of jobs: the best of those that can be done together has the most important jobs. Of the others the least important one is ended, if
+    /// one of the set is as important and is not done in time beside it.
+    fn searched(processors: f64, needs: &[Need]) -> Option<usize> {
+        let before = |i: usize, j: usize| {
+            let key = |at: usize| (-needs[at].importance, needs[at].load, -(at as f64));
+            key(i).partial_cmp(&key(j)).unwrap()
+        };
+        let mut order: Vec<usize> = (0..needs.len()).collect();
+        order.sort_by(|i, j| before(*i, *j));
+        let has = |set: u32, at: usize| set >> at & 1 == 1;
+        let load = |set: u32| (0..needs.len()).filter(|at| has(set, *at)).map(|at| needs[at].load).sum::<f64>();
+        let sets = (0..1u32 << needs.len()).filter(|set| load(*set) <= processors);
+        let best = sets.max_by_key(|set| order.iter().map(|at| has(*set, *at)).collect::<Vec<_>>()).unwrap();
+        let ends = |j: &usize| {
+            let above: u32 = order.iter().take_while(|i| *i != j).map(|i| 1 << i).sum::<u32>() & best;
+            !has(best, *j) && above != 0 && load(above | 1 << j) > processors
+        };
+        order.iter().rev().copied().find(ends)
+    }
+
+    fn needs(told: &[(f64, f64)]) -> Vec<Need> {
+        told.iter().map(|(importance, load)| Need { importance: *importance, load: *load, doubt: 0.0 }).collect()
+    }
+
+    #[test]
+    fn of_many_jobs_one_is_ended_only_where_a_more_important_one_gains() {
+        let late = f64::INFINITY;
+        for (processors, told, ended) in [
+            // Beside a hopeless job the others have room, and it ends none.
+            (1.0, &[(3.0, 1.5), (2.0, 0.3), (1.0, 0.1)][..], None),
+            (1.0, &[(3.0, late), (2.0, 0.3), (1.0, 0.1)], None),
+            (1.0, &[(3.0, late), (2.0, 0.3), (1.0, 0.8)], Some(2)),
+            (1.0, &[(2.0, 0.3), (1.0, late)], Some(1)),
+            // By the end of the one that is nearly done nobody gains.
+            (1.0, &[(3.0, 0.9), (2.0, 0.9), (1.0, 0.0001)], Some(1)),
+            // One of several processes.
+            (4.0, &[(2.0, 3.5), (1.0, 2.0)], Some(1)),
+        ] {
+            assert_eq!(excess(processors, &needs(told)).map(|(at, _)| at), ended, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn the_job_that_is_ended_is_the_one_that_a_search_through_all_sets_finds() {
+        let mut random = Random::new(6);
+        let (mut ended, mut left) = (0, 0);
+        for _ in 0..20_000 {
+            let processors = [1.0, 2.0, 4.0][(random.any() % 3) as usize];
+            // Eighths: sums have no error, and come out even.
+            let told: Vec<(f64, f64)> = (0..random.any() % 7)
+                .map(|_| {
+                    let load = (random.any() % 10) as f64 / 8.0 * processors;
+                    ((random.any() % 4) as f64, if load > 1.1 * processors { f64::INFINITY } else { load })
+                })
+                .collect();
+            let all = needs(&told);
+            let found = excess(processors, &all);
+            assert_eq!(found.map(|(at, _)| at), searched(processors, &all), "{processors}: {told:?}");
+            ended += u32::from(found.is_some());
+            left += u32::from(found.is_none());
+            // One end after the other, until all that can be done fit.
+            let mut rest = all;
+            while let Some((at, _)) = excess(processors, &rest) {
+                rest.remove(at);
+            }
+            let sum: f64 = rest.iter().filter(|need| need.load <= processors).map(|need| need.load).sum();
+            assert!(sum <= processors, "{processors}: {told:?}");
+        }
+        assert!(ended > 1000 && left > 1000, "{ended} {left}");
     }
 
     #[test]
