@@ -151,6 +151,17 @@ mod tests {
     use super::*;
     use chappe::term::holder::PIPELINE;
 
+    /// What the line discipline has when it is full.
+    const DISCIPLINE: usize = 4095;
+
+    /// How many bytes the line discipline has for the reader.
+    fn waiting(master: &OwnedFd) -> usize {
+        let mut count: libc::c_int = 0;
+        // SAFETY: an open descriptor and a valid place for the answer.
+        assert_eq!(unsafe { libc::ioctl(master.as_raw_fd(), libc::FIONREAD, &mut count) }, 0);
+        count as usize
+    }
+
     /// Writes of sizes that fill the kernel's buffers badly and well: the small ones are used again, beyond its limit.
     #[test]
     fn the_kernel_keeps_less_than_a_holder_counts_on() {
@@ -165,12 +176,21 @@ mod tests {
         }
         let mut to = [0; 4096];
         for sizes in [&[1][..], &[256], &[257], &[513], &[255, 256, 257, 300, 513, 4000], &[4096]] {
-            let mut kept = 0;
-            for size in sizes.iter().cycle().take(4_000) {
-                // The next may be smaller; and the kernel may move what it has meanwhile.
-                kept += write(&slave, &vec![b'x'; *size]).expect("open").unwrap_or(0);
+            let (mut kept, mut refused) = (0, 0);
+            // The kernel moves what it has, beside this, until the line discipline is full: from then on, refused is refused.
+            for size in sizes.iter().cycle() {
+                let is_full = waiting(&master) >= DISCIPLINE;
+                match write(&slave, &vec![b'x'; *size]).expect("open") {
+                    Some(put) => (kept, refused) = (kept + put, 0),
+                    // The next may be smaller.
+                    None if is_full => refused += 1,
+                    None => std::thread::yield_now(),
+                }
+                if refused == sizes.len() {
+                    break;
+                }
             }
-            assert!(kept > 4096 && kept as u64 <= PIPELINE, "{kept} bytes of {sizes:?}");
+            assert!(kept > DISCIPLINE && kept as u64 <= PIPELINE, "{kept} bytes of {sizes:?}");
             while kept > 0 {
                 // SAFETY: the place is this long.
                 kept -= unsafe { read(&master, to.as_mut_ptr(), to.len()) }.expect("open").unwrap_or(0);
