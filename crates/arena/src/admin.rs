@@ -6,6 +6,7 @@ use crate::map::Map;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::life::Claim;
+use chappe_plat::light::Shield;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::process;
 use chappe_plat::{Life, clock};
@@ -23,6 +24,8 @@ const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
 pub struct Admin {
     map: &'static Map,
     gates: Gates,
+    /// A light thread that ended here would leave the lock to its kernel thread, which lives.
+    _shield: Shield,
 }
 
 impl Admin {
@@ -50,6 +53,7 @@ impl Map {
     /// The lock is claimed and released in its gate (gate.rs), so that a mark always means its holder's death. If the arena's file cannot
     /// be opened although threads of several namespaces use it, the lock is taken without the gate, since this function returns no error.
     pub fn admin(&'static self) -> Admin {
+        let _shield = Shield::raise();
         let (lock, gates) = (&self.header().admin, self.admin_gates());
         #[cfg(not(feature = "sim"))]
         let mut looks = 0u32;
@@ -66,7 +70,7 @@ impl Map {
             }
         }
         lock.watch();
-        Admin { map: self, gates }
+        Admin { map: self, gates, _shield }
     }
 
     fn admin_gates(&self) -> Gates {
@@ -82,6 +86,7 @@ impl Map {
     /// As [`Map::admin`], waiting at most so long. None: a living holder still has it.
     #[cfg(not(feature = "sim"))]
     pub fn admin_within(&'static self, most: std::time::Duration) -> Option<Admin> {
+        let _shield = Shield::raise();
         let (gates, until) = (self.admin_gates(), std::time::Instant::now() + most);
         while !gates.try_pass(gate::ADMIN).is_some_and(|pass| self.claim_admin(&pass)) {
             if std::time::Instant::now() >= until {
@@ -93,7 +98,7 @@ impl Map {
             std::thread::sleep(LOOK_AGAIN);
         }
         self.header().admin.watch();
-        Some(Admin { map: self, gates })
+        Some(Admin { map: self, gates, _shield })
     }
 
     /// Marks the lock if its word names as holder a thread that does not exist or does not map the arena: the word was written over, or has

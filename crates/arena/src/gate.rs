@@ -40,6 +40,7 @@ use crate::error::ArenaError;
 use crate::layout::Header;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::dir::{Bytes, bytes_of};
+use chappe_plat::light::Shield;
 use chappe_plat::process;
 use std::path::Path;
 
@@ -79,6 +80,8 @@ pub(crate) struct Gates(Option<Bytes>);
 pub(crate) struct Pass<'a> {
     bytes: Option<&'a Bytes>,
     at: u64,
+    /// As the lock of the administration.
+    _shield: Shield,
 }
 
 impl Drop for Pass<'_> {
@@ -126,19 +129,19 @@ impl Gates {
 
     /// Passes a gate. None: another thread is in it, or the system refuses.
     pub fn try_pass(&self, at: u64) -> Option<Pass<'_>> {
-        let bytes = self.0.as_ref();
+        let (bytes, _shield) = (self.0.as_ref(), Shield::raise());
         let passed = bytes.is_none_or(|b| b.try_lock(at).unwrap_or(false));
-        passed.then_some(Pass { bytes, at })
+        passed.then_some(Pass { bytes, at, _shield })
     }
 
     /// Passes a gate; blocks while another living thread is in it.
     pub fn pass(&self, at: u64) -> Pass<'_> {
-        let bytes = self.0.as_ref();
+        let (bytes, _shield) = (self.0.as_ref(), Shield::raise());
         if let Some(b) = bytes {
             // The system refuses only for want of memory. Then the gate is passed without a lock.
             let _ = b.lock(at);
         }
-        Pass { bytes, at }
+        Pass { bytes, at, _shield }
     }
 
     /// Makes the calling process keep byte `at` locked. Answers the descriptor for `chappe_plat::dir::give_up`; `None` without gates, or if

@@ -66,7 +66,7 @@ use crate::map::{Map, Standing};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::life::{Claim, PassOn};
-use chappe_plat::{Life, clock, process, quiet, step, thread};
+use chappe_plat::{Life, clock, light, process, quiet, step, thread};
 use group::Group;
 use pace::{BACKSTOP_NS, CONFIRM_NS, ENOUGH, POLL_NS, patience, soon};
 use std::io;
@@ -102,14 +102,14 @@ impl Watch {
     /// # Errors
     /// The system's, when it refuses a thread.
     pub fn add(&'static self, map: &'static Map) -> io::Result<()> {
-        let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut maps = light::lock(&self.maps);
         let here = process::incarnation();
         maps.retain(|(of, _)| *of == here);
         if !maps.iter().any(|(_, m)| std::ptr::eq(*m, map)) {
             thread::background("chappe-reaper", move || {
                 let _serves = quiet::serves_others();
                 watch(self, map);
-                let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut maps = light::lock(&self.maps);
                 maps.retain(|(_, m)| !std::ptr::eq(*m, map));
             })?;
             maps.push((here, map));

@@ -359,11 +359,12 @@ pub fn is_destroyed() -> bool {
     })
 }
 
-/// Until this is dropped, what the calling light thread does must be completed.
-struct Shield(Option<&'static Record>);
+/// Until this is dropped, nothing ends the calling light thread: what it does must be completed. Of two, the one that was raised last goes first.
+pub struct Shield(Option<&'static Record>);
 
 impl Shield {
-    fn raise() -> Shield {
+    /// From here on.
+    pub fn raise() -> Shield {
         // Relaxed, both: the thread's own.
         let outer = current().filter(|me| me.control.load(Ordering::Relaxed) & asked::SHIELD == 0);
         if let Some(me) = outer {

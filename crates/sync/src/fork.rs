@@ -21,8 +21,8 @@ use chappe_plat::{dir, process};
 use chappe_wait::attachment::{PROCESS_MEMBERS, WATCH};
 use chappe_wait::known::{FAMILY, KNOWN};
 use chappe_wait::label::LABEL;
-use chappe_wait::lent::ATTACHMENTS;
-use chappe_wait::lent::holders::NAMED;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use chappe_wait::lent::{ATTACHMENTS, holders::NAMED};
 use chappe_wait::private::PRIVATE;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 use chappe_wait::tasks::{DRIVERS, FREE};

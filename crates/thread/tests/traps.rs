@@ -285,17 +285,55 @@ fn act_at(end: usize, act: fn()) -> u8 {
     if &raw const pad as usize > end { act_at(end, act) + pad[0] } else { (act(), pad[3]).1 }
 }
 
+const STACK: usize = 64 * 1024;
+
 /// Acts in threads that have ever more of their stack left, until one cannot be ended.
 fn used_up_in(act: fn()) {
-    const STACK: usize = 64 * 1024;
-    for left in (0..STACK / 4).step_by(48) {
+    used_up(0, act, |_| ());
+}
+
+fn used_up(first: usize, act: fn(), then: impl Fn(usize)) {
+    for left in (first..STACK / 4).step_by(48) {
         let thread = Builder::new().stack_size(STACK).name("faulty").spawn(move || {
             ends();
             let top = black_box(0u8);
             act_at(&raw const top as usize - STACK + left, act);
         });
         drop(thread.unwrap().join());
+        then(left);
     }
+}
+
+/// Says how far it has come. A thread that ends has kept no other from making objects of the same arena.
+fn creates() {
+    let first = std::env::var("CHAPPE_TEST_FROM").unwrap().parse().unwrap();
+    drop(Pool::open_or_create("first", 1));
+    // SAFETY: ends this process if a thread waits for what another has left locked.
+    unsafe { libc::alarm(30) };
+    let act = || drop(Barrier::open_or_create("second", 2).map(|second| drop(second.join())));
+    used_up(first, act, |left| {
+        let _ = Barrier::remove("second", true);
+        std::thread::spawn(|| Pool::create("third", 1).map(drop).and_then(|()| Pool::remove("third", true)))
+            .join()
+            .unwrap()
+            .unwrap();
+        println!("> {left}");
+    });
+}
+
+/// A party of a named barrier that dies between two rounds is missed, as one that was killed.
+fn between_rounds() {
+    let barrier = Barrier::create("b", 2).unwrap();
+    barrier.join().unwrap();
+    let dies = spawn(|| {
+        ends();
+        let barrier = Barrier::open("b").unwrap();
+        barrier.join().unwrap();
+        touch(NOWHERE);
+    });
+    assert_eq!(trap_of(dies).address, NOWHERE);
+    let turned = barrier.wait_timeout(std::time::Duration::from_secs(30));
+    println!("> {turned:?}");
 }
 
 fn one_thread(handler: Option<fn(&Trap) -> AfterTrap>, act: fn()) {
@@ -365,6 +403,8 @@ fn body() {
         }
         // SAFETY: it is freed at once.
         Ok("allocates") => used_up_in(|| unsafe { libc::free(black_box(libc::malloc(100_000))) }),
+        Ok("creates") => creates(),
+        Ok("between rounds") => between_rounds(),
         Ok("locks") => used_up_in(|| drop(Pool::private(1).unwrap().acquire().unwrap())),
         Ok("program's own handler") => {
             // SAFETY: the action is whole.
@@ -425,6 +465,57 @@ fn a_stack_used_up_where_locks_are_held_ends_the_process_and_not_the_thread() {
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{what}: {said}");
         assert!(said.contains("has used up its stack") && said.contains(why), "{what}: {said}");
     }
+}
+
+/// A directory for arenas, removed afterwards.
+struct House(std::path::PathBuf);
+
+impl House {
+    fn new(name: &str) -> House {
+        let path = format!("/dev/shm/chappe-test-traps-{name}-{}", std::process::id()).into();
+        std::fs::create_dir(&path).unwrap();
+        House(path)
+    }
+
+    fn run(&self, what: &str, from: usize) -> (Output, String) {
+        let me = std::env::current_exe().unwrap();
+        let mut it = Command::new(me);
+        it.args(["--exact", "body", "--nocapture", "--test-threads=1"]).env(WHAT, what).env("CHAPPE_DIR", &self.0);
+        let output = it.env("CHAPPE_TEST_FROM", from.to_string()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output, said)
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_stack_used_up_at_any_depth_leaves_no_lock_of_an_arena_behind() {
+    use std::os::unix::process::ExitStatusExt;
+    let house = House::new("creates");
+    let mut from = 0;
+    loop {
+        let (output, said) = house.run("creates", from);
+        let last = said.lines().filter_map(|line| line.split_once("> ")?.1.parse::<usize>().ok()).next_back();
+        if output.status.success() {
+            break;
+        }
+        // It ends as a whole where the thread has a lock, and only so.
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "from {from}, last {last:?}: {why}");
+        assert!(why.contains("cannot be ended"), "from {from}, last {last:?}: {why}");
+        from = last.map_or(from, |last| last + 48) + 48;
+    }
+}
+
+#[test]
+fn a_party_that_is_trapped_between_two_rounds_is_missed() {
+    let (output, said) = House::new("between").run("between rounds", 0);
+    assert!(output.status.success() && said.contains("PartyDied"), "{said}");
 }
 
 #[test]

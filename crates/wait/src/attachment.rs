@@ -171,8 +171,9 @@ impl Drop for Attachments {
         let entered = self.entered.take();
         for attachment in self.all.get_mut() {
             if attachment.lent || !(exits() && attachment.owns()) {
-                // The next light thread that has this member is in the middle of nothing.
-                let its = |e: &&Entered| attachment.lent && !within && std::ptr::eq(e.map, attachment.map);
+                // The next light thread that has this member is in the middle of nothing. One that dies leaves all to recovery, with its member.
+                let leaves = attachment.lent && !within && self.ends.get() == End::Leaves;
+                let its = |e: &&Entered| leaves && std::ptr::eq(e.map, attachment.map);
                 entered.iter().filter(its).for_each(Entered::leave);
                 attachment.leave_at_end(within, self.ends.get());
             }

@@ -1,5 +1,6 @@
 //! The directory where named arenas lie, the files in it, and mapping them.
 
+use crate::light::Shield;
 use std::ffi::CString;
 use std::fs::{File as StdFile, OpenOptions};
 use std::io;
@@ -81,6 +82,8 @@ impl From<File> for OwnedFd {
 pub struct Locked<'a> {
     _file: StdFile,
     _threads: MutexGuard<'a, ()>,
+    /// A light thread that ended here would leave both to its process.
+    _shield: Shield,
 }
 
 static THREADS: Mutex<()> = Mutex::new(());
@@ -213,11 +216,11 @@ impl Dir {
     /// # Errors
     /// The system's.
     pub fn lock(&self) -> io::Result<Locked<'static>> {
-        let threads = quiet();
+        let (shield, threads) = (Shield::raise(), quiet());
         let file = self.open_lock()?;
         loop {
             match record_lock(&file, libc::F_SETLKW) {
-                Ok(_) => return Ok(Locked { _file: file, _threads: threads }),
+                Ok(_) => return Ok(Locked { _file: file, _threads: threads, _shield: shield }),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
@@ -231,10 +234,11 @@ impl Dir {
     pub fn lock_within(&self, most: Duration) -> io::Result<Option<Locked<'static>>> {
         let until = Instant::now() + most;
         loop {
+            let shield = Shield::raise();
             if let Ok(threads) = THREADS.try_lock() {
                 let file = self.open_lock()?;
                 match record_lock(&file, libc::F_SETLK) {
-                    Ok(_) => return Ok(Some(Locked { _file: file, _threads: threads })),
+                    Ok(_) => return Ok(Some(Locked { _file: file, _threads: threads, _shield: shield })),
                     Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EACCES | libc::EINTR)) => {}
                     Err(e) => return Err(e),
                 }
@@ -249,6 +253,7 @@ impl Dir {
     /// The process that has the lock, if another process has it; 0 for one that has no id here (it is in another PID namespace).
     pub fn locked_by(&self) -> Option<u32> {
         // Closing the file would release a lock of this process.
+        let _shield = Shield::raise();
         let _threads = THREADS.try_lock().ok()?;
         let file = self.openat(".lock", libc::O_RDWR, 0).ok()?;
         let there = record_lock(&file, libc::F_GETLK).ok()?;

@@ -15,10 +15,11 @@
 
 use super::file::Call;
 use super::poll::Event;
+use crate::light::lock;
 use io_uring::{EnterFlags, IoUring, Probe, opcode, squeue, types};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// What the completion of a cancellation says, which is nobody's.
 const NOBODY: u64 = 0;
@@ -32,10 +33,6 @@ pub struct Ring {
     /// True: it is closed.
     submits: Mutex<bool>,
     reaps: Mutex<()>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ring {
