@@ -382,6 +382,10 @@ fn a_frame_shows_what_came_last_and_its_refresh_is_a_clock() {
     assert_eq!(head[16..], [0, 0, 0, 1, 0, 0, 0, 8]);
     let said = ran(dir.path(), "silence seconds=0.01 rate=1000 | frame as=png");
     assert!(said.contains("or to a PNG file"), "{said}");
+    for place in ["at=\"13 0\"", "at=\"4 0\"", "at=\"0 3\"", "at=\"1 1 1\"", "at=\"1 1 x\""] {
+        let said = ran(dir.path(), &format!("silence seconds=0.01 rate=1000 | frame 4 3 file={png:?} {place}"));
+        assert!(said.contains("`at` of `frame` is two numbers, from 0 to 3 and to 2, such as"), "{place}: {said}");
+    }
 }
 
 #[test]

@@ -52,8 +52,11 @@ impl Pixels {
     /// Copies a rectangle of so many pixels a row to this place: three bytes a pixel, or with `grey` one. What would lie outside is left out, as
     /// are rows that have not all their pixels.
     pub fn blit(&mut self, x: usize, y: usize, wide: usize, grey: bool, from: &[u8]) {
+        if x >= self.wide {
+            return;
+        }
         let each = if grey { 1 } else { 3 };
-        let shown = wide.min(self.wide.saturating_sub(x));
+        let shown = wide.min(self.wide - x);
         let rows = from.chunks_exact((wide * each).max(1)).take(self.high.saturating_sub(y));
         for (row, pixels) in rows.enumerate() {
             let to = ((y + row) * self.wide + x) * 3;
@@ -345,19 +348,24 @@ impl Drop for Frame {
     }
 }
 
-/// Two numbers, as in `"640 480"`.
-fn pair(call: &Call<'_>, key: &str, or: (usize, usize), least: usize) -> Result<(usize, usize), Wrong> {
+/// Two numbers, as in `"640 480"`, each from `least` to its own of `most`.
+fn pair(
+    call: &Call<'_>,
+    key: &str,
+    or: (usize, usize),
+    least: usize,
+    most: [usize; 2],
+) -> Result<(usize, usize), Wrong> {
     let Some((text, span)) = call.text(usize::MAX, key)? else { return Ok(or) };
-    let mut numbers = text.split_whitespace().map(str::parse::<usize>);
-    match (numbers.next(), numbers.next(), numbers.next()) {
-        (Some(Ok(a)), Some(Ok(b)), None)
-            if (least..=SIDE as usize).contains(&a) && (least..=SIDE as usize).contains(&b) =>
-        {
-            Ok((a, b))
-        }
+    let numbers: Result<Vec<usize>, _> = text.split_whitespace().map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok(&[a, b]) if (least..=most[0]).contains(&a) && (least..=most[1]).contains(&b) => Ok((a, b)),
         _ => Err(Wrong::at(
             span,
-            format!("`{key}` of `frame` is two numbers from {least} to {SIDE}, such as \"64 48\", not {text:?}"),
+            format!(
+                "`{key}` of `frame` is two numbers, from {least} to {} and to {}, such as \"{} {}\", not {text:?}",
+                most[0], most[1], or.0, or.1
+            ),
         )),
     }
 }
@@ -374,8 +382,8 @@ fn frame(call: &Call<'_>) -> Result<Plan, Wrong> {
         file.to_owned()
     });
     let name = call.text(usize::MAX, "name")?.map(|(name, _)| name.to_owned());
-    let (x, y) = pair(call, "at", (0, 0), 0)?;
-    let of = pair(call, "of", (wide.saturating_sub(x).max(1), high.saturating_sub(y).max(1)), 1)?;
+    let (x, y) = pair(call, "at", (0, 0), 0, [wide - 1, high - 1])?;
+    let of = pair(call, "of", (wide - x, high - y), 1, [SIDE as usize; 2])?;
     let comes = match input {
         Type { element: Element::Byte, .. } => Comes::Pictures { x, y, wide: of.0, high: of.1, grey },
         Type { element: Element::F32, .. } => Comes::Rows,
@@ -460,6 +468,8 @@ mod tests {
         let light: Vec<u8> = pixels.bytes.chunks(3).map(|p| p[0]).collect();
         assert_eq!(light, [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 4, 5]);
         pixels.blit(9, 9, 1, false, &[1, 1, 1]);
+        // To the right of all rows, and in the last one, behind which the picture ends.
+        pixels.blit(5, 2, 1, true, &[1]);
         pixels.roll(&[7, 7, 7, 7]);
         let light: Vec<u8> = pixels.bytes.chunks(3).map(|p| p[0]).collect();
         assert_eq!(light, [0, 0, 1, 2, 0, 0, 4, 5, 7, 7, 7, 7]);
