@@ -218,8 +218,10 @@ fn read_answer(answer: &[u8], range: Option<(u64, usize)>) -> io::Result<(Vec<u8
             let (from, all) =
                 told.ok_or_else(|| odd("the server does not say which range it answers, and of how much"))?;
             let body = &answer[end + 4..];
-            let expected = number("content-length").unwrap_or(body.len() as u64).min(most as u64) as usize;
-            if from != at || field("transfer-encoding").is_some() {
+            // All that the file has there: a block that is kept is whole, although a server may answer with less.
+            let expected = all.saturating_sub(at).min(most as u64) as usize;
+            let other = number("content-length").is_some_and(|length| length < expected as u64);
+            if from != at || other || field("transfer-encoding").is_some() {
                 return Err(odd("the server answers another range, or in pieces"));
             }
             if body.len() < expected {
@@ -541,8 +543,13 @@ mod tests {
         assert_ne!(answer(&good.replace("\"a\"", "\"b\""), "12345678").unwrap().1, stamp);
         let (bytes, stamp) = answer("416 No\r\nContent-Range: bytes */3", "").unwrap();
         assert_eq!((bytes.len(), stamp.length), (0, 3));
+        // The file's end.
+        let (bytes, _) = answer("206 Partial\r\nContent-Range: bytes 4-6/7\r\nContent-Length: 3", "123").unwrap();
+        assert_eq!(bytes, b"123");
         for (head, body, why) in [
             (good, "123", "ends in its midst"),
+            ("206 Partial\r\nContent-Range: bytes 4-11/20", "123", "ends in its midst"),
+            ("206 Partial\r\nContent-Range: bytes 4-6/20\r\nContent-Length: 3", "123", "another range"),
             ("200 OK\r\nContent-Length: 20", "x", "needs one that knows `Range`"),
             ("404 Not Found", "", "status 404"),
             ("206 Partial\r\nContent-Range: bytes 0-7/20", "12345678", "another range"),
