@@ -69,16 +69,20 @@ impl Contest {
         }
         self.jobs.progress(0, used, bytes);
         let Some(own) = self.jobs.need(0, at) else { return Ok(false) };
-        self.map.insert(&self.key, &value(own))?;
-        let mut all = BTreeMap::new();
+        let mut all = BTreeMap::from([(self.key, own)]);
         for entry in self.map.iter()? {
             let (key, said) = entry?;
-            if key == self.key || lives(key) {
+            if key == self.key {
+                continue;
+            }
+            if lives(key) {
                 all.insert(key, need(said));
             } else {
                 self.map.remove(&key)?;
             }
         }
+        // Behind the dead, which may have filled the map.
+        self.map.insert(&self.key, &value(own))?;
         // By their keys: equal ones come in one order for all.
         let needs: Vec<Need> = all.values().copied().collect();
         let ends = excess(self.processors, &needs).filter(|(last, _)| all.keys().nth(*last) == Some(&self.key));
@@ -156,5 +160,12 @@ mod tests {
         assert_eq!(map.len(), 1);
         drop(one);
         assert_eq!(map.len(), 0);
+        // As many as there is room for.
+        let dead = |k: u64| [u64::from(std::process::id()), start + 1 + k];
+        let said = value(Need { importance: 9.0, load: 0.9, doubt: 0.0 });
+        assert!((0..).any(|k| map.insert(&dead(k), &said).is_err()) && map.len() >= 8);
+        let mut one = contest(start, 1.0, &map);
+        assert!((1..20).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0).unwrap()));
+        assert_eq!(map.len(), 1);
     }
 }
