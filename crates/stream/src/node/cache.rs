@@ -14,7 +14,8 @@
 //!
 //! - I1: a slot is claimed by one swap of its word and the hand, before its new block is inserted: so blocks without a slot come only of a reader
 //!   that was killed, or stopped for a whole turn of the hand, between the two. The map has room for some of them; when it is full, a reader
-//!   removes all whose slot has another block.
+//!   removes all whose slot has another block; if it is full then, too, the new block is handed on and not kept.
+//!   A killed reader's slot may name a block that has another slot by now: when the hand takes it, that block stays.
 //! - I2: a block is inserted under the version that was read before it was fetched, if the origin's stamp is the same behind the fetch: bytes of two
 //!   versions are never mixed in a block.
 //!
@@ -51,6 +52,10 @@ const SLOTS: u32 = 8;
 const USED: u64 = 1 << 63;
 /// So many blocks are fetched at once.
 const LANES: u64 = 4;
+/// Bits of a slot's word that have its block's number, counted from 1; above them are those of the version.
+const BLOCK_BITS: u32 = 40;
+const BLOCKS: u64 = (1 << BLOCK_BITS) - 1;
+const VERSIONS: u64 = (1 << (63 - BLOCK_BITS)) - 1;
 /// Blocks without a slot for which the map has room.
 const SPARE: u32 = 8;
 /// How long a server may say nothing.
@@ -324,14 +329,29 @@ impl Cache {
     }
 
     fn slot(block: u64, version: Version) -> u64 {
-        // 24 bits of the version: a slot that names a block of 16 million versions before is taken for one of now, and only stays longer.
-        (version.number & 0x7f_ffff) << 40 | (block + 1)
+        // 23 bits of the version: a slot that names a block of 8 million versions before is taken for one of now, and only stays longer.
+        (version.number & VERSIONS) << BLOCK_BITS | (block.wrapping_add(1) & BLOCKS)
+    }
+
+    /// The slot that a block's value names. None in what another program has put into the map.
+    fn slot_in(&self, value: &[u8]) -> Option<u32> {
+        let named = u64::from_le_bytes(*value.first_chunk()?);
+        u32::try_from(named).ok().filter(|slot| *slot < self.slots)
+    }
+
+    /// Whether slots can name all blocks before this byte.
+    fn holds(&self, end: u64) -> Result<(), Failed> {
+        if end.div_ceil(self.block as u64) <= BLOCKS {
+            return Ok(());
+        }
+        let (name, block) = (self.origin.name(), self.block);
+        Err(Failed::Other(format!("{name} has too many blocks of {block} bytes: write a larger `block=`")))
     }
 
     /// A block that is there.
     fn find(&self, block: u64, version: Version) -> Result<Option<Vec<u8>>, Failed> {
         let Some(mut value) = self.map.get(&[version.number, block])? else { return Ok(None) };
-        let slot = u32::from_le_bytes(value[..4].try_into().expect("each value begins with its slot"));
+        let Some(slot) = self.slot_in(&value) else { return Ok(None) };
         let is = Cache::slot(block, version);
         self.words.update([FOUND, SLOTS + slot], |[found, word]| {
             *found += 1;
@@ -347,9 +367,12 @@ impl Cache {
     fn sweep(&self) -> Result<(), Failed> {
         for entry in self.map.iter()? {
             let (key, value) = entry?;
-            let slot = u32::from_le_bytes(value[..4].try_into().expect("each value begins with its slot"));
             let version = Version { number: key[0], stamp: Stamp { length: 0, number: 0 } };
-            if self.words.load(SLOTS + slot)? & !USED != Cache::slot(key[1], version) {
+            let names = match self.slot_in(&value) {
+                Some(slot) => self.words.load(SLOTS + slot)? & !USED == Cache::slot(key[1], version),
+                None => false,
+            };
+            if !names {
                 self.map.remove(&key)?;
             }
         }
@@ -373,7 +396,7 @@ impl Cache {
                 }
             })?;
             if won && evicts {
-                self.forget(word, version)?;
+                self.forget(at, word, version)?;
             }
             if won && !passes {
                 break at;
@@ -384,7 +407,11 @@ impl Cache {
         match self.map.insert(&[version.number, block], &value[..]) {
             Err(MapError::Full { .. }) => {
                 self.sweep()?;
-                self.map.insert(&[version.number, block], &value[..])?;
+                match self.map.insert(&[version.number, block], &value[..]) {
+                    // The reader has its bytes; the slot without a block goes when the hand comes by.
+                    Err(MapError::Full { .. }) => {}
+                    done => drop(done?),
+                }
             }
             done => drop(done?),
         }
@@ -392,10 +419,14 @@ impl Cache {
     }
 
     /// The block that a slot had is gone. One of an older version, of which the slot has the last bits, too.
-    fn forget(&self, word: u64, version: Version) -> Result<(), Failed> {
-        let (number, block) = (word >> 40 & 0x7f_ffff, (word & 0xff_ffff_ffff) - 1);
-        let behind = (version.number.wrapping_sub(number)) & 0x7f_ffff;
-        self.map.remove(&[version.number.wrapping_sub(behind), block])?;
+    fn forget(&self, slot: u32, word: u64, version: Version) -> Result<(), Failed> {
+        let (number, block) = (word >> BLOCK_BITS & VERSIONS, (word & BLOCKS).wrapping_sub(1));
+        let behind = (version.number.wrapping_sub(number)) & VERSIONS;
+        let key = [version.number.wrapping_sub(behind), block];
+        // I1: it may have another slot. If it was changed meanwhile, it has.
+        if let Some(value) = self.map.get(&key)?.filter(|value| self.slot_in(value) == Some(slot)) {
+            let _ = self.map.compare_exchange(&key, Some(&value[..]), None)?;
+        }
         Ok(())
     }
 
@@ -510,6 +541,7 @@ fn cache(call: &Call<'_>) -> Result<Plan, Wrong> {
             let now = cache.origin.now().map_err(|e| cache.told(&e))?;
             let length = cache.seen(now)?.stamp.length;
             let end = bytes.map_or(length, |n| length.min(from.saturating_add(n)));
+            cache.holds(end)?;
             Ok::<_, Failed>(Cached { cache, at: from, end, found: 0, fetched: 0, broken: false })
         };
         let cached = chappe_thread::block_in_place(begun).map_err(Fault::new)?;
@@ -559,6 +591,81 @@ mod tests {
             assert!(said.contains(why), "{head}: {said}");
         }
         assert!(read_answer(b"HTTP/1.1 206", None).is_err());
+    }
+
+    /// A cache of a file, in blocks of four bytes, for this process alone.
+    fn private(file: &tempfile::NamedTempFile, slots: u32, entries: u32) -> (Cache, Version) {
+        let value = MapOptions { entries, value: 12, ..MapOptions::default() };
+        let cache = Cache {
+            name: "private".into(),
+            origin: Origin::of(&file.path().display().to_string()).unwrap(),
+            block: 4,
+            slots,
+            map: Map::private(&value).unwrap(),
+            words: Words::private(SLOTS + slots).unwrap(),
+            lanes: (0..LANES).map(|_| Mutex::private(0).unwrap()).collect(),
+        };
+        let version = cache.seen(cache.origin.now().unwrap()).unwrap();
+        (cache, version)
+    }
+
+    /// Blocks that begin with their numbers.
+    fn numbered(blocks: u32) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&(0..blocks).map(u32::to_le_bytes).collect::<Vec<_>>().concat()).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_block_for_which_the_map_has_no_room_is_handed_on() {
+        let file = numbered(200);
+        let (cache, _) = private(&file, 200, 8);
+        for block in 0..200 {
+            let (bytes, found, _) = cache.block(block).unwrap();
+            assert_eq!((bytes, found), ((block as u32).to_le_bytes().to_vec(), false));
+        }
+        assert!(cache.map.len() < 200);
+        assert!(cache.block(0).unwrap().1, "what the map has stays");
+    }
+
+    #[test]
+    fn the_slot_of_a_killed_reader_takes_no_block_from_another_slot() {
+        let file = numbered(3);
+        let (cache, version) = private(&file, 2, 16);
+        // A reader was killed between the slot and the map.
+        cache.words.store(SLOTS, Cache::slot(0, version)).unwrap();
+        cache.words.store(HAND, 1).unwrap();
+        assert!(!cache.block(0).unwrap().1);
+        assert_eq!(cache.words.load(SLOTS + 1).unwrap(), Cache::slot(0, version));
+        // The hand takes the killed reader's.
+        assert!(!cache.block(1).unwrap().1);
+        assert_eq!(cache.words.load(SLOTS).unwrap(), Cache::slot(1, version));
+        assert!(cache.block(0).unwrap().1 && cache.block(1).unwrap().1);
+        assert_eq!(cache.map.len(), 2);
+    }
+
+    #[test]
+    fn a_value_that_another_program_put_into_the_map_is_no_block() {
+        let file = numbered(3);
+        let (cache, version) = private(&file, 2, 16);
+        for (block, value) in [&b""[..], b"short", &[255; 12]].into_iter().enumerate() {
+            cache.map.insert(&[version.number, block as u64], value).unwrap();
+            let (bytes, found, _) = cache.block(block as u64).unwrap();
+            assert_eq!((bytes, found), ((block as u32).to_le_bytes().to_vec(), false));
+        }
+        cache.map.insert(&[9, u64::MAX], b"").unwrap();
+        cache.sweep().unwrap();
+        assert_eq!(cache.map.len(), 2);
+    }
+
+    #[test]
+    fn a_file_of_more_blocks_than_slots_can_name_is_refused() {
+        let file = numbered(1);
+        let (cache, version) = private(&file, 1, 8);
+        assert!(cache.holds(4 * BLOCKS).is_ok());
+        assert_eq!(Cache::slot(BLOCKS - 1, version) >> BLOCK_BITS, version.number);
+        let said = cache.holds(4 * BLOCKS + 1).unwrap_err().to_string();
+        assert!(said.contains("has too many blocks of 4 bytes: write a larger `block=`"), "{said}");
     }
 
     #[test]
