@@ -128,23 +128,35 @@ impl Entry {
     }
 }
 
+/// What a thread of a job does with a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lap {
+    /// It takes the block, and may wait for it.
+    Get,
+    /// It works on the block, and hands it on.
+    Put,
+}
+
+/// What a kernel thread has used, how often its proc has switched, and which it is.
+type Stamp = (u64, u32, ThreadId);
+
 /// Measures what a light thread uses, block by block.
 ///
-/// What the kernel thread uses between two looks is the light thread's if its proc has run no other one meanwhile. Of a block in which another
-/// one ran, the mean of those before is taken.
+/// What the kernel thread uses between two looks is the light thread's if its proc has run no other one meanwhile. Of a lap in which another
+/// one ran, the mean of those before is taken. Laps are measured apart: a thread that waits for each block does not work on it meanwhile.
 pub struct Meter {
     spent: Spent,
-    began: (u64, u32, ThreadId),
-    mean: f64,
+    began: Stamp,
+    means: [f64; 2],
 }
 
 impl Meter {
     /// For the threads of a job.
     pub fn new(spent: Spent) -> Meter {
-        Meter { spent, began: Meter::now(), mean: 0.0 }
+        Meter { spent, began: Meter::now(), means: [0.0; 2] }
     }
 
-    fn now() -> (u64, u32, ThreadId) {
+    fn now() -> Stamp {
         (clock::used(), chappe_thread::switches(), std::thread::current().id())
     }
 
@@ -153,18 +165,46 @@ impl Meter {
         self.began = Meter::now();
     }
 
-    /// It is done.
-    pub fn end(&mut self) {
-        let (used, switches, kernel) = Meter::now();
-        let (before, had, by) = self.began;
+    /// A lap is done, and the next one begins.
+    pub fn end(&mut self, lap: Lap) {
+        self.end_at(lap, Meter::now());
+    }
+
+    fn end_at(&mut self, lap: Lap, now: Stamp) {
+        let (before, had, by) = std::mem::replace(&mut self.began, now);
+        let (used, switches, kernel) = now;
+        let mean = &mut self.means[lap as usize];
         let took = if (had, by) == (switches, kernel) {
             let took = used - before;
-            self.mean = if self.mean > 0.0 { self.mean + (took as f64 - self.mean) / 16.0 } else { took as f64 };
+            *mean = if *mean > 0.0 { *mean + (took as f64 - *mean) / 16.0 } else { took as f64 };
             took
         } else {
-            self.mean as u64
+            *mean as u64
         };
         // Relaxed: a count.
         self.spent.fetch_add(took, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_for_each_block_is_told_its_work() {
+        let spent = Spent::default();
+        let mut meter = Meter::new(Arc::clone(&spent));
+        let kernel = std::thread::current().id();
+        for block in 0..10 {
+            let used = u64::from(block) * 1000;
+            meter.began = (used, block, kernel);
+            // Others use 500 meanwhile.
+            meter.end_at(Lap::Get, (used + 500, block + 1, kernel));
+            meter.end_at(Lap::Put, (used + 600, block + 1, kernel));
+        }
+        assert_eq!(spent.load(Ordering::Relaxed), 1000); // Relaxed: of this thread alone.
+        // Where one of them ran in the work, it is the mean.
+        meter.end_at(Lap::Put, (20_000, 90, kernel));
+        assert_eq!(spent.load(Ordering::Relaxed), 1100); // Relaxed: as above.
     }
 }

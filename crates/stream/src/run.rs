@@ -7,7 +7,7 @@
 //! No loss is silent: a block that is given up (by a queue that may drop, by a device that was late, by a stage without
 //! a reader) is counted at its node, and stands in the [`Report`].
 
-use crate::contest::{Meter, Spent};
+use crate::contest::{Lap, Meter, Spent};
 use crate::fused::{self, Members};
 use crate::graph::Graph;
 use crate::kind::{Anew, Job, Role, WhenFull};
@@ -278,8 +278,9 @@ fn go(mut feed: LiveFeed, mut limb: LiveLimb, floor: &Floor, polls: bool, in_tur
                 chappe_thread::yield_now();
                 continue;
             }
+            meter.iter_mut().for_each(|meter| meter.end(Lap::Get));
             limb.put(None, block)?;
-            meter.iter_mut().for_each(Meter::end);
+            meter.iter_mut().for_each(|meter| meter.end(Lap::Put));
             if !in_turn {
                 press(if feed.waits() { feed.fill().max(limb.fill()) } else { limb.fill() });
             }
