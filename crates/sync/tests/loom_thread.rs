@@ -1,4 +1,4 @@
-//! The words of the light threads' scheduler (`chappe-thread`) under loom: token and events, requests to a thread, inbox, and turns at a queue. They are
+//! The words of the light threads' scheduler (`chappe-thread`) under loom: token and events, requests to a thread, inbox, turns at a queue, and the tick. They are
 //! that crate's own source. What lies between them there, switching stacks, cannot be modelled.
 
 #![allow(dead_code, reason = "what the scheduler uses and no model does")]
@@ -9,6 +9,8 @@ mod asked;
 mod inbox;
 #[path = "../../thread/src/words/page.rs"]
 mod page;
+#[path = "../../thread/src/words/ticks.rs"]
+mod ticks;
 #[path = "../../thread/src/words/token.rs"]
 mod token;
 #[path = "../../thread/src/words/told.rs"]
@@ -404,6 +406,51 @@ fn owner_and_thief_are_never_both_at_the_queue() {
         s.data.get()
     };
     two_reach(3, scene, meet, [1, 2, 3]);
+}
+
+/// Two procs, and the tick, which runs.
+#[derive(Clone, Copy)]
+struct Tick {
+    idle: &'static AtomicU64,
+    ticks: &'static AtomicU32,
+}
+
+impl Tick {
+    fn new(idle: u64) -> Tick {
+        let tick = Tick { idle: long(), ticks: word() };
+        tick.idle.store(idle, Ordering::Relaxed); // Relaxed: the set-up.
+        tick.ticks.store(1, Ordering::Relaxed); // Relaxed: as above.
+        tick
+    }
+
+    /// The first proc begins or ceases to idle. Whether it has started the tick.
+    fn changes(self, idles: bool) -> u64 {
+        let starts = ticks::idles(self.idle, 0b01, idles, 0b11, self.ticks);
+        if starts {
+            futex::wake(self.ticks, 1, Scope::Private);
+        }
+        starts.into()
+    }
+
+    /// The tick looks whether it is wanted. Whether it has stopped; it comes back only when it runs.
+    fn looks(self) -> u64 {
+        let stops = ticks::stops(self.ticks, self.idle, 0b11);
+        // SeqCst: as it is.
+        while self.ticks.load(Ordering::SeqCst) == 0 {
+            futex::wait(self.ticks, 0, None, Scope::Private);
+        }
+        stops.into()
+    }
+}
+
+#[test]
+fn the_tick_runs_while_one_proc_idles_and_another_does_not() {
+    // It has not stopped; it goes on by itself; the proc has started it.
+    let ends = [[0, 0], [1, 0], [1, 1]];
+    let ceases = |tick: Tick| together(tick, [Tick::looks, |tick| tick.changes(false)]);
+    two_reach(3, || Tick::new(0b11), ceases, ends);
+    let begins = |tick: Tick| together(tick, [Tick::looks, |tick| tick.changes(true)]);
+    two_reach(3, || Tick::new(0), begins, ends);
 }
 
 /// Requests through a page, and their results: by processes, one of which has the lock at a time.

@@ -14,8 +14,9 @@
 //! A light thread has a stack, a name, a level and a number. It may wait in any function that it calls, as a kernel
 //! thread may. It costs a page of memory; to begin one, or to switch to one, takes some tens of nanoseconds. A *proc*
 //! is a kernel thread that runs light threads. A light thread gives its processor up when it waits, yields or ends, and
-//! not before. A thread that computes for long delays the others of its proc, unless another proc idles and takes them
-//! over.
+//! not before. A thread that computes for long delays the others of its proc, unless another proc idles: that takes those
+//! over that are ready and not pinned, after ten to twenty milliseconds. What another process grants to a thread behind
+//! one that computes reaches it when that one gives way.
 //!
 //! # What waits lightly
 //! Private tubes of all kinds, `select!` among them with `after`, `at`, `tick`, `never`, `readable` and `writable`; [`Io`], [`File`];

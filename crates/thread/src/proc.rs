@@ -39,7 +39,7 @@
 //! in named arenas is recovered by the other processes (`chappe_sync`). A forked child has no procs.
 //!
 //! Policy: a thread stays with its proc, so threads that talk to each other stay together. It moves to an idle proc in
-//! two cases: its own proc has run one thread for a whole tick of ten milliseconds (half of the ready threads move, those first that would be late: `due`), or
+//! two cases: its own proc has run one thread for a whole tick of ten milliseconds (half of the threads that are ready, in queue and inbox, move, those first that would be late: `due`), or
 //! a thread outside the runtime wakes it while its own proc is busy. (Passing on every ready thread made a fine-grained
 //! program take twice as long.)
 
@@ -55,7 +55,7 @@ use crate::modes::Modes;
 use crate::queue::Queue;
 use crate::record::{self, Thread, current};
 use crate::timers::Timers;
-use crate::words::{asked, inbox, turns};
+use crate::words::{asked, inbox, ticks, turns};
 use crate::{switch, watched};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
@@ -131,7 +131,6 @@ pub(crate) struct Proc {
     /// The kernel thread that runs it.
     pub tid: AtomicU32,
     pub running: AtomicU64,
-    pub ready: AtomicU32,
     /// What each note says besides: [`TOLD`], [`MODES`], or nothing.
     told: Cell<usize>,
     /// The floating-point modes that threads share, while one with its own runs.
@@ -199,17 +198,20 @@ impl Shared {
         self.stop.load(Ordering::SeqCst) != 0
     }
 
+    /// A proc begins or ceases to idle.
     pub fn idles(&self, index: usize, idles: bool) {
-        // SeqCst, both: ordered with the reads of `idle` by a waker, the tick, and a thread that adds a deadline.
-        if idles {
-            self.idle.fetch_or(1 << index, Ordering::SeqCst);
-        } else {
-            self.idle.fetch_and(!(1 << index), Ordering::SeqCst);
+        if ticks::idles(&self.idle, 1 << index, idles, self.all_bits(), &self.ticks) {
+            futex::wake(&self.ticks, 1, Scope::Private);
         }
     }
 
+    /// The bits of all procs in `idle`.
+    pub fn all_bits(&self) -> u64 {
+        u64::MAX >> (64 - self.procs)
+    }
+
     pub fn an_idle_one(&self) -> Option<&'static Proc> {
-        // SeqCst: as above.
+        // SeqCst: as in `ticks::idles`.
         let idle = self.idle.load(Ordering::SeqCst);
         (idle != 0).then(|| self.proc(idle.trailing_zeros() as usize))
     }
@@ -220,23 +222,6 @@ impl Shared {
         let idle = self.idle.load(Ordering::SeqCst) & !(1 << but);
         if idle != 0 {
             self.proc(idle.trailing_zeros() as usize).wake();
-        }
-    }
-
-    /// A proc has ready threads that it does not run: starts the tick if another proc idles.
-    #[inline(always)]
-    pub fn may_want_help(&self) {
-        // Relaxed, both: looked at again at the next dispatch.
-        if self.idle.load(Ordering::Relaxed) != 0 && self.ticks.load(Ordering::Relaxed) == 0 {
-            self.start_ticks();
-        }
-    }
-
-    #[cold]
-    fn start_ticks(&self) {
-        // AcqRel: one wakes it. Relaxed: another has.
-        if self.ticks.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            futex::wake(&self.ticks, 1, Scope::Private);
         }
     }
 
@@ -280,7 +265,6 @@ impl Proc {
             dispatches: AtomicU32::new(0),
             tid: AtomicU32::new(0),
             running: AtomicU64::new(0),
-            ready: AtomicU32::new(0),
             apart: Apart {
                 inbox: AtomicU64::new(0),
                 sleep: AtomicU32::new(inbox::AWAKE),
@@ -354,6 +338,11 @@ impl Proc {
     /// Whether its inbox holds no thread.
     pub fn has_nobody(&self) -> bool {
         !inbox::has_some(&self.apart.inbox)
+    }
+
+    /// Whether threads are ready that it does not run, in its queue or in its inbox. A hint for the tick.
+    pub fn has_ready(&self) -> bool {
+        !self.queue.is_empty() || !self.has_nobody()
     }
 
     /// Empties the inbox into the queue, the oldest thread first.

@@ -8,23 +8,26 @@
 //! Threads that talk to each other are few at a time: a thread mostly comes to an empty queue and is the next to run.
 //! Such a thread lies in a place of its own (`first`), before those of its level, and the levels are not touched.
 //!
-//! The queue has no atomic words: the proc's I3 admits one user at a time, and leaving and entering the queue publish
-//! what the last user did.
+//! The proc's I3 admits one user at a time, and leaving and entering the queue publish what the last user did. Only whether
+//! the queue is empty may be asked by anybody, as a hint: so that word (`some`) is atomic.
 
 use crate::record::Thread;
+use chappe_plat::atomic::{AtomicU32, Ordering};
 use std::cell::Cell;
 use std::ptr::null;
 
 pub(crate) const LEVELS: usize = 8;
+/// A thread has the place of its own.
+const FIRST: u32 = 1 << LEVELS;
 
 /// Threads that are ready.
 pub(crate) struct Queue {
     heads: [Cell<*const Thread>; LEVELS],
     tails: [Cell<*const Thread>; LEVELS],
-    /// The thread that came to an empty queue: it goes before all others of its level. Null: none.
+    /// The thread that came to an empty queue, if `some` has [`FIRST`]: it goes before all others of its level.
     first: Cell<*const Thread>,
-    /// A bit for each level whose list holds a thread.
-    some: Cell<u32>,
+    /// A bit for each level whose list holds a thread, and [`FIRST`]. 0: the queue is empty.
+    some: AtomicU32,
     turn: Cell<u32>,
 }
 
@@ -34,7 +37,7 @@ impl Queue {
             heads: [const { Cell::new(null()) }; LEVELS],
             tails: [const { Cell::new(null()) }; LEVELS],
             first: Cell::new(null()),
-            some: Cell::new(0),
+            some: AtomicU32::new(0),
             turn: Cell::new(0),
         }
     }
@@ -51,14 +54,30 @@ impl Queue {
                 at = this.next.get();
             }
         }
-        // SAFETY: as above, or null.
-        unsafe { self.first.get().as_ref() }.into_iter().for_each(add);
+        // SAFETY: as above.
+        self.has_first().then(|| unsafe { &*self.first.get() }).into_iter().for_each(add);
         (many, so)
     }
 
     #[inline(always)]
+    fn some(&self) -> u32 {
+        self.some.load(Ordering::Relaxed) // Relaxed: of the user, or a hint.
+    }
+
+    #[inline(always)]
+    fn set_some(&self, some: u32) {
+        self.some.store(some, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    #[inline(always)]
+    fn has_first(&self) -> bool {
+        self.some() & FIRST != 0
+    }
+
+    /// A hint, for one who is not at the queue.
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.some.get() == 0 && self.first.get().is_null()
+        self.some() == 0
     }
 
     /// As the last of its level.
@@ -66,6 +85,7 @@ impl Queue {
     pub fn push(&self, thread: &'static Thread) {
         if self.is_empty() {
             self.first.set(std::ptr::from_ref(thread));
+            self.set_some(FIRST);
         } else {
             self.push_behind(thread);
         }
@@ -76,7 +96,7 @@ impl Queue {
     #[inline(always)]
     pub fn go_round(&self, thread: &'static Thread, may: impl Fn(&Thread) -> bool) -> Option<&'static Thread> {
         let level = usize::from(thread.level.get()) % LEVELS;
-        if self.some.get() != 1 << level || !self.first.get().is_null() {
+        if self.some() != 1 << level {
             return None;
         }
         // SAFETY: the level has somebody, so it has a first and a last; what is in the queue is a record.
@@ -106,7 +126,7 @@ impl Queue {
             Some(tail) => tail.next.set(at),
             None => {
                 self.heads[level].set(at);
-                self.some.set(self.some.get() | 1 << level);
+                self.set_some(self.some() | 1 << level);
             }
         }
     }
@@ -119,9 +139,10 @@ impl Queue {
 
     /// The thread that has the place of its own goes to the others of its level.
     fn put_back_first(&self) {
-        // SAFETY: what is in the queue is a record.
-        if let Some(first) = unsafe { self.first.replace(null()).as_ref() } {
-            self.push_before(first);
+        if self.has_first() {
+            self.set_some(self.some() & !FIRST);
+            // SAFETY: what is in the queue is a record.
+            self.push_before(unsafe { &*self.first.get() });
         }
     }
 
@@ -132,7 +153,7 @@ impl Queue {
         thread.next.set(next);
         if next.is_null() {
             self.tails[level].set(at);
-            self.some.set(self.some.get() | 1 << level);
+            self.set_some(self.some() | 1 << level);
         }
     }
 
@@ -154,7 +175,7 @@ impl Queue {
                     self.tails[level].set(before.map_or(null(), std::ptr::from_ref));
                 }
                 if self.heads[level].get().is_null() {
-                    self.some.set(self.some.get() & !(1 << level));
+                    self.set_some(self.some() & !(1 << level));
                 }
                 return true;
             }
@@ -166,17 +187,19 @@ impl Queue {
     /// Takes out the thread whose turn it is.
     #[inline(always)]
     pub fn pop(&self) -> Option<&'static Thread> {
-        // SAFETY: what is in the queue is a record.
-        if let Some(first) = unsafe { self.first.get().as_ref() } {
+        let some = self.some();
+        if some & FIRST != 0 {
+            // SAFETY: what is in the queue is a record.
+            let first = unsafe { &*self.first.get() };
             let level = u32::from(first.level.get()) % LEVELS as u32;
-            if self.some.get() & !(1 << level) == 0 {
-                self.first.set(null());
+            if some & !(FIRST | 1 << level) == 0 {
+                self.set_some(some & !FIRST);
                 return Some(first);
             }
             // Others have their turns, too.
             self.put_back_first();
         }
-        let some = self.some.get();
+        let some = self.some();
         if some == 0 {
             return None;
         }
@@ -205,7 +228,7 @@ impl Queue {
             Some(next) => next.is_near(),
             None => {
                 self.tails[level].set(null());
-                self.some.set(self.some.get() & !(1 << level));
+                self.set_some(self.some() & !(1 << level));
             }
         }
         Some(first)
@@ -229,7 +252,7 @@ impl Queue {
                 }
                 let mut at = self.heads[level].replace(null());
                 self.tails[level].set(null());
-                self.some.set(self.some.get() & !(1 << level));
+                self.set_some(self.some() & !(1 << level));
                 // SAFETY: what is in the queue is a record.
                 while let Some(thread) = unsafe { at.as_ref() } {
                     at = thread.next.get();

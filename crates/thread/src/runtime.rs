@@ -1,9 +1,10 @@
 //! Runtimes: a fixed number of procs, and the threads that serve them.
 //!
 //! - *Procs* (`chappe-proc-N`): kernel threads that run light threads, see `proc`.
-//! - *The tick* (`chappe-tick`, with two procs or more): sleeps unless a proc has ready threads while another proc
-//!   idles. Then it looks every ten milliseconds: if a proc has run one thread all the time, the tick marks that thread
-//!   as due (it yields at its next safe point) and tells an idle proc to take half of the ready threads.
+//! - *The tick* (`chappe-tick`, with two procs or more): sleeps unless some procs idle and others do not (`words::ticks`).
+//!   Then it looks every ten milliseconds: if a proc has run one thread all the time while others are ready there, the
+//!   tick marks that thread as due (it yields at its next safe point) and tells an idle proc to take half of the ready
+//!   threads. What other processes grant to threads of such a proc it does not see: that proc itself hears their bells.
 //! - *Spares* (`chappe-spare`): kernel threads without a proc. A thread that is about to block its kernel thread
 //!   (`block_in_place`) hands its proc to a spare.
 //! - *The deadlock watch* (`report_deadlocks`): the last proc to idle sleeps for a tenth of a second at most (longer, each
@@ -16,7 +17,7 @@
 //! | word | values | changed by |
 //! |---|---|---|
 //! | `idle` | a bit for each proc that idles | that proc, before it sets SLEEPS and after it is awake |
-//! | `ticks` | 1: the tick runs | a proc sets 1 and wakes the tick; the tick sets 0 |
+//! | `ticks` | 1: the tick runs | a proc sets 1 and wakes the tick; the tick sets 0: `words::ticks` |
 //! | `stop` | 1: the procs end when they have no thread to run | the runtime's drop |
 //! | `Kernel::bell` | 1: the spare was given a proc | the kernel thread that hands its proc over |
 //!
@@ -28,7 +29,7 @@ use crate::proc::deadlock::ALL;
 use crate::proc::records::On;
 use crate::proc::{KERNEL_STACK, Proc, Shared, TICK, lend, park, run, wake};
 use crate::timers::Timers;
-use crate::words::asked;
+use crate::words::{asked, ticks};
 use crate::{asks, outside, record, trapping};
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::forks::Once;
@@ -61,8 +62,8 @@ impl Shared {
         let _serves = quiet::serves_others();
         let (mut seen, mut starts) = (vec![0u32; self.procs], true);
         loop {
-            // Acquire: what the proc that started the tick did before.
-            while self.ticks.load(Ordering::Acquire) == 0 {
+            // SeqCst: T1 of `words::ticks`.
+            while self.ticks.load(Ordering::SeqCst) == 0 {
                 futex::wait(&self.ticks, 0, None, Scope::Private);
             }
             if std::mem::take(&mut starts) {
@@ -71,14 +72,12 @@ impl Shared {
             }
             // A plain sleep: no thread wakes this word while it is 1.
             futex::wait(&self.ticks, 1, Some(clock::now().saturating_add(TICK)), Scope::Private);
-            let mut wanted = false;
             for proc in self.all() {
                 // Relaxed, all: hints, looked at again at the next tick.
                 let now = proc.dispatches.load(Ordering::Relaxed);
                 let stuck = now == std::mem::replace(&mut seen[proc.index], now);
                 let running = proc.running.load(Ordering::Relaxed);
-                let busy = running != 0 && proc.ready.load(Ordering::Relaxed) > 0;
-                wanted |= busy;
+                let busy = running != 0 && proc.has_ready();
                 // SAFETY: 0, or a record, which never goes away.
                 let runs = unsafe { (running as *const record::Thread).as_ref() };
                 if let Some(runs) = runs.filter(|_| stuck && busy) {
@@ -91,12 +90,7 @@ impl Shared {
                     idle.help(proc.index);
                 }
             }
-            // SeqCst: as in `idles`.
-            if !wanted || self.idle.load(Ordering::SeqCst) == 0 {
-                starts = true;
-                // Release: the next dispatch starts it again.
-                self.ticks.store(0, Ordering::Release);
-            }
+            starts = ticks::stops(&self.ticks, &self.idle, self.all_bits());
         }
     }
 }

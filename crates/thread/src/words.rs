@@ -3,6 +3,7 @@
 pub(crate) mod asked;
 pub(crate) mod inbox;
 pub(crate) mod page;
+pub(crate) mod ticks;
 pub(crate) mod token;
 pub(crate) mod told;
 pub(crate) mod turns;

@@ -173,6 +173,7 @@ pub(crate) fn blocks() {
     if !handed_over {
         // No other kernel thread can be had: the call blocks all threads of the proc.
         me.away.set(false);
+        proc.runs(me);
         proc.leave();
         return;
     }

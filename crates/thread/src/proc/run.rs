@@ -28,20 +28,12 @@ impl Proc {
         if self.dispatches.load(Ordering::Relaxed).is_multiple_of(DISPATCHES) {
             self.look_round();
         }
-        let next = loop {
+        loop {
             match self.queue.pop() {
                 Some(next) if !self.takes(next) => {}
                 next => break next,
             }
-        };
-        if !self.lone {
-            let left = !self.queue.is_empty();
-            self.ready.store(left.into(), Ordering::Relaxed); // Relaxed: a hint for the tick and for observers.
-            if left {
-                self.shared.may_want_help();
-            }
         }
-        next
     }
 
     /// Now and then: timers, and what other processes have rung for. At the queue.
@@ -121,10 +113,16 @@ impl Proc {
     fn prepare_for(&self, next: &'static Thread) {
         self.count();
         debug_assert!(std::ptr::eq(next.proc(), self), "whoever puts a thread into a queue has said whose it is");
-        // Relaxed, both: only the owner writes `running`, and observers read a hint; the thread's `off` is the owner's
-        // by I2.
-        self.running.store(from_ref(next) as u64, Ordering::Relaxed);
+        self.runs(next);
+        // Relaxed: the owner's by I2.
         next.off.store(0, Ordering::Relaxed);
+    }
+
+    /// Says which thread it runs.
+    #[inline(always)]
+    pub(super) fn runs(&self, next: &'static Thread) {
+        // Relaxed: only the owner writes it; the tick and observers read a hint.
+        self.running.store(from_ref(next) as u64, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -244,7 +242,10 @@ fn idle_until_ready(proc: &'static Proc, me: &'static Thread) {
         proc.idle();
         match proc.pick() {
             Some(next) if !std::ptr::eq(next, me) => return proc.switch_to(me, next),
-            Some(_) => return proc.leave(),
+            Some(_) => {
+                proc.runs(me);
+                return proc.leave();
+            }
             None => {}
         }
     }
@@ -269,6 +270,8 @@ pub(crate) fn go_last(proc: &'static Proc, me: &'static Thread) {
                 // Counts as a dispatch, so that a thread that yields alone does not keep the timers from being looked
                 // at.
                 proc.count();
+                // It may have idled meanwhile.
+                proc.runs(me);
                 return proc.leave();
             }
             Some(next) => return proc.switch_to(me, next),
