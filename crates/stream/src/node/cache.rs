@@ -2,7 +2,8 @@
 //!
 //! All `cache` stages of one name, in whatever process, share the blocks: what one has fetched the others find. A block is fetched by one reader at
 //! a time, and the others that want it wait for it. A reader that is killed while it fetches has begun nothing that the others can see: the next one
-//! fetches. Nothing is written back: a cache is read.
+//! fetches. One that is stopped in a fetch, or waits for a slow server, holds the others up for ten seconds: then they fetch by themselves.
+//! Nothing is written back: a cache is read.
 //!
 //! | object of the arena | what it has |
 //! |---|---|
@@ -23,8 +24,8 @@
 //! as the origin went when it began. If the file has become shorter meanwhile, its line ends there, and the report counts it as broken
 //! ([`crate::Report::broken`]). What changes within the file system's clock tick, at the same length, cannot be told. Of an HTTP server's file the
 //! stamp is its length and its `ETag` or `Last-Modified`, looked at when a reader begins and with each fetch.
-//!
-//! HTTP is that of `GET` with `Range`, without TLS: a name of a local proxy (`http://localhost:8080/...`) stands for `https`.
+
+mod origin;
 
 use crate::kind::{Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Source};
@@ -32,10 +33,9 @@ use crate::types::{Block, Element, Type};
 use chappe_sync::map::{Map, MapError, MapOptions};
 use chappe_sync::words::{Words, WordsError};
 use chappe_sync::{LockError, Mutex, MutexGuard};
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use origin::{Origin, PATIENCE, Stamp, TRIES, hash};
+use std::cell::Cell;
+use std::io;
 use std::time::Duration;
 
 /// Words before those of the slots.
@@ -58,192 +58,6 @@ const BLOCKS: u64 = (1 << BLOCK_BITS) - 1;
 const VERSIONS: u64 = (1 << (63 - BLOCK_BITS)) - 1;
 /// Blocks without a slot for which the map has room.
 const SPARE: u32 = 8;
-/// How long a server may say nothing.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a fetch is tried.
-const TRIES: u32 = 3;
-/// The most bytes of an answer's head.
-const HEAD: u64 = 65_536;
-
-/// FNV-1a.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
-}
-
-/// What an origin is at a moment: how long, and a number that is another one when it has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Stamp {
-    length: u64,
-    number: u64,
-}
-
-/// Where blocks come from.
-#[derive(Clone, Debug)]
-enum Origin {
-    File { path: String },
-    Http { host: String, path: String },
-}
-
-fn odd(what: impl Into<String>) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, what.into())
-}
-
-impl Origin {
-    fn of(text: &str) -> Result<Origin, String> {
-        if text.starts_with("https://") {
-            return Err(format!(
-                "`{text}`: there is no TLS here: name a local proxy, as in `http://localhost:8080/...`"
-            ));
-        }
-        let Some(rest) = text.strip_prefix("http://") else {
-            let path = std::fs::canonicalize(text).map_err(|e| format!("cannot read {text}: {e}"))?;
-            let meta = std::fs::metadata(&path).map_err(|e| format!("cannot read {text}: {e}"))?;
-            if !meta.is_file() {
-                return Err(format!("`{text}` is no file: a cache needs places to read at"));
-            }
-            return Ok(Origin::File { path: path.display().to_string() });
-        };
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        if host.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err(format!("`{text}` is no address: write http://HOST[:PORT]/PATH"));
-        }
-        Ok(Origin::Http { host: host.to_owned(), path: if path.is_empty() { "/".into() } else { path.to_owned() } })
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Origin::File { path } => path.clone(),
-            Origin::Http { host, path } => format!("http://{host}{path}"),
-        }
-    }
-
-    fn of_file(file: &File) -> io::Result<Stamp> {
-        let meta = file.metadata()?;
-        let all = [meta.dev(), meta.ino(), meta.mtime() as u64, meta.mtime_nsec() as u64, meta.len()];
-        let number = hash(&all.map(u64::to_le_bytes).concat());
-        Ok(Stamp { length: meta.len(), number })
-    }
-
-    /// What it is now, if that costs no message to another machine.
-    fn quick(&self) -> io::Result<Option<Stamp>> {
-        match self {
-            Origin::File { path } => Origin::of_file(&File::open(path)?).map(Some),
-            Origin::Http { .. } => Ok(None),
-        }
-    }
-
-    fn now(&self) -> io::Result<Stamp> {
-        match self {
-            Origin::File { path } => Origin::of_file(&File::open(path)?),
-            Origin::Http { host, path } => Ok(ask(host, path, None)?.1),
-        }
-    }
-
-    /// The bytes of a range, and what the origin was behind that.
-    fn fetch(&self, at: u64, most: usize) -> io::Result<(Vec<u8>, Stamp)> {
-        match self {
-            Origin::File { path } => {
-                let file = File::open(path)?;
-                let (mut bytes, mut have) = (vec![0; most], 0);
-                while have < most {
-                    match file.read_at(&mut bytes[have..], at + have as u64) {
-                        Ok(0) => break,
-                        Ok(n) => have += n,
-                        Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                        Err(e) => return Err(e),
-                    }
-                }
-                bytes.truncate(have);
-                Ok((bytes, Origin::of_file(&file)?))
-            }
-            Origin::Http { host, path } => {
-                let mut tries = 1;
-                loop {
-                    match ask(host, path, Some((at, most))) {
-                        Err(e) if tries < TRIES && e.kind() != ErrorKind::InvalidData => tries += 1,
-                        done => return done,
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Asks a server for a range, or only for the file's length.
-fn ask(host: &str, path: &str, range: Option<(u64, usize)>) -> io::Result<(Vec<u8>, Stamp)> {
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let address = if has_port { host.to_owned() } else { format!("{host}:80") };
-    let to = address.to_socket_addrs()?.next().ok_or_else(|| odd(format!("there is no host {host}")))?;
-    let mut line = TcpStream::connect_timeout(&to, PATIENCE)?;
-    line.set_read_timeout(Some(PATIENCE))?;
-    line.set_write_timeout(Some(PATIENCE))?;
-    let (method, wanted) = match range {
-        None => ("HEAD", String::new()),
-        Some((at, most)) => ("GET", format!("Range: bytes={at}-{}\r\n", at + most as u64 - 1)),
-    };
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: chappe\r\nAccept-Encoding: identity\r\n{wanted}Connection: close\r\n\r\n"
-    );
-    line.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    let most = HEAD + range.map_or(0, |(_, most)| most as u64);
-    line.take(most).read_to_end(&mut answer).or_else(|e| match e.kind() {
-        // A server that stands still behind the end of its answer has given it.
-        ErrorKind::WouldBlock if !answer.is_empty() => Ok(0),
-        _ => Err(e),
-    })?;
-    read_answer(&answer, range)
-}
-
-fn read_answer(answer: &[u8], range: Option<(u64, usize)>) -> io::Result<(Vec<u8>, Stamp)> {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
-    let end = end.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, "the server's answer ends in its head"))?;
-    let head = String::from_utf8_lossy(&answer[..end]);
-    let mut lines = head.split("\r\n");
-    let status: u16 = lines.next().and_then(|first| first.split(' ').nth(1)?.parse().ok()).unwrap_or(0);
-    let field = |name: &str| {
-        let fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
-        fields.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
-    };
-    let stamp = |length| {
-        let version = field("etag").or_else(|| field("last-modified")).unwrap_or_default();
-        Stamp { length, number: hash(format!("{version} {length}").as_bytes()) }
-    };
-    let number = |name| field(name).and_then(|value| value.parse::<u64>().ok());
-    match (status, range) {
-        (200, None) => {
-            let length = number("content-length").ok_or_else(|| odd("the server tells no length"))?;
-            Ok((Vec::new(), stamp(length)))
-        }
-        (206, Some((at, most))) => {
-            let told = field("content-range").and_then(|value| {
-                let (range, all) = value.strip_prefix("bytes ")?.split_once('/')?;
-                Some((range.split_once('-')?.0.parse::<u64>().ok()?, all.parse::<u64>().ok()?))
-            });
-            let (from, all) =
-                told.ok_or_else(|| odd("the server does not say which range it answers, and of how much"))?;
-            let body = &answer[end + 4..];
-            // All that the file has there: a block that is kept is whole, although a server may answer with less.
-            let expected = all.saturating_sub(at).min(most as u64) as usize;
-            let other = number("content-length").is_some_and(|length| length < expected as u64);
-            if from != at || other || field("transfer-encoding").is_some() {
-                return Err(odd("the server answers another range, or in pieces"));
-            }
-            if body.len() < expected {
-                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server's answer ends in its midst"));
-            }
-            Ok((body[..expected].to_vec(), stamp(all)))
-        }
-        // The file is shorter than that by now.
-        (416, Some(_)) => {
-            let all = field("content-range").and_then(|value| value.strip_prefix("bytes */")?.parse().ok());
-            Ok((Vec::new(), stamp(all.ok_or_else(|| odd("the server does not say how long the file is"))?)))
-        }
-        (200, Some(_)) => Err(odd("the server answers with all in place of a range: it needs one that knows `Range`")),
-        (status, _) => Err(odd(format!("the server answers with status {status}"))),
-    }
-}
-
 /// Why a cache does not go on.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
@@ -264,6 +78,12 @@ struct Cache {
     map: Map<[u64; 2], [u8]>,
     words: Words,
     lanes: Vec<Mutex<u64>>,
+    /// How long this reader waits for each of them: not at all behind one who did not give it back.
+    patience: [Cell<Duration>; LANES as usize],
+}
+
+fn patient() -> [Cell<Duration>; LANES as usize] {
+    [const { Cell::new(PATIENCE) }; LANES as usize]
 }
 
 /// A version of the origin: its number, and its length.
@@ -298,7 +118,7 @@ impl Cache {
                 origin.name()
             )));
         }
-        Ok(Cache { name: name.to_owned(), origin, block, slots, map, words, lanes })
+        Ok(Cache { name: name.to_owned(), origin, block, slots, map, words, lanes, patience: patient() })
     }
 
     fn version(&self) -> Result<Version, Failed> {
@@ -430,17 +250,21 @@ impl Cache {
         Ok(())
     }
 
-    /// The right to fetch blocks like this one.
-    fn lane(&self, block: u64) -> Result<MutexGuard<'_, u64>, Failed> {
-        match self.lanes[(block % LANES) as usize].lock() {
-            Ok(guard) => Ok(guard),
+    /// The right to fetch blocks like this one. Nothing if another reader does not give it back: the block is fetched without it, twice at worst.
+    fn lane(&self, block: u64) -> Result<Option<MutexGuard<'_, u64>>, Failed> {
+        let at = (block % LANES) as usize;
+        let (guard, patience) = match self.lanes[at].lock_timeout(self.patience[at].get()) {
+            Ok(guard) => (Some(guard), PATIENCE),
             Err(LockError::OwnerDied(mut guard)) => {
                 // It guards nothing but the fetch, which is done anew.
                 MutexGuard::make_consistent(&mut guard);
-                Ok(guard)
+                (Some(guard), PATIENCE)
             }
-            Err(e) => Err(Failed::Other(format!("the cache `{}`: {e}", self.name))),
-        }
+            Err(LockError::Timeout) => (None, Duration::ZERO),
+            Err(e) => return Err(Failed::Other(format!("the cache `{}`: {e}", self.name))),
+        };
+        self.patience[at].set(patience);
+        Ok(guard)
     }
 
     /// A block, and whether it was there; its version.
@@ -562,36 +386,7 @@ pub fn kinds() -> Vec<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn answer(head: &str, body: &str) -> io::Result<(Vec<u8>, Stamp)> {
-        read_answer(format!("HTTP/1.1 {head}\r\n\r\n{body}").as_bytes(), Some((4, 8)))
-    }
-
-    #[test]
-    fn a_servers_answer_is_taken_only_if_it_is_the_range() {
-        let good = "206 Partial\r\nContent-Range: bytes 4-11/20\r\nETag: \"a\"\r\ncontent-length: 8";
-        let (bytes, stamp) = answer(good, "12345678").unwrap();
-        assert_eq!((bytes, stamp.length), (b"12345678".to_vec(), 20));
-        assert_ne!(answer(&good.replace("\"a\"", "\"b\""), "12345678").unwrap().1, stamp);
-        let (bytes, stamp) = answer("416 No\r\nContent-Range: bytes */3", "").unwrap();
-        assert_eq!((bytes.len(), stamp.length), (0, 3));
-        // The file's end.
-        let (bytes, _) = answer("206 Partial\r\nContent-Range: bytes 4-6/7\r\nContent-Length: 3", "123").unwrap();
-        assert_eq!(bytes, b"123");
-        for (head, body, why) in [
-            (good, "123", "ends in its midst"),
-            ("206 Partial\r\nContent-Range: bytes 4-11/20", "123", "ends in its midst"),
-            ("206 Partial\r\nContent-Range: bytes 4-6/20\r\nContent-Length: 3", "123", "another range"),
-            ("200 OK\r\nContent-Length: 20", "x", "needs one that knows `Range`"),
-            ("404 Not Found", "", "status 404"),
-            ("206 Partial\r\nContent-Range: bytes 0-7/20", "12345678", "another range"),
-            ("206 Partial", "12345678", "does not say which range"),
-        ] {
-            let said = answer(head, body).unwrap_err().to_string();
-            assert!(said.contains(why), "{head}: {said}");
-        }
-        assert!(read_answer(b"HTTP/1.1 206", None).is_err());
-    }
+    use std::io::Write;
 
     /// A cache of a file, in blocks of four bytes, for this process alone.
     fn private(file: &tempfile::NamedTempFile, slots: u32, entries: u32) -> (Cache, Version) {
@@ -604,6 +399,7 @@ mod tests {
             map: Map::private(&value).unwrap(),
             words: Words::private(SLOTS + slots).unwrap(),
             lanes: (0..LANES).map(|_| Mutex::private(0).unwrap()).collect(),
+            patience: patient(),
         };
         let version = cache.seen(cache.origin.now().unwrap()).unwrap();
         (cache, version)
@@ -614,6 +410,33 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&(0..blocks).map(u32::to_le_bytes).collect::<Vec<_>>().concat()).unwrap();
         file
+    }
+
+    #[test]
+    fn a_reader_that_is_stopped_in_a_fetch_holds_no_other_up_for_ever() {
+        let file = numbered(6);
+        let (cache, _) = private(&file, 6, 16);
+        cache.patience[1].set(Duration::from_nanos(1));
+        let ((begun, begins), (go, goes)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+        let lane = &cache.lanes[1];
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let held = lane.lock().unwrap();
+                begun.send(()).unwrap();
+                let _ = goes.recv();
+                drop(held);
+            });
+            begins.recv().unwrap();
+            assert_eq!(cache.block(1).unwrap().0, 1u32.to_le_bytes());
+            // It is not waited for again.
+            assert_eq!(cache.patience[1].get(), Duration::ZERO);
+            assert_eq!(cache.block(5).unwrap().0, 5u32.to_le_bytes());
+            assert!(cache.block(1).unwrap().1, "it was kept");
+            drop(go);
+        });
+        cache.block(1).unwrap();
+        drop(cache.lane(1).unwrap().expect("it is free"));
+        assert_eq!(cache.patience[1].get(), PATIENCE);
     }
 
     #[test]
@@ -666,17 +489,5 @@ mod tests {
         assert_eq!(Cache::slot(BLOCKS - 1, version) >> BLOCK_BITS, version.number);
         let said = cache.holds(4 * BLOCKS + 1).unwrap_err().to_string();
         assert!(said.contains("has too many blocks of 4 bytes: write a larger `block=`"), "{said}");
-    }
-
-    #[test]
-    fn an_origin_is_a_file_or_an_address() {
-        assert_eq!(Origin::of("http://h:1/a?b").unwrap().name(), "http://h:1/a?b");
-        assert_eq!(Origin::of("http://h").unwrap().name(), "http://h/");
-        for (text, why) in
-            [("https://h/", "no TLS"), ("http:///x", "no address"), ("/nowhere", "cannot read"), ("/", "no file")]
-        {
-            let said = Origin::of(text).unwrap_err();
-            assert!(said.contains(why), "{text}: {said}");
-        }
     }
 }
