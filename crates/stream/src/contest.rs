@@ -5,7 +5,7 @@
 //! least important job: a word that its stage reads, and a message to each `emergency` stage of that name.
 //!
 //! - I1: a job ends once: by the contest, or by itself. Its rescuers hear of the first, and that none will come of the second.
-//! - I2: a thread holds the contest's lock for no more than a sum over its jobs.
+//! - I2: a thread holds the contest's locks for no more than a sum over its jobs. What is called when a job ends early may wait, and may name another.
 
 use chappe_feedback::Jobs;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ struct Board {
 #[derive(Default)]
 pub struct Contest {
     board: Mutex<Board>,
-    call: Mutex<Option<EmergencyCall>>,
+    call: Mutex<Option<Arc<Mutex<EmergencyCall>>>>,
 }
 
 impl fmt::Debug for Contest {
@@ -59,7 +59,7 @@ impl Contest {
 
     /// What is called when a job is ended early.
     pub fn on_emergency(&self, call: EmergencyCall) {
-        *locked(&self.call) = Some(call);
+        *locked(&self.call) = Some(Arc::new(Mutex::new(call)));
     }
 
     /// What an `emergency` hears of the job of that name: a line, or that none comes any more.
@@ -93,8 +93,10 @@ impl Contest {
             let _ = rescuer.try_send(line.clone());
         }
         drop(board);
-        if let Some(call) = &mut *locked(&self.call) {
-            call(&name, need);
+        // I2: the call holds nothing but itself.
+        let call = locked(&self.call).clone();
+        if let Some(call) = call {
+            chappe_thread::block_in_place(|| locked(&call)(&name, need));
         }
     }
 
@@ -189,6 +191,27 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_emergencys_call_may_name_the_next_one() {
+        let contest = Arc::new(Contest::default());
+        contest.begin(1);
+        let (tell, told) = std::sync::mpsc::channel();
+        let (next, named) = (Arc::clone(&contest), tell.clone());
+        contest.on_emergency(Box::new(move |name, _| {
+            tell.send(format!("first {name}")).unwrap();
+            let named = named.clone();
+            next.on_emergency(Box::new(move |name, _| named.send(format!("second {name}")).unwrap()));
+        }));
+        let jobs = [("a", 3.0), ("b", 2.0), ("c", 1.0)];
+        let entries = jobs.map(|(name, importance)| contest.enter(name, importance, 1000.0, 100.0));
+        for second in 1..=20 {
+            let now = f64::from(second);
+            entries.iter().for_each(|entry| contest.progress(entry, now, now, now * 15.0));
+        }
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["first b", "second c"]);
+        assert!(!entries[0].is_ended() && entries[1].is_ended() && entries[2].is_ended());
+    }
 
     #[test]
     fn a_thread_that_waits_for_each_block_is_told_its_work() {

@@ -328,7 +328,8 @@ impl Stage for Frame {
         out.drop_frames(self.begun.len() as u64);
         // Relaxed: as in `show`.
         self.shared.over.store(1, Ordering::Relaxed);
-        Ok(self.shared.show(true)?)
+        // The thread may stand in a terminal that takes no more: the light threads of this proc go on meanwhile.
+        Ok(chappe_thread::block_in_place(|| self.shared.show(true))?)
     }
 
     fn says(&self) -> Option<String> {
@@ -550,38 +551,50 @@ mod tests {
         assert_eq!(usual("xterm-256color", "", false), As::Sixel);
     }
 
+    /// A stage of 2 x 2 grey pixels without its thread.
+    fn alone(file: String) -> Frame {
+        let (picture, writes) = (Mutex::new((Pixels::new(2, 2), false)), Mutex::new(()));
+        let zero = || AtomicU64::new(0);
+        let (how, file) = (As::Png, Some(file));
+        let shared = Shared { picture, over: AtomicU32::new(0), shown: zero(), refreshes: zero(), writes, how, file };
+        Frame {
+            shared: Arc::new(shared),
+            comes: Comes::Pictures { x: 0, y: 0, wide: 2, high: 2, grey: true },
+            row: 2,
+            begun: Vec::new(),
+            pictures: 0,
+            refresh: Refresh { hz: 60.0, name: None, graph: Arc::default() },
+            runs: true,
+            _drawn: None,
+        }
+    }
+
+    #[test]
+    fn a_terminal_that_takes_no_more_holds_no_light_thread_up_but_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut frame = alone(dir.path().join("x.png").display().to_string());
+        let shared = Arc::clone(&frame.shared);
+        // As the thread does while it writes.
+        let writes = locked(&shared.writes);
+        let runtime = chappe_thread::Runtime::new(1).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let ends = runtime.spawn(move || {
+            // It runs when this one waits.
+            chappe_thread::spawn(move || tell.send(()).unwrap());
+            frame.end(&mut Kept::default()).map_err(|fault| fault.0.to_string())
+        });
+        told.recv().unwrap();
+        drop(writes);
+        ends.join().unwrap().unwrap();
+    }
+
     #[test]
     fn bytes_are_pictures_however_they_are_split() {
-        let shared = |file: Option<String>| {
-            let (picture, writes) = (Mutex::new((Pixels::new(2, 2), false)), Mutex::new(()));
-            let zero = || AtomicU64::new(0);
-            Arc::new(Shared {
-                picture,
-                over: AtomicU32::new(0),
-                shown: zero(),
-                refreshes: zero(),
-                writes,
-                how: As::Png,
-                file,
-            })
-        };
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x.png").display().to_string();
         for size in 1..=11 {
-            let refresh = Refresh { hz: 60.0, name: None, graph: Arc::default() };
-            let comes = Comes::Pictures { x: 0, y: 0, wide: 2, high: 2, grey: true };
-            let shared = shared(Some(file.clone()));
-            // Without a thread: the stage alone.
-            let mut frame = Frame {
-                shared: Arc::clone(&shared),
-                comes,
-                row: 2,
-                begun: Vec::new(),
-                pictures: 0,
-                refresh,
-                runs: true,
-                _drawn: None,
-            };
+            let mut frame = alone(file.clone());
+            let shared = Arc::clone(&frame.shared);
             let mut out = Kept::default();
             let all: Vec<u8> = (1..=11).collect();
             all.chunks(size).for_each(|part| frame.put(Block::bytes(part.to_vec()), &mut out).unwrap());
