@@ -500,7 +500,7 @@ pub enum PoolCommand {
         /// How many permits it has
         #[arg(long, short, value_name = "N", default_value_t = 1)]
         permits: u64,
-        /// On an engine: one permit, whose next holder is told if the last one died (CHAPPE_OWNER_DIED)
+        /// On an engine: one permit, whose next holder learns whether the last one died (CHAPPE_OWNER_DIED)
         #[arg(long, conflicts_with = "permits", hide_short_help = true)]
         mutex: bool,
         #[command(flatten)]

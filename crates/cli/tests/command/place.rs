@@ -52,6 +52,13 @@ pub fn executable(path: &Path, bytes: &[u8]) {
     until("nobody writes to what is to be executed", || leased().then_some(()));
 }
 
+/// Gives the command its input, and no more. One that refuses what it is asked may have ended before it reads.
+pub fn feed(child: &mut Child, input: &[u8]) {
+    if let Err(e) = child.stdin.take().expect("a pipe").write_all(input) {
+        assert_eq!(e.kind(), std::io::ErrorKind::BrokenPipe);
+    }
+}
+
 /// Sends a signal to a process that the test started.
 pub fn kill(pid: u32, signal: i32) {
     // SAFETY: a plain system call.

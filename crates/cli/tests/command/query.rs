@@ -1,6 +1,6 @@
 //! Questions about CSV, JSON and lines.
 
-use crate::place::{Place, Ran, Running, until};
+use crate::place::{Place, Ran, Running, feed, until};
 use crate::terminal::Screen;
 use std::io::Write;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ fn fed(place: &Place, args: &[&str], input: &str) -> Ran {
     let mut command = place.command(&[&["query"], args].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    feed(&mut child, input.as_bytes());
     Running::from(child).end()
 }
 

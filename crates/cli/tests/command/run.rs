@@ -138,7 +138,7 @@ fn a_program_that_could_have_no_semaphores_is_not_started() {
     refused("nowhere", "nowhere, which CHAPPE_DIR names");
     let arenas = place.arenas();
     std::fs::write(arenas.join("posix"), [7; 5000]).expect("room");
-    refused(arenas.to_str().expect("text"), "chappe arena rm --force posix");
+    refused(arenas.to_str().expect("text"), "chappe leaves it as it is: move it away");
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn feed(place: &Place, args: &[&str], input: &str) -> Child {
     let mut command = place.command(&[&["send"], args].concat());
     command.stdin(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    crate::place::feed(&mut child, input.as_bytes());
     child
 }
 

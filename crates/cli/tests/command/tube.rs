@@ -1,6 +1,6 @@
 //! Tubes, as shell users have them: `chappe tube`, `chappe send`, `chappe recv`.
 
-use crate::place::{Place, Ran, Running, until};
+use crate::place::{Place, Ran, Running, feed, until};
 use serde_json::json;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -18,7 +18,7 @@ fn sender(here: &Place, args: &[&str]) -> Child {
 fn send(here: &Place, args: &[&str], input: &[u8]) -> (Option<i32>, String) {
     let mut child = sender(here, args);
     // It may end before it has read all.
-    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    feed(&mut child, input);
     let ended = child.wait_with_output().expect("it ends");
     (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
 }
