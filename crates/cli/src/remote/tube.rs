@@ -307,7 +307,7 @@ pub fn recv(place: &Place, etcd: &Etcd, a: &Recv, json: bool) -> Result<u8, Fail
     let began = Instant::now();
     let (session, by, kept) = keep(place, etcd, &format!("chappe recv {}", place.name(name)))?;
     let kept = RefCell::new(kept);
-    let mut out = Out { a, called: place.name(name), records: 0, bytes: 0, again: 0, is_gone: false };
+    let mut out = Out { a, called: place.name(name), records: 0, bytes: 0, again: 0 };
     let ended =
         receives(place, etcd, &mut out, Receiver::new(place.space(), by, name.clone(), a.follow), (&session, &kept));
     kept.into_inner().end(session);
@@ -351,7 +351,7 @@ fn receives(
         let around = Around { session, kept, until };
         driven(drive::tube(etcd, &mut machine, &mut watch, &around), a.timeout, "no record came")?;
         match machine.step() {
-            receive::Step::Got(got) => match out.puts(&got)? {
+            receive::Step::Got(got) => match out.puts(&got, &mut stdout().lock())? {
                 None => machine.acknowledge(),
                 Some(rest) => {
                     machine.leave(rest);
@@ -386,16 +386,15 @@ struct Out<'a> {
     records: u64,
     bytes: u64,
     again: u64,
-    /// Nobody reads it any more.
-    is_gone: bool,
 }
 
 /// What of a claim is not wanted: a page and its records from there on.
 type Rest = Option<(u64, Vec<u8>)>;
 
 impl Out<'_> {
-    /// Writes records. Answers what is left, if it is enough.
-    fn puts(&mut self, got: &Got) -> Result<Option<Rest>> {
+    /// Writes records. Answers what is left, if it is enough. Where nobody reads any more, nobody may have read these: all are left, and come
+    /// again.
+    fn puts(&mut self, got: &Got, to: &mut impl Write) -> Result<Option<Rest>> {
         let mut text = Vec::new();
         let mut left: VecDeque<(u64, &[u8])> = VecDeque::new();
         for (number, page) in &got.pages {
@@ -404,6 +403,7 @@ impl Out<'_> {
             }
         }
         let wanted = self.a.count.map_or(left.len(), |count| left.len().min((count - self.records) as usize));
+        let (mut records, mut bytes) = (0, 0);
         for (_, record) in left.drain(..wanted) {
             if self.a.tag {
                 text.extend_from_slice(self.called.as_bytes());
@@ -413,15 +413,15 @@ impl Out<'_> {
             if self.a.lines {
                 text.push(b'\n');
             }
-            (self.records, self.bytes) = (self.records + 1, self.bytes + record.len() as u64);
-            self.again += u64::from(got.again);
+            (records, bytes) = (records + 1, bytes + record.len() as u64);
         }
-        let written = stdout().lock().write_all(&text).and_then(|()| stdout().lock().flush());
-        match written {
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => self.is_gone = true,
+        match to.write_all(&text).and_then(|()| to.flush()) {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(Some(got.pages.first().cloned())),
             other => other.context("stdout")?,
         }
-        let enough = self.is_gone || self.a.count.is_some_and(|count| self.records >= count);
+        (self.records, self.bytes) = (self.records + records, self.bytes + bytes);
+        self.again += if got.again { records } else { 0 };
+        let enough = self.a.count.is_some_and(|count| self.records >= count);
         if !enough {
             return Ok(None);
         }
@@ -429,5 +429,42 @@ impl Out<'_> {
         let mut rest = Vec::new();
         left.iter().filter(|(number, _)| *number == page).for_each(|(_, record)| page::append(&mut rest, record));
         Ok(Some(Some((page, rest))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pipe whose reader has gone.
+    struct Gone;
+
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn records_that_nobody_reads_any_more_stay_in_the_tube() {
+        let page = |records: &[&str]| {
+            let mut page = Vec::new();
+            records.iter().for_each(|record| page::append(&mut page, record.as_bytes()));
+            page
+        };
+        let got = Got { pages: vec![(7, page(&["a", "b"])), (8, page(&["c"]))], again: false, token: 1 };
+        let (all, some) = (Recv::default(), Recv { count: Some(1), ..Recv::default() });
+        let out = |a| Out { a, called: String::new(), records: 0, bytes: 0, again: 0 };
+        let mut gone = out(&all);
+        assert_eq!(gone.puts(&got, &mut Gone).unwrap(), Some(Some((7, page(&["a", "b"])))));
+        assert_eq!(gone.records, 0);
+        let (mut whole, mut to) = (out(&all), Vec::new());
+        assert_eq!((whole.puts(&got, &mut to).unwrap(), &to[..], whole.records), (None, &b"abc"[..], 3));
+        let (mut part, mut to) = (out(&some), Vec::new());
+        assert_eq!((part.puts(&got, &mut to).unwrap(), &to[..]), (Some(Some((7, page(&["b"])))), &b"a"[..]));
     }
 }
