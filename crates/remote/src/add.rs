@@ -36,6 +36,8 @@ pub enum Outcome {
     TooMany(u32),
     /// The adder's lease has ended; nothing was added.
     Lost,
+    /// The answer was lost, and the lease ended, or the engine refused, before it was known whether they were added.
+    Unsure,
     /// What stands there is of a newer format.
     Newer(u32),
     /// The engine refused.
@@ -108,6 +110,9 @@ impl Add {
             (Err(EngineError::Unknown(_)), _) => {}
             // The head's, or its own: that is seen without the head.
             (Err(EngineError::LeaseGone), At::Add { to: Some(_), .. }) => (self.alone, self.at) = (true, At::Look),
+            (Err(EngineError::LeaseGone | EngineError::Refused(_)), At::Settle { .. }) => {
+                self.at = At::Done(Outcome::Unsure);
+            }
             (Err(EngineError::LeaseGone), _) => self.at = At::Done(Outcome::Lost),
             (Err(EngineError::Refused(why)), _) => self.at = At::Done(Outcome::Refused(why.clone())),
         }

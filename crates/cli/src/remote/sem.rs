@@ -64,6 +64,11 @@ pub fn up(place: &Place, etcd: &Etcd, name: &str, count: u32) -> Result<Value> {
         }
         Ok(Outcome::Newer(format)) => bail!(newer(place, format)),
         Ok(Outcome::Lost) => bail!("nothing was added to `{called}`: the lease ended before"),
+        Ok(Outcome::Unsure) => {
+            bail!(
+                "the engine did not say in time whether it has added {count} to `{called}`: `chappe sem value` shows what is there"
+            )
+        }
         Ok(Outcome::Refused(why)) => bail!("the engine refuses: {why}"),
         Err(why) => bail!("the engine does not answer, and may have added them: {why}"),
     }

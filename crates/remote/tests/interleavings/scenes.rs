@@ -193,6 +193,11 @@ fn units_go_to_waiters_in_the_order_of_arrival() {
 }
 
 #[test]
+fn an_adder_whose_answer_is_lost_with_its_lease_cannot_tell() {
+    search(unit(Faults { lost: 1, cuts: 1, ..NONE }));
+}
+
+#[test]
 fn a_stopped_waiter_for_a_unit_holds_up_nobody() {
     search(unit(Faults { stops: 1, cuts: 1, ..NONE }));
 }

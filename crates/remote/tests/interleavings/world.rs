@@ -388,6 +388,9 @@ impl World {
                                 "client {c} added {was}, and is told that its lease is gone"
                             );
                         }
+                        add::Outcome::Unsure => {
+                            assert!(!client.certain, "client {c} cannot tell whether it added, and nothing was cut");
+                        }
                         other => assert!(self.forced, "client {c} could not add: {other:?}"),
                     }
                     client.doing = Doing::Forgetting(grant::forget(&space, &sem, machine.id()));
