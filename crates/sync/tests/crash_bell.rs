@@ -170,6 +170,8 @@ fn a_dropped_tasks_grant_is_not_lost() {
         for search in [
             Search::sweep(&format!("{name}_sweep")).kills(1),
             Search::uniform(&format!("{name}_dice")).kills(1).schedules(5_000),
+            // A death would excuse a unit that is lost.
+            Search::uniform(&format!("{name}_alone_dice")).schedules(5_000),
         ] {
             search.run(world).assert_clean().assert_reached(&["in time", "dropped", "patient served"]);
         }

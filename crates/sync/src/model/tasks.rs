@@ -20,15 +20,16 @@ impl Actor {
             if let Step::Over(over) = waiting.poll(&self.who, &[&semaphore], false, Some(at)) {
                 return Some(over.map(|_| ()).map_err(Refusal::from));
             }
-            if deadline.is_some_and(|deadline| clock::now() >= deadline) {
-                waiting.leave(&self.who, &[&semaphore]);
-                return None;
-            }
             if let Some((word, value)) = chime.sleeps() {
                 futex::wait(word, value, deadline, Scope::Shared);
             }
             chime.is_up();
             chime.is_rung();
+            // A task that is dropped is not polled before.
+            if deadline.is_some_and(|deadline| clock::now() >= deadline) {
+                waiting.leave(&self.who, &[&semaphore]);
+                return None;
+            }
         }
     }
 }
