@@ -250,7 +250,7 @@ impl Map {
     }
 
     /// Gives up the member's life words, which the calling thread holds. Unless it was swept before, the member is dead from now on, and what it
-    /// had is to be recovered: it may be another's, who has died (a light thread).
+    /// had is to be recovered: it may be that of a light thread that has died.
     pub fn die(&'static self, joined: Joined) {
         let Ok(gates) = self.gates() else { return };
         // G1 of the gates. A thread that cannot pass keeps its words, and with them the slot, until it ends.

@@ -162,15 +162,16 @@ pub fn counted<T>(times: u32, prepare: impl FnOnce() -> T, mut operation: impl F
     let note = shared::<Counts>();
     let child = Child::fork(|| {
         let mut on = prepare();
+        // SeqCst, all here: counts of a bench, read when the other threads have ended.
         COUNTS.store(std::ptr::from_ref(note).cast_mut(), Ordering::SeqCst);
         catch_all_but(&[libc::SYS_exit_group, libc::SYS_rt_sigreturn], counts);
         (0..times).for_each(|_| operation(&mut on));
-        note[2].store(1, Ordering::SeqCst);
+        note[2].store(1, Ordering::SeqCst); // SeqCst: as above.
         // SAFETY: takes a number, does not return. What `prepare` has made is not dropped: that would wait.
         unsafe { libc::_exit(0) };
     });
     let status = child.end();
-    let [futex, other, done] = [0, 1, 2].map(|i| note[i].load(Ordering::SeqCst));
+    let [futex, other, done] = [0, 1, 2].map(|i| note[i].load(Ordering::SeqCst)); // SeqCst: as above.
     assert_eq!((status, done), (0, 1), "the process ended in the middle");
     (futex, other)
 }

@@ -30,7 +30,7 @@ pub struct Known {
     pub modified: Revision,
 }
 
-/// What is given to one who wants it.
+/// What is given to a waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Given {
     /// These permits of a pool.
@@ -159,7 +159,7 @@ impl View {
         self.object.map_or(0, |object| object.what.permits())
     }
 
-    /// What could be given to one who wants `n`. `turn` spreads those that look at the same time.
+    /// What could be given to a waiter for `n`. `turn` spreads those that look at the same time.
     pub fn free(&self, n: u32, turn: u32) -> Option<Given> {
         match self.object?.what {
             Object::Pool { permits } => {

@@ -71,7 +71,7 @@ const PRIVATE: [(u16, u32); 17] = [
 /// Those that only one of can be on.
 const MICE: u32 = MOUSE_PRESS | MOUSE | MOUSE_DRAG | MOUSE_MOVE;
 
-/// Those of which a terminal that shows the screen is told. Not [`PASTE`]: who types there has to know what is pasted in any case.
+/// Those of which a terminal that shows the screen is told. Not [`PASTE`]: the user that types there has to know what is pasted in any case.
 const SHOWN: u32 = APPLICATION_CURSOR | KEYPAD | FOCUS | MICE | MOUSE_UTF8 | MOUSE_SGR;
 
 impl Default for Modes {

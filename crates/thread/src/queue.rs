@@ -74,7 +74,7 @@ impl Queue {
         self.some() & FIRST != 0
     }
 
-    /// A hint, for one who is not at the queue.
+    /// A hint, for a proc that is not at the queue.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.some() == 0

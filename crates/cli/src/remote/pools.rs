@@ -407,7 +407,7 @@ pub fn show(place: &Place, etcd: &Etcd, pool: &str, json: bool) -> Result<String
     Ok(text)
 }
 
-/// What is in a tube, and who is at it.
+/// What is in a tube, and its senders and receivers.
 fn tube(place: &Place, etcd: &Etcd, name: &str, view: &View, json: bool) -> Result<String> {
     let (space, what) = (place.space(), view.object.map(|object| object.what));
     let all = vec![

@@ -42,7 +42,7 @@ pub fn create(place: &Place, etcd: &Etcd, name: &str, command: &TubeCommand) -> 
     let plain = matches!(kind, Ends::Mpmc) && !drops && schema.is_none() && !broadcast;
     ensure!(
         plain,
-        "a tube on an engine has many senders and receivers, of whom one has each record: leave the other options out"
+        "a tube on an engine has many senders and receivers, and one receiver has each record: leave the other options out"
     );
     let most = MOST_RECORD as u64;
     ensure!(*size <= most, "a record on an engine has at most {most} bytes, not {size}");

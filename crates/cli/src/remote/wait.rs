@@ -105,7 +105,7 @@ pub struct Got {
     pub object: Object,
     /// The lease.
     pub session: Session,
-    /// Who ends it when chappe is killed.
+    /// What ends it when chappe is killed.
     pub keeper: Keeper,
     /// The two ends of the job's line.
     pub line: (OwnedFd, OwnedFd),

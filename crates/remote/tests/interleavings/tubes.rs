@@ -372,7 +372,7 @@ impl Tubes {
                     .any(|client| client.has.contains(page) && !matches!(client.step(), Some(receive::Step::Got(_))))
     }
 
-    /// What must hold when nothing goes on: nobody who runs waits, and all that was sent has come.
+    /// What must hold when nothing goes on: no running client waits, and all that was sent has come.
     fn at_rest(&self) {
         let receives = |client: &&Client| matches!(client.machine, Machine::Receives(_));
         let tail = self.engine.entries.get(&space().tail(TUBE)).expect("a tail");

@@ -78,7 +78,7 @@ struct Cache {
     map: Map<[u64; 2], [u8]>,
     words: Words,
     lanes: Vec<Mutex<u64>>,
-    /// How long this reader waits for each of them: not at all behind one who did not give it back.
+    /// How long this reader waits for each of them: not at all behind a holder that did not give it back.
     patience: [Cell<Duration>; LANES as usize],
 }
 

@@ -206,7 +206,7 @@ impl Shared {
         };
         self.shown.fetch_add(1, Ordering::Relaxed); // Relaxed: a number to show.
         if let Some(file) = &self.file {
-            // In its place when it is whole: who looks meanwhile sees the one before.
+            // In its place when it is whole: a reader that looks meanwhile sees the one before.
             let begun = format!("{file}.part");
             fs::write(&begun, picture.png())?;
             fs::rename(&begun, file)?;

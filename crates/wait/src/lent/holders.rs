@@ -12,7 +12,7 @@ use chappe_plat::light::Record;
 use chappe_plat::process;
 use std::sync::Mutex;
 
-/// Who has the attachments of an arena, by member.
+/// The light threads and tasks that have the attachments of an arena, by member.
 pub(crate) type Holders = [AtomicU64];
 
 /// Those of the private arena.
@@ -58,7 +58,7 @@ pub fn key(map: &Map) -> usize {
     std::ptr::from_ref(map) as usize
 }
 
-/// Who has an attachment.
+/// The light thread or task that has an attachment.
 #[cfg(not(feature = "loom"))]
 #[derive(Clone, Copy)]
 pub enum Holder {
@@ -96,7 +96,7 @@ pub fn seat(map: &Map, member: u32, sitter: &'static Sitter) {
     slot(map, member).store(std::ptr::from_ref(sitter) as u64 | SITS, Ordering::Release);
 }
 
-/// Who has this attachment.
+/// The light thread or task that has this attachment.
 #[cfg(not(feature = "loom"))]
 pub fn holder(map: &Map, member: u32) -> Option<Holder> {
     held_by(holders(map), member)

@@ -83,7 +83,7 @@ impl Seat {
         self.incarnation == process::incarnation()
     }
 
-    /// Notes who is to be called: I1 of the tasks, before a look at the member's word.
+    /// Notes the waker that is to be called: I1 of the tasks, before a look at the member's word.
     pub fn note(&self, waker: &Waker) {
         self.sitter.waker.register(waker);
         if let Some(driver) = self.driver {

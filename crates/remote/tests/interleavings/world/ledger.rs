@@ -1,4 +1,4 @@
-//! What a world keeps beside the engine: who added, who finished, and so what each change must be.
+//! What a world keeps beside the engine: which clients added and finished, and so what each change must be.
 
 use super::{Act, Client, World, is_mutex, view};
 use crate::model::Model;
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// Who held what is gone by now has finished with it, or has not.
+    /// Whether the holder of what is gone by now has finished with it.
     pub fn leave(&mut self, changes: &[Change], end: End) {
         for change in changes {
             let Some((name, keys::Part::Held(_))) = space().part(change.key()) else { continue };
