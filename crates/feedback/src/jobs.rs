@@ -53,18 +53,30 @@ pub struct Need {
 /// From the most important one down each job is kept that can be done in time beside those that are kept already; of equally important ones first the one
 /// that needs least, and of those the last. The answer is the least important job that is not kept, if one above it is (I1).
 pub fn excess(processors: f64, needs: &[Need]) -> Option<(usize, f64)> {
+    excess_where(needs, |kept, doubt| within(processors, kept.iter().map(|at| needs[*at]), doubt))
+}
+
+/// Whether so many processors do all of these in time, for all that is known, or (`doubt`) as far as one can tell.
+pub fn within(processors: f64, needs: impl Iterator<Item = Need>, doubt: bool) -> bool {
+    let (load, square) =
+        needs.fold((0.0, 0.0), |(load, square), need| (load + need.load, square + need.doubt * need.doubt));
+    load <= processors + if doubt { f64::sqrt(square) } else { 0.0 }
+}
+
+/// As [`excess`], where not all jobs may use the same processors: `fits` says whether some of them can be done in time together, as [`within`] does.
+pub fn excess_where(needs: &[Need], fits: impl Fn(&[usize], bool) -> bool) -> Option<(usize, f64)> {
     let mut ranked: Vec<(usize, &Need)> = needs.iter().enumerate().collect();
     ranked
         .sort_by(|(i, a), (j, b)| b.importance.total_cmp(&a.importance).then(a.load.total_cmp(&b.load)).then(j.cmp(i)));
-    // What the kept ones need, and the square of how far that may be off; whether one of them gains by an end.
-    let (mut kept, mut square, mut gains, mut last) = (0.0, 0.0, false, None);
-    for (at, need) in ranked {
-        let off = square + need.doubt * need.doubt;
-        if kept + need.load <= processors + off.sqrt() {
-            (kept, square) = (kept + need.load, off);
-            gains |= need.load <= processors;
-        } else if gains {
-            last = Some(at);
+    // Those that are kept; whether one of them gains by an end.
+    let (mut kept, mut gains, mut last) = (Vec::with_capacity(needs.len()), false, None);
+    for (at, _) in ranked {
+        kept.push(at);
+        if fits(&kept, true) {
+            gains |= fits(&[at], false);
+        } else {
+            kept.pop();
+            last = if gains { Some(at) } else { last };
         }
     }
     last.map(|at| (at, needs.iter().map(|need| need.load).sum()))

@@ -98,6 +98,17 @@ pub fn set(tid: i32, to: &Attributes) -> io::Result<()> {
     if r < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Processors: a bit each, as the kernel has them.
+pub type Cpus = [u64; libc::CPU_SETSIZE as usize / 64];
+
+/// On which processors a process may run; none: it has gone.
+pub fn cpus(pid: i32) -> Option<Cpus> {
+    let mut set: Cpus = Default::default();
+    // SAFETY: the kernel writes at most as many bytes as is said, in words of their own.
+    let r = unsafe { libc::sched_getaffinity(pid, size_of_val(&set), (&raw mut set).cast()) };
+    (r == 0).then_some(set)
+}
+
 /// The real one.
 pub struct Real;
 

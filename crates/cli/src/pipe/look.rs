@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::time::Duration;
 
 /// Nanoseconds of a tick of /proc's clock.
 const TICK: u64 = 10_000_000;
@@ -83,7 +84,15 @@ pub struct Processes {
 /// A process's clock.
 fn clock(pid: i32) -> Option<u64> {
     // The kernel's form of a process's clock, which may be asked of any process.
-    let id = (!pid << 3) | 2;
+    read((!pid << 3) | 2)
+}
+
+/// The time since the machine started, the same for all processes.
+pub fn now() -> Duration {
+    Duration::from_nanos(read(libc::CLOCK_MONOTONIC).unwrap_or(0))
+}
+
+fn read(id: libc::clockid_t) -> Option<u64> {
     // SAFETY: writes the time.
     let t = unsafe {
         let mut t: libc::timespec = std::mem::zeroed();
