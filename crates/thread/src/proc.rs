@@ -323,10 +323,10 @@ impl Proc {
         }
     }
 
-    /// Asks this proc to take threads from `other`.
+    /// Asks this proc to take threads from `other`, unless it was asked before and has not done that yet.
     pub fn help(&self, other: usize) {
-        // SeqCst: before the wake.
-        self.apart.take_from.store(other as u32 + 1, Ordering::SeqCst);
+        // SeqCst: before the wake. Relaxed: it helps another first.
+        let _ = self.apart.take_from.compare_exchange(0, other as u32 + 1, Ordering::SeqCst, Ordering::Relaxed);
         self.wake();
     }
 

@@ -4,7 +4,8 @@
 //! - *The tick* (`chappe-tick`, with two procs or more): sleeps unless some procs idle and others do not (`words::ticks`).
 //!   Then it looks every ten milliseconds: if a proc has run one thread all the time while others are ready there, the
 //!   tick marks that thread as due (it yields at its next safe point) and tells an idle proc to take half of the ready
-//!   threads. What other processes grant to threads of such a proc it does not see: that proc itself hears their bells.
+//!   threads: each idle proc helps one. Where fewer procs idle than are stuck, the tick helps another one at each look.
+//!   What other processes grant to threads of such a proc it does not see: that proc itself hears their bells.
 //! - *Spares* (`chappe-spare`): kernel threads without a proc. A thread that is about to block its kernel thread
 //!   (`block_in_place`) hands its proc to a spare.
 //! - *The deadlock watch* (`report_deadlocks`): the last proc to idle sleeps for a tenth of a second at most (longer, each
@@ -60,7 +61,7 @@ static HOOKS: Hooks = Hooks {
 impl Shared {
     fn tick(&self) {
         let _serves = quiet::serves_others();
-        let (mut seen, mut starts) = (vec![0u32; self.procs], true);
+        let (mut seen, mut starts, mut turn) = (vec![0u32; self.procs], true, 0u32);
         loop {
             // SeqCst: T1 of `words::ticks`.
             while self.ticks.load(Ordering::SeqCst) == 0 {
@@ -72,24 +73,24 @@ impl Shared {
             }
             // A plain sleep: no thread wakes this word while it is 1.
             futex::wait(&self.ticks, 1, Some(clock::now().saturating_add(TICK)), Scope::Private);
+            let mut stuck = 0;
             for proc in self.all() {
                 // Relaxed, all: hints, looked at again at the next tick.
                 let now = proc.dispatches.load(Ordering::Relaxed);
-                let stuck = now == std::mem::replace(&mut seen[proc.index], now);
+                let stands = now == std::mem::replace(&mut seen[proc.index], now);
                 let running = proc.running.load(Ordering::Relaxed);
-                let busy = running != 0 && proc.has_ready();
                 // SAFETY: 0, or a record, which never goes away.
                 let runs = unsafe { (running as *const record::Thread).as_ref() };
-                if let Some(runs) = runs.filter(|_| stuck && busy) {
+                if let Some(runs) = runs.filter(|_| stands && proc.has_ready()) {
                     asked::is_due(&runs.core.control);
-                }
-                if stuck
-                    && busy
-                    && let Some(idle) = self.an_idle_one()
-                {
-                    idle.help(proc.index);
+                    stuck |= 1 << proc.index;
                 }
             }
+            // SeqCst: as in `ticks::idles`.
+            for (idle, other) in ticks::pairs(self.idle.load(Ordering::SeqCst), stuck, turn) {
+                self.proc(idle).help(other);
+            }
+            turn = turn.wrapping_add(1);
             starts = ticks::stops(&self.ticks, &self.idle, self.all_bits());
         }
     }

@@ -50,3 +50,44 @@ pub(crate) fn stops(ticks: &AtomicU32, idle: &AtomicU64, all: u64) -> bool {
     }
     true
 }
+
+/// The procs of a set.
+fn procs(set: u64) -> impl Iterator<Item = usize> + Clone {
+    (0..u64::BITS as usize).filter(move |at| set >> at & 1 != 0)
+}
+
+/// Which idle proc helps which of those that are `stuck`: each idle one helps one. If fewer idle than are stuck, those begin that `turn` says, so that
+/// with each look another is helped: a proc whose ready threads may not leave it holds up no other.
+pub(crate) fn pairs(idle: u64, stuck: u64, turn: u32) -> impl Iterator<Item = (usize, usize)> {
+    let first = turn as usize % (stuck.count_ones() as usize).max(1);
+    procs(idle).zip(procs(stuck).cycle().skip(first).take(stuck.count_ones() as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pairs;
+
+    #[test]
+    fn each_idle_proc_helps_one_and_each_stuck_one_has_its_turn() {
+        for (idle, stuck) in
+            [(0b1, 0b110), (0b1001, 0b110), (0b1, 0b11_1010), (0b111, 0b1000), (1 << 63, 0b11), (0, 0b1), (0b1, 0)]
+        {
+            let (mut helped, turns) = (0, u64::count_ones(stuck));
+            for turn in 0..turns {
+                let (mut helpers, mut others) = (0u64, 0u64);
+                for (helper, other) in pairs(idle, stuck, turn) {
+                    assert!(idle >> helper & 1 != 0 && stuck >> other & 1 != 0);
+                    assert!(helpers >> helper & 1 == 0 && others >> other & 1 == 0, "no proc twice");
+                    (helpers, others) = (helpers | 1 << helper, others | 1 << other);
+                }
+                assert_eq!(
+                    helpers.count_ones(),
+                    idle.count_ones().min(stuck.count_ones()),
+                    "nobody idles who could help"
+                );
+                helped |= others;
+            }
+            assert_eq!(helped, if idle == 0 { 0 } else { stuck }, "each has its turn");
+        }
+    }
+}
