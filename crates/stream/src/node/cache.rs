@@ -23,7 +23,7 @@
 //! **A file that changes** (its number, length or time of change) begins a new version: nothing of the old one is found any more. A reader reads as far
 //! as the origin went when it began. If the file has become shorter meanwhile, its line ends there, and the report counts it as broken
 //! ([`crate::Report::broken`]). What changes within the file system's clock tick, at the same length, cannot be told. Of an HTTP server's file the
-//! stamp is its length and its `ETag` or `Last-Modified`, looked at when a reader begins and with each fetch.
+//! stamp is its length and its `ETag` or `Last-Modified`, looked at when a reader begins and with each fetch. A server that gives neither is refused.
 
 mod origin;
 
@@ -250,7 +250,8 @@ impl Cache {
         Ok(())
     }
 
-    /// The right to fetch blocks like this one. Nothing if another reader does not give it back: the block is fetched without it, twice at worst.
+    /// The right to fetch blocks like this one. Nothing if another reader does not give it back: the block is fetched without
+    /// it, at worst once by each reader that waited.
     fn lane(&self, block: u64) -> Result<Option<MutexGuard<'_, u64>>, Failed> {
         let at = (block % LANES) as usize;
         let (guard, patience) = match self.lanes[at].lock_timeout(self.patience[at].get()) {
@@ -274,7 +275,7 @@ impl Cache {
             return Ok((bytes, true, version));
         }
         let _lane = self.lane(block)?;
-        let mut tries = 1;
+        let (mut tries, until) = (1, origin::until());
         loop {
             // Another reader may have fetched it meanwhile.
             let version = self.look()?;
@@ -282,7 +283,7 @@ impl Cache {
                 return Ok((bytes, true, version));
             }
             let (bytes, behind) =
-                self.origin.fetch(block * self.block as u64, self.block).map_err(|e| self.told(&e))?;
+                self.origin.fetch(block * self.block as u64, self.block, until).map_err(|e| self.told(&e))?;
             // I2. What changes all the time is read as it is, and not kept.
             let is_of = self.seen(behind)? == version;
             if !is_of && tries < TRIES {

@@ -5,13 +5,13 @@
 use chappe_plat::clock;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
 /// How long a server may say nothing, and how long a reader waits for the fetch of another one.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a server may take for a block, with all tries.
+/// How long a server may take for a block, with all tries; but not the resolver, which has its own limits.
 const SLOWEST: Duration = Duration::from_secs(60);
 /// How often a fetch is tried.
 pub const TRIES: u32 = 3;
@@ -76,7 +76,8 @@ impl Origin {
 
     fn of_file(file: &File) -> io::Result<Stamp> {
         let meta = file.metadata()?;
-        let all = [meta.dev(), meta.ino(), meta.mtime() as u64, meta.mtime_nsec() as u64, meta.len()];
+        // Not the time of its data: who copies it can set that, and builds set it to the same each time.
+        let all = [meta.dev(), meta.ino(), meta.ctime() as u64, meta.ctime_nsec() as u64, meta.len()];
         let number = hash(&all.map(u64::to_le_bytes).concat());
         Ok(Stamp { length: meta.len(), number })
     }
@@ -97,8 +98,8 @@ impl Origin {
         }
     }
 
-    /// The bytes of a range, and what the origin was behind that.
-    pub fn fetch(&self, at: u64, most: usize) -> io::Result<(Vec<u8>, Stamp)> {
+    /// The bytes of a range, had by `until`, and what the origin was behind that.
+    pub fn fetch(&self, at: u64, most: usize, until: u64) -> io::Result<(Vec<u8>, Stamp)> {
         match self {
             Origin::File { path } => {
                 let file = File::open(path)?;
@@ -115,7 +116,7 @@ impl Origin {
                 Ok((bytes, Origin::of_file(&file)?))
             }
             Origin::Http { host, path } => {
-                let (mut tries, until) = (1, until());
+                let mut tries = 1;
                 loop {
                     match ask(host, path, Some((at, most)), until) {
                         Err(e) if tries < TRIES && e.kind() != ErrorKind::InvalidData => tries += 1,
@@ -128,7 +129,7 @@ impl Origin {
 }
 
 /// When a server is to be done with what it is asked now.
-fn until() -> u64 {
+pub fn until() -> u64 {
     clock::now() + SLOWEST.as_nanos() as u64
 }
 
@@ -140,12 +141,24 @@ fn left(until: u64) -> io::Result<Duration> {
     }
 }
 
+/// A line to the first address that takes one: a host often has one of each family, and its server listens at one. The last one's error.
+fn connect(addresses: impl Iterator<Item = SocketAddr>, until: u64) -> io::Result<Option<TcpStream>> {
+    let mut last = Ok(None);
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, left(until)?) {
+            Ok(line) => return Ok(Some(line)),
+            Err(e) => last = Err(e),
+        }
+    }
+    last
+}
+
 /// Asks a server for a range, or only for the file's length.
 fn ask(host: &str, path: &str, range: Option<(u64, usize)>, until: u64) -> io::Result<(Vec<u8>, Stamp)> {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let address = if has_port { host.to_owned() } else { format!("{host}:80") };
-    let to = address.to_socket_addrs()?.next().ok_or_else(|| odd(format!("there is no host {host}")))?;
-    let mut line = TcpStream::connect_timeout(&to, left(until)?)?;
+    let mut line =
+        connect(address.to_socket_addrs()?, until)?.ok_or_else(|| odd(format!("there is no host {host}")))?;
     line.set_write_timeout(Some(left(until)?))?;
     let (method, wanted) = match range {
         None => ("HEAD", String::new()),
@@ -191,15 +204,19 @@ fn read_answer(answer: &[u8], range: Option<(u64, usize)>) -> io::Result<(Vec<u8
         let fields = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
         fields.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
     };
-    let stamp = |length| {
-        let version = field("etag").or_else(|| field("last-modified")).unwrap_or_default();
-        Stamp { length, number: hash(format!("{version} {length}").as_bytes()) }
+    let version = field("etag").or_else(|| field("last-modified"));
+    let stamp = |version: &str, length: u64| Stamp { length, number: hash(format!("{version} {length}").as_bytes()) };
+    let known = |length| match version {
+        Some(version) => Ok(stamp(version, length)),
+        None => Err(odd(
+            "the server gives neither `ETag` nor `Last-Modified`: a changed file could not be told from what is cached",
+        )),
     };
     let number = |name| field(name).and_then(|value| value.parse::<u64>().ok());
     match (status, range) {
         (200, None) => {
             let length = number("content-length").ok_or_else(|| odd("the server tells no length"))?;
-            Ok((Vec::new(), stamp(length)))
+            Ok((Vec::new(), known(length)?))
         }
         (206, Some((at, most))) => {
             let told = field("content-range").and_then(|value| {
@@ -218,12 +235,13 @@ fn read_answer(answer: &[u8], range: Option<(u64, usize)>) -> io::Result<(Vec<u8
             if body.len() < expected {
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server's answer ends in its midst"));
             }
-            Ok((body[..expected].to_vec(), stamp(all)))
+            Ok((body[..expected].to_vec(), known(all)?))
         }
         // The file is shorter than that by now.
         (416, Some(_)) => {
             let all = field("content-range").and_then(|value| value.strip_prefix("bytes */")?.parse().ok());
-            Ok((Vec::new(), stamp(all.ok_or_else(|| odd("the server does not say how long the file is"))?)))
+            let all = all.ok_or_else(|| odd("the server does not say how long the file is"))?;
+            Ok((Vec::new(), stamp(version.unwrap_or_default(), all)))
         }
         (200, Some(_)) => Err(odd("the server answers with all in place of a range: it needs one that knows `Range`")),
         (status, _) => Err(odd(format!("the server answers with status {status}"))),
@@ -247,7 +265,9 @@ mod tests {
         let (bytes, stamp) = answer("416 No\r\nContent-Range: bytes */3", "").unwrap();
         assert_eq!((bytes.len(), stamp.length), (0, 3));
         // The file's end.
-        let (bytes, _) = answer("206 Partial\r\nContent-Range: bytes 4-6/7\r\nContent-Length: 3", "123").unwrap();
+        let (bytes, _) =
+            answer("206 Partial\r\nContent-Range: bytes 4-6/7\r\nLast-Modified: x\r\nContent-Length: 3", "123")
+                .unwrap();
         assert_eq!(bytes, b"123");
         for (head, body, why) in [
             (good, "123", "ends in its midst"),
@@ -255,6 +275,7 @@ mod tests {
             ("206 Partial\r\nContent-Range: bytes 4-6/20\r\nContent-Length: 3", "123", "another range"),
             ("200 OK\r\nContent-Length: 20", "x", "needs one that knows `Range`"),
             ("404 Not Found", "", "status 404"),
+            ("206 Partial\r\nContent-Range: bytes 4-11/20", "12345678", "neither `ETag` nor"),
             ("206 Partial\r\nContent-Range: bytes 0-7/20", "12345678", "another range"),
             ("206 Partial", "12345678", "does not say which range"),
         ] {
@@ -262,11 +283,13 @@ mod tests {
             assert!(said.contains(why), "{head}: {said}");
         }
         assert!(read_answer(b"HTTP/1.1 206", None).is_err());
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n";
+        assert!(read_answer(head, None).unwrap_err().to_string().contains("neither `ETag` nor"));
     }
 
     #[test]
     fn an_answer_is_read_to_its_end_and_not_on() {
-        let text = "HTTP/1.1 206 Partial\r\nContent-Range: bytes 4-11/20\r\n\r\n12345678";
+        let text = "HTTP/1.1 206 Partial\r\nContent-Range: bytes 4-11/20\r\nETag: 1\r\n\r\n12345678";
         for size in 1..=text.len() {
             let mut pieces = text.as_bytes().chunks(size);
             let (bytes, _) = receive(Some((4, 8)), |to| {
@@ -293,6 +316,35 @@ mod tests {
         assert_eq!(left(u64::MAX).unwrap(), PATIENCE);
         let soon = left(clock::now() + PATIENCE.as_nanos() as u64 - 1);
         assert!(soon.is_ok_and(|left| left < PATIENCE));
+    }
+
+    #[test]
+    fn a_server_is_found_at_whichever_address_of_its_host_it_listens() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = server.local_addr().unwrap();
+        // Nobody listens at the other family's.
+        let nobody = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, here.port()));
+        assert!(connect([nobody, here].into_iter(), until()).unwrap().is_some());
+        assert!(connect([nobody].into_iter(), until()).is_err());
+        assert!(connect([].into_iter(), until()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_with_the_same_length_and_time_is_another_one() {
+        let path = std::env::temp_dir().join(format!("chappe-origin-{}", std::process::id()));
+        std::fs::write(&path, "old").unwrap();
+        let origin = Origin::of(path.to_str().unwrap()).unwrap();
+        let (stamp, file) = (origin.now().unwrap(), File::options().write(true).open(&path).unwrap());
+        let before = file.metadata().unwrap();
+        let time = |meta: &std::fs::Metadata| (meta.ctime(), meta.ctime_nsec());
+        // Until the file system's clock ticks, no change can be told.
+        while time(&file.metadata().unwrap()) == time(&before) {
+            file.write_at(b"new", 0).unwrap();
+            file.set_modified(before.modified().unwrap()).unwrap();
+        }
+        assert_eq!(file.metadata().unwrap().modified().unwrap(), before.modified().unwrap());
+        assert_ne!(origin.now().unwrap(), stamp);
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
