@@ -145,6 +145,20 @@ impl Map {
     /// `Removed`, `Undecided`, `Unwatched`, `Unreachable`, `NoSpace` for a slot that no member has had, or `MembersFull` when every slot has a
     /// living owner; slots of dead members are recovered and reused.
     pub fn join(&'static self, kind: MemberKind, label: &str) -> Result<Joined, ArenaError> {
+        // A reaper never calls exec itself.
+        self.join_by(kind, label, process::tid() != process::pid() && kind != MemberKind::Reaper)
+    }
+
+    /// The same for a kernel thread that never calls exec itself, and so needs no tgid word: each join would move those of all its slots.
+    ///
+    /// # Errors
+    /// As for [`Map::join`].
+    pub fn join_without_exec(&'static self, kind: MemberKind, label: &str) -> Result<Joined, ArenaError> {
+        self.join_by(kind, label, false)
+    }
+
+    /// `may_exec`: the thread may call exec, and does not lead its process. (A thread that another one's exec ends is marked under its own id.)
+    fn join_by(&'static self, kind: MemberKind, label: &str, may_exec: bool) -> Result<Joined, ArenaError> {
         self.fit()?;
         let (capacity, gates) = (self.geometry().members, self.gates()?);
         for i in 0..capacity {
@@ -176,9 +190,7 @@ impl Map {
                     _ => ArenaError::Removed { name },
                 });
             }
-            // A reaper never calls exec itself, and a thread that exec ends is marked under its own id.
-            let leads = process::tid() == process::pid() || kind == MemberKind::Reaper;
-            let tgid_word = !leads && m.tgid_word.try_claim() != Claim::Busy;
+            let tgid_word = may_exec && m.tgid_word.try_claim() != Claim::Busy;
             if tgid_word {
                 tgid_word::claimed(self, i);
             } else if m.tgid_word.try_claim() != Claim::Busy {

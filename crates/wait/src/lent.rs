@@ -85,7 +85,7 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
             for request in come {
                 match request {
                     Request::Join(map, answer) => {
-                        let _ = answer.send(map.join(MemberKind::Thread, &crate::label::label()));
+                        let _ = answer.send(map.join_without_exec(MemberKind::Thread, &crate::label::label()));
                     }
                     Request::Die(map, joined, answer) => {
                         map.die(joined);
