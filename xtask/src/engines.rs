@@ -26,6 +26,11 @@ pub fn build() -> Result<PathBuf> {
     Ok(to)
 }
 
+/// Builds them, where that can be; else a line says what is not tested, and why.
+pub fn said() -> String {
+    build().err().map_or_else(String::new, |e| format!("not tested: what needs an engine: {e:#}"))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::run::Cargo;

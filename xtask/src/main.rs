@@ -66,6 +66,7 @@ mod lint;
 mod manual;
 mod models;
 mod mutants;
+mod published;
 mod python;
 mod run;
 mod show;

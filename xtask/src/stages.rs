@@ -11,7 +11,7 @@
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | clients of engines, and engines that [`engines`] builds | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
-//! | models, release build, crates as they would be published | no | yes, with the models' mistakes |
+//! | licences, models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
 //! The tenth is another one each day, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due at the latest
 //! on the fourth day; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
@@ -31,6 +31,7 @@ use crate::install;
 use crate::lint;
 use crate::models;
 use crate::mutants;
+use crate::published;
 use crate::run::{Cargo, root};
 use crate::show::{Bar, processor_seconds};
 use crate::suites::{self, How, Program};
@@ -89,7 +90,7 @@ a tenth of the mutants. The tenths are others each day, and the same for the sam
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
 kill at random, measure, or take long), all schedules of the explorer's random searches, every operation of the kill
-injector, the release build, the crates as they would be published, every mutant, and the models with their mistakes.
+injector, the release build, the crates as they would be published, licences, every mutant, and the models with their mistakes.
 
 --changed is for daily work, and no gate: format, lint, the tests of each package that has changed and of those that depend on it
 (of a test that has changed, that one alone; of the guide or an example, of those that read it), the mutants of each file that has
@@ -335,6 +336,14 @@ struct Outcome {
     more: String,
 }
 
+impl Outcome {
+    /// Of work that says in a line what it did, or why it could not.
+    fn said(said: String) -> Outcome {
+        let untested = said.starts_with("not tested: ").then(|| said.clone()).into_iter().collect();
+        Outcome { untested, more: said, ..Outcome::default() }
+    }
+}
+
 /// All that the run has come to.
 #[derive(Default)]
 struct Sum {
@@ -574,20 +583,15 @@ pub fn test(args: &[&str]) -> Result<()> {
         None => rest(level),
     };
     if level == Level::All {
-        sum.go("engines", "", |_| {
-            let why = engines::build().err().map(|e| format!("not tested: what needs an engine: {e:#}"));
-            Ok(Outcome { untested: why.into_iter().collect(), ..Outcome::default() })
-        })?;
+        sum.go("engines", "", |_| Ok(Outcome::said(engines::said())))?;
     }
     for stage in looks.into_iter().chain(stages) {
         sum.stage(stage, level, turn)?;
     }
     if level == Level::All {
-        sum.go("models", "a model does not hold: `cargo xtask models NAME`, and models/README.md", |_| {
-            let said = models::check(None, true)?;
-            let untested = said.starts_with("not tested: ").then(|| said.clone()).into_iter().collect();
-            Ok(Outcome { untested, more: said, ..Outcome::default() })
-        })?;
+        let held = "a model does not hold: `cargo xtask models NAME`, and models/README.md";
+        sum.go("licences", "deny.toml says what is allowed, and why", |_| published::licences().map(Outcome::said))?;
+        sum.go("models", held, |_| models::check(None, true).map(Outcome::said))?;
     }
     let planted = match (level, &reach) {
         (Level::All, _) => mutants::Which::All,
