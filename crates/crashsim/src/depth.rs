@@ -80,6 +80,10 @@ impl Strategy for Depth {
         self.bound <= self.most
     }
 
+    fn preemptions(&self) -> Option<u32> {
+        Some(self.bound)
+    }
+
     fn wants_trace(&self) -> bool {
         true
     }

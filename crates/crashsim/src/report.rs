@@ -84,6 +84,8 @@ pub struct Report {
     pub(crate) how: String,
     pub(crate) schedules: u64,
     pub(crate) complete: bool,
+    /// With how many preemptions a search depth first ended.
+    pub(crate) came_to: Option<u32>,
     pub(crate) replayed: bool,
     pub(crate) skipped: bool,
     /// It is a sweep of kills or stops: one in which none happens finds nothing.
@@ -151,6 +153,7 @@ impl Report {
     pub(crate) fn join(&mut self, other: Report) {
         self.schedules += other.schedules;
         self.complete &= other.complete;
+        self.came_to = self.came_to.min(other.came_to);
         self.counts.add(&other.counts);
         for (outcome, times) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += times;
@@ -216,7 +219,10 @@ impl fmt::Display for Report {
             (Some(_), ..) => "FAILED",
             (_, true, _) => "skipped: another world is replayed",
             (_, _, true) => "clean, complete",
-            _ => "clean, as far as it went",
+            _ => match self.came_to {
+                Some(n) => &format!("clean, as far as it went: to {n} preemptions"),
+                None => "clean, as far as it went",
+            },
         };
         write!(
             f,

@@ -294,6 +294,7 @@ impl Search {
             how,
             schedules: 0,
             complete: false,
+            came_to: None,
             replayed: false,
             skipped: false,
             sweeps: matches!(self.how, How::Sweep { .. } | How::Sampled) && kills + stops > 0,
@@ -355,6 +356,7 @@ impl Search {
                 break;
             }
         }
+        report.came_to = strategy.as_ref().and_then(|strategy| strategy.preemptions());
         report.coverage = crate::coverage::take();
         report.late = crate::guarded::take_late();
         report.took = began.elapsed();

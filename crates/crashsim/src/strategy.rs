@@ -15,6 +15,10 @@ pub(crate) trait Strategy {
     }
     /// One of the offers.
     fn choose(&mut self, e: &mut Engine) -> Event;
+    /// With how many preemptions it plays now, if that is bounded.
+    fn preemptions(&self) -> Option<u32> {
+        None
+    }
     /// Whether states must be numbered.
     fn wants_trace(&self) -> bool {
         false

@@ -53,6 +53,8 @@ pub use owned::{EndAt, OwnedAt, sweep_parts, times_freed};
 pub use rwlocks::{RwLockAt, Turn, rwlock_in_words};
 #[cfg(feature = "sim")]
 pub use stacks::{MapAt, MonitorAt, StackAt};
+#[cfg(feature = "sim")]
+pub use tasks::{Dropped, TaskEnd};
 pub use tubes::{Arms, End, Got, TubeAt};
 #[cfg(feature = "sim")]
 pub use ways::{Share, Way};

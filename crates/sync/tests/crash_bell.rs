@@ -5,7 +5,7 @@
 use crate::counted::{Counted, enough, last, more};
 use crate::crash::{Stage, searched, stopped};
 use chappe_crashsim::{Search, World, reached};
-use chappe_sync::model::Refusal;
+use chappe_sync::model::{Dropped, Refusal, TaskEnd};
 
 /// Waits for one unit at a bell, and lives on: its death would make up for what is forgotten.
 fn guest(s: &Counted, stage: &Stage, world: &World, name: &'static str, served: &'static str) {
@@ -86,13 +86,16 @@ fn time_out(world: &World) {
     let p = world.prepare("hasty");
     let bell = stage.member(p, "bell");
     let me = s.downer(&stage, p, "hasty").at_bell_of(&bell);
-    stage.reaper(stage.lasting(p, move || match s.down(&me, Some(chappe_plat::clock::now() + 1000)) {
-        Ok(()) => {
-            reached("in time");
-            s.up();
+    stage.reaper(stage.lasting(p, move || {
+        let deadline = chappe_plat::clock::now() + 1000;
+        match s.down(&me, Some(deadline)) {
+            Ok(()) => {
+                reached(if chappe_plat::clock::now() < deadline { "in time" } else { "granted late" });
+                s.up();
+            }
+            Err(Refusal::TimedOut) => reached("too late"),
+            Err(e) => panic!("{e:?}"),
         }
-        Err(Refusal::TimedOut) => reached("too late"),
-        Err(e) => panic!("{e:?}"),
     }));
     p.on_death(move || more(&s.books.perhaps_up));
     s.lasting_customer(&stage, world, "patient", "patient served");
@@ -102,11 +105,16 @@ fn time_out(world: &World) {
 
 #[test]
 fn time_outs_at_a_bell_survive_kills() {
-    for search in [
-        Search::sweep("bell_time_out_sweep").kills(1),
-        Search::depth("bell_time_out_depth", 2).kills(1).schedules(10_000),
-        Search::uniform("bell_time_out_dice").kills(1).schedules(5_000),
-    ] {
+    let all = ["in time", "granted late", "too late", "patient served"];
+    Search::priorities("bell_time_out_pct", 4)
+        .kills(1)
+        .schedules(10_000)
+        .run(time_out)
+        .assert_clean()
+        .assert_reached(&all);
+    for search in
+        [Search::sweep("bell_time_out_sweep").kills(1), Search::uniform("bell_time_out_dice").kills(1).schedules(5_000)]
+    {
         search.run(time_out).assert_clean().assert_reached(&["patient served"]);
     }
 }
@@ -120,7 +128,7 @@ fn task_and_thread(world: &World) {
     let bell = stage.member(p, "bell");
     let me = s.downer(&stage, p, "task").at_bell_of(&bell);
     stage.reaper(stage.lasting(p, move || {
-        me.down_as_task(s.semaphore, None).expect("it is never dropped").expect("a unit");
+        let TaskEnd::Over(Ok(())) = me.down_as_task(s.semaphore, Dropped::Never) else { panic!("no unit") };
         more(&s.books.downs);
         reached("task served");
     }));
@@ -135,26 +143,28 @@ fn a_grant_reaches_a_task() {
 }
 
 /// A task may be dropped at any moment, also when it was granted a unit: then the next waiter has it.
-fn dropped(world: &World, barging: bool) {
+fn dropped(world: &World, barging: bool, at_once: bool) {
     let (stage, _) = Stage::new(world, 8, &[], 1);
     let s = Counted::new(world, &stage, "s", 0, 1, barging);
-    s.upper(&stage, world, "upper", 1);
     let p = world.prepare("hasty");
     let bell = stage.member(p, "bell");
     let me = s.downer(&stage, p, "hasty").at_bell_of(&bell);
-    stage.reaper(stage.lasting(
-        p,
-        move || match me.down_as_task(s.semaphore, Some(chappe_plat::clock::now() + 1000)) {
-            Some(over) => {
+    stage.reaper(stage.lasting(p, move || {
+        let when = if at_once { Dropped::AfterPoll } else { Dropped::At(chappe_plat::clock::now() + 1000) };
+        match me.down_as_task(s.semaphore, when) {
+            TaskEnd::Over(over) => {
                 over.expect("a unit");
                 more(&s.books.downs);
                 reached("in time");
                 s.up();
             }
-            None => reached("dropped"),
-        },
-    ));
+            TaskEnd::Dropped => reached("dropped"),
+            TaskEnd::GaveBack => reached("gave back"),
+        }
+    }));
     p.on_death(move || more(&s.books.perhaps_up));
+    // Behind the task: of the schedules with few switches, in some the grant comes between its poll and its drop.
+    s.upper(&stage, world, "upper", 1);
     s.lasting_customer(&stage, world, "patient", "patient served");
     enough(world, &[s]);
     last(world, stage, &[s]);
@@ -163,17 +173,20 @@ fn dropped(world: &World, barging: bool) {
 #[test]
 fn a_dropped_tasks_grant_is_not_lost() {
     for (name, barging) in [("task_dropped", false), ("task_dropped_barging", true)] {
-        let world = move |world: &World| dropped(world, barging);
-        // Depth first, a search comes to the deadline late.
-        let search = Search::depth(&format!("{name}_depth"), 2).kills(1).schedules(10_000);
-        search.run(world).assert_clean().assert_reached(&["in time", "patient served"]);
-        for search in [
-            Search::sweep(&format!("{name}_sweep")).kills(1),
-            Search::uniform(&format!("{name}_dice")).kills(1).schedules(5_000),
-            // A death would excuse a unit that is lost.
-            Search::uniform(&format!("{name}_alone_dice")).schedules(5_000),
-        ] {
-            search.run(world).assert_clean().assert_reached(&["in time", "dropped", "patient served"]);
+        for (name, at_once) in [(format!("{name}_at_once"), true), (format!("{name}_late"), false)] {
+            let world = move |world: &World| dropped(world, barging, at_once);
+            // A death would excuse a unit that is lost: none here. And by priorities, since a grant has more steps than there are between
+            // the poll and the drop: by dice, where all threads go at one pace, none comes in between in 5,000 schedules; depth first, none
+            // in the first 10,000.
+            let search = Search::priorities(&format!("{name}_pct"), 4).schedules(5_000);
+            search.run(world).assert_clean().assert_reached(&["in time", "dropped", "gave back", "patient served"]);
+            for search in [
+                Search::sweep(&format!("{name}_sweep")).kills(1),
+                Search::priorities(&format!("{name}_kill_pct"), 4).kills(1).schedules(5_000),
+                Search::uniform(&format!("{name}_dice")).kills(1).schedules(3_000),
+            ] {
+                search.run(world).assert_clean();
+            }
         }
     }
 }

@@ -102,16 +102,16 @@ impl Waiting {
         }
     }
 
-    /// Ends the wait before it is over (I2).
-    pub fn leave<A: Arm + ?Sized>(&mut self, who: &Parties, arms: &[&A]) {
-        let Some(begun) = self.begun.take() else { return };
-        if let Ended::Granted(grant, number) = end(who, arms, &begun) {
-            let budget = Cell::new(0);
-            let patience = &patience(&budget, self.priority);
-            let wish = WaitSpec { aim: Mode::Look, ..WaitSpec::to_take(None, patience) };
-            // An error is nobody's: the object has gone.
-            let _ = granted(who, arms, &begun, grant, number, &wish);
-        }
+    /// Ends the wait before it is over (I2). Whether it had been granted something.
+    pub fn leave<A: Arm + ?Sized>(&mut self, who: &Parties, arms: &[&A]) -> bool {
+        let Some(begun) = self.begun.take() else { return false };
+        let Ended::Granted(grant, number) = end(who, arms, &begun) else { return false };
+        let budget = Cell::new(0);
+        let patience = &patience(&budget, self.priority);
+        let wish = WaitSpec { aim: Mode::Look, ..WaitSpec::to_take(None, patience) };
+        // An error is nobody's: the object has gone.
+        let _ = granted(who, arms, &begun, grant, number, &wish);
+        true
     }
 }
 
