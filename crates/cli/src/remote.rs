@@ -14,7 +14,6 @@ mod place;
 mod pools;
 mod sem;
 pub mod stay;
-mod toml;
 mod tube;
 mod wait;
 

@@ -28,6 +28,7 @@ mod backend;
 
 mod back;
 pub mod dumped;
+pub mod durations;
 pub mod light;
 mod made;
 pub mod probe;
@@ -44,7 +45,7 @@ pub use backend::poll;
 pub use backend::uring;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use backend::{
-    alsa, child, faults, file, inherit, jack, mailbox, packets, sanitizer, serial, trap, twofold, viewed, wide,
+    alarm, alsa, child, faults, file, inherit, jack, mailbox, packets, sanitizer, serial, trap, twofold, viewed, wide,
 };
 pub use backend::{atomic, clock, dir, fence, futex, life, process, quiet, rseq, sections, thread};
 #[cfg(not(feature = "sim"))]

@@ -23,16 +23,38 @@
 
 pub mod acquire;
 pub mod add;
+pub mod connection;
 pub mod drive;
 pub mod engine;
+mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod grant;
+pub mod here;
 pub mod keys;
 pub mod life;
+mod mutex;
 pub mod page;
+mod permit;
+#[cfg(feature = "etcd")]
+pub mod place;
+pub mod pulse;
 pub mod receive;
 pub mod release;
+mod remote;
+mod semaphore;
 pub mod send;
+mod session;
+pub mod site;
+#[cfg(feature = "etcd")]
+mod toml;
 pub mod tube_end;
 pub mod view;
+
+pub use error::RemoteError;
+pub use mutex::{Guard, LockError, Mutex};
+pub use permit::{Permit, Token};
+pub use pulse::Loss;
+pub use remote::{Pool, PoolInfo, Remote, acquire_any, acquire_any_until, acquire_many_until};
+pub use semaphore::Semaphore;
+pub use session::{Interrupt, Patience};

@@ -14,10 +14,11 @@
 
 use crate::keep;
 use crate::signals;
+use chappe::alarm::Alarm;
 use chappe::marks::Marked;
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// What a job has in its environment: the attempts that have got its permits, separated by commas.
@@ -47,25 +48,11 @@ fn wait(from: &impl AsRawFd, events: libc::c_short, patience: Duration) -> bool 
 
 /// Waits until something can be read, or the other end is gone, until a time since boot; answers whether it is so. The time comes while the machine sleeps, too, and then at once when that wakes.
 pub fn wait_until(from: &impl AsRawFd, at: Duration) -> bool {
-    // SAFETY: a plain call; the descriptor is ours.
-    let alarm = unsafe { libc::timerfd_create(libc::CLOCK_BOOTTIME, libc::TFD_CLOEXEC) };
-    if alarm < 0 {
-        return wait(from, libc::POLLIN, Duration::from_millis(100));
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    let alarm = unsafe { OwnedFd::from_raw_fd(alarm) };
-    let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let nanos = libc::c_long::from(at.subsec_nanos()).max(1);
-    let at =
-        libc::timespec { tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX), tv_nsec: nanos };
-    let when = libc::itimerspec { it_interval: none, it_value: at };
-    let entry = |fd: &dyn AsRawFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut two = [entry(from), entry(&alarm)];
-    // SAFETY: the time and the two entries are valid for the calls.
-    unsafe {
-        libc::timerfd_settime(alarm.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const when, std::ptr::null_mut());
-        libc::poll(two.as_mut_ptr(), 2, -1);
-    }
+    let Ok(alarm) = Alarm::at(at) else { return wait(from, libc::POLLIN, Duration::from_millis(100)) };
+    let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut two = [entry(from.as_raw_fd()), entry(alarm.as_fd().as_raw_fd())];
+    // SAFETY: the two entries are valid for the call.
+    unsafe { libc::poll(two.as_mut_ptr(), 2, -1) };
     two[0].revents != 0
 }
 

@@ -1,6 +1,7 @@
 //! The shipping backend: Linux itself.
 
 mod admit;
+pub mod alarm;
 pub mod alsa;
 pub mod atomic;
 pub mod child;

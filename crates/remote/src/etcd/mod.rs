@@ -9,14 +9,17 @@ mod wire;
 pub use options::{Options, Tls};
 pub use version::check as check_version;
 
-use crate::engine::{Engine, EngineError, Keys, LeaseId, News, Op, Revision, Txn, TxnReply, Watch};
+use crate::connection::{self, Connection};
+use crate::engine::{Change, Engine, EngineError, Keys, LeaseId, News, Op, Revision, Txn, TxnReply, Watch};
 use crate::life::Life;
+pub use crate::pulse::now;
+use crate::pulse::{Hold, Pulse};
 use client::{Client, PAUSE};
 use messages as m;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
@@ -203,16 +206,15 @@ impl Etcd {
     /// As [`EngineError`] has it.
     pub fn session(&self, ttl: Duration) -> Result<Session, EngineError> {
         let sent = now();
-        let (lease, ttl) = self.grant(ttl)?;
+        let (lease, ttl) = Engine::grant(self, ttl)?;
         Ok(self.renewing(lease, Life::new(sent, ttl)))
     }
 
     /// Renews a lease that is there.
     pub fn renewing(&self, lease: LeaseId, life: Life) -> Session {
-        let life = Arc::new(Mutex::new(life));
-        let weak = Arc::downgrade(&life);
-        self.begins(move |client| async move { renew(&client, lease, &weak).await });
-        Session { engine: self.clone(), lease, life }
+        let pulse = Arc::new(Pulse::new(life));
+        Connection::renew(self, lease, Arc::downgrade(&pulse));
+        Session { engine: self.clone(), lease, pulse }
     }
 }
 
@@ -220,16 +222,11 @@ fn stopped() -> ConnectError {
     ConnectError::Engine(EngineError::Unknown("the engine's thread has ended".into()))
 }
 
-/// The time since boot, the time asleep with it.
-pub fn now() -> Duration {
-    Duration::from_nanos(chappe_plat::clock::boot())
-}
-
 /// Renews a lease, until it has ended or nobody wants it any more.
-async fn renew(client: &Client, lease: LeaseId, life: &Weak<Mutex<Life>>) {
+async fn renew(client: &Client, lease: LeaseId, pulse: &Weak<Pulse>) {
     let mut answered = true;
     loop {
-        let Some(known) = life.upgrade().map(|life| *held(&life)) else { return };
+        let Some(known) = pulse.upgrade().map(|pulse| pulse.life()) else { return };
         let (every, patience) = (known.every(), known.patience());
         // One that was not answered is tried again soon: until the members have a leader again, each refuses at once.
         let next = (known.deadline() + every).saturating_sub(known.ttl() + now());
@@ -238,18 +235,18 @@ async fn renew(client: &Client, lease: LeaseId, life: &Weak<Mutex<Life>>) {
         for _ in 0..client.ends() {
             let sent = now();
             // What is over is let go: nobody else would get what was held.
-            if life.upgrade().is_none_or(|life| held(&life).is_over(sent)) {
+            if pulse.upgrade().is_none_or(|pulse| pulse.is_over()) {
                 return;
             }
             let renewed = keep_alive(client, lease, patience).await;
-            let Some(life) = life.upgrade() else { return };
+            let Some(pulse) = pulse.upgrade() else { return };
             match renewed {
                 Ok(ttl) => {
-                    held(&life).renewed(sent, now(), ttl);
+                    pulse.renewed(sent, ttl);
                     answered = true;
                     break;
                 }
-                Err(EngineError::LeaseGone) => return held(&life).ended(),
+                Err(EngineError::LeaseGone) => return pulse.ended(),
                 Err(_) => {}
             }
         }
@@ -277,17 +274,12 @@ async fn keep_alive(client: &Client, lease: LeaseId, within: Duration) -> Result
     }
 }
 
-fn held(life: &Mutex<Life>) -> MutexGuard<'_, Life> {
-    // Its few lines do not panic.
-    life.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A lease that is renewed while this is there.
 #[derive(Debug)]
 pub struct Session {
     engine: Etcd,
     lease: LeaseId,
-    life: Arc<Mutex<Life>>,
+    pulse: Arc<Pulse>,
 }
 
 impl Session {
@@ -298,12 +290,12 @@ impl Session {
 
     /// Its life as it is now.
     pub fn life(&self) -> Life {
-        *held(&self.life)
+        self.pulse.life()
     }
 
     /// Whether what is held under it must be taken for lost. No I/O.
     pub fn is_over(&self) -> bool {
-        held(&self.life).is_over(now())
+        self.pulse.is_over()
     }
 
     /// Ends the lease, and with it all that is held under it.
@@ -311,7 +303,7 @@ impl Session {
     /// # Errors
     /// As [`EngineError`] has it.
     pub fn end(self) -> Result<(), EngineError> {
-        self.engine.revoke(self.lease)
+        Engine::revoke(&self.engine, self.lease)
     }
 }
 
@@ -373,19 +365,13 @@ impl Engine for Etcd {
     }
 
     fn watch(&self, keys: &[Keys], from: Revision) -> Result<Stream, EngineError> {
-        let request = |(at, keys): (usize, &Keys)| {
-            let (key, range_end) = wire::range(keys);
-            let start_revision = i64::try_from(from).unwrap_or(i64::MAX);
-            let create = m::WatchCreateRequest { key, range_end, start_revision, watch_id: at as i64 + 1 };
-            m::WatchRequest { create: Some(create) }
-        };
-        let requests: Vec<m::WatchRequest> = keys.iter().enumerate().map(request).collect();
+        let requests = requests(keys, from);
         let (tell, news) = channel();
         let (alive, ended) = oneshot::channel();
         self.begins(move |client| async move {
-            let follow = follow(&client, requests, &tell);
+            let follow = follow(&client, requests, |at, changes| tell.send(News::Changes(at, changes)).is_ok());
             tokio::select! {
-                why = follow => drop(tell.send(News::Broken(why))),
+                why = follow => drop(tell.send(News::Broken(why.unwrap_or_default()))),
                 _ = ended => {}
             }
         });
@@ -393,8 +379,86 @@ impl Engine for Etcd {
     }
 }
 
-/// Hands on what a watch tells; answers why it has ended.
-async fn follow(client: &Client, requests: Vec<m::WatchRequest>, tell: &Sender<News>) -> String {
+impl Connection for Etcd {
+    fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError> {
+        Engine::txn(self, txn)
+    }
+
+    fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
+        Engine::grant(self, ttl)
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> Result<Duration, EngineError> {
+        Engine::keep_alive(self, lease)
+    }
+
+    fn revoke(&self, lease: LeaseId) -> Result<(), EngineError> {
+        Engine::revoke(self, lease)
+    }
+
+    fn watch(&self, keys: &[Keys], from: Revision) -> Result<connection::News, EngineError> {
+        Ok(Box::new(Engine::watch(self, keys, from)?))
+    }
+
+    fn renew(&self, lease: LeaseId, pulse: Weak<Pulse>) {
+        self.begins(move |client| async move { renew(&client, lease, &pulse).await });
+    }
+
+    fn attend(&self, hold: Weak<Hold>) {
+        let Some(held) = hold.upgrade() else { return };
+        let (keys, from) = (held.keys().to_vec(), held.token() + 1);
+        let (alive, ended) = oneshot::channel::<()>();
+        held.keeps(Box::new(alive));
+        self.begins(move |client| async move {
+            tokio::select! {
+                () = attend(&client, &keys, from, &hold) => {}
+                _ = ended => {}
+            }
+        });
+    }
+}
+
+/// Watches what is held, until it is lost.
+async fn attend(client: &Client, keys: &[Keys], mut from: Revision, hold: &Weak<Hold>) {
+    loop {
+        let tell = |_, changes: Vec<Change>| hold.upgrade().is_some_and(|hold| !hold.changed(&changes));
+        if follow(client, requests(keys, from), tell).await.is_none() {
+            return;
+        }
+        // What came meanwhile is read, as soon as the engine answers.
+        loop {
+            let Some(read) = hold.upgrade().filter(|hold| hold.loss().is_none()).map(|hold| hold.reads()) else {
+                return;
+            };
+            match client.call::<_, m::TxnResponse>(TXN, wire::txn(&read), PATIENCE, true).await.map(wire::reply) {
+                Ok(reply) => match hold.upgrade().and_then(|hold| hold.found(&reply)) {
+                    Some(next) => break from = next,
+                    None => return,
+                },
+                // It does not tell: as long as the lease is renewed, it is held.
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+/// What begins a watch.
+fn requests(keys: &[Keys], from: Revision) -> Vec<m::WatchRequest> {
+    let request = |(at, keys): (usize, &Keys)| {
+        let (key, range_end) = wire::range(keys);
+        let start_revision = i64::try_from(from).unwrap_or(i64::MAX);
+        let create = m::WatchCreateRequest { key, range_end, start_revision, watch_id: at as i64 + 1 };
+        m::WatchRequest { create: Some(create) }
+    };
+    keys.iter().enumerate().map(request).collect()
+}
+
+/// Hands on what a watch tells, until that is not wanted any more, or the watch has ended: answers why.
+async fn follow(
+    client: &Client,
+    requests: Vec<m::WatchRequest>,
+    tell: impl Fn(usize, Vec<Change>) -> bool,
+) -> Option<String> {
     let at = client.at();
     let opened = client.stream::<_, m::WatchResponse>(at, WATCH, requests, true, PATIENCE).await;
     let mut stream = match opened {
@@ -402,28 +466,28 @@ async fn follow(client: &Client, requests: Vec<m::WatchRequest>, tell: &Sender<N
         Err(e) => {
             client.turn(at);
             tokio::time::sleep(PAUSE).await;
-            return e.to_string();
+            return Some(e.to_string());
         }
     };
     loop {
         match stream.message().await {
             Ok(Some(said)) if said.canceled => {
-                return match said.compact_revision {
+                return Some(match said.compact_revision {
                     0 => format!("the engine ended the watch: {}", said.cancel_reason),
                     at => format!("the engine has compacted its history up to revision {at}"),
-                };
+                });
             }
             Ok(Some(said)) => {
                 let changes: Vec<_> = said.events.into_iter().filter_map(wire::change).collect();
                 let at = usize::try_from(said.watch_id - 1).unwrap_or_default();
-                if !changes.is_empty() && tell.send(News::Changes(at, changes)).is_err() {
-                    return String::new();
+                if !changes.is_empty() && !tell(at, changes) {
+                    return None;
                 }
             }
-            Ok(None) => return "the engine ended the watch".into(),
+            Ok(None) => return Some("the engine ended the watch".into()),
             Err(status) => {
                 client.turn(at);
-                return client::explained(status.message());
+                return Some(client::explained(status.message()));
             }
         }
     }

@@ -1,28 +1,30 @@
 //! The part of TOML that remotes.toml needs: tables in brackets, and keys with texts in quotes.
 
-use anyhow::{Result, bail};
 use std::collections::BTreeMap;
+
+/// Tables by their names, each with its keys.
+pub type Tables = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The tables of a text, each with its keys.
 ///
 /// # Errors
 /// The first line that is neither a table, a key with a text, a comment, nor empty.
-pub fn read(text: &str) -> Result<BTreeMap<String, BTreeMap<String, String>>> {
-    let mut tables: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+pub fn read(text: &str) -> Result<Tables, String> {
+    let mut tables = Tables::new();
     let mut table: Option<String> = None;
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let wrong = || anyhow::anyhow!("line {}: `{line}`: write [NAME], and below it KEY = \"TEXT\"", at + 1);
+        let wrong = || format!("line {}: `{line}`: write [NAME], and below it KEY = \"TEXT\"", at + 1);
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             let (name, rest) = (name.0.trim().trim_matches('"'), name.1.trim());
             if name.is_empty() || !(rest.is_empty() || rest.starts_with('#')) {
                 return Err(wrong());
             }
             if tables.insert(name.to_owned(), BTreeMap::new()).is_some() {
-                bail!("line {}: [{name}] is there twice", at + 1);
+                return Err(format!("line {}: [{name}] is there twice", at + 1));
             }
             table = Some(name.to_owned());
             continue;
@@ -31,7 +33,7 @@ pub fn read(text: &str) -> Result<BTreeMap<String, BTreeMap<String, String>>> {
         let value = value.trim().strip_prefix('"').and_then(quoted).ok_or_else(wrong)?;
         let Some(table) = table.as_ref().and_then(|name| tables.get_mut(name)) else { return Err(wrong()) };
         if table.insert(key.trim().to_owned(), value).is_some() {
-            bail!("line {}: `{}` is there twice", at + 1, key.trim());
+            return Err(format!("line {}: `{}` is there twice", at + 1, key.trim()));
         }
     }
     Ok(tables)
@@ -74,7 +76,7 @@ mod tests {
         for text in
             ["url = \"x\"", "[lab]\nurl = x", "[lab]\nurl", "[lab", "[]", "[lab]\nurl = \"x", "[lab]\nurl = \"x\" y"]
         {
-            let said = read(text).unwrap_err().to_string();
+            let said = read(text).unwrap_err();
             assert!(said.starts_with(&format!("line {}", text.lines().count())), "{said}");
         }
         assert!(read("[a]\n[a]").is_err() && read("[a]\nk = \"1\"\nk = \"2\"").is_err());

@@ -1,0 +1,404 @@
+//! A program's session with an engine: one lease for all that it holds, and what is done where an answer was lost.
+//!
+//! | | the program's permits |
+//! |---|---|
+//! | the process ends, or is killed | go with the lease: to those that wait, when its time to live is over |
+//! | it is stopped, or cut off, for longer than that | the same; it finds out by [`Permit::check`](crate::Permit::check) |
+//! | it forks | are the parent's; all in the child says `Inherited`, and does nothing |
+//! | the last handle and permit are dropped | there are none, and the lease is ended |
+//!
+//! A lease that is over is left alone: the next operation makes another. What still waits begins anew, at the end of the queue.
+//!
+//! **Loose ends.** An attempt that is given up, or a permit that is given back, while the engine does not answer may have been granted, or be held
+//! still, and the lease goes on. So a thread of its own asks until that is known, or the lease is over: nothing stays taken that nobody has.
+
+use crate::acquire::{Acquire, Grant, Of, Outcome, Want};
+use crate::connection::Link;
+use crate::drive::{self, Circumstances, DriveError};
+use crate::engine::{Engine, EngineError, Keys, LeaseId, Op, Txn};
+use crate::error::RemoteError;
+use crate::grant::{self, Attempt, End, Own};
+use crate::here;
+use crate::keys::{self, Object, Who};
+use crate::life::Life;
+use crate::pulse::{Loss, Pulse, now};
+use crate::release::Release;
+use crate::site::Site;
+use chappe_plat::{process, thread};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long an operation may take to find the engine, where it is to wait for nothing else.
+const CONTACT: Duration = Duration::from_secs(5);
+/// How often a wait looks whether it was interrupted, where that can be.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the one that gives something back waits for the engine itself.
+const PARTING: Duration = Duration::from_secs(1);
+/// Of a thread that ties up a loose end: what serialisation needs in a build without optimisation.
+const STACK: usize = 256 << 10;
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Take what can be had at once.
+    Now,
+    /// So long.
+    For(Duration),
+    /// As long as it takes.
+    Forever,
+}
+
+/// What ends a wait from outside, if anything can.
+pub type Interrupt<'a> = Option<&'a dyn Fn() -> bool>;
+
+/// A lease of this process.
+pub struct Leased {
+    link: ManuallyDrop<Link>,
+    process: u64,
+    /// The lease.
+    pub lease: LeaseId,
+    /// Its life.
+    pub pulse: Arc<Pulse>,
+    /// How many attempts were made under it.
+    attempts: Mutex<u32>,
+}
+
+impl Leased {
+    /// An attempt of this name: nobody else's.
+    fn attempt(&self, who: &Who) -> Attempt {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        *attempts = attempts.wrapping_add(1);
+        Attempt { id: keys::attempt(self.lease, *attempts), lease: self.lease, who: who.clone() }
+    }
+
+    /// Whether this process is the one that has it.
+    pub fn is_own(&self) -> bool {
+        self.process == process::incarnation()
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        // In a forked child nothing is touched that a thread of the parent's may have been in the midst of.
+        if self.is_own() {
+            if !self.pulse.is_over() {
+                // Without an answer it ends by itself.
+                let _ = self.link.revoke(self.lease);
+            }
+            // SAFETY: not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.link) };
+        }
+    }
+}
+
+/// The session.
+pub struct Session {
+    link: ManuallyDrop<Link>,
+    process: u64,
+    /// Where its objects are.
+    pub site: Site,
+    ttl: Duration,
+    who: Who,
+    leased: Mutex<Option<Arc<Leased>>>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.process == process::incarnation() {
+            // SAFETY: not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.link) };
+        }
+    }
+}
+
+/// What was waited for.
+pub struct Won {
+    /// What was granted.
+    pub grant: Grant,
+    /// What it is of.
+    pub object: Object,
+    /// The lease.
+    pub leased: Arc<Leased>,
+}
+
+impl Session {
+    /// One that has no lease yet.
+    pub fn new(link: Link, site: Site, ttl: Duration, label: &str) -> Session {
+        let (link, leased) = (ManuallyDrop::new(link), Mutex::new(None));
+        Session { link, process: process::incarnation(), site, ttl, who: here::who(label), leased }
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// `Inherited`.
+    pub fn link(&self) -> Result<&Link, RemoteError> {
+        match self.process == process::incarnation() {
+            true => Ok(&self.link),
+            false => Err(RemoteError::Inherited { url: self.site.url.clone() }),
+        }
+    }
+
+    /// The lease that goes on, or another.
+    fn leased(&self, link: &Link) -> Result<Arc<Leased>, EngineError> {
+        let mut leased = self.leased.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(leased) = leased.as_ref().filter(|leased| !leased.pulse.is_over()) {
+            return Ok(Arc::clone(leased));
+        }
+        let sent = now();
+        let (lease, ttl) = link.grant(self.ttl)?;
+        let pulse = Arc::new(Pulse::new(Life::new(sent, ttl)));
+        link.0.renew(lease, Arc::downgrade(&pulse));
+        let link = ManuallyDrop::new(link.clone());
+        let new = Arc::new(Leased { link, process: self.process, lease, pulse, attempts: Mutex::new(0) });
+        Ok(Arc::clone(leased.insert(new)))
+    }
+
+    /// A lease, and an attempt under it, for what waits for nothing.
+    ///
+    /// # Errors
+    /// `Inherited`, `Silent`, `Refused`.
+    pub fn begin(&self, wanted: &str) -> Result<(Arc<Leased>, Attempt), RemoteError> {
+        let link = self.link()?;
+        let until = Instant::now() + CONTACT;
+        loop {
+            match self.leased(link) {
+                Ok(leased) => {
+                    let by = leased.attempt(&self.who);
+                    return Ok((leased, by));
+                }
+                Err(EngineError::Unknown(_)) if Instant::now() < until => {}
+                Err(EngineError::Unknown(why)) => return Err(RemoteError::Silent { wanted: wanted.to_owned(), why }),
+                Err(e) => return Err(RemoteError::Refused(e.to_string())),
+            }
+        }
+    }
+
+    /// Waits for the grant. One whose lease ends meanwhile begins anew, at the end of the queue.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn acquire(
+        &self,
+        want: &Want,
+        kind: &'static str,
+        patience: Patience,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Won, RemoteError> {
+        want.check().map_err(RemoteError::Invalid)?;
+        let link = self.link()?;
+        let began = Instant::now();
+        let until = match patience {
+            // What can be had at once takes the engine's answers, and no longer than one of them may be waited for.
+            Patience::Now => Some(began + CONTACT),
+            Patience::For(time) => began.checked_add(time),
+            Patience::Forever => None,
+        };
+        let wanted = || {
+            let all =
+                want.pools.iter().map(|pool| format!("`{}`", self.site.name(pool))).collect::<Vec<_>>().join(" or ");
+            if want.n == 1 { all } else { format!("{} of {all}", want.n) }
+        };
+        let mut was_in_line = false;
+        loop {
+            let leased = match self.leased(link) {
+                Ok(leased) => leased,
+                Err(EngineError::Unknown(why)) => {
+                    // One that had a place in line waits for the engine, too.
+                    let contact = if was_in_line { None } else { Some(began + CONTACT) };
+                    let ends = until.into_iter().chain(contact).min();
+                    if ends.is_some_and(|end| Instant::now() >= end) {
+                        return Err(RemoteError::Silent { wanted: wanted(), why });
+                    }
+                    if interrupt.is_some_and(|interrupt| interrupt()) {
+                        return Err(RemoteError::Interrupted { wanted: wanted() });
+                    }
+                    continue;
+                }
+                Err(e) => return Err(RemoteError::Refused(e.to_string())),
+            };
+            let by = leased.attempt(&self.who);
+            let id = by.id.clone();
+            let mut machine = Acquire::new(self.site.space.clone(), by, want.clone());
+            let around = Around {
+                leased: &leased,
+                until,
+                interrupt,
+                interrupted: false.into(),
+                left: false.into(),
+                unanswered: false.into(),
+            };
+            let came = drive::acquire(link, &self.site.space, &want.pools, &mut machine, &around);
+            was_in_line |= machine.place().is_some();
+            let left = around.left.get() || matches!(came, Ok(Outcome::Removed(_) | Outcome::TooMany(_)));
+            if left && came.is_ok() && !around.unanswered.get() {
+                // All that it asked for was answered: nothing may come late that its fence would keep out, and the lease goes on for long.
+                let fence = Keys::One(self.site.space.fence(&id));
+                let _ = link.txn(&Txn::of(vec![Op::Delete(fence)]));
+            }
+            let name = |at: usize| self.site.name(&want.pools[at]);
+            return Err(match came {
+                // Of a unit there is nothing that could be lost.
+                Ok(Outcome::Granted(grant)) if grant.indices.is_empty() || !leased.pulse.is_over() => {
+                    let object = machine.views()[grant.pool].object;
+                    let is = object.map_or(Object::Pool { permits: 1 }, |object| object.what);
+                    if is.kind() == kind {
+                        return Ok(Won { grant, object: is, leased });
+                    }
+                    // Nobody has seen it: a mutex is as its last holder left it.
+                    let _ = self.give_back(&leased, &want.pools[grant.pool], &grant, End::of(is, !grant.owner_died));
+                    RemoteError::Other { name: name(grant.pool), is, wanted: kind }
+                }
+                Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) if want.of == Of::Units => {
+                    // A unit that was given under that lease is spent, and with the lease it is gone whether one was.
+                    let what = format!("a unit of {} was taken", wanted());
+                    RemoteError::Unsure { what, why: Loss::Unreachable.to_string() }
+                }
+                Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) => {
+                    // If the lease goes on, somebody has deleted the ticket: the next look says what has become of the pool.
+                    if !leased.pulse.is_over() && link.keep_alive(leased.lease) == Err(EngineError::LeaseGone) {
+                        leased.pulse.ended();
+                    }
+                    continue;
+                }
+                Err(DriveError::Silent(why)) => {
+                    self.tie_up_attempt(&leased, machine, want.pools.clone());
+                    RemoteError::Silent { wanted: wanted(), why }
+                }
+                Ok(Outcome::WouldBlock) => RemoteError::WouldBlock { wanted: wanted() },
+                Ok(Outcome::Cancelled) if around.interrupted.get() => RemoteError::Interrupted { wanted: wanted() },
+                Ok(Outcome::Cancelled) => RemoteError::Timeout { wanted: wanted(), after: began.elapsed() },
+                Ok(Outcome::NoPool(at)) if !was_in_line => self.site.unknown(kind, &want.pools[at]),
+                Ok(Outcome::NoPool(at) | Outcome::Removed(at)) => RemoteError::Removed { kind, name: name(at) },
+                Ok(Outcome::Other(at, is)) => RemoteError::Other { name: name(at), is, wanted: kind },
+                Ok(Outcome::TooMany(permits)) => RemoteError::TooMany { name: name(0), wanted: want.n, permits },
+                Ok(Outcome::Newer(format)) => self.site.newer(format),
+                Ok(Outcome::Refused(why)) => RemoteError::Refused(why),
+            });
+        }
+    }
+
+    /// Gives back what was granted; answers whether it was lost before.
+    ///
+    /// # Errors
+    /// `Silent`: the engine does not answer, and is asked on; `Refused`.
+    pub fn give_back(&self, leased: &Arc<Leased>, pool: &str, grant: &Grant, end: End) -> Result<bool, RemoteError> {
+        let link = self.link()?;
+        let own = Own { pool: pool.to_owned(), token: grant.token, end };
+        let mut machine = Release::new(self.site.space.clone(), own, grant.indices.clone(), false);
+        let until = Instant::now() + PARTING;
+        match drive::release(link, &mut machine, || Instant::now() >= until || leased.pulse.is_over()) {
+            Ok(lost) => Ok(!lost.is_empty()),
+            Err(why) if leased.pulse.is_over() => {
+                // It has gone with the lease.
+                drop(why);
+                Ok(true)
+            }
+            Err(why) => {
+                let still = Arc::clone(leased);
+                tie_up(move || {
+                    let over = || still.pulse.is_over();
+                    let _ = drive::release(&*still.link, &mut machine, over);
+                });
+                Err(RemoteError::Silent { wanted: format!("giving back `{}`", self.site.name(pool)), why })
+            }
+        }
+    }
+
+    fn tie_up_attempt(&self, leased: &Arc<Leased>, mut machine: Acquire, pools: Vec<String>) {
+        let (still, space) = (Arc::clone(leased), self.site.space.clone());
+        tie_up(move || {
+            let around = Around {
+                leased: &still,
+                until: Some(Instant::now()),
+                interrupt: None,
+                interrupted: false.into(),
+                left: false.into(),
+                unanswered: false.into(),
+            };
+            while !still.pulse.is_over() {
+                match drive::acquire(&*still.link, &space, &pools, &mut machine, &around) {
+                    Err(DriveError::Silent(_)) => {}
+                    Ok(Outcome::Granted(grant)) => {
+                        // Nobody has seen it: a mutex is as its last holder left it.
+                        let own =
+                            Own { pool: pools[grant.pool].clone(), token: grant.token, end: unseen(&machine, &grant) };
+                        let mut machine = Release::new(space, own, grant.indices, false);
+                        let _ = drive::release(&*still.link, &mut machine, || still.pulse.is_over());
+                        return;
+                    }
+                    _ => return,
+                }
+            }
+        });
+    }
+
+    /// Deletes what an attempt at a semaphore has left for itself. It goes with the lease, too.
+    pub fn forget(&self, own: &str, id: &str) {
+        if let Ok(link) = self.link() {
+            let _ = link.txn(&grant::forget(&self.site.space, own, id));
+        }
+    }
+}
+
+/// What becomes of a grant that was given back unseen.
+fn unseen(machine: &Acquire, grant: &Grant) -> End {
+    let object = machine.views()[grant.pool].object.map_or(Object::Pool { permits: 1 }, |known| known.what);
+    End::of(object, !grant.owner_died)
+}
+
+/// Does it on a thread of its own; without one, here.
+fn tie_up(what: impl FnOnce() + Send + 'static) {
+    // What the thread does not take it gives back to be done here.
+    let what = Arc::new(Mutex::new(Some(what)));
+    let take = |what: &Mutex<Option<_>>| what.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let there = Arc::clone(&what);
+    let body = move || {
+        if let Some(what) = take(&there) {
+            what();
+        }
+    };
+    if thread::background_with("chappe-loose", STACK, body).is_err()
+        && let Some(what) = take(&what)
+    {
+        what();
+    }
+}
+
+/// What a wait looks at.
+struct Around<'a> {
+    leased: &'a Leased,
+    until: Option<Instant>,
+    interrupt: Interrupt<'a>,
+    interrupted: Cell<bool>,
+    /// It was told to give up.
+    left: Cell<bool>,
+    unanswered: Cell<bool>,
+}
+
+impl Circumstances for Around<'_> {
+    fn is_over(&self) -> bool {
+        self.leased.pulse.is_over()
+    }
+
+    fn gives_up(&self) -> bool {
+        if self.interrupt.is_some_and(|interrupt| interrupt()) {
+            self.interrupted.set(true);
+        }
+        let gives_up = self.interrupted.get() || self.until.is_some_and(|until| Instant::now() >= until);
+        self.left.set(gives_up || self.left.get());
+        gives_up
+    }
+
+    fn silent(&self, _why: &str) {
+        self.unanswered.set(true);
+    }
+
+    fn look_again(&self) -> Duration {
+        let left = self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+        let most = if self.interrupt.is_some() { LOOK } else { self.leased.pulse.life().every() };
+        left.clamp(Duration::from_millis(1), most.max(Duration::from_millis(1)))
+    }
+}

@@ -1,0 +1,291 @@
+//! An engine in this process: the model of etcd behind a lock, with watches, and with what a test lets go wrong. It has no clock of its own: a lease ends
+//! when the test says so.
+
+use crate::model::Model;
+use chappe_remote::connection::{Connection, News as Stream};
+use chappe_remote::engine::{Change, EngineError, Keys, LeaseId, News, Revision, Txn, TxnReply, Watch};
+use chappe_remote::keys::{self, Holder, Space};
+use chappe_remote::pulse::{Hold, Pulse};
+use chappe_remote::site::Site;
+use chappe_remote::{Patience, Remote};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// How long a call takes of which no answer comes.
+const UNANSWERED: Duration = Duration::from_millis(20);
+
+struct State {
+    model: Model,
+    /// All changes that there have been, by revision.
+    history: Vec<(Revision, Vec<Change>)>,
+    leases: i64,
+    pulses: BTreeMap<LeaseId, Weak<Pulse>>,
+    holds: Vec<Weak<Hold>>,
+    /// It does nothing, and does not answer.
+    silent: bool,
+    /// So many transactions are done, and then their answer is lost, and it is silent.
+    last: Option<usize>,
+    /// What leases get, if that is another time than was asked for.
+    ttl: Option<Duration>,
+    /// Transactions that were done.
+    calls: usize,
+}
+
+pub struct Fake {
+    own: Weak<Fake>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+pub fn space() -> Space {
+    Space::new("w").unwrap()
+}
+
+impl Fake {
+    pub fn new() -> Arc<Fake> {
+        let state = State {
+            model: Model::new(),
+            history: vec![],
+            leases: 0,
+            pulses: BTreeMap::new(),
+            holds: vec![],
+            silent: false,
+            last: None,
+            ttl: None,
+            calls: 0,
+        };
+        Arc::new_cyclic(|own| Fake { own: own.clone(), state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// A program on some machine.
+    pub fn program(self: &Arc<Fake>) -> Remote {
+        let site = Site { space: space(), called: "@lab".into(), url: "fake://lab".into() };
+        Remote::over(Arc::clone(self) as Arc<dyn Connection>, site, Duration::from_secs(3600), "test").unwrap()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, mut state: MutexGuard<'_, State>, changes: Vec<Change>) {
+        let Some(revision) = changes.first().map(Change::revision) else { return };
+        let holds: Vec<Arc<Hold>> = state.holds.iter().filter_map(Weak::upgrade).collect();
+        state.history.push((revision, changes.clone()));
+        drop(state);
+        self.changed.notify_all();
+        for hold in holds {
+            let of_it = |change: &&Change| {
+                hold.keys().iter().any(|keys| keys.have(change.key())) && change.revision() > hold.token()
+            };
+            let changes: Vec<Change> = changes.iter().filter(of_it).cloned().collect();
+            hold.changed(&changes);
+        }
+    }
+
+    /// Waits until something is so.
+    pub fn until(&self, is: impl Fn(&Model) -> bool) {
+        let mut state = self.state();
+        while !is(&state.model) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until so many wait.
+    pub fn until_waiting(&self, object: &str, many: usize) {
+        let queue = space().queue(object);
+        self.until(|model| model.found(&queue).count() == many);
+    }
+
+    /// Who holds a permit, and the token.
+    pub fn holder(&self, pool: &str, index: u32) -> Option<(Holder, Revision)> {
+        let state = self.state();
+        let entry = state.model.entries.get(&space().held(pool, index))?;
+        Some((keys::read(&entry.value)?, entry.modified))
+    }
+
+    /// All keys that are there.
+    pub fn keys(&self) -> Vec<String> {
+        self.state().model.entries.keys().map(|key| key.trim_start_matches("chappe/1/w/").to_owned()).collect()
+    }
+
+    pub fn leases(&self) -> usize {
+        self.state().model.leases.len()
+    }
+
+    pub fn calls(&self) -> usize {
+        self.state().calls
+    }
+
+    /// The engine ends all leases that there are, and `tells`, or not yet, those whose they are.
+    pub fn ends_leases(&self, tells: bool) {
+        let mut state = self.state();
+        let leases: Vec<LeaseId> = state.model.leases.iter().copied().collect();
+        let mut pulses = Vec::new();
+        let mut all = Vec::new();
+        for lease in leases {
+            pulses.extend(state.pulses.remove(&lease).and_then(|pulse| pulse.upgrade()));
+            all.push(state.model.revoke(lease));
+        }
+        drop(state);
+        if tells {
+            pulses.iter().for_each(|pulse| pulse.ended());
+        }
+        for changes in all {
+            self.change(self.state(), changes);
+        }
+    }
+
+    /// Leases that are made from now on get this time to live.
+    pub fn grants(&self, ttl: Duration) {
+        self.state().ttl = Some(ttl);
+    }
+
+    /// Deletes keys, as `release --force` and others do.
+    pub fn deletes(&self, keys: Keys) {
+        let mut state = self.state();
+        let (_, changes) = state.model.txn(&Txn::of(vec![chappe_remote::engine::Op::Delete(keys)]));
+        self.change(state, changes);
+    }
+
+    /// It does nothing from now on, and does not answer; or it does again.
+    pub fn is_silent(&self, silent: bool) {
+        let mut state = self.state();
+        (state.silent, state.last) = (silent, None);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    pub fn silent(&self) -> bool {
+        self.state().silent
+    }
+
+    /// It is silent after so many more transactions: the last is done, and its answer is lost.
+    pub fn is_silent_after(&self, transactions: usize) {
+        self.state().last = Some(transactions);
+    }
+
+    fn unanswered(&self, state: MutexGuard<'_, State>) -> EngineError {
+        // As a client does: one that asks again at once asks in vain.
+        drop(self.changed.wait_timeout(state, UNANSWERED));
+        EngineError::Unknown("it is silent".into())
+    }
+}
+
+impl Connection for Fake {
+    fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError> {
+        let mut state = self.state();
+        if state.silent {
+            return Err(self.unanswered(state));
+        }
+        state.calls += 1;
+        let (reply, changes) = state.model.txn(txn);
+        let lost = match &mut state.last {
+            Some(left) => {
+                *left -= 1;
+                *left == 0
+            }
+            None => false,
+        };
+        if lost {
+            (state.silent, state.last) = (true, None);
+        }
+        self.change(state, changes);
+        if lost { Err(EngineError::Unknown("the answer is lost".into())) } else { reply }
+    }
+
+    fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
+        let mut state = self.state();
+        if state.silent {
+            return Err(self.unanswered(state));
+        }
+        state.leases += 1;
+        let lease = LeaseId(state.leases);
+        state.model.grant(lease);
+        Ok((lease, state.ttl.unwrap_or(ttl)))
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> Result<Duration, EngineError> {
+        let state = self.state();
+        if state.silent {
+            return Err(self.unanswered(state));
+        }
+        if state.model.leases.contains(&lease) { Ok(Duration::from_secs(3600)) } else { Err(EngineError::LeaseGone) }
+    }
+
+    fn revoke(&self, lease: LeaseId) -> Result<(), EngineError> {
+        let mut state = self.state();
+        if state.silent {
+            return Err(self.unanswered(state));
+        }
+        let changes = state.model.revoke(lease);
+        self.change(state, changes);
+        Ok(())
+    }
+
+    fn watch(&self, keys: &[Keys], from: Revision) -> Result<Stream, EngineError> {
+        let state = self.state();
+        if state.silent {
+            return Err(self.unanswered(state));
+        }
+        let told = state.history.iter().take_while(|(revision, _)| *revision < from).count();
+        drop(state);
+        Ok(Box::new(FakeWatch { fake: self.own.upgrade().unwrap(), keys: keys.to_vec(), told, part: 0 }))
+    }
+
+    fn renew(&self, lease: LeaseId, pulse: Weak<Pulse>) {
+        self.state().pulses.insert(lease, pulse);
+    }
+
+    fn attend(&self, hold: Weak<Hold>) {
+        self.state().holds.push(hold);
+    }
+}
+
+/// Changes of the history, each revision's as one for each of the watched keys.
+struct FakeWatch {
+    fake: Arc<Fake>,
+    keys: Vec<Keys>,
+    told: usize,
+    part: usize,
+}
+
+impl Watch for FakeWatch {
+    fn next(&mut self, patience: Option<Duration>) -> News {
+        let fake = Arc::clone(&self.fake);
+        let mut state = fake.state();
+        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        loop {
+            while let Some((_, changes)) = state.history.get(self.told) {
+                if let Some(keys) = self.keys.get(self.part) {
+                    self.part += 1;
+                    let changes: Vec<Change> =
+                        changes.iter().filter(|change| keys.have(change.key())).cloned().collect();
+                    if !changes.is_empty() {
+                        return News::Changes(self.part - 1, changes);
+                    }
+                } else {
+                    (self.told, self.part) = (self.told + 1, 0);
+                }
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return News::Nothing;
+            }
+            state = match left {
+                Some(left) => fake.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => fake.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+/// Waits for a permit on a thread of its own.
+pub fn waits(
+    remote: &Remote,
+    pool: &'static str,
+    patience: Patience,
+) -> std::thread::JoinHandle<Result<chappe_remote::Permit, chappe_remote::RemoteError>> {
+    let pool = remote.pool(pool).unwrap();
+    std::thread::spawn(move || pool.acquire_many(1, patience))
+}

@@ -1,0 +1,312 @@
+//! What a program promises its user of an engine: with the model of etcd in this process, and with what goes wrong when the test says so.
+
+mod fake;
+#[path = "../interleavings/model.rs"]
+mod model;
+
+use chappe_remote::engine::Keys;
+use chappe_remote::{Guard, LockError, Loss, Mutex, Patience, Permit, RemoteError, acquire_any, acquire_any_until};
+use fake::{Fake, space, waits};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// Whether it rings; waits for that as long as it takes, if so.
+fn rings(held: &impl AsFd, waits: bool) -> bool {
+    let mut one = libc::pollfd { fd: held.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, on our stack.
+    unsafe { libc::poll(&raw mut one, 1, if waits { -1 } else { 0 }) > 0 }
+}
+
+#[test]
+fn a_permit_has_a_token_and_comes_back_and_leaves_nothing_behind() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 2).unwrap();
+    let (one, other) = (pool.acquire().unwrap(), pool.try_acquire().unwrap());
+    let (first, second) = (one.check().unwrap(), other.check().unwrap());
+    assert!(first < second && one.indices() != other.indices());
+    assert_eq!(fake.holder("gpu", one.indices()[0]).unwrap().1, first.get());
+    let info = pool.info().unwrap();
+    assert_eq!((info.permits, info.held, info.waiting), (2, 2, 0));
+    one.release().unwrap();
+    drop(other);
+    assert_eq!(fake.keys(), ["format", "pool/gpu/size"]);
+    assert_eq!(fake.leases(), 1, "it goes on for the next");
+    let calls = fake.calls();
+    drop(pool.acquire().unwrap());
+    assert_eq!(fake.calls() - calls, 3, "a look, a take and a release");
+    drop((lab, pool));
+    assert_eq!(fake.leases(), 0, "nobody is left who could hold anything");
+}
+
+#[test]
+fn programs_wait_in_the_order_of_arrival_and_tokens_grow() {
+    let fake = Fake::new();
+    let programs = [fake.program(), fake.program(), fake.program()];
+    let pool = programs[0].create_pool("gpu", 1).unwrap();
+    let mut held = pool.acquire().unwrap();
+    let waiters: Vec<_> = programs
+        .iter()
+        .zip(1..)
+        .map(|(program, place)| {
+            let waiter = waits(program, "gpu", Patience::Forever);
+            fake.until_waiting("gpu", place);
+            waiter
+        })
+        .collect();
+    for waiter in waiters {
+        let before = held.check().unwrap();
+        held.release().unwrap();
+        held = waiter.join().unwrap().unwrap();
+        assert!(held.check().unwrap() > before);
+    }
+}
+
+#[test]
+fn a_choice_takes_the_first_that_has_a_permit_and_one_alone() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pools: Vec<_> = ["a", "b", "c"].iter().map(|name| lab.create_pool(name, 1).unwrap()).collect();
+    let all: Vec<&_> = pools.iter().collect();
+    let mut held: Vec<(usize, Permit)> = (0..3).map(|_| acquire_any(&all, Patience::Now).unwrap()).collect();
+    assert_eq!(
+        held.iter().map(|(which, permit)| (*which, permit.pool())).collect::<Vec<_>>(),
+        [(0, "a"), (1, "b"), (2, "c")]
+    );
+    let waiter = {
+        let pools = pools.clone();
+        std::thread::spawn(move || acquire_any(&[&pools[0], &pools[2]], Patience::Forever))
+    };
+    fake.until_waiting("c", 1);
+    drop(held.pop());
+    let (which, permit) = waiter.join().unwrap().unwrap();
+    assert_eq!((which, permit.pool()), (1, "c"));
+    assert!(!fake.keys().iter().any(|key| key.contains("/wait/")), "it has no other place: {:?}", fake.keys());
+    let elsewhere = fake.program().pool("b").unwrap();
+    let said = acquire_any(&[&pools[0], &elsewhere], Patience::Now).unwrap_err().to_string();
+    assert!(said.contains("two connections"), "{said}");
+}
+
+#[test]
+fn a_wish_that_cannot_be_is_told_from_one_that_must_wait_and_takes_nothing() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 2).unwrap();
+    let two = pool.acquire_many(2, Patience::Forever).unwrap();
+    assert_eq!(two.indices(), [0, 1]);
+    assert!(matches!(pool.try_acquire(), Err(RemoteError::WouldBlock { .. })));
+    let said = pool.acquire_timeout(Duration::from_millis(1)).unwrap_err();
+    assert!(matches!(said, RemoteError::Timeout { .. }) && said.to_string().contains("@lab/gpu"), "{said}");
+    let said = acquire_any_until(&[&pool], Patience::Forever, Some(&|| true)).unwrap_err();
+    assert!(matches!(said, RemoteError::Interrupted { .. }), "{said}");
+    fake.until_waiting("gpu", 0);
+    assert!(matches!(pool.acquire_many(3, Patience::Forever), Err(RemoteError::TooMany { permits: 2, .. })));
+    assert!(matches!(pool.acquire_many(0, Patience::Forever), Err(RemoteError::Invalid(_))));
+    let said = lab.pool("cpu").unwrap().acquire().unwrap_err().to_string();
+    assert_eq!(said, "there is no pool `@lab/cpu` on fake://lab: `chappe pool create @lab/cpu` makes it");
+    assert!(matches!(lab.create_pool("gpu", 1), Err(RemoteError::Exists { .. })));
+    assert!(matches!(lab.semaphore("gpu").unwrap().down(), Err(RemoteError::Other { wanted: "semaphore", .. })));
+    assert!(lab.pool("a/b").is_err() && lab.pool("").is_err());
+    let said = lab.remove("gpu", false).unwrap_err().to_string();
+    assert!(said.contains("2 held, 0 waiting"), "{said}");
+    drop(two);
+    lab.remove("gpu", false).unwrap();
+    assert_eq!(fake.keys(), ["format"]);
+}
+
+#[test]
+fn a_mutex_is_no_pool_whose_holder_would_not_hear_of_a_death() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let mutex = lab.create_mutex("m").unwrap();
+    let pool = lab.create_pool("p", 1).unwrap();
+    assert!(matches!(lab.pool("m").unwrap().acquire(), Err(RemoteError::Other { wanted: "pool", .. })));
+    let not = lab.mutex("p").unwrap().lock().unwrap_err();
+    assert!(matches!(not, LockError::Remote(RemoteError::Other { wanted: "mutex", .. })), "{not}");
+    drop(mutex.lock().unwrap());
+    drop(pool.try_acquire().unwrap());
+}
+
+fn dies(fake: &Fake, mutex: &Mutex) {
+    let guard = mutex.lock().map_or_else(|e| e.into_guard().unwrap(), |guard| guard);
+    fake.ends_leases(true);
+    drop(guard);
+}
+
+fn warned(locked: Result<Guard, LockError>) -> Guard {
+    match locked {
+        Err(LockError::OwnerDied(guard)) => guard,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_next_holder_of_a_mutex_is_told_of_a_death_until_one_has_mended() {
+    let fake = Fake::new();
+    let (lab, other) = (fake.program(), fake.program());
+    let (mutex, its) = (lab.create_mutex("m").unwrap(), other.mutex("m").unwrap());
+    mutex.lock().unwrap().unlock().unwrap();
+    dies(&fake, &mutex);
+    let guard = warned(its.lock());
+    assert!(guard.owner_died() && guard.check().is_ok());
+    drop(guard);
+    let mut guard = warned(mutex.try_lock());
+    guard.make_consistent();
+    guard.unlock().unwrap();
+    drop(its.lock().unwrap());
+    // A panic is a death.
+    let panics = std::thread::spawn(move || {
+        let _guard = its.lock().unwrap();
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(panics.join().is_err());
+    drop(warned(mutex.lock()));
+    // A waiter hears of it, too.
+    let holder = warned(mutex.lock());
+    let waiter = std::thread::spawn({
+        let mutex = other.mutex("m").unwrap();
+        move || warned(mutex.lock())
+    });
+    fake.until_waiting("m", 1);
+    drop(holder);
+    assert!(waiter.join().unwrap().check().is_ok());
+}
+
+#[test]
+fn units_are_added_and_taken_once_and_leave_nothing_behind() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let sem = lab.create_semaphore("s", 1).unwrap();
+    sem.down().unwrap();
+    assert!(matches!(sem.try_down(), Err(RemoteError::WouldBlock { .. })));
+    let waiter = std::thread::spawn({
+        let sem = fake.program().semaphore("s").unwrap();
+        move || sem.down()
+    });
+    fake.until_waiting("s", 1);
+    assert_eq!(sem.up(3).unwrap(), 2, "the waiter has its own");
+    waiter.join().unwrap().unwrap();
+    assert_eq!(sem.value().unwrap(), 2);
+    assert!(matches!(sem.up(u32::MAX), Err(RemoteError::Overflow { value: 2, .. })));
+    assert_eq!(fake.keys(), ["format", "pool/s/size"]);
+}
+
+#[test]
+fn a_permit_is_lost_by_the_local_clock_before_the_engine_gives_it_away() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 1).unwrap();
+    // Of 0.5 s the last 0.405 are not certain. Nobody renews it.
+    fake.grants(Duration::from_millis(500));
+    let permit = pool.acquire().unwrap();
+    fake.is_silent(true);
+    assert!(rings(&permit, true));
+    assert_eq!((permit.check(), permit.left()), (Err(Loss::Unreachable), Duration::ZERO));
+    assert!(fake.holder("gpu", 0).is_some(), "the engine has given it to nobody");
+    let said = permit.release().unwrap_err().to_string();
+    assert_eq!(said, format!("`@lab/gpu` is lost: {}", Loss::Unreachable));
+    fake.is_silent(false);
+}
+
+#[test]
+fn a_permit_that_was_taken_away_rings_and_its_release_leaves_the_next_holder_alone() {
+    let fake = Fake::new();
+    let (lab, other) = (fake.program(), fake.program());
+    let pool = lab.create_pool("gpu", 1).unwrap();
+    let permit = pool.acquire().unwrap();
+    assert!(!rings(&permit, false) && permit.check().is_ok());
+    let waiter = waits(&other, "gpu", Patience::Forever);
+    fake.until_waiting("gpu", 1);
+    fake.deletes(Keys::One(space().held("gpu", 0)));
+    let next = waiter.join().unwrap().unwrap();
+    assert!(rings(&permit, true));
+    assert_eq!(permit.check(), Err(Loss::TakenAway));
+    assert!(matches!(permit.release(), Err(RemoteError::Lost { why: Loss::TakenAway, .. })));
+    assert_eq!(fake.holder("gpu", 0).unwrap().1, next.check().unwrap().get());
+}
+
+#[test]
+fn a_lease_that_the_engine_ends_takes_all_with_it_and_the_next_permit_has_another() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 2).unwrap();
+    let permit = pool.acquire().unwrap();
+    fake.ends_leases(true);
+    assert!(rings(&permit, true));
+    assert!(matches!(permit.check(), Err(Loss::Revoked | Loss::TakenAway)));
+    let next = pool.acquire().unwrap();
+    assert!(next.check().is_ok() && fake.leases() == 1);
+    // It has not heard of the end of this one when it asks for the next.
+    fake.ends_leases(false);
+    let third = pool.acquire().unwrap();
+    assert!(third.check().is_ok() && next.check().is_err());
+}
+
+#[test]
+fn a_waiter_whose_lease_ends_begins_anew() {
+    let fake = Fake::new();
+    let (holder, lab) = (fake.program(), fake.program());
+    let pool = holder.create_pool("gpu", 1).unwrap();
+    let waiter = waits(&lab, "gpu", Patience::Forever);
+    let first = waiter.join().unwrap().unwrap();
+    let waiter = waits(&lab, "gpu", Patience::Forever);
+    fake.until_waiting("gpu", 1);
+    fake.ends_leases(true);
+    // All leases ended, the holder's as well.
+    let second = waiter.join().unwrap().unwrap();
+    assert!(first.check().is_err() && second.check().is_ok());
+    drop(second);
+    drop(pool.try_acquire().unwrap());
+}
+
+#[test]
+fn an_attempt_given_up_unanswered_keeps_nothing_when_the_engine_answers_again() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 1).unwrap();
+    drop(pool.acquire().unwrap());
+    // The look is answered, the take is done, and its answer is lost.
+    fake.is_silent_after(2);
+    let said = acquire_any_until(&[&pool], Patience::Forever, Some(&|| fake.silent())).unwrap_err();
+    assert!(matches!(said, RemoteError::Silent { .. }), "{said}");
+    assert!(fake.holder("gpu", 0).is_some());
+    fake.is_silent(false);
+    fake.until(|model| !model.entries.contains_key(&space().held("gpu", 0)));
+    drop(pool.acquire().unwrap());
+}
+
+#[test]
+fn a_permit_dropped_while_the_engine_is_silent_comes_back_when_it_answers_again() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let mutex = lab.create_mutex("m").unwrap();
+    let guard = mutex.lock().unwrap();
+    fake.is_silent(true);
+    let said = guard.unlock().unwrap_err();
+    assert!(matches!(said, RemoteError::Silent { .. }) && said.to_string().contains("@lab/m"), "{said}");
+    fake.is_silent(false);
+    fake.until(|model| !model.entries.contains_key(&space().held("m", 0)));
+    drop(mutex.lock().unwrap());
+}
+
+#[test]
+fn a_forked_child_has_nothing_and_leaves_what_is_its_parents() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 1).unwrap();
+    let permit = pool.acquire().unwrap();
+    // SAFETY: the child takes no lock that another thread may have, and ends at once.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let void = permit.check() == Err(Loss::Inherited) && permit.left().is_zero();
+        let refused = matches!(pool.acquire(), Err(RemoteError::Inherited { .. }));
+        drop((permit, pool, lab));
+        // SAFETY: ends the child without the parent's exit handlers.
+        unsafe { libc::_exit(if void && refused { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert!(permit.check().is_ok() && fake.holder("gpu", 0).is_some() && fake.leases() == 1);
+}
