@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 /// Crates that are there to try or to measure the others.
-const APPARATUS: [&str; 6] = ["injector", "crashsim", "bench", "lab", "xtask", "examples"];
+const APPARATUS: [&str; 7] = ["injector", "crashsim", "bench", "counts", "lab", "xtask", "examples"];
 /// What begins a comment, by the file's ending.
 const LANGUAGES: [(&str, &str); 6] = [("rs", "//"), ("c", "//"), ("h", "//"), ("py", "#"), ("pyi", "#"), ("sh", "#")];
 

@@ -9,7 +9,7 @@
 //! | loom | three tenths of the tests of `sync`, and the litmus tests of `plat`, each search whole | all |
 //! | kill sweep | a tenth of the operations; its controls, a fifth of them also by deaths at each instruction | a tenth of the kill points of each operation, others each time |
 //! | mutants | a tenth of those that a deterministic test finds | every one |
-//! | clients of engines, and engines that [`engines`] builds | no | yes |
+//! | clients of engines, and engines that [`engines`] builds; benchmarks and the lab: tables and plots | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
 //! | licences, models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
@@ -148,17 +148,16 @@ struct Stage {
     advice: &'static str,
 }
 
+fn stage(name: &'static str, call: Cargo, advice: &'static str) -> Stage {
+    Stage { name, work: Work::Call(call), advice }
+}
+
 fn first() -> Stage {
-    Stage {
-        name: "format",
-        work: Work::Call(Cargo::new("fmt").args(["--all", "--check"])),
-        advice: "run `cargo fmt --all`",
-    }
+    stage("format", Cargo::new("fmt").args(["--all", "--check"]), "run `cargo fmt --all`")
 }
 
 /// What looks at the source and runs nothing.
 fn looks() -> Vec<Stage> {
-    let stage = |name, call, advice| Stage { name, work: Work::Call(call), advice };
     vec![
         stage(
             "clippy",
@@ -195,7 +194,6 @@ fn looks() -> Vec<Stage> {
 }
 
 fn rest(level: Level) -> Vec<Stage> {
-    let stage = |name, call, advice| Stage { name, work: Work::Call(call), advice };
     let programs = |name, select: &[&'static str], environment, lanes, advice| Stage {
         name,
         work: Work::Programs(Programs {
@@ -226,13 +224,15 @@ fn rest(level: Level) -> Vec<Stage> {
         programs(
             "tests",
             match level {
-                // With the counts: what they need of the benchmarks is built here anyway. Without the Python package: all its tests are storms.
+                // Without the Python package: all its tests are storms. Without the benchmarks and the lab, which ship to nobody: with their
+                // peers they are a sixth of what is built here, and their tests are of tables and plots. `cargo xtask check` compiles them.
                 Level::Gate => &[
-                    "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py",
+                    "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py \
+                     --exclude chappe-bench --exclude chappe-lab",
                 ],
                 Level::All => &[
                     "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
-                     --exclude chappe-crashsim",
+                     --exclude chappe-counts --exclude chappe-crashsim",
                 ],
             },
             vec![],
@@ -242,10 +242,10 @@ fn rest(level: Level) -> Vec<Stage> {
         ),
         Stage {
             name: "documentation tests",
-            // The injector and the Python package have no examples. With the features of the tests, so that each library is there: other
-            // features build 58 crates again, a machine code generator among them.
+            // With the features of the tests: others would build 58 crates again. What is left out has no examples.
             work: Work::Documented(Cargo::new("test").args(
-                "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-py --doc"
+                "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-py \
+                 --exclude chappe-bench --exclude chappe-lab --doc"
                     .split_whitespace(),
             )),
             advice: "an example in a comment does not do what it says",
@@ -302,7 +302,7 @@ fn rest(level: Level) -> Vec<Stage> {
         stages.push(programs(
             "counts",
             // Optimised, and not for long: what is counted here is no time.
-            &["--profile explore -p chappe-bench --lib --test *"],
+            &["--profile explore -p chappe-counts -p chappe-bench --lib --test *"],
             vec![],
             side_by_side,
             "something on a path that must not now makes a system call, allocates, or opens a descriptor",

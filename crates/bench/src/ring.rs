@@ -5,48 +5,12 @@
 //! call at all, as on an application core of Nix, and the kernel thread's is a kernel core.
 
 use crate::table::{Case, Table};
+use chappe_counts::ring::Polled;
 use io_uring::{IoUring, opcode::Nop};
-use std::hint::{black_box, spin_loop};
+use std::hint::black_box;
 
 const MANY: u32 = 2_000;
-/// Longer than any measurement: a kernel thread that sleeps has to be woken by a system call.
-const AWAKE_MS: u32 = 600_000;
 const BATCH: u32 = 16;
-
-/// A ring that a kernel thread polls.
-pub struct Polled(IoUring);
-
-impl Polled {
-    /// Makes the ring and its kernel thread, and has one request done.
-    ///
-    /// # Errors
-    /// Where the kernel has no such rings, or permits none.
-    pub fn new() -> std::io::Result<Polled> {
-        let mut polled = Polled(IoUring::builder().setup_sqpoll(AWAKE_MS).build(BATCH)?);
-        polled.push();
-        // Wakes the kernel thread if it has not begun yet.
-        polled.0.submit()?;
-        polled.reap();
-        Ok(polled)
-    }
-
-    fn push(&mut self) {
-        // SAFETY: a request without memory.
-        unsafe { self.0.submission().push(&Nop::new().build()).expect("an empty ring") };
-    }
-
-    fn reap(&mut self) {
-        while self.0.completion().next().is_none() {
-            spin_loop();
-        }
-    }
-
-    /// Has the kernel do nothing, once, without a system call.
-    pub fn nothing(&mut self) {
-        self.push();
-        self.reap();
-    }
-}
 
 fn entered(ring: &mut IoUring, count: u32) {
     for _ in 0..count {

@@ -8,9 +8,9 @@ use chappe::{
     Barrier, Condvar, DownError, LockError, Mutex, Pool, Role, Select, SelectError, Semaphore, acquire_any, select,
     select_biased,
 };
-use chappe_bench::house::House;
-use chappe_bench::ring::Polled;
-use chappe_bench::silence::{counted, system_call, system_call_after, system_call_within};
+use chappe_counts::house::House;
+use chappe_counts::ring::Polled;
+use chappe_counts::silence::{counted, system_call, system_call_after, system_call_within};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;

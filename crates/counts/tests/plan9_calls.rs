@@ -1,7 +1,7 @@
 //! How many system calls Plan 9's words make: a release always one, everything else none until somebody waits.
 
 use chappe::plan9::{Lock, Usem, semacquire, semrelease};
-use chappe_bench::silence::counted;
+use chappe_counts::silence::counted;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Futex calls, and others, of a thousand runs of the operation.

@@ -1,7 +1,7 @@
 //! Ten thousand named pools cost a process one descriptor at most, one mapping, and 128 bytes each beside the index.
 
-use chappe_bench::footprint::{MANY, take};
-use chappe_bench::house::House;
+use chappe_counts::footprint::{MANY, take};
+use chappe_counts::house::House;
 
 #[test]
 fn ten_thousand_pools_take_one_descriptor() {

@@ -6,7 +6,7 @@ use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Subscribe};
 use chappe::tube::named::{NotReceived, Tube, TubeOptions};
 use chappe::tube::{bounded, mpsc, never, spmc, spsc, unbounded};
 use chappe::{Condvar, Mutex, Pool, Role, Select, Semaphore, acquire_any, select, set_role};
-use chappe_bench::house::House;
+use chappe_counts::house::House;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;

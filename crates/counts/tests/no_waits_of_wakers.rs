@@ -4,8 +4,8 @@
 //! the first such ends the process with a note of which it was.
 
 use chappe::thread::{Runtime, Thread, park};
-use chappe_bench::process::{Child, shared};
-use chappe_bench::silence::catch_all_but_wakes_and;
+use chappe_counts::process::{Child, shared};
+use chappe_counts::silence::catch_all_but_wakes_and;
 use std::io::Write;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
