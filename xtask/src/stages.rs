@@ -5,16 +5,16 @@
 //! | | gate: `cargo xtask test` | `cargo xtask test --all` |
 //! |---|---|---|
 //! | tests | those that need no race, no sleep and no quiet machine | also those marked `#[ignore = "storm: ..."]`: they race, kill, measure, or take long |
-//! | explorer | three tenths of its tests; of these each complete search whole, and a part of the others, from the same seeds each time | all that the tests ask for |
-//! | loom | three tenths of the tests of `sync`, and the litmus tests of `plat`, each search whole | all |
+//! | explorer | a fifth of its tests; of these each complete search whole, and a part of the others, from the same seeds each time | all that the tests ask for |
+//! | loom | a fifth of the tests of `sync`, and the litmus tests of `plat`, each search whole | all |
 //! | kill sweep | a tenth of the operations; its controls, a fifth of them also by deaths at each instruction | a tenth of the kill points of each operation, others each time |
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | clients of engines, and engines that [`engines`] builds; benchmarks and the lab: tables and plots | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
 //! | licences, models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
-//! The tenth is another one each day, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due at the latest
-//! on the fourth day; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
+//! The tenth is another one each day, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due every
+//! fifth day; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
 //! read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
 //!
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
@@ -85,7 +85,7 @@ cargo xtask test --changed [COMMIT]
                           what reaches what has changed since COMMIT, or since this branch left the one that it goes to
 
 The first runs: format, lint, all tests but storms (with counts of system calls and allocations), documentation tests, the
-explorer and loom with three tenths of their tests, the sequences with delays, the kill injector over a tenth of the operations, and
+explorer and loom with a fifth of their tests, the sequences with delays, the kill injector over a tenth of the operations, and
 a tenth of the mutants. The tenths are others each day, and the same for the same commit.
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
@@ -134,7 +134,7 @@ struct Programs {
     planted: bool,
     /// Which of their tests are run, by how the names begin, and whether any are; all are without it. The next build is nearly the same then.
     part: Option<Choice>,
-    /// The program of which the gate runs three tenths of the tests.
+    /// The program of which the gate runs a fifth of the tests.
     by_turns: Option<&'static str>,
 }
 
