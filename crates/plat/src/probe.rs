@@ -49,7 +49,10 @@ macro_rules! here {
                 ".popsection",
                 ".endif",
                 $(in(reg) $value,)+
-                options(att_syntax, readonly, nostack, preserves_flags),
+                // The notes name registers as AT&T's assembler does.
+                #[cfg(target_arch = "x86_64")]
+                options(att_syntax),
+                options(readonly, nostack, preserves_flags),
             );
         }
     }};

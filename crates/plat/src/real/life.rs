@@ -24,8 +24,12 @@ pub enum Claim {
 /// A robust, process-shared lock whose word can be watched.
 #[repr(C, align(8))]
 pub struct LifeLock {
-    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    mutex: UnsafeCell<[u64; BYTES / 8]>,
 }
+
+/// What a mutex has of fields, in both C libraries; of the type's last eight bytes, on AArch64, glibc uses none once it is made.
+const BYTES: usize = 40;
+const _: () = assert!(size_of::<libc::pthread_mutex_t>() >= BYTES && align_of::<libc::pthread_mutex_t>() <= 8);
 
 // SAFETY: a process-shared pthread mutex is made to be used from many threads; all access to it goes
 // through pthread calls or through its atomic lock word.
@@ -164,15 +168,17 @@ impl LifeLock {
     /// # Safety
     /// `place` is valid for writes, and no other thread uses the lock yet.
     pub unsafe fn init(place: *mut LifeLock) {
-        // SAFETY: place is valid by the caller's promise; the attribute lives across the calls.
+        let mut made = MaybeUninit::<libc::pthread_mutex_t>::zeroed();
+        // SAFETY: place is valid by the caller's promise; the attribute lives across the calls; a mutex that nobody has yet, whose fields
+        // are all that is copied, has no address of its own in it.
         unsafe {
-            place.write_bytes(0, 1);
-            let mut attr = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+            let mut attr = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
             assert_eq!(libc::pthread_mutexattr_init(attr.as_mut_ptr()), 0);
             assert_eq!(libc::pthread_mutexattr_setpshared(attr.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED), 0);
             assert_eq!(libc::pthread_mutexattr_setrobust(attr.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST), 0);
-            assert_eq!(libc::pthread_mutex_init((*place).mutex.get(), attr.as_ptr()), 0);
+            assert_eq!(libc::pthread_mutex_init(made.as_mut_ptr(), attr.as_ptr()), 0);
             libc::pthread_mutexattr_destroy(attr.as_mut_ptr());
+            place.cast::<u8>().copy_from_nonoverlapping(made.as_ptr().cast(), BYTES);
         }
     }
 
@@ -182,12 +188,17 @@ impl LifeLock {
         let _ = self.kind().compare_exchange(0, kind_of_ours(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// As the C library takes it.
+    fn mutex(&self) -> *mut libc::pthread_mutex_t {
+        self.mutex.get().cast()
+    }
+
     fn settle(&self, result: i32) -> Claim {
         match result {
             0 => Claim::Fresh,
             libc::EOWNERDEAD => {
                 // SAFETY: this thread has just been given the mutex in the inconsistent state.
-                unsafe { libc::pthread_mutex_consistent(self.mutex.get()) };
+                unsafe { libc::pthread_mutex_consistent(self.mutex()) };
                 Claim::AfterDeath
             }
             _ => Claim::Busy,
@@ -212,7 +223,7 @@ impl LifeLock {
             return Claim::Busy;
         }
         // SAFETY: the mutex was initialised by `init` before the arena was published.
-        self.settle(unsafe { libc::pthread_mutex_trylock(self.mutex.get()) })
+        self.settle(unsafe { libc::pthread_mutex_trylock(self.mutex()) })
     }
 
     /// Releases the lock; wakes the threads that watch the word.
@@ -221,7 +232,7 @@ impl LifeLock {
             return;
         }
         // SAFETY: as in `try_claim`; a thread that does not own a robust mutex is refused by it.
-        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+        unsafe { libc::pthread_mutex_unlock(self.mutex()) };
     }
 
     /// The word that the kernel marks.
