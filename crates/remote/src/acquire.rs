@@ -32,10 +32,12 @@
 //!   place k does it for the head after k times [`HELP_AFTER`].
 //! - **I7** The holder of a mutex knows whether the last one died, or was made to give it up: what it does then is its own.
 //! - **I8** A unit of a semaphore is added once and given once, whatever answers are lost.
+//! - **I9** A waiter that is told it has no units was given none, also if its lease has ended meanwhile: its ticket goes at one revision, and what
+//!   else changed there says whether it was for a grant. Where nobody can tell it any more, it is told so.
 //!
 //! A queue is as long as its waiters: a client follows all changes of its pools.
 
-use crate::engine::{Change, EngineError, Reply, Revision, Txn, TxnReply};
+use crate::engine::{Change, EngineError, LeaseId, Reply, Revision, Txn, TxnReply};
 use crate::grant::{self, Attempt, MOST_AT_ONCE, MOST_POOLS, Permits, Waiter};
 use crate::keys::{self, Object, Space};
 use crate::view::{Given, View};
@@ -119,8 +121,10 @@ pub enum Outcome {
     WouldBlock,
     /// It was cancelled, and has nothing.
     Cancelled,
-    /// The place in the queue is gone: the lease has ended, or somebody deleted it.
+    /// The place in the queue is gone: the lease has ended, or somebody deleted it. It has no units.
     Lost,
+    /// The lease has ended, or the engine refused, before it was known whether it has got units: if so they are spent.
+    Unsure,
     /// There is no such pool, by number.
     NoPool(usize),
     /// What is there, by number, is another kind of object.
@@ -171,6 +175,8 @@ struct Queued {
     reread: bool,
     /// The head has had its time.
     help: bool,
+    /// Nothing can be given to it any more, and whether something was is told by a watch alone (I9).
+    ended: bool,
     /// What the engine was last asked.
     asked: Asked,
 }
@@ -203,6 +209,11 @@ impl Acquire {
     pub fn new(space: Space, by: Attempt, want: Want) -> Acquire {
         let (base, views) = (by.id.clone(), vec![View::default(); want.pools.len()]);
         Acquire { space, by, base, tries: 0, want, views, at: At::Look }
+    }
+
+    /// The lease with which all goes that it has.
+    pub fn lease(&self) -> LeaseId {
+        self.by.lease
     }
 
     /// What is known of each pool.
@@ -245,20 +256,62 @@ impl Acquire {
             },
             // The head that was to be helped is gone, and its ticket with it.
             Err(EngineError::LeaseGone) if helps => {}
-            Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost),
+            Err(EngineError::LeaseGone) => self.lease_is_over(),
+            Err(EngineError::Refused(_)) if self.may_have_units() => self.at = At::Done(Outcome::Unsure),
             Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
         }
     }
 
-    /// Changes came, of keys of this pool.
-    pub fn news(&mut self, pool: usize, changes: &[Change]) {
-        self.views[pool].follow(&self.space, &self.want.pools[pool], changes);
+    /// Whether it wants what has no owner: what it was given is not given back by the end of its lease.
+    pub fn wants_units(&self) -> bool {
+        self.want.of != Of::Permits
     }
 
-    /// The watch ended: changes may have been missed.
+    /// Whether it asked for units, or let itself be given some, and does not know what came of it.
+    fn may_have_units(&self) -> bool {
+        self.wants_units() && matches!(self.at, At::Queued(_) | At::Settle { .. })
+    }
+
+    /// The lease has ended, or its deadline has passed. Permits are lost then, and units are had or not.
+    pub fn lease_is_over(&mut self) {
+        self.at = match &self.at {
+            At::Done(Outcome::Granted(grant)) if !grant.indices.is_empty() => At::Done(Outcome::Lost),
+            At::Done(_) => return,
+            At::Queued(queued) if self.wants_units() => {
+                At::Queued(Queued { ended: true, ..Queued::since(queued.since) })
+            }
+            At::Settle { .. } if self.wants_units() => match self.since() {
+                Some(since) => At::Queued(Queued { ended: true, ..Queued::since(since) }),
+                None => At::Done(Outcome::Unsure),
+            },
+            // What these ask has not been asked, or was refused.
+            At::Look | At::Take(_) | At::Enqueue | At::Queued(_) | At::Settle { .. } => At::Done(Outcome::Lost),
+        };
+    }
+
+    /// Changes came, of keys of this pool.
+    pub fn news(&mut self, pool: usize, changes: &[Change]) {
+        let (got, name) = (self.space.got(&self.want.pools[pool], &self.by.id), &self.want.pools[pool]);
+        self.views[pool].follow(&self.space, name, changes);
+        // It goes with the lease: the changes that put it may come together with those that delete it.
+        let put = changes.iter().find(|change| matches!(change, Change::Put(entry) if entry.key == got));
+        if let (At::Queued(_), Some(put)) = (&self.at, put) {
+            self.granted(pool, &Given::Units { rest: 0 }, put.revision());
+        }
+    }
+
+    /// The watch ended: changes may have been missed. Those since the last ones that came can be had of a new one.
     pub fn missed_some(&mut self) {
         if let At::Queued(queued) = &mut self.at {
-            queued.reread = true;
+            queued.reread = !queued.ended;
+        }
+    }
+
+    /// The engine keeps the changes no more that this was to be told.
+    pub fn cannot_be_told(&mut self) {
+        self.missed_some();
+        if matches!(self.at, At::Queued(Queued { ended: true, .. })) {
+            self.at = At::Done(Outcome::Unsure);
         }
     }
 
@@ -275,8 +328,13 @@ impl Acquire {
     }
 
     fn leave(&mut self, end: Outcome) {
-        if !matches!(self.at, At::Done(_)) {
-            self.at = At::Settle { end: Some(end) };
+        match self.at {
+            At::Done(_) | At::Queued(Queued { ended: true, .. }) => {}
+            // What these ask has not been asked.
+            At::Look | At::Take(_) | At::Enqueue => self.at = At::Done(end),
+            At::Queued(_) | At::Settle { .. } => {
+                self.at = At::Settle { end: Some(end) };
+            }
         }
     }
 
@@ -378,13 +436,24 @@ impl Acquire {
         if let Some(Reply::Found(entries)) = replies.first()
             && revision >= self.views[pool].revision
         {
-            self.views[pool] = View::of(&self.space, &self.want.pools[pool], entries, revision);
+            let (view, id) = (View::of(&self.space, &self.want.pools[pool], entries, revision), &self.by.id);
+            // What is gone by now is told by what changed since it was seen.
+            let unseen = self.views[pool].place(id).is_some() && view.place(id).is_none() && view.held_by(id).is_none();
+            match &mut self.at {
+                At::Queued(queued) if unseen && self.want.of != Of::Permits => queued.ended = true,
+                _ => self.views[pool] = view,
+            }
         }
     }
 
     fn granted(&mut self, pool: usize, given: &Given, token: Revision) {
         let (id, indices, owner_died) = (self.by.id.clone(), given.indices().to_vec(), given.owner_died());
         self.at = At::Done(Outcome::Granted(Grant { id, pool, indices, owner_died, token }));
+    }
+
+    /// Since when it has a place, as far as is known.
+    fn since(&self) -> Option<Revision> {
+        self.views[0].queue.keys().find(|(_, id)| *id == self.by.id).map(|(since, _)| *since)
     }
 
     /// What it holds, as far as is known.
@@ -396,9 +465,7 @@ impl Acquire {
     }
 
     fn settled(&mut self, end: Option<Outcome>) {
-        let since = |view: &View| view.queue.keys().find(|(_, id)| *id == self.by.id).map(|(since, _)| *since);
-        let tickets: Vec<Option<Revision>> = self.views.iter().map(since).collect();
-        self.at = match (self.held(), end, tickets[0]) {
+        self.at = match (self.held(), end, self.since()) {
             (Some(grant), _, _) => At::Done(Outcome::Granted(grant)),
             (None, Some(end), _) => At::Done(end),
             (None, None, Some(since)) => At::Queued(Queued::since(since)),
@@ -435,7 +502,7 @@ impl Acquire {
     }
 
     fn queued(&mut self) -> Step {
-        let At::Queued(Queued { since, reread, help, .. }) = self.at else { return self.step() };
+        let At::Queued(Queued { since, reread, help, ended, .. }) = self.at else { return self.step() };
         if reread {
             return self.ask(Asked::Read, Txn::of(grant::reads(&self.space, &self.want.pools)));
         }
@@ -447,7 +514,12 @@ impl Acquire {
         } else if there == 0 {
             self.at = At::Done(Outcome::Lost);
             return self.step();
-        } else if let Some(end) = gone().or_else(|| self.too_few().map(Outcome::TooMany)) {
+        }
+        let from = self.views.iter().map(|view| view.revision).min().unwrap_or_default() + 1;
+        if ended {
+            return Step::Wait { from, help: None };
+        }
+        if let Some(end) = gone().or_else(|| self.too_few().map(Outcome::TooMany)) {
             self.leave(end);
             return self.step();
         }
@@ -466,7 +538,6 @@ impl Acquire {
         }
         let place = |pool: usize| self.views[pool].place(&self.by.id).unwrap_or(1).max(1) as u32;
         let help = others.map(|(pool, ..)| HELP_AFTER * place(pool));
-        let from = self.views.iter().map(|view| view.revision).min().unwrap_or_default() + 1;
         Step::Wait { from, help }
     }
 
@@ -480,7 +551,7 @@ impl Acquire {
 
 impl Queued {
     fn since(since: Revision) -> Queued {
-        Queued { since, reread: false, help: false, asked: Asked::Read }
+        Queued { since, reread: false, help: false, ended: false, asked: Asked::Read }
     }
 }
 

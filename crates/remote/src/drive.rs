@@ -34,13 +34,17 @@ pub trait Circumstances {
     fn silent(&self, _why: &str) {}
 }
 
+/// How long one that has no more time waits for the engine to say whether it has got units.
+pub const LAST_WORDS: Duration = Duration::from_secs(3);
+
 /// Gets permits. `space` and `pools` are the machine's.
 ///
 /// Blocks until they are granted, refused, or given up. After the time is up it waits for one answer of the engine: what was granted meanwhile
-/// is not lost.
+/// is not lost. When the lease's deadline has passed while units were waited for, it ends the lease, and waits to be told whether it has got
+/// them: after the time is up for [`LAST_WORDS`] at most.
 ///
 /// # Errors
-/// `Over`, `Silent`.
+/// `Silent`, of permits.
 pub fn acquire<E: Engine>(
     engine: &E,
     space: &Space,
@@ -48,22 +52,31 @@ pub fn acquire<E: Engine>(
     machine: &mut Acquire,
     around: &impl Circumstances,
 ) -> Result<Outcome, DriveError> {
-    let (mut watch, mut help_at, mut leaving) = (None, None, false);
+    let (mut watch, mut help_at, mut over) = (None, None, false);
+    let mut leaving: Option<Instant> = None;
     loop {
-        if around.is_over() {
-            return Err(DriveError::Over);
+        if !over && around.is_over() {
+            over = true;
+            machine.lease_is_over();
+            if machine.wants_units() {
+                // Nothing more is given to it from then on. Without an answer that is so when the engine ends it.
+                let _ = engine.revoke(machine.lease());
+            }
         }
-        if !leaving && around.gives_up() {
-            leaving = true;
+        if leaving.is_none() && around.gives_up() {
+            leaving = Some(Instant::now() + LAST_WORDS);
             machine.cancel();
         }
+        let too_late = leaving.is_some_and(|at| Instant::now() >= at);
         let (from, help) = match machine.step() {
             Step::Done(outcome) => return Ok(outcome),
             Step::Call(txn) => {
                 let answer = engine.txn(&txn);
                 if let Err(EngineError::Unknown(why)) = &answer {
-                    if leaving {
+                    if leaving.is_some() && !machine.wants_units() {
                         return Err(DriveError::Silent(why.clone()));
+                    } else if too_late {
+                        return Ok(Outcome::Unsure);
                     }
                     around.silent(why);
                 }
@@ -72,6 +85,9 @@ pub fn acquire<E: Engine>(
             }
             Step::Wait { from, help } => (from, help),
         };
+        if too_late {
+            return Ok(Outcome::Unsure);
+        }
         around.waits(machine);
         help_at = help.map(|after| help_at.unwrap_or(Instant::now() + after));
         let keys = || pools.iter().map(|pool| space.pool(pool)).collect::<Vec<Keys>>();
@@ -86,14 +102,20 @@ pub fn acquire<E: Engine>(
                 }
             },
         };
+        let look_again = leaving.map_or_else(|| around.look_again(), |at| at.saturating_duration_since(Instant::now()));
         let helps_in = help_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let patience = helps_in.map_or(around.look_again(), |time| time.min(around.look_again()));
+        let patience = helps_in.map_or(look_again, |time| time.min(look_again));
         match stream.next(Some(patience)) {
             News::Changes(pool, changes) => machine.news(pool, &changes),
             News::Broken(why) => {
                 around.silent(&why);
                 watch = None;
                 machine.missed_some();
+            }
+            News::Forgotten(why) => {
+                around.silent(&why);
+                watch = None;
+                machine.cannot_be_told();
             }
             News::Nothing if help_at.is_some_and(|at| at <= Instant::now()) => {
                 help_at = None;
@@ -196,7 +218,7 @@ pub fn tube<E: Engine, M: TubeEnd>(
         };
         match stream.next(Some(around.look_again())) {
             News::Changes(_, changes) => machine.news(&changes),
-            News::Broken(why) => {
+            News::Broken(why) | News::Forgotten(why) => {
                 around.silent(&why);
                 *watch = None;
                 machine.missed_some();

@@ -185,8 +185,10 @@ impl Change {
 pub enum News {
     /// Changes under the watch's keys of this number: all of a revision, and of no part of one.
     Changes(usize, Vec<Change>),
-    /// The watch has ended: the revision is no longer kept, or the engine was lost. Read, and watch again.
+    /// The watch has ended: the engine was lost. Watch again, or read before.
     Broken(String),
+    /// The watch has ended: the engine keeps no changes that are so old. Read, and watch again.
+    Forgotten(String),
     /// The time was up.
     Nothing,
 }

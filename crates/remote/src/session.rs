@@ -12,7 +12,7 @@
 //! **Loose ends.** An attempt that is given up, or a permit that is given back, while the engine does not answer may have been granted, or be held
 //! still, and the lease goes on. So a thread of its own asks until that is known, or the lease is over: nothing stays taken that nobody has.
 
-use crate::acquire::{Acquire, Grant, Of, Outcome, Want};
+use crate::acquire::{Acquire, Grant, Outcome, Step, Want};
 use crate::connection::Link;
 use crate::drive::{self, Circumstances, DriveError};
 use crate::engine::{Engine, EngineError, Keys, LeaseId, Op, Txn};
@@ -251,8 +251,8 @@ impl Session {
                     let _ = self.give_back(&leased, &want.pools[grant.pool], &grant, End::of(is, !grant.owner_died));
                     RemoteError::Other { name: name(grant.pool), is, wanted: kind }
                 }
-                Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) if want.of == Of::Units => {
-                    // A unit that was given under that lease is spent, and with the lease it is gone whether one was.
+                Ok(Outcome::Unsure) => {
+                    self.tie_up_attempt(&leased, machine, want.pools.clone());
                     let what = format!("a unit of {} was taken", wanted());
                     RemoteError::Unsure { what, why: Loss::Unreachable.to_string() }
                 }
@@ -321,6 +321,8 @@ impl Session {
             while !still.pulse.is_over() {
                 match drive::acquire(&*still.link, &space, &pools, &mut machine, &around) {
                     Err(DriveError::Silent(_)) => {}
+                    // Its time was up again, or it will never know.
+                    Ok(Outcome::Unsure) if !matches!(machine.step(), Step::Done(_)) => {}
                     Ok(Outcome::Granted(grant)) => {
                         // Nobody has seen it: a mutex is as its last holder left it.
                         let own =

@@ -218,7 +218,7 @@ fn undisturbed(etcd: &Etcd, held: &Held, from: Revision) -> Option<Revision> {
         loop {
             match stream.next(None) {
                 News::Changes(_, changes) if !changes.iter().all(own) => return None,
-                News::Broken(_) => break,
+                News::Broken(_) | News::Forgotten(_) => break,
                 _ => {}
             }
         }

@@ -1,9 +1,10 @@
-//! `chappe sem` on an engine. A unit has no owner: one that is given to a waiter that is killed before it returns is spent.
+//! `chappe sem` on an engine. A unit has no owner.
 
 use super::Place;
 use super::pools::{make, newer, other, see, unknown};
 use super::wait::{Wait, attempt, give_up, wait};
 use crate::args::OnLoss;
+use crate::ended::FAILED;
 use crate::look::ms;
 use crate::said::{Failure, failed};
 use crate::take::Until;
@@ -74,10 +75,11 @@ pub fn up(place: &Place, etcd: &Etcd, name: &str, count: u32) -> Result<Value> {
     }
 }
 
-/// `chappe sem down`.
+/// `chappe sem down`: 0 says that one unit was taken, 124 that none was. A unit that is given to a waiter which is killed before it returns is
+/// spent; one that is stopped for longer than its lease, or cut off, learns later what it was given.
 ///
 /// # Errors
-/// With the status that says which kind of failure it is.
+/// With the status that says which kind of failure it is: 1 also if it is not known.
 pub fn down(
     place: &Place,
     etcd: &Etcd,
@@ -91,7 +93,9 @@ pub fn down(
     life::check(ttl).map_err(|e| failed(anyhow!(e)))?;
     let (until, label) = (Until::of(timeout, nonblock), format!("chappe sem down {}", place.name(name)));
     let how = Wait { want: &want, ttl, began, until, on_loss: OnLoss::Warn, label, json };
-    let got = wait(place, etcd, &how)?;
+    // What runs no job fails as other commands do.
+    let own = |failure: Failure| if failure.status == FAILED { failed(failure.why) } else { failure };
+    let got = wait(place, etcd, &how).map_err(own)?;
     let waited = began.elapsed();
     give_up(got.session, got.keeper);
     // What has become of it since is none of this one's business.

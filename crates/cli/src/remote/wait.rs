@@ -168,7 +168,8 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
         was_in_line = around.in_line.get();
         let (wanted, mut keeper, views) = (around.wanted(), around.keeper.into_inner(), machine.views());
         let why = match came {
-            Ok(Outcome::Granted(grant)) if !session.is_over() => {
+            // Units are had whatever becomes of the lease.
+            Ok(Outcome::Granted(grant)) if grant.indices.is_empty() || !session.is_over() => {
                 let object = views[grant.pool].object.map_or(Object::Pool { permits: 1 }, |object| object.what);
                 let held = Held {
                     namespace: place.options.namespace.clone(),
@@ -216,6 +217,11 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
                         permits_text(has)
                     ),
                 )
+            }
+            Ok(Outcome::Unsure) => {
+                let why = "the engine did not answer in time, or chappe was stopped for longer than its lease";
+                let look = format!("`chappe sem value {}` shows what is left", place.name(&want.pools[0]));
+                (FAILED, format!("it is not known whether a unit of {wanted} was taken: {why}; {look}"))
             }
             Ok(Outcome::Newer(format)) => (FAILED, pools::newer(place, format)),
             Ok(Outcome::Refused(why)) => (FAILED, format!("the engine refuses: {why}")),

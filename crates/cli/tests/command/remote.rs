@@ -371,6 +371,40 @@ fn units_of_a_semaphore_wake_those_that_wait_and_are_saved_for_those_that_come()
     assert_eq!(lab.json(&["sem", "rm", "@/batch"])["kind"], "semaphore");
     let gone = lab.spawn(&["sem", "up", "@/batch"]).end();
     assert!(gone.status == Some(1) && gone.err.contains("chappe sem create @/batch"), "{gone:?}");
+    let gone = lab.spawn(&["sem", "down", "@/batch"]).end();
+    assert!(gone.status == Some(1) && gone.err.contains("chappe sem create @/batch"), "{gone:?}");
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn a_waiter_that_is_stopped_beyond_its_lease_learns_whether_it_was_given_a_unit() {
+    let (Some(lab), Some(etcdctl)) = (Lab::new("stopped"), nodes::program("etcdctl")) else { return };
+    let config = lab.here.file("config");
+    std::fs::create_dir_all(config.join("chappe")).unwrap();
+    let text = format!("[lab]\nurl = \"{}\"\nttl = \"2s\"\n", lab.url);
+    std::fs::write(config.join("chappe/remotes.toml"), text).unwrap();
+    lab.ok(&["sem", "create", "@/batch"]);
+    let down = || {
+        let mut command = lab.here.command(&["sem", "down", "@lab/batch"]);
+        Place::spawn(command.env("XDG_CONFIG_HOME", &config))
+    };
+    let given = down();
+    lab.waiting("@/batch", 1);
+    let later = down();
+    lab.waiting("@/batch", 2);
+    given.kill(libc::SIGSTOP);
+    later.kill(libc::SIGSTOP);
+    assert_eq!(lab.json(&["sem", "up", "@/batch"])["value"], 0);
+    // Their leases end: the second one's place, and what the first one got.
+    let under = ["--endpoints", &lab.nodes.endpoints[0], "get", "--prefix", "--keys-only", "chappe/1/stopped/pool/"];
+    let keys = || String::from_utf8(Command::new(&etcdctl).args(under).output().unwrap().stdout).unwrap();
+    until("the ends of the leases", || (keys().split_whitespace().count() == 1).then_some(()));
+    given.kill(libc::SIGCONT);
+    later.kill(libc::SIGCONT);
+    assert_eq!(given.end().status, Some(0));
+    lab.waiting("@/batch", 1);
+    assert_eq!(lab.json(&["sem", "up", "@/batch"])["value"], 0);
+    assert_eq!(later.end().status, Some(0));
 }
 
 #[test]

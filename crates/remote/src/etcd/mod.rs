@@ -371,7 +371,7 @@ impl Engine for Etcd {
         self.begins(move |client| async move {
             let follow = follow(&client, requests, |at, changes| tell.send(News::Changes(at, changes)).is_ok());
             tokio::select! {
-                why = follow => drop(tell.send(News::Broken(why.unwrap_or_default()))),
+                end = follow => drop(tell.send(end.unwrap_or(News::Nothing))),
                 _ = ended => {}
             }
         });
@@ -458,7 +458,7 @@ async fn follow(
     client: &Client,
     requests: Vec<m::WatchRequest>,
     tell: impl Fn(usize, Vec<Change>) -> bool,
-) -> Option<String> {
+) -> Option<News> {
     let at = client.at();
     let opened = client.stream::<_, m::WatchResponse>(at, WATCH, requests, true, PATIENCE).await;
     let mut stream = match opened {
@@ -466,15 +466,15 @@ async fn follow(
         Err(e) => {
             client.turn(at);
             tokio::time::sleep(PAUSE).await;
-            return Some(e.to_string());
+            return Some(News::Broken(e.to_string()));
         }
     };
     loop {
         match stream.message().await {
             Ok(Some(said)) if said.canceled => {
                 return Some(match said.compact_revision {
-                    0 => format!("the engine ended the watch: {}", said.cancel_reason),
-                    at => format!("the engine has compacted its history up to revision {at}"),
+                    0 => News::Broken(format!("the engine ended the watch: {}", said.cancel_reason)),
+                    at => News::Forgotten(format!("the engine has compacted its history up to revision {at}")),
                 });
             }
             Ok(Some(said)) => {
@@ -484,10 +484,10 @@ async fn follow(
                     return None;
                 }
             }
-            Ok(None) => return Some("the engine ended the watch".into()),
+            Ok(None) => return Some(News::Broken("the engine ended the watch".into())),
             Err(status) => {
                 client.turn(at);
-                return Some(client::explained(status.message()));
+                return Some(News::Broken(client::explained(status.message())));
             }
         }
     }

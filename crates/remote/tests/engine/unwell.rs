@@ -62,7 +62,7 @@ fn a_watch_of_what_is_not_kept_any_more_says_so() {
     etcdctl(&nodes, &["compaction", "15"]);
     let mut stream = etcd.watch(&[Keys::Under("chappe/".into())], 3).unwrap();
     match stream.next(None) {
-        News::Broken(why) => assert!(why.contains("compacted its history up to revision 15"), "{why}"),
+        News::Forgotten(why) => assert!(why.contains("compacted its history up to revision 15"), "{why}"),
         other => panic!("{other:?}"),
     }
 }

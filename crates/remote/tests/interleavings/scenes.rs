@@ -203,6 +203,12 @@ fn a_stopped_waiter_for_a_unit_holds_up_nobody() {
 }
 
 #[test]
+fn a_waiter_for_a_unit_whose_lease_ends_knows_whether_it_has_it() {
+    search(unit(Faults { cuts: 1, ..NONE }));
+    search(unit(Faults { cuts: 1, breaks: 1, ..NONE }));
+}
+
+#[test]
 fn a_choice_of_a_mutex_and_a_semaphore_gets_one_of_them() {
     search(anything(NONE));
 }

@@ -78,6 +78,8 @@ struct Client {
     watch: Option<Vec<VecDeque<Vec<Change>>>>,
     /// Up to where the history was thrown away when its watch broke.
     compacted: Revision,
+    /// It knows that its deadline has passed.
+    over: bool,
 }
 
 /// All of it.
@@ -95,6 +97,12 @@ pub struct World {
     finished: BTreeSet<String>,
     /// Which attempts have added, by the name with which they began.
     added: BTreeSet<String>,
+    /// Which got units, and when.
+    spent: BTreeMap<String, Change>,
+    /// Which do not know, and how many they wanted: until the lease ends it may still be given to them.
+    unsure: BTreeMap<String, u32>,
+    /// An answer was lost, or what a watch was to tell.
+    untold: bool,
 }
 
 /// One step of one of them.
@@ -118,6 +126,8 @@ pub enum Move {
     Continued(usize),
     /// Its lease ends.
     Ends(usize),
+    /// It sees that its deadline has passed.
+    Over(usize),
 }
 
 /// The namespace of all.
@@ -149,12 +159,14 @@ impl World {
             being: Being::Runs,
             watch: None,
             compacted: 0,
+            over: false,
         };
         let clients: Vec<Client> = clients.iter().enumerate().map(client).collect();
         clients.iter().for_each(|client| engine.grant(client.lease));
         let finished = objects.iter().map(|(name, _)| (*name).to_owned()).collect();
         let (tokens, added) = (BTreeMap::new(), BTreeSet::new());
-        World { engine, clients, late: vec![], faults, tokens, forced: false, finished, added }
+        let (spent, unsure, untold) = (BTreeMap::new(), BTreeMap::new(), false);
+        World { engine, clients, late: vec![], faults, tokens, forced: false, finished, added, spent, unsure, untold }
     }
 
     /// All that can happen next. What makes one client go on comes first.
@@ -164,6 +176,12 @@ impl World {
         for (c, client) in self.clients.iter().enumerate() {
             if client.being == Being::Runs {
                 self.moves_of(c, client, &mut all);
+                if matches!(client.doing, Doing::Acquiring(_))
+                    && !client.over
+                    && (!client.certain || faults.cuts > 0 && client.is_busy())
+                {
+                    all.push(Move::Over(c));
+                }
                 if faults.stops > 0 && client.is_busy() {
                     all.push(Move::Stopped(c));
                 }
@@ -171,7 +189,7 @@ impl World {
             if client.being == Being::Stopped {
                 all.push(Move::Continued(c));
             }
-            let ends = client.being != Being::Runs || faults.cuts > 0 && client.is_busy();
+            let ends = client.being != Being::Runs || client.over || faults.cuts > 0 && client.is_busy();
             if ends && self.engine.leases.contains(&client.lease) {
                 all.push(Move::Ends(c));
             }
@@ -228,10 +246,12 @@ impl World {
             Move::Goes(c) => self.goes(c, true),
             Move::GoesUnanswered(c) => {
                 self.faults.lost -= 1;
+                self.untold = true;
                 self.goes(c, false);
             }
             Move::GoesLate(c) => {
                 self.faults.late -= 1;
+                self.untold = true;
                 let txn = self.clients[c].txn().expect("it asks");
                 let end = self.clients[c].end();
                 self.late.push((txn, end));
@@ -263,6 +283,7 @@ impl World {
             }
             Move::Breaks(c) => {
                 self.faults.breaks -= 1;
+                self.untold = true;
                 self.clients[c].watch = None;
                 self.clients[c].compacted = self.engine.revision;
                 if let Doing::Acquiring(machine) = &mut self.clients[c].doing {
@@ -278,8 +299,16 @@ impl World {
                 self.clients[c].being = Being::Stopped;
             }
             Move::Continued(c) => self.clients[c].being = Being::Runs,
+            Move::Over(c) => {
+                let client = &mut self.clients[c];
+                self.faults.cuts -= u8::from(client.certain);
+                (client.certain, client.over) = (false, true);
+                if let Doing::Acquiring(machine) = &mut client.doing {
+                    machine.lease_is_over();
+                }
+            }
             Move::Ends(c) => {
-                if self.clients[c].being == Being::Runs {
+                if self.clients[c].being == Being::Runs && !self.clients[c].over {
                     self.faults.cuts -= 1;
                 }
                 self.clients[c].certain = false;
@@ -350,7 +379,12 @@ impl World {
                         Some(from) > known,
                         "client {c} watches from {from}, which it knows: such a watch is served late"
                     );
-                    assert!(from > client.compacted, "client {c} watches from {from}, which is not kept any more");
+                    if from <= client.compacted {
+                        machine.cannot_be_told();
+                        let same = matches!(machine.step(), Step::Wait { .. });
+                        assert!(!same, "client {c} watches from {from}, which is not kept any more");
+                        return;
+                    }
                     let pools = if let Some(Act::Hold(want, _)) = act { want.pools.len() } else { 0 };
                     client.watch = Some(vec![VecDeque::new(); pools]);
                     self.catch_up(c, from);
@@ -403,6 +437,18 @@ impl World {
     fn ended(&mut self, c: usize, outcome: Outcome) {
         let client = &mut self.clients[c];
         let Some(Act::Hold(want, _)) = client.acts.front().cloned() else { return };
+        let begun = keys::attempt(client.lease, client.attempts);
+        let (spent, has_units) = (self.spent.contains_key(&begun), |grant: &Grant| grant.indices.is_empty());
+        match &outcome {
+            Outcome::Granted(grant) if has_units(grant) => {
+                assert!(spent, "client {c} is told of units that it has not")
+            }
+            Outcome::Unsure => {
+                assert!(self.untold && !client.certain, "client {c} does not know, and nothing was lost");
+                self.unsure.insert(begun, want.n);
+            }
+            _ => assert!(!spent, "client {c} has units, and is told {outcome:?}"),
+        }
         match outcome {
             Outcome::Granted(grant) => {
                 let pool = &want.pools[grant.pool];
@@ -465,7 +511,11 @@ impl World {
             let there = &machine.views()[at];
             let gone = keys_of(there, pool).into_iter().filter(|key| !self.engine.entries.contains_key(key));
             let gone: Vec<Change> = gone.map(|key| Change::Deleted { key, at: self.engine.revision }).collect();
-            let mut all = [gone, news].concat();
+            // What came and went meanwhile.
+            let own = |change: &&Change| change.revision() >= from && space().pool(pool).have(change.key());
+            let spent: Vec<Change> = self.spent.values().filter(own).cloned().collect();
+            let spent = spent.into_iter().filter(|change| !news.contains(change));
+            let mut all = [gone, news.clone(), spent.collect()].concat();
             all.sort_by_key(Change::revision);
             if let Some(watch) = &mut self.clients[c].watch
                 && !all.is_empty()
@@ -521,7 +571,7 @@ impl World {
 
     /// What must hold when nothing goes on by itself: `stuck` says that only ends of leases and continued clients are left.
     pub fn at_rest(&self, stuck: bool) {
-        let runs = |lease| self.clients.iter().any(|c| c.lease == lease && c.being == Being::Runs);
+        let runs = |lease| self.clients.iter().any(|c| c.lease == lease && c.being == Being::Runs && !c.over);
         let mut pools: Vec<String> = Vec::new();
         pools.extend(self.engine.entries.keys().filter_map(|key| space().part(key).map(|(pool, _)| pool.to_owned())));
         pools.dedup();

@@ -33,6 +33,8 @@ impl World {
                 let Some((pool, keys::Part::Got(id))) = space().part(change.key()) else { continue };
                 if pool == name && matches!(change, Change::Put(_)) {
                     given += self.wants(id);
+                    let begun = id.split('.').next().unwrap_or(id).to_owned();
+                    assert!(self.spent.insert(begun, change.clone()).is_none(), "{id} got units twice");
                 }
             }
             assert_eq!(has, had + added - given, "{name} had {had}, {added} were added, {given} given");
@@ -41,6 +43,9 @@ impl World {
 
     /// How many units the client wants whose attempt this is.
     fn wants(&self, id: &str) -> i64 {
+        if let Some(n) = self.unsure.get(id.split('.').next().unwrap_or(id)) {
+            return (*n).into();
+        }
         let own = |client: &&Client| id.starts_with(&keys::attempt(client.lease, client.attempts));
         match self.clients.iter().find(own).and_then(|client| client.acts.front()) {
             Some(Act::Hold(want, _)) => want.n.into(),
