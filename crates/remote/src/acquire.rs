@@ -275,7 +275,6 @@ impl Acquire {
     /// The lease has ended, or its deadline has passed. Permits are lost then, and units are had or not.
     pub fn lease_is_over(&mut self) {
         self.at = match &self.at {
-            At::Done(Outcome::Granted(grant)) if !grant.indices.is_empty() => At::Done(Outcome::Lost),
             At::Done(_) => return,
             At::Queued(queued) if self.wants_units() => {
                 At::Queued(Queued { ended: true, ..Queued::since(queued.since) })

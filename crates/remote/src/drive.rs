@@ -41,7 +41,8 @@ pub const LAST_WORDS: Duration = Duration::from_secs(3);
 ///
 /// Blocks until they are granted, refused, or given up. After the time is up it waits for one answer of the engine: what was granted meanwhile
 /// is not lost. When the lease's deadline has passed while units were waited for, it ends the lease, and waits to be told whether it has got
-/// them: after the time is up for [`LAST_WORDS`] at most.
+/// them: after the time is up for [`LAST_WORDS`] at most. Permits may be granted under a lease whose deadline has passed by then: look before they
+/// are used.
 ///
 /// # Errors
 /// `Silent`, of permits.

@@ -55,7 +55,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     let until = Until::of(a.timeout, a.nonblock);
     let (on_loss, label) = (a.on_loss, label(&a.command));
     let how = Wait { want: &want, ttl, began, until, on_loss, label, json };
-    let Got { grant, object, session, keeper, line: (read, write) } = wait(&place, &etcd, &how)?;
+    let Got { grant, object, held, session, keeper, line: (read, write) } = wait(&place, &etcd, &how)?;
     let size = object.permits();
     // The attempt may have another name by now: the keeper looks for this one.
     let mark = keeper.mark().to_owned();
@@ -89,15 +89,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         environment.push(("CHAPPE_OWNER_DIED", "1".into()));
         say(json, &format!("the last holder of {} died, and may have left it half done", names[0]));
     }
-    // What never begins leaves a mutex as it was.
-    let mut held = Held {
-        end: End::of(object, !grant.owner_died),
-        namespace: place.options.namespace.clone(),
-        pool: pool.clone(),
-        indices: grant.indices.clone(),
-        token: grant.token,
-        waited: waited > Duration::from_millis(500),
-    };
+    let mut held = Held { waited: waited > Duration::from_millis(500), ..held };
     let mut hold = Hold::of(etcd.clone(), session, held.clone(), a.on_loss, Some(keeper));
     let command = a.replace.as_ref().map_or_else(|| a.command.clone(), |mark| filled_in(&a.command, mark, &names[0]));
     let mut crew = Crew::new(read, mark, std::process::id() as i32);
@@ -105,6 +97,8 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         // Stopped since it was granted. Its keeper gives back what is left.
         return Err(failed(anyhow!("permit {} was lost before the command began", names[0])));
     }
+    // From here on it may have begun.
+    hold.leaves(vec![], End::Left);
     let mut guard = Guard { hold: &mut hold, crew: &mut crew, begun: false };
     let under = Under {
         command: &command,
@@ -121,6 +115,8 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     let ran = match under.run() {
         Ok(ran) => ran,
         Err(e) => {
+            // It never began.
+            hold.leaves(vec![], held.end);
             let _ = drive::release(&etcd, &mut held.release(place.space()), || true);
             // Without an answer its keeper gives it back.
             if etcd.revoke(hold.lease()).is_ok() {
@@ -136,6 +132,10 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     // What the job left running keeps the permit: the keeper stays for it.
     let mut goes_on = !(a.job.close || left.is_empty() && crew.line_has_ended());
     let ends = hold.is_lost() && a.on_loss != OnLoss::Warn;
+    if goes_on {
+        // How they end nobody is told: the next holder is to look.
+        held.end = End::Left;
+    }
     if goes_on && (ends || !hold.leaves(left, held.end)) {
         hold.stay_until_the_end_of(&crew);
         goes_on = false;

@@ -103,6 +103,8 @@ pub struct Got {
     pub grant: Grant,
     /// What it is of.
     pub object: Object,
+    /// What gives it back, as long as its job has not begun.
+    pub held: Held,
     /// The lease.
     pub session: Session,
     /// What ends it when chappe is killed.
@@ -168,22 +170,28 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
         was_in_line = around.in_line.get();
         let (wanted, mut keeper, views) = (around.wanted(), around.keeper.into_inner(), machine.views());
         let why = match came {
-            // Units are had whatever becomes of the lease.
-            Ok(Outcome::Granted(grant)) if grant.indices.is_empty() || !session.is_over() => {
+            Ok(Outcome::Granted(grant)) => {
                 let object = views[grant.pool].object.map_or(Object::Pool { permits: 1 }, |object| object.what);
                 let held = Held {
                     namespace: place.options.namespace.clone(),
                     pool: want.pools[grant.pool].clone(),
                     indices: grant.indices.clone(),
                     token: grant.token,
-                    end: End::Left,
+                    // What never begins leaves a mutex as it was.
+                    end: End::of(object, !grant.owner_died),
                     waited: true,
                 };
-                // Of a unit there is nothing to give back.
-                keeper.tell(|now| now.held = Some(held).filter(|held| !held.indices.is_empty()));
-                return Ok(Got { grant, object, session, keeper, line });
+                // Units are had whatever becomes of the lease, and of them there is nothing to give back.
+                let is_held = !held.indices.is_empty();
+                if is_held && session.is_over() {
+                    let _ = drive::release(etcd, &mut held.release(place.space()), || true);
+                    give_up(session, keeper);
+                    continue;
+                }
+                keeper.tell(|now| now.held = is_held.then(|| held.clone()));
+                return Ok(Got { grant, object, held, session, keeper, line });
             }
-            Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) => {
+            Ok(Outcome::Lost) | Err(DriveError::Over) => {
                 // It gave what it had to those that wait; this one begins anew at the end.
                 give_up(session, keeper);
                 continue;
