@@ -41,11 +41,8 @@ pub enum Outcome {
     Sealed,
     /// The tube was removed, and all that is in it.
     Removed,
-    /// The lease has ended. `unsure`: what was to be sent last may be there.
-    Lost {
-        /// It was asked for, and not answered.
-        unsure: bool,
-    },
+    /// The lease has ended.
+    Lost,
     /// What stands there is of a newer format.
     Newer(u32),
     /// The engine refused.
@@ -126,7 +123,7 @@ impl TubeEnd for Sender {
             Ok(reply) => self.done(reply),
             // Each can be asked for again.
             Err(EngineError::Unknown(_)) => self.unsure = true,
-            Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost { unsure: self.unsure }),
+            Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost),
             Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
         }
     }
@@ -157,6 +154,16 @@ impl Sender {
             self.pages = pages;
             self.begin();
         }
+    }
+
+    /// How many pages of those that it was given last are not there, as far as is known.
+    pub fn left(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Whether some of what is [`left`](Sender::left) may be there, or come there yet: an answer was lost. So it is also at a full tube.
+    pub fn is_unsure(&self) -> bool {
+        self.unsure && !self.pages.is_empty()
     }
 
     /// Leaves the tube, when what is under way is there.
@@ -275,7 +282,7 @@ impl Sender {
         let before = self.known.replace(Known { most, object, tail });
         if self.at == At::Leave {
             // What it found gone, and was not told of, it may have left itself.
-            let gone = if self.unsure { Outcome::Closed } else { Outcome::Lost { unsure: false } };
+            let gone = if self.unsure { Outcome::Closed } else { Outcome::Lost };
             self.at = if own.is_some() { At::Leave } else { At::Done(gone) };
             return;
         }
@@ -286,7 +293,7 @@ impl Sender {
             self.at = At::Done(Outcome::Sealed);
         } else if self.at == At::Put && own.is_none() {
             // It was there since it opened, and goes with the lease.
-            self.at = At::Done(Outcome::Lost { unsure: self.unsure });
+            self.at = At::Done(Outcome::Lost);
         } else if self.at == At::Look {
             self.at = At::Open;
         } else if self.at == At::Put && before.is_some_and(|before| (before.tail.1, before.object) == (tail.1, object))

@@ -160,13 +160,46 @@ fn records(a: &Send, most: usize) -> Channel<std::io::Result<Vec<u8>>> {
     records
 }
 
+/// How much is in a page, or in several.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    records: u64,
+    bytes: u64,
+}
+
+/// A page that is to be sent.
+#[derive(Default)]
+struct Page {
+    bytes: Vec<u8>,
+    count: Count,
+}
+
+/// What was sent.
+#[derive(Default)]
+struct Sent {
+    records: u64,
+    bytes: u64,
+    /// The pages of the last batch that are not there yet.
+    asked: VecDeque<Count>,
+}
+
+impl Sent {
+    /// All but so many of the pages are there.
+    fn are_there(&mut self, but: usize) {
+        while self.asked.len() > but {
+            let count = self.asked.pop_front().unwrap_or_default();
+            (self.records, self.bytes) = (self.records + count.records, self.bytes + count.bytes);
+        }
+    }
+}
+
 /// Pages of what has come, as many as a transaction takes; `None`: nothing more comes.
 fn gather(
     records: &Channel<std::io::Result<Vec<u8>>>,
     next: &mut Option<Vec<u8>>,
     check: &dyn Fn(&[u8]) -> Result<()>,
     idle: &mut dyn FnMut() -> Duration,
-) -> Result<Option<(Vec<Vec<u8>>, u64, u64)>> {
+) -> Result<Option<Vec<Page>>> {
     let first = match next.take() {
         Some(record) => record,
         None => loop {
@@ -178,18 +211,16 @@ fn gather(
         },
     };
     check(&first)?;
-    let (mut all, mut count, mut bytes, mut many) = (vec![Vec::new()], 0, 0, 0);
-    let mut record = first;
+    let (mut all, mut record) = (vec![Page::default()], first);
     loop {
-        let page = all.last_mut().context("a page")?;
-        if page::has_room(page, many, record.len()) {
-            page::append(page, &record);
-            (many, count, bytes) = (many + 1, count + 1, bytes + record.len() as u64);
+        let Page { bytes, count } = all.last_mut().context("a page")?;
+        if page::has_room(bytes, count.records as usize, record.len()) {
+            page::append(bytes, &record);
+            *count = Count { records: count.records + 1, bytes: count.bytes + record.len() as u64 };
         } else if all.len() < MOST_PAGES
-            && all.iter().map(Vec::len).sum::<usize>() + record.len().max(PAGE) <= MOST_BYTES
+            && all.iter().map(|page| page.bytes.len()).sum::<usize>() + record.len().max(PAGE) <= MOST_BYTES
         {
-            all.push(Vec::new());
-            many = 0;
+            all.push(Page::default());
             continue;
         } else {
             *next = Some(record);
@@ -205,7 +236,7 @@ fn gather(
             break;
         }
     }
-    Ok(Some((all, count, bytes)))
+    Ok(Some(all))
 }
 
 /// `chappe send`.
@@ -221,16 +252,23 @@ pub fn send(place: &Place, etcd: &Etcd, a: &Send, json: bool) -> Result<(), Fail
     let (session, by, kept) = keep(place, etcd, &format!("chappe send {called}"))?;
     let kept = RefCell::new(kept);
     let mut machine = Sender::new(place.space(), by, name.clone());
-    let (mut sent, mut bytes) = (0, 0);
-    let ended = sends(place, etcd, a, &mut machine, (&session, &kept), (&mut sent, &mut bytes));
+    let mut sent = Sent::default();
+    let ended = sends(place, etcd, a, &mut machine, (&session, &kept), &mut sent);
     kept.into_inner().end(session);
+    let Sent { records, bytes, .. } = sent;
     if let Err(End { status, why }) = ended {
-        let records = if sent == 1 { "1 record".into() } else { format!("{sent} records") };
-        return Err(Failure { status, why: anyhow!("after {records} were sent to `{called}`: {why:#}") });
+        let were = if records == 1 { "1 record was".into() } else { format!("{records} records were") };
+        let more = match sent.asked.iter().map(|page| page.records).sum::<u64>() {
+            more if more > 0 && machine.is_unsure() => {
+                format!("; of {more} more it is not known whether they came there")
+            }
+            _ => String::new(),
+        };
+        return Err(Failure { status, why: anyhow!("after {were} sent to `{called}`: {why:#}{more}") });
     }
     if json {
         let ms = ms(began.elapsed());
-        write(format!("{}\n", json!({ "name": called, "records": sent, "bytes": bytes, "ms": ms })).as_bytes())?;
+        write(format!("{}\n", json!({ "name": called, "records": records, "bytes": bytes, "ms": ms })).as_bytes())?;
     }
     Ok(())
 }
@@ -241,7 +279,7 @@ fn sends(
     a: &Send,
     machine: &mut Sender,
     (session, kept): (&Session, &RefCell<Kept>),
-    (sent, bytes): (&mut u64, &mut u64),
+    sent: &mut Sent,
 ) -> Result<(), End> {
     let name = &place.names[0];
     let around = || Around { session, kept, until: a.timeout.map(|patience| Instant::now() + patience) };
@@ -263,11 +301,17 @@ fn sends(
         kept.borrow_mut().tell(session);
         session.life().every()
     };
-    while let Some((pages, count, size)) = gather(&records, &mut next, &check, &mut idle)? {
-        machine.send(pages);
-        driven(drive::tube(etcd, machine, &mut watch, &around()), a.timeout, "the tube is full")?;
+    while let Some(pages) = gather(&records, &mut next, &check, &mut idle)? {
+        let pages = pages.into_iter().map(|Page { bytes, count }| {
+            sent.asked.push_back(count);
+            bytes
+        });
+        machine.send(pages.collect());
+        let came = drive::tube(etcd, machine, &mut watch, &around());
+        // A tube may have had room for some of them.
+        sent.are_there(machine.left());
+        driven(came, a.timeout, "the tube is full")?;
         over(place, name, machine)?;
-        (*sent, *bytes) = (*sent + count, *bytes + size);
     }
     machine.close();
     driven(drive::tube(etcd, machine, &mut watch, &around()), a.timeout, "the engine does not answer")?;
@@ -284,8 +328,7 @@ fn over(place: &Place, name: &str, machine: &Sender) -> Result<()> {
             send::Outcome::Other(object) => bail!(other(place, name, object)),
             send::Outcome::Sealed => bail!("tube `{called}` is sealed"),
             send::Outcome::Removed => bail!("tube `{called}` was removed"),
-            send::Outcome::Lost { unsure: true } => bail!("its lease has ended, and what was sent last may be there"),
-            send::Outcome::Lost { unsure: false } => bail!("its lease has ended"),
+            send::Outcome::Lost => bail!("its lease has ended"),
             send::Outcome::Newer(format) => bail!(newer(place, format)),
             send::Outcome::Refused(why) => bail!("the engine refuses: {why}"),
         },

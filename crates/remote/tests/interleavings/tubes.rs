@@ -48,6 +48,8 @@ struct Client {
     has: BTreeSet<Vec<u8>>,
     /// A receiver that leaves when it has had the first of several pages.
     leaves: bool,
+    /// A sender has asked for its first group.
+    asked: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,8 +62,9 @@ struct Tubes {
     history: Vec<Change>,
     /// Every page that was ever there.
     put: BTreeSet<Vec<u8>>,
-    /// Those whose sender was told.
+    /// Those whose sender was told, and those of which it was told that they are not there.
     told: BTreeSet<Vec<u8>>,
+    denied: BTreeSet<Vec<u8>>,
     /// Those that a receiver has had, and those that one has acknowledged.
     had: BTreeSet<Vec<u8>>,
     acknowledged: BTreeSet<Vec<u8>>,
@@ -110,13 +113,13 @@ impl Tubes {
                 None => Machine::Receives(Receiver::new(space(), by, TUBE.into(), false)),
             };
             let (killed, certain, over, watch, has) = (false, true, false, None, BTreeSet::new());
-            Client { machine, lease, killed, certain, over, watch, has, leaves: false }
+            Client { machine, lease, killed, certain, over, watch, has, leaves: false, asked: false }
         };
         let groups = senders.iter().map(|groups| Some(*groups)).chain((0..receivers).map(|_| None));
         let clients: Vec<Client> = groups.enumerate().map(|(at, groups)| client(at, groups)).collect();
         clients.iter().for_each(|client| engine.grant(client.lease));
-        let [put, told, had, acknowledged] = [(); 4].map(|()| BTreeSet::new());
-        Tubes { engine, most, clients, late: vec![], faults, history: vec![], put, told, had, acknowledged }
+        let [put, told, denied, had, acknowledged] = [(); 5].map(|()| BTreeSet::new());
+        Tubes { engine, most, clients, late: vec![], faults, history: vec![], put, told, denied, had, acknowledged }
     }
 
     fn moves(&self) -> Vec<Move> {
@@ -234,6 +237,7 @@ impl Tubes {
             let back = self.engine.entries.contains_key(&entry.key) && entry.created < entry.modified;
             if entry.key.contains("/page/") && !back {
                 assert!(self.put.insert(entry.value.clone()), "page {:?} was sent twice", entry.value);
+                assert!(!self.denied.contains(&entry.value), "page {:?} is there, its sender says no", entry.value);
             }
         }
         self.remember(&changes);
@@ -253,11 +257,20 @@ impl Tubes {
         match &mut client.machine {
             Machine::Sends(machine, groups) => match machine.step() {
                 send::Step::Ready if groups.is_empty() => machine.close(),
-                send::Step::Ready => machine.send(groups[0].clone()),
+                send::Step::Ready => {
+                    client.asked = true;
+                    machine.send(groups[0].clone());
+                }
                 send::Step::Wait { from } => client.watch = Some(from - 1),
                 send::Step::Done(outcome) => {
-                    let lost = matches!(outcome, send::Outcome::Lost { .. });
+                    let lost = outcome == send::Outcome::Lost;
                     assert!(outcome == send::Outcome::Closed || lost && !client.certain, "sender {c}: {outcome:?}");
+                    let left = groups.first().map_or(&[][..], |group| &group[group.len() - machine.left()..]);
+                    let is_there = left.iter().any(|page| self.put.contains(page));
+                    assert!(!is_there || machine.is_unsure(), "sender {c} says that {left:?} is not there");
+                    if !machine.is_unsure() {
+                        self.denied.extend(left.iter().cloned());
+                    }
                     client.over = true;
                 }
                 send::Step::Call(_) => {}
@@ -290,9 +303,12 @@ impl Tubes {
         let certain = client.certain;
         match &mut client.machine {
             Machine::Sends(machine, groups) => {
-                let sent = matches!(machine.step(), send::Step::Ready | send::Step::Done(send::Outcome::Closed));
-                if sent && groups.first().is_some_and(|group| self.put.contains(&group[0])) {
-                    self.told.extend(groups.remove(0));
+                if let Some(group) = groups.first().filter(|_| client.asked) {
+                    self.told.extend(group[..group.len() - machine.left()].iter().cloned());
+                    if machine.left() == 0 {
+                        groups.remove(0);
+                        client.asked = false;
+                    }
                 }
             }
             Machine::Receives(machine) => {
