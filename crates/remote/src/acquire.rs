@@ -161,9 +161,10 @@ enum At {
     Take(Vec<Permits>),
     Enqueue,
     Queued(Queued),
-    /// `end`: why it leaves its place.
+    /// `end`: why it leaves its place. `full`: the engine is.
     Settle {
         end: Option<Outcome>,
+        full: bool,
     },
     Done(Outcome),
 }
@@ -237,7 +238,7 @@ impl Acquire {
                     self.views.iter().map(|view| view.object.map_or(0, |object| object.created)).collect();
                 Step::Call(grant::enqueue(space, by, pools, &since, self.want.n))
             }
-            At::Settle { end } => Step::Call(grant::settle(space, by, pools, end.is_some())),
+            At::Settle { end, full } => Step::Call(grant::settle(space, by, pools, end.is_some(), *full)),
             At::Queued(_) => self.queued(),
             At::Done(outcome) => Step::Done(outcome.clone()),
         }
@@ -251,12 +252,28 @@ impl Acquire {
             Err(EngineError::Unknown(_)) => match &mut self.at {
                 // Nothing was to be changed, or what was to be can be repeated.
                 At::Look | At::Settle { .. } | At::Done(_) => {}
-                At::Take(_) | At::Enqueue => self.at = At::Settle { end: None },
+                At::Take(_) | At::Enqueue => self.at = At::Settle { end: None, full: false },
                 At::Queued(queued) => queued.reread = true,
             },
             // The head that was to be helped is gone, and its ticket with it.
             Err(EngineError::LeaseGone) if helps => {}
             Err(EngineError::LeaseGone) => self.lease_is_over(),
+            // The next one sees whether that was done.
+            Err(EngineError::Full(_)) if helps => {}
+            // What was never answered may come later, and cannot be fenced.
+            Err(EngineError::Full(_))
+                if matches!(self.at, At::Settle { .. }) && self.wants_units() && self.since().is_none() =>
+            {
+                self.at = At::Done(Outcome::Unsure);
+            }
+            Err(EngineError::Full(why)) => {
+                let end = if let At::Settle { end: Some(end), .. } = &self.at {
+                    end.clone()
+                } else {
+                    Outcome::Refused(why.clone())
+                };
+                self.at = At::Settle { end: Some(end), full: true };
+            }
             Err(EngineError::Refused(_)) if self.may_have_units() => self.at = At::Done(Outcome::Unsure),
             Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
         }
@@ -332,7 +349,7 @@ impl Acquire {
             // What these ask has not been asked.
             At::Look | At::Take(_) | At::Enqueue => self.at = At::Done(end),
             At::Queued(_) | At::Settle { .. } => {
-                self.at = At::Settle { end: Some(end) };
+                self.at = At::Settle { end: Some(end), full: false };
             }
         }
     }
@@ -365,7 +382,7 @@ impl Acquire {
                 Asked::Help(pool) => self.read_one(pool, &reply.replies, reply.revision),
                 Asked::Own(..) | Asked::Read => self.read(&reply.replies, reply.revision),
             },
-            At::Settle { end } => {
+            At::Settle { end, .. } => {
                 let (end, from) = (end.clone(), reply.replies.len() - self.want.pools.len());
                 self.read(&reply.replies[from..], reply.revision);
                 self.settled(end);

@@ -56,8 +56,16 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
     Look,
-    Add { known: Revision, rest: u32, to: Option<Waiter> },
-    Settle { rest: u32 },
+    Add {
+        known: Revision,
+        rest: u32,
+        to: Option<Waiter>,
+    },
+    /// `full`: what an engine said that has no room. It does nothing later, and takes no fence.
+    Settle {
+        rest: u32,
+        full: Option<String>,
+    },
     Done(Outcome),
 }
 
@@ -97,7 +105,7 @@ impl Add {
                 Step::Call(Txn::of(ops))
             }
             At::Add { known, rest, to } => Step::Call(grant::add(space, &self.by, sem, *known, *rest, to.as_ref())),
-            At::Settle { .. } => Step::Call(grant::settle_add(space, &self.by)),
+            At::Settle { full, .. } => Step::Call(grant::settle_add(space, &self.by, full.is_some())),
             At::Done(outcome) => Step::Done(outcome.clone()),
         }
     }
@@ -106,15 +114,20 @@ impl Add {
     pub fn answered(&mut self, answer: &Result<TxnReply, EngineError>) {
         match (answer, &self.at) {
             (Ok(reply), _) => self.done(reply),
-            (Err(EngineError::Unknown(_)), At::Add { rest, .. }) => self.at = At::Settle { rest: *rest },
+            (Err(EngineError::Unknown(_)), At::Add { rest, .. }) => self.at = At::Settle { rest: *rest, full: None },
+            (Err(EngineError::Full(why)), At::Add { rest, .. }) => {
+                self.at = At::Settle { rest: *rest, full: Some(why.clone()) };
+            }
             (Err(EngineError::Unknown(_)), _) => {}
             // The head's, or its own: that is seen without the head.
             (Err(EngineError::LeaseGone), At::Add { to: Some(_), .. }) => (self.alone, self.at) = (true, At::Look),
-            (Err(EngineError::LeaseGone | EngineError::Refused(_)), At::Settle { .. }) => {
+            (Err(EngineError::LeaseGone | EngineError::Refused(_) | EngineError::Full(_)), At::Settle { .. }) => {
                 self.at = At::Done(Outcome::Unsure);
             }
             (Err(EngineError::LeaseGone), _) => self.at = At::Done(Outcome::Lost),
-            (Err(EngineError::Refused(why)), _) => self.at = At::Done(Outcome::Refused(why.clone())),
+            (Err(EngineError::Refused(why) | EngineError::Full(why)), _) => {
+                self.at = At::Done(Outcome::Refused(why.clone()))
+            }
         }
     }
 
@@ -128,8 +141,9 @@ impl Add {
             },
             At::Add { rest, .. } if reply.held => At::Done(Outcome::Added(*rest)),
             At::Add { .. } => self.next(&reply.replies),
-            At::Settle { rest } => match reply.replies.last() {
-                Some(Reply::Found(done)) if !done.is_empty() => At::Done(Outcome::Added(*rest)),
+            At::Settle { rest, full } => match (reply.replies.last(), full) {
+                (Some(Reply::Found(done)), _) if !done.is_empty() => At::Done(Outcome::Added(*rest)),
+                (_, Some(why)) => At::Done(Outcome::Refused(why.clone())),
                 _ => {
                     // Nothing of that attempt can happen any more.
                     self.tries += 1;

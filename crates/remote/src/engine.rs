@@ -206,6 +206,9 @@ pub enum EngineError {
     /// It refused, and did nothing. To ask again is of no use.
     #[error("{0}")]
     Refused(String),
+    /// It has no room. What was asked was done, or will never be: to read tells which. What only deletes or reads it does still.
+    #[error("{0}")]
+    Full(String),
 }
 
 /// An engine.

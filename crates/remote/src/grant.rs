@@ -235,9 +235,11 @@ pub fn head(space: &Space, pool: &str) -> Vec<Op> {
     vec![Op::First(space.queue(pool)), Op::Get(Keys::One(space.size(pool)))]
 }
 
-/// Sees to it that nothing of an attempt can happen any more, reads what it has, and with `leave` gives up its place.
-pub fn settle(space: &Space, by: &Attempt, pools: &[String], leave: bool) -> Txn {
-    let mut ops = vec![Op::Put { key: space.fence(&by.id), value: vec![], lease: Some(by.lease) }];
+/// Sees to it that nothing of an attempt can happen any more, reads what it has, and with `leave` gives up its place. A `full` engine does nothing
+/// later, and takes no fence.
+pub fn settle(space: &Space, by: &Attempt, pools: &[String], leave: bool, full: bool) -> Txn {
+    let fence = Op::Put { key: space.fence(&by.id), value: vec![], lease: Some(by.lease) };
+    let mut ops = if full { vec![] } else { vec![fence] };
     if leave {
         ops.extend(pools.iter().map(|pool| Op::Delete(Keys::One(space.ticket(pool, &by.id)))));
     }
@@ -266,9 +268,10 @@ pub fn add(space: &Space, by: &Attempt, pool: &str, known: Revision, value: u32,
 }
 
 /// Sees to it that an attempt to add is not done later, and reads whether it was.
-pub fn settle_add(space: &Space, by: &Attempt) -> Txn {
+pub fn settle_add(space: &Space, by: &Attempt, full: bool) -> Txn {
     let fence = Op::Put { key: space.fence(&by.id), value: vec![], lease: Some(by.lease) };
-    Txn::of(vec![fence, Op::Get(Keys::One(space.done(&by.id)))])
+    let done = Op::Get(Keys::One(space.done(&by.id)));
+    Txn::of(if full { vec![done] } else { vec![fence, done] })
 }
 
 /// Deletes what an attempt at a semaphore has left for itself, when it knows how it ended. It goes with the lease, too.
@@ -309,7 +312,7 @@ mod tests {
             hand_over(&space, &waiter(&pools), &own, &mutexes[0]),
             give_back_unless_waited_for(&space, &own, &indices),
             add(&space, &by, &pools[0], 1, 1, Some(&waiter(&pools))),
-            settle(&space, &by, &pools, true),
+            settle(&space, &by, &pools, true, false),
         ];
         for txn in all {
             assert!(txn.ops() <= MOST_OPS, "{} operations: {txn:?}", txn.ops());

@@ -127,6 +127,8 @@ pub struct Receiver {
     own: Option<(Span, Revision)>,
     /// It goes on when no sender is there: one may come.
     follows: bool,
+    /// What an engine says that has no room: it is looked whether the last was done.
+    full: Option<String>,
     at: At,
 }
 
@@ -155,6 +157,7 @@ impl TubeEnd for Receiver {
             Err(EngineError::Unknown(_)) => {}
             Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost),
             Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
+            Err(EngineError::Full(why)) => self.full = Some(why.clone()),
         }
     }
 
@@ -191,7 +194,7 @@ impl Receiver {
     /// A machine that begins. Nobody else has the name of this attempt.
     /// One that follows goes on when no sender is there, until the tube is sealed.
     pub fn new(space: Space, by: Attempt, tube: String, follows: bool) -> Receiver {
-        Receiver { space, tube, by, known: None, number: 0, own: None, follows, at: At::Look }
+        Receiver { space, tube, by, known: None, number: 0, own: None, follows, full: None, at: At::Look }
     }
 
     /// What came need not come again; the next is wanted.
@@ -223,6 +226,7 @@ impl Receiver {
     pub fn step(&self) -> Step {
         let (space, tube) = (&self.space, self.tube.as_str());
         match &self.at {
+            At::Claim(_) | At::Acknowledge | At::Leave(_) if self.full.is_some() => Step::Call(Txn::of(self.reads())),
             At::Look => Step::Call(Txn::of(self.reads())),
             At::Claim(span) => Step::Call(self.claims(*span)),
             At::Read(span, token) => Step::Call(Txn {
@@ -280,6 +284,9 @@ impl Receiver {
     }
 
     fn done(&mut self, reply: &TxnReply) {
+        if let Some(why) = self.full.take() {
+            return self.was_done(reply, why);
+        }
         match self.at.clone() {
             At::Look => self.look(&reply.replies, reply.revision),
             At::Claim(span) if reply.held => self.claimed(span, reply),
@@ -303,6 +310,25 @@ impl Receiver {
             // What it did not find it has left before, or lost, and then all comes to others.
             At::Leave(_) => self.at = At::Done(Outcome::Left),
             At::Got(_) | At::Wait(_) | At::Done(_) => {}
+        }
+    }
+
+    /// Whether an engine without room did what it was asked.
+    fn was_done(&mut self, reply: &TxnReply, why: String) {
+        if !self.reads_all(&reply.replies, reply.revision) {
+            return;
+        }
+        let Some(known) = &self.known else { return };
+        let number = self.number;
+        let now = known.claims.iter().find(|(_, claim, _)| claim.id == self.by.id && claim.number == number);
+        match (&self.at, now) {
+            (At::Claim(span), Some((_, _, token))) => self.at = At::Read(*span, *token),
+            (At::Acknowledge, None) => {
+                self.own = None;
+                self.choose();
+            }
+            (At::Leave(_), None) => self.at = At::Done(Outcome::Left),
+            _ => self.at = At::Done(Outcome::Refused(why)),
         }
     }
 

@@ -81,7 +81,11 @@ impl Release {
             Err(EngineError::Unknown(_)) => self.unsure = true,
             // The head's lease: the next is head.
             Err(EngineError::LeaseGone) => self.at = At::Head,
-            Err(EngineError::Refused(why)) => self.at = At::Done(Err(why.clone())),
+            // To give back is to delete, which such an engine does, if it has not handed over.
+            Err(EngineError::Full(_)) if matches!(self.at, At::HandOver(..)) => {
+                (self.unsure, self.at) = (true, At::GiveBack)
+            }
+            Err(EngineError::Refused(why) | EngineError::Full(why)) => self.at = At::Done(Err(why.clone())),
         }
     }
 

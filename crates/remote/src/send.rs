@@ -97,6 +97,8 @@ pub struct Sender {
     part: usize,
     /// An answer was lost.
     unsure: bool,
+    /// What an engine says that has no room: it is looked whether the last was done.
+    full: Option<String>,
     closing: bool,
     at: At,
 }
@@ -125,6 +127,7 @@ impl TubeEnd for Sender {
             Err(EngineError::Unknown(_)) => self.unsure = true,
             Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost),
             Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
+            Err(EngineError::Full(why)) => self.full = Some(why.clone()),
         }
     }
 
@@ -145,7 +148,7 @@ impl Sender {
     /// A machine that begins. Nobody else has the name of this attempt.
     pub fn new(space: Space, by: Attempt, tube: String) -> Sender {
         let (known, pages, part, unsure) = (None, vec![], 0, false);
-        Sender { space, tube, by, known, number: 0, pages, part, unsure, closing: false, at: At::Look }
+        Sender { space, tube, by, known, number: 0, pages, part, unsure, full: None, closing: false, at: At::Look }
     }
 
     /// Sends pages at a time when it is ready: together as many as the tube has room for, and at most [`MOST_PAGES`].
@@ -183,6 +186,7 @@ impl Sender {
     /// What to do next. The same, until the machine is told something.
     pub fn step(&self) -> Step {
         match (&self.at, &self.known) {
+            (At::Open | At::Put | At::Leave, _) if self.full.is_some() => Step::Call(Txn::of(self.reads())),
             (At::Ready, _) => Step::Ready,
             (At::Full(read), _) => Step::Wait { from: read + 1 },
             (At::Done(outcome), _) => Step::Done(outcome.clone()),
@@ -230,7 +234,7 @@ impl Sender {
                 }
                 self.is_there();
             }
-            At::Leave if reply.held => self.at = At::Done(Outcome::Closed),
+            At::Leave if reply.held && self.full.is_none() => self.at = At::Done(Outcome::Closed),
             At::Look | At::Open | At::Put | At::Leave => self.read(reply),
             At::Ready | At::Full(_) | At::Done(_) => {}
         }
@@ -280,15 +284,22 @@ impl Sender {
             }
         };
         let before = self.known.replace(Known { most, object, tail });
+        let full = self.full.take();
         if self.at == At::Leave {
             // What it found gone, and was not told of, it may have left itself.
-            let gone = if self.unsure { Outcome::Closed } else { Outcome::Lost };
-            self.at = if own.is_some() { At::Leave } else { At::Done(gone) };
+            let gone = if self.unsure || full.is_some() { Outcome::Closed } else { Outcome::Lost };
+            self.at = match (own, full) {
+                (Some(_), Some(why)) => At::Done(Outcome::Refused(why)),
+                (Some(_), None) => At::Leave,
+                (None, _) => At::Done(gone),
+            };
             return;
         }
         let was_done = self.at != At::Look && own.as_ref().is_some_and(|own| own.number == self.number);
         if was_done {
             self.is_there();
+        } else if let Some(why) = full {
+            self.at = At::Done(Outcome::Refused(why));
         } else if sealed {
             self.at = At::Done(Outcome::Sealed);
         } else if self.at == At::Put && own.is_none() {

@@ -21,6 +21,7 @@ use std::fmt::Write;
 pub fn engine_said(e: EngineError) -> anyhow::Error {
     match e {
         EngineError::Unknown(why) => anyhow!("the engine does not answer, and may have done it: {why}"),
+        EngineError::Full(why) => anyhow!("the engine has no room, and may have done it: {why}"),
         e => anyhow!("the engine refuses: {e}"),
     }
 }

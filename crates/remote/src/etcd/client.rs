@@ -30,13 +30,15 @@ pub enum Failure {
     Token,
     /// It was not done, and will not be.
     Refused(String),
+    /// There is no room: a member that is at its quota's edge applies a transaction, and then says so.
+    Full(String),
 }
 
 impl Failure {
     /// In words.
     pub fn text(self) -> String {
         match self {
-            Failure::Unsent(why) | Failure::Unknown(why) | Failure::Refused(why) => why,
+            Failure::Unsent(why) | Failure::Unknown(why) | Failure::Refused(why) | Failure::Full(why) => why,
             Failure::LeaseGone => EngineError::LeaseGone.to_string(),
             Failure::Token => "the engine wants a user and a password".into(),
         }
@@ -169,6 +171,7 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::LeaseGone) => return Err(EngineError::LeaseGone),
                 Err(Failure::Refused(why)) => return Err(EngineError::Refused(why)),
+                Err(Failure::Full(why)) => return Err(EngineError::Full(why)),
                 Err(Failure::Token) if !proved && self.user.is_some() => {
                     proved = true;
                     self.prove(within).await?;
@@ -212,7 +215,9 @@ impl Client {
                 self.turn(at);
                 Err(EngineError::Unknown(why))
             }
-            Err(Failure::Refused(why)) => Err(EngineError::Refused(format!("user `{name}`: {why}"))),
+            Err(Failure::Refused(why) | Failure::Full(why)) => {
+                Err(EngineError::Refused(format!("user `{name}`: {why}")))
+            }
             Err(Failure::LeaseGone | Failure::Token) => Err(EngineError::Refused(format!("user `{name}` is refused"))),
         }
     }
@@ -251,7 +256,7 @@ impl Client {
         let why = match tokio::time::timeout(within, opened).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(Failure::LeaseGone)) => return Err(EngineError::LeaseGone),
-            Ok(Err(Failure::Refused(why))) => return Err(EngineError::Refused(why)),
+            Ok(Err(Failure::Refused(why) | Failure::Full(why))) => return Err(EngineError::Refused(why)),
             Ok(Err(Failure::Token)) => {
                 self.prove(within).await?;
                 "the user had to be proved again".into()
@@ -306,6 +311,7 @@ fn failure(end: &str, status: &Status) -> Failure {
             Failure::Token
         }
         Code::ResourceExhausted if said.contains("too many requests") => Failure::Unsent(text()),
+        Code::ResourceExhausted if said.contains("database space exceeded") => Failure::Full(text()),
         Code::InvalidArgument
         | Code::NotFound
         | Code::AlreadyExists

@@ -2,7 +2,7 @@
 
 use super::{Scene, search};
 use crate::model::Model;
-use crate::world::space;
+use crate::world::{puts, space};
 use chappe_remote::engine::{Change, EngineError, Keys, LeaseId, Op, Revision, Txn};
 use chappe_remote::grant::Attempt;
 use chappe_remote::keys::{self, Head, Object, Tail, Who};
@@ -24,6 +24,8 @@ struct Faults {
     cuts: u8,
     /// A watch breaks.
     breaks: u8,
+    /// The engine has no room, and does what writes or not.
+    full: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +61,7 @@ struct Tubes {
     clients: Vec<Client>,
     late: Vec<Txn>,
     faults: Faults,
+    was_full: bool,
     history: Vec<Change>,
     /// Every page that was ever there.
     put: BTreeSet<Vec<u8>>,
@@ -74,6 +77,7 @@ struct Tubes {
 enum Move {
     Goes(usize),
     GoesUnanswered(usize),
+    Full(usize, bool),
     GoesLate(usize),
     Late(usize),
     News(usize),
@@ -119,7 +123,21 @@ impl Tubes {
         let clients: Vec<Client> = groups.enumerate().map(|(at, groups)| client(at, groups)).collect();
         clients.iter().for_each(|client| engine.grant(client.lease));
         let [put, told, denied, had, acknowledged] = [(); 5].map(|()| BTreeSet::new());
-        Tubes { engine, most, clients, late: vec![], faults, history: vec![], put, told, denied, had, acknowledged }
+        let was_full = faults.full > 0;
+        Tubes {
+            engine,
+            most,
+            clients,
+            late: vec![],
+            faults,
+            was_full,
+            history: vec![],
+            put,
+            told,
+            denied,
+            had,
+            acknowledged,
+        }
     }
 
     fn moves(&self) -> Vec<Move> {
@@ -144,6 +162,9 @@ impl Tubes {
             }
             if client.txn().is_some() && faults.lost > 0 {
                 all.push(Move::GoesUnanswered(c));
+            }
+            if faults.full > 0 && client.txn().is_some_and(|txn| puts(&txn)) {
+                all.extend([Move::Full(c, true), Move::Full(c, false)]);
             }
             if client.txn().is_some() && faults.late > 0 {
                 all.push(Move::GoesLate(c));
@@ -174,6 +195,13 @@ impl Tubes {
             Move::GoesUnanswered(c) => {
                 self.faults.lost -= 1;
                 self.goes(c, false);
+            }
+            Move::Full(c, does) => {
+                self.faults.full -= 1;
+                if does {
+                    let _ = self.does(&self.clients[c].txn().expect("it asks"));
+                }
+                self.clients[c].answered(&Err(EngineError::Full("no room".into())));
             }
             Move::GoesLate(c) => {
                 self.faults.late -= 1;
@@ -253,7 +281,7 @@ impl Tubes {
             self.clients[c].answered(&answer);
             return self.took(c);
         }
-        let client = &mut self.clients[c];
+        let (client, mut leaves) = (&mut self.clients[c], false);
         match &mut client.machine {
             Machine::Sends(machine, groups) => match machine.step() {
                 send::Step::Ready if groups.is_empty() => machine.close(),
@@ -263,8 +291,14 @@ impl Tubes {
                 }
                 send::Step::Wait { from } => client.watch = Some(from - 1),
                 send::Step::Done(outcome) => {
-                    let lost = outcome == send::Outcome::Lost;
-                    assert!(outcome == send::Outcome::Closed || lost && !client.certain, "sender {c}: {outcome:?}");
+                    let rightly = match outcome {
+                        send::Outcome::Closed => true,
+                        send::Outcome::Lost => !client.certain,
+                        send::Outcome::Refused(_) => self.was_full,
+                        _ => false,
+                    };
+                    assert!(rightly, "sender {c}: {outcome:?}");
+                    leaves = matches!(outcome, send::Outcome::Refused(_));
                     let left = groups.first().map_or(&[][..], |group| &group[group.len() - machine.left()..]);
                     let is_there = left.iter().any(|page| self.put.contains(page));
                     assert!(!is_there || machine.is_unsure(), "sender {c} says that {left:?} is not there");
@@ -289,11 +323,17 @@ impl Tubes {
                     let certain = client.certain;
                     match outcome {
                         receive::Outcome::End { .. } | receive::Outcome::Left => {}
+                        receive::Outcome::Refused(_) if self.was_full => leaves = true,
                         other => assert!(!certain, "receiver {c}: {other:?}"),
                     }
                 }
                 receive::Step::Call(_) => {}
             },
+        }
+        if leaves {
+            client.certain = false;
+            let changes = self.engine.revoke(client.lease);
+            self.remember(&changes);
         }
     }
 
@@ -467,7 +507,7 @@ impl Scene for Tubes {
     }
 }
 
-const NONE: Faults = Faults { lost: 0, late: 0, kills: 0, cuts: 0, breaks: 0 };
+const NONE: Faults = Faults { lost: 0, late: 0, kills: 0, cuts: 0, breaks: 0, full: 0 };
 
 #[test]
 fn each_page_is_sent_once_and_received_although_answers_are_lost() {
@@ -499,6 +539,12 @@ fn one_that_leaves_in_the_middle_leaves_the_rest_to_others() {
 #[test]
 fn a_receiver_or_sender_that_has_lost_its_lease_is_told() {
     search(Tubes::new(2, &[&[1]], 2, Faults { cuts: 1, lost: 1, ..NONE }));
+}
+
+#[test]
+fn an_engine_without_room_says_so_and_has_done_it_or_not() {
+    search(Tubes::new(1, &[&[1, 2]], 1, Faults { full: 1, ..NONE }));
+    search(Tubes::new(2, &[&[1]], 1, Faults { full: 2, ..NONE }));
 }
 
 #[test]

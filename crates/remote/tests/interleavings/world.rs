@@ -4,6 +4,7 @@
 //! yet; what happens between the doing and the answer is what happens after. An answer can be lost, the call be done later, or never.
 
 mod ledger;
+mod seen;
 
 use crate::model::Model;
 use chappe_remote::acquire::{Acquire, Grant, Outcome, Step, Want};
@@ -12,7 +13,8 @@ use chappe_remote::engine::{Change, EngineError, LeaseId, Op, Revision, Txn};
 use chappe_remote::grant::{self, Attempt, End, Own};
 use chappe_remote::keys::{self, Object, Space, Who};
 use chappe_remote::release::{self, Release};
-use chappe_remote::view::View;
+pub use seen::puts;
+use seen::{in_order, is_mutex, keys_of, view};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What may still go wrong.
@@ -30,6 +32,8 @@ pub struct Faults {
     pub cuts: u8,
     /// A watch breaks, and what has not come of it is lost.
     pub breaks: u8,
+    /// The engine has no room, and does what writes or not. It says so each time.
+    pub full: u8,
 }
 
 /// What a client does, one after the other.
@@ -99,10 +103,9 @@ pub struct World {
     added: BTreeSet<String>,
     /// Which got units, and when.
     spent: BTreeMap<String, Change>,
-    /// Which do not know, and how many they wanted: until the lease ends it may still be given to them.
-    unsure: BTreeMap<String, u32>,
     /// An answer was lost, or what a watch was to tell.
     untold: bool,
+    was_full: bool,
 }
 
 /// One step of one of them.
@@ -112,6 +115,8 @@ pub enum Move {
     Goes(usize),
     /// The answer is lost.
     GoesUnanswered(usize),
+    /// The engine is full: it does it all the same, or not.
+    Full(usize, bool),
     /// It is done later, or never.
     GoesLate(usize),
     /// What is late is done.
@@ -165,8 +170,8 @@ impl World {
         clients.iter().for_each(|client| engine.grant(client.lease));
         let finished = objects.iter().map(|(name, _)| (*name).to_owned()).collect();
         let (tokens, added) = (BTreeMap::new(), BTreeSet::new());
-        let (spent, unsure, untold) = (BTreeMap::new(), BTreeMap::new(), false);
-        World { engine, clients, late: vec![], faults, tokens, forced: false, finished, added, spent, unsure, untold }
+        let (spent, untold, was_full) = (BTreeMap::new(), false, faults.full > 0);
+        World { engine, clients, late: vec![], faults, tokens, forced: false, finished, added, spent, untold, was_full }
     }
 
     /// All that can happen next. What makes one client go on comes first.
@@ -231,6 +236,9 @@ impl World {
             if asks && faults.lost > 0 {
                 all.push(Move::GoesUnanswered(c));
             }
+            if faults.full > 0 && client.txn().is_some_and(|txn| puts(&txn)) {
+                all.extend([Move::Full(c, true), Move::Full(c, false)]);
+            }
             if asks && faults.late > 0 {
                 all.push(Move::GoesLate(c));
             }
@@ -248,6 +256,14 @@ impl World {
                 self.faults.lost -= 1;
                 self.untold = true;
                 self.goes(c, false);
+            }
+            Move::Full(c, does) => {
+                self.faults.full -= 1;
+                let txn = self.clients[c].txn().expect("it asks");
+                if does {
+                    let _ = self.does(&txn, self.clients[c].end());
+                }
+                self.clients[c].told(&Err(EngineError::Full("no room".into())));
             }
             Move::GoesLate(c) => {
                 self.faults.late -= 1;
@@ -405,9 +421,12 @@ impl World {
             }
             (Doing::Releasing(release), _) => {
                 if let release::Step::Done(lost) = release.step() {
-                    let certain = client.certain && !self.forced;
+                    let certain = client.certain && !self.forced && !(lost.is_err() && self.was_full);
                     assert!(!certain || lost == Ok(vec![]), "client {c} lost {lost:?} within its deadline");
                     client.next_act();
+                    if lost.is_err() {
+                        self.leaves(c);
+                    }
                 }
             }
             (Doing::Adding(machine), Some(Act::Add(sem, _))) => {
@@ -423,7 +442,13 @@ impl World {
                             );
                         }
                         add::Outcome::Unsure => {
-                            assert!(!client.certain, "client {c} cannot tell whether it added, and nothing was cut");
+                            let told = self.was_full || !client.certain;
+                            assert!(told, "client {c} cannot tell whether it added, and nothing was cut");
+                            client.next_act();
+                            return self.leaves(c);
+                        }
+                        add::Outcome::Refused(_) if self.was_full => {
+                            assert!(!was, "client {c} has added, and was refused")
                         }
                         other => assert!(self.forced, "client {c} could not add: {other:?}"),
                     }
@@ -432,6 +457,14 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// It ends, and its lease with it: what it has not done it does no more.
+    fn leaves(&mut self, c: usize) {
+        self.clients[c].certain = false;
+        let changes = self.engine.revoke(self.clients[c].lease);
+        self.leave(&changes, End::Left);
+        self.spread(&changes);
     }
 
     fn ended(&mut self, c: usize, outcome: Outcome) {
@@ -444,8 +477,8 @@ impl World {
                 assert!(spent, "client {c} is told of units that it has not")
             }
             Outcome::Unsure => {
-                assert!(self.untold && !client.certain, "client {c} does not know, and nothing was lost");
-                self.unsure.insert(begun, want.n);
+                let told = self.was_full || self.untold && !client.certain;
+                assert!(told, "client {c} does not know, and nothing was lost");
             }
             _ => assert!(!spent, "client {c} has units, and is told {outcome:?}"),
         }
@@ -469,6 +502,9 @@ impl World {
                 let lost = outcome == Outcome::Lost;
                 assert!(!lost || !client.certain || self.forced, "client {c} lost its place within its deadline");
                 client.next_act();
+                if outcome == Outcome::Unsure {
+                    self.leaves(c);
+                }
             }
         }
     }
@@ -648,49 +684,5 @@ impl Client {
             Doing::Forgetting(_) if !matches!(answer, Err(EngineError::Unknown(_))) => self.next_act(),
             _ => {}
         }
-    }
-}
-
-fn view(engine: &Model, pool: &str) -> View {
-    let all: Vec<_> = engine.found(&space().pool(pool)).cloned().collect();
-    View::of(&space(), pool, &all, engine.revision)
-}
-
-fn is_mutex(engine: &Model, name: &str) -> bool {
-    view(engine, name).object.is_some_and(|object| matches!(object.what, Object::Mutex { .. }))
-}
-
-/// All keys that a view knows of.
-fn keys_of(view: &View, pool: &str) -> Vec<String> {
-    let held = view.held.keys().map(|index| space().held(pool, *index));
-    let tickets = view.queue.keys().map(|(_, id)| space().ticket(pool, id));
-    let got = view.got.keys().map(|id| space().got(pool, id));
-    held.chain(tickets).chain(got).chain(view.object.map(|_| space().size(pool))).collect()
-}
-
-/// What is granted goes to the head of the queue, or nobody waits; and an attempt has permits of one pool, and no ticket with them.
-fn in_order(before: &Model, changes: &[Change]) {
-    for change in changes {
-        let Change::Put(entry) = change else { continue };
-        let (pool, index) = match space().part(&entry.key) {
-            Some((pool, keys::Part::Held(index))) => (pool.to_owned(), Some(index)),
-            Some((pool, keys::Part::Got(_))) => (pool.to_owned(), None),
-            _ => continue,
-        };
-        let holder: keys::Holder = keys::read(&entry.value).expect("a holder");
-        let (view, id) = (view(before, &pool), holder.id);
-        match view.place(&id) {
-            Some(place) => assert_eq!(place, 0, "{id} overtook in the queue of {pool}"),
-            None => assert!(view.queue.is_empty(), "{id} passed by the queue of {pool}"),
-        }
-        let within = index.is_none_or(|index| index < view.permits());
-        assert!(within, "{pool}:{index:?} is beyond the pool's size");
-        let quoted = format!("{id:?}");
-        let had = before.entries.values().any(|entry| String::from_utf8_lossy(&entry.value).contains(&quoted));
-        assert!(!had, "{id} had permits before");
-        let is_ticket = |key: &str| matches!(space().part(key), Some((_, keys::Part::Ticket(of))) if of == id);
-        let gone = changes.iter().filter(|change| is_ticket(change.key())).count();
-        let tickets = before.entries.keys().filter(|key| is_ticket(key)).count();
-        assert_eq!(gone, tickets, "{id} has permits, and a ticket is left");
     }
 }

@@ -43,9 +43,6 @@ impl World {
 
     /// How many units the client wants whose attempt this is.
     fn wants(&self, id: &str) -> i64 {
-        if let Some(n) = self.unsure.get(id.split('.').next().unwrap_or(id)) {
-            return (*n).into();
-        }
         let own = |client: &&Client| id.starts_with(&keys::attempt(client.lease, client.attempts));
         match self.clients.iter().find(own).and_then(|client| client.acts.front()) {
             Some(Act::Hold(want, _)) => want.n.into(),
