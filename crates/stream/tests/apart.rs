@@ -87,7 +87,7 @@ fn options() -> Options {
 }
 
 /// The one test that a process runs.
-const RUNS: [&str; 4] = ["a_graph_runs_here", "--exact", "--nocapture", "--test-threads=1"];
+const RUNS: [&str; 4] = ["apart::a_graph_runs_here", "--exact", "--nocapture", "--test-threads=1"];
 
 #[test]
 fn a_graph_runs_here() {

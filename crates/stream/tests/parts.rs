@@ -87,7 +87,7 @@ fn run(text: &str) -> Result<Report, RunError> {
 }
 
 fn begun(text: &str) -> Result<Running, RunError> {
-    let args = ["--exact", "a_part_of_a_graph_serves", "--nocapture", "--test-threads=1"];
+    let args = ["--exact", "parts::a_part_of_a_graph_serves", "--nocapture", "--test-threads=1"];
     let command = Command { program: None, args: args.map(Into::into).to_vec() };
     Graph::with(text, options())?.parts_by(command).run()
 }

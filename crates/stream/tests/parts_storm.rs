@@ -38,7 +38,7 @@ fn parts_that_are_killed_at_any_instruction_lose_what_is_counted_and_no_more() {
     let (from, to) = (dir.path().join("in.raw"), dir.path().join("out.raw"));
     std::fs::write(&from, (0..BLOCKS * 100).flat_map(|i| (i as f32).to_le_bytes()).collect::<Vec<u8>>()).unwrap();
     let text = format!("raw {from:?} rate=1000 block=100 | gain 1 @a | offset 0 @a | gain 1 @b | file {to:?}");
-    let args = ["--exact", "a_part_of_a_graph_serves", "--test-threads=1"];
+    let args = ["--exact", "parts_storm::a_part_of_a_graph_serves", "--test-threads=1"];
     let command = Command { program: None, args: args.map(Into::into).to_vec() };
     let running = Graph::new(&text).unwrap().parts_by(command).run().unwrap();
     let mut seed = 7u64;
