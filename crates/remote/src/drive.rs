@@ -192,13 +192,14 @@ pub fn tube<E: Engine, M: TubeEnd>(
             Next::User => return Ok(true),
             Next::Call(txn) => {
                 let answer = engine.txn(&txn);
+                // Also before it is left: its user asks it what may have been done.
+                machine.answered(&answer);
                 if let Err(EngineError::Unknown(why)) = &answer {
                     if around.gives_up() {
                         return Err(DriveError::Silent(why.clone()));
                     }
                     around.silent(why);
                 }
-                machine.answered(&answer);
                 continue;
             }
             Next::News(from) => from,

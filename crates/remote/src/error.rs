@@ -61,6 +61,26 @@ pub enum RemoteError {
         /// Its name.
         name: String,
     },
+    /// The tube is sealed: nothing more can be sent. What was to be sent was not.
+    #[error("tube `{name}` is sealed: nothing more can be sent")]
+    Sealed {
+        /// The tube.
+        name: String,
+    },
+    /// A sender has died, or lost its lease, before it was done: what came may be a part.
+    #[error("a sender of `{name}` died before it was done: what came may be a part")]
+    SenderDied {
+        /// The tube.
+        name: String,
+    },
+    /// What stands in a page is no record. The rest of the page is passed over.
+    #[error("page {page} of `{name}` cannot be read; its rest is passed over")]
+    Unreadable {
+        /// The tube.
+        name: String,
+        /// Which page.
+        page: u64,
+    },
     /// Somebody holds or waits for what was to be removed.
     #[error("{kind} `{name}` is in use: {held} held, {waiting} waiting; wait for them, or remove it by force")]
     InUse {

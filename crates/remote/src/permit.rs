@@ -15,7 +15,7 @@ use std::time::Duration;
 /// seen: so a holder that was stopped, and is not one any more, changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[must_use = "what is written under a permit takes the token with it, or a holder that was stopped overwrites what the next one wrote"]
-pub struct Token(u64);
+pub struct Token(pub(crate) u64);
 
 impl Token {
     /// As a number.

@@ -12,6 +12,7 @@ use crate::place::Place;
 use crate::semaphore::Semaphore;
 use crate::session::{Interrupt, Patience, Session};
 use crate::site::{Site, pool_of};
+use crate::tube::{Tube, tube_of};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,6 +143,24 @@ impl Remote {
         }
         self.make(name, Object::Sem { value: units })?;
         self.semaphore(name)
+    }
+
+    /// A tube. Whether it is there is seen when it is used.
+    ///
+    /// # Errors
+    /// `Invalid`: what is wrong with the name.
+    pub fn tube(&self, name: &str) -> Result<Tube, RemoteError> {
+        keys::check("tube", name).map_err(RemoteError::Invalid)?;
+        Ok(Tube::new(Arc::clone(&self.session), name.to_owned()))
+    }
+
+    /// Makes a tube with room for so many pages, each of up to 64 KiB or one record, and records of so many bytes at most, 1 MiB.
+    ///
+    /// # Errors
+    /// As [`Remote::create_pool`].
+    pub fn create_tube(&self, name: &str, pages: u64, record: u64) -> Result<Tube, RemoteError> {
+        self.make(name, tube_of(pages, record)?)?;
+        self.tube(name)
     }
 
     fn make(&self, name: &str, object: Object) -> Result<(), RemoteError> {

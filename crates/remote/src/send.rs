@@ -169,6 +169,14 @@ impl Sender {
         self.unsure && !self.pages.is_empty()
     }
 
+    /// What does not fit into a full tube is not to be sent any more. What is [unsure](Sender::is_unsure) of it may come there all the same.
+    pub fn take_back(&mut self) {
+        if matches!(self.at, At::Full(_)) {
+            (self.pages, self.part, self.unsure) = (vec![], 0, false);
+            self.at = if self.closing { At::Leave } else { At::Ready };
+        }
+    }
+
     /// Leaves the tube, when what is under way is there.
     pub fn close(&mut self) {
         self.closing = true;

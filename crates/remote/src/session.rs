@@ -13,7 +13,7 @@
 //! still, and the lease goes on. So a thread of its own asks until that is known, or the lease is over: nothing stays taken that nobody has.
 
 use crate::acquire::{Acquire, Grant, Outcome, Step, Want};
-use crate::connection::Link;
+use crate::connection::{Link, News};
 use crate::drive::{self, Circumstances, DriveError};
 use crate::engine::{Engine, EngineError, Keys, LeaseId, Op, Txn};
 use crate::error::RemoteError;
@@ -24,6 +24,7 @@ use crate::life::Life;
 use crate::pulse::{Loss, Pulse, now};
 use crate::release::Release;
 use crate::site::Site;
+use crate::tube_end::TubeEnd;
 use chappe_plat::{process, thread};
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -48,6 +49,31 @@ pub enum Patience {
     For(Duration),
     /// As long as it takes.
     Forever,
+}
+
+/// Why an end of a tube did not get to where its user is wanted.
+pub enum Stop {
+    /// The time was up.
+    Time,
+    /// Somebody wanted it to end.
+    Interrupted,
+    /// The engine did not answer in time.
+    Silent(String),
+    /// The lease is over, or another process's.
+    Over,
+}
+
+impl Stop {
+    /// As its user is told it.
+    pub fn told(self, wanted: String, patience: Patience) -> RemoteError {
+        match (self, patience) {
+            (Stop::Time, Patience::For(after)) => RemoteError::Timeout { wanted, after },
+            (Stop::Time, _) => RemoteError::WouldBlock { wanted },
+            (Stop::Interrupted, _) => RemoteError::Interrupted { wanted },
+            (Stop::Silent(why), _) => RemoteError::Silent { wanted, why },
+            (Stop::Over, _) => RemoteError::Lost { held: wanted, why: Loss::Unreachable },
+        }
+    }
 }
 
 /// What ends a wait from outside, if anything can.
@@ -222,14 +248,7 @@ impl Session {
             let by = leased.attempt(&self.who);
             let id = by.id.clone();
             let mut machine = Acquire::new(self.site.space.clone(), by, want.clone());
-            let around = Around {
-                leased: &leased,
-                until,
-                interrupt,
-                interrupted: false.into(),
-                left: false.into(),
-                unanswered: false.into(),
-            };
+            let around = Around::new(&leased, until, interrupt);
             let came = drive::acquire(link, &self.site.space, &want.pools, &mut machine, &around);
             was_in_line |= machine.place().is_some();
             let left = around.left.get() || matches!(came, Ok(Outcome::Removed(_) | Outcome::TooMany(_)));
@@ -310,14 +329,7 @@ impl Session {
     fn tie_up_attempt(&self, leased: &Arc<Leased>, mut machine: Acquire, pools: Vec<String>) {
         let (still, space) = (Arc::clone(leased), self.site.space.clone());
         tie_up(move || {
-            let around = Around {
-                leased: &still,
-                until: Some(Instant::now()),
-                interrupt: None,
-                interrupted: false.into(),
-                left: false.into(),
-                unanswered: false.into(),
-            };
+            let around = Around::new(&still, Some(Instant::now()), None);
             while !still.pulse.is_over() {
                 match drive::acquire(&*still.link, &space, &pools, &mut machine, &around) {
                     Err(DriveError::Silent(_)) => {}
@@ -335,6 +347,60 @@ impl Session {
                 }
             }
         });
+    }
+
+    /// Has an end of a tube go on until its user is wanted.
+    ///
+    /// # Errors
+    /// Why it did not get there.
+    pub fn drives<M: TubeEnd>(
+        &self,
+        leased: &Arc<Leased>,
+        machine: &mut M,
+        watch: &mut Option<News>,
+        patience: Patience,
+        interrupt: Interrupt<'_>,
+    ) -> Result<(), Stop> {
+        let link = self.link().map_err(|_| Stop::Over)?;
+        let until = match patience {
+            Patience::Now => Some(Instant::now()),
+            Patience::For(time) => Instant::now().checked_add(time),
+            Patience::Forever => None,
+        };
+        let around = Around::new(leased, until, interrupt);
+        match drive::tube(link, machine, watch, &around) {
+            Ok(true) => Ok(()),
+            Ok(false) if around.interrupted.get() => Err(Stop::Interrupted),
+            Ok(false) => Err(Stop::Time),
+            Err(DriveError::Over) => Err(Stop::Over),
+            Err(DriveError::Silent(why)) => Err(Stop::Silent(why)),
+        }
+    }
+
+    /// Has an end of a tube go, by way of `leaves`, which is asked each time that it wants its user or would wait, and answers whether it has gone. If the engine
+    /// does not answer, that is a loose end.
+    pub fn parts<M: TubeEnd + Send + 'static>(
+        &self,
+        leased: &Arc<Leased>,
+        mut machine: M,
+        mut watch: Option<News>,
+        mut leaves: impl FnMut(&mut M) -> bool + Send + 'static,
+    ) {
+        let still = Arc::clone(leased);
+        let mut goes = move || {
+            let around = Around::new(&still, Some(Instant::now()), None);
+            loop {
+                match drive::tube(&*still.link, &mut machine, &mut watch, &around) {
+                    Ok(_) if leaves(&mut machine) => return true,
+                    Ok(_) => {}
+                    Err(DriveError::Silent(_)) => return false,
+                    Err(DriveError::Over) => return true,
+                }
+            }
+        };
+        if !goes() {
+            tie_up(move || while !goes() {});
+        }
     }
 
     /// Deletes what an attempt at a semaphore has left for itself. It goes with the lease, too.
@@ -378,6 +444,13 @@ struct Around<'a> {
     /// It was told to give up.
     left: Cell<bool>,
     unanswered: Cell<bool>,
+}
+
+impl<'a> Around<'a> {
+    fn new(leased: &'a Leased, until: Option<Instant>, interrupt: Interrupt<'a>) -> Around<'a> {
+        let (interrupted, left, unanswered) = (false.into(), false.into(), false.into());
+        Around { leased, until, interrupt, interrupted, left, unanswered }
+    }
 }
 
 impl Circumstances for Around<'_> {

@@ -40,7 +40,8 @@ impl Site {
 
     fn does(&self, link: &Link, what: &str, txn: &Txn) -> Result<TxnReply, RemoteError> {
         link.txn(txn).map_err(|e| match e {
-            EngineError::Unknown(why) => RemoteError::Unsure { what: what.to_owned(), why },
+            // One that is full may have done it, and then says so.
+            EngineError::Unknown(why) | EngineError::Full(why) => RemoteError::Unsure { what: what.to_owned(), why },
             e => RemoteError::Refused(e.to_string()),
         })
     }

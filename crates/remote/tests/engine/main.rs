@@ -7,6 +7,7 @@ mod model;
 mod nodes;
 mod person;
 mod pools;
+mod programs;
 mod refused;
 mod secured;
 mod unwell;

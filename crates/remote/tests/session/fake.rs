@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// How long a call takes of which no answer comes.
 const UNANSWERED: Duration = Duration::from_millis(20);
 
+/// How long nothing may happen that a test waits for.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
 struct State {
     model: Model,
     /// All changes that there have been, by revision.
@@ -87,7 +90,9 @@ impl Fake {
     pub fn until(&self, is: impl Fn(&Model) -> bool) {
         let mut state = self.state();
         while !is(&state.model) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let (next, time) = self.changed.wait_timeout(state, WATCHDOG).unwrap_or_else(PoisonError::into_inner);
+            assert!(!time.timed_out(), "it never is so: {:?}", next.model.entries.keys());
+            state = next;
         }
     }
 
