@@ -5,9 +5,9 @@
 //! what a strip takes of a processor, as it was measured, by the time that is left. The sum counts as too much when it is above what there is by more
 //! than the spread of the measurements can explain.
 //!
-//! - I1: a job is ended only for one at least as important that can be done in time without it, and not beside it. A job that needs more than all processors
-//!   (one that is late needs without bound) is hopeless: nothing is ended for it, and what it needs turns no other one out. How many processors the
-//!   threads of one job can use at once is not known here: as many as there are.
+//! - I1: a job is ended only for one at least as important that can be done in time without it, and not beside it. A job that needs more than all processors,
+//!   or more than its threads can use at once (one that is late needs without bound), is hopeless: nothing is ended for it, and what it needs turns no
+//!   other one out. It takes no more than its threads can use.
 //! - I2: a job whose measurements are fewer than ten counts as needing nothing.
 
 use crate::Estimate;
@@ -17,6 +17,7 @@ use crate::Estimate;
 struct Job {
     importance: f64,
     deadline: f64,
+    width: f64,
     /// Its strips by the processor time that it has used.
     work: Estimate,
     used: f64,
@@ -33,7 +34,7 @@ impl Job {
         let time = self.deadline - now;
         let load = if time > 0.0 { left / time } else { f64::INFINITY };
         let doubt = if load.is_finite() { load * doubt } else { 0.0 };
-        Some(Need { importance: self.importance, load, doubt })
+        Some(Need { importance: self.importance, load, doubt, width: self.width })
     }
 }
 
@@ -46,40 +47,53 @@ pub struct Need {
     pub load: f64,
     /// How far that may be off.
     pub doubt: f64,
+    /// So many processors its threads can use at once.
+    pub width: f64,
 }
 
-/// Which of these jobs is to be ended on so many processors, if they need more than there is, and what all need.
+/// Which of these jobs is to be ended on so many processors, if they need more than there is, and what those need that are kept and this one.
 ///
 /// From the most important one down each job is kept that can be done in time beside those that are kept already; of equally important ones first the one
 /// that needs least, and of those the last. The answer is the least important job that is not kept, if one above it is (I1).
 pub fn excess(processors: f64, needs: &[Need]) -> Option<(usize, f64)> {
-    excess_where(needs, |kept, doubt| within(processors, kept.iter().map(|at| needs[*at]), doubt))
+    excess_where(needs, |some, doubt| within(processors, some.iter().map(|(_, need)| need), doubt))
 }
 
 /// Whether so many processors do all of these in time, for all that is known, or (`doubt`) as far as one can tell.
-pub fn within(processors: f64, needs: impl Iterator<Item = Need>, doubt: bool) -> bool {
-    let (load, square) =
-        needs.fold((0.0, 0.0), |(load, square), need| (load + need.load, square + need.doubt * need.doubt));
+pub fn within<'a>(processors: f64, needs: impl Iterator<Item = &'a Need>, doubt: bool) -> bool {
+    let add = |(load, square), need: &Need| (load + need.load, square + need.doubt * need.doubt);
+    let (load, square) = needs.fold((0.0, 0.0), add);
     load <= processors + if doubt { f64::sqrt(square) } else { 0.0 }
 }
 
-/// As [`excess`], where not all jobs may use the same processors: `fits` says whether some of them can be done in time together, as [`within`] does.
-pub fn excess_where(needs: &[Need], fits: impl Fn(&[usize], bool) -> bool) -> Option<(usize, f64)> {
-    let mut ranked: Vec<(usize, &Need)> = needs.iter().enumerate().collect();
+/// As [`excess`], where not all jobs may use the same processors: `fits` says whether some of them, with their numbers, can be done in time together, as
+/// [`within`] does.
+pub fn excess_where(needs: &[Need], fits: impl Fn(&[(usize, Need)], bool) -> bool) -> Option<(usize, f64)> {
+    let mut ranked: Vec<(usize, Need)> = needs.iter().copied().enumerate().collect();
     ranked
         .sort_by(|(i, a), (j, b)| b.importance.total_cmp(&a.importance).then(a.load.total_cmp(&b.load)).then(j.cmp(i)));
     // Those that are kept; whether one of them gains by an end.
     let (mut kept, mut gains, mut last) = (Vec::with_capacity(needs.len()), false, None);
-    for (at, _) in ranked {
-        kept.push(at);
-        if fits(&kept, true) {
-            gains |= fits(&[at], false);
-        } else {
+    for (at, need) in ranked {
+        let is_hopeless = need.load > need.width + need.doubt || !fits(&[(at, need)], true);
+        // Where it would need more there is no doubt what it takes.
+        let takes = if need.load > need.width { Need { load: need.width, doubt: 0.0, ..need } } else { need };
+        kept.push((at, takes));
+        if !fits(&kept, true) && gains {
+            last = Some((at, need.load));
+        }
+        if is_hopeless || !fits(&kept, true) {
             kept.pop();
-            last = if gains { Some(at) } else { last };
+        } else {
+            gains |= need.load <= need.width && fits(&[(at, need)], false);
         }
     }
-    last.map(|at| (at, needs.iter().map(|need| need.load).sum()))
+    last.map(|(at, load)| (at, kept.iter().map(|(_, need)| need.load).sum::<f64>() + load))
+}
+
+/// So many processors, in words: a job that is late would need without bound.
+pub fn in_words(needed: f64) -> String {
+    if needed.is_finite() { format!("{needed:.2} processors") } else { "more processors than there can be".to_owned() }
 }
 
 /// Follows jobs that share processors. Times are seconds of one clock.
@@ -119,8 +133,13 @@ impl Jobs {
     /// One more: so important, of so many strips, that is to be done by then. Answers its number.
     pub fn add(&mut self, importance: f64, strips: f64, deadline: f64) -> usize {
         let work = Estimate::new(strips, f64::INFINITY);
-        self.jobs.push(Job { importance, deadline, work, used: 0.0, is_over: false });
+        self.jobs.push(Job { importance, deadline, width: f64::INFINITY, work, used: 0.0, is_over: false });
         self.jobs.len() - 1
+    }
+
+    /// A job's threads can use so many processors at once; before it is said, as many as there are.
+    pub fn set_width(&mut self, job: usize, processors: f64) {
+        self.jobs[job].width = processors;
     }
 
     /// A job has used so many seconds of a processor in all, and done so many strips.
@@ -140,7 +159,7 @@ impl Jobs {
         self.jobs[job].need(now)
     }
 
-    /// The job that is to be ended, by [`excess`], and what all need. It counts as over from now on.
+    /// The job that is to be ended, and what is needed, by [`excess`]. It counts as over from now on.
     pub fn excess(&mut self, now: f64) -> Option<(usize, f64)> {
         let known = self.jobs.iter().enumerate().filter_map(|(at, job)| Some((at, job.need(now)?)));
         let (numbers, needs): (Vec<usize>, Vec<Need>) = known.unzip();
@@ -275,8 +294,10 @@ mod tests {
         let mut order: Vec<usize> = (0..needs.len()).collect();
         order.sort_by(|i, j| before(*i, *j));
         let has = |set: u32, at: usize| set >> at & 1 == 1;
-        let load = |set: u32| (0..needs.len()).filter(|at| has(set, *at)).map(|at| needs[at].load).sum::<f64>();
-        let sets = (0..1u32 << needs.len()).filter(|set| load(*set) <= processors);
+        let takes = |at: usize| needs[at].load.min(needs[at].width);
+        let load = |set: u32| (0..needs.len()).filter(|at| has(set, *at)).map(takes).sum::<f64>();
+        let can = |set: u32| (0..needs.len()).all(|at| !has(set, at) || needs[at].load <= needs[at].width);
+        let sets = (0..1u32 << needs.len()).filter(|set| can(*set) && load(*set) <= processors);
         let best = sets.max_by_key(|set| order.iter().map(|at| has(*set, *at)).collect::<Vec<_>>()).unwrap();
         let ends = |j: &usize| {
             let above: u32 = order.iter().take_while(|i| *i != j).map(|i| 1 << i).sum::<u32>() & best;
@@ -286,7 +307,9 @@ mod tests {
     }
 
     fn needs(told: &[(f64, f64)]) -> Vec<Need> {
-        told.iter().map(|(importance, load)| Need { importance: *importance, load: *load, doubt: 0.0 }).collect()
+        let need =
+            |(importance, load): &(f64, f64)| Need { importance: *importance, load: *load, doubt: 0.0, width: 4.0 };
+        told.iter().map(need).collect()
     }
 
     #[test]
@@ -308,6 +331,25 @@ mod tests {
     }
 
     #[test]
+    fn a_job_takes_no_more_than_its_threads_can_use_and_needs_more_in_vain() {
+        let need = |importance, load, width| Need { importance, load, doubt: 0.0, width };
+        // One thread on four processors: nothing is ended for it, and it leaves three to others.
+        let alone = need(2.0, 1.5, 1.0);
+        assert_eq!(excess(4.0, &[alone, need(1.0, 3.0, 4.0)]), None);
+        assert_eq!(excess(4.0, &[alone, need(1.0, 3.5, 4.0)]), None);
+        assert_eq!(excess(4.0, &[need(2.0, 2.0, 4.0), need(1.0, f64::INFINITY, 1.0)]), None);
+        let (at, needed) = excess(4.0, &[need(2.0, 3.5, 4.0), need(1.0, f64::INFINITY, 1.0)]).unwrap();
+        assert_eq!((at, in_words(needed).as_str()), (1, "more processors than there can be"));
+        // However little is known of what it needs.
+        let vast = Need { doubt: 1e5, ..need(1.0, 1e6, 1.0) };
+        assert_eq!(excess(1.0, &[need(2.0, 0.25, 1.0), vast]).map(|(at, _)| at), Some(1));
+        assert_eq!(excess(2.0, &[need(2.0, 0.25, 1.0), vast]), None);
+        // What a late one needs that stays is none of what is told.
+        let needed = excess(1.0, &[need(3.0, f64::INFINITY, 1.0), need(2.0, 0.5, 1.0), need(1.0, 0.75, 1.0)]);
+        assert_eq!(needed.map(|(at, needed)| (at, in_words(needed))), Some((2, "1.25 processors".to_owned())));
+    }
+
+    #[test]
     fn the_job_that_is_ended_is_the_one_that_a_search_through_all_sets_finds() {
         let mut random = Random::new(6);
         let (mut ended, mut left) = (0, 0);
@@ -320,7 +362,8 @@ mod tests {
                     ((random.any() % 4) as f64, if load > 1.1 * processors { f64::INFINITY } else { load })
                 })
                 .collect();
-            let all = needs(&told);
+            let mut all = needs(&told);
+            all.iter_mut().for_each(|need| need.width = [1.0, 4.0][(random.any() % 2) as usize]);
             let found = excess(processors, &all);
             assert_eq!(found.map(|(at, _)| at), searched(processors, &all), "{processors}: {told:?}");
             ended += u32::from(found.is_some());
@@ -330,7 +373,8 @@ mod tests {
             while let Some((at, _)) = excess(processors, &rest) {
                 rest.remove(at);
             }
-            let sum: f64 = rest.iter().filter(|need| need.load <= processors).map(|need| need.load).sum();
+            let can = |need: &&Need| need.load <= processors.min(need.width);
+            let sum: f64 = rest.iter().filter(can).map(|need| need.load).sum();
             assert!(sum <= processors, "{processors}: {told:?}");
         }
         assert!(ended > 1000 && left > 1000, "{ended} {left}");

@@ -5,22 +5,48 @@
 //! least important job: a word that its stage reads, and a message to each `emergency` stage of that name.
 //!
 //! - I1: a job ends once: by the contest, or by itself. Its rescuers hear of the first, and that none will come of the second.
-//! - I2: a thread holds the contest's locks for no more than a sum over its jobs. What is called when a job ends early may wait, and may name another.
+//! - I2: a thread holds the contest's locks for no more than a sum over its jobs. What is called when a job ends early has a thread of its own: it may wait,
+//!   and may name another, and no job stands meanwhile. The graph's end waits for it.
 
 use chappe_feedback::Jobs;
+use chappe_feedback::jobs::in_words;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::clock;
 use chappe_sync::tube::{self, Receiver, Sender};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
+use std::thread::{JoinHandle, ThreadId};
 
-/// What is called when a job is ended early: its name, and how many processors all jobs would have needed.
+/// What is called when a job is ended early: its name, and how many processors were needed.
 pub type EmergencyCall = Box<dyn FnMut(&str, f64) + Send>;
 
-/// Nanoseconds of a processor that the threads of a job have used.
-pub type Spent = Arc<AtomicU64>;
+/// What is to be called now.
+type Called = Arc<Mutex<Option<Arc<Mutex<EmergencyCall>>>>>;
+
+/// What the threads of a job have used, and how many there are.
+#[derive(Debug, Default)]
+pub struct Use {
+    nanoseconds: AtomicU64,
+    threads: AtomicU32,
+}
+
+impl Use {
+    /// So many nanoseconds of a processor more.
+    pub fn add(&self, nanoseconds: u64) {
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed); // Relaxed: a count.
+    }
+
+    /// Seconds of a processor, by so many threads.
+    pub fn so_far(&self) -> (f64, u32) {
+        // Relaxed, both: counts.
+        (self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9, self.threads.load(Ordering::Relaxed))
+    }
+}
+
+/// The use of a job, which its threads add up.
+pub type Spent = Arc<Use>;
 
 #[derive(Default)]
 struct Board {
@@ -34,7 +60,9 @@ struct Board {
 #[derive(Default)]
 pub struct Contest {
     board: Mutex<Board>,
-    call: Mutex<Option<Arc<Mutex<EmergencyCall>>>>,
+    call: Called,
+    /// The thread that calls, and what it has to say.
+    caller: Mutex<Option<(mpsc::Sender<(String, f64)>, JoinHandle<()>)>>,
 }
 
 impl fmt::Debug for Contest {
@@ -79,24 +107,60 @@ impl Contest {
     }
 
     /// A job is so far at this time: ends whichever is to be ended.
-    pub fn progress(&self, of: &Entry, now: f64, used: f64, done: f64) {
+    pub fn progress(&self, of: &Entry, now: f64, (used, threads): (f64, u32), done: f64) {
         let mut board = self.board();
         let Some(jobs) = &mut board.jobs else { return };
+        jobs.set_width(of.job, threads.max(1).into());
         jobs.progress(of.job, used, done);
         let Some((job, need)) = jobs.excess(now) else { return };
         let (name, ended) = &board.ends[job];
         // Relaxed: its stage looks at each block.
         ended.store(1, Ordering::Relaxed);
         let name = name.clone();
-        let line = format!("{name} ended early: all jobs would have needed {need:.2} processors\n");
+        let line = format!("{name} ended early: all jobs would have needed {}\n", in_words(need));
         for rescuer in board.rescuers.remove(&name).into_iter().flatten() {
             let _ = rescuer.try_send(line.clone());
         }
         drop(board);
-        // I2: the call holds nothing but itself.
-        let call = locked(&self.call).clone();
-        if let Some(call) = call {
-            chappe_thread::block_in_place(|| locked(&call)(&name, need));
+        self.tell(name, need);
+    }
+
+    /// Has it called, if anything is to be called (I2).
+    fn tell(&self, name: String, need: f64) {
+        if locked(&self.call).is_none() {
+            return;
+        }
+        let mut caller = locked(&self.caller);
+        if caller.is_none() {
+            let (tell, told) = mpsc::channel::<(String, f64)>();
+            let call = Arc::clone(&self.call);
+            let calls = move || {
+                for (name, need) in told {
+                    // The one that was named last, and nothing else is held.
+                    let call = locked(&call).clone();
+                    call.iter().for_each(|call| locked(call)(&name, need));
+                }
+            };
+            let made = std::thread::Builder::new().name("chappe-emergency".to_owned()).spawn(calls);
+            *caller = made.ok().map(|thread| (tell, thread));
+        }
+        match &*caller {
+            // It ends behind `settle` alone.
+            Some((tell, _)) => _ = tell.send((name, need)),
+            // The kernel has no thread: this one stands for it.
+            None => {
+                let call = locked(&self.call).clone();
+                call.iter().for_each(|call| chappe_thread::block_in_place(|| locked(call)(&name, need)));
+            }
+        }
+    }
+
+    /// All that was to be called has been.
+    pub fn settle(&self) {
+        if let Some((tell, thread)) = locked(&self.caller).take() {
+            drop(tell);
+            // A call that has panicked has said so.
+            let _ = chappe_thread::block_in_place(|| thread.join());
         }
     }
 
@@ -155,6 +219,7 @@ pub struct Meter {
 impl Meter {
     /// For the threads of a job.
     pub fn new(spent: Spent) -> Meter {
+        spent.threads.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
         Meter { spent, began: Meter::now(), means: [0.0; 2] }
     }
 
@@ -183,8 +248,7 @@ impl Meter {
         } else {
             *mean as u64
         };
-        // Relaxed: a count.
-        self.spent.fetch_add(took, Ordering::Relaxed);
+        self.spent.add(took);
     }
 }
 
@@ -207,10 +271,32 @@ mod tests {
         let entries = jobs.map(|(name, importance)| contest.enter(name, importance, 1000.0, 100.0));
         for second in 1..=20 {
             let now = f64::from(second);
-            entries.iter().for_each(|entry| contest.progress(entry, now, now, now * 15.0));
+            entries.iter().for_each(|entry| contest.progress(entry, now, (now, 1), now * 15.0));
         }
+        contest.settle();
         assert_eq!(told.try_iter().collect::<Vec<_>>(), ["first b", "second c"]);
         assert!(!entries[0].is_ended() && entries[1].is_ended() && entries[2].is_ended());
+    }
+
+    #[test]
+    fn no_job_stands_while_an_emergency_is_called() {
+        let contest = Contest::default();
+        contest.begin(1);
+        let ((go, gone), (tell, told)) = (mpsc::channel::<()>(), mpsc::channel());
+        contest.on_emergency(Box::new(move |name, _| {
+            gone.recv().unwrap();
+            tell.send(name.to_owned()).unwrap();
+        }));
+        let entries = [("a", 2.0), ("b", 1.0)].map(|(name, of)| contest.enter(name, of, 1000.0, 100.0));
+        for second in 1..=20 {
+            let now = f64::from(second);
+            entries.iter().for_each(|entry| contest.progress(entry, now, (now * 0.5, 1), now * 7.0));
+        }
+        // The call waits for this thread, which has found the excess.
+        assert!(entries[1].is_ended() && told.try_recv().is_err());
+        go.send(()).unwrap();
+        contest.settle();
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
@@ -225,9 +311,9 @@ mod tests {
             meter.end_at(Lap::Get, (used + 500, block + 1, kernel));
             meter.end_at(Lap::Put, (used + 600, block + 1, kernel));
         }
-        assert_eq!(spent.load(Ordering::Relaxed), 1000); // Relaxed: of this thread alone.
+        assert_eq!(spent.so_far(), (1e-6, 1));
         // Where one of them ran in the work, it is the mean.
         meter.end_at(Lap::Put, (20_000, 90, kernel));
-        assert_eq!(spent.load(Ordering::Relaxed), 1100); // Relaxed: as above.
+        assert_eq!(spent.so_far().0, 1.1e-6);
     }
 }

@@ -4,12 +4,12 @@
 //! the node's output, whether its ends are active or passive, and how its body is made. Planning opens the files that
 //! the node reads (a sound file states its rate) and writes nothing; making the body does the rest.
 
+use crate::contest::Spent;
 use crate::stage::{Body, Fault};
 use crate::telling::References;
 use crate::text::{Argument, Value, Written};
 use crate::touched::Touched;
 use crate::types::{Element, Type};
-use chappe_plat::atomic::AtomicU64;
 use chappe_synth::{Bound, Span};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -109,8 +109,8 @@ impl Anew {
 /// What a stage has to do with the jobs of its graph.
 #[derive(Clone, Debug)]
 pub enum Job {
-    /// It is one, of this name; its threads tell here the nanoseconds of a processor that they use.
-    Is(String, Arc<AtomicU64>),
+    /// It is one, of this name; its threads tell here what they use of a processor.
+    Is(String, Spent),
     /// It waits for the end of the one of that name.
     Waits(String),
 }

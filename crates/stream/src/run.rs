@@ -441,8 +441,9 @@ impl Graph {
 }
 
 impl Running {
-    /// Calls this whenever a job (`deadline` with `importance`) is ended early for a more important one: with its name, and how many processors all jobs
-    /// would have needed. Of jobs in other processes (`@name`) only their `emergency` stages hear.
+    /// Calls this whenever a job (`deadline` with `importance`) is ended early for a more important one: with its name, and how many processors it and those
+    /// that go on would have needed (infinity: it is late). On a thread of its own, one call after the other; [`Running::wait`] waits for
+    /// them. Of jobs in other processes (`@name`) only their `emergency` stages hear.
     pub fn on_emergency(&self, call: impl FnMut(&str, f64) + Send + 'static) {
         self.graph.references.1.on_emergency(Box::new(call));
     }
@@ -533,6 +534,7 @@ impl Running {
         while self.parts.as_ref().is_some_and(|p| !p.are_over()) {
             chappe_thread::sleep(std::time::Duration::from_millis(1));
         }
+        self.graph.references.1.settle();
     }
 
     fn fault(&self) -> Option<(usize, String)> {

@@ -34,17 +34,18 @@ const SETS: usize = 256;
 /// A process: its number, and when it began.
 type Key = [u64; 2];
 /// What it needs, and when it said so.
-type Said = [u64; 4];
+type Said = [u64; 5];
 
 fn said(need: Need, now: Duration) -> Said {
-    [need.importance.to_bits(), need.load.to_bits(), need.doubt.to_bits(), now.as_nanos() as u64]
+    let [importance, load, doubt, width] = [need.importance, need.load, need.doubt, need.width].map(f64::to_bits);
+    [importance, load, doubt, width, now.as_nanos() as u64]
 }
 
 /// What an entry says at this time, if it is not too old.
-fn need([importance, load, doubt, at]: Said, now: Duration) -> Option<Need> {
-    let [importance, load, doubt] = [importance, load, doubt].map(f64::from_bits);
+fn need([importance, load, doubt, width, at]: Said, now: Duration) -> Option<Need> {
+    let [importance, load, doubt, width] = [importance, load, doubt, width].map(f64::from_bits);
     let age = now.saturating_sub(Duration::from_nanos(at));
-    (age <= AGE).then_some(Need { importance, load, doubt })
+    (age <= AGE).then_some(Need { importance, load, doubt, width })
 }
 
 /// One that takes part.
@@ -52,13 +53,15 @@ pub struct Contest {
     key: Key,
     map: Map<Key, Said>,
     jobs: Jobs,
+    /// The most that its stages have had at once.
+    threads: usize,
     /// What the control group allows.
     quota: f64,
     /// On which processors a process may run.
     cpus: fn(i32) -> Option<Cpus>,
     /// How often somebody had ended when the others were read.
     ends: Option<Said>,
-    /// It has ended early: what all would have needed.
+    /// It has ended early: what was needed.
     pub ended: Option<f64>,
 }
 
@@ -95,10 +98,10 @@ fn beside(own: Key, mut all: BTreeMap<Key, (Need, Cpus)>) -> BTreeMap<Key, (Need
 }
 
 /// Whether some can be done in time together: no set of processors is needed by more than there are of it (I3).
-fn fit(all: &[(Need, Cpus)], some: &[usize], quota: f64, doubt: bool) -> bool {
+fn fit(cpus: &[Cpus], some: &[(usize, Need)], quota: f64, doubt: bool) -> bool {
     let mut sets: Vec<Cpus> = Vec::new();
-    for at in some {
-        let cpus = all[*at].1;
+    for (at, _) in some {
+        let cpus = cpus[*at];
         if sets.contains(&cpus) {
             continue;
         }
@@ -111,8 +114,8 @@ fn fit(all: &[(Need, Cpus)], some: &[usize], quota: f64, doubt: bool) -> bool {
         sets.push(cpus);
     }
     sets.iter().all(|set| {
-        let inside = some.iter().filter(|at| or(&all[**at].1, set) == *set);
-        within(count(set).min(quota), inside.map(|at| all[*at].0), doubt)
+        let inside = some.iter().filter(|(at, _)| or(&cpus[*at], set) == *set);
+        within(count(set).min(quota), inside.map(|(_, need)| need), doubt)
     })
 }
 
@@ -132,14 +135,25 @@ impl Contest {
         // Less than the processors that it may use: the control group's.
         let is_less = kernel::cpus(0).is_some_and(|cpus| quota < count(&cpus));
         let quota = if is_less { quota } else { f64::INFINITY };
-        Ok(Contest { key: [pid.into(), start], map, jobs, quota, cpus: kernel::cpus, ends: None, ended: None })
+        Ok(Contest {
+            key: [pid.into(), start],
+            map,
+            jobs,
+            threads: 1,
+            quota,
+            cpus: kernel::cpus,
+            ends: None,
+            ended: None,
+        })
     }
 
-    /// So far it is after so many seconds, and has used so many of a processor. Whether it is to end now.
+    /// So far it is after so many seconds, and has used so many of a processor, with so many threads. Whether it is to end now.
     ///
     /// # Errors
     /// The map was removed, or is full.
-    pub fn look(&mut self, at: f64, used: f64, bytes: f64) -> Result<bool> {
+    pub fn look(&mut self, at: f64, used: f64, bytes: f64, threads: usize) -> Result<bool> {
+        self.threads = self.threads.max(threads);
+        self.jobs.set_width(0, self.threads as f64);
         if self.ended.is_none()
             && let Some(sum) = self.would_end(at, used, bytes, look::now())?
             && self.ends_now()?
@@ -172,15 +186,15 @@ impl Contest {
         // Behind the dead, which may have filled the map.
         self.map.insert(&self.key, &said(own, now))?;
         let (keys, all): (Vec<Key>, Vec<(Need, Cpus)>) = beside(self.key, all).into_iter().unzip();
-        let needs: Vec<Need> = all.iter().map(|(need, _)| *need).collect();
-        let last = excess_where(&needs, |some, doubt| fit(&all, some, self.quota, doubt));
+        let (needs, cpus): (Vec<Need>, Vec<Cpus>) = all.into_iter().unzip();
+        let last = excess_where(&needs, |some, doubt| fit(&cpus, some, self.quota, doubt));
         Ok(last.filter(|(last, _)| keys[*last] == self.key).map(|(_, sum)| sum))
     }
 
     /// It ends, unless another one has ended since it has read the others (I1).
     fn ends_now(&self) -> Result<bool> {
         self.leave();
-        let next = [self.ends.map_or(1, |ends| ends[0].wrapping_add(1)), 0, 0, 0];
+        let next = [self.ends.map_or(1, |ends| ends[0].wrapping_add(1)), 0, 0, 0, 0];
         Ok(self.map.compare_exchange(&ENDS, self.ends.as_ref(), Some(&next))?.is_ok())
     }
 
@@ -210,7 +224,7 @@ mod tests {
     fn contest(key: Key, importance: f64, map: &Map<Key, Said>) -> Contest {
         let mut jobs = Jobs::new(1.0);
         jobs.add(importance, 1000.0, 100.0);
-        Contest { key, map: map.clone(), jobs, quota: 1.0, cpus: same, ends: None, ended: None }
+        Contest { key, map: map.clone(), jobs, threads: 1, quota: 1.0, cpus: same, ends: None, ended: None }
     }
 
     fn map() -> Map<Key, Said> {
@@ -232,7 +246,7 @@ mod tests {
         for second in 1..100 {
             let (at, used) = (f64::from(second), f64::from(second) * 0.5);
             for one in 0..2 {
-                if ended[one].is_none() && two[one].look(at, used, used / each).unwrap() {
+                if ended[one].is_none() && two[one].look(at, used, used / each, 4).unwrap() {
                     ended[one] = Some(at);
                 }
             }
@@ -259,7 +273,7 @@ mod tests {
         for second in 1..20 {
             let (at, used) = (f64::from(second), f64::from(second) * 0.5);
             // Each finds in the map what the other one said a moment ago, when it needed less than it does now.
-            let less = said(Need { importance: 1.0, load: 0.6, doubt: 0.0 }, now);
+            let less = said(Need { importance: 1.0, load: 0.6, doubt: 0.0, width: 4.0 }, now);
             let mut ends = [false; 2];
             for one in 0..2 {
                 map.insert(&keys[1 - one], &less).unwrap();
@@ -279,7 +293,7 @@ mod tests {
     fn one_that_has_not_looked_for_long_counts_nothing_until_it_looks() {
         let (map, [own, other]) = (map(), living());
         let at = Duration::from_secs(50);
-        map.insert(&other, &said(Need { importance: 9.0, load: 0.9, doubt: 0.0 }, at)).unwrap();
+        map.insert(&other, &said(Need { importance: 9.0, load: 0.9, doubt: 0.0, width: 4.0 }, at)).unwrap();
         let mut one = contest(own, 1.0, &map);
         let mut ends = |k: u32, after: Duration| {
             let used = f64::from(k) * 0.5;
@@ -313,7 +327,7 @@ mod tests {
             let mut one = contest(own, 1.0, &map);
             (one.cpus, one.quota) = (cpus, f64::INFINITY);
             let now = Duration::from_secs(50);
-            map.insert(&other, &said(Need { importance: 9.0, load, doubt: 0.0 }, now)).unwrap();
+            map.insert(&other, &said(Need { importance: 9.0, load, doubt: 0.0, width: 4.0 }, now)).unwrap();
             let mut ended = false;
             for k in 1..40 {
                 let used = f64::from(k) * 0.5;
@@ -347,11 +361,12 @@ mod tests {
                     let mut cpus = Cpus::default();
                     cpus[0] = 1 + below(15);
                     // Eighths: sums have no error, and come out even.
-                    (Need { importance: 1.0, load: below(12) as f64 / 8.0, doubt: 0.0 }, cpus)
+                    (Need { importance: 1.0, load: below(12) as f64 / 8.0, doubt: 0.0, width: 4.0 }, cpus)
                 })
                 .collect();
-            let some: Vec<usize> = (0..all.len()).collect();
-            let fits = fit(&all, &some, f64::INFINITY, false);
+            let some: Vec<(usize, Need)> = all.iter().map(|(need, _)| *need).enumerate().collect();
+            let cpus: Vec<Cpus> = all.iter().map(|(_, cpus)| *cpus).collect();
+            let fits = fit(&cpus, &some, f64::INFINITY, false);
             assert_eq!(fits, searched(&all, 4), "{all:?}");
             fitted[usize::from(fits)] += 1;
         }
@@ -363,17 +378,17 @@ mod tests {
         let map = map();
         let [own, _] = living();
         let dead = |k: u64| [own[0], own[1] + 1 + k];
-        let what = said(Need { importance: 9.0, load: 0.9, doubt: 0.0 }, look::now());
+        let what = said(Need { importance: 9.0, load: 0.9, doubt: 0.0, width: 4.0 }, look::now());
         map.insert(&dead(0), &what).unwrap();
         let mut one = contest(own, 1.0, &map);
-        assert!((1..90).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0).unwrap()));
+        assert!((1..90).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, 4).unwrap()));
         assert_eq!(map.len(), 1);
         drop(one);
         assert_eq!(map.len(), 0);
         // As many as there is room for.
         assert!((0..).any(|k| map.insert(&dead(k), &what).is_err()) && map.len() >= 8);
         let mut one = contest(own, 1.0, &map);
-        assert!((1..20).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0).unwrap()));
+        assert!((1..20).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, 4).unwrap()));
         assert_eq!(map.len(), 1);
     }
 }

@@ -220,6 +220,11 @@ impl Processes {
         self.all.len()
     }
 
+    /// How many threads they have, as of the last slow look.
+    pub fn threads(&self) -> usize {
+        self.all.iter().map(|p| p.tasks.len()).sum()
+    }
+
     /// Their numbers.
     pub fn pids(&self) -> impl Iterator<Item = i32> {
         self.all.iter().map(|p| p.pid)

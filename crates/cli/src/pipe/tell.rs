@@ -11,6 +11,7 @@ use crate::look::plain;
 use crate::said::tell;
 use crate::supervise::Ended;
 use chappe::feedback::Estimate;
+use chappe::feedback::jobs::in_words;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -144,12 +145,13 @@ impl Teller {
 
     fn contend(&mut self, at: f64) {
         let used = self.rows.iter().map(|row| row.sums.0).sum();
+        let threads = self.rows.iter().map(|row| row.threads).sum();
         let Some(contest) = self.contest.as_mut().filter(|contest| contest.ended.is_none()) else { return };
-        match contest.look(at, used, self.progress.done) {
+        match contest.look(at, used, self.progress.done, threads) {
             Ok(true) => {
-                let need = contest.ended.unwrap_or_default();
+                let need = in_words(contest.ended.unwrap_or_default());
                 let what = format!(
-                    "(and the whole) ends early: all pipelines together would need {need:.2} processors, and more important ones run"
+                    "(and the whole) ends early: all pipelines together would need {need}, and more important ones run"
                 );
                 self.warning(1, "emergency", &what);
             }

@@ -7,7 +7,6 @@ use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::telling::References;
 use crate::types::{Block, Element, Type};
 use chappe_feedback::Estimate;
-use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
 use chappe_sync::tube::Receiver;
 use std::sync::Arc;
@@ -106,9 +105,7 @@ impl Deadline {
             let elapsed = (now - self.began) as f64 / 1e9;
             self.job.progress(elapsed, self.done as f64);
             if let Some(Rival { entry: Some(entry), graph, spent, .. }) = &self.rival {
-                // Relaxed: a count.
-                let used = spent.load(Ordering::Relaxed) as f64 / 1e9;
-                graph.1.progress(entry, now as f64 / 1e9, used, self.done as f64);
+                graph.1.progress(entry, now as f64 / 1e9, spent.so_far(), self.done as f64);
             }
             if let Some(end) = self.job.end() {
                 // It goes first where threads are passed to another proc, if it would be late.
@@ -319,7 +316,7 @@ mod tests {
                 let time = if live[0] && live[1] { 0.5 } else { 1.0 };
                 let frames = (time / each[at]) as usize;
                 done[at] += frames as f64;
-                spents[at].fetch_add((time * 1e9) as u64, Ordering::Relaxed); // Relaxed: this thread alone.
+                spents[at].add((time * 1e9) as u64);
                 if stages[at].is_ended(now) {
                     outs[at].finish();
                 } else {
