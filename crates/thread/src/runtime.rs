@@ -59,6 +59,25 @@ static HOOKS: Hooks = Hooks {
 };
 
 impl Shared {
+    /// So many procs, which no kernel thread runs yet. They stay for good: threads' records name them.
+    pub(crate) fn new(procs: usize) -> &'static Shared {
+        let shared: &'static Shared = Box::leak(Box::new(Shared {
+            procs,
+            timers: Timers::new(),
+            list: UnsafeCell::new(Vec::new()),
+            idle: AtomicU64::new(0),
+            stop: AtomicU32::new(0),
+            spares: Mutex::new(Vec::new()),
+            came_in: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            ticks: AtomicU32::new(0),
+            watches: AtomicU32::new(0),
+        }));
+        // SAFETY: nobody else has it yet.
+        unsafe { *shared.list.get() = (0..procs).map(|at| Proc::new(shared, at)).collect() };
+        shared
+    }
+
     fn tick(&self) {
         let _serves = quiet::serves_others();
         let (mut seen, mut starts, mut turn) = (vec![0u32; self.procs], true, 0u32);
@@ -145,20 +164,7 @@ impl Runtime {
         outside::prepare(|name, body| Builder::new().name(name).spawn(move || body()).map(|handle| handle.id()));
         fence::prepare();
         light::install(&HOOKS);
-        let shared: &'static Shared = Box::leak(Box::new(Shared {
-            procs,
-            timers: Timers::new(),
-            list: UnsafeCell::new(Vec::new()),
-            idle: AtomicU64::new(0),
-            stop: AtomicU32::new(0),
-            spares: Mutex::new(Vec::new()),
-            came_in: AtomicU32::new(0),
-            next: AtomicU32::new(0),
-            ticks: AtomicU32::new(0),
-            watches: AtomicU32::new(0),
-        }));
-        // SAFETY: nobody else has it yet.
-        unsafe { *shared.list.get() = (0..procs).map(|at| Proc::new(shared, at)).collect() };
+        let shared = Shared::new(procs);
         ALL.lock().unwrap_or_else(PoisonError::into_inner).push(shared);
         for proc in shared.all() {
             let name = format!("chappe-proc-{}", proc.index);

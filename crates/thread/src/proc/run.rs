@@ -170,17 +170,16 @@ impl Proc {
         // Acquire: the other's state as the monitor saw it.
         let other = self.apart.take_from.swap(0, Ordering::Acquire);
         if other != 0 {
-            self.take_from(self.shared.proc(other as usize - 1));
+            self.take_from(self.shared.proc(other as usize - 1), clock::now());
         }
     }
 
-    /// Takes half of what is ready there, if its owner is elsewhere.
-    fn take_from(&self, other: &Proc) {
+    /// Takes half of what is ready there, if its owner is elsewhere: first what would be late if it waited there for another tick.
+    fn take_from(&self, other: &Proc, now: u64) {
         turns::steal(&other.busy, &other.apart.taken, || {
             other.empty_inbox();
             // Acquire: I2.
             let may = |t: &Thread| !t.pinned.get() && t.off.load(Ordering::Acquire) != 0;
-            let now = clock::now();
             let first = |t: &Thread| due::is_about_to_be_late(t, now, TICK);
             other.queue.share(first, may, |thread| {
                 thread.proc.store(from_ref(self) as u64, Ordering::Release); // Release: it is ours.
@@ -371,4 +370,46 @@ fn run_one(kernel: &Kernel, proc: &'static Proc, thread: &'static Thread) {
     }
     // One that was away has left no note: it leaves its proc's queue alone.
     take_note(proc, left);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record;
+
+    #[test]
+    fn an_idle_proc_takes_the_threads_first_that_would_be_late_where_they_are() {
+        record::prepare().unwrap();
+        chappe_plat::fence::prepare();
+        let shared = Shared::new(2);
+        let (full, idle) = (shared.proc(0), shared.proc(1));
+        // Its owner is elsewhere.
+        full.leave();
+        let now = 1_000 * TICK;
+        // Passed; late in two ticks; it says nothing; late in this one, of level 1 and of level 0; it may not go; it says nothing.
+        let says = [now - 1, now + 2 * TICK, 0, now + TICK - 1, now, now + 1, 0, 0];
+        let threads: Vec<_> = says.iter().map(|_| record::take().unwrap()).collect();
+        for (thread, latest) in threads.iter().zip(says) {
+            thread.level.set(0);
+            thread.pinned.set(false);
+            thread.latest.set(latest);
+            thread.off.store(1, Ordering::Release); // Release: as a thread that has left its stack.
+        }
+        threads[3].level.set(1);
+        threads[5].pinned.set(true);
+        threads.iter().for_each(|thread| full.queue.push(thread));
+        idle.take_from(full, now);
+        let at = |thread: &Thread| threads.iter().position(|t| std::ptr::eq(*t, thread)).unwrap();
+        let taken: Vec<usize> = std::iter::from_fn(|| idle.queue.pop().map(at)).collect();
+        let mut went = taken.clone();
+        went.sort_unstable();
+        assert_eq!(went, [0, 1, 3, 4], "{taken:?}");
+        for (number, thread) in threads.iter().enumerate() {
+            let is_there = thread.proc.load(Ordering::Acquire) == from_ref(idle) as u64; // Acquire: as its reader.
+            assert_eq!(is_there, taken.contains(&number), "{number}");
+        }
+        while full.queue.pop().is_some() {}
+        threads.iter().for_each(|thread| thread.latest.set(0));
+        record::put(threads.into_iter());
+    }
 }
