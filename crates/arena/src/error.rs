@@ -181,7 +181,7 @@ pub enum ArenaError {
     },
     /// The file system of the directory has too little of something, or the process may not use so much.
     #[error(
-        "no room for arena `{name}`: {bytes} bytes needed in {dir}; {missing}, or make it smaller (--members, --objects, --cells, --data)"
+        "no room for arena `{name}`: {bytes} bytes needed in {dir}; {missing}, or make a smaller one first (`chappe arena create {name}` with --members, --objects, --cells or --data)"
     )]
     NoSpace {
         /// The arena.

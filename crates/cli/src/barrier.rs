@@ -88,8 +88,9 @@ fn wait(
         }
         Err(BarrierError::Timeout) => {
             let patience = time::show(timeout.unwrap_or_default());
+            // It has left, or is none of them any more.
             let there = barrier.info().map_or(0, |info| info.arrived);
-            let others = format!("{there} of {} are there", barrier.parties());
+            let others = format!("besides this process {there} of {} are there", barrier.parties() - 1);
             let why = anyhow!("timed out after {patience} waiting at barrier `{name}`; {others}");
             return Err(Failure { status: TIMED_OUT, why });
         }

@@ -336,12 +336,27 @@ mod tests {
     }
 
     #[test]
+    fn an_absent_member_is_null_where_the_schema_has_null() {
+        let schema = Schema::parse("a: i8, q: i64?").unwrap();
+        let mut records = Vec::new();
+        encode(&schema, Format::Json, std::io::Cursor::new("{\"a\":1}\n{\"q\":null,\"a\":1}\n"), |record| {
+            records.push(record.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        assert!(records.len() == 2 && records[0] == records[1], "{records:?}");
+    }
+
+    #[test]
     fn a_value_that_does_not_fit_is_refused_with_its_line() {
         let schema = Schema::parse("a: i8, f: str[2]").unwrap();
         let said =
             |format, text: &'static str| encode(&schema, format, text.as_bytes(), |_| Ok(())).unwrap_err().to_string();
         assert_eq!(said(Format::Json, "{\"a\":128,\"f\":\"x\"}"), "stdin: line 1: `a` is `128`, and no i8");
         assert_eq!(said(Format::Json, "{\"a\":1,\"f\":\"x\"}\n{\"a\":1}"), "stdin: line 2: it has no `f`");
+        // What is unescaped where it lies.
+        let quoted = r#"{"a":"z\"y\u00e9\n","f":"x"}"#;
+        assert_eq!(said(Format::Json, quoted), r#"stdin: line 1: `a` is `"z"yé\n"`, and no i8"#);
         assert_eq!(said(Format::Csv, "a,f\n1,abc\n"), "stdin: line 2: `f` is `abc`, and no str[2]");
         assert_eq!(
             said(Format::Csv, "a,f\n1,ab\n,ab\n"),

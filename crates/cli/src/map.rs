@@ -6,7 +6,7 @@ use crate::said::{Failure, all_done, failed, stdout_is_there, wanted, write};
 use crate::{look, names, time};
 use anyhow::{Context, anyhow};
 use chappe::map::Event;
-use chappe::{Map, MapError, MapOptions};
+use chappe::{Map, MapError, MapOptions, ObjectError};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::io::Read;
@@ -45,9 +45,13 @@ pub fn run(command: &MapCommand, json: bool) -> Result<u8, Failure> {
             watch(name, key.as_deref(), *timeout, *changes, *count, json)
         }
         MapCommand::Rm { names, force } => {
-            let remove = |name: &str| {
-                Map::unmake(name, *force)?;
-                Ok(json!({ "removed": name }))
+            let remove = |name: &str| match Map::unmake(name, *force) {
+                Ok(()) => Ok(json!({ "removed": name })),
+                // The keys of the map before them.
+                Err(e @ MapError::Object(ObjectError::Unknown { .. })) if name != names[0] => {
+                    Err(anyhow!("{e}; keys are removed by `chappe map delete {} {name}`", names[0]))
+                }
+                Err(e) => Err(e.into()),
             };
             all_done(names::each(names, remove), json)?;
             Ok(0)

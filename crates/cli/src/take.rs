@@ -3,7 +3,7 @@
 use crate::args::Acquire;
 use crate::ended::{FAILED, TIMED_OUT};
 use crate::line::{self, Line, held_by, named};
-use crate::look::{Name, holder_text, permits_text};
+use crate::look::{Name, holder_text, permits_text, split};
 use crate::names;
 use crate::said::Failure;
 use crate::time;
@@ -76,6 +76,12 @@ pub fn pools(a: &Acquire) -> Result<Vec<Pool>> {
     }
     if a.create.is_some() {
         names::refuse_numbers(&a.pools, "pool", "--create=N")?;
+        // Before anything is made.
+        let arena = |name: &String| split(name).0.to_owned();
+        if let Some(other) = a.pools.iter().find(|name| arena(name) != arena(&a.pools[0])) {
+            let (first, second) = (arena(&a.pools[0]), arena(other));
+            return Err(AcquireError::TwoArenas { first, second }.into());
+        }
     }
     a.pools.iter().map(|name| open(name, a.create, n).map_err(|e| perhaps_a_count(name, e))).collect()
 }

@@ -10,6 +10,7 @@
 use crate::batch::{Fill, Trouble, shown};
 use crate::place::{Slot, may_be_null, none};
 use crate::plain::{Plain, Written};
+use chappe_synth::FieldType;
 use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -25,7 +26,7 @@ pub struct Json {
     pub spans: Vec<Option<(usize, usize)>>,
     /// Whether it is a member of that name, and not one within another.
     direct: Vec<bool>,
-    /// Each member must be asked for, and each that is must be there.
+    /// Each member must be asked for, and each that is must be there, unless it may be NULL.
     pub strict: bool,
     /// All columns are asked for, as they were guessed: a member that is none of them is told.
     pub all: bool,
@@ -252,8 +253,9 @@ impl Json {
             let record = job.batch.begin(start);
             let mut trouble = None;
             for (at, slot) in self.slots.iter().enumerate() {
-                let fits = match self.spans[at] {
-                    None if self.strict => {
+                let mut span = self.spans[at];
+                let fits = match span {
+                    None if self.strict && !matches!(slot.kind, FieldType::Maybe(_) | FieldType::Str) => {
                         trouble.get_or_insert_with(|| Trouble::Other(format!("it has no `{}`", slot.name)));
                         continue;
                     }
@@ -267,10 +269,10 @@ impl Json {
                         });
                         slot.none(record)
                     }
-                    Some((from, to)) => put(slot, job.text, from, to, record),
+                    Some((from, ref mut to)) => put(slot, job.text, from, to, record),
                 };
                 if !fits && trouble.is_none() {
-                    let (from, to) = self.spans[at].unwrap_or((start, start));
+                    let (from, to) = span.unwrap_or((start, start));
                     trouble = Some(Trouble::Field(at, from, to));
                 }
             }
@@ -407,17 +409,19 @@ impl Json {
     }
 }
 
-/// A value, as it is written.
-fn put(slot: &Slot, text: &mut [u8], from: usize, to: usize, record: &mut [u8]) -> bool {
+/// A value, as it is written. One with escapes is shorter without them, and ends elsewhere then.
+fn put(slot: &Slot, text: &mut [u8], from: usize, end: &mut usize, record: &mut [u8]) -> bool {
     if text[from] != b'"' {
-        return if &text[from..to] == b"null" { slot.none(record) } else { slot.put(text, from, to, record) };
+        return if &text[from..*end] == b"null" { slot.none(record) } else { slot.put(text, from, *end, record) };
     }
-    let (from, mut to) = (from + 1, to - 1);
+    let (from, mut to) = (from + 1, *end - 1);
     if memchr(b'\\', &text[from..to]).is_some() {
-        // It is shorter without its escapes, so it has room where it lies.
+        // So it has room where it lies, and so has its quote, for a message.
         let Ok(plain) = serde_json::from_slice::<String>(&text[from - 1..=to]) else { return false };
         to = from + plain.len();
         text[from..to].copy_from_slice(plain.as_bytes());
+        text[to] = b'"';
+        *end = to + 1;
     }
     // What JSON quotes is a text.
     if slot.doubtful { slot.put_text(from, to, record) } else { slot.put(text, from, to, record) }
@@ -427,7 +431,6 @@ fn put(slot: &Slot, text: &mut [u8], from: usize, to: usize, record: &mut [u8]) 
 mod tests {
     use super::*;
     use crate::seps::PAD;
-    use chappe_synth::FieldType;
 
     /// Where members lie, and which are others.
     type Seen = (Vec<Option<(usize, usize)>>, Vec<String>);

@@ -91,7 +91,7 @@ impl Parser {
         Parser { doubtful: names, guessed, ..self }
     }
 
-    /// Each column of the text must be one of the schema, and each of the schema must be there.
+    /// Each column of the text must be one of the schema, and each of the schema must be there: in JSON, unless it may be NULL.
     #[must_use]
     pub fn strict(mut self) -> Parser {
         self.strict = true;

@@ -1,4 +1,4 @@
-//! Text as records of a schema, all of whose fields it has and no others: for records that go where each must fit.
+//! Text as records of a schema, all of whose fields it has (in JSON, unless they may be NULL) and no others: for records that go where each must fit.
 
 use crate::ask::{AskError, OnBad};
 use crate::format::Format;

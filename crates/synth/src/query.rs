@@ -143,6 +143,7 @@ impl Query {
             Items::read(schema, &mut checker, &mut parser)?
         } else {
             if !has_condition {
+                parser.no_capitals()?;
                 return parser.complain(
                     first,
                     "a query begins with `where` or `select`: `where price > 10 select sym, sum(qty) by sym`",
@@ -404,7 +405,40 @@ fn columns_of(program: &Verified, rows: &Verified) -> Result<Verified, BindError
 /// The condition is the program's filter.
 fn holds(checker: &mut Checker<'_>, parser: &mut Parser<'_>) -> Result<(), Complaint> {
     let root = parser.expression()?;
+    // Before the types: half of `a is null` is no condition.
+    parser.no_sql()?;
     let id = checker.predicate(parser, root)?;
     checker.builder.program.filter = Some(id);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_in_the_words_of_sql_is_told_what_is_written_here() {
+        let schema = Schema::parse("a: i64?, b: str[8]").unwrap();
+        for (text, here) in [
+            ("where a is null select b", "`is` is of SQL, or Python: write `x == null`"),
+            ("where b LIKE 'x%' select a", "x.startsWith('a')"),
+            ("where a BETWEEN 1 and 2 select a", "write `1 <= x && x <= 2`"),
+            ("SELECT a", "`SELECT` is written in small letters: `select`"),
+            ("where a > 1 SELECT b", "`SELECT` is written in small letters: `select`"),
+            ("select a WHERE a > 1", "`WHERE` is written in small letters: `where`"),
+            ("select a where a > 1", "`where` stands before `select`"),
+            ("select sum(a) BY b", "`BY` is written in small letters: `by`"),
+            ("select AVG(a)", "there is no function `AVG`: write `mean`"),
+            ("select COUNT(*)", "`COUNT` is written in small letters: `count`"),
+            ("select distinct a", "write `distinct(x)` for how many there are"),
+        ] {
+            let said = Query::parse(&schema, text).unwrap_err().to_string();
+            assert!(said.contains(here), "{text}: {said}");
+        }
+        // Columns may have such names.
+        let schema = Schema::parse("Order: i64, distinct: i64, BY: i64").unwrap();
+        for text in ["where Order > BY select distinct, BY", "select distinct(distinct) as n", "where distinct < 3"] {
+            assert!(Query::parse(&schema, text).is_ok(), "{text}");
+        }
+    }
 }

@@ -191,6 +191,35 @@ impl<'a> Parser<'a> {
         self.above(power::ANYTHING, 0)
     }
 
+    /// Complains if SQL has, or writes otherwise, the word that comes next behind a value.
+    ///
+    /// # Errors
+    /// What is written here for it.
+    pub fn no_sql(&self) -> Result<(), Complaint> {
+        let Kind::Name(word) = &self.token.kind else { return Ok(()) };
+        if let Some(here) = of_sql(word) {
+            return self.complain(self.token.span, format!("`{word}` is of SQL, or Python: {here}"));
+        }
+        self.no_capitals()
+    }
+
+    /// Complains if the word that comes next is one of the language's in capitals.
+    ///
+    /// # Errors
+    /// How it is written.
+    pub fn no_capitals(&self) -> Result<(), Complaint> {
+        match &self.token.kind {
+            Kind::Name(word) if let Some(small) = small(word) => {
+                self.complain(self.token.span, format!("`{word}` is written in small letters: `{small}`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_of_sql(&self) -> bool {
+        matches!(&self.token.kind, Kind::Name(word) if of_sql(word).is_some() || small(word).is_some())
+    }
+
     /// Complains unless everything was read.
     ///
     /// # Errors
@@ -198,9 +227,7 @@ impl<'a> Parser<'a> {
     pub fn end(&self) -> Result<(), Complaint> {
         match &self.token.kind {
             Kind::End => Ok(()),
-            Kind::Name(word) if let Some(here) = of_sql(word) => {
-                self.complain(self.token.span, format!("`{word}` is of SQL, or Python: {here}"))
-            }
+            Kind::Name(_) if self.is_of_sql() => self.no_sql(),
             Kind::Name(_)
             | Kind::Quoted(_)
             | Kind::Param(_)
@@ -368,9 +395,8 @@ impl<'a> Parser<'a> {
 
     /// Whether the next token begins a value, and no other part of a query.
     fn begins_value(&self) -> bool {
-        const WORDS: [&str; 9] = ["in", "select", "as", "by", "every", "order", "top", "asc", "desc"];
         match &self.token.kind {
-            Kind::Name(word) => !WORDS.contains(&word.as_str()) && of_sql(word).is_none(),
+            Kind::Name(word) => word != "in" && !WORDS.contains(&word.as_str()) && !self.is_of_sql(),
             Kind::Sign(sign) => *sign == "(",
             Kind::End => false,
             _ => true,
@@ -393,12 +419,20 @@ impl<'a> Parser<'a> {
             Kind::Name(name) if name.eq_ignore_ascii_case("not") && self.begins_value() => {
                 return self.complain(span, format!("`{name}` is of SQL, or Python: write `!`, as in `!(a && b)`"));
             }
+            Kind::Name(name)
+                if name.eq_ignore_ascii_case("distinct")
+                    && self.token.kind != Kind::Sign("(")
+                    && self.begins_value() =>
+            {
+                let here = "write `distinct(x)` for how many there are, `select count() by x` for which";
+                return self.complain(span, format!("`{name}` is of SQL: {here}"));
+            }
             Kind::Name(name) => {
                 if !self.take_sign("(")? {
                     return self.add(What::Name(name), span);
                 }
                 // As SQL writes it.
-                if name == "count" {
+                if name.eq_ignore_ascii_case("count") {
                     self.take_sign("*")?;
                 }
                 let (of, end) = self.arguments(level)?;
@@ -420,6 +454,15 @@ impl<'a> Parser<'a> {
         };
         self.add(what, span)
     }
+}
+
+/// The words of a query, which may stand behind a value.
+const WORDS: [&str; 9] = ["select", "where", "as", "by", "every", "order", "top", "asc", "desc"];
+
+/// The word of a query that somebody has written in capitals.
+fn small(word: &str) -> Option<&'static str> {
+    let small = word.to_ascii_lowercase();
+    if small == word { None } else { WORDS.into_iter().find(|known| *known == small) }
 }
 
 /// What is written here for a word of SQL, or Python, behind a value.
@@ -461,12 +504,17 @@ mod tests {
             ("a like 'x%'", "x.startsWith('a')"),
             ("a between 1 and 2", "write `1 <= x && x <= 2`"),
             ("a > 1 limit 5", "write `top 10`, at the end"),
+            ("a IS NULL", "write `x == null` or"),
+            ("a BY b", "`BY` is written in small letters: `by`"),
+            ("a SELECT b", "`SELECT` is written in small letters: `select`"),
+            ("distinct a", "`distinct` is of SQL: write `distinct(x)`"),
+            ("count(DISTINCT a)", "`DISTINCT` is of SQL: write `distinct(x)`"),
             ("a b", "an operator is missing before this"),
         ] {
             assert!(told(text).contains(here), "{text}: {}", told(text));
         }
         // They are names all the same.
-        for text in ["and > 1", "not", "!not && or == is", "like < 2 ? limit : group"] {
+        for text in ["and > 1", "not", "!not && or == is", "like < 2 ? limit : group", "distinct > BY", "distinct(a)"] {
             let mut parser = Parser::new(text).unwrap();
             assert!(parser.expression().and_then(|_| parser.end()).is_ok(), "{text}");
         }

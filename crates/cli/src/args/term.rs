@@ -2,6 +2,7 @@
 
 use crate::size;
 use crate::time::parse;
+use chappe::term::screen::fit;
 #[cfg(feature = "term")]
 use chappe::term::search::After;
 use clap::Subcommand;
@@ -178,7 +179,12 @@ fn parse_size(text: &str) -> Result<(u16, u16), String> {
     let wrong = || format!("`{text}` is not a size: write COLUMNSxROWS, as 80x24");
     let (columns, rows) = text.split_once(['x', 'X']).ok_or_else(wrong)?;
     let number = |part: &str| part.parse::<u16>().ok().filter(|n| *n > 0);
-    number(columns).zip(number(rows)).ok_or_else(wrong)
+    let (columns, rows) = number(columns).zip(number(rows)).ok_or_else(wrong)?;
+    let (most, least) = fit(columns.into(), rows.into());
+    if (most, least) != (columns.into(), rows.into()) {
+        return Err(format!("`{text}` is too large: {most}x{least} is the next size that a terminal can have"));
+    }
+    Ok((columns, rows))
 }
 
 /// Reads `9`, `KILL` or `SIGKILL`.

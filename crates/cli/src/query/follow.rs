@@ -9,7 +9,7 @@ use crate::args::Query;
 use crate::notify::Notify;
 use crate::progress::Late;
 use crate::signals::{Set, heeded};
-use anyhow::{Error, Result};
+use anyhow::{Error, Result, ensure};
 use chappe::rows::{AskError, Growing, Report, no_text};
 use std::collections::HashSet;
 use std::io::{stdin, stdout};
@@ -32,8 +32,16 @@ pub fn run(a: &Query, json: bool) -> Result<()> {
     let news = News::of(files.named(), signals.descriptor()?);
     let bar = Late::new(!json, None);
     let mut out = ends::Answer::new(&bar, None);
-    let mut answer =
-        Answer { a, json, names: Vec::new(), foreign: HashSet::new(), out: Some(&mut out), growing: None, bar };
+    let mut answer = Answer {
+        a,
+        json,
+        names: Vec::new(),
+        begun: HashSet::new(),
+        foreign: HashSet::new(),
+        out: Some(&mut out),
+        growing: None,
+        bar,
+    };
     let followed = follow(&mut files, &news, &mut answer);
     // The sums are written at once; another Ctrl-C ends that.
     signals.wait(Some(Duration::ZERO));
@@ -80,6 +88,8 @@ struct Answer<'a, 'o> {
     json: bool,
     /// All texts, and whether each is named: one that only lies in a directory is left out if it cannot be read.
     names: Vec<(String, bool)>,
+    /// Those of which something has come.
+    begun: HashSet<usize>,
     /// Those that are left out.
     foreign: HashSet<usize>,
     out: Option<&'o mut ends::Answer>,
@@ -121,17 +131,22 @@ impl Takes for Answer<'_, '_> {
             say(&format!("chappe: {} was truncated: it is read from its begin", growing.name(text)));
             growing.begin_anew(text);
         }
+        self.begun.remove(&text);
         self.foreign.remove(&text);
     }
 
     fn piece(&mut self, text: usize, piece: &[u8]) -> Result<bool> {
         let (name, named) = self.names[text].clone();
+        if self.begun.insert(text)
+            && let Some(why) = no_text(piece)
+        {
+            let why = format!("{name}: {why}");
+            ensure!(!named, why);
+            // It says nothing of the others.
+            self.leave_out(text, &why);
+            return Ok(true);
+        }
         if self.growing.is_none() {
-            // What is compressed says nothing of the others.
-            if let Some(why) = no_text(piece).filter(|_| !named) {
-                self.leave_out(text, &format!("{name}: {why}"));
-                return Ok(true);
-            }
             let format = form(self.a, &name, piece)?;
             let Some(out) = self.out.take() else { return Ok(false) };
             let mut growing = Growing::new(asked(self.a, format, 1)?, style(self.a, self.json), out);

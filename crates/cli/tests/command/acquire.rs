@@ -49,6 +49,14 @@ fn the_first_pool_with_a_permit_gives_it() {
 }
 
 #[test]
+fn a_choice_in_two_arenas_is_refused_and_makes_nothing() {
+    let here = Place::new();
+    let ran = here.run(&["acquire", "--create", "other/p", "gpu", "--", "true"]);
+    assert!(ran.err.contains("one choice cannot wait in two arenas, `other` and `default`"), "{ran:?}");
+    assert!(!here.arenas().join("other").exists() && !here.arenas().join("default").exists());
+}
+
+#[test]
 fn a_choice_gets_the_first_that_comes_free() {
     let here = Place::new();
     let (a, _) = here.holder("a", &["--create", "gpu0"]);

@@ -242,7 +242,8 @@ fn removed_while_in_use() {
 
 #[test]
 fn a_full_file_system_is_an_error_and_no_crash() {
-    let parts = ["no room for arena `default`", "bytes needed in", ", or make it smaller (--members"];
+    let parts =
+        ["no room for arena `default`", "bytes needed in", ", or make a smaller one first (`chappe arena create"];
     let here = Place::new();
     let mut limited = here.command(&["acquire", "--create", "p", "--", "true"]);
     // SAFETY: system calls only, between fork and exec.

@@ -81,7 +81,7 @@ fn a_time_that_is_up_takes_the_arrival_back_or_breaks_the_barrier() {
         json!({"name": "b", "parties": 2, "breaks_on_death": false})
     );
     let why = here.fails(124, &["barrier", "wait", "b", "--timeout", "10ms"]);
-    assert_eq!(why, "chappe: timed out after 10ms waiting at barrier `b`; 0 of 2 are there\n");
+    assert_eq!(why, "chappe: timed out after 10ms waiting at barrier `b`; besides this process 0 of 1 are there\n");
     let why = here.fails(1, &["barrier", "wait", "b", "--timeout", "10ms", "--or-break"]);
     assert!(why.contains("barrier `b` is broken: a party's time was up"), "{why}");
     assert!(here.ok(&["show", "b"]).contains("broken"));

@@ -24,6 +24,8 @@ fn an_entry_is_found_until_it_is_deleted() {
         here.ok(&["show", "shards"]).starts_with("shards: map, 2 of 2 entries, keys of 64 and values of 256 bytes")
     );
     let used = here.fails(1, &["map", "rm", "shards"]);
+    let keys = here.fails(1, &["map", "rm", "shards", "k1"]);
+    assert!(keys.contains("there is no map `k1`") && keys.contains("`chappe map delete shards k1`"), "{keys}");
     assert!(used.contains("in use: 2 entries in it") && used.contains("--force"), "{used}");
     here.fails(1, &["map", "delete", "shards", "b", "--if", "x"]);
     assert_eq!(here.json(&["map", "delete", "shards", "a"]), json!({"key": "a", "old": "host2", "done": true}));

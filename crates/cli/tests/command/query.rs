@@ -411,6 +411,8 @@ fn a_directory_is_followed_and_sums_come_window_by_window_and_at_the_end() {
     rows.sort_unstable();
     assert_eq!(rows, ["k,s", "x,80", "y,2", "z,8"]);
     assert!(said.contains("a.log.2.gz: ") && said.ends_with("makes text of it; it is left out\n"), "{said}");
+    let named = place.fails(1, &["query", "--follow", "select n", in_it("a.log.2.gz").to_str().unwrap()]);
+    assert!(named.contains("a.log.2.gz: it is compressed, and no text: `zcat`"), "{named}");
     let csv = place.file("t.csv");
     std::fs::write(&csv, TRADES).unwrap();
     let why = place.fails(1, &["query", "select count() as n", csv.to_str().unwrap(), "x.jsonl"]);

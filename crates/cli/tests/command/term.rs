@@ -217,6 +217,8 @@ fn an_error_of_a_terminal_command_says_what_to_do() {
         (2, &["term", "wait", "t", "a(b"], "^"),
         (2, &["term", "wait", "t", "x", "--after", "1.2"], "is no mark"),
         (2, &["term", "resize", "t", "80"], "COLUMNSxROWS"),
+        (2, &["term", "resize", "t", "10001x1"], "`10001x1` is too large: 10000x1 is the next size"),
+        (2, &["term", "run", "--size", "1000x1000", "t", "--", "true"], "is too large: 1000x262 is the next size"),
         (2, &["term", "run", "u", "--size", "0x0", "--", "true"], "COLUMNSxROWS"),
         (124, &["term", "wait", "t", "x", "--timeout", "1ms"], "no line that has this"),
         (124, &["term", "wait", "--exit", "t", "--timeout", "1ms"], "runs"),

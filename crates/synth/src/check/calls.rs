@@ -17,7 +17,12 @@ impl Checker<'_> {
                 return self
                     .complain(span, format!("`{name}` is over many records: it stands in a list of columns, alone"));
             }
-            "avg" | "average" => return self.complain(span, format!("there is no function `{name}`: write `mean`")),
+            _ if ["avg", "average"].iter().any(|of_sql| name.eq_ignore_ascii_case(of_sql)) => {
+                return self.complain(span, format!("there is no function `{name}`: write `mean`"));
+            }
+            _ if let Some(small) = FUNCTIONS.into_iter().find(|f| f.eq_ignore_ascii_case(name)) => {
+                return self.complain(span, format!("`{name}` is written in small letters: `{small}`"));
+            }
             "median" => return self.complain(span, "there is no function `median`: write `quantile(x, 0.5)`"),
             _ => {
                 let message = format!("there is no function `{name}`{}", suggestion(name, FUNCTIONS));
