@@ -8,7 +8,7 @@
 //! | `pool/NAME/got/ID` | [`Holder`] | the waiter's | an attempt has got its units of a semaphore. It deletes this when it knows |
 //! | `pool/NAME/wait/ID` | [`Ticket`] | the waiter's | a place in the queue; its `created` is the order, the same in each pool of a choice |
 //! | `fence/ID` | empty | the waiter's | an attempt that ended without an answer: nothing of it can happen any more |
-//! | `tube/NAME/tail` | [`Tail`] | none | how many pages were sent. Each send compares its revision |
+//! | `tube/NAME/tail` | [`Tail`] | none | how many pages were sent, how many senders came and left. Each send compares its revision |
 //! | `tube/NAME/head` | [`Head`] | none | how many pages were claimed. Each claim compares its revision |
 //! | `tube/NAME/page/0..03` | records | none | page 3: it was sent, and nobody has acknowledged it |
 //! | `tube/NAME/claim/0..03` | [`Claim`] | the receiver's | a receiver has the pages from 3 on |
@@ -97,7 +97,7 @@ impl Object {
 }
 
 /// Value of `tail`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tail {
     /// How many pages were sent.
     pub pages: u64,
@@ -105,6 +105,20 @@ pub struct Tail {
     pub opened: u64,
     /// How many of them have left when they were done.
     pub closed: u64,
+    /// How many deaths of the others receivers have been told of.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub told: u64,
+}
+
+impl Tail {
+    /// How many senders have died, where none is there.
+    pub fn deaths(&self) -> u64 {
+        self.opened.saturating_sub(self.closed)
+    }
+}
+
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Value of `head`.

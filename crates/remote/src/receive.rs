@@ -5,7 +5,7 @@
 //!    ^ |        |--- another was faster: with what was read ---> (as look)                                      |
 //!    | |        |--- no answer, and it was done ---> read -------------> got                                    |
 //!    | +-- nothing to claim: acknowledge ---> wait for news                                                     |
-//!    | +-- no page, no sender, and one was there ---> the end                                                   |
+//!    | +-- no page, no sender, and one was there ---> say that its death is told ---> the end                   |
 //!    +----------------------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -18,7 +18,10 @@
 //!   nobody's until the next. A page has one receiver whose deadline has not passed.
 //! - **T2** A page below `head` that no claim covers had a receiver that has lost it: it comes first, flagged, since that one may have seen it.
 //! - **T3** What is acknowledged goes in the transaction of the next claim, or in one of its own; both compare that the claim is there.
-//! - **T4** The end is told when there is no page at all, claimed or not, and no sender, in one read.
+//! - **T4** The end is told when there is no page at all, claimed or not, and no sender, in one read, to a receiver that has had a page or a sender:
+//!   one that comes to a tube that others have emptied waits for the next sender.
+//! - **T5** A sender's death is told to all receivers that were there when the first of them is told, and to no later one: `tail` counts the deaths
+//!   that were told, and a receiver goes by what it says when it comes. It is told before the end is.
 //!
 //! A claim that was never answered is asked for again, as it was: it is done once (T1), and names the receiver and its number.
 
@@ -93,7 +96,7 @@ struct Span {
 struct Known {
     revision: Revision,
     head: (u64, Revision),
-    tail: Tail,
+    tail: (Tail, Revision),
     sealed: bool,
     senders: bool,
     pages: BTreeSet<u64>,
@@ -108,6 +111,8 @@ enum At {
     Read(Span, Revision),
     Got(Got),
     Acknowledge,
+    /// Says that a sender's death is told.
+    Tell,
     /// It leaves; of this page some records are still to come, and all behind it.
     Leave(Option<(u64, Vec<u8>)>),
     Wait(Revision),
@@ -127,6 +132,8 @@ pub struct Receiver {
     own: Option<(Span, Revision)>,
     /// It goes on when no sender is there: one may come.
     follows: bool,
+    /// How `tail` was when it came, and whether a sender or a page was there since.
+    came: Option<(Tail, bool)>,
     /// What an engine says that has no room: it is looked whether the last was done.
     full: Option<String>,
     at: At,
@@ -172,11 +179,11 @@ impl TubeEnd for Receiver {
         let (Some(known), tail) = (&mut self.known, self.space.tail(&self.tube)) else { return };
         // Pages that came since are claimed without another look.
         let tails = changes.iter().map(|change| match change {
-            Change::Put(entry) if entry.key == tail => keys::read::<Tail>(&entry.value),
+            Change::Put(entry) if entry.key == tail => Some((keys::read::<Tail>(&entry.value)?, entry.modified)),
             _ => None,
         });
-        if let Some(tail) = tails.collect::<Option<Vec<Tail>>>().and_then(|tails| tails.last().copied())
-            && tail.pages > known.tail.pages
+        if let Some(tail) = tails.collect::<Option<Vec<_>>>().and_then(|tails| tails.last().copied())
+            && tail.0.pages > known.tail.0.pages
         {
             known.tail = tail;
             self.choose();
@@ -194,7 +201,7 @@ impl Receiver {
     /// A machine that begins. Nobody else has the name of this attempt.
     /// One that follows goes on when no sender is there, until the tube is sealed.
     pub fn new(space: Space, by: Attempt, tube: String, follows: bool) -> Receiver {
-        Receiver { space, tube, by, known: None, number: 0, own: None, follows, full: None, at: At::Look }
+        Receiver { space, tube, by, known: None, number: 0, own: None, follows, came: None, full: None, at: At::Look }
     }
 
     /// What came need not come again; the next is wanted.
@@ -226,7 +233,9 @@ impl Receiver {
     pub fn step(&self) -> Step {
         let (space, tube) = (&self.space, self.tube.as_str());
         match &self.at {
-            At::Claim(_) | At::Acknowledge | At::Leave(_) if self.full.is_some() => Step::Call(Txn::of(self.reads())),
+            At::Claim(_) | At::Acknowledge | At::Tell | At::Leave(_) if self.full.is_some() => {
+                Step::Call(Txn::of(self.reads()))
+            }
             At::Look => Step::Call(Txn::of(self.reads())),
             At::Claim(span) => Step::Call(self.claims(*span)),
             At::Read(span, token) => Step::Call(Txn {
@@ -240,6 +249,7 @@ impl Receiver {
                 then.append(&mut self.reads());
                 Step::Call(Txn { when, then, otherwise: self.reads() })
             }
+            At::Tell => Step::Call(self.tells()),
             At::Leave(rest) => Step::Call(self.leaves(rest.as_ref())),
             At::Wait(read) => Step::Wait { from: read + 1 },
             At::Done(outcome) => Step::Done(outcome.clone()),
@@ -266,6 +276,13 @@ impl Receiver {
             then.push(Op::Put { key: self.space.page(&self.tube, *page), value: value.clone(), lease: None });
         }
         Txn { when, then, otherwise: vec![] }
+    }
+
+    fn tells(&self) -> Txn {
+        let Some(Known { tail: (tail, at), .. }) = self.known else { return Txn::of(self.reads()) };
+        let (key, value) = (self.space.tail(&self.tube), Tail { told: tail.deaths(), ..tail });
+        let put = Op::Put { key: key.clone(), value: keys::write(&value), lease: None };
+        Txn { when: vec![is(key, Test::Modified(at))], then: vec![put], otherwise: self.reads() }
     }
 
     fn claims(&self, span: Span) -> Txn {
@@ -307,6 +324,8 @@ impl Receiver {
                 self.own = None;
                 self.look(reads.unwrap_or_default(), reply.revision);
             }
+            At::Tell if reply.held => self.at = At::Done(Outcome::End { died: true }),
+            At::Tell => self.look(&reply.replies, reply.revision),
             // What it did not find it has left before, or lost, and then all comes to others.
             At::Leave(_) => self.at = At::Done(Outcome::Left),
             At::Got(_) | At::Wait(_) | At::Done(_) => {}
@@ -327,6 +346,8 @@ impl Receiver {
                 self.own = None;
                 self.choose();
             }
+            // The next one is told, too.
+            (At::Tell, _) => self.at = At::Done(Outcome::End { died: true }),
             (At::Leave(_), None) => self.at = At::Done(Outcome::Left),
             _ => self.at = At::Done(Outcome::Refused(why)),
         }
@@ -373,7 +394,7 @@ impl Receiver {
             return false;
         }
         let object = size.first().and_then(|entry| keys::read::<Object>(&entry.value));
-        let tail = tail.first().and_then(|entry| keys::read::<Tail>(&entry.value));
+        let tail = tail.first().and_then(|entry| Some((keys::read::<Tail>(&entry.value)?, entry.modified)));
         let head = head.first().and_then(|entry| Some((keys::read::<Head>(&entry.value)?.pages, entry.modified)));
         let (sealed, tail, head) = match (object, tail, head) {
             (Some(Object::Tube { sealed, .. }), Some(tail), Some(head)) => (sealed, tail, head),
@@ -387,6 +408,8 @@ impl Receiver {
             }
         };
         let claim = |entry: &Entry| Some((keys::number(&entry.key)?, keys::read(&entry.value)?, entry.modified));
+        let (base, some) = self.came.get_or_insert((tail.0, false));
+        *some |= !senders.is_empty() || !pages.is_empty() || tail.0.opened > base.opened || base.deaths() > base.told;
         self.known = Some(Known {
             revision,
             head,
@@ -402,13 +425,19 @@ impl Receiver {
     /// What to do, as the tube is known.
     fn choose(&mut self) {
         let Some(known) = &self.known else { return };
+        let (told, came) = self.came.map_or((0, false), |(tail, came)| (tail.told, came));
         if let Some(span) = known.orphans().or_else(|| known.fresh()) {
             self.number += 1;
             self.at = At::Claim(span);
         } else if self.own.is_some() {
             self.at = At::Acknowledge;
-        } else if known.pages.is_empty() && !known.senders && (known.sealed || known.tail.opened > 0 && !self.follows) {
-            self.at = At::Done(Outcome::End { died: known.tail.closed < known.tail.opened });
+        } else if known.pages.is_empty() && !known.senders && (known.sealed || came && !self.follows) {
+            // All that have not left have died: no sender is there.
+            let tail = known.tail.0;
+            self.at = match tail.deaths() {
+                deaths if deaths > told && deaths > tail.told => At::Tell,
+                deaths => At::Done(Outcome::End { died: deaths > told }),
+            };
         } else {
             self.at = At::Wait(known.revision);
         }
@@ -430,7 +459,7 @@ impl Known {
 
     /// Pages that nobody has had.
     fn fresh(&self) -> Option<Span> {
-        let (from, to) = (self.head.0, self.tail.pages.min(self.head.0 + MOST_PAGES as u64));
+        let (from, to) = (self.head.0, self.tail.0.pages.min(self.head.0 + MOST_PAGES as u64));
         (from < to).then_some(Span { from, to, again: false })
     }
 }

@@ -170,7 +170,7 @@ pub fn makes(space: &Space, own: &str, object: Object, format: Option<&Entry>) -
     let put = |key: String, value: Vec<u8>| Op::Put { key, value, lease: None };
     let mut then = vec![put(space.size(own), keys::write(&object))];
     if matches!(object, Object::Tube { .. }) {
-        then.push(put(space.tail(own), keys::write(&Tail { pages: 0, opened: 0, closed: 0 })));
+        then.push(put(space.tail(own), keys::write(&Tail::default())));
         then.push(put(space.head(own), keys::write(&Head { pages: 0 })));
     }
     if has < object.format() {

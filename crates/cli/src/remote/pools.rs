@@ -139,7 +139,7 @@ pub fn make(etcd: &Etcd, place: &Place, name: &str, object: Object, anew: bool) 
         let has = known.and_then(|entry| keys::read::<Format>(&entry.value)).map_or(0, |format| format.format);
         let mut then = vec![Op::Put { key: space.size(name), value: keys::write(&object), lease: None }];
         if matches!(object, Object::Tube { .. }) {
-            let (tail, head) = (Tail { pages: 0, opened: 0, closed: 0 }, Head { pages: 0 });
+            let (tail, head) = (Tail::default(), Head { pages: 0 });
             then.push(Op::Put { key: space.tail(name), value: keys::write(&tail), lease: None });
             then.push(Op::Put { key: space.head(name), value: keys::write(&head), lease: None });
         }
