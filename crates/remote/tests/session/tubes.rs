@@ -91,9 +91,8 @@ fn records_that_a_receiver_has_not_finished_with_come_to_another_and_say_so() {
     assert_eq!((second.bytes.as_slice(), second.again), (b"b".as_slice(), true), "a panic has not finished with it");
     assert!(first.token < second.token);
     assert_eq!([text(receiver.recv()), text(receiver.recv())], ["c", "d"]);
-    drop((receiver, sender));
-    let mut last = theirs.receiver().unwrap();
-    ends(&mut last);
+    drop(sender);
+    ends(&mut receiver);
 }
 
 #[test]
