@@ -2,19 +2,22 @@
 
 Both are built by the profile `release`, which is quick to build, and without machine code for filters (closures do the same). maturin's
 setting `build-args` is the command's as well: `pip install -C build-args="--profile dist --features full" ./crates/py` builds what
-`cargo xtask wheel` does. Without the rest of the repository beside it there is no command to build; then `python -m chappe` looks for one
-on the PATH.
+`cargo xtask wheel` does. A source distribution has the command's source as well.
 """
 
+import gzip
+import io
 import os
 import shlex
 import shutil
 import subprocess
+import tarfile
 
 import maturin
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+# Of a source distribution, where this file stands; of the repository, two above that.
+ROOT = HERE if os.path.isdir(os.path.join(HERE, "crates")) else os.path.dirname(os.path.dirname(HERE))
 COMMAND = os.path.join(HERE, "python", "chappe", "bin", "chappe")
 
 
@@ -33,15 +36,12 @@ def chosen(config_settings):
 
 def build_command(config_settings):
     """Builds the command and puts it where maturin finds it."""
-    if os.environ.get("CHAPPE_WHEEL_COMMAND"):
-        built = os.environ["CHAPPE_WHEEL_COMMAND"]
-    elif os.path.isdir(os.path.join(ROOT, "crates", "cli")):
+    built = os.environ.get("CHAPPE_WHEEL_COMMAND")
+    if not built:
         profile, args = chosen(config_settings)
         subprocess.check_call(["cargo", "build", *args, "-p", "chappe-cli"], cwd=ROOT)
         target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
         built = os.path.join(target, "debug" if profile == "dev" else profile, "chappe")
-    else:
-        return
     os.makedirs(os.path.dirname(COMMAND), exist_ok=True)
     shutil.copy2(built, COMMAND)
 
@@ -58,7 +58,42 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
     return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
-build_sdist = maturin.build_sdist
+def build_sdist(sdist_directory, config_settings=None):
+    """PEP 517: what maturin packs, and the source of the command, which the extension does not need, with the licences.
+
+    All files have the time of the repository's last commit, or of SOURCE_DATE_EPOCH: two are equal to the byte.
+    """
+    name = maturin.build_sdist(sdist_directory, config_settings)
+    path = os.path.join(sdist_directory, name)
+    top = name[: -len(".tar.gz")]
+    with tarfile.open(path) as packed:
+        files = {member.name: packed.extractfile(member).read() for member in packed if member.isfile()}
+    more = [os.path.join(HERE, "build_package.py"), *(os.path.join(ROOT, "LICENSE-" + of) for of in ("APACHE", "MIT"))]
+    named = {os.path.basename(file): file for file in more}
+    command = os.path.join(ROOT, "crates", "cli")
+    for directory, _, names in os.walk(os.path.join(command, "src")):
+        found = [os.path.join(directory, one) for one in names]
+        named.update((os.path.relpath(file, ROOT), file) for file in found)
+    named[os.path.join("crates", "cli", "Cargo.toml")] = os.path.join(command, "Cargo.toml")
+    for to, file in named.items():
+        with open(file, "rb") as source:
+            files[f"{top}/{to}"] = source.read()
+    with open(path, "wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as small, tarfile.open(fileobj=small, mode="w") as tar:
+        for to, data in sorted(files.items()):
+            entry = tarfile.TarInfo(to)
+            entry.size, entry.mtime = len(data), epoch()
+            tar.addfile(entry, io.BytesIO(data))
+    return name
+
+
+def epoch():
+    """The time that the files of a source distribution have: seconds since 1970."""
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        return int(os.environ["SOURCE_DATE_EPOCH"])
+    asked = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(asked.stdout) if asked.returncode == 0 else 0
+
+
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_editable = maturin.get_requires_for_build_editable
 get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
