@@ -423,7 +423,7 @@ impl<T> Tube<T> {
     }
 
     /// How many messages there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         match &self.body {
             // A message that is being sent and one that is being received may both be counted.
             Body::Spsc(line) => line.count(),

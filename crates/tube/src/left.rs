@@ -42,7 +42,7 @@ use chappe_structures::ring::{Claim, Ring};
 pub struct Left<T>(Made<Ring<T>>);
 
 impl<T> Left<T> {
-    pub const fn new() -> Left<T> {
+    pub const fn unmade() -> Left<T> {
         Left(Made::new())
     }
 

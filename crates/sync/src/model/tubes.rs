@@ -89,7 +89,7 @@ impl TubeAt {
     pub fn bounded(map: &'static Map, slots: usize) -> TubeAt {
         TubeAt::new(
             map,
-            if slots == 0 { Body::Rendezvous(Left::new()) } else { Body::Ring(Box::new(Ring::new(slots))) },
+            if slots == 0 { Body::Rendezvous(Left::unmade()) } else { Body::Ring(Box::new(Ring::new(slots))) },
         )
     }
 
@@ -231,7 +231,7 @@ impl TubeAt {
 
     /// How many messages there are.
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.0.count()
     }
 }
 

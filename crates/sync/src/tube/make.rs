@@ -22,7 +22,7 @@ fn both<T>(body: Body<T>) -> (Sender<T>, Receiver<T>) {
 
 /// The slots of a tube with room for so many messages; none for 0.
 fn slots<T>(capacity: usize) -> Body<T> {
-    if capacity == 0 { Body::Rendezvous(Left::new()) } else { Body::Ring(Box::new(Ring::new(capacity))) }
+    if capacity == 0 { Body::Rendezvous(Left::unmade()) } else { Body::Ring(Box::new(Ring::new(capacity))) }
 }
 
 /// A tube with room for so many messages. With none, a sender waits for a receiver, and hands the message over to it.
@@ -63,7 +63,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// ```
 pub fn spsc<T>(capacity: usize) -> (SingleSender<T>, SingleReceiver<T>) {
     let tube =
-        make(if capacity == 0 { Body::Rendezvous(Left::new()) } else { Body::Spsc(Box::new(Spsc::new(capacity))) });
+        make(if capacity == 0 { Body::Rendezvous(Left::unmade()) } else { Body::Spsc(Box::new(Spsc::new(capacity))) });
     (SingleSender::new(Arc::clone(&tube)), SingleReceiver::new(tube))
 }
 

@@ -16,7 +16,7 @@ macro_rules! both {
 
         /// How many messages there are in the tube.
         pub fn len(&self) -> usize {
-            self.$end.0.len()
+            self.$end.0.count()
         }
 
         /// How many messages there is room for; `None`: for any number.
