@@ -437,3 +437,99 @@ fn a_job_is_ended_for_a_more_important_one_and_its_emergency_runs() {
         ran(dir.path(), "silence seconds=0.01 | a: deadline 10 total=480 importance=1 | null\nemergency a | print\n");
     assert!(said.contains("480 of 480 frames") && !said.contains("ended early"), "{said}");
 }
+
+/// An example's text, with the files that it names in a directory.
+fn example(name: &str, dir: &Path) -> String {
+    let text = std::fs::read_to_string(format!("{}/../../examples/graphs/{name}.graph", env!("CARGO_MANIFEST_DIR")));
+    let files = ["in.wav", "out.wav", "waterfall.png", "spectrum.png", "trades.bin", "part.bin", "emergency.txt"];
+    files.iter().fold(text.unwrap(), |text, file| {
+        text.replace(&format!("\"{file}\""), &format!("{:?}", dir.join(file).display().to_string()))
+    })
+}
+
+#[test]
+fn the_examples_of_devices_caches_and_emergencies_run_without_a_device() {
+    let dir = place();
+    let at = |name: &str| dir.path().join(name);
+    let said =
+        ran(dir.path(), &format!("sine 1000 rate=44100 channels=2 seconds=0.2 | wav {:?} bits=i16", at("in.wav")));
+    assert!(said.contains("dropped 0"), "{said}");
+    // Of 8,820 points 34 windows are whole.
+    let said = ran(dir.path(), &example("waterfall", dir.path()));
+    let mut head = [0; 24];
+    std::fs::File::open(at("waterfall.png")).unwrap().read_exact(&mut head).unwrap();
+    assert!(head[16..] == [0, 0, 0, 129, 0, 0, 0, 64] && said.contains("frame: 34 pictures or rows"), "{said}");
+    std::fs::write(at("trades.bin"), bytes(12_000)).unwrap();
+    let said = ran(dir.path(), &example("cached", dir.path()));
+    assert!(said.contains("of all readers") && said.contains("count: 12000 frames"), "{said}");
+    assert_eq!(std::fs::read(at("part.bin")).unwrap(), bytes(12_000)[6000..7200]);
+    let said = ran(dir.path(), &example("emergency", dir.path()));
+    assert!(said.contains("video: 8820 of 8820 frames") && said.contains("thumbs: 8820 of 8820 frames"), "{said}");
+    assert_eq!(std::fs::read_to_string(at("emergency.txt")).unwrap(), "");
+    // ALSA's null plug-in where there is the library, else its name.
+    std::fs::write(at("asound.conf"), "pcm.default { type null }\n").unwrap();
+    let said = ran(dir.path(), &example("card", dir.path()));
+    let played = said.contains("alsa: 35280 frames") && said.contains("dropped 0");
+    assert!(played || said.contains("the ALSA library cannot be loaded: install it"), "{said}");
+}
+
+#[test]
+fn a_deadline_in_a_part_that_is_killed_loses_nothing_and_counts_anew() {
+    let (dir, lives) = (place(), "lives");
+    let lives = dir.path().join(lives);
+    std::fs::write(&lives, "x").unwrap();
+    let text =
+        format!("sine 440 rate=8000 seconds=2 | d: deadline 100 total=16000 @p | kills 3 {lives:?} @p | count | null");
+    let said = ran(dir.path(), &text);
+    assert!(said.contains("count: 16000 frames") && said.contains("dropped 0, broken 0"), "{said}");
+    assert_eq!(std::fs::read_to_string(&lives).unwrap(), "");
+    // The block in which it was killed comes again; what was done before is not known any more, and nothing is late.
+    let line = said.lines().find(|line| line.starts_with("d: ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.ends_with("again 1") && !line.contains("said to be late"), "{said}");
+    let done: u64 = line["d: ".len()..line.find(" of ").unwrap()].parse().unwrap();
+    assert!((8_000..16_000).contains(&done), "{said}");
+}
+
+#[test]
+fn an_emergency_in_a_part_that_is_killed_gives_its_line_in_the_next_process() {
+    let dir = place();
+    let lives = dir.path().join("lives");
+    std::fs::write(&lives, "x").unwrap();
+    let text = format!(
+        "runs @p | a: deadline 10 total=10000 importance=2 @p | null @p\n\
+         noise @p | b: deadline 10 total=1e15 importance=1 @p | null @p\n\
+         emergency b @p | kills 1 {lives:?} @p | stops 1 @p | print\n"
+    );
+    let said = end(begin_on_one(dir.path(), &text));
+    // All of the part begins anew, so the job ends for the other one once more, and says so.
+    assert!(std::fs::read_to_string(&lives).unwrap().is_empty(), "{said}");
+    assert_eq!(said.matches("b ended early: all jobs would have needed").count(), 1, "{said}");
+    assert!(said.contains("for a more important job") && said.contains("broken 0"), "{said}");
+}
+
+#[test]
+fn a_frame_loses_nothing_of_a_killed_part_and_leaves_a_whole_file_when_killed() {
+    let dir = place();
+    let (lives, png) = (dir.path().join("lives"), dir.path().join("x.png"));
+    std::fs::write(&lives, "").unwrap();
+    let frame = format!("frame 1 64 file={png:?} hz=200");
+    let text = format!("sine 440 rate=8000 seconds=1 | gain 1 @p | kills 3 {lives:?} @p | {frame}");
+    ran(dir.path(), &text);
+    let whole = std::fs::read(&png).unwrap();
+    std::fs::write(&lives, "x").unwrap();
+    std::fs::remove_file(&png).unwrap();
+    let said = ran(dir.path(), &text);
+    assert!(said.contains("8000 pictures or rows") && said.contains("dropped 0, broken 0"), "{said}");
+    assert!(std::fs::read_to_string(&lives).unwrap().is_empty() && std::fs::read(&png).unwrap() == whole, "{said}");
+    // The process of the frame itself, in the middle of a waterfall: the file is one that was shown, or the one before.
+    let old = whole.len();
+    for at in [1, 5, 20, 60] {
+        std::fs::write(&lives, "x").unwrap();
+        ran(dir.path(), &format!("runs | kills {at} {lives:?} | {frame}"));
+        let left = std::fs::read(&png).unwrap();
+        let end = [0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82];
+        assert!(left.starts_with(b"\x89PNG\r\n\x1a\n") && left.ends_with(&end), "{at}: {} of {old}", left.len());
+    }
+    let wrong = Graph::new(&format!("sine 1 | {frame} @p")).map(|_| ()).unwrap_err().to_string();
+    assert!(wrong.contains("process"), "{wrong}");
+}
