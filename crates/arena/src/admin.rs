@@ -5,6 +5,8 @@ use crate::map::Map;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::atomic::Ordering;
 use chappe_plat::futex::{self, Scope};
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use chappe_plat::later::Busy;
 use chappe_plat::life::Claim;
 use chappe_plat::light::Shield;
 #[cfg(not(feature = "sim"))]
@@ -26,9 +28,23 @@ pub struct Admin {
     gates: Gates,
     /// A light thread that ended here would leave the lock to its kernel thread, which lives.
     _shield: Shield,
+    /// Last: wakers that are due meanwhile are called when the lock is released.
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    _busy: Busy,
 }
 
 impl Admin {
+    /// Of the calling thread, which has just taken the lock.
+    fn taken(map: &'static Map, gates: Gates, shield: Shield) -> Admin {
+        Admin {
+            map,
+            gates,
+            _shield: shield,
+            #[cfg(not(any(feature = "sim", feature = "loom")))]
+            _busy: Busy::begin(),
+        }
+    }
+
     /// The arena.
     pub(crate) fn map(&self) -> &'static Map {
         self.map
@@ -53,7 +69,7 @@ impl Map {
     /// The lock is claimed and released in its gate (gate.rs), so that a mark always means its holder's death. If the arena's file cannot
     /// be opened although threads of several namespaces use it, the lock is taken without the gate, since this function returns no error.
     pub fn admin(&'static self) -> Admin {
-        let _shield = Shield::raise();
+        let shield = Shield::raise();
         let (lock, gates) = (&self.header().admin, self.admin_gates());
         #[cfg(not(feature = "sim"))]
         let mut looks = 0u32;
@@ -70,7 +86,7 @@ impl Map {
             }
         }
         lock.watch();
-        Admin { map: self, gates, _shield }
+        Admin::taken(self, gates, shield)
     }
 
     fn admin_gates(&self) -> Gates {
@@ -86,7 +102,7 @@ impl Map {
     /// As [`Map::admin`], waiting at most so long. None: a living holder still has it.
     #[cfg(not(feature = "sim"))]
     pub fn admin_within(&'static self, most: std::time::Duration) -> Option<Admin> {
-        let _shield = Shield::raise();
+        let shield = Shield::raise();
         let (gates, until) = (self.admin_gates(), std::time::Instant::now() + most);
         while !gates.try_pass(gate::ADMIN).is_some_and(|pass| self.claim_admin(&pass)) {
             if std::time::Instant::now() >= until {
@@ -98,7 +114,7 @@ impl Map {
             std::thread::sleep(LOOK_AGAIN);
         }
         self.header().admin.watch();
-        Some(Admin { map: self, gates, _shield })
+        Some(Admin::taken(self, gates, shield))
     }
 
     /// Marks the lock if its word names as holder a thread that does not exist or does not map the arena: the word was written over, or has

@@ -5,7 +5,11 @@ mod house;
 
 use chappe::{Arena, Pool, recoveries};
 use house::{Actor, Dice, House, LONG, ROLE, eventually, listen, say};
+use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::task::{Context, Wake, Waker};
 
 /// What children do; nothing when it is run as a test.
 #[test]
@@ -78,6 +82,34 @@ fn a_thread_that_ends_among_many_is_seen_at_once() {
         waiter.join().unwrap();
     });
     assert_eq!(recoveries().backstops, 0);
+}
+
+/// No other test here waits in the private arena: the task's wait alone brings its reaper.
+#[test]
+fn a_private_permit_of_a_thread_that_died_goes_to_a_task() {
+    struct Woken(std::sync::mpsc::Sender<()>);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+        }
+    }
+    let pool: &'static Pool = Box::leak(Box::new(Pool::private(1).unwrap()));
+    let (has, held) = channel();
+    let holder = std::thread::spawn(move || {
+        std::mem::forget(pool.acquire().unwrap());
+        has.send(()).unwrap();
+        std::thread::park();
+        // SAFETY: no thread waits for this one, nor uses what is on its stack.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    });
+    held.recv().unwrap();
+    let (tell, woken) = channel();
+    let waker = Waker::from(Arc::new(Woken(tell)));
+    let mut acquire = Box::pin(pool.acquire_async());
+    assert!(acquire.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    holder.thread().unpark();
+    woken.recv_timeout(LONG).expect("the death is noticed");
+    assert!(acquire.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
 }
 
 #[test]

@@ -32,7 +32,8 @@ use chappe_wait::waiters::{Waiter, waiters};
 /// A semaphore made as *barging* lets newcomers overtake waiters that are just waking up: more throughput where units pass back and
 /// forth between busy threads, and no promise about order.
 ///
-/// `up` never waits, and a signal handler may call it: on a private semaphore always; on a named one in
+/// `up` never waits, and a signal handler may call it: on a private semaphore always, unless tasks wait there (see
+/// [`Semaphore::down_async`]); on a named one in
 /// threads that have used its arena before, and in all threads once [`Semaphore::prepare_handlers`] was called. In a forked child,
 /// only once the child has used an object of the same arena outside of a handler.
 ///
@@ -485,10 +486,14 @@ impl Semaphore {
     }
 
     /// Only a named semaphore needs the reaper: a private one's users die together, and a thread that ends leaves the arena itself.
+    pub(crate) fn dies(&self) -> bool {
+        self.0.map.directory().is_some()
+    }
+
     fn watch(&self, attachment: &ThreadAttachment) -> Result<(), DownError> {
         #[cfg(not(feature = "loom"))]
         chappe_wait::inside::may_sleep();
-        if self.0.map.directory().is_none() { Ok(()) } else { watched(attachment).map_err(DownError::System) }
+        if self.dies() { watched(attachment).map_err(DownError::System) } else { Ok(()) }
     }
 
     #[inline(never)]

@@ -74,7 +74,7 @@
 //!
 //! `up` never waits: a compare-and-swap fails only because another succeeded. It keeps no record,
 //! so a signal handler may call it, also in the middle of any operation of the same thread on the
-//! same semaphore. After its swap it touches only the object's slot, which never holds anything but
+//! same semaphore (but for tasks on a private one: there it calls a waker, which is somebody else's). After its swap it touches only the object's slot, which never holds anything but
 //! an object, and only if there were waiters: what it does there is correct for any object in the
 //! slot by then. So a thread that `up` has woken may remove the semaphore. An `up` without waiters
 //! needs no attachment: it is one swap, and its death leaves nothing undone. An `up` that finds

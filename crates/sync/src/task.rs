@@ -4,10 +4,17 @@
 //! that is dropped before it was ready takes nothing: what it was granted in that moment goes to the next waiter. So each future here can
 //! be a branch of a choice of the runtime's, or be given up at a time-out.
 //!
-//! When the object is private, the thread that gives calls the task's waker. When it is named, one thread of this process, which sleeps
-//! meanwhile, calls the wakers of all of them.
+//! When the object is private, the thread that gives calls the task's waker, perhaps more than once. When it is named, one thread of this process,
+//! which sleeps meanwhile, calls the wakers of all of them: with all signals blocked, which is what a thread that a waker starts inherits, and on
+//! a stack of 256 KiB. A waker that blocks there keeps all tasks that wait in that arena from being woken. While a process has that thread, its
+//! light threads' deadlocks are not reported: their wakes could come from there.
 //!
-//! A future that is leaked (`mem::forget`) keeps its place in the line until the process ends, and what it is granted with it.
+//! A future that was granted something has it from then on, as a thread has that was woken: until it is polled, or dropped, no other gets it. So
+//! poll it soon: a future that is kept for a later poll (as a branch of a choice that goes on with another one) may keep all others waiting.
+//! One that is leaked (`mem::forget`), or that belongs to a light thread which dies, keeps its place in the line until the process ends, and what it
+//! is granted with it.
+//!
+//! Where waiters are served by priority, a task has that of the thread which polls it first.
 //!
 //! How a task waits: see the head of `chappe_wait::tasks`.
 
@@ -19,14 +26,14 @@ use crate::semaphore::Semaphore;
 use chappe_arena::{ArenaError, Map};
 use chappe_wait::attachment::{here, priority};
 use chappe_wait::operation::{Arm, Refused, Taken};
-use chappe_wait::tasks::{Seats, Step, Waiting};
+use chappe_wait::tasks::{Seat, Step, Waiting};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// A task's stay in the queues of some arms.
 struct Stay {
-    seats: Seats,
+    seat: Seat,
     waiting: Waiting,
 }
 
@@ -37,17 +44,17 @@ enum Failed {
 }
 
 impl Stay {
-    fn begin(map: &'static Map) -> Result<Stay, ArenaError> {
-        let seats = Seats::take(map, None)?;
-        let waiting = Waiting::new(&seats.parties(), priority());
-        Ok(Stay { seats, waiting })
+    fn begin(map: &'static Map, dies: bool) -> Result<Stay, ArenaError> {
+        let seat = Seat::take(map, dies)?;
+        let waiting = Waiting::new(&seat.party(), priority());
+        Ok(Stay { seat, waiting })
     }
 
     fn poll<A: Arm + ?Sized>(&mut self, arm: &A, cx: &mut Context<'_>) -> Poll<Result<Taken, Refused>> {
-        if let Err(refused) = self.seats.note(cx.waker()) {
+        if let Err(refused) = self.seat.note(cx.waker()) {
             return Poll::Ready(Err(refused));
         }
-        match self.waiting.poll(&self.seats.parties(), &[arm], false, self.seats.bell()) {
+        match self.waiting.poll(&self.seat.party(), &[arm], false, self.seat.bell()) {
             Step::Waits => Poll::Pending,
             Step::Soon => {
                 cx.waker().wake_by_ref();
@@ -59,7 +66,11 @@ impl Stay {
 }
 
 /// A wait for one arm: nothing yet, then a stay, then nothing again.
-struct Wait(Option<Stay>);
+struct Wait {
+    stay: Option<Stay>,
+    /// Whether what it waits for may return at the death of a thread.
+    dies: bool,
+}
 
 impl Wait {
     /// Ready: with what was taken, which `then` makes the process's while the stay still has its member.
@@ -69,25 +80,25 @@ impl Wait {
         cx: &mut Context<'_>,
         then: impl FnOnce(Taken) -> R,
     ) -> Poll<Result<R, Failed>> {
-        let stay = match &mut self.0 {
+        let stay = match &mut self.stay {
             Some(stay) => stay,
-            none => match Stay::begin(arm.site().map) {
+            none => match Stay::begin(arm.site().map, self.dies) {
                 Ok(stay) => none.insert(stay),
                 Err(e) => return Poll::Ready(Err(Failed::Arena(e))),
             },
         };
         let Poll::Ready(over) = stay.poll(arm, cx) else { return Poll::Pending };
         let over = over.map(then).map_err(Failed::Refused);
-        self.0 = None;
+        self.stay = None;
         Poll::Ready(over)
     }
 
     /// The future is dropped.
     fn end<A: Arm + ?Sized>(&mut self, arm: &A) {
-        if let Some(mut stay) = self.0.take()
-            && stay.seats.is_here()
+        if let Some(mut stay) = self.stay.take()
+            && stay.seat.is_here()
         {
-            stay.waiting.leave(&stay.seats.parties(), &[arm]);
+            stay.waiting.leave(&stay.seat.party(), &[arm]);
         }
     }
 }
@@ -111,7 +122,7 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::down`]. A process has one place in an arena for each task that waits there at once; `Arena` if it has no more.
     pub fn down_async(&self) -> Down<'_> {
-        Down { semaphore: self, wait: Wait(None) }
+        Down { semaphore: self, wait: Wait { stay: None, dies: self.dies() } }
     }
 }
 
@@ -120,7 +131,7 @@ impl Future for Down<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Down { semaphore, wait } = self.get_mut();
-        if wait.0.is_none() {
+        if wait.stay.is_none() {
             match semaphore.try_down() {
                 Err(DownError::WouldBlock) => {}
                 over => return Poll::Ready(over),
@@ -157,7 +168,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::acquire_owned`]. A process has one place in an arena for each task that waits there at once; `Arena` if it has no more.
     pub fn acquire_async(&self) -> Acquire<'_> {
-        Acquire { pool: self, wait: Wait(None) }
+        Acquire { pool: self, wait: Wait { stay: None, dies: true } }
     }
 }
 
@@ -167,7 +178,7 @@ impl Future for Acquire<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Acquire { pool, wait } = self.get_mut();
         loop {
-            if wait.0.is_none() {
+            if wait.stay.is_none() {
                 match pool.try_acquire_owned() {
                     Err(AcquireError::WouldBlock) => {}
                     over => return Poll::Ready(over),

@@ -319,6 +319,9 @@ pub fn leave(map: &'static Map, which: impl Fn(&ThreadAttachment) -> bool) {
     }
     // First: a signal handler may ask in between.
     set_last(std::ptr::null());
+    // A waker that is due meanwhile may come to this thread's attachments.
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    let _busy = chappe_plat::later::Busy::begin();
     let _ = with_attachments(|s| {
         let goes = |attachment: &ThreadAttachment| std::ptr::eq(attachment.map, map) && which(attachment);
         s.all.borrow_mut().retain(|attachment| {

@@ -35,23 +35,33 @@ enum Request {
     Join(&'static Map, Sender<Result<Joined, ArenaError>>),
     /// The light thread that had this one has died.
     Die(&'static Map, Joined, Sender<()>),
+    /// It is not to be lent any more, and has nothing.
+    Leave(&'static Map, Joined, Sender<()>),
 }
 
 pub struct Attachments {
     incarnation: u64,
     /// By arena: the attachments that no light thread has.
     free: Vec<(usize, Vec<Joined>)>,
-    /// The kernel threads that hold them: the last one takes more.
-    holders: Vec<Sender<Request>>,
+    /// The kernel threads that hold them, and how many each holds.
+    holders: Vec<(Sender<Request>, u32)>,
     /// By arena and member: which of these holds the attachment.
     by: Vec<(usize, u32, usize)>,
-    /// How many the last one holds.
-    held: u32,
 }
 
 impl Attachments {
     const fn none(incarnation: u64) -> Attachments {
-        Attachments { incarnation, free: Vec::new(), holders: Vec::new(), by: Vec::new(), held: 0 }
+        Attachments { incarnation, free: Vec::new(), holders: Vec::new(), by: Vec::new() }
+    }
+
+    /// Asks the kernel thread that holds an attachment to give it up.
+    fn give_up(&mut self, map: &Map, joined: &Joined, request: Request) -> bool {
+        let its = |(of, member, _): &(usize, u32, usize)| (*of, *member) == (key(map), joined.index);
+        let Some(at) = self.by.iter().position(its) else { return false };
+        let (.., by) = self.by.swap_remove(at);
+        let (requests, held) = &mut self.holders[by];
+        *held -= 1;
+        requests.send(request).is_ok()
     }
 }
 
@@ -79,7 +89,8 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
     {
         return Ok(joined);
     }
-    if attachments.held >= HELD || attachments.holders.is_empty() {
+    let by = attachments.holders.iter().position(|(_, held)| *held < HELD).unwrap_or(attachments.holders.len());
+    if by == attachments.holders.len() {
         let (requests, come) = channel::<Request>();
         let hold = move || {
             for request in come {
@@ -89,6 +100,10 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
                     }
                     Request::Die(map, joined, answer) => {
                         map.die(joined);
+                        let _ = answer.send(());
+                    }
+                    Request::Leave(map, joined, answer) => {
+                        map.leave(joined);
                         let _ = answer.send(());
                     }
                 }
@@ -102,17 +117,15 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
             what: "cannot start the thread that holds the attachments of light threads".into(),
             source,
         })?;
-        attachments.holders.push(requests);
-        attachments.held = 0;
+        attachments.holders.push((requests, 0));
     }
     let (answer, answered) = channel();
     let gone = || ArenaError::Removed { name: map.name().into() };
-    let by = attachments.holders.len() - 1;
-    attachments.holders[by].send(Request::Join(map, answer)).map_err(|_| gone())?;
+    attachments.holders[by].0.send(Request::Join(map, answer)).map_err(|_| gone())?;
     let joined = answered.recv().map_err(|_| gone())?;
     if let Ok(joined) = &joined {
         // A refused one counts for nothing: the thread holds no life word for it.
-        attachments.held += 1;
+        attachments.holders[by].1 += 1;
         attachments.by.push((key(map), joined.index, by));
     }
     joined
@@ -121,22 +134,20 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
 /// The light thread that had this attachment has died: its member dies, too, and what it had goes back.
 #[cold]
 fn bury(map: &'static Map, joined: Joined) {
-    let its = |(of, member, _): &(usize, u32, usize)| (*of, *member) == (key(map), joined.index);
     let (answer, answered) = channel();
-    {
-        let mut attachments = light::lock(&ATTACHMENTS);
-        let Some(at) = attachments.by.iter().position(its) else { return };
-        let (.., by) = attachments.by.swap_remove(at);
-        if attachments.holders[by].send(Request::Die(map, joined, answer)).is_err() {
-            return;
-        }
-    }
-    if answered.recv().is_ok() {
+    let asked = light::lock(&ATTACHMENTS).give_up(map, &joined, Request::Die(map, joined, answer));
+    if asked && answered.recv().is_ok() {
         map.recover_dead();
     }
 }
 
-/// A light thread ends: what it still holds there goes back, and the attachment becomes free.
+/// How many attachments in an arena that other processes use a process keeps, of each kind, while it does not use them.
+pub fn spare(map: &Map) -> usize {
+    if map.is_private() { usize::MAX } else { map.geometry().members.div_ceil(16) as usize }
+}
+
+/// A light thread ends, or a task's seat is not needed: what it still holds there goes back, and the attachment becomes free, or, where enough are,
+/// the arena's.
 pub fn give_back(map: &'static Map, joined: Joined, how: End) {
     let (member, generation) = (joined.index, joined.generation);
     if how == End::Dies {
@@ -155,7 +166,15 @@ pub fn give_back(map: &'static Map, joined: Joined, how: End) {
         return;
     }
     match attachments.free.iter_mut().find(|(of, _)| *of == key(map)) {
-        Some((_, free)) => free.push(joined),
+        Some((_, free)) if free.len() < spare(map) => free.push(joined),
         None => attachments.free.push((key(map), vec![joined])),
+        Some(_) => {
+            let (answer, answered) = channel();
+            let asked = attachments.give_up(map, &joined, Request::Leave(map, joined, answer));
+            drop(attachments);
+            if asked {
+                let _ = answered.recv();
+            }
+        }
     }
 }

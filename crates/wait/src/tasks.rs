@@ -5,7 +5,7 @@
 //! threads of the process:
 //!
 //! ```text
-//!   first poll:   begin (word WAITING, bits) -- waker noted -- word ASLEEP -- pending
+//!   first poll:   waker noted -- begin (word WAITING, bits) -- word ASLEEP -- pending
 //!   a granter:    word GRANTED -- the waker (private), or the bell of this process (named), whose driver calls the waker
 //!   next poll:    waker noted -- word GRANTED? -- no: pending      yes: takes what was granted -- ready
 //!   a drop:       word IDLE, or what was granted goes back as after a look -- the bits are cleared
@@ -14,21 +14,28 @@
 //! Nothing is new on the words: to all others the task is a member that sleeps (wait queue, I10). Its member is an attachment that a kernel
 //! thread holds (`lent`), in a [`Seat`], which the wait has until it is over.
 //!
-//! - I1: the waker is noted before the task's last look at the word in each poll. The granter swaps the word before it takes the waker. So
-//!   one of them sees the other: the poll sees the grant, or the granter the waker of this poll.
+//! - I1: the waker is noted before the task's last look at the word in each poll. The granter swaps the word before it looks for the waker. So
+//!   one of them sees the other (E1): the poll sees the grant, or the granter the waker of this poll. A waker stays noted until it has been
+//!   called: a granter that is stopped before the call has it for itself no more than another, who repeats the wake.
 //! - I2: a wait that is dropped ends as a wait that is out of time. If it was granted, it ends as one that only looked: what was granted
 //!   goes back, and from there to the next waiter. One swap decides (wait queue, R2).
 //! - I3: the seat goes to another wait only when the bits are cleared. A granter that was stopped before the wake then wakes the next task
 //!   in the seat: for nothing, once.
 //! - I4: a waker is a function of somebody else's. It may panic: the panic ends here, and the granter goes on. It may drop the task, and so
-//!   end waits: no granter has anything locked or half done when it wakes.
+//!   end waits and objects: a granter that has a lock of chappe's calls it when it has released that (plat, `later`). Nothing of the task's is
+//!   half done when one of the waker's functions is called, so any of them may panic in a poll or a drop, too.
+//!
+//! Ordering edges:
+//! - E1: the sitter's mutex. If the granter had it first, its swap of the word is before the poll's look; else it finds the poll's waker.
+//!   (Named: besides, C1 of the chime, between the driver's bits and the word.)
 //!
 //! A death of the process is that of its members. A forked child has no tasks of its parent: a wait that it inherited is refused, and its end
 //! changes nothing.
 //!
-//! A waker may lock and allocate. So a signal handler must not give to an object of its process for which tasks wait.
+//! A waker may lock and allocate. So a signal handler must not give to a private object for which tasks wait. (In a named one it rings.)
 //!
-//! Explored: `tests/crash_bell.rs` (a member that sleeps at a bell, its time-outs, and drops). Left out there: the waker itself.
+//! Explored: `tests/crash_bell.rs` (a member that sleeps at a bell, its time-outs, and drops). Left out there: the sitter and its waker, the
+//! seat, the driver and its bits.
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 mod driver;
@@ -38,7 +45,7 @@ mod seat;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use driver::DRIVERS;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-pub use seat::{FREE, Seats};
+pub use seat::{FREE, Seat};
 
 use crate::claim::granted;
 use crate::lull::look;

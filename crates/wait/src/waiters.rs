@@ -18,7 +18,7 @@ pub struct Waiter {
     pub who: Who,
     /// For how long, to a clock tick.
     pub waiting: Duration,
-    /// It is a light thread, asleep at its proc's bell.
+    /// It is a light thread, asleep at its proc's bell, or a task, whose process's bell it names as well.
     pub light: bool,
     /// Its priority, which counts where waiters are served by priority.
     pub priority: u8,

@@ -167,7 +167,7 @@ pub const ALL: &[Figure] = &[
         tube!(t => t.redelivered as f64),
     ),
     counter("dropped", "Messages dropped because their receivers died.", tube!(t => t.dropped as f64)),
-    gauge("waiting_light", "Light threads among those that wait.", |s| {
+    gauge("waiting_light", "Light threads and tasks among those that wait.", |s| {
         Some(s.waiters.iter().filter(|w| w.light).count() as f64)
     }),
     rate("sent_per_second", "Messages sent a second.", |s| s.rates.sent),

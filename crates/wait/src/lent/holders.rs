@@ -1,7 +1,5 @@
 //! Which light threads, and which tasks, have the attachments that this process lends.
 
-#[cfg(not(any(feature = "sim", feature = "loom")))]
-use atomic_waker::AtomicWaker;
 use chappe_arena::Map;
 use chappe_arena::layout::USUAL_MEMBERS;
 use chappe_plat::atomic::{AtomicU64, Ordering};
@@ -11,6 +9,8 @@ use chappe_plat::light::Record;
 #[cfg(not(feature = "loom"))]
 use chappe_plat::process;
 use std::sync::Mutex;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use std::task::Waker;
 
 /// The light threads and tasks that have the attachments of an arena, by member.
 pub(crate) type Holders = [AtomicU64];
@@ -73,19 +73,58 @@ pub enum Holder {
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 const SITS: u64 = 1;
 
-/// Where a task that waits leaves its waker.
+/// Where a task that waits leaves its waker: E1 of the tasks. Of the waker's own functions, `clone` alone is called while the mutex is locked.
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 #[derive(Default)]
-pub struct Sitter {
-    pub waker: AtomicWaker,
+pub struct Sitter(Mutex<Noted>);
+
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+#[derive(Default)]
+struct Noted {
+    waker: Option<Waker>,
+    /// How many polls have noted one.
+    polls: u64,
 }
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 impl Sitter {
-    /// Calls the waker, if there is one. I4 of the tasks: a panic ends here.
-    pub fn wake(&self) {
-        let Some(waker) = self.waker.take() else { return };
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
+    /// Notes the waker that is to be called from now on.
+    pub fn note(&self, waker: &Waker) {
+        let waker = waker.clone();
+        let mut noted = light::lock(&self.0);
+        noted.polls += 1;
+        let before = noted.waker.replace(waker);
+        // It may panic, or come here again.
+        drop(noted);
+        drop(before);
+    }
+
+    /// From now on none is to be called. Answers the one that was, for the caller to drop.
+    pub fn forget(&self) -> Option<Waker> {
+        light::lock(&self.0).waker.take()
+    }
+
+    /// Calls the waker, if there is one, as soon as the calling thread has none of chappe's locks. It stays noted until it has returned: a granter
+    /// may be stopped before that, and another repeats the call. I4 of the tasks: a panic ends here.
+    pub fn wake(&'static self) {
+        chappe_plat::later::later(|| {
+            let wake = || {
+                let (waker, polls) = {
+                    let noted = light::lock(&self.0);
+                    (noted.waker.clone(), noted.polls)
+                };
+                let Some(waker) = waker else { return };
+                waker.wake();
+                let mut noted = light::lock(&self.0);
+                // A poll since then waits for another call.
+                let called = if noted.polls == polls { noted.waker.take() } else { None };
+                drop(noted);
+                drop(called);
+            };
+            let woken = light::shielded(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(wake)));
+            // What it panicked with may panic when it is dropped.
+            woken.unwrap_or_else(std::mem::forget);
+        });
     }
 }
 

@@ -13,10 +13,12 @@ use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::{self, Chime};
 use chappe_plat::{process, thread};
 use std::sync::Mutex;
+use std::sync::mpsc::channel;
 
 pub struct Driver {
     /// The member whose bell is rung.
     pub member: u32,
+    chime: Chime,
     /// The members in which tasks wait: a bit a member.
     waiting: Box<[AtomicU64]>,
     map: &'static Map,
@@ -38,14 +40,17 @@ pub fn of(map: &'static Map) -> Result<&'static Driver, ArenaError> {
     if let Some((.., driver)) = drivers.iter().find(|(of, m, _)| (*of, *m) == (now, holders::key(map))) {
         return Ok(driver);
     }
+    // The thread first: what a failure leaves behind ends by itself, and no member is lost by it.
+    let (tell, told) = channel::<&'static Driver>();
+    let cannot = |source| ArenaError::Io { what: "cannot start the thread that wakes tasks".into(), source };
+    thread::background("chappe-tasks", move || told.into_iter().for_each(Driver::run)).map_err(cannot)?;
     let joined = take(map)?;
     let waiting = (0..map.geometry().members.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-    let driver = Driver { member: joined.index, waiting, map, holders: holders::holders(map) };
-    let driver: &'static Driver = Box::leak(Box::new(driver));
     // Before the first wait that is to ring it.
-    let chime = Chime::new(&map.member(driver.member).bell, |_, _| {});
-    let cannot = |source| ArenaError::Io { what: "cannot start the thread that wakes tasks".into(), source };
-    thread::background("chappe-tasks", move || driver.run(&chime)).map_err(cannot)?;
+    let chime = Chime::new(&map.member(joined.index).bell, |_, _| {});
+    let driver = Driver { member: joined.index, chime, waiting, map, holders: holders::holders(map) };
+    let driver: &'static Driver = Box::leak(Box::new(driver));
+    let _ = tell.send(driver);
     drivers.push((now, holders::key(map), driver));
     Ok(driver)
 }
@@ -63,13 +68,13 @@ impl Driver {
         self.waiting[member as usize / 64].fetch_and(!(1 << (member % 64)), Ordering::Relaxed);
     }
 
-    fn run(&'static self, chime: &Chime) {
+    fn run(&'static self) {
         loop {
-            if let Some((word, value)) = chime.sleeps() {
+            if let Some((word, value)) = self.chime.sleeps() {
                 futex::wait(word, value, None, Scope::Shared);
             }
-            chime.is_up();
-            if chime.is_rung() {
+            self.chime.is_up();
+            if self.chime.is_rung() {
                 self.answer();
             }
         }

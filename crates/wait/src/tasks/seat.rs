@@ -3,12 +3,13 @@
 use super::driver::{self, Driver};
 use crate::attachment::WATCH;
 use crate::holds::Holds;
-use crate::lent;
 use crate::lent::holders::{self, Sitter, key};
+use crate::lent::{self, spare};
 use crate::operation::Refused;
 use crate::wait::{Parties, Party};
 use chappe_arena::{ArenaError, Joined, Map};
-use chappe_plat::{light, process};
+use chappe_plat::light::{self, End};
+use chappe_plat::process;
 use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use std::task::Waker;
@@ -20,6 +21,8 @@ pub struct Seat {
     sitter: &'static Sitter,
     /// In an arena that other processes use.
     driver: Option<&'static Driver>,
+    /// Whether this process's reaper watches the arena.
+    watched: bool,
     incarnation: u64,
 }
 
@@ -27,50 +30,60 @@ pub struct Free {
     incarnation: u64,
     /// By arena.
     seats: Vec<(usize, Vec<ManuallyDrop<Seat>>)>,
+    /// Of seats that are no more. A late granter may wake the next task there, for nothing.
+    sitters: Vec<&'static Sitter>,
+}
+
+impl Free {
+    const fn none(incarnation: u64) -> Free {
+        Free { incarnation, seats: Vec::new(), sitters: Vec::new() }
+    }
 }
 
 /// Seats that no wait has.
-pub static FREE: Mutex<Free> = Mutex::new(Free { incarnation: 0, seats: Vec::new() });
+pub static FREE: Mutex<Free> = Mutex::new(Free::none(0));
 
 impl Seat {
-    /// A seat in an arena, whose dead members are recovered from now on.
+    /// A seat in an arena. `dies`: what is waited for may be another thread's, whose death must be noticed.
     ///
     /// # Errors
     /// The arena's when it is full, and the system's when it refuses a thread.
-    pub fn take(map: &'static Map) -> Result<Seat, ArenaError> {
+    pub fn take(map: &'static Map, dies: bool) -> Result<Seat, ArenaError> {
         let now = process::incarnation();
         let mut free = light::lock(&FREE);
         if free.incarnation != now {
             // The parent's.
-            *free = Free { incarnation: now, seats: Vec::new() };
+            *free = Free::none(now);
         }
-        if let Some((_, seats)) = free.seats.iter_mut().find(|(of, _)| *of == key(map))
-            && let Some(seat) = seats.pop()
-        {
-            return Ok(ManuallyDrop::into_inner(seat));
-        }
+        let old = free.seats.iter_mut().find(|(of, _)| *of == key(map)).and_then(|(_, seats)| seats.pop());
+        let sitter = if old.is_none() { free.sitters.pop() } else { None };
         drop(free);
-        Seat::make(map, now)
+        let mut seat = match old {
+            Some(seat) => ManuallyDrop::into_inner(seat),
+            None => Seat::make(map, sitter, now)?,
+        };
+        if dies && !seat.watched {
+            let cannot =
+                |source| ArenaError::Io { what: "cannot start the thread that recovers the dead".into(), source };
+            WATCH.add(map).map_err(cannot)?;
+            seat.watched = true;
+        }
+        Ok(seat)
     }
 
     #[cold]
-    fn make(map: &'static Map, incarnation: u64) -> Result<Seat, ArenaError> {
-        let cannot = |source| ArenaError::Io { what: "cannot start the thread that recovers the dead".into(), source };
-        let mut driver = None;
-        if !map.is_private() {
-            WATCH.add(map).map_err(cannot)?;
-            driver = Some(driver::of(map)?);
-        }
+    fn make(map: &'static Map, sitter: Option<&'static Sitter>, incarnation: u64) -> Result<Seat, ArenaError> {
+        let driver = if map.is_private() { None } else { Some(driver::of(map)?) };
         let joined = lent::take(map)?;
-        let sitter: &'static Sitter = Box::leak(Box::default());
+        let sitter = sitter.unwrap_or_else(|| Box::leak(Box::default()));
         holders::seat(map, joined.index, sitter);
-        Ok(Seat { map, joined, sitter, driver, incarnation })
+        Ok(Seat { map, joined, sitter, driver, watched: false, incarnation })
     }
 
     /// As a waiter.
-    pub fn party(&self) -> Party {
+    pub fn party(&self) -> Parties {
         let Joined { index: member, generation, .. } = self.joined;
-        Party { map: self.map, member, generation, holds: Holds::NONE }
+        Parties { main: Party { map: self.map, member, generation, holds: Holds::NONE }, private: None }
     }
 
     /// The member whose bell is rung for it.
@@ -84,20 +97,18 @@ impl Seat {
     }
 
     /// Notes the waker that is to be called: I1 of the tasks, before a look at the member's word.
-    pub fn note(&self, waker: &Waker) {
-        self.sitter.waker.register(waker);
+    ///
+    /// # Errors
+    /// `Inherited` in a forked child.
+    pub fn note(&self, waker: &Waker) -> Result<(), Refused> {
+        if !self.is_here() {
+            return Err(Refused::Inherited(0));
+        }
+        self.sitter.note(waker);
         if let Some(driver) = self.driver {
             driver.enlist(self.joined.index);
         }
-    }
-
-    /// Nobody is to be called any more.
-    pub fn forget(&self) {
-        if let Some(driver) = self.driver {
-            driver.dismiss(self.joined.index);
-        }
-        // Its task may live longer than the seat's wait: the waker keeps what the runtime keeps with it.
-        drop(self.sitter.waker.take());
+        Ok(())
     }
 }
 
@@ -106,60 +117,25 @@ impl Drop for Seat {
         if !self.is_here() {
             return;
         }
-        self.forget();
+        if let Some(driver) = self.driver {
+            driver.dismiss(self.joined.index);
+        }
+        // Dropped last, with nothing locked: its task may live longer than this wait, so it is not kept, and may come here again.
+        let _waker = self.sitter.forget();
         let mut free = light::lock(&FREE);
         if free.incarnation != self.incarnation {
             return;
         }
-        let Seat { map, joined, sitter, driver, incarnation } = *self;
-        let seat = ManuallyDrop::new(Seat { map, joined, sitter, driver, incarnation });
+        let Seat { map, joined, sitter, driver, watched, incarnation } = *self;
+        let seat = ManuallyDrop::new(Seat { map, joined, sitter, driver, watched, incarnation });
         match free.seats.iter_mut().find(|(of, _)| *of == key(map)) {
-            Some((_, seats)) => seats.push(seat),
+            Some((_, seats)) if seats.len() < spare(map) => seats.push(seat),
             None => free.seats.push((key(map), vec![seat])),
+            Some(_) => {
+                free.sitters.push(sitter);
+                drop(free);
+                lent::give_back(map, joined, End::Leaves);
+            }
         }
-    }
-}
-
-/// The seats of a wait: in the arena of its wait word, and, if the arms are mixed, in the private arena.
-pub struct Seats {
-    main: Seat,
-    private: Option<Seat>,
-}
-
-impl Seats {
-    /// # Errors
-    /// As [`Seat::take`].
-    pub fn take(main: &'static Map, private: Option<&'static Map>) -> Result<Seats, ArenaError> {
-        Ok(Seats { main: Seat::take(main)?, private: private.map(Seat::take).transpose()? })
-    }
-
-    /// As a waiter.
-    pub fn parties(&self) -> Parties {
-        Parties { main: self.main.party(), private: self.private.as_ref().map(Seat::party) }
-    }
-
-    /// See [`Seat::note`]. Where the arms are mixed, a granter of this process calls the waker by the private member.
-    ///
-    /// # Errors
-    /// `Inherited` in a forked child.
-    pub fn note(&self, waker: &Waker) -> Result<(), Refused> {
-        if !self.is_here() {
-            return Err(Refused::Inherited(0));
-        }
-        self.main.note(waker);
-        if let Some(private) = &self.private {
-            private.note(waker);
-        }
-        Ok(())
-    }
-
-    /// See [`Seat::bell`].
-    pub fn bell(&self) -> Option<u32> {
-        self.main.bell()
-    }
-
-    /// See [`Seat::is_here`].
-    pub fn is_here(&self) -> bool {
-        self.main.is_here()
     }
 }
