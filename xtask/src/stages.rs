@@ -165,7 +165,7 @@ fn looks() -> Vec<Stage> {
                 .args([
                     "--workspace",
                     "--features",
-                    "chappe-cli/full,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd",
+                    "chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-remote/etcd",
                     "--all-targets",
                 ])
                 .args(["--", "-D", "warnings"]),
@@ -231,8 +231,8 @@ fn rest(level: Level) -> Vec<Stage> {
                      --exclude chappe-bench --exclude chappe-lab",
                 ],
                 Level::All => &[
-                    "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-cli/remote,chappe-remote/etcd --exclude chappe-injector --exclude chappe-bench \
-                     --exclude chappe-counts --exclude chappe-crashsim",
+                    "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-remote/etcd \
+                     --exclude chappe-injector --exclude chappe-bench --exclude chappe-counts --exclude chappe-crashsim",
                 ],
             },
             vec![],

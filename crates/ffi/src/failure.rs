@@ -300,6 +300,46 @@ impl Coded for PoolError {
     }
 }
 
+#[cfg(feature = "remote")]
+impl Coded for chappe::remote::RemoteError {
+    fn code(&self) -> c_int {
+        use chappe::remote::RemoteError as E;
+        match self {
+            E::Invalid(_) => libc::EINVAL,
+            E::Unreachable { .. } => libc::EHOSTUNREACH,
+            E::OldEngine(_) | E::Newer { .. } => libc::EPROTONOSUPPORT,
+            E::Unknown { .. } => libc::ENOENT,
+            E::Other { .. } => libc::EPROTOTYPE,
+            E::Exists { .. } => libc::EEXIST,
+            E::Removed { .. } => libc::EIDRM,
+            E::InUse { .. } => libc::EBUSY,
+            E::TooMany { .. } => libc::ERANGE,
+            E::Overflow { .. } => libc::EOVERFLOW,
+            E::WouldBlock { .. } => libc::EAGAIN,
+            E::Timeout { .. } => libc::ETIMEDOUT,
+            E::Interrupted { .. } => libc::EINTR,
+            E::Silent { .. } => libc::EHOSTDOWN,
+            E::Unsure { .. } => libc::EREMOTEIO,
+            E::Sealed { .. } => libc::EPIPE,
+            E::SenderDied { .. } => libc::ECONNRESET,
+            E::Unreadable { .. } => libc::EBADMSG,
+            E::Lost { why, .. } => why.code(),
+            E::Refused(_) => libc::EPROTO,
+            E::Inherited { .. } => libc::EPERM,
+            E::TwoEngines { .. } => libc::EXDEV,
+            E::System { source, .. } => system(source),
+            _ => libc::EIO,
+        }
+    }
+}
+
+#[cfg(feature = "remote")]
+impl Coded for chappe::remote::Loss {
+    fn code(&self) -> c_int {
+        if *self == chappe::remote::Loss::Inherited { libc::EPERM } else { libc::ESTALE }
+    }
+}
+
 impl Coded for AcquireError {
     fn code(&self) -> c_int {
         match self {

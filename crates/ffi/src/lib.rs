@@ -44,6 +44,8 @@ mod pool;
 mod process;
 mod publisher;
 mod receiver;
+#[cfg(feature = "remote")]
+mod remote;
 mod rwlock;
 mod schema;
 mod semaphore;

@@ -64,6 +64,7 @@ fn library() -> Option<&'static Path> {
                         .args(["build", "--quiet", "-p", "chappe-ffi", "--lib", "--target-dir"])
                         .arg(&target)
                         .args(cfg!(feature = "term").then_some("--features=term"))
+                        .args(cfg!(feature = "remote").then_some("--features=remote"))
                         .current_dir(own("../..")));
                     target.join("debug/libchappe_ffi.a")
                 },
@@ -208,6 +209,19 @@ fn command() -> &'static Path {
 #[test]
 fn terminals_hold_their_contract() {
     holds("term.c", &[command().to_str().expect("a path")], &[command().to_str().expect("a path")]);
+}
+
+#[cfg(feature = "remote")]
+#[allow(dead_code, reason = "the tests of the engine's own crate use all of it")]
+#[path = "../../remote/tests/engine/nodes.rs"]
+mod nodes;
+
+#[cfg(feature = "remote")]
+#[test]
+#[ignore = "storm: it starts engines"]
+fn objects_on_an_engine_hold_their_contract() {
+    let Some(nodes) = nodes::Nodes::own(1, &[]) else { return };
+    holds("remote.c", &[&nodes.url("plain")], &[&nodes.url("sanitized")]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::grant::End;
 use crate::permit::{Permit, Token};
 use crate::pulse::Loss;
 use crate::session::{Interrupt, Patience, Session};
+use chappe_plat::atomic::{AtomicU32, Ordering};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -94,7 +95,7 @@ impl Mutex {
         let won = self.session.acquire(&want, "mutex", patience, interrupt)?;
         let died = won.grant.owner_died;
         let permit = Permit::new(&self.session, won, self.name.clone())?;
-        let guard = Guard { permit: Some(permit), consistent: !died };
+        let guard = Guard { permit: Some(Box::new(permit)), consistent: u32::from(!died).into() };
         if died { Err(LockError::OwnerDied(guard)) } else { Ok(guard) }
     }
 }
@@ -104,14 +105,15 @@ impl Mutex {
 #[derive(Debug)]
 pub struct Guard {
     /// There until it is unlocked.
-    permit: Option<Permit>,
-    consistent: bool,
+    permit: Option<Box<Permit>>,
+    /// 1 if the next holder need not be warned.
+    consistent: AtomicU32,
 }
 
 impl Guard {
     fn permit(&self) -> &Permit {
         // Taken by what consumes or drops the guard alone.
-        self.permit.as_ref().unwrap_or_else(|| unreachable!("a guard that was unlocked is gone"))
+        self.permit.as_deref().unwrap_or_else(|| unreachable!("a guard that was unlocked is gone"))
     }
 
     /// The mutex.
@@ -143,8 +145,9 @@ impl Guard {
     }
 
     /// What the mutex guards is whole again: the next holder is not warned. Without this a guard that was had with `OwnerDied` hands the warning on.
-    pub fn make_consistent(&mut self) {
-        self.consistent = true;
+    pub fn make_consistent(&self) {
+        // Relaxed: it is read by the thread that has the guard as its own, behind whatever brought it there.
+        self.consistent.store(1, Ordering::Relaxed);
     }
 
     /// Unlocks it, and says whether it was locked until now.
@@ -152,13 +155,22 @@ impl Guard {
     /// # Errors
     /// As [`Permit::release`].
     pub fn unlock(mut self) -> Result<(), RemoteError> {
-        self.end().map_or(Ok(()), Permit::release)
+        self.end().map_or(Ok(()), |permit| permit.release())
     }
 
-    fn end(&mut self) -> Option<Permit> {
+    /// Unlocks it without having finished: the next holder is told, as after a panic.
+    pub fn abandon(mut self) {
+        *self.consistent.get_mut() = 0;
+    }
+
+    fn end(&mut self) -> Option<Box<Permit>> {
         let mut permit = self.permit.take()?;
         // A panic is a death: what it left is as it happened to be.
-        permit.ends_as(if self.consistent && !std::thread::panicking() { End::Finished } else { End::Left });
+        permit.ends_as(if *self.consistent.get_mut() == 1 && !std::thread::panicking() {
+            End::Finished
+        } else {
+            End::Left
+        });
         Some(permit)
     }
 }

@@ -177,10 +177,12 @@ impl Sender {
         }
     }
 
-    /// Leaves the tube, when what is under way is there.
+    /// Leaves the tube, when what is under way is there; also one that was refused after it had come: others see it until then.
     pub fn close(&mut self) {
         self.closing = true;
-        if self.at == At::Ready {
+        // What has sent, or has tried to, has come before.
+        let has_come = self.number > 0;
+        if self.at == At::Ready || has_come && matches!(self.at, At::Done(Outcome::Sealed | Outcome::Refused(_))) {
             self.at = At::Leave;
         }
     }

@@ -39,7 +39,7 @@ impl fmt::Debug for Tube {
 ///
 /// # Errors
 /// `Invalid`: a size that no tube has.
-pub fn tube_of(pages: u64, record: u64) -> Result<Object, RemoteError> {
+pub(crate) fn tube_of(pages: u64, record: u64) -> Result<Object, RemoteError> {
     if !(1..=MOST_ROOM).contains(&pages) {
         return Err(RemoteError::Invalid(format!(
             "a tube on an engine has room for 1 to {MOST_ROOM} pages, not {pages}"
@@ -304,7 +304,11 @@ impl Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         let Some(machine) = self.machine.take() else { return };
-        self.end.leaves(machine, |machine| {
+        let mut asked = false;
+        self.end.leaves(machine, move |machine| {
+            if std::mem::replace(&mut asked, true) && matches!(machine.step(), send::Step::Done(_)) {
+                return true;
+            }
             // What does not fit is not sent: the caller was told so.
             machine.take_back();
             machine.close();
@@ -398,6 +402,11 @@ impl Receiver {
             true if self.end.leased.pulse.is_over() => Err(Loss::Unreachable),
             true => Ok(()),
         }
+    }
+
+    /// Goes without having finished with the record that it was given last, which comes to another, as after a panic.
+    pub fn abandon(mut self) {
+        self.at.1 = self.at.0;
     }
 
     /// The next record of the pages that have come.

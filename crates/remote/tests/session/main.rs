@@ -151,7 +151,7 @@ fn the_next_holder_of_a_mutex_is_told_of_a_death_until_one_has_mended() {
     let guard = warned(its.lock());
     assert!(guard.owner_died() && guard.check().is_ok());
     drop(guard);
-    let mut guard = warned(mutex.try_lock());
+    let guard = warned(mutex.try_lock());
     guard.make_consistent();
     guard.unlock().unwrap();
     drop(its.lock().unwrap());

@@ -63,6 +63,8 @@ fn a_full_tube_holds_its_senders_up_and_what_did_not_fit_is_told() {
     tube.seal().unwrap();
     let said = sender.send(&[4]).unwrap_err();
     assert!(matches!(said.why, RemoteError::Sealed { .. }), "{said}");
+    drop(sender);
+    ends(&mut receiver);
 }
 
 #[test]
