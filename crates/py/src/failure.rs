@@ -13,6 +13,9 @@
 //! | no room: a full arena, a full `/dev/shm`, a full map | `NoSpace` | `OSError` |
 //! | another user's | `PermissionError` | |
 //! | still in use | `InUse` | `RuntimeError` |
+//! | it is held no longer, on an engine | `Lost` | `RuntimeError` |
+//! | it is not known whether an engine has done it | `Unsure` | `RuntimeError` |
+//! | an engine does not answer | `ConnectionError` | |
 //! | it cannot be at all | `ValueError` | |
 
 use chappe::map::MapError;
@@ -61,8 +64,14 @@ pub enum Kind {
     Value,
     Inherited,
     System,
-    #[cfg(feature = "term")]
+    #[cfg(any(feature = "remote", feature = "term"))]
     Late,
+    #[cfg(feature = "remote")]
+    Unreachable,
+    #[cfg(feature = "remote")]
+    Unsure,
+    #[cfg(feature = "remote")]
+    Lost,
 }
 
 /// The exception for an error.
@@ -86,8 +95,14 @@ pub fn raised(py: Python<'_>, kind: Kind, text: String) -> PyErr {
         Kind::Value => PyValueError::new_err(text),
         Kind::Inherited => PyRuntimeError::new_err(text),
         Kind::System => PyOSError::new_err(text),
-        #[cfg(feature = "term")]
+        #[cfg(any(feature = "remote", feature = "term"))]
         Kind::Late => late(text),
+        #[cfg(feature = "remote")]
+        Kind::Unreachable => pyo3::exceptions::PyConnectionError::new_err(text),
+        #[cfg(feature = "remote")]
+        Kind::Unsure => own(py, "Unsure", (text,)),
+        #[cfg(feature = "remote")]
+        Kind::Lost => own(py, "Lost", (text,)),
     }
 }
 

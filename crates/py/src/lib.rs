@@ -10,6 +10,7 @@
 //! | `clock.rs` | clocks: ticks, and what comes after a while |
 //! | `pickle.rs` | whether a pickle can hold a connection |
 //! | `terminal.rs` | terminals, feature `term` |
+//! | `remote.rs` | objects on an engine, feature `remote` |
 //! | `pool.rs` `semaphore.rs` `lock.rs` `condition.rs` `barrier.rs` `tube.rs` `broadcast.rs` `map.rs` `select.rs` | the objects |
 
 mod barrier;
@@ -26,6 +27,8 @@ mod place;
 mod pool;
 mod query;
 mod quick;
+#[cfg(feature = "remote")]
+mod remote;
 mod select;
 mod semaphore;
 mod state;
@@ -71,7 +74,7 @@ mod _chappe {
     #[pymodule_export]
     use super::words::Words;
 
-    #[cfg(feature = "term")]
+    #[cfg(any(feature = "remote", feature = "term"))]
     use pyo3::prelude::PyModuleMethods;
 
     #[pymodule_init]
@@ -80,6 +83,13 @@ mod _chappe {
         {
             module.add_class::<super::terminal::Terminal>()?;
             module.add_class::<super::terminal::Awaited>()?;
+        }
+        #[cfg(feature = "remote")]
+        {
+            module.add_class::<super::remote::Remote>()?;
+            module.add_class::<super::remote::Permit>()?;
+            module.add_class::<super::remote::Sender>()?;
+            module.add_class::<super::remote::Receiver>()?;
         }
         super::quick::install(module.py())
     }

@@ -3,6 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[allow(dead_code, reason = "the tests of the engine's own crate use all of it")]
+#[path = "../../remote/tests/engine/nodes.rs"]
+mod nodes;
+
 /// The interpreter, if there is one that is new enough.
 fn python() -> Option<String> {
     let name = std::env::var("CHAPPE_PYTHON").unwrap_or_else(|_| "python3".into());
@@ -15,7 +19,7 @@ fn python() -> Option<String> {
 fn library() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let build = ["build", "--quiet", "-p", "chappe-py", "--target-dir"];
+    let build = ["build", "--quiet", "-p", "chappe-py", "--features", "remote", "--target-dir"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = Command::new(cargo).args(build).arg(&target).current_dir(root).status().unwrap();
     assert!(status.success(), "{status}");
@@ -58,12 +62,14 @@ fn the_package_passes_its_tests() {
     let to = std::env::temp_dir().join(format!("chappe-py-{}", std::process::id()));
     package(&to);
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
+    let nodes = nodes::Nodes::own(1, &[]);
     let status = Command::new(python)
         .args(["-X", "dev", "-m", "unittest", "discover", "-t", ".", "-s", "."])
         .current_dir(&tests)
         .env("PYTHONPATH", &to)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("CHAPPE_COMMAND", command())
+        .envs(nodes.as_ref().map(|nodes| ("CHAPPE_ENGINE", format!("etcd://{}", nodes.endpoints[0]))))
         .status()
         .unwrap();
     std::fs::remove_dir_all(&to).unwrap();

@@ -41,6 +41,7 @@ from .errors import (
     BrokenBarrierError,
     Disconnected,
     InUse,
+    Lost,
     Mismatch,
     NoSpace,
     NotFound,
@@ -49,6 +50,7 @@ from .errors import (
     PartyDied,
     Removed,
     SenderDied,
+    Unsure,
 )
 from .maps import Map
 from .tubes import Tube
@@ -65,6 +67,7 @@ __all__ = [
     "Event",
     "InUse",
     "Lock",
+    "Lost",
     "Map",
     "Mismatch",
     "NoSpace",
@@ -81,6 +84,7 @@ __all__ = [
     "SenderDied",
     "Subscription",
     "Tube",
+    "Unsure",
     "after",
     "remove",
     "select",

@@ -23,6 +23,7 @@ from .errors import (
     BrokenBarrierError as BrokenBarrierError,
     Disconnected as Disconnected,
     InUse as InUse,
+    Lost as Lost,
     Mismatch as Mismatch,
     NoSpace as NoSpace,
     NotFound as NotFound,
@@ -31,6 +32,7 @@ from .errors import (
     PartyDied as PartyDied,
     Removed as Removed,
     SenderDied as SenderDied,
+    Unsure as Unsure,
 )
 from .maps import Map as Map
 from .tubes import Tube as Tube
@@ -47,6 +49,7 @@ __all__ = [
     "Event",
     "InUse",
     "Lock",
+    "Lost",
     "Map",
     "Mismatch",
     "NoSpace",
@@ -63,6 +66,7 @@ __all__ = [
     "SenderDied",
     "Subscription",
     "Tube",
+    "Unsure",
     "after",
     "remove",
     "select",

@@ -7,6 +7,7 @@ __all__ = [
     "BrokenBarrierError",
     "Disconnected",
     "InUse",
+    "Lost",
     "Mismatch",
     "NoSpace",
     "NotFound",
@@ -16,6 +17,7 @@ __all__ = [
     "PartyDied",
     "Removed",
     "SenderDied",
+    "Unsure",
 ]
 
 
@@ -57,6 +59,14 @@ class OwnerDied(RuntimeError):
 
 class OwnerDiedWarning(RuntimeWarning):
     """As OwnerDied, where a warning is enough."""
+
+
+class Lost(RuntimeError):
+    """What was held on an engine is held no longer, and may be another's: this process was stopped or cut off, or it was taken away."""
+
+
+class Unsure(RuntimeError):
+    """An engine's answer was lost, and it is not known whether it was done: look before it is done again."""
 
 
 class PartyDied(RuntimeError):
