@@ -102,6 +102,8 @@ fn is_of(path: &str, suite: &str) -> bool {
     let program = if prefix.is_empty() { program.as_str() } else { prefix.trim_end_matches("::") };
     path.strip_prefix(&package).is_some_and(|rest| match (program, rest.strip_prefix("tests/")) {
         ("lib", _) => rest.starts_with("src/"),
+        // All files of a directory in one program.
+        ("all", Some(_)) => true,
         (_, Some(rest)) => rest.strip_prefix(program).is_some_and(|rest| rest == ".rs" || rest.starts_with('/')),
         (_, None) => false,
     })

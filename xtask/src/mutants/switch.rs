@@ -16,8 +16,8 @@
 //! and ends in its function need not be known, and no expression's type, nor any borrow, is touched.
 //!
 //! Some mutants cannot be switched, and need a build of their own: what they change lies outside of functions, in a `const fn`, in one that
-//! returns `impl ...`, beside assembly (whose symbols would be there twice), or around another mutant's function. Those are refused here, by
-//! number.
+//! returns `impl ...`, beside assembly (whose symbols would be there twice), or around another mutant's function; or in a crate that does not
+//! stand on the lowest one. Those are refused, by number.
 //!
 //! A scanner for braces, not a parser: it knows comments, strings, raw strings, characters and lifetimes.
 

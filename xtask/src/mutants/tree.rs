@@ -1,4 +1,4 @@
-//! A copy of the crates, in which mutants are planted.
+//! A copy of the crates and their documentation, in which mutants are planted.
 
 use crate::run::root;
 use anyhow::{Context, Result};
@@ -14,7 +14,8 @@ pub fn copy_house(tree: &Path) -> Result<()> {
 
 /// The same, with other texts in place of some files.
 pub fn copy_house_with(tree: &Path, texts: &BTreeMap<PathBuf, String>) -> Result<()> {
-    for part in ["crates", "Cargo.lock", "rust-toolchain.toml"] {
+    // Tests compare what a crate makes with what the documentation shows.
+    for part in ["crates", "docs", "Cargo.lock", "rust-toolchain.toml"] {
         copy(&root().join(part), &tree.join(part), Path::new(part), texts)?;
     }
     let manifest: String = fs::read_to_string(root().join("Cargo.toml"))?
