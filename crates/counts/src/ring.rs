@@ -5,6 +5,8 @@ use std::hint::spin_loop;
 
 /// Longer than any measurement: a kernel thread that sleeps has to be woken by a system call.
 const AWAKE_MS: u32 = 600_000;
+/// More than one: the kernel thread answers a request before it gives its place back.
+const PLACES: u32 = 16;
 
 /// A ring that a kernel thread polls.
 pub struct Polled(IoUring);
@@ -15,7 +17,7 @@ impl Polled {
     /// # Errors
     /// Where the kernel has no such rings, or permits none.
     pub fn new() -> std::io::Result<Polled> {
-        let mut polled = Polled(IoUring::builder().setup_sqpoll(AWAKE_MS).build(1)?);
+        let mut polled = Polled(IoUring::builder().setup_sqpoll(AWAKE_MS).build(PLACES)?);
         polled.push();
         // Wakes the kernel thread if it has not begun yet.
         polled.0.submit()?;
