@@ -36,8 +36,8 @@ pub enum Outcome {
     TooMany(u32),
     /// The adder's lease has ended; nothing was added.
     Lost,
-    /// The answer was lost, and the lease ended, or the engine refused, before it was known whether they were added.
-    Unsure,
+    /// The answer was lost, and the lease ended, or the engine refused for this reason, before it was known whether they were added.
+    Unsure(String),
     /// What stands there is of a newer format.
     Newer(u32),
     /// The engine refused.
@@ -121,8 +121,11 @@ impl Add {
             (Err(EngineError::Unknown(_)), _) => {}
             // The head's, or its own: that is seen without the head.
             (Err(EngineError::LeaseGone), At::Add { to: Some(_), .. }) => (self.alone, self.at) = (true, At::Look),
-            (Err(EngineError::LeaseGone | EngineError::Refused(_) | EngineError::Full(_)), At::Settle { .. }) => {
-                self.at = At::Done(Outcome::Unsure);
+            (
+                Err(why @ (EngineError::LeaseGone | EngineError::Refused(_) | EngineError::Full(_))),
+                At::Settle { .. },
+            ) => {
+                self.at = At::Done(Outcome::Unsure(why.to_string()));
             }
             (Err(EngineError::LeaseGone), _) => self.at = At::Done(Outcome::Lost),
             (Err(EngineError::Refused(why) | EngineError::Full(why)), _) => {

@@ -65,8 +65,7 @@ impl Semaphore {
                 let why = "the lease ended before".into();
                 RemoteError::Silent { wanted: format!("nothing was added to `{called}`"), why }
             }
-            Ok(Outcome::Unsure) => RemoteError::Unsure { what: what(), why: "an answer was lost".into() },
-            Err(why) => RemoteError::Unsure { what: what(), why },
+            Ok(Outcome::Unsure(why)) | Err(why) => RemoteError::Unsure { what: what(), why },
         })
     }
 

@@ -65,9 +65,9 @@ pub fn up(place: &Place, etcd: &Etcd, name: &str, count: u32) -> Result<Value> {
         }
         Ok(Outcome::Newer(format)) => bail!(newer(place, format)),
         Ok(Outcome::Lost) => bail!("nothing was added to `{called}`: the lease ended before"),
-        Ok(Outcome::Unsure) => {
+        Ok(Outcome::Unsure(why)) => {
             bail!(
-                "the engine did not say in time whether it has added {count} to `{called}`: `chappe sem value` shows what is there"
+                "it is not known whether {count} were added to `{called}`: an answer of the engine was lost, and then: {why}"
             )
         }
         Ok(Outcome::Refused(why)) => bail!("the engine refuses: {why}"),

@@ -441,7 +441,7 @@ impl World {
                                 "client {c} added {was}, and is told that its lease is gone"
                             );
                         }
-                        add::Outcome::Unsure => {
+                        add::Outcome::Unsure(_) => {
                             let told = self.was_full || !client.certain;
                             assert!(told, "client {c} cannot tell whether it added, and nothing was cut");
                             client.next_act();
