@@ -7,6 +7,41 @@ pub const RECORDS: usize = 1000;
 /// The most bytes of a record: an engine takes no transaction of 1.5 MiB.
 pub const MOST_RECORD: usize = 1 << 20;
 
+/// The most bytes of a transaction's pages.
+pub const MOST_BYTES: usize = 512 << 10;
+/// The most pages of a transaction.
+pub const MOST_PAGES: usize = 8;
+/// The most bytes that may stand in a tube: beside its history, an engine has room for 2 GiB if nobody said otherwise, and locks need some.
+pub const MOST_THERE: u64 = 512 << 20;
+
+/// The most pages of a claim in a tube of records of this length: what takes longer over a slow line than an answer may take never comes.
+pub fn most(record: u64) -> u64 {
+    (MOST_BYTES as u64 / largest(record)).clamp(1, MOST_PAGES as u64)
+}
+
+/// The bytes of the largest page.
+fn largest(record: u64) -> u64 {
+    record.saturating_add(4).max(PAGE as u64)
+}
+
+/// Whether a tube may have so many pages of such records.
+///
+/// # Errors
+/// What is possible.
+pub fn check(pages: u64, record: u64) -> Result<(), String> {
+    if record > MOST_RECORD as u64 {
+        return Err(format!("a record on an engine has at most {MOST_RECORD} bytes, not {record}"));
+    }
+    let most = MOST_THERE / largest(record);
+    if !(1..=most).contains(&pages) {
+        return Err(format!(
+            "a tube on an engine has room for 1 to {most} pages of such records, {} MiB, not {pages}",
+            MOST_THERE >> 20
+        ));
+    }
+    Ok(())
+}
+
 /// Whether a page of so many bytes and records takes another record of this length.
 pub fn has_room(page: &[u8], records: usize, length: usize) -> bool {
     records == 0 || records < RECORDS && page.len() + 4 + length <= PAGE
@@ -45,6 +80,15 @@ mod tests {
         assert_eq!(records(&page).collect::<Option<Vec<_>>>().unwrap(), all);
         assert_eq!(records(&page[..page.len() - 1]).last(), Some(None), "a part of a record");
         assert_eq!(records(&[]).count(), 0);
+    }
+
+    #[test]
+    fn a_claim_and_a_tube_have_an_end_in_bytes() {
+        assert_eq!([most(1), most(PAGE as u64 - 4), most(PAGE as u64), most(MOST_RECORD as u64)], [8, 8, 7, 1]);
+        assert_eq!((check(8192, 100), check(512, MOST_RECORD as u64 - 4)), (Ok(()), Ok(())));
+        for (pages, record) in [(0, 100), (8193, 100), (513, MOST_RECORD as u64 - 4), (1, MOST_RECORD as u64 + 1)] {
+            assert!(check(pages, record).is_err(), "{pages} pages, {record} bytes");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@
 use crate::engine::{Change, Compare, EngineError, Entry, Keys, Op, Reply, Revision, Test, Txn, TxnReply};
 use crate::grant::Attempt;
 use crate::keys::{self, Claim, Head, Object, Space, Tail};
-use crate::send::MOST_PAGES;
+use crate::page;
 use crate::tube_end::{Next, TubeEnd};
 use std::collections::BTreeSet;
 
@@ -98,6 +98,8 @@ struct Known {
     head: (u64, Revision),
     tail: (Tail, Revision),
     sealed: bool,
+    /// The most pages of a claim.
+    most: u64,
     senders: bool,
     pages: BTreeSet<u64>,
     claims: Vec<(u64, Claim, Revision)>,
@@ -396,8 +398,10 @@ impl Receiver {
         let object = size.first().and_then(|entry| keys::read::<Object>(&entry.value));
         let tail = tail.first().and_then(|entry| Some((keys::read::<Tail>(&entry.value)?, entry.modified)));
         let head = head.first().and_then(|entry| Some((keys::read::<Head>(&entry.value)?.pages, entry.modified)));
-        let (sealed, tail, head) = match (object, tail, head) {
-            (Some(Object::Tube { sealed, .. }), Some(tail), Some(head)) => (sealed, tail, head),
+        let (sealed, most, tail, head) = match (object, tail, head) {
+            (Some(Object::Tube { sealed, record, .. }), Some(tail), Some(head)) => {
+                (sealed, page::most(record), tail, head)
+            }
             (Some(object), _, _) if !was_there && object.kind() != "tube" => {
                 self.at = At::Done(Outcome::Other(object));
                 return false;
@@ -415,6 +419,7 @@ impl Receiver {
             head,
             tail,
             sealed,
+            most,
             senders: !senders.is_empty(),
             pages: pages.iter().filter_map(|entry| keys::number(&entry.key)).collect(),
             claims: claims.iter().filter_map(claim).collect(),
@@ -451,7 +456,7 @@ impl Known {
         let lost = |page: &u64| *page < self.head.0 && !covered(*page);
         let from = *self.pages.iter().find(|page| lost(page))?;
         let mut to = from;
-        while to - from < MOST_PAGES as u64 && self.pages.contains(&to) && lost(&to) {
+        while to - from < self.most && self.pages.contains(&to) && lost(&to) {
             to += 1;
         }
         Some(Span { from, to, again: true })
@@ -459,7 +464,7 @@ impl Known {
 
     /// Pages that nobody has had.
     fn fresh(&self) -> Option<Span> {
-        let (from, to) = (self.head.0, self.tail.0.pages.min(self.head.0 + MOST_PAGES as u64));
+        let (from, to) = (self.head.0, self.tail.0.pages.min(self.head.0 + self.most));
         (from < to).then_some(Span { from, to, again: false })
     }
 }

@@ -16,6 +16,7 @@
 //! - **S1** A transaction compares the revision of `tail` and writes it: so it is done once, however often it is asked for, and so is each page.
 //! - **S2** It writes in `send/ID` how many there were. One that finds another tail reads there whether its own was done: nobody else writes
 //!   that key, and it goes with the lease, or with its own leave, alone.
+//!   So what is asked for again after a lost answer is the same.
 //! - **S3** It compares that the pages which are `pages` before its last are acknowledged: no more than that are in the tube.
 //!
 //! A tube is for few senders: of several that send at once one goes on, and the others ask again with the tail that they were told.
@@ -23,10 +24,8 @@
 use crate::engine::{Change, Compare, EngineError, Keys, Op, Reply, Revision, Test, Txn, TxnReply};
 use crate::grant::Attempt;
 use crate::keys::{self, Object, Sends, Space, Tail};
+use crate::page::MOST_PAGES;
 use crate::tube_end::{Next, TubeEnd};
-
-/// The most pages of a transaction.
-pub const MOST_PAGES: usize = 8;
 
 /// Why a sender is at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -133,13 +132,13 @@ impl TubeEnd for Sender {
 
     fn news(&mut self, changes: &[Change]) {
         if matches!(self.at, At::Full(read) if changes.iter().any(|change| change.revision() > read)) {
-            self.at = At::Put;
+            self.again();
         }
     }
 
     fn missed_some(&mut self) {
         if matches!(self.at, At::Full(_)) {
-            self.at = At::Put;
+            self.again();
         }
     }
 }
@@ -260,12 +259,25 @@ impl Sender {
         }
     }
 
-    /// The next of what is to be sent: more than the tube has room for would never be.
+    /// The next of what is to be sent.
     fn begin(&mut self) {
-        let most = self.known.map_or(1, |known| usize::try_from(known.most).unwrap_or(MOST_PAGES));
-        self.part = self.pages.len().min(most).min(MOST_PAGES);
+        self.part = self.largest();
         self.number += 1;
         self.at = At::Put;
+    }
+
+    /// The same, where there may be room by now.
+    fn again(&mut self) {
+        if !self.unsure {
+            self.part = self.largest();
+        }
+        self.at = At::Put;
+    }
+
+    /// More than the tube has room for would never be.
+    fn largest(&self) -> usize {
+        let most = self.known.map_or(1, |known| usize::try_from(known.most).unwrap_or(MOST_PAGES));
+        self.pages.len().min(most).min(MOST_PAGES)
     }
 
     fn read(&mut self, reply: &TxnReply) {
@@ -319,7 +331,12 @@ impl Sender {
             self.at = At::Open;
         } else if self.at == At::Put && before.is_some_and(|before| (before.tail.1, before.object) == (tail.1, object))
         {
-            self.at = At::Full(reply.revision);
+            // What fits goes without the rest. Where one may still come that was never answered, it is as large as that.
+            if self.part > 1 && !self.unsure {
+                self.part /= 2;
+            } else {
+                self.at = At::Full(reply.revision);
+            }
         }
     }
 }

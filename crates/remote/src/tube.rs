@@ -4,23 +4,17 @@ use crate::connection::News;
 use crate::engine::{Compare, Engine, EngineError, Keys, Op, Revision, Test, Txn};
 use crate::error::RemoteError;
 use crate::keys::{self, Object};
-use crate::page::{self, MOST_RECORD, PAGE};
+use crate::page::{self, MOST_BYTES, MOST_PAGES, MOST_RECORD, PAGE};
 use crate::permit::Token;
 use crate::pulse::Loss;
 use crate::receive;
-use crate::send::{self, MOST_PAGES};
+use crate::send;
 use crate::session::{Interrupt, Leased, Patience, Session, Stop};
 use crate::tube_end::TubeEnd;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The most bytes of a transaction's pages.
-const MOST_BYTES: usize = 512 << 10;
-
-/// The most pages for which a tube can have room.
-pub const MOST_ROOM: u64 = 10_000;
 
 /// A tube on an engine.
 #[derive(Clone)]
@@ -40,16 +34,7 @@ impl fmt::Debug for Tube {
 /// # Errors
 /// `Invalid`: a size that no tube has.
 pub(crate) fn tube_of(pages: u64, record: u64) -> Result<Object, RemoteError> {
-    if !(1..=MOST_ROOM).contains(&pages) {
-        return Err(RemoteError::Invalid(format!(
-            "a tube on an engine has room for 1 to {MOST_ROOM} pages, not {pages}"
-        )));
-    }
-    if record > MOST_RECORD as u64 {
-        return Err(RemoteError::Invalid(format!(
-            "a record on an engine has at most {MOST_RECORD} bytes, not {record}"
-        )));
-    }
+    page::check(pages, record).map_err(RemoteError::Invalid)?;
     Ok(Object::Tube { pages, record, sealed: false })
 }
 

@@ -2,7 +2,7 @@
 
 use super::Place;
 use crate::look::{ms, plain};
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use chappe::remote::engine::{Engine, Op, Txn};
 use chappe::remote::etcd::{Etcd, Status, check_version};
 use chappe::remote::{keys, life};
@@ -45,8 +45,6 @@ pub fn doctor(place: &Place, json: bool) -> Result<(String, u8)> {
 
 fn of_member(member: &Status) -> Vec<Finding> {
     const QUORUM: &str = "more than half of the members must run and reach each other";
-    const SPACE: &str =
-        "compact it, defragment each member, then disarm the alarm; --auto-compaction-retention does the first";
     let mut all = Vec::new();
     let mut add = |kind, what, advice| all.push(Finding { kind, what: format!("{}: {what}", member.endpoint), advice });
     let version = match &member.version {
@@ -62,16 +60,34 @@ fn of_member(member: &Status) -> Vec<Finding> {
     if !member.leader {
         add("no-leader", "it knows no leader: nothing is granted".into(), Some(QUORUM));
     }
-    let (bytes, quota) = member.size;
-    let quota = if quota == 0 { USUAL_QUOTA } else { quota };
-    if bytes.saturating_mul(100) / quota >= FULL {
-        add("nearly-full", format!("its database has {bytes} of {quota} bytes"), Some(SPACE));
+    if let Some(full) = nearly_full(member.size) {
+        add("nearly-full", full, Some(SPACE));
     }
     for error in &member.errors {
         add("alarm", error.clone(), error.contains("NOSPACE").then_some(SPACE));
     }
     all
 }
+
+/// Refuses what would leave an engine without room for locks: what is sent stands in its history until that is compacted.
+///
+/// # Errors
+/// How full it is, and what to do.
+pub fn has_room(etcd: &Etcd) -> Result<()> {
+    match etcd.size().and_then(nearly_full) {
+        Some(full) => bail!("the engine is nearly full, {full}: nothing more is sent, so that locks go on; {SPACE}"),
+        None => Ok(()),
+    }
+}
+
+/// How full, if a database is.
+fn nearly_full((bytes, quota): (u64, u64)) -> Option<String> {
+    let quota = if quota == 0 { USUAL_QUOTA } else { quota };
+    (bytes.saturating_mul(100) / quota >= FULL).then(|| format!("its database has {bytes} of {quota} bytes"))
+}
+
+const SPACE: &str =
+    "compact it, defragment each member, then disarm the alarm; --auto-compaction-retention does the first";
 
 /// Does what a permit needs: reads, and makes a lease, writes under it and ends it. Answers how long each took.
 fn use_it(place: &Place) -> Result<(Duration, Duration), String> {
@@ -128,4 +144,16 @@ fn as_text(place: &Place, members: &[Status], findings: &[Finding], took: Option
         text.push_str("  nothing is wrong\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_nearly_full_at_four_fifths_of_its_quota_or_of_the_usual_one() {
+        assert_eq!(nearly_full((799, 1000)), None);
+        assert_eq!(nearly_full((800, 1000)).unwrap(), "its database has 800 of 1000 bytes");
+        assert!(nearly_full((1 << 30, 0)).is_none() && nearly_full((2 << 30, 0)).is_some());
+    }
 }

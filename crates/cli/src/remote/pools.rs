@@ -193,7 +193,8 @@ pub fn resize(place: &Place, etcd: &Etcd, pool: &str, permits: u64) -> Result<Va
 /// `chappe pool rm`, `chappe sem rm`, `chappe tube rm`, each of these kinds, and `chappe rm`.
 pub fn remove(place: &Place, etcd: &Etcd, pool: &str, of: Option<&[&str]>, force: bool) -> Result<Value> {
     let (space, name) = (place.space(), place.name(pool));
-    let ends = [space.holders(pool), space.queue(pool), space.senders(pool), space.claims(pool)];
+    let pages = space.pages(pool, 0, u64::MAX);
+    let ends = [space.holders(pool), space.queue(pool), space.senders(pool), space.claims(pool), pages];
     let mut kind = "pool";
     change(etcd, || {
         let (view, known) = seen(etcd, place, pool)?;
@@ -209,7 +210,8 @@ pub fn remove(place: &Place, etcd: &Etcd, pool: &str, of: Option<&[&str]>, force
         }
         ensure!(
             force || kind != "tube" || !has_some(etcd, &ends)?,
-            "tube `{name}` is in use; --force removes it with what is in it: its senders and receivers get an error"
+            "tube `{name}` is in use, or has records that nobody has received; --force removes it with what is in it: its senders and \
+             receivers get an error"
         );
         let unused = ends.iter().map(|keys| Compare { keys: keys.clone(), is: Test::Absent });
         let when = if force { vec![] } else { unused.collect() };

@@ -4,6 +4,7 @@
 //! has its records come to another, flagged; chappe's keeper ends its lease at once.
 
 use super::Place;
+use super::health::has_room;
 use super::pools::{engine_said, make, newer, other, seen, unknown};
 use super::wait::{Kept, keep};
 use crate::args::{Ends, Recv, Send, TubeCommand};
@@ -17,19 +18,17 @@ use chappe::remote::drive::{self, Circumstances, DriveError};
 use chappe::remote::engine::{Compare, Engine, Keys, Op, Test, Txn};
 use chappe::remote::etcd::{Etcd, Session};
 use chappe::remote::keys::{self, Object};
-use chappe::remote::page::{self, MOST_RECORD, PAGE};
+use chappe::remote::page::{self, MOST_BYTES, MOST_PAGES, MOST_RECORD, PAGE};
 use chappe::remote::receive::{self, Got, Receiver};
-use chappe::remote::send::{self, MOST_PAGES, Sender};
+use chappe::remote::send::{self, Sender};
 use chappe::remote::view::Known;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{BufRead, ErrorKind, Read, Write, stdin, stdout};
-use std::sync::mpsc::{Receiver as Channel, RecvTimeoutError, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver as Channel, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// The most bytes of a transaction's pages.
-const MOST_BYTES: usize = 512 << 10;
 
 /// `chappe tube create`.
 ///
@@ -44,10 +43,8 @@ pub fn create(place: &Place, etcd: &Etcd, name: &str, command: &TubeCommand) -> 
         plain,
         "a tube on an engine has many senders and receivers, and one receiver has each record: leave the other options out"
     );
-    let most = MOST_RECORD as u64;
-    ensure!(*size <= most, "a record on an engine has at most {most} bytes, not {size}");
     let pages = slots.unwrap_or(16);
-    ensure!((1..=10_000).contains(&pages), "a tube on an engine has room for 1 to 10000 pages, not {pages}");
+    page::check(pages, *size).map_err(|e| anyhow!(e))?;
     make(etcd, place, name, Object::Tube { pages, record: *size, sealed: false }, true)?;
     Ok(json!({ "name": place.name(name), "slots": pages, "size": size, "kind": "mpmc" }))
 }
@@ -94,6 +91,9 @@ impl Circumstances for Around<'_> {
     }
 }
 
+/// How many bytes are sent between two looks at the engine's room.
+const LOOK_EACH: u64 = 8 << 20;
+
 /// Status 124, if it was the time.
 struct End {
     status: u8,
@@ -120,16 +120,58 @@ fn driven(came: Result<bool, DriveError>, patience: Option<Duration>, what: &str
     }
 }
 
+/// How many bytes may have been read and not be in a page: as much as some transactions take.
+#[derive(Default)]
+struct Ahead {
+    bytes: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Ahead {
+    const MOST: usize = 8 * MOST_BYTES;
+
+    /// A record is read: waits until it is among those that may be. If it alone is too many, all others are in pages by then.
+    fn more(&self, bytes: usize) {
+        let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        while *all > 0 && *all + bytes > Ahead::MOST {
+            all = self.fewer.wait(all).unwrap_or_else(PoisonError::into_inner);
+        }
+        *all += bytes;
+    }
+
+    /// One is in a page.
+    fn less(&self, bytes: usize) {
+        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
+        self.fewer.notify_one();
+    }
+}
+
+/// What stdin has.
+struct Input {
+    records: Channel<std::io::Result<Vec<u8>>>,
+    ahead: Arc<Ahead>,
+}
+
+impl Input {
+    fn next(&self, patience: Duration) -> Result<std::io::Result<Vec<u8>>, RecvTimeoutError> {
+        let next = self.records.recv_timeout(patience)?;
+        self.ahead.less(next.as_ref().map_or(0, Vec::len));
+        Ok(next)
+    }
+}
+
 /// Reads stdin as records, on a thread of its own.
-fn records(a: &Send, most: usize) -> Channel<std::io::Result<Vec<u8>>> {
+fn records(a: &Send, most: usize) -> Input {
     let (tell, records) = sync_channel(4096);
-    let (lines, whole) = (a.lines, a.records);
+    let (lines, whole, ahead) = (a.lines, a.records, Arc::new(Ahead::default()));
+    let room = Arc::clone(&ahead);
     let body = move || {
         let mut input = stdin().lock();
         loop {
             let mut record = Vec::new();
             let read = if lines {
-                input.read_until(b'\n', &mut record).map(|read| {
+                // No more of one that is too long.
+                input.by_ref().take(most as u64 + 2).read_until(b'\n', &mut record).map(|read| {
                     if record.last() == Some(&b'\n') {
                         record.pop();
                     }
@@ -146,7 +188,10 @@ fn records(a: &Send, most: usize) -> Channel<std::io::Result<Vec<u8>>> {
             };
             let sent = match read {
                 Ok(false) => return,
-                Ok(true) => tell.send(Ok(record)),
+                Ok(true) => {
+                    room.more(record.len());
+                    tell.send(Ok(record))
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(e) => tell.send(Err(e)),
             };
@@ -157,7 +202,7 @@ fn records(a: &Send, most: usize) -> Channel<std::io::Result<Vec<u8>>> {
     };
     // Without it there is nothing to send, which is said by an end that comes too soon.
     let _ = std::thread::Builder::new().name("chappe-stdin".into()).spawn(body);
-    records
+    Input { records, ahead }
 }
 
 /// How much is in a page, or in several.
@@ -195,7 +240,7 @@ impl Sent {
 
 /// Pages of what has come, as many as a transaction takes; `None`: nothing more comes.
 fn gather(
-    records: &Channel<std::io::Result<Vec<u8>>>,
+    input: &Input,
     next: &mut Option<Vec<u8>>,
     check: &dyn Fn(&[u8]) -> Result<()>,
     idle: &mut dyn FnMut() -> Duration,
@@ -203,7 +248,7 @@ fn gather(
     let first = match next.take() {
         Some(record) => record,
         None => loop {
-            match records.recv_timeout(idle()) {
+            match input.next(idle()) {
                 Ok(record) => break record.context("stdin")?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
@@ -226,9 +271,9 @@ fn gather(
             *next = Some(record);
             break;
         }
-        record = match records.try_recv() {
+        record = match input.next(Duration::ZERO) {
             Ok(record) => record.context("stdin")?,
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         };
         if check(&record).is_err() {
             // What came before it is sent first.
@@ -293,15 +338,19 @@ fn sends(
     let check = |record: &[u8]| {
         let part = a.records && record.len() < most;
         ensure!(!part, "the last record has {} bytes, and the tube's have {most}", record.len());
-        ensure!(record.len() <= most, "a record has {} bytes, and the tube's have at most {most}", record.len());
+        ensure!(record.len() <= most, "a record has more than the {most} bytes that the tube's have at most");
         Ok(())
     };
-    let (records, mut next) = (records(a, most), None);
+    let (records, mut next, mut looked_at) = (records(a, most), None, None);
     let mut idle = || {
         kept.borrow_mut().tell(session);
         session.life().every()
     };
     while let Some(pages) = gather(&records, &mut next, &check, &mut idle)? {
+        if looked_at.is_none_or(|bytes| sent.bytes >= bytes + LOOK_EACH) {
+            has_room(etcd)?;
+            looked_at = Some(sent.bytes);
+        }
         let pages = pages.into_iter().map(|Page { bytes, count }| {
             sent.asked.push_back(count);
             bytes
@@ -347,10 +396,17 @@ pub fn recv(place: &Place, etcd: &Etcd, a: &Recv, json: bool) -> Result<u8, Fail
     let [name] = place.names.as_slice() else {
         return Err(failed(anyhow!("of tubes on an engine `chappe recv` receives from one at a time")));
     };
+    if a.count == Some(0) {
+        let known = seen(etcd, place, name).map_err(failed)?.1;
+        return match known.what {
+            Object::Tube { .. } => Ok(0),
+            what => Err(failed(anyhow!(other(place, name, what)))),
+        };
+    }
     let began = Instant::now();
     let (session, by, kept) = keep(place, etcd, &format!("chappe recv {}", place.name(name)))?;
     let kept = RefCell::new(kept);
-    let mut out = Out { a, called: place.name(name), records: 0, bytes: 0, again: 0 };
+    let mut out = Out::new(a, place.name(name));
     let ended =
         receives(place, etcd, &mut out, Receiver::new(place.space(), by, name.clone(), a.follow), (&session, &kept));
     kept.into_inner().end(session);
@@ -400,7 +456,7 @@ fn receives(
                     machine.leave(rest);
                     let around = Around { session, kept, until: None };
                     driven(drive::tube(etcd, &mut machine, &mut watch, &around), None, "")?;
-                    return Ok(0);
+                    return out.unread.take().map_or(Ok(0), |why| Err(why.into()));
                 }
             },
             receive::Step::Done(outcome) => {
@@ -429,20 +485,47 @@ struct Out<'a> {
     records: u64,
     bytes: u64,
     again: u64,
+    /// The page that a stream goes on with.
+    next: Option<u64>,
+    /// Why what is left is left.
+    unread: Option<anyhow::Error>,
 }
 
 /// What of a claim is not wanted: a page and its records from there on.
 type Rest = Option<(u64, Vec<u8>)>;
 
-impl Out<'_> {
+impl<'a> Out<'a> {
+    fn new(a: &'a Recv, called: String) -> Out<'a> {
+        Out { a, called, records: 0, bytes: 0, again: 0, next: None, unread: None }
+    }
+
     /// Writes records. Answers what is left, if it is enough. Where nobody reads any more, nobody may have read these: all are left, and come
     /// again.
     fn puts(&mut self, got: &Got, to: &mut impl Write) -> Result<Option<Rest>> {
-        let mut text = Vec::new();
+        // Of the page that cannot be read, and the one behind it.
+        let (mut text, mut broken): (Vec<u8>, Option<(u64, Rest)>) = (Vec::new(), None);
         let mut left: VecDeque<(u64, &[u8])> = VecDeque::new();
-        for (number, page) in &got.pages {
+        let is_stream = !(self.a.lines || self.a.records || self.a.tag);
+        for (at, (number, page)) in got.pages.iter().enumerate() {
+            if broken.is_some() {
+                break;
+            }
+            let next = self.next.replace(number + 1).unwrap_or(*number);
+            if is_stream && next != *number {
+                let called = &self.called;
+                bail!(
+                    "`{called}` goes on with page {number}, not {next}: another has received what is missing, and it is left in the tube"
+                );
+            }
             for record in page::records(page) {
-                left.push_back((*number, record.context("what is in the tube was not written by chappe")?));
+                match record {
+                    Some(record) => left.push_back((*number, record)),
+                    None => {
+                        let why = "is no record of chappe's, and is passed over: what comes behind it is there for the next `chappe recv`";
+                        self.unread = Some(anyhow!("the rest of page {number} of `{}` {why}", self.called));
+                        broken = Some((*number, got.pages.get(at + 1).cloned()));
+                    }
+                }
             }
         }
         let wanted = self.a.count.map_or(left.len(), |count| left.len().min((count - self.records) as usize));
@@ -459,12 +542,21 @@ impl Out<'_> {
             (records, bytes) = (records + 1, bytes + record.len() as u64);
         }
         match to.write_all(&text).and_then(|()| to.flush()) {
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(Some(got.pages.first().cloned())),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                self.unread = None;
+                return Ok(Some(got.pages.first().cloned()));
+            }
             other => other.context("stdout")?,
         }
         (self.records, self.bytes) = (self.records + records, self.bytes + bytes);
         self.again += if got.again { records } else { 0 };
         let enough = self.a.count.is_some_and(|count| self.records >= count);
+        match (broken, left.front()) {
+            (Some((_, behind)), None) => return Ok(Some(behind)),
+            // It comes again.
+            (Some((broken, _)), Some((page, _))) if broken != *page => self.unread = None,
+            _ => {}
+        }
         if !enough {
             return Ok(None);
         }
@@ -501,7 +593,7 @@ mod tests {
         };
         let got = Got { pages: vec![(7, page(&["a", "b"])), (8, page(&["c"]))], again: false, token: 1 };
         let (all, some) = (Recv::default(), Recv { count: Some(1), ..Recv::default() });
-        let out = |a| Out { a, called: String::new(), records: 0, bytes: 0, again: 0 };
+        let out = |a| Out::new(a, String::new());
         let mut gone = out(&all);
         assert_eq!(gone.puts(&got, &mut Gone).unwrap(), Some(Some((7, page(&["a", "b"])))));
         assert_eq!(gone.records, 0);
@@ -509,5 +601,32 @@ mod tests {
         assert_eq!((whole.puts(&got, &mut to).unwrap(), &to[..], whole.records), (None, &b"abc"[..], 3));
         let (mut part, mut to) = (out(&some), Vec::new());
         assert_eq!((part.puts(&got, &mut to).unwrap(), &to[..]), (Some(Some((7, page(&["b"])))), &b"a"[..]));
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_read_is_passed_over_and_a_gap_ends_a_stream() {
+        let mut broken = Vec::new();
+        page::append(&mut broken, b"a");
+        let whole = broken.clone();
+        broken.push(1);
+        let got = |pages: &[(u64, &Vec<u8>)]| Got {
+            pages: pages.iter().map(|(number, page)| (*number, (*page).clone())).collect(),
+            again: false,
+            token: 1,
+        };
+        let (a, mut to) = (Recv::default(), Vec::new());
+        let mut out = Out::new(&a, "@lab/t".into());
+        assert_eq!(out.puts(&got(&[(6, &broken), (7, &whole)]), &mut to).unwrap(), Some(Some((7, whole.clone()))));
+        assert_eq!((&to[..], out.records), (&b"a"[..], 1));
+        let said = out.unread.take().unwrap().to_string();
+        assert!(said.contains("page 6 of `@lab/t`") && said.contains("passed over"), "{said}");
+        let mut out = Out::new(&a, "@lab/t".into());
+        assert_eq!(out.puts(&got(&[(2, &whole)]), &mut to).unwrap(), None);
+        let said = out.puts(&got(&[(5, &whole)]), &mut to).unwrap_err().to_string();
+        assert!(said.contains("goes on with page 5, not 3"), "{said}");
+        let lines = Recv { lines: true, ..Recv::default() };
+        let mut out = Out::new(&lines, "@lab/t".into());
+        assert_eq!(out.puts(&got(&[(2, &whole)]), &mut to).unwrap(), None);
+        assert_eq!(out.puts(&got(&[(5, &whole)]), &mut to).unwrap(), None);
     }
 }

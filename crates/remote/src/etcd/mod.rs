@@ -12,6 +12,7 @@ pub use version::check as check_version;
 use crate::connection::{self, Connection};
 use crate::engine::{Change, Engine, EngineError, Keys, LeaseId, News, Op, Revision, Txn, TxnReply, Watch};
 use crate::life::Life;
+use crate::page;
 pub use crate::pulse::now;
 use crate::pulse::{Hold, Pulse};
 use client::{Client, PAUSE};
@@ -106,6 +107,13 @@ impl Etcd {
                 Err(_) => {}
             }
         }
+    }
+
+    /// The bytes of its database at an endpoint that answers, and how many there may be (0: not said).
+    pub fn size(&self) -> Option<(u64, u64)> {
+        let status = self.does(move |client| async move { client.first_status(PATIENCE).await });
+        let status = status?.ok()?.ok()?;
+        Some((status.db_size.unsigned_abs(), status.db_size_quota.unsigned_abs()))
     }
 
     /// What each endpoint says of itself.
@@ -318,6 +326,18 @@ fn gone() -> EngineError {
     EngineError::Unknown("the engine's thread has ended".into())
 }
 
+/// How long a transaction may take: with pages longer, over a line of [`SLOWEST`]. One to an endpoint that is cut off ends with its connection.
+fn patience(txn: &Txn) -> Duration {
+    const SLOWEST: usize = 64 << 10;
+    let bytes = |op: &Op| match op {
+        Op::Put { value, .. } => value.len(),
+        Op::Get(Keys::Between(..)) => page::MOST_RECORD,
+        _ => 0,
+    };
+    let bytes: usize = txn.then.iter().chain(&txn.otherwise).map(bytes).sum();
+    PATIENCE + Duration::from_millis((bytes * 1000 / SLOWEST) as u64)
+}
+
 /// Whether to do it twice is to do it once.
 fn only_reads(txn: &Txn) -> bool {
     let reads = |op: &Op| match op {
@@ -332,9 +352,9 @@ impl Engine for Etcd {
     type Watch = Stream;
 
     fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError> {
-        let (message, repeats) = (wire::txn(txn), only_reads(txn));
+        let (message, repeats, within) = (wire::txn(txn), only_reads(txn), patience(txn));
         let done = self.does(move |client| async move {
-            client.call::<_, m::TxnResponse>(TXN, message, PATIENCE, repeats).await.map(wire::reply)
+            client.call::<_, m::TxnResponse>(TXN, message, within, repeats).await.map(wire::reply)
         });
         done.unwrap_or_else(|| Err(gone()))
     }

@@ -530,6 +530,7 @@ fn two_senders_share_a_tube() {
 #[test]
 fn a_full_tube_holds_its_sender_back() {
     search(Tubes::new(1, &[&[1, 2]], 1, Faults { breaks: 1, ..NONE }));
+    search(Tubes::new(2, &[&[1, 2]], 1, Faults { late: 1, ..NONE }));
 }
 
 #[test]
