@@ -148,10 +148,21 @@ fn directory(path: PathBuf) -> Result<PathBuf> {
 /// The libraries that are installed, with all that the installed headers declare.
 pub const LIBRARIES: [&str; 7] = ["-p", "chappe-ffi", "-p", "chappe-preload", "--lib", "--features", "chappe-ffi/term"];
 
+/// What the installed command has: every feature.
+pub const FEATURES: &str = "chappe-cli/full,chappe-cli/remote";
+/// The command that is installed.
+pub const COMMAND: [&str; 4] = ["-p", "chappe-cli", "--features", FEATURES];
+
+/// How the command is built; flags of rustc can follow. By the profile `dist` it is optimised as one piece, which makes it a fifth smaller.
+pub fn building(profile: &str) -> Cargo {
+    let call = Cargo::new("rustc").args(["--profile", profile, "--bin", "chappe"]).args(COMMAND);
+    call.args(if profile == "dist" { &["--locked", "--", "-Clto=fat"][..] } else { &["--"] })
+}
+
 /// Builds all that is installed; where it lies then.
 fn build(profile: &str) -> Result<PathBuf> {
     Cargo::new("build").args(["--profile", profile]).args(LIBRARIES).run()?;
-    Cargo::new("build").args(["--profile", profile, "-p", "chappe-cli", "--features", "full"]).run()?;
+    building(profile).run()?;
     Ok(target().join(if profile == "dev" { "debug" } else { profile }))
 }
 
@@ -284,6 +295,20 @@ mod tests {
         for outside in ["/lib", "/usrlib", "../lib", "/usr/../lib"] {
             let said = libdir(outside).unwrap_err().to_string();
             assert!(said.contains(outside) && said.contains("--prefix (/usr)"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_installed_command_has_every_feature() {
+        let manifest = fs::read_to_string(root().join("crates/cli/Cargo.toml")).unwrap();
+        let features = manifest.split_once("[features]").unwrap().1.split_once("\n[").unwrap().0;
+        let full = features.lines().find(|line| line.starts_with("full = ")).unwrap();
+        let named = features.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+        let all: Vec<&str> = named.collect();
+        assert!(all.len() > 5, "{all:?}");
+        for feature in all {
+            let has = FEATURES.split(',').any(|one| one.strip_prefix("chappe-cli/") == Some(feature));
+            assert!(has || full.contains(&format!("\"{feature}\"")), "the installed command lacks `{feature}`");
         }
     }
 

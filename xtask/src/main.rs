@@ -270,7 +270,7 @@ fn bench_thread(rest: &[&str]) -> Result<()> {
 
 /// The command itself is measured.
 fn bench_command(what: &str, rest: &[&str]) -> Result<()> {
-    Cargo::new("build").args(DIST_ALL).args(["-p", "chappe-cli"]).run()?;
+    install::building("dist").run()?;
     let chappe = target().join("dist/chappe").display().to_string();
     Cargo::new("run")
         .args(DIST)

@@ -1,5 +1,6 @@
 //! `cargo xtask wheel`, `cargo xtask bench python` and `cargo xtask bench term`: the Python package, built and measured; terminals, measured from Python.
 
+use crate::install;
 use crate::run::{Cargo, DIST, DIST_ALL, root, target};
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
@@ -10,18 +11,23 @@ fn python() -> String {
     std::env::var("CHAPPE_PYTHON").unwrap_or_else(|_| "python3".into())
 }
 
-/// Builds the wheel into `target/wheels`. What pip needs for it (maturin) it fetches itself.
+/// Builds the wheel, with the command that is installed, into `target/wheels`. What pip needs for it (maturin) it fetches itself.
 ///
 /// # Errors
 /// What pip says.
 pub fn wheel(rest: &[&str]) -> Result<()> {
     let to = target().join("wheels");
     std::fs::create_dir_all(&to)?;
+    install::building("dist").run()?;
     let mut pip = Command::new(python());
     let all = format!("build-args={}", DIST_ALL.join(" "));
     pip.args(["-m", "pip", "wheel", "--no-deps", "-C", &all, "--wheel-dir"]).arg(&to);
     pip.args(rest).arg(root().join("crates/py"));
-    let status = pip.env("CARGO_TARGET_DIR", target()).status().context("cannot start Python")?;
+    let status = pip
+        .env("CHAPPE_WHEEL_COMMAND", target().join("dist/chappe"))
+        .env("CARGO_TARGET_DIR", target())
+        .status()
+        .context("cannot start Python")?;
     ensure!(status.success(), "pip could not build the wheel");
     println!("the wheel is in {}", to.display());
     Ok(())

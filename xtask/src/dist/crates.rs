@@ -1,6 +1,7 @@
 //! The crates that are linked into what is packaged: their licences, and a bill of materials (CycloneDX).
 
 use super::files::tool;
+use crate::install::FEATURES;
 use crate::run::{Cargo, root};
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates of the command, with all features, and of what `chappe run` loads.
-pub const COMMAND: &[&str] = &["-p", "chappe-cli", "-p", "chappe-preload", "--features", "chappe-cli/full"];
+pub const COMMAND: &[&str] = &["-p", "chappe-cli", "-p", "chappe-preload", "--features", FEATURES];
 /// The crates of the library.
 pub const LIBRARY: &[&str] = &["-p", "chappe-ffi", "--features", "chappe-ffi/term"];
 
