@@ -1,6 +1,7 @@
 //! The graphs of `examples/graphs`, on data that is made here.
 
-use chappe_stream::run;
+use chappe_stream::{Options, run};
+use std::collections::BTreeSet;
 
 /// An example's text, with the files that it names in a directory.
 fn example(name: &str, dir: &std::path::Path) -> String {
@@ -45,4 +46,14 @@ fn the_examples_run_and_do_what_they_say() {
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>(), "{ticks}");
     assert!((20..=25).contains(&numbers.len()), "{ticks}");
     assert_eq!(std::fs::read_to_string(at("x.csv")).unwrap().lines().nth(1), Some("102.0,102,X"));
+}
+
+#[test]
+fn the_guide_lists_each_kind_of_stage_and_no_other() {
+    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/streams.md")).unwrap();
+    let list = guide.split_once("By use: ").unwrap().1.split_once(". Examples").unwrap().0;
+    let listed: BTreeSet<&str> = list.split('`').skip(1).step_by(2).flat_map(str::split_whitespace).collect();
+    let options = Options::default();
+    let kinds: BTreeSet<&str> = options.kinds.iter().map(|kind| kind.name).collect();
+    assert_eq!(listed, kinds);
 }
