@@ -117,6 +117,10 @@ enum At {
     Tell,
     /// It leaves; of this page some records are still to come, and all behind it.
     Leave(Option<(u64, Vec<u8>)>),
+    /// Sees to it that a claim which was not answered is not done from now on, and whether it was.
+    Shut(String),
+    /// It leaves an engine that has no room for more: all that it has claimed comes again.
+    Abandon(String),
     Wait(Revision),
     Done(Outcome),
 }
@@ -138,6 +142,10 @@ pub struct Receiver {
     came: Option<(Tail, bool)>,
     /// What an engine says that has no room: it is looked whether the last was done.
     full: Option<String>,
+    /// A claim was not answered.
+    unsure: bool,
+    /// It was to leave, or to give up what it has claimed.
+    left: bool,
     at: At,
 }
 
@@ -163,9 +171,16 @@ impl TubeEnd for Receiver {
         match answer {
             Ok(reply) => self.done(reply),
             // Each can be asked for again.
-            Err(EngineError::Unknown(_)) => {}
+            Err(EngineError::Unknown(_)) => self.unsure |= matches!(self.at, At::Claim(_)),
             Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost),
-            Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
+            Err(EngineError::Refused(why)) => {
+                // What was claimed and not read was given to nobody: it comes again.
+                self.left |= matches!(self.at, At::Read(..));
+                self.at = At::Done(Outcome::Refused(why.clone()));
+            }
+            Err(EngineError::Full(why)) if matches!(self.at, At::Abandon(_)) => {
+                self.at = At::Done(Outcome::Refused(why.clone()));
+            }
             Err(EngineError::Full(why)) => self.full = Some(why.clone()),
         }
     }
@@ -203,7 +218,9 @@ impl Receiver {
     /// A machine that begins. Nobody else has the name of this attempt.
     /// One that follows goes on when no sender is there, until the tube is sealed.
     pub fn new(space: Space, by: Attempt, tube: String, follows: bool) -> Receiver {
-        Receiver { space, tube, by, known: None, number: 0, own: None, follows, came: None, full: None, at: At::Look }
+        let (known, number, own, came, full) = (None, 0, None, None, None);
+        let (unsure, left, at) = (false, false, At::Look);
+        Receiver { space, tube, by, known, number, own, follows, came, full, unsure, left, at }
     }
 
     /// What came need not come again; the next is wanted.
@@ -213,11 +230,26 @@ impl Receiver {
         }
     }
 
-    /// Leaves the tube at a time when pages have come or it waits. What came need not come again, but for all from this page on, which then has
-    /// these records. They come flagged.
+    /// Leaves the tube at a time when pages have come, or it waits, or the engine has refused: a claim that stays under a lease that goes on would keep
+    /// its pages from all. What came need not come again, but for all from this page on, which then has these records. They come flagged.
     pub fn leave(&mut self, rest: Option<(u64, Vec<u8>)>) {
-        if matches!(self.at, At::Got(_) | At::Wait(_)) {
-            self.at = if self.own.is_some() { At::Leave(rest) } else { At::Done(Outcome::Left) };
+        self.at = match &self.at {
+            At::Done(Outcome::Refused(why)) if self.unsure => At::Shut(why.clone()),
+            // It was refused with what was still to come, which nobody knows any more.
+            At::Done(Outcome::Refused(why)) if self.left && self.own.is_some() => At::Abandon(why.clone()),
+            At::Got(_) | At::Wait(_) | At::Done(Outcome::Refused(_)) if self.own.is_some() => At::Leave(rest),
+            At::Got(_) | At::Wait(_) => At::Done(Outcome::Left),
+            _ => return,
+        };
+        self.left = true;
+    }
+
+    /// Whether it is at its end, and nothing of it is there that it could give up.
+    pub fn has_left(&self) -> bool {
+        match &self.at {
+            At::Done(Outcome::Refused(_)) => self.own.is_none() && !self.unsure,
+            At::Done(_) => true,
+            _ => false,
         }
     }
 
@@ -235,7 +267,7 @@ impl Receiver {
     pub fn step(&self) -> Step {
         let (space, tube) = (&self.space, self.tube.as_str());
         match &self.at {
-            At::Claim(_) | At::Acknowledge | At::Tell | At::Leave(_) if self.full.is_some() => {
+            At::Claim(_) | At::Acknowledge | At::Tell | At::Shut(_) | At::Leave(_) if self.full.is_some() => {
                 Step::Call(Txn::of(self.reads()))
             }
             At::Look => Step::Call(Txn::of(self.reads())),
@@ -253,6 +285,8 @@ impl Receiver {
             }
             At::Tell => Step::Call(self.tells()),
             At::Leave(rest) => Step::Call(self.leaves(rest.as_ref())),
+            At::Shut(_) => Step::Call(self.shuts()),
+            At::Abandon(_) => Step::Call(self.abandons()),
             At::Wait(read) => Step::Wait { from: read + 1 },
             At::Done(outcome) => Step::Done(outcome.clone()),
         }
@@ -269,6 +303,22 @@ impl Receiver {
             Op::Put { key: space.freed(tube), value: vec![], lease: None },
         ];
         (vec![is(claim, Test::Modified(token))], then)
+    }
+
+    /// The head as it is known, and as it is: what compares the revision that it had is not done later.
+    fn shuts(&self) -> Txn {
+        let (key, (head, at)) = (self.space.head(&self.tube), self.known.as_ref().map_or((0, 0), |known| known.head));
+        let put = Op::Put { key: key.clone(), value: keys::write(&Head { pages: head }), lease: None };
+        let then = [vec![put], self.reads()].concat();
+        Txn { when: vec![is(key, Test::Modified(at))], then, otherwise: self.reads() }
+    }
+
+    /// Deletes the claim alone.
+    fn abandons(&self) -> Txn {
+        let Some((span, token)) = self.own else { return Txn::default() };
+        let claim = self.space.claim(&self.tube, span.from);
+        let then = vec![Op::Delete(Keys::One(claim.clone()))];
+        Txn { when: vec![is(claim, Test::Modified(token))], then, otherwise: vec![] }
     }
 
     fn leaves(&self, rest: Option<&(u64, Vec<u8>)>) -> Txn {
@@ -310,6 +360,7 @@ impl Receiver {
             At::Look => self.look(&reply.replies, reply.revision),
             At::Claim(span) if reply.held => self.claimed(span, reply),
             At::Claim(span) => {
+                self.unsure = false;
                 let number = self.number;
                 if self.reads_all(&reply.replies, reply.revision) {
                     self.refused(span, number);
@@ -330,6 +381,13 @@ impl Receiver {
             At::Tell => self.look(&reply.replies, reply.revision),
             // What it did not find it has left before, or lost, and then all comes to others.
             At::Leave(_) => self.at = At::Done(Outcome::Left),
+            At::Shut(why) => {
+                let reads = if reply.held { reply.replies.get(1..) } else { reply.replies.get(..) };
+                if self.reads_all(reads.unwrap_or_default(), reply.revision) {
+                    self.shut(why);
+                }
+            }
+            At::Abandon(why) => (self.own, self.at) = (None, At::Done(Outcome::Refused(why.clone()))),
             At::Got(_) | At::Wait(_) | At::Done(_) => {}
         }
     }
@@ -343,7 +401,10 @@ impl Receiver {
         let number = self.number;
         let now = known.claims.iter().find(|(_, claim, _)| claim.id == self.by.id && claim.number == number);
         match (&self.at, now) {
-            (At::Claim(span), Some((_, _, token))) => self.at = At::Read(*span, *token),
+            (At::Claim(span), Some((_, _, token))) => {
+                let (span, token) = (*span, *token);
+                (self.own, self.at) = (Some((span, token)), At::Read(span, token));
+            }
             (At::Acknowledge, None) => {
                 self.own = None;
                 self.choose();
@@ -351,14 +412,36 @@ impl Receiver {
             // The next one is told, too.
             (At::Tell, _) => self.at = At::Done(Outcome::End { died: true }),
             (At::Leave(_), None) => self.at = At::Done(Outcome::Left),
+            (At::Shut(why), _) => self.shut(why.clone()),
+            (At::Leave(_), Some(_)) => self.at = At::Abandon(why),
             _ => self.at = At::Done(Outcome::Refused(why)),
         }
+    }
+
+    /// It is read what it has.
+    fn shut(&mut self, why: String) {
+        let Some(known) = &self.known else { return };
+        let mut claims = known.claims.iter().filter(|(_, claim, _)| claim.id == self.by.id);
+        // All of it comes again that nobody was given; with what was before it its user has finished.
+        self.at = match claims.next() {
+            Some((from, claim, token)) => {
+                let of_the_last = claim.number == self.number;
+                self.own = Some((Span { from: *from, to: claim.to, again: true }, *token));
+                if of_the_last { At::Abandon(why) } else { At::Leave(None) }
+            }
+            None => {
+                self.own = None;
+                At::Done(Outcome::Refused(why))
+            }
+        };
+        self.unsure = false;
     }
 
     fn claimed(&mut self, span: Span, reply: &TxnReply) {
         let (token, own) = (reply.revision, if self.own.is_some() { 3 } else { 0 });
         let Some([_, _, pages, reads @ ..]) = reply.replies.get(own..) else { return };
         if self.reads_all(reads, token) {
+            self.unsure = false;
             self.own = Some((span, token));
             self.at = At::Got(got(span, token, Some(pages)));
         }
@@ -371,7 +454,7 @@ impl Receiver {
         let last =
             |(own, token): (Span, Revision)| known.claims.iter().any(|(from, _, at)| (*from, *at) == (own.from, token));
         match now {
-            Some((_, _, token)) => self.at = At::Read(span, *token),
+            Some((_, _, token)) => (self.own, self.at) = (Some((span, *token)), At::Read(span, *token)),
             None if self.own.is_none_or(last) => self.choose(),
             None => self.at = At::Done(Outcome::Lost),
         }

@@ -5,6 +5,8 @@
 //!                         |                 | |<--- the tail has moved --+
 //!                         |                 | +---- the tube is full ---> wait for what is freed
 //!                         +--- close -----> leave -------------------> end (the same, with the tail that has moved)
+//!                                             +-- the engine is full: abandon ---> end
+//!   open --- no answer, close ---> shut --- never done ---> end; done ---> leave
 //! ```
 //!
 //! | a sender dies, or its lease ends | |
@@ -18,6 +20,9 @@
 //!   that key, and it goes with the lease, or with its own leave, alone.
 //!   So what is asked for again after a lost answer is the same.
 //! - **S3** It compares that the pages which are `pages` before its last are acknowledged: no more than that are in the tube.
+//! - **S4** One that is told why it cannot go on has its key still, and [`Sender::close`] leaves then, too: no key outlives the handle under a lease that
+//!   goes on. One whose opening was not answered writes the tail as it is: then that was done, or never is.
+//! - **S5** An engine without room does not count it as closed, but deletes: its key goes, and receivers are told of a death.
 //!
 //! A tube is for few senders: of several that send at once one goes on, and the others ask again with the tail that they were told.
 
@@ -78,7 +83,11 @@ enum At {
     Ready,
     Put,
     Full(Revision),
+    /// It is not known whether it was opened: sees to it that it is not from now on.
+    Shut,
     Leave,
+    /// Deletes its key alone.
+    Abandon(Outcome),
     Done(Outcome),
 }
 
@@ -98,6 +107,8 @@ pub struct Sender {
     unsure: bool,
     /// What an engine says that has no room: it is looked whether the last was done.
     full: Option<String>,
+    /// Its key was there.
+    opened: bool,
     closing: bool,
     at: At,
 }
@@ -125,7 +136,10 @@ impl TubeEnd for Sender {
             // Each can be asked for again.
             Err(EngineError::Unknown(_)) => self.unsure = true,
             Err(EngineError::LeaseGone) => self.at = At::Done(Outcome::Lost),
-            Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
+            Err(EngineError::Refused(why) | EngineError::Full(why)) if matches!(self.at, At::Abandon(_)) => {
+                self.at = At::Done(Outcome::Refused(why.clone()));
+            }
+            Err(EngineError::Refused(why)) => self.ends(Outcome::Refused(why.clone())),
             Err(EngineError::Full(why)) => self.full = Some(why.clone()),
         }
     }
@@ -146,8 +160,9 @@ impl TubeEnd for Sender {
 impl Sender {
     /// A machine that begins. Nobody else has the name of this attempt.
     pub fn new(space: Space, by: Attempt, tube: String) -> Sender {
-        let (known, pages, part, unsure) = (None, vec![], 0, false);
-        Sender { space, tube, by, known, number: 0, pages, part, unsure, full: None, closing: false, at: At::Look }
+        let (known, pages, part, unsure, full) = (None, vec![], 0, false, None);
+        let (opened, closing, at) = (false, false, At::Look);
+        Sender { space, tube, by, known, number: 0, pages, part, unsure, full, opened, closing, at }
     }
 
     /// Sends pages at a time when it is ready: together as many as the tube has room for, and at most [`MOST_PAGES`].
@@ -176,13 +191,40 @@ impl Sender {
         }
     }
 
-    /// Leaves the tube, when what is under way is there; also one that was refused after it had come: others see it until then.
+    /// Leaves the tube, when what is under way is there; also after an end of which the engine does not know (S4).
     pub fn close(&mut self) {
         self.closing = true;
-        // What has sent, or has tried to, has come before.
-        let has_come = self.number > 0;
-        if self.at == At::Ready || has_come && matches!(self.at, At::Done(Outcome::Sealed | Outcome::Refused(_))) {
-            self.at = At::Leave;
+        match &self.at {
+            At::Ready => self.at = At::Leave,
+            At::Look => self.at = At::Done(Outcome::Closed),
+            At::Open if self.unsure || self.full.is_some() => self.at = At::Shut,
+            At::Open => self.at = At::Done(Outcome::Closed),
+            // If that was refused, it is asked for again.
+            At::Done(outcome) => self.ends(outcome.clone()),
+            At::Put | At::Full(_) | At::Shut | At::Leave | At::Abandon(_) => {}
+        }
+    }
+
+    /// Whether it is at its end, and its key is not there, or goes with the lease.
+    pub fn has_left(&self) -> bool {
+        match &self.at {
+            At::Done(Outcome::Sealed | Outcome::Refused(_)) => !self.opened && !self.unsure,
+            At::Done(_) => true,
+            _ => false,
+        }
+    }
+
+    /// It is at its end: when nobody wants it any more, it leaves before.
+    fn ends(&mut self, outcome: Outcome) {
+        let leaving = matches!(self.at, At::Shut | At::Leave);
+        let stays = matches!(outcome, Outcome::Sealed | Outcome::Refused(_));
+        self.at = match self.closing && !leaving && stays {
+            true if self.opened => At::Leave,
+            true if self.unsure => At::Shut,
+            _ => At::Done(outcome),
+        };
+        if self.at == At::Leave {
+            (self.pages, self.part) = (vec![], 0);
         }
     }
 
@@ -195,14 +237,25 @@ impl Sender {
     /// What to do next. The same, until the machine is told something.
     pub fn step(&self) -> Step {
         match (&self.at, &self.known) {
-            (At::Open | At::Put | At::Leave, _) if self.full.is_some() => Step::Call(Txn::of(self.reads())),
+            (At::Open | At::Put | At::Shut | At::Leave, _) if self.full.is_some() => Step::Call(Txn::of(self.reads())),
             (At::Ready, _) => Step::Ready,
             (At::Full(read), _) => Step::Wait { from: read + 1 },
             (At::Done(outcome), _) => Step::Done(outcome.clone()),
             (At::Leave, Some(known)) => Step::Call(self.leaves(known)),
+            (At::Shut, Some(known)) => Step::Call(self.shuts(known)),
+            (At::Abandon(_), _) => {
+                Step::Call(Txn::of(vec![Op::Delete(Keys::One(self.space.sender(&self.tube, &self.by.id)))]))
+            }
             (At::Open | At::Put, Some(known)) => Step::Call(self.writes(known)),
-            (At::Look | At::Open | At::Put | At::Leave, _) => Step::Call(Txn::of(self.reads())),
+            (At::Look | At::Open | At::Put | At::Shut | At::Leave, _) => Step::Call(Txn::of(self.reads())),
         }
+    }
+
+    /// The tail as it is known, and as it is: what compares the revision that it had is not done later.
+    fn shuts(&self, known: &Known) -> Txn {
+        let (key, (tail, at)) = (self.space.tail(&self.tube), known.tail);
+        let put = Op::Put { key: key.clone(), value: keys::write(&tail), lease: None };
+        Txn { when: vec![is(key, Test::Modified(at))], then: vec![put], otherwise: self.reads() }
     }
 
     fn writes(&self, known: &Known) -> Txn {
@@ -233,7 +286,7 @@ impl Sender {
     }
 
     fn done(&mut self, reply: &TxnReply) {
-        match self.at {
+        match &self.at {
             At::Open | At::Put if reply.held && !reply.replies.iter().any(|reply| matches!(reply, Reply::Found(_))) => {
                 let (sent, opens) = (self.part as u64, u64::from(self.at == At::Open));
                 if let Some(known) = &mut self.known {
@@ -243,8 +296,11 @@ impl Sender {
                 }
                 self.is_there();
             }
-            At::Leave if reply.held && self.full.is_none() => self.at = At::Done(Outcome::Closed),
-            At::Look | At::Open | At::Put | At::Leave => self.read(reply),
+            At::Shut | At::Leave if reply.held && self.full.is_none() && self.known.is_some() => {
+                self.at = At::Done(Outcome::Closed);
+            }
+            At::Abandon(outcome) => (self.opened, self.unsure, self.at) = (false, false, At::Done(outcome.clone())),
+            At::Look | At::Open | At::Put | At::Shut | At::Leave => self.read(reply),
             At::Ready | At::Full(_) | At::Done(_) => {}
         }
     }
@@ -252,7 +308,7 @@ impl Sender {
     /// What was to be sent is there.
     fn is_there(&mut self) {
         self.pages.drain(..std::mem::take(&mut self.part));
-        self.unsure = false;
+        (self.opened, self.unsure) = (true, false);
         match self.pages.is_empty() {
             false => self.begin(),
             true => self.at = if self.closing { At::Leave } else { At::Ready },
@@ -307,11 +363,16 @@ impl Sender {
         };
         let before = self.known.replace(Known { most, object, tail });
         let full = self.full.take();
+        if self.at == At::Shut {
+            self.opened = own.is_some();
+            self.at = if self.opened { At::Leave } else { At::Done(Outcome::Closed) };
+            return;
+        }
         if self.at == At::Leave {
             // What it found gone, and was not told of, it may have left itself.
             let gone = if self.unsure || full.is_some() { Outcome::Closed } else { Outcome::Lost };
             self.at = match (own, full) {
-                (Some(_), Some(why)) => At::Done(Outcome::Refused(why)),
+                (Some(_), Some(why)) => At::Abandon(Outcome::Refused(why)),
                 (Some(_), None) => At::Leave,
                 (None, _) => At::Done(gone),
             };
@@ -321,9 +382,9 @@ impl Sender {
         if was_done {
             self.is_there();
         } else if let Some(why) = full {
-            self.at = At::Done(Outcome::Refused(why));
+            self.ends(Outcome::Refused(why));
         } else if sealed {
-            self.at = At::Done(Outcome::Sealed);
+            self.ends(Outcome::Sealed);
         } else if self.at == At::Put && own.is_none() {
             // It was there since it opened, and goes with the lease.
             self.at = At::Done(Outcome::Lost);

@@ -10,7 +10,8 @@
 //! A lease that is over is left alone: the next operation makes another. What still waits begins anew, at the end of the queue.
 //!
 //! **Loose ends.** An attempt that is given up, or a permit that is given back, while the engine does not answer may have been granted, or be held
-//! still, and the lease goes on. So a thread of its own asks until that is known, or the lease is over: nothing stays taken that nobody has.
+//! still, and the lease goes on. So a thread of its own asks until that is known, or the lease is over: nothing stays taken that nobody has. So it is
+//! where the engine refuses, which is asked again from time to time, as long as the program has something of that lease.
 
 use crate::acquire::{Acquire, Grant, Outcome, Step, Want};
 use crate::connection::{Link, News};
@@ -74,6 +75,17 @@ impl Stop {
             (Stop::Over, _) => RemoteError::Lost { held: wanted, why: Loss::Unreachable },
         }
     }
+}
+
+/// How far an end of a tube is that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// It has gone.
+    Gone,
+    /// It goes on.
+    Goes,
+    /// The engine refused, and is to be asked again.
+    Refused,
 }
 
 /// What ends a wait from outside, if anything can.
@@ -377,29 +389,31 @@ impl Session {
         }
     }
 
-    /// Has an end of a tube go, by way of `leaves`, which is asked each time that it wants its user or would wait, and answers whether it has gone. If the engine
-    /// does not answer, that is a loose end.
+    /// Has an end of a tube go, by way of `leaves`, which is asked each time that it wants its user or would wait, and answers how far it is. If the engine
+    /// does not answer, or refuses, that is a loose end.
     pub fn parts<M: TubeEnd + Send + 'static>(
         &self,
         leased: &Arc<Leased>,
         mut machine: M,
         mut watch: Option<News>,
-        mut leaves: impl FnMut(&mut M) -> bool + Send + 'static,
+        mut leaves: impl FnMut(&mut M) -> Leaving + Send + 'static,
     ) {
-        let still = Arc::clone(leased);
-        let mut goes = move || {
-            let around = Around::new(&still, Some(Instant::now()), None);
+        let mut goes = move |leased: &Leased| {
+            let around = Around::new(leased, Some(Instant::now()), None);
             loop {
-                match drive::tube(&*still.link, &mut machine, &mut watch, &around) {
-                    Ok(_) if leaves(&mut machine) => return true,
-                    Ok(_) => {}
-                    Err(DriveError::Silent(_)) => return false,
-                    Err(DriveError::Over) => return true,
+                match drive::tube(&*leased.link, &mut machine, &mut watch, &around) {
+                    Ok(_) => match leaves(&mut machine) {
+                        Leaving::Gone => return Tied::Known,
+                        Leaving::Refused => return Tied::Refused,
+                        Leaving::Goes => {}
+                    },
+                    Err(DriveError::Silent(_)) => return Tied::Silent,
+                    Err(DriveError::Over) => return Tied::Known,
                 }
             }
         };
-        if !goes() {
-            tie_up(move || while !goes() {});
+        if goes(leased) != Tied::Known {
+            tie_up_until_known(leased, goes);
         }
     }
 
@@ -415,6 +429,34 @@ impl Session {
 fn unseen(machine: &Acquire, grant: &Grant) -> End {
     let object = machine.views()[grant.pool].object.map_or(Object::Pool { permits: 1 }, |known| known.what);
     End::of(object, !grant.owner_died)
+}
+
+/// What has become of a loose end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tied {
+    Known,
+    Silent,
+    Refused,
+}
+
+/// Has a thread ask until it is known, or the lease is over.
+fn tie_up_until_known(leased: &Arc<Leased>, mut asks: impl FnMut(&Leased) -> Tied + Send + 'static) {
+    let mut held = Some(Arc::clone(leased));
+    tie_up(move || {
+        while let Some(leased) = held.take().filter(|leased| !leased.pulse.is_over()) {
+            match asks(&leased) {
+                Tied::Known => return,
+                Tied::Silent => held = Some(leased),
+                Tied::Refused => {
+                    // Meanwhile the lease ends if nobody has anything of it.
+                    let (pause, waits) = (leased.pulse.life().every(), Arc::downgrade(&leased));
+                    drop(leased);
+                    std::thread::sleep(pause);
+                    held = waits.upgrade();
+                }
+            }
+        }
+    });
 }
 
 /// Does it on a thread of its own; without one, here.

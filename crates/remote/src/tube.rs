@@ -9,7 +9,7 @@ use crate::permit::Token;
 use crate::pulse::Loss;
 use crate::receive;
 use crate::send;
-use crate::session::{Interrupt, Leased, Patience, Session, Stop};
+use crate::session::{Interrupt, Leased, Leaving, Patience, Session, Stop};
 use crate::tube_end::TubeEnd;
 use std::collections::VecDeque;
 use std::fmt;
@@ -149,8 +149,12 @@ impl End {
         RemoteError::Removed { kind: "tube", name: self.session.site.name(&self.name) }
     }
 
-    /// The end goes, by way of `leaves`, which says whether that is done.
-    fn leaves<M: TubeEnd + Send + 'static>(&mut self, machine: M, leaves: impl FnMut(&mut M) -> bool + Send + 'static) {
+    /// The end goes, by way of `leaves`, which says how far it is.
+    fn leaves<M: TubeEnd + Send + 'static>(
+        &mut self,
+        machine: M,
+        leaves: impl FnMut(&mut M) -> Leaving + Send + 'static,
+    ) {
         if self.leased.is_own() {
             self.session.parts(&self.leased, machine, self.watch.take(), leaves);
         }
@@ -288,16 +292,20 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        let Some(machine) = self.machine.take() else { return };
-        let mut asked = false;
-        self.end.leaves(machine, move |machine| {
-            if std::mem::replace(&mut asked, true) && matches!(machine.step(), send::Step::Done(_)) {
-                return true;
-            }
+        let Some(mut machine) = self.machine.take() else { return };
+        // Before it goes on: one that has not opened does not.
+        machine.close();
+        self.end.leaves(machine, |machine| {
             // What does not fit is not sent: the caller was told so.
             machine.take_back();
-            machine.close();
-            matches!(machine.step(), send::Step::Done(_))
+            match machine.step() {
+                _ if machine.has_left() => Leaving::Gone,
+                send::Step::Done(_) => {
+                    machine.close();
+                    Leaving::Refused
+                }
+                _ => Leaving::Goes,
+            }
         });
     }
 }
@@ -464,15 +472,20 @@ impl Drop for Receiver {
         let front = self.queue.pop_front().map(|(page, records)| (page, records[from..].to_vec()));
         let mut rest = front.filter(|(_, records)| !records.is_empty()).or_else(|| self.queue.pop_front());
         // What has come by an answer that was late, and was given to nobody, is put back whole.
-        let mut seen = matches!(machine.step(), receive::Step::Got(_));
+        let (mut seen, mut asked) = (matches!(machine.step(), receive::Step::Got(_)), false);
         self.end.leaves(machine, move |machine| {
             match machine.step() {
                 receive::Step::Got(got) if !seen => (rest, seen) = (got.pages.into_iter().next(), true),
-                receive::Step::Done(_) => return true,
+                receive::Step::Done(_) if machine.has_left() => return Leaving::Gone,
+                receive::Step::Done(_) if asked => {
+                    machine.leave(None);
+                    return Leaving::Refused;
+                }
                 _ => {}
             }
             machine.leave(rest.take());
-            false
+            asked = true;
+            Leaving::Goes
         });
     }
 }
