@@ -293,24 +293,50 @@ fn all(place: &Place, etcd: &Etcd) -> Result<Vec<(String, View)>> {
     Ok(pools.into_iter().map(|pool| (pool.clone(), View::of(&space, &pool, entries, reply.revision))).collect())
 }
 
-/// `chappe metrics @REMOTE`: by the names of local pools. An engine that cannot be read is said to be down.
+/// `chappe metrics @REMOTE`: by the names of local objects. An engine that cannot be read is said to be down.
 pub fn exposition(place: &Place) -> Result<String> {
-    let views = place.connect().map_err(|e| anyhow!(e)).and_then(|etcd| all(place, &etcd));
+    let etcd = place.connect().map_err(|e| anyhow!(e));
+    let views = etcd.as_ref().map_err(|_| ()).and_then(|etcd| all(place, etcd).map_err(|_| ()));
     let mut out = String::new();
     let arena = metrics::label(&place.called);
     metrics::head(&mut out, "chappe_arena_up", "gauge", "1 if the arena or engine could be looked at.");
     let _ = writeln!(out, "chappe_arena_up{{arena=\"{arena}\"}} {}", u8::from(views.is_ok()));
-    type Figure = fn(&View) -> usize;
-    let permits: Figure = |view| view.permits() as usize;
-    let figures: [(&str, &str, Figure); 3] = [
-        ("chappe_pool_permits", "Permits that the pool has.", permits),
-        ("chappe_pool_held", "Permits that are held.", |view| view.held.len()),
-        ("chappe_pool_waiting", "Waiters.", |view| view.queue.len()),
+    let value = |view: &View| match view.object.map(|object| object.what) {
+        Some(Object::Sem { value }) => Some(value as usize),
+        _ => None,
+    };
+    type Figure<'a> = &'a dyn Fn(&View) -> Option<usize>;
+    let of_pool = |view: &View, figure: usize| (view.permits() > 0).then_some(figure);
+    let figures: [(&str, &str, Figure<'_>); 5] = [
+        ("chappe_pool_permits", "Permits that the pool has.", &|view| of_pool(view, view.permits() as usize)),
+        ("chappe_pool_held", "Permits that are held.", &|view| of_pool(view, view.held.len())),
+        ("chappe_pool_waiting", "Waiters.", &|view| of_pool(view, view.queue.len())),
+        ("chappe_semaphore_value", "Units that are saved in it.", &value),
+        ("chappe_semaphore_waiting", "Waiters.", &|view| value(view).map(|_| view.queue.len())),
     ];
     for (name, help, of) in figures {
         metrics::head(&mut out, name, "gauge", help);
-        for (pool, view) in views.iter().flatten().filter(|(_, view)| view.permits() > 0) {
-            let _ = writeln!(out, "{name}{{arena=\"{arena}\",name=\"{}\"}} {}", metrics::label(pool), of(view));
+        for (object, figure) in views.iter().flatten().filter_map(|(object, view)| Some((object, of(view)?))) {
+            let _ = writeln!(out, "{name}{{arena=\"{arena}\",name=\"{}\"}} {figure}", metrics::label(object));
+        }
+    }
+    let is_tube = |view: &View| matches!(view.object.map(|object| object.what), Some(Object::Tube { .. }));
+    let named = views.iter().flatten().filter(|(_, view)| is_tube(view)).map(|(name, _)| name);
+    // One that is removed meanwhile is left out.
+    let tubes: Vec<(&String, Inside)> = match &etcd {
+        Ok(etcd) => named.filter_map(|name| Some((name, Inside::of(place, etcd, name).ok()?))).collect(),
+        Err(_) => vec![],
+    };
+    let figures: [(&str, &str, &str, fn(&Inside) -> u64); 4] = [
+        ("chappe_tube_pages", "gauge", "Pages that nobody has acknowledged.", |tube| tube.pages as u64),
+        ("chappe_tube_claims", "gauge", "Claims of receivers.", |tube| tube.claims as u64),
+        ("chappe_tube_senders", "gauge", "Senders that are there.", |tube| tube.senders as u64),
+        ("chappe_tube_sent_pages_total", "counter", "Pages that were sent.", |tube| tube.sent),
+    ];
+    for (name, sort, help, of) in figures {
+        metrics::head(&mut out, name, sort, help);
+        for (tube, inside) in &tubes {
+            let _ = writeln!(out, "{name}{{arena=\"{arena}\",name=\"{}\"}} {}", metrics::label(tube), of(inside));
         }
     }
     Ok(out)
@@ -411,26 +437,43 @@ pub fn show(place: &Place, etcd: &Etcd, pool: &str, json: bool) -> Result<String
 }
 
 /// What is in a tube, and its senders and receivers.
+struct Inside {
+    pages: usize,
+    claims: usize,
+    senders: usize,
+    /// How many pages were sent since it was made.
+    sent: u64,
+}
+
+impl Inside {
+    fn of(place: &Place, etcd: &Etcd, name: &str) -> Result<Inside> {
+        let space = place.space();
+        let all = vec![
+            Op::Names(space.pages(name, 0, u64::MAX)),
+            Op::Names(space.claims(name)),
+            Op::Names(space.senders(name)),
+            Op::Get(Keys::One(space.tail(name))),
+        ];
+        let reply = etcd.txn(&Txn::of(all)).map_err(engine_said)?;
+        let [Reply::Found(pages), Reply::Found(claims), Reply::Found(senders), Reply::Found(tail)] =
+            reply.replies.as_slice()
+        else {
+            bail!("the engine's answer makes no sense");
+        };
+        let sent = tail.first().and_then(|entry| keys::read::<Tail>(&entry.value)).map_or(0, |tail| tail.pages);
+        Ok(Inside { pages: pages.len(), claims: claims.len(), senders: senders.len(), sent })
+    }
+}
+
+/// `chappe show` of a tube.
 fn tube(place: &Place, etcd: &Etcd, name: &str, view: &View, json: bool) -> Result<String> {
-    let (space, what) = (place.space(), view.object.map(|object| object.what));
-    let all = vec![
-        Op::Names(space.pages(name, 0, u64::MAX)),
-        Op::Get(space.claims(name)),
-        Op::Get(space.senders(name)),
-        Op::Get(Keys::One(space.tail(name))),
-    ];
-    let reply = etcd.txn(&Txn::of(all)).map_err(engine_said)?;
-    let [Reply::Found(pages), Reply::Found(claims), Reply::Found(senders), Reply::Found(tail)] =
-        reply.replies.as_slice()
-    else {
-        bail!("the engine's answer makes no sense");
-    };
-    let sent = tail.first().and_then(|entry| keys::read::<Tail>(&entry.value)).map_or(0, |tail| tail.pages);
+    let what = view.object.map(|object| object.what);
+    let Inside { pages, claims, senders, sent } = Inside::of(place, etcd, name)?;
     if json {
         let mut all = row(place, name, view);
-        all["pages"] = json!(pages.len());
-        all["claims"] = json!(claims.len());
-        all["senders"] = json!(senders.len());
+        all["pages"] = json!(pages);
+        all["claims"] = json!(claims);
+        all["senders"] = json!(senders);
         all["sent_pages"] = json!(sent);
         return Ok(format!("{all}\n"));
     }
@@ -438,8 +481,8 @@ fn tube(place: &Place, etcd: &Etcd, name: &str, view: &View, json: bool) -> Resu
     Ok(format!(
         "tube {}: {state}; {} there, {} claims, {} senders; {sent} were sent\n",
         place.name(name),
-        pages.len(),
-        claims.len(),
-        senders.len(),
+        pages,
+        claims,
+        senders,
     ))
 }

@@ -248,8 +248,12 @@ fn an_engine_says_what_it_has_and_how_it_is() {
     let lab = Lab::on(Arc::new(nodes), "health");
     lab.ok(&["pool", "create", "@/gpu", "--permits", "2"]);
     let (chappe, _) = lab.job("job", &[]);
+    lab.ok(&["sem", "create", "@/ready", "--value", "3"]);
+    lab.ok(&["tube", "create", "@/jobs"]);
     let told = lab.ok(&["metrics", "@"]);
     for line in [
+        "chappe_semaphore_value{arena=\"@\",name=\"ready\"} 3",
+        "chappe_tube_pages{arena=\"@\",name=\"jobs\"} 0",
         "chappe_arena_up{arena=\"@\"} 1",
         "chappe_pool_permits{arena=\"@\",name=\"gpu\"} 2",
         "chappe_pool_held{arena=\"@\",name=\"gpu\"} 1",
