@@ -129,7 +129,7 @@ fn a_mutex_is_no_pool_whose_holder_would_not_hear_of_a_death() {
 }
 
 fn dies(fake: &Fake, mutex: &Mutex) {
-    let guard = mutex.lock().map_or_else(|e| e.into_guard().unwrap(), |guard| guard);
+    let guard = mutex.lock().unwrap_or_else(|e| e.into_guard().unwrap());
     fake.ends_leases(true);
     drop(guard);
 }
