@@ -330,10 +330,12 @@ struct Does(std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>, Sender<()>);
 
 impl Wake for Does {
     fn wake(self: Arc<Self>) {
-        // It may come here again.
+        // A second call, of another granter, says nothing; it may come from within the first.
         let act = self.0.lock().unwrap().take();
-        act.into_iter().for_each(|act| act());
-        let _ = self.1.send(());
+        if let Some(act) = act {
+            act();
+            let _ = self.1.send(());
+        }
     }
 }
 
