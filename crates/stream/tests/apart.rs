@@ -275,6 +275,11 @@ fn a_cache_is_bounded_and_says_what_it_cannot_do() {
     std::fs::write(&path, &file[..1000]).unwrap();
     let said = read("c", "4 512");
     assert!(said.contains(&hash(&file[..1000])) && said.contains("0 blocks found and 2 fetched"), "{said}");
+    // Also where its blocks are there.
+    let changed: Vec<u8> = file[..900].iter().map(|byte| !byte).collect();
+    std::fs::write(&path, &changed).unwrap();
+    let said = read("c", "4 512");
+    assert!(said.contains(&hash(&changed)) && said.contains("0 blocks found and 2 fetched"), "{said}");
     let other = dir.path().join("other");
     std::fs::write(&other, &file).unwrap();
     let said = ran(dir.path(), &format!("cache {other:?} \"c\" 4 512 | null"));
