@@ -202,6 +202,8 @@ pub struct Acquire {
     tries: u32,
     want: Want,
     views: Vec<View>,
+    /// It may have left something.
+    refused: bool,
     at: At,
 }
 
@@ -209,7 +211,7 @@ impl Acquire {
     /// A machine that begins. `want` has been checked.
     pub fn new(space: Space, by: Attempt, want: Want) -> Acquire {
         let (base, views) = (by.id.clone(), vec![View::default(); want.pools.len()]);
-        Acquire { space, by, base, tries: 0, want, views, at: At::Look }
+        Acquire { space, by, base, tries: 0, want, views, refused: false, at: At::Look }
     }
 
     /// The lease with which all goes that it has.
@@ -274,19 +276,35 @@ impl Acquire {
                 };
                 self.at = At::Settle { end: Some(end), full: true };
             }
-            Err(EngineError::Refused(_)) if self.may_have_units() => self.at = At::Done(Outcome::Unsure),
-            Err(EngineError::Refused(why)) => self.at = At::Done(Outcome::Refused(why.clone())),
+            // Its tickets are there: the next releaser would hand to one that has gone.
+            Err(EngineError::Refused(why)) if matches!(&self.at, At::Queued(_)) => {
+                self.leave(Outcome::Refused(why.clone()));
+            }
+            Err(EngineError::Refused(why)) => {
+                self.refused = matches!(self.at, At::Settle { .. });
+                let unsure = self.refused && self.wants_units();
+                self.at = At::Done(if unsure { Outcome::Unsure } else { Outcome::Refused(why.clone()) });
+            }
+        }
+    }
+
+    /// Whether it is at its end, and the engine refused to let it leave what it may have.
+    pub fn is_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// The engine is to be asked again what it refused.
+    pub fn again(&mut self) {
+        if let At::Done(end) = &self.at
+            && std::mem::take(&mut self.refused)
+        {
+            self.at = At::Settle { end: Some(end.clone()), full: false };
         }
     }
 
     /// Whether it wants what has no owner: what it was given is not given back by the end of its lease.
     pub fn wants_units(&self) -> bool {
         self.want.of != Of::Permits
-    }
-
-    /// Whether it asked for units, or let itself be given some, and does not know what came of it.
-    fn may_have_units(&self) -> bool {
-        self.wants_units() && matches!(self.at, At::Queued(_) | At::Settle { .. })
     }
 
     /// The lease has ended, or its deadline has passed. Permits are lost then, and units are had or not.

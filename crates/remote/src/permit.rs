@@ -132,9 +132,10 @@ impl Permit {
         }
         let lost = |why| RemoteError::Lost { held: format!("`{}`", self.session.site.name(&self.pool)), why };
         if let Err(why) = self.check() {
-            if why == Loss::TakenAway && self.grant.indices.len() > 1 {
-                // The others of several are there still.
-                let _ = self.session.give_back(&self.leased, &self.pool, &self.grant, self.end);
+            // The others of several are there still, and so may all be if the lease goes on: the token tells. Its holder was told that it is lost, and
+            // may not have finished.
+            if why != Loss::Inherited && !self.leased.pulse.is_over() {
+                let _ = self.session.give_back(&self.leased, &self.pool, &self.grant, End::Left);
             }
             return Err(lost(why));
         }

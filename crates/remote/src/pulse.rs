@@ -7,6 +7,7 @@
 //! | the kernel | rings each holder's alarm at [`Life::kill_at`], also where the renewer's thread is stuck |
 //!
 //! - **P1** A hold that is lost stays lost: an alarm that has rung before a renewal set it anew tells so, and that hold is lost for good.
+//!   The lease may go on, and what was held is given back ([`Permit`](crate::Permit)); the token tells whether another has it by then.
 //! - **P2** A thread that finds the alarm ringing finds [`Hold::loss`] at the next look. (The other way round there may be a moment between.)
 //!
 //! One lock of a lease is above those of its holds; each is held for a few lines.
@@ -72,7 +73,14 @@ impl Pulse {
 
     /// Whether what is held under it must be taken for lost. No I/O.
     pub fn is_over(&self) -> bool {
-        lock(&self.0).life.is_over(now())
+        self.loss().is_some()
+    }
+
+    /// Why, if so: of the life itself and not of a copy, so that no renewal comes between the judgement and what follows from it.
+    fn loss(&self) -> Option<Loss> {
+        let (mut beat, now) = (lock(&self.0), now());
+        let over = beat.life.is_over(now);
+        over.then(|| if now >= beat.life.kill_at() { Loss::Unreachable } else { Loss::Revoked })
     }
 
     /// A renewal was answered that was sent at `sent`.
@@ -96,8 +104,9 @@ impl Pulse {
     /// The system's: no descriptor is left.
     pub fn holds(self: &Arc<Pulse>, keys: Vec<Keys>, token: Revision) -> io::Result<Arc<Hold>> {
         let mut beat = lock(&self.0);
-        // Of a life that is over it rings already, or in its time.
-        let alarm = Alarm::at(beat.life.kill_at())?;
+        // Of a life that is over it rings already.
+        let rings_at = if beat.life.is_over(now()) { Duration::ZERO } else { beat.life.kill_at() };
+        let alarm = Alarm::at(rings_at)?;
         let (process, pulse, loss, kept) =
             (process::incarnation(), Arc::clone(self), Mutex::new(None), Mutex::new(None));
         let hold = Arc::new(Hold { process, pulse, keys, token, alarm, loss, kept });
@@ -127,11 +136,11 @@ impl Hold {
             return Some(Loss::Inherited);
         }
         // First the lease: its lock is above.
-        let mut life = self.pulse.life();
-        let over = life.is_over(now());
+        let over = self.pulse.loss();
         let mut loss = lock(&self.loss);
-        if loss.is_none() && over {
-            *loss = Some(if now() >= life.kill_at() { Loss::Unreachable } else { Loss::Revoked });
+        if let (None, Some(why)) = (*loss, over) {
+            *loss = Some(why);
+            self.alarm.set(Duration::ZERO);
         }
         *loss
     }
@@ -249,6 +258,14 @@ mod tests {
         let other = held(&pulse);
         pulse.renewed(now(), TTL);
         assert_eq!((other.loss(), rings(&other)), (None, false), "the lease goes on");
+    }
+
+    #[test]
+    fn a_hold_under_a_lease_that_has_ended_rings_at_once() {
+        let pulse = Arc::new(Pulse::new(Life::new(now(), TTL)));
+        pulse.ended();
+        let hold = held(&pulse);
+        assert_eq!((rings(&hold), hold.loss()), (true, Some(Loss::Revoked)));
     }
 
     #[test]

@@ -89,6 +89,18 @@ impl Release {
         }
     }
 
+    /// Whether the engine refused.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.at, At::Done(Err(_)))
+    }
+
+    /// The engine is to be asked again what it refused.
+    pub fn again(&mut self) {
+        if self.is_refused() {
+            self.at = At::Unwaited;
+        }
+    }
+
     fn done(&mut self, reply: &TxnReply) {
         match &self.at {
             At::Unwaited if reply.held => self.end(),
@@ -129,7 +141,7 @@ impl Release {
     /// Which way the next permit goes, as the head and the size are now.
     fn next(&self, replies: &[Reply]) -> At {
         let [Reply::Found(head), Reply::Found(size)] = replies else { return At::GiveBack };
-        let index = self.left[0];
+        let Some(&index) = self.left.first() else { return At::GiveBack };
         let given = size.first().and_then(|entry| {
             let given = match keys::read(&entry.value)? {
                 Object::Pool { permits } => (index < permits).then(|| Given::Permits(vec![index]))?,

@@ -282,6 +282,10 @@ impl Session {
                     let _ = self.give_back(&leased, &want.pools[grant.pool], &grant, End::of(is, !grant.owner_died));
                     RemoteError::Other { name: name(grant.pool), is, wanted: kind }
                 }
+                Ok(Outcome::Refused(why)) if machine.is_refused() => {
+                    self.tie_up_attempt(&leased, machine, want.pools.clone());
+                    RemoteError::Refused(why)
+                }
                 Ok(Outcome::Unsure) => {
                     self.tie_up_attempt(&leased, machine, want.pools.clone());
                     let what = format!("a unit of {} was taken", wanted());
@@ -328,34 +332,44 @@ impl Session {
                 Ok(true)
             }
             Err(why) => {
-                let still = Arc::clone(leased);
-                tie_up(move || {
-                    let over = || still.pulse.is_over();
-                    let _ = drive::release(&*still.link, &mut machine, over);
-                });
-                Err(RemoteError::Silent { wanted: format!("giving back `{}`", self.site.name(pool)), why })
+                let refused = machine.is_refused();
+                tie_up_until_known(leased, move |leased| releases(leased, &mut machine));
+                Err(match refused {
+                    true => RemoteError::Refused(why),
+                    false => RemoteError::Silent { wanted: format!("giving back `{}`", self.site.name(pool)), why },
+                })
             }
         }
     }
 
     fn tie_up_attempt(&self, leased: &Arc<Leased>, mut machine: Acquire, pools: Vec<String>) {
-        let (still, space) = (Arc::clone(leased), self.site.space.clone());
-        tie_up(move || {
-            let around = Around::new(&still, Some(Instant::now()), None);
-            while !still.pulse.is_over() {
-                match drive::acquire(&*still.link, &space, &pools, &mut machine, &around) {
-                    Err(DriveError::Silent(_)) => {}
+        let (space, mut release) = (self.site.space.clone(), None);
+        tie_up_until_known(leased, move |leased| {
+            let around = Around::new(leased, Some(Instant::now()), None);
+            loop {
+                if let Some(release) = &mut release {
+                    return releases(leased, release);
+                }
+                machine.again();
+                match drive::acquire(&*leased.link, &space, &pools, &mut machine, &around) {
+                    Err(DriveError::Silent(_)) => return Tied::Silent,
                     // Its time was up again, or it will never know.
-                    Ok(Outcome::Unsure) if !matches!(machine.step(), Step::Done(_)) => {}
+                    Ok(Outcome::Unsure) if !matches!(machine.step(), Step::Done(_)) => return Tied::Silent,
+                    // Units are spent, and what says so is not needed.
+                    Ok(Outcome::Granted(grant)) if grant.indices.is_empty() => {
+                        return match leased.link.txn(&grant::forget(&space, &pools[grant.pool], &grant.id)) {
+                            Err(EngineError::Unknown(_)) => Tied::Silent,
+                            _ => Tied::Known,
+                        };
+                    }
                     Ok(Outcome::Granted(grant)) => {
                         // Nobody has seen it: a mutex is as its last holder left it.
                         let own =
                             Own { pool: pools[grant.pool].clone(), token: grant.token, end: unseen(&machine, &grant) };
-                        let mut machine = Release::new(space, own, grant.indices, false);
-                        let _ = drive::release(&*still.link, &mut machine, || still.pulse.is_over());
-                        return;
+                        release = Some(Release::new(space.clone(), own, grant.indices, false));
                     }
-                    _ => return,
+                    _ if machine.is_refused() => return Tied::Refused,
+                    _ => return Tied::Known,
                 }
             }
         });
@@ -439,6 +453,16 @@ enum Tied {
     Refused,
 }
 
+/// Gives back what nobody has.
+fn releases(leased: &Leased, machine: &mut Release) -> Tied {
+    machine.again();
+    match drive::release(&*leased.link, machine, || true) {
+        Ok(_) => Tied::Known,
+        Err(_) if machine.is_refused() => Tied::Refused,
+        Err(_) => Tied::Silent,
+    }
+}
+
 /// Has a thread ask until it is known, or the lease is over.
 fn tie_up_until_known(leased: &Arc<Leased>, mut asks: impl FnMut(&Leased) -> Tied + Send + 'static) {
     let mut held = Some(Arc::clone(leased));
@@ -449,7 +473,7 @@ fn tie_up_until_known(leased: &Arc<Leased>, mut asks: impl FnMut(&Leased) -> Tie
                 Tied::Silent => held = Some(leased),
                 Tied::Refused => {
                     // Meanwhile the lease ends if nobody has anything of it.
-                    let (pause, waits) = (leased.pulse.life().every(), Arc::downgrade(&leased));
+                    let (pause, waits) = (leased.pulse.life().every().min(PARTING), Arc::downgrade(&leased));
                     drop(leased);
                     std::thread::sleep(pause);
                     held = waits.upgrade();

@@ -218,7 +218,7 @@ impl Sender {
     ///
     /// # Errors
     /// Why not all were sent, and how many were. `Invalid`: a record is too long, and nothing was sent. `WouldBlock`, `Timeout`: the tube is full, and
-    /// the rest was not sent. `Sealed`, `Removed`, `Refused`, `Newer`. `Silent`, `Lost`: this sender is at its end; make another.
+    /// the rest was not sent. `Sealed`, `Removed`, `Refused`, `Newer`, `Inherited`. `Silent`, `Lost`: this sender is at its end; make another.
     pub fn send_all<R: AsRef<[u8]>>(&mut self, records: &[R], patience: Patience) -> Result<(), SendError> {
         self.send_all_until(records, patience, None)
     }
@@ -232,6 +232,9 @@ impl Sender {
         interrupt: Interrupt<'_>,
     ) -> Result<(), SendError> {
         let wanted = records.len();
+        if let Err(why) = self.end.session.link() {
+            return Err(SendError { sent: 0, unsure: 0, wanted, why });
+        }
         if let Some(long) = records.iter().map(|record| record.as_ref().len()).find(|length| *length > self.most) {
             let why =
                 format!("a record has {long} bytes, and those of {} have at most {}", self.end.called(), self.most);
@@ -348,7 +351,7 @@ impl Receiver {
     ///
     /// # Errors
     /// `SenderDied`, once, before the end: what came may be a part. `Unreadable`: the rest of a page is passed over. `Lost`: this receiver is at its end, and
-    /// what it has not finished with comes to another. `Unknown`, `Other`, `Removed`, `Silent`, `Newer`, `Refused`.
+    /// what it has not finished with comes to another. `Unknown`, `Other`, `Removed`, `Silent`, `Newer`, `Refused`, `Inherited`.
     pub fn recv(&mut self) -> Result<Option<Record>, RemoteError> {
         self.recv_until(Patience::Forever, None)
     }
@@ -372,6 +375,8 @@ impl Receiver {
     /// The same, until somebody wants it to end.
     #[doc(hidden)]
     pub fn recv_until(&mut self, patience: Patience, interrupt: Interrupt<'_>) -> Result<Option<Record>, RemoteError> {
+        // In a forked child first: what has come is its parent's, and a lock may have been held by a thread that is not there.
+        self.end.session.link()?;
         loop {
             if self.end.leased.pulse.is_over() {
                 return Err(self.end.lost("a receiver"));

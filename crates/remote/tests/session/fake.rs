@@ -27,6 +27,8 @@ struct State {
     holds: Vec<Weak<Hold>>,
     /// It does nothing, and does not answer.
     silent: bool,
+    /// So many transactions more are done, and then all are refused.
+    refuses: Option<usize>,
     /// So many transactions are done, and then their answer is lost, and it is silent.
     last: Option<usize>,
     /// What leases get, if that is another time than was asked for.
@@ -54,6 +56,7 @@ impl Fake {
             pulses: BTreeMap::new(),
             holds: vec![],
             silent: false,
+            refuses: None,
             last: None,
             ttl: None,
             calls: 0,
@@ -161,6 +164,17 @@ impl Fake {
         self.changed.notify_all();
     }
 
+    /// So many transactions more are done, and then all are refused; or none.
+    pub fn refuses_after(&self, transactions: Option<usize>) {
+        self.state().refuses = transactions;
+    }
+
+    /// All leases are renewed.
+    pub fn renews(&self) {
+        let pulses: Vec<Arc<Pulse>> = self.state().pulses.values().filter_map(Weak::upgrade).collect();
+        pulses.iter().for_each(|pulse| pulse.renewed(chappe_remote::pulse::now(), Duration::from_secs(3600)));
+    }
+
     pub fn silent(&self) -> bool {
         self.state().silent
     }
@@ -182,6 +196,11 @@ impl Connection for Fake {
         let mut state = self.state();
         if state.silent {
             return Err(self.unanswered(state));
+        }
+        match &mut state.refuses {
+            Some(0) => return Err(EngineError::Refused("no".into())),
+            Some(left) => *left -= 1,
+            None => {}
         }
         state.calls += 1;
         let (reply, changes) = state.model.txn(txn);

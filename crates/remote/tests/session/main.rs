@@ -291,17 +291,98 @@ fn a_permit_dropped_while_the_engine_is_silent_comes_back_when_it_answers_again(
 }
 
 #[test]
+fn a_permit_that_its_holder_was_told_is_lost_is_given_back_while_the_lease_goes_on() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let mutex = lab.create_mutex("m").unwrap();
+    let guard = mutex.lock().unwrap();
+    // As if the process had been stopped for long: it rings, and the renewal that comes then is of a lease that goes on.
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 1 };
+    let rings_at = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at_once };
+    // SAFETY: the guard's own descriptor, and a valid time.
+    let set = unsafe {
+        libc::timerfd_settime(
+            guard.as_fd().as_raw_fd(),
+            libc::TFD_TIMER_ABSTIME,
+            &raw const rings_at,
+            std::ptr::null_mut(),
+        )
+    };
+    assert!(set == 0 && rings(&guard, true));
+    fake.renews();
+    assert_eq!(guard.check(), Err(Loss::Unreachable));
+    assert!(matches!(guard.unlock(), Err(RemoteError::Lost { why: Loss::Unreachable, .. })));
+    assert!(fake.holder("m", 0).is_none(), "it would stay locked as long as the program runs");
+    assert!(warned(mutex.try_lock()).check().is_ok(), "and its holder may have left something half done");
+}
+
+#[test]
+fn a_refused_release_is_told_and_done_when_the_engine_takes_it() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 1).unwrap();
+    let permit = pool.acquire().unwrap();
+    fake.refuses_after(Some(0));
+    assert!(matches!(permit.release(), Err(RemoteError::Refused(_))));
+    fake.refuses_after(None);
+    fake.until(|model| !model.entries.contains_key(&space().held("gpu", 0)));
+    let permit = pool.acquire().unwrap();
+    // A waiter's place stands when it is refused: look, enqueue, and then the answer to what it reads again.
+    let waiter = {
+        let pool = pool.clone();
+        std::thread::spawn(move || pool.acquire())
+    };
+    fake.until_waiting("gpu", 1);
+    fake.refuses_after(Some(0));
+    fake.deletes(Keys::One(space().held("gpu", 0)));
+    assert!(matches!(waiter.join().unwrap(), Err(RemoteError::Refused(_))));
+    assert!(permit.check().is_err());
+    fake.refuses_after(None);
+    fake.until_waiting("gpu", 0);
+    assert!(fake.holder("gpu", 0).is_none());
+}
+
+#[test]
+fn a_unit_that_was_granted_to_one_that_has_gone_leaves_nothing_behind() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let sem = lab.create_semaphore("s", 1).unwrap();
+    drop(sem.try_down().and_then(|()| sem.up(1)));
+    // The look is answered, the take is done, and its answer is lost.
+    fake.is_silent_after(2);
+    let said = sem.down_until(Patience::Forever, Some(&|| fake.silent())).unwrap_err();
+    assert!(matches!(said, RemoteError::Unsure { .. }), "{said}");
+    fake.is_silent(false);
+    let own = space().pool("s");
+    fake.until(|model| !model.found(&own).any(|entry| entry.key.contains("/got/")));
+}
+
+#[test]
 fn a_forked_child_has_nothing_and_leaves_what_is_its_parents() {
     let fake = Fake::new();
     let lab = fake.program();
     let pool = lab.create_pool("gpu", 1).unwrap();
     let permit = pool.acquire().unwrap();
+    let (guard, sem) = (lab.create_mutex("m").unwrap().lock().unwrap(), lab.create_semaphore("s", 1).unwrap());
+    let tube = lab.create_tube("t", 4, 100).unwrap();
+    let (mut sender, mut receiver) = (tube.sender().unwrap(), tube.receiver().unwrap());
+    sender.send_all(&["a", "b"], Patience::Forever).unwrap();
+    assert_eq!(receiver.recv().unwrap().unwrap().bytes, b"a");
     // SAFETY: the child takes no lock that another thread may have, and ends at once.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let void = permit.check() == Err(Loss::Inherited) && permit.left().is_zero();
         let refused = matches!(pool.acquire(), Err(RemoteError::Inherited { .. }));
-        drop((permit, pool, lab));
+        let inherited = |said: Option<RemoteError>| matches!(said, Some(RemoteError::Inherited { .. }));
+        let refused = refused
+            && guard.check() == Err(Loss::Inherited)
+            && inherited(sem.down().err())
+            && inherited(sem.up(1).err())
+            && inherited(tube.sender().err())
+            && inherited(sender.send(b"c").err().map(|said| said.why))
+            // It has come to its parent.
+            && inherited(receiver.recv().err());
+        drop((permit, pool, lab, guard, sem, tube, sender, receiver));
         // Its own copy of the engine.
         let left = fake.leases() == 1 && fake.holder("gpu", 0).is_some();
         // SAFETY: ends the child without the parent's exit handlers.
@@ -312,4 +393,7 @@ fn a_forked_child_has_nothing_and_leaves_what_is_its_parents() {
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
     assert!(permit.check().is_ok() && fake.holder("gpu", 0).is_some() && fake.leases() == 1);
+    sender.send(b"c").unwrap();
+    assert_eq!([receiver.recv(), receiver.recv()].map(|got| got.unwrap().unwrap().bytes), [b"b", b"c"]);
+    assert!(guard.check().is_ok() && sem.value().unwrap() == 1);
 }
