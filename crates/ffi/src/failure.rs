@@ -371,7 +371,7 @@ impl Coded for LeaseError {
             LeaseError::Private => libc::EOPNOTSUPP,
             LeaseError::Leased => libc::EBUSY,
             LeaseError::Arena(e) => e.code(),
-            LeaseError::Lock { source, .. } => system(source),
+            LeaseError::Lock { source, .. } | LeaseError::Record { source, .. } => system(source),
             _ => libc::EIO,
         }
     }

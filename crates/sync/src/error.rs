@@ -2,6 +2,7 @@
 
 use chappe_arena::ArenaError;
 use std::io;
+use std::path::Path;
 
 fn listed(names: &[String], what: &str) -> String {
     match names {
@@ -223,6 +224,21 @@ pub enum LeaseError {
         /// The system's reason.
         source: io::Error,
     },
+    /// The system refused to write down whose job it is: some hundred bytes beside the arena.
+    #[error("cannot write down in {path} whose job has the permit: {source}{}", room(.source, .path))]
+    Record {
+        /// The lease file.
+        path: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// What to do if there is no room beside an arena.
+fn room(source: &io::Error, path: &str) -> String {
+    let full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let directory = Path::new(path).parent().unwrap_or(Path::new("/")).display();
+    if full { format!("; make room in {directory} (`df {directory}` shows what is left)") } else { String::new() }
 }
 
 /// Why a semaphore, a mutex, a condition variable or a named tube could not be opened, made or removed.

@@ -162,7 +162,7 @@ pub(crate) fn begin<'t>(
     for taken in permits {
         let byte = byte(map, place.index, taken.position, taken.word);
         // I4: while the caller still holds the cell.
-        leaser.write(&file, map, byte).map_err(|source| LeaseError::Lock { path: path.clone(), source })?;
+        leaser.write(&file, map, byte).map_err(|source| LeaseError::Record { path: path.clone(), source })?;
         taken.word = lease_one(map, place, *taken, &file, &path, byte)?;
         marks.push(mark(map, byte));
     }

@@ -274,6 +274,30 @@ fn a_full_file_system_is_an_error_and_no_crash() {
     );
 }
 
+/// An arena that exists has its room; the record of whose job has a permit takes some beside it.
+#[test]
+fn a_job_is_not_started_where_its_record_has_no_room() {
+    if !is_root() {
+        return;
+    }
+    let here = Place::new();
+    let script = format!(
+        "c() {{ {CHAPPE} \"$@\"; echo $?; }}; c arena create default --members=4 --objects=8 --cells=4 --data=64
+         c pool create p; cat /dev/zero >$CHAPPE_DIR/.filler 2>/dev/null
+         c acquire p -- echo started; c lock l -- echo started; rm $CHAPPE_DIR/.filler; c acquire p -- echo started"
+    );
+    let mut filled = Command::new("sh");
+    filled.args(["-c", &script]).env("CHAPPE_DIR", here.arenas());
+    filled.stdout(Stdio::piped()).stderr(Stdio::piped());
+    on_a_tmpfs(&mut filled, &here, c"size=256k,mode=700");
+    let ran = Place::spawn(&mut filled).end();
+    let told = format!("; make room in {0} (`df {0}` shows what is left)", here.arenas().display());
+    assert_eq!(ran.err.matches("cannot write down in ").count(), 2, "{ran:?}");
+    assert_eq!(ran.err.matches(&told).count(), 2, "{ran:?}");
+    let ends: Vec<&str> = ran.out.lines().filter(|l| l.parse::<u8>().is_ok() || *l == "started").collect();
+    assert_eq!(ends, ["0", "0", "125", "125", "started", "0"], "{ran:?}");
+}
+
 /// An arena takes memory for the objects that there are, in steps of 1,024.
 #[test]
 fn more_objects_than_there_is_memory_for_are_an_error_and_no_signal() {

@@ -19,6 +19,8 @@
 //!   A killed reader's slot may name a block that has another slot by now: when the hand takes it, that block stays.
 //! - I2: a block is inserted under the version that was read before it was fetched, if the origin's stamp is the same behind the fetch: bytes of two
 //!   versions are never mixed in a block.
+//! - I3: the numbers of versions begin at one by chance. So blocks that stay in a map whose words were removed are of no version of the words that are made
+//!   next: the map goes on as an empty one does, and the sweep of I1 removes them.
 //!
 //! **A file that changes** (its number, length or time of change) begins a new version: nothing of the old one is found any more. A reader reads as far
 //! as the origin went when it began. If the file has become shorter meanwhile, its line ends there, and the report counts it as broken
@@ -35,6 +37,7 @@ use chappe_sync::words::{Words, WordsError};
 use chappe_sync::{LockError, Mutex, MutexGuard};
 use origin::{Origin, PATIENCE, Stamp, TRIES, hash};
 use std::cell::Cell;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::time::Duration;
 
@@ -86,6 +89,11 @@ fn patient() -> [Cell<Duration>; LANES as usize] {
     [const { Cell::new(PATIENCE) }; LANES as usize]
 }
 
+/// A number that no cache before this one has begun with.
+fn any() -> u64 {
+    RandomState::new().build_hasher().finish().max(1)
+}
+
 /// A version of the origin: its number, and its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Version {
@@ -129,8 +137,10 @@ impl Cache {
     /// The origin is this by now: its version.
     fn seen(&self, stamp: Stamp) -> Result<Version, Failed> {
         self.words.update([LENGTH, STAMP, VERSION], |now| {
-            if (now[0], now[1]) != (stamp.length, stamp.number) || now[2] == 0 {
-                *now = [stamp.length, stamp.number, now[2] + 1];
+            if now[2] == 0 {
+                *now = [stamp.length, stamp.number, any()];
+            } else if (now[0], now[1]) != (stamp.length, stamp.number) {
+                *now = [stamp.length, stamp.number, now[2].wrapping_add(1).max(1)];
             }
         })?;
         self.version()
@@ -483,11 +493,26 @@ mod tests {
     }
 
     #[test]
+    fn a_map_whose_words_were_removed_hands_out_nothing_of_before() {
+        let mut file = numbered(3);
+        let (mut cache, _) = private(&file, 3, 4);
+        (0..3).for_each(|block| drop(cache.block(block).unwrap()));
+        file.as_file_mut().set_len(0).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        file.write_all(&[7; 12]).unwrap();
+        cache.words = Words::private(SLOTS + 3).unwrap();
+        for block in 0..3 {
+            assert_eq!(cache.block(block).unwrap().0, [7; 4]);
+        }
+        assert!(cache.block(1).unwrap().1, "the map, which was full, has room for what is read now");
+    }
+
+    #[test]
     fn a_file_of_more_blocks_than_slots_can_name_is_refused() {
         let file = numbered(1);
         let (cache, version) = private(&file, 1, 8);
         assert!(cache.holds(4 * BLOCKS).is_ok());
-        assert_eq!(Cache::slot(BLOCKS - 1, version) >> BLOCK_BITS, version.number);
+        assert_eq!(Cache::slot(BLOCKS - 1, version) >> BLOCK_BITS, version.number & VERSIONS);
         let said = cache.holds(4 * BLOCKS + 1).unwrap_err().to_string();
         assert!(said.contains("has too many blocks of 4 bytes: write a larger `block=`"), "{said}");
     }

@@ -287,7 +287,8 @@ pub(crate) fn begin(map: &'static Map, lock: Place, writes: bool) -> Result<Opti
             lock::unlock(&file, byte);
             continue;
         }
-        Leaser::here(&label()).write(&file, map, byte).map_err(refused)?;
+        let written = Leaser::here(&label()).write(&file, map, byte);
+        written.map_err(|source| LeaseError::Record { path: path.clone(), source })?;
         let outer = std::env::var(VARIABLE).ok().filter(|outer| !outer.is_empty());
         let cookie = [outer, Some(mark(map, byte))].into_iter().flatten().collect::<Vec<_>>().join(",");
         return Ok(Some(LockLease { lease: Some(Lease { file, cookie }), map, byte }));
