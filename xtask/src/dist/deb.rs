@@ -126,6 +126,10 @@ impl Build<'_> {
         let said = tool(&mut ask)?;
         let found = said.strip_prefix("shlibs:Depends=").context("dpkg-shlibdeps says what is linked")?;
         depends.extend(found.split(", ").map(str::to_owned));
+        if package.name == "chappe" {
+            // What its packed addresses need, which dpkg-shlibdeps does not see.
+            depends.push("libc6 (>= 2.36)".to_owned());
+        }
         Ok(depends)
     }
 
