@@ -102,7 +102,7 @@ fn a_full_engine_says_what_to_do_and_nothing_is_granted() {
     person.create("a", 1);
     let refused = (0..100).find_map(|_| person.etcd.txn(&put("x".repeat(400_000))).err());
     match refused {
-        Some(EngineError::Refused(why)) => assert!(why.contains("compact and defragment it"), "{why}"),
+        Some(EngineError::Full(why)) => assert!(why.contains("compact and defragment it"), "{why}"),
         other => panic!("{other:?}"),
     }
     match person.tries(&["a"], 1, true, &Told::default()) {
