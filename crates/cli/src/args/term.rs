@@ -2,9 +2,8 @@
 
 use crate::size;
 use crate::time::parse;
-use chappe::term::screen::fit;
 #[cfg(feature = "term")]
-use chappe::term::search::After;
+use chappe::term::{screen::fit, search::After};
 use clap::Subcommand;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,6 +12,12 @@ use std::time::Duration;
 /// Builds without terminals take the arguments, and say that they have none.
 #[cfg(not(feature = "term"))]
 type After = String;
+
+/// As above: any size.
+#[cfg(not(feature = "term"))]
+fn fit(columns: usize, rows: usize) -> (usize, usize) {
+    (columns, rows)
+}
 
 /// `chappe term`.
 #[derive(Subcommand, Debug)]
