@@ -84,9 +84,9 @@ cargo xtask test --all    that, and everything else; for a machine that does not
 cargo xtask test --changed [COMMIT]
                           what reaches what has changed since COMMIT, or since this branch left the one that it goes to
 
-The first runs: format, lint, all tests but storms (with counts of system calls and allocations), documentation tests, the
-explorer and loom with a fifth of their tests, the sequences with delays, the kill injector over a tenth of the operations, and
-a tenth of the mutants. The tenths are others each day, and the same for the same commit.
+The first runs: format, lint, all tests but storms (with counts of system calls and allocations), the command's build without
+features, documentation tests, the explorer and loom with a fifth of their tests, the sequences with delays, the kill injector
+over a tenth of the operations, and a tenth of the mutants. The tenths are others each day, and the same for the same commit.
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
 kill at random, measure, or take long), all schedules of the explorer's random searches, every operation of the kill
@@ -161,14 +161,11 @@ fn looks() -> Vec<Stage> {
     vec![
         stage(
             "clippy",
-            Cargo::new("clippy")
-                .args([
-                    "--workspace",
-                    "--features",
-                    "chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-remote/etcd",
-                    "--all-targets",
-                ])
-                .args(["--", "-D", "warnings"]),
+            Cargo::new("clippy").args(
+                "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-remote/etcd \
+                 --all-targets -- -D warnings"
+                    .split_whitespace(),
+            ),
             "each warning says what it wants; warnings are errors here",
         ),
         stage(
@@ -178,9 +175,7 @@ fn looks() -> Vec<Stage> {
         ),
         stage(
             "clippy, loom's build",
-            Cargo::new("clippy")
-                .args(LOOM)
-                .args(["--lib", "--test", "searched", "--test", "loom_*", "--", "-D", "warnings"]),
+            Cargo::new("clippy").args(LOOM).args("--lib --test searched --test loom_* -- -D warnings".split_whitespace()),
             "the same, in the code as loom sees it (feature `loom`)",
         ),
         stage(
@@ -239,6 +234,11 @@ fn rest(level: Level) -> Vec<Stage> {
             // These wait about a fifth of their time.
             if level == Level::All { 1 } else { processors() + 1 },
             "a test of what ships failed",
+        ),
+        stage(
+            "first command",
+            Cargo::new("check").args(["--quiet", "-p", "chappe-cli"]),
+            "the command does not compile without features, as the README's first command builds it: all else has them",
         ),
         Stage {
             name: "documentation tests",
