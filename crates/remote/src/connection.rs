@@ -1,4 +1,4 @@
-//! An engine as a program is connected to it: with somebody who renews leases and watches what is held, on a thread that is no caller's.
+//! An engine as a program is connected to it: with a renewer of leases, which also watches what is held, on a thread that is no caller's.
 
 use crate::engine::{Engine, EngineError, Keys, LeaseId, Revision, Txn, TxnReply, Watch};
 use crate::pulse::{Hold, Pulse};

@@ -1,6 +1,6 @@
 //! A lease's life, as the thread that renews it and those who hold something under it share it.
 //!
-//! | who | does |
+//! | role | does |
 //! |---|---|
 //! | the renewer | tells each renewal that was answered, or that the lease has ended |
 //! | a holder | asks whether it may go on: arithmetic on this machine's clock, and no question to anybody |

@@ -16,7 +16,7 @@
 //!
 //! - I1: the waker is noted before the task's last look at the word in each poll. The granter swaps the word before it looks for the waker. So
 //!   one of them sees the other (E1): the poll sees the grant, or the granter the waker of this poll. A waker stays noted until it has been
-//!   called: a granter that is stopped before the call has it for itself no more than another, who repeats the wake.
+//!   called: a granter that is stopped before the call does not have it alone, and another granter repeats the wake.
 //! - I2: a wait that is dropped ends as a wait that is out of time. If it was granted, it ends as one that only looked: what was granted
 //!   goes back, and from there to the next waiter. One swap decides (wait queue, R2).
 //! - I3: the seat goes to another wait only when the bits are cleared. A granter that was stopped before the wake then wakes the next task

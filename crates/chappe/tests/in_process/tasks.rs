@@ -315,7 +315,7 @@ fn a_granter_that_is_stopped_in_a_wake_keeps_no_task_asleep() {
     std::thread::scope(|scope| {
         scope.spawn(|| s.up().unwrap());
         calls.recv_timeout(LONG).unwrap();
-        // The first call may not have woken the task yet: who comes next repeats it.
+        // The first call may not have woken the task yet: the next granter repeats it.
         s.up().unwrap();
         let again = calls.recv_timeout(LONG);
         go_on.send(()).unwrap();

@@ -26,7 +26,7 @@ impl Alarm {
         Ok(alarm)
     }
 
-    /// Has it ring at another time. Answers whether it had rung already: then it was quiet for a moment, and who looked then did not see it.
+    /// Lets it ring at another time. Answers whether it had rung already: then it was quiet for a moment, and a poller that looked then did not see it.
     pub fn set(&self, time: Duration) -> bool {
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // A time of 0 would turn it off.

@@ -105,7 +105,7 @@ impl Fake {
         self.until(|model| model.found(&queue).count() == many);
     }
 
-    /// Who holds a permit, and the token.
+    /// The holder of a permit, and the token.
     pub fn holder(&self, pool: &str, index: u32) -> Option<(Holder, Revision)> {
         let state = self.state();
         let entry = state.model.entries.get(&space().held(pool, index))?;

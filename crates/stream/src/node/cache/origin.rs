@@ -76,7 +76,7 @@ impl Origin {
 
     fn of_file(file: &File) -> io::Result<Stamp> {
         let meta = file.metadata()?;
-        // Not the time of its data: who copies it can set that, and builds set it to the same each time.
+        // Not the time of its data: a copier can set that, and builds set it to the same each time.
         let all = [meta.dev(), meta.ino(), meta.ctime() as u64, meta.ctime_nsec() as u64, meta.len()];
         let number = hash(&all.map(u64::to_le_bytes).concat());
         Ok(Stamp { length: meta.len(), number })
