@@ -211,11 +211,12 @@ fn a_descriptor_is_waited_for_lightly() {
                 .map(|(reader, _)| s.spawn(move || select! { readable(reader) -> r => r.unwrap() }))
                 .collect();
             yield_now();
-            assert_eq!(spares(), before);
+            let more = spares().saturating_sub(before);
             for (_, writer) in &pipes {
                 std::io::Write::write_all(&mut { writer }, b"x").unwrap();
             }
             waits.into_iter().for_each(|w| w.join().unwrap());
+            assert!(more < pipes.len() / 10, "{more} kernel threads for {} waiters", pipes.len());
         });
     });
 }
@@ -231,9 +232,11 @@ fn more_threads_than_there_are_seats_wait_for_descriptors() {
             let waits: Vec<_> =
                 (0..MANY).map(|_| s.spawn(move || select! { readable(reader) -> r => r.unwrap() })).collect();
             yield_now();
-            assert_eq!(Arena::private().members().len(), attachments, "an attachment for a waiter");
+            let more = Arena::private().members().len().saturating_sub(attachments);
             std::io::Write::write_all(&mut &writer, b"x").unwrap();
             waits.into_iter().for_each(|w| w.join().unwrap());
+            // Those of other tests come and go meanwhile.
+            assert!(more < MANY / 100, "{more} attachments for {MANY} waiters");
         });
     });
 }
