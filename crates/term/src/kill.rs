@@ -55,7 +55,7 @@ impl Place {
     pub fn kill(&self, signal: i32) -> Result<usize, KillError> {
         let name = || self.name().to_owned();
         let io = |why| KillError::Io { name: name(), signal, why };
-        let Some(pid) = self.process(Role::Program).filter(|pid| *pid > 1) else {
+        let Some(pid) = self.running(Role::Program).filter(|pid| *pid > 1) else {
             return match self.kill_left(signal).map_err(io)? {
                 0 => Err(KillError::Ended(name())),
                 count => Ok(count),
@@ -88,7 +88,8 @@ impl Place {
     /// # Errors
     /// There is no /proc.
     pub fn left(&self) -> io::Result<Vec<u32>> {
-        self.process(Role::Keeper).map_or_else(|| self.session(), descendants)
+        // One that has ended, and was not waited for, has no descendants any more.
+        self.running(Role::Keeper).map_or_else(|| self.session(), descendants)
     }
 
     /// Of a terminal that was hung up, what its command and all that has not left its session are; none after another end.

@@ -4,6 +4,8 @@ use crate::place::{Place, kill, until};
 use crate::terminal::Screen;
 use chappe::term::feed::Emulator;
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 /// A terminal that is ended with the test, also by a panic.
 struct Term<'a> {
@@ -182,6 +184,43 @@ fn a_process_that_outlives_a_hang_up_is_named_and_ended_by_kill() {
         // It is waited for where it is still ending.
         here.ok(&["term", "rm", "t"]);
     }
+}
+
+/// As in a container whose first process waits for nobody.
+#[test]
+fn a_hung_up_terminal_keeps_its_name_while_nobody_waits_for_its_keeper() {
+    let here = Place::new();
+    let script = "\"$0\" term run t -- sh -c 'trap \"\" HUP; echo ready; exec sleep 1000' && exec sleep 1000";
+    let mut adopts = Command::new("sh");
+    adopts.args(["-c", script, crate::place::CHAPPE]).env("CHAPPE_DIR", here.arenas());
+    // SAFETY: a system call only, between fork and exec.
+    unsafe {
+        adopts.pre_exec(|| match libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let adopts = Place::spawn(adopts.stdout(Stdio::null()).stderr(Stdio::null()));
+    let term = Term { here: &here, name: "t" };
+    until("the command", || {
+        here.run(&["term", "wait", "t", "ready", "--timeout", "5m"]).status.filter(|status| *status == 0)
+    });
+    let pids = [term.pid("keeper"), term.pid("holder")];
+    for pid in pids {
+        kill(pid, libc::SIGKILL);
+    }
+    for pid in pids {
+        let is_ended = |text: String| text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
+        until("its end", || {
+            std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().filter(|text| is_ended(text.clone()))
+        });
+    }
+    assert_eq!(term.view()["state"], "hung-up");
+    assert!(here.fails(1, &["term", "rm", "t"]).contains("--signal KILL"));
+    assert_eq!(here.json(&["term", "kill", "t", "--signal", "KILL"])["processes"], 1);
+    here.ok(&["term", "rm", "t"]);
+    adopts.kill(libc::SIGKILL);
+    adopts.end();
 }
 
 /// In the background, in a session of its own, and deaf to what ends others.
