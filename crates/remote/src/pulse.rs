@@ -1,4 +1,4 @@
-//! A lease's life, as the thread that renews it and those who hold something under it share it.
+//! A lease's life, as the renewer and the holders under it share it.
 //!
 //! | role | does |
 //! |---|---|

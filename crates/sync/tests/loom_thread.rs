@@ -435,7 +435,7 @@ impl Tick {
     /// The tick looks whether it is wanted. Whether it has stopped; it comes back only when it runs.
     fn looks(self) -> u64 {
         let stops = ticks::stops(self.ticks, self.idle, 0b11);
-        // SeqCst: as it is.
+        // SeqCst: T1 of `words::ticks`, as in the tick.
         while self.ticks.load(Ordering::SeqCst) == 0 {
             futex::wait(self.ticks, 0, None, Scope::Private);
         }

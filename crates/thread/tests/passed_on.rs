@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Computes, without a safe point, until that is so.
+/// Computes, without a safe point, until that is so. SeqCst here and below: a flag, and no cost that counts.
 fn computes_until(is_so: &AtomicBool) {
     let began = Instant::now();
     while !is_so.load(SeqCst) {

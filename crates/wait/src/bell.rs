@@ -100,9 +100,9 @@ fn answer(chime: &'static Chime, up: &mut dyn FnMut(&'static Record)) {
             for bit in bits(waiting) {
                 let member = (i as u32 * 64 + word) * 64 + bit;
                 if !crate::wait::still_waits(bell.map, member)
-                    && let Some(holders::Holder::Light(who)) = holders::held_by(bell.holders, member)
+                    && let Some(holders::Holder::Light(thread)) = holders::held_by(bell.holders, member)
                 {
-                    up(who);
+                    up(thread);
                 }
             }
         }

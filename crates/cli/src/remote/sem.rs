@@ -50,7 +50,7 @@ pub fn up(place: &Place, etcd: &Etcd, name: &str, count: u32) -> Result<Value> {
     // By its lease it is known whether they were added when an answer is lost.
     let session =
         etcd.session(place.ttl.unwrap_or(life::USUAL)).map_err(|e| anyhow!("the engine gives no lease: {e}"))?;
-    let by = attempt(session.lease(), 1, format!("chappe sem up {called}"));
+    let by = attempt(session.lease(), 1, &format!("chappe sem up {called}"));
     let until = Instant::now() + place.options.connect_timeout;
     let mut machine = Add::new(place.space(), by, name.to_owned(), count);
     let came = drive::add(etcd, &mut machine, || Instant::now() >= until || session.is_over());

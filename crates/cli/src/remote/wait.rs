@@ -17,6 +17,7 @@ use chappe::remote::drive::{self, Circumstances, DriveError};
 use chappe::remote::engine::{EngineError, LeaseId};
 use chappe::remote::etcd::{Etcd, Session};
 use chappe::remote::grant::{Attempt, End};
+use chappe::remote::here;
 use chappe::remote::keys::{self, Object};
 use chappe::remote::life;
 use std::cell::{Cell, RefCell};
@@ -154,7 +155,7 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
         let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
         let keeper = line.0.try_clone().and_then(|read| Keeper::start(begin, now, read));
         let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
-        let by = attempt(session.lease(), 1, how.label.clone());
+        let by = attempt(session.lease(), 1, &how.label);
         let mut machine = Machine::new(place.space(), by, want.clone());
         let around = Around {
             session: &session,
@@ -241,8 +242,8 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
 }
 
 /// An attempt of this process.
-pub fn attempt(lease: LeaseId, number: u32, label: String) -> Attempt {
-    let who = keys::Who { host: host(), pid: std::process::id(), label: short(label) };
+pub fn attempt(lease: LeaseId, number: u32, label: &str) -> Attempt {
+    let who = here::who(label);
     Attempt { id: keys::attempt(lease, number), lease, who }
 }
 
@@ -275,7 +276,7 @@ pub fn keep(place: &Place, etcd: &Etcd, label: &str) -> Result<(Session, Attempt
     life::check(ttl).map_err(|e| failed(anyhow!(e)))?;
     let session = etcd.session(ttl).map_err(|e| failed(anyhow!("the engine gives no lease: {e}")))?;
     let (life, line) = (session.life(), line::open().map_err(|e| failed(e.into()))?);
-    let by = attempt(session.lease(), 1, label.to_owned());
+    let by = attempt(session.lease(), 1, label);
     let begin =
         Begin { options: place.options.clone(), lease: session.lease().0, on_loss: OnLoss::Warn, mark: by.id.clone() };
     let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
@@ -289,15 +290,4 @@ pub fn give_up(session: Session, keeper: Keeper) {
     if session.end().is_ok() {
         keeper.end();
     }
-}
-
-/// A label that each waiter reads of each: an engine takes no entry of any length.
-fn short(label: String) -> String {
-    const MOST: usize = 200;
-    if label.len() <= MOST { label } else { format!("{}...", &label[..label.floor_char_boundary(MOST - 3)]) }
-}
-
-/// This machine's name.
-fn host() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |name| name.trim().to_owned())
 }

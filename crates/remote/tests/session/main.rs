@@ -37,7 +37,7 @@ fn a_permit_has_a_token_and_comes_back_and_leaves_nothing_behind() {
     drop(pool.acquire().unwrap());
     assert_eq!(fake.calls() - calls, 3, "a look, a take and a release");
     drop((lab, pool));
-    assert_eq!(fake.leases(), 0, "nobody is left who could hold anything");
+    assert_eq!(fake.leases(), 0, "no program is left that could hold anything");
 }
 
 #[test]

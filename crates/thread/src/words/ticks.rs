@@ -83,7 +83,7 @@ mod tests {
                 assert_eq!(
                     helpers.count_ones(),
                     idle.count_ones().min(stuck.count_ones()),
-                    "nobody idles who could help"
+                    "each idle proc helps while one is left that is stuck"
                 );
                 helped |= others;
             }

@@ -43,10 +43,10 @@ fn wake(map: &Map, member: u32) {
     let of = if scope == Scope::Shared { m.bell_of.load(Ordering::SeqCst) } else { 0 };
     #[cfg(not(any(feature = "sim", feature = "loom")))]
     if map.is_private()
-        && let Some(who) = crate::lent::holders::holder(map, member)
+        && let Some(holder) = crate::lent::holders::holder(map, member)
     {
-        match who {
-            Holder::Light(who) => light::unpark(who),
+        match holder {
+            Holder::Light(thread) => light::unpark(thread),
             Holder::Task(task) => return task.wake(),
         }
         if scope == Scope::Private || of != 0 {
