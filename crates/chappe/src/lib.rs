@@ -61,8 +61,9 @@
 //! objects may meet in one choice.
 //!
 //! # Kinds of ownership
-//! A [`Permit`] belongs to its thread. An [`OwnedPermit`] belongs to its process and moves between threads. A [`MutexGuard`] belongs to its
-//! thread. [`Permit::lease`] keeps a permit taken while a *job* runs that the holder started, also when the holder is killed.
+//! A [`Permit`] belongs to its thread. An [`OwnedPermit`] belongs to its process and moves between threads; so do [`OwnedPermits`]. A
+//! [`MutexGuard`] belongs to its thread, an [`OwnedMutexGuard`] (a task's) to its process. [`Permit::lease`] keeps a permit taken while a
+//! *job* runs that the holder started, also when the holder is killed.
 //!
 //! # Fork and exec
 //! A forked child holds nothing of its parent's; guards that it inherits are void there. What a thread held
@@ -115,11 +116,12 @@ pub use chappe_sync::words::{self, Words, WordsError};
 pub use chappe_sync::{
     AcquireError, Arena, ArenaOptions, Arrival, Barrier, BarrierError, BarrierInfo, Bias, Broke, Capacity, Condvar,
     Counter, Discipline, DownError, Fact, FactSort, Holder, Interrupt, LEASE_VARIABLE, Lease, LeaseError, LockError,
-    LockResult, Mutex, MutexGuard, ObjectError, ObjectId, ObjectInfo, ObjectState, OwnedPermit, Permit, Permits, Pool,
-    PoolError, PoolInfo, Priority, ReadGuard, ReadResult, ReceivingEnd, Role, RwLock, RwLockError, Select, SelectError,
-    SelectedOperation, Semaphore, SendingEnd, Serve, Server, Service, SharedError, SharedInfo, Turn, Unseen, UpError,
-    Waiter, WriteGuard, WriteResult, acquire_any, acquire_any_deadline, acquire_any_timeout, directory, interruptible,
-    remove_service, select, select_biased, set_label, set_priority, set_role, try_acquire_any, tube,
+    LockResult, Mutex, MutexGuard, ObjectError, ObjectId, ObjectInfo, ObjectState, OwnedLockResult, OwnedMutexGuard,
+    OwnedPermit, OwnedPermits, Permit, Permits, Pool, PoolError, PoolInfo, Priority, ReadGuard, ReadResult,
+    ReceivingEnd, Role, RwLock, RwLockError, Select, SelectError, SelectedOperation, Semaphore, SendingEnd, Serve,
+    Server, Service, SharedError, SharedInfo, Turn, Unseen, UpError, Waiter, WriteGuard, WriteResult, acquire_any,
+    acquire_any_deadline, acquire_any_timeout, directory, interruptible, remove_service, select, select_biased,
+    set_label, set_priority, set_role, try_acquire_any, tube,
 };
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};

@@ -6,6 +6,11 @@ mod house;
 use chappe::tube::named::{Tube, TubeOptions};
 use chappe::{Arena, Condvar, LockError, Mutex, MutexGuard, ObjectError, Role, Semaphore, set_role};
 use house::{House, LONG, ROLE, eventually, listen, say};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Two fields that are the same whenever no thread is between them: `[number, number]`.
 type Pair = [u64; 2];
@@ -41,6 +46,14 @@ fn actor() {
             say("between");
             listen();
             guard[1] += n;
+        }
+        "tear_as_task" => {
+            let mutex = Mutex::<Pair>::open("m").unwrap();
+            let locked = pin!(mutex.lock_async()).poll(&mut Context::from_waker(Waker::noop()));
+            let Poll::Ready(Ok(mut guard)) = locked else { panic!("it is free") };
+            guard[0] += n;
+            say("between");
+            listen();
         }
         "take" => {
             let buffer = Mutex::<Buffer>::open("b").unwrap();
@@ -154,6 +167,33 @@ fn a_survivor_of_a_half_done_update_sees_and_mends_it() {
     assert_eq!(victim.hear(), "between");
     victim.kill();
     eventually("the lock is there, and says so", || matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))));
+}
+
+#[test]
+fn the_death_of_a_tasks_process_leaves_the_mutex_torn() {
+    let house = House::new("task-torn");
+    let mutex = Mutex::create("m", [0u64, 0]).unwrap();
+    let mut victim = house.actor("tear_as_task 3");
+    assert_eq!(victim.hear(), "between");
+    assert!(matches!(mutex.try_lock(), Err(LockError::WouldBlock)));
+    let (tell, woken) = channel();
+    let waker = Waker::from(Arc::new(Tells(tell)));
+    let mut lock = pin!(mutex.lock_async());
+    assert!(lock.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    victim.kill();
+    woken.recv_timeout(LONG).expect("the death is noticed");
+    let locked = lock.as_mut().poll(&mut Context::from_waker(&waker));
+    let Poll::Ready(Err(LockError::OwnerDied(guard))) = locked else { panic!("not told") };
+    assert_eq!(*guard, [3, 0]);
+}
+
+/// A waker.
+struct Tells(Sender<()>);
+
+impl Wake for Tells {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.send(());
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! - I2: `since` grows. Any drainer grants to each waiter that came before it and still waits: if a notifier dies half-way
 //!   through a notification of all, it has notified all of them, once recovery drains.
 //! - I3: a notification is not lost with its waiter: if a waiter dies before it has seen its grant, recovery passes the grant on
-//!   to the next waiter. (A recoverer that dies may have passed it on: then two wake up for one notification. A waiter looks at its
+//!   to the next waiter. A task that is dropped with a grant does so itself. (A recoverer that dies may have passed it on: then two wake up for one notification. A waiter looks at its
 //!   condition again in any case: the user's loop allows for wake-ups without a cause.)
 //! - I4: a notifier that is stopped before the wake delays no waiter that a later notifier would have woken.
 //! - I5: a notifier may be late: nothing of its own keeps the slot from the next object. So it raises `since` in one swap with the word beside it,

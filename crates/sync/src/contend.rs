@@ -60,8 +60,13 @@ pub(crate) fn contend(who: &Parties, mutex: &Site, mine: u64, deadline: Option<u
         if seen != Try::Busy {
             return seen;
         }
-        terms.need = u32::from(clock::now().saturating_sub(began) >= OVERDUE_NS);
+        terms.need = need(began);
     }
+}
+
+/// What a waiter needs that has waited since then: 1 if it is overdue.
+pub(crate) fn need(began: u64) -> u32 {
+    u32::from(clock::now().saturating_sub(began) >= OVERDUE_NS)
 }
 
 /// Looks for a while, as long as the role allows. The caller has just found the mutex held.

@@ -436,6 +436,12 @@ pub enum LockError<G> {
         /// Which.
         mutex: String,
     },
+    /// A task's wait that a forked child inherited: its place in the line is the parent's.
+    #[error("the wait for mutex `{mutex}` began before this process was forked, and is the parent's; wait anew")]
+    Inherited {
+        /// Which.
+        mutex: String,
+    },
     /// The mutex was removed.
     #[error("mutex `{mutex}` was removed while it was in use; open it again if it was made anew")]
     Dead {

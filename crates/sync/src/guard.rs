@@ -7,7 +7,7 @@ use crate::lease::{self, Lease};
 use crate::many::Many;
 use crate::pool::Pool;
 use chappe_plat::process;
-use chappe_wait::attachment::process_attachment;
+use chappe_wait::attachment::{here, process_attachment};
 use chappe_wait::operation::Taken;
 use std::marker::PhantomData;
 
@@ -226,6 +226,71 @@ impl<'a> Permits<'a> {
             return Err(LeaseError::Lost);
         }
         lease::begin(self.pool.handle.map, self.pool.handle.place, self.many.all_mut())
+    }
+}
+
+/// Several permits of the process, taken at one moment: they may go from thread to thread. All go back when this is dropped, or when the whole
+/// process has ended (confirmed by its pidfd).
+///
+/// In a child made by fork they are void.
+#[must_use = "permits that are not kept are given back at once"]
+pub struct OwnedPermits {
+    pool: Pool,
+    many: Many,
+    /// The process that they belong to: a forked child has another incarnation.
+    incarnation: u32,
+}
+
+impl std::fmt::Debug for OwnedPermits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OwnedPermits({:?} of {:?})", self.indices().collect::<Vec<_>>(), self.pool.name())
+    }
+}
+
+impl OwnedPermits {
+    pub(crate) fn new(pool: &Pool, many: Many) -> OwnedPermits {
+        OwnedPermits { pool: pool.clone(), many, incarnation: here() }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.many.len()
+    }
+
+    /// Whether there are none: `n` was 0.
+    pub fn is_empty(&self) -> bool {
+        self.many.len() == 0
+    }
+
+    /// As [`Permits::indices`].
+    pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        self.many.all().map(|taken| taken.position)
+    }
+
+    /// The pool they belong to.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Gives them back, as dropping does.
+    pub fn release(self) {}
+
+    /// As [`Permits::is_valid`].
+    pub fn is_valid(&self) -> bool {
+        process::is_incarnation(self.incarnation) && self.lost().next().is_none()
+    }
+
+    /// As [`Permits::lost`].
+    pub fn lost(&self) -> impl Iterator<Item = u32> + '_ {
+        self.many.all().filter(|taken| !self.pool.still(*taken)).map(|taken| taken.position)
+    }
+}
+
+impl Drop for OwnedPermits {
+    fn drop(&mut self) {
+        if process::is_incarnation(self.incarnation) {
+            self.pool.back_many(&mut self.many);
+        }
     }
 }
 

@@ -26,13 +26,15 @@
 //! | arenas | `found`, `registry` |
 //! | kinds | `kinds` |
 //! | threads | `fork`, `interruptible`, `priority`, `timed` |
-//! | objects | `barrier/arm`, `barrier/kind`, `barrier/round`, `barrier/word`, `bias`, `condvar`, `contend`, `drain`, `holders`, `lease`, `lock`, `many` |
+//! | objects | `awaited`, `barrier/arm`, `barrier/kind`, `barrier/round`, `barrier/word`, `bias`, `condvar`, `contend`, `drain`, `holders`, `lease`, `lock`, `many` |
 //! | objects | `map/atlas`, `monitor/form`, `owned/flags`, `owned/pair`, `permit`, `rwlock/row` |
 //! | objects | `rwlock/word`, `semaphore_word`, `server/form`, `stack/form` |
 //! | words | `called`, `directory`, `error` |
 //! | words | `lease/origin`, `map/datum`, `map/error`, `map/heap` |
 //! | words | `plan9`, `tube/broadcast/subscribe`, `tube/named/error`, `tube/named/message` |
 
+#[cfg(not(feature = "loom"))]
+mod awaited;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
 mod barrier;
 #[cfg_attr(feature = "sim", allow(dead_code, reason = "what needs an attachment is not explored"))]
@@ -172,13 +174,13 @@ pub use self::{
     error::{AcquireError, DownError, LeaseError, LockError, ObjectError, PoolError, SelectError, UpError},
     examine::{Belonging, Damage, Removed, Righted},
     fork::prepare as prepare_forks,
-    guard::{OwnedPermit, Permit, Permits},
+    guard::{OwnedPermit, OwnedPermits, Permit, Permits},
     holders::{Holder, PoolInfo},
     inspect::row::{Fact, FactSort, Had, ObjectInfo, ObjectState},
     lease::leftover::{LeaseFile, leftover_leases},
     lease::locks::{LockJob, LockLease},
     lease::{Lease, Unseen, VARIABLE as LEASE_VARIABLE, keeps_descendants},
-    mutex::{LockResult, Mutex, MutexGuard},
+    mutex::{ByProcess, ByThread, LockResult, Mutex, MutexGuard, OwnedLockResult, OwnedMutexGuard},
     pool::Pool,
     priority::{Priority, set_priority},
     registry::{Arena, ArenaOptions, Capacity},

@@ -1,6 +1,6 @@
 //! Several permits of one pool at once: all of them, or none.
 //!
-//! A thread that needs n permits waits with `need = n` in its record; the head of `drain` says how they are set aside for it. So
+//! A waiter that needs n permits waits with `need = n` in its record; the head of `drain` says how they are set aside for it. So
 //! the head of the queue gets them all at one moment, and the waiters behind it wait until then (no overtaking, no
 //! starvation of large requests, no two half-served requests that block each other).
 //!
@@ -141,7 +141,8 @@ pub(crate) fn wait_many(
             });
         };
         step!("granted several, none yet taken");
-        let done = collect(who.party(map), place, need, number, into);
+        let me = who.party(map);
+        let done = collect(me, me, place, need, number, into);
         finish(who, &[pool], &begun);
         // I1; and what was set aside beyond the need goes on.
         drain(map, place.index);
@@ -151,8 +152,8 @@ pub(crate) fn wait_many(
     }
 }
 
-/// Takes what is set aside. True: all that is needed. False: too few, and nothing was kept.
-fn collect(me: &Party, place: Place, need: u32, number: u32, into: &mut Many) -> bool {
+/// Takes what is set aside, for `holder`. True: all that is needed. False: too few, and nothing was kept.
+pub(crate) fn collect(me: &Party, holder: &Party, place: Place, need: u32, number: u32, into: &mut Many) -> bool {
     let map = me.map;
     let aside = |(_, c): &(u32, CellRef<'_>)| c.load().is_reserved(me.member, number);
     let count = permits(map, place.index);
@@ -161,7 +162,7 @@ fn collect(me: &Party, place: Place, need: u32, number: u32, into: &mut Many) ->
     }
     for (position, _) in cells(map, place.index).take(count as usize).filter(aside) {
         if into.len() < need as usize
-            && let Some(taken) = seize_reserved(me, me, place.index, position, number)
+            && let Some(taken) = seize_reserved(me, holder, place.index, position, number)
         {
             into.push(taken);
         }

@@ -12,6 +12,8 @@ use bytemuck::Pod;
 use chappe_arena::layout::Kind;
 use chappe_arena::{Admin, ArenaError, Map, Place};
 use chappe_plat::{ROBUST, process};
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use chappe_wait::attachment::here;
 use chappe_wait::attachment::{ThreadAttachment, attachment, last_attachment, party, party_at_hand, watched};
 use chappe_wait::cell::NOBODY;
 use chappe_wait::operation::Site;
@@ -19,6 +21,7 @@ use chappe_wait::owner;
 use chappe_wait::owner::{INCARNATION, kept};
 use chappe_wait::patience::{Until, patience};
 use chappe_wait::wait::{Parties, Party, in_line};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -47,7 +50,7 @@ use std::ptr::NonNull;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Mutex<T> {
-    handle: Handle,
+    pub(crate) handle: Handle,
     pub(crate) data: NonNull<T>,
     /// Whether the data is on this process's heap.
     own: bool,
@@ -243,7 +246,10 @@ impl<T> Mutex<T> {
             Ok((how, mine(attachment), attachment.incarnation as u32))
         })
         .map_err(LockError::Arena)??;
-        let guard = || MutexGuard::new(self, Kept::of(mine, incarnation));
+        self.answer(how, until, || MutexGuard::new(self, Kept::of(mine, incarnation)))
+    }
+
+    fn answer<G>(&self, how: Try, until: Until, guard: impl FnOnce() -> G) -> Result<G, LockError<G>> {
         match how {
             Try::Locked => Ok(guard()),
             Try::Torn => Err(LockError::OwnerDied(guard())),
@@ -252,6 +258,12 @@ impl<T> Mutex<T> {
             Try::Busy if matches!(until, Until::Now) => Err(LockError::WouldBlock),
             Try::Busy => Err(LockError::Timeout),
         }
+    }
+
+    /// What a task's wait for it came to. `mine`: its word when the process holds it.
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    pub(crate) fn awaited(&self, how: Try, mine: u64) -> OwnedLockResult<'_, T> {
+        self.answer(how, Until::Forever, || MutexGuard::new(self, Kept::of(mine, here())))
     }
 
     fn take<G>(&self, attachment: &ThreadAttachment, until: Until) -> Result<Try, LockError<G>> {
@@ -354,12 +366,34 @@ impl Mutex<()> {
 /// must_be_send(m.lock().unwrap());
 /// ```
 #[must_use = "a guard that is not kept unlocks at once"]
-pub struct MutexGuard<'a, T> {
+pub struct MutexGuard<'a, T, By = ByThread> {
     // Two words, no more: it is passed by value in registers, where three would go through memory, which costs as much as a swap.
     mutex: &'a Mutex<T>,
     kept: Kept,
-    here: PhantomData<*const ()>,
+    by: PhantomData<By>,
 }
+
+/// Access to the data of a mutex that a task has locked ([`Mutex::lock_async`]); unlocks when dropped. It is the process's, and may go from thread to
+/// thread. When the process dies, the next holder is told ([`LockError::OwnerDied`]). One that is leaked keeps the mutex locked until then.
+///
+/// It gives out the data to several threads only if the data may be shared:
+///
+/// ```compile_fail
+/// fn must_be_sync<T: Sync>(_: T) {}
+/// fn owned(guard: chappe_sync::OwnedMutexGuard<'_, std::cell::Cell<u32>>) {
+///     must_be_sync(guard);
+/// }
+/// ```
+pub type OwnedMutexGuard<'a, T> = MutexGuard<'a, T, ByProcess>;
+
+/// The result of [`Mutex::lock_async`].
+pub type OwnedLockResult<'a, T> = Result<OwnedMutexGuard<'a, T>, LockError<OwnedMutexGuard<'a, T>>>;
+
+/// Of a guard: the lock is a thread's. The guard stays there.
+pub struct ByThread(PhantomData<*const ()>);
+
+/// Of a guard: the lock is the process's. The guard may go from thread to thread, and is shared among them as its data may be.
+pub struct ByProcess(PhantomData<Cell<()>>);
 
 /// What a guard must remember: the lock's word, and, in place of that word's tag, flags and number, 23 bits of the process's incarnation (as many
 /// successive forks) and whether it was locked by a destructor that runs because of a panic: such a panic does not tear the data.
@@ -388,12 +422,12 @@ impl Kept {
 }
 
 // SAFETY: a shared guard gives out shared references to the data only.
-unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
+unsafe impl<T: Sync, By> Sync for MutexGuard<'_, T, By> {}
 
-impl<'a, T> MutexGuard<'a, T> {
+impl<'a, T, By> MutexGuard<'a, T, By> {
     #[inline(always)]
-    fn new(mutex: &'a Mutex<T>, kept: Kept) -> MutexGuard<'a, T> {
-        MutexGuard { mutex, kept, here: PhantomData }
+    fn new(mutex: &'a Mutex<T>, kept: Kept) -> Self {
+        MutexGuard { mutex, kept, by: PhantomData }
     }
 
     #[inline(always)]
@@ -420,6 +454,16 @@ impl<'a, T> MutexGuard<'a, T> {
         self.mutex
     }
 
+    #[cold]
+    fn void(&self) -> ! {
+        panic!(
+            "a guard of mutex {} is used after fork: the parent has the lock; lock it again in the child",
+            self.mutex.handle.shown()
+        )
+    }
+}
+
+impl<'a, T> MutexGuard<'a, T> {
     /// A number that stands for the guard; never 0. The mutex stays locked.
     #[doc(hidden)]
     #[inline(always)]
@@ -439,30 +483,22 @@ impl<'a, T> MutexGuard<'a, T> {
         let kept = Kept(number);
         kept.is_ours().then(|| MutexGuard::new(mutex, kept))
     }
-
-    #[cold]
-    fn void(&self) -> ! {
-        panic!(
-            "a guard of mutex {} is used after fork: the parent has the lock; lock it again in the child",
-            self.mutex.handle.shown()
-        )
-    }
 }
 
-impl<T> Deref for MutexGuard<'_, T> {
+impl<T, By> Deref for MutexGuard<'_, T, By> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
         if !self.is_ours() {
             self.void();
         }
-        // SAFETY: I1 of the lock: the word names this thread until the guard is dropped, so no other thread has a reference.
+        // SAFETY: I1 of the lock: the word names this thread, or a task's process, until the guard is dropped, so nobody else has a reference.
         // The data was written when the mutex was made, and is a T (private), or plain (named).
         unsafe { self.mutex.data.as_ref() }
     }
 }
 
-impl<T> DerefMut for MutexGuard<'_, T> {
+impl<T, By> DerefMut for MutexGuard<'_, T, By> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         if !self.is_ours() {
@@ -473,13 +509,13 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-impl<T: std::fmt::Debug> std::fmt::Debug for MutexGuard<'_, T> {
+impl<T: std::fmt::Debug, By> std::fmt::Debug for MutexGuard<'_, T, By> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl<T> Drop for MutexGuard<'_, T> {
+impl<T, By> Drop for MutexGuard<'_, T, By> {
     #[inline(always)]
     fn drop(&mut self) {
         let h = &self.mutex.handle;

@@ -3,10 +3,10 @@
 //! notification of all wakes all, though its sender dies; no thread sleeps on something that is there.
 
 use crate::crash::{Stage, searched_in, stopped_in};
-use chappe_crashsim::{Fate, Process, Shared, World, reached};
+use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
-use chappe_sync::model::{self, Actor, CondvarAt, Locking, MutexAt, PoolAt, Refusal, SemaphoreAt};
+use chappe_sync::model::{self, Actor, CondvarAt, Dropped, Locking, MutexAt, PoolAt, Refusal, SemaphoreAt, TaskEnd};
 use std::cell::Cell;
 
 /// For each search.
@@ -337,4 +337,60 @@ fn late(world: &World) {
 #[test]
 fn a_late_waiter_takes_nothing_of_the_next_object() {
     searched_in(SCHEDULES, "condvar_late", late, &["late", "waiter heard"]);
+}
+
+/// A task is notified, and may be dropped at any moment: then the waiter behind it is notified, though the task's process dies in the middle of that. A
+/// task that has heard and acts tells the other itself.
+fn task(world: &World) {
+    let (stage, _) = Stage::new(world, 10, &[], 2);
+    let (m, c) = (mutex(world, &stage), condvar(world, &stage, "c"));
+    let (there, gone) = (world.share(Cell::new(false)), world.share(Cell::new(0u32)));
+    let p = world.prepare("task");
+    let (process, bell) = (stage.member(p, "process"), stage.member(p, "bell"));
+    let me = deaf(&stage, p, "task", c, gone).at_bell_of(&bell);
+    stage.reaper(stage.lasting(p, move || {
+        whole(&process, m, process.lock(m, None));
+        if there.get() {
+            assert!(process.unlock(m));
+            return;
+        }
+        match me.hear_as_task(c, m, &process, Dropped::At(clock::now() + 1000)) {
+            TaskEnd::Over(Ok(())) => {
+                reached("heard");
+                c.notify_one();
+            }
+            TaskEnd::Over(Err(e)) => panic!("{e:?}"),
+            TaskEnd::Dropped => reached("dropped"),
+            TaskEnd::GaveBack => reached("passed on"),
+        }
+    }));
+    let q = world.prepare("patient");
+    let me = stage.member(q, "patient");
+    stage.reaper(stage.lasting(q, move || {
+        whole(&me, m, me.lock(m, None));
+        while !there.get() {
+            let (notified, how) = me.wait(c, m, None);
+            assert!(notified);
+            whole(&me, m, how);
+        }
+        assert!(me.unlock(m));
+        reached("patient");
+    }));
+    let n = world.prepare("notifier").immortal();
+    let me = stage.member(n, "notifier");
+    stage.reaper(stage.lasting(n, move || {
+        whole(&me, m, me.lock(m, None));
+        there.set(true);
+        assert!(me.unlock(m));
+        c.notify_one();
+    }));
+    world.may_wait(move || gone.get() > 0);
+    world.prepare("last").last().run(move || settled(&stage, m, &[c]));
+}
+
+#[test]
+fn a_dropped_tasks_notification_is_passed_on() {
+    searched_in(SCHEDULES / 3, "condvar_task", task, &["heard", "dropped", "passed on", "patient"]);
+    let search = Search::priorities("condvar_task_alive", 4).schedules(3_000);
+    search.run(task).assert_clean().assert_reached(&["heard", "dropped", "passed on", "patient"]);
 }

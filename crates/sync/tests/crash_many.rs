@@ -5,7 +5,7 @@
 use crate::crash::{Stage, searched_in, stopped_in};
 use chappe_crashsim::{Fate, Process, World, note, reached};
 use chappe_plat::clock;
-use chappe_sync::model::{PoolAt, Refusal};
+use chappe_sync::model::{Dropped, PoolAt, Refusal, TaskEnd};
 use std::cell::Cell;
 
 /// For each search.
@@ -247,4 +247,40 @@ fn crossed(world: &World) {
 fn two_half_served_do_not_block_each_other() {
     searched_in(SCHEDULES, "many_crossed", crossed, &["given back", "two", "two more"]);
     stopped_in(SCHEDULES / 2, "many_crossed", crossed);
+}
+
+/// A task needs both permits, which are given back one by one: they are its process's, not its member's. It may be dropped at any moment, with one
+/// set aside for it, or both; then they are for the waiter behind it.
+fn task(world: &World, is_dropped: bool) {
+    let (stage, pools) = Stage::new(world, 10, &[2], 0);
+    let pool = pools[0];
+    giver(&stage, world, pool, 2);
+    let p = world.prepare("task");
+    let (bell, process) = (stage.member(p, "bell"), stage.member(p, "process"));
+    let me = stage.member(p, "task").at_bell_of(&bell);
+    stage.reaper(stage.lasting(p, move || {
+        let dropped = if is_dropped { Dropped::At(clock::now() + 1000) } else { Dropped::Never };
+        let (end, all) = me.acquire_many_as_task(pool, 2, &process, dropped);
+        match end {
+            TaskEnd::Over(Ok(())) => assert_eq!(all.len(), 2),
+            TaskEnd::Over(Err(e)) => panic!("{e:?}"),
+            TaskEnd::Dropped => reached("dropped"),
+            TaskEnd::GaveBack => reached("gave back"),
+        }
+        let all: Vec<_> = all.into_iter().map(|held| stage.inside.enter(pool, held)).collect();
+        for hold in all {
+            reached("both");
+            assert!(stage.leave(&me, hold));
+        }
+    }));
+    single(&stage, world, "one", pool);
+    last(world, stage, &pools);
+}
+
+#[test]
+fn a_task_that_needs_several_survives_kills() {
+    searched_in(SCHEDULES / 3, "many_task", |world| task(world, false), &["given back", "both", "one"]);
+    let all = ["given back", "both", "one", "dropped", "gave back"];
+    searched_in(SCHEDULES / 3, "many_task_dropped", |world| task(world, true), &all);
+    stopped_in(SCHEDULES / 6, "many_task_dropped", |world| task(world, true));
 }

@@ -7,7 +7,7 @@ use crate::crash::{Stage, searched_in, sleep, stopped_in};
 use chappe_crashsim::{Fate, Process, Search, World, reached};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
-use chappe_sync::model::{self, Actor, Locking, MutexAt, PoolAt, Refusal, SemaphoreAt};
+use chappe_sync::model::{self, Actor, Dropped, Locking, MutexAt, PoolAt, Refusal, SemaphoreAt, TaskEnd};
 use std::cell::Cell;
 
 /// For each search.
@@ -372,4 +372,88 @@ fn a_late_waiter_takes_nothing_of_the_next_object() {
     Search::priorities("late_alive", 5).schedules(40_000).run(late).assert_clean();
     searched_in(SCHEDULES, "late", late, &["late", "waiter served"]);
     stopped_in(SCHEDULES / 2, "late", late);
+}
+
+/// A task that locks the mutex for its process, once, and gives up at some moment if it is `dropped`.
+fn tasks(m: Guarded, stage: &Stage, world: &World, dropped: Option<u64>) -> Process {
+    let p = world.prepare("task");
+    let (process, bell) = (m.member(stage, p, "process"), stage.member(p, "bell"));
+    let me = stage.member(p, "task").at_bell_of(&bell);
+    stage.reaper(stage.lasting(p, move || {
+        let dropped = dropped.map_or(Dropped::Never, |ns| Dropped::At(clock::now() + ns));
+        match me.lock_as_task(m.mutex, &process, dropped) {
+            (TaskEnd::Over(Ok(())), how) => {
+                assert!(m.enter(&process, how), "refused");
+                m.work(&process);
+                reached("task");
+            }
+            (TaskEnd::Dropped, _) => reached("dropped"),
+            (TaskEnd::GaveBack, _) => reached("gave back"),
+            (end, how) => panic!("{end:?}, {how:?}"),
+        }
+    }))
+}
+
+/// A task in line behind a holder, and a thread.
+fn behind(world: &World, dropped: Option<u64>) -> (Stage, Guarded) {
+    let (stage, _) = Stage::new(world, 10, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    m.holder(&stage, world);
+    tasks(m, &stage, world, dropped);
+    m.customer(&stage, world, "patient", 1);
+    (stage, m)
+}
+
+fn task(world: &World, dropped: Option<u64>) {
+    let (stage, m) = behind(world, dropped);
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn a_tasks_lock_survives_kills() {
+    let all = ["holder", "task", "patient", "told, and torn"];
+    searched_in(SCHEDULES, "mutex_task", |world| task(world, None), &all);
+    let all = ["holder", "task", "dropped", "gave back", "patient"];
+    searched_in(SCHEDULES, "mutex_task_dropped", |world| task(world, Some(1000)), &all);
+    stopped_in(SCHEDULES / 2, "mutex_task_dropped", |world| task(world, Some(1000)));
+    // A death would excuse a waiter that is not told: none here.
+    let search = Search::priorities("mutex_task_dropped_alive", 4).schedules(5_000);
+    search.run(|world: &World| task(world, Some(1000))).assert_clean().assert_reached(&["dropped", "gave back"]);
+    // Nor is the next waiter forgotten, whoever unlocks once behind the drop.
+    let crowded = |world: &World| {
+        let (stage, m) = behind(world, Some(1000));
+        m.customer(&stage, world, "other", 1);
+        last(world, stage, &[m]);
+    };
+    let search = Search::priorities("mutex_task_dropped_crowd", 5).schedules(10_000);
+    search.run(crowded).assert_clean().assert_reached(&["dropped", "gave back", "patient", "other"]);
+}
+
+/// As [`overdue`], with a task in the place of the waiter that gives up.
+fn overdue_task(world: &World) {
+    let (stage, _) = Stage::new(world, 10, &[], 1);
+    let m = Guarded::new(world, &stage, "m");
+    let task = tasks(m, &stage, world, Some(2_700_000));
+    let patient = m.customer(&stage, world, "patient", 1);
+    let p = world.prepare("greedy");
+    let me = m.member(&stage, p, "greedy");
+    let over = move || m.data.done.get() >= 20 || [task, patient].iter().all(|p| p.fate() == Fate::Killed);
+    stage.reaper(stage.lasting(p, move || {
+        while !over() {
+            assert!(m.enter(&me, me.lock(m.mutex, None)));
+            sleep(600_000);
+            m.work(&me);
+        }
+    }));
+    last(world, stage, &[m]);
+}
+
+#[test]
+fn an_overdue_task_is_given_the_lock() {
+    searched_in(
+        SCHEDULES / 3,
+        "overdue_task",
+        overdue_task,
+        &["patient", "task", "reserved", "gave back", "told, and torn"],
+    );
 }

@@ -48,6 +48,7 @@ pub use driver::DRIVERS;
 pub use seat::{FREE, Seat};
 
 use crate::claim::granted;
+use crate::kinds;
 use crate::lull::look;
 use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
 use crate::order::Order;
@@ -56,6 +57,8 @@ use std::cell::Cell;
 
 /// A task's wait for one of several arms, from its first poll until it is over or dropped.
 pub struct Waiting {
+    /// How much it needs, from its next turn on: see the drainers.
+    pub need: u32,
     arrival: Arrival,
     /// The present turn of the wait. `None`: it is not in any queue.
     begun: Option<Begun>,
@@ -75,7 +78,7 @@ pub enum Step {
 impl Waiting {
     /// Takes its place in the order of arrival. The first [`Waiting::poll`] puts it into the queues.
     pub fn new(who: &Parties, priority: u8) -> Waiting {
-        Waiting { arrival: arrive(who, &patience(&Cell::new(0), priority)), begun: None, priority }
+        Waiting { need: 1, arrival: arrive(who, &patience(&Cell::new(0), priority)), begun: None, priority }
     }
 
     /// Looks whether the wait is over, after the waker was noted (I1). `bell`: the member whose bell is to be rung, in an arena that other
@@ -87,7 +90,7 @@ impl Waiting {
             let kept = self.begun.take();
             // It has looked without its fence, and may have missed something: it looks again.
             let looks = kept.as_ref().is_some_and(|begun| begun.is_blind);
-            let begun = kept.unwrap_or_else(|| begin(who, arms, terms(self.arrival, patience)));
+            let begun = kept.unwrap_or_else(|| begin(who, arms, self.terms(patience)));
             if !looks && begun.dead.is_none() && sleeps(who, begun.number, bell) {
                 let step = if begun.is_blind { Step::Soon } else { Step::Waits };
                 self.begun = Some(begun);
@@ -102,6 +105,7 @@ impl Waiting {
                 Ended::Dead(arm) => Err(Refused::Dead(arm)),
                 Ended::TooMany => Err(Refused::TooMany),
             };
+            self.pass_on(arms);
             // `None`: what it was told of is gone. It waits again, in its old place.
             if let Some(over) = over.transpose() {
                 return Step::Over(over);
@@ -112,18 +116,29 @@ impl Waiting {
     /// Ends the wait before it is over (I2). Whether it had been granted something.
     pub fn leave<A: Arm + ?Sized>(&mut self, who: &Parties, arms: &[&A]) -> bool {
         let Some(begun) = self.begun.take() else { return false };
-        let Ended::Granted(grant, number) = end(who, arms, &begun) else { return false };
-        let budget = Cell::new(0);
-        let patience = &patience(&budget, self.priority);
-        let wish = WaitSpec { aim: Mode::Look, ..WaitSpec::to_take(None, patience) };
-        // An error is nobody's: the object has gone.
-        let _ = granted(who, arms, &begun, grant, number, &wish);
-        true
+        let ended = end(who, arms, &begun);
+        let had = matches!(ended, Ended::Granted(..));
+        if let Ended::Granted(grant, number) = ended {
+            let budget = Cell::new(0);
+            let patience = &patience(&budget, self.priority);
+            let wish = WaitSpec { aim: Mode::Look, ..WaitSpec::to_take(None, patience) };
+            // An error is nobody's: the object has gone.
+            let _ = granted(who, arms, &begun, grant, number, &wish);
+        }
+        self.pass_on(arms);
+        had
     }
-}
 
-fn terms<'a>(arrival: Arrival, patience: &'a Patience<'a>) -> Terms<'a> {
-    Terms { first: 0, arrival, need: 1, packet: 0, deadline: None, patience }
+    /// A turn is over. What was set aside for it, piece by piece, and is not taken goes on to the next waiter.
+    fn pass_on<A: Arm + ?Sized>(&self, arms: &[&A]) {
+        if self.need > 1 {
+            arms.iter().map(|arm| arm.site()).for_each(|site| kinds::drain(site.map, site.place.index));
+        }
+    }
+
+    fn terms<'a>(&self, patience: &'a Patience<'a>) -> Terms<'a> {
+        Terms { first: 0, arrival: self.arrival, need: self.need, packet: 0, deadline: None, patience }
+    }
 }
 
 /// Of a waiter that neither spins nor sleeps.

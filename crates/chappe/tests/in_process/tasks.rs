@@ -1,7 +1,7 @@
 //! Tasks wait as threads do: in the same line, without losing what they are handed. No runtime: the tests poll by hand.
 
 use crate::house::House;
-use chappe::{AcquireError, Arena, DownError, Pool, Semaphore};
+use chappe::{AcquireError, Arena, DownError, LockError, Mutex, Pool, Semaphore};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// A wake-up that has not come by then is lost.
-const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(20);
 
 /// Says when it is woken, and how often. Its count is SeqCst: no cost that counts in a test.
-struct Bell(Sender<()>, AtomicUsize);
+pub struct Bell(Sender<()>, AtomicUsize);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
@@ -23,18 +23,18 @@ impl Wake for Bell {
     }
 }
 
-fn bell() -> (Waker, Arc<Bell>, Receiver<()>) {
+pub fn bell() -> (Waker, Arc<Bell>, Receiver<()>) {
     let (send, recv) = channel();
     let bell = Arc::new(Bell(send, AtomicUsize::new(0)));
     (Waker::from(bell.clone()), bell, recv)
 }
 
-fn poll<F: Future + ?Sized>(future: &mut Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+pub fn poll<F: Future + ?Sized>(future: &mut Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(waker))
 }
 
 /// Runs a future to its end on this thread.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let (waker, _, woken) = bell();
     let mut future = pin!(future);
     loop {
@@ -51,7 +51,7 @@ fn of_each_kind(name: &str, test: impl Fn(&Semaphore)) {
     in_a_house(name, || test(&Semaphore::create("s", 0).unwrap()));
 }
 
-fn in_a_house(name: &str, test: impl FnOnce()) {
+pub fn in_a_house(name: &str, test: impl FnOnce()) {
     let _house = House::new(name);
     test();
 }
@@ -501,6 +501,83 @@ fn a_permit_that_a_dropped_task_was_granted_goes_to_the_next() {
     });
 }
 
+fn pairs(name: &str, test: impl Fn(&Pool)) {
+    test(&Pool::private(2).unwrap());
+    in_a_house(name, || test(&Pool::create("p", 2).unwrap()));
+}
+
+#[test]
+fn a_task_takes_several_permits_at_one_moment() {
+    pairs("several", |pool| {
+        let held = [pool.acquire_owned().unwrap(), pool.acquire_owned().unwrap()];
+        let (waker, _, woken) = bell();
+        let mut both = pin!(pool.acquire_many_async(2));
+        assert!(poll(&mut both, &waker).is_pending());
+        let [one, other] = held;
+        drop(one);
+        assert!(poll(&mut both, &waker).is_pending());
+        assert!(pool.try_acquire().is_err(), "one is set aside for the task");
+        drop(other);
+        woken.recv_timeout(LONG).unwrap();
+        let Poll::Ready(Ok(permits)) = poll(&mut both, &waker) else { panic!("both were granted") };
+        assert_eq!((permits.len(), permits.indices().sum::<u32>(), pool.available()), (2, 1, 0));
+        assert!(permits.is_valid());
+        std::thread::spawn(move || drop(permits)).join().unwrap();
+        assert_eq!((pool.available(), pool.waiters().len()), (2, 0));
+        assert_eq!(block_on(pool.acquire_many_async(2)).unwrap().len(), 2);
+        assert!(block_on(pool.acquire_many_async(0)).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn permits_set_aside_for_a_dropped_task_go_to_the_next() {
+    pairs("aside", |pool| {
+        let [one, other] = [(); 2].map(|()| pool.acquire_owned().unwrap());
+        let (waker, ..) = bell();
+        let (mut single, next) = (pin!(pool.acquire_async()), bell());
+        {
+            let mut both = pin!(pool.acquire_many_async(2));
+            assert!(poll(&mut both, &waker).is_pending());
+            assert!(poll(&mut single, &next.0).is_pending());
+            drop(one);
+            assert!(poll(&mut single, &next.0).is_pending(), "it is set aside for the first");
+        }
+        next.2.recv_timeout(LONG).expect("it goes to the next");
+        assert!(matches!(poll(&mut single, &next.0), Poll::Ready(Ok(_))));
+        // The same with both of them granted.
+        let mut next = pin!(pool.acquire_async());
+        let third = pool.acquire_owned().unwrap();
+        {
+            let mut both = pin!(pool.acquire_many_async(2));
+            assert!(poll(&mut both, &waker).is_pending());
+            assert!(poll(&mut next, &waker).is_pending());
+            drop((other, third));
+            assert!(poll(&mut next, &waker).is_pending(), "the first was granted both");
+        }
+        assert!(matches!(poll(&mut next, &waker), Poll::Ready(Ok(_))));
+        assert_eq!((pool.available(), pool.waiters().len()), (2, 0));
+    });
+}
+
+#[test]
+fn a_task_that_wants_more_permits_than_there_are_is_told() {
+    pairs("too_many", |pool| {
+        let (waker, _, woken) = bell();
+        let too_many = |over| match over {
+            Poll::Ready(Err(AcquireError::TooMany { wanted, permits, .. })) => (wanted, permits),
+            _ => panic!("they can never be had"),
+        };
+        assert_eq!(too_many(poll(&mut pin!(pool.acquire_many_async(3)), &waker)), (3, 2));
+        let held = pool.acquire_owned().unwrap();
+        let mut both = pin!(pool.acquire_many_async(2));
+        assert!(poll(&mut both, &waker).is_pending());
+        pool.resize(1).unwrap();
+        woken.recv_timeout(LONG).expect("the pool has too few by now");
+        assert_eq!(too_many(poll(&mut both, &waker)), (2, 1));
+        drop(held);
+    });
+}
+
 #[test]
 fn a_removed_pools_tasks_are_told() {
     in_a_house("gone", || {
@@ -556,13 +633,21 @@ fn a_forked_child_is_refused_what_a_task_of_its_parent_waits_for() {
         let held = pool.acquire_owned().unwrap();
         let mut cx = Context::from_waker(Waker::noop());
         let (mut down, mut acquire) = (Box::pin(s.down_async()), Box::pin(pool.acquire_async()));
+        let mut many = Box::pin(pool.acquire_many_async(1));
+        let mutex = Mutex::create("m", 0u32).unwrap();
+        let guard = mutex.lock().unwrap();
+        let mut lock = Box::pin(mutex.lock_async());
+        assert!(lock.as_mut().poll(&mut cx).is_pending());
         assert!(down.as_mut().poll(&mut cx).is_pending() && acquire.as_mut().poll(&mut cx).is_pending());
+        assert!(many.as_mut().poll(&mut cx).is_pending());
         // SAFETY: the child polls, which allocates nothing that another thread may have locked, and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let refused = matches!(down.as_mut().poll(&mut cx), Poll::Ready(Err(DownError::Inherited { .. })))
-                && matches!(acquire.as_mut().poll(&mut cx), Poll::Ready(Err(AcquireError::Inherited { .. })));
-            drop((down, acquire));
+                && matches!(acquire.as_mut().poll(&mut cx), Poll::Ready(Err(AcquireError::Inherited { .. })))
+                && matches!(many.as_mut().poll(&mut cx), Poll::Ready(Err(AcquireError::Inherited { .. })))
+                && matches!(lock.as_mut().poll(&mut cx), Poll::Ready(Err(LockError::Inherited { .. })));
+            drop((down, acquire, many, lock));
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(i32::from(!refused)) };
         }
@@ -571,11 +656,13 @@ fn a_forked_child_is_refused_what_a_task_of_its_parent_waits_for() {
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0, "the child is refused");
         // The parent's waits go on.
-        assert_eq!((s.waiters().len(), pool.waiters().len()), (1, 1));
+        assert_eq!((s.waiters().len(), pool.waiters().len()), (1, 2));
         s.up().unwrap();
-        drop(held);
+        drop((held, guard));
+        assert!(matches!(lock.as_mut().poll(&mut cx), Poll::Ready(Ok(_))));
         assert!(matches!(down.as_mut().poll(&mut cx), Poll::Ready(Ok(()))));
         assert!(matches!(acquire.as_mut().poll(&mut cx), Poll::Ready(Ok(_))));
+        assert!(matches!(many.as_mut().poll(&mut cx), Poll::Ready(Ok(_))));
     });
 }
 
@@ -585,6 +672,7 @@ fn futures_may_go_from_thread_to_thread() {
     let (s, pool) = (Semaphore::private(0).unwrap(), Pool::private(1).unwrap());
     is_send(&s.down_async());
     is_send(&pool.acquire_async());
+    is_send(&pool.acquire_many_async(1));
     let mut down = Box::pin(s.down_async());
     let (waker, _, woken) = bell();
     assert!(down.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

@@ -1,11 +1,18 @@
 //! A task's wait. One thread is its runtime and the driver in one: it polls, and sleeps at the bell until it is rung.
 
-use super::actor::{Actor, Refusal};
-use super::arms::SemaphoreAt;
+use super::CondvarAt;
+use super::actor::{Actor, Held, Locking, MutexAt, Refusal};
+use super::arms::{PoolAt, SemaphoreAt};
+use crate::awaited::{Hears, Locks, Several};
+use crate::contend::need;
+use crate::lock::Try;
+use crate::many::Many;
 use chappe_plat::clock;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::Chime;
+use chappe_wait::operation::{Arm, Refused, Site};
 use chappe_wait::tasks::{Step, Waiting};
+use std::cell::RefCell;
 
 /// When a task is dropped.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,12 +42,68 @@ impl Actor {
     /// # Panics
     /// If the actor has no bell.
     pub fn down_as_task(&self, semaphore: SemaphoreAt, dropped: Dropped) -> TaskEnd {
+        self.wait_as_task(&semaphore, || 1, || (), dropped)
+    }
+
+    /// Takes `n` permits of a pool at once as a task, for another member of its process to hold.
+    ///
+    /// # Panics
+    /// If the actor has no bell.
+    pub fn acquire_many_as_task(&self, pool: PoolAt, n: u32, holder: &Actor, dropped: Dropped) -> (TaskEnd, Vec<Held>) {
+        let into = RefCell::new(Many::new());
+        let arm = Several { pool: pool.site(), need: n, holder: *holder.party(pool.map), into };
+        let end = match arm.attempt(self.party(pool.map), false) {
+            Err(Refused::NoneFree) => self.wait_as_task(&arm, || n, || (), dropped),
+            over => TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from)),
+        };
+        (end, arm.into.into_inner().all().map(|taken| Held { pool, taken }).collect())
+    }
+
+    /// Locks a mutex as a task, for another member of its process to hold.
+    ///
+    /// # Panics
+    /// If the actor has no bell.
+    pub fn lock_as_task(&self, mutex: MutexAt, holder: &Actor, dropped: Dropped) -> (TaskEnd, Locking) {
+        let locks = Locks::new(Site::of(mutex.map, mutex.place), holder.mine());
+        let since = clock::now();
+        let end = match locks.attempt(self.party(mutex.map), false) {
+            Err(Refused::NoneFree) => self.wait_as_task(&locks, || need(since), || (), dropped),
+            over => TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from)),
+        };
+        if matches!(end, TaskEnd::Over(Err(_))) {
+            locks.refused();
+        }
+        let outcome = if matches!(end, TaskEnd::Over(_)) { locks.outcome() } else { Try::Busy };
+        (end, outcome.into())
+    }
+
+    /// Waits for a notification as a task, which gives the mutex up that `holder` has when it would hear one.
+    ///
+    /// # Panics
+    /// If the actor has no bell.
+    pub fn hear_as_task(&self, condvar: CondvarAt, mutex: MutexAt, holder: &Actor, dropped: Dropped) -> TaskEnd {
+        let unlock = || assert!(holder.unlock(mutex));
+        self.wait_as_task(&Hears(Site::of(condvar.map, condvar.place)), || 1, unlock, dropped)
+    }
+
+    /// `polled`: follows the first poll.
+    fn wait_as_task<A: Arm>(
+        &self,
+        arm: &A,
+        need: impl Fn() -> u32,
+        polled: impl FnOnce(),
+        dropped: Dropped,
+    ) -> TaskEnd {
+        let mut polled = Some(polled);
         let at = self.bell.expect("a task waits at its process's bell");
         let chime = Chime::new(&self.who.main.map.member(at).bell, |_, _| {});
         let mut waiting = Waiting::new(&self.who, self.priority);
         let deadline = if let Dropped::At(deadline) = dropped { Some(deadline) } else { None };
         loop {
-            if let Step::Over(over) = waiting.poll(&self.who, &[&semaphore], false, Some(at)) {
+            waiting.need = need();
+            let step = waiting.poll(&self.who, &[arm], false, Some(at));
+            polled.take().into_iter().for_each(|polled| polled());
+            if let Step::Over(over) = step {
                 return TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from));
             }
             if dropped != Dropped::AfterPoll {
@@ -51,7 +114,7 @@ impl Actor {
                 chime.is_rung();
             }
             if dropped == Dropped::AfterPoll || deadline.is_some_and(|deadline| clock::now() >= deadline) {
-                let had = waiting.leave(&self.who, &[&semaphore]);
+                let had = waiting.leave(&self.who, &[arm]);
                 return if had { TaskEnd::GaveBack } else { TaskEnd::Dropped };
             }
         }

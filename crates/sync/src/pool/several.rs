@@ -59,7 +59,7 @@ impl Pool {
         let me = &party(attachment);
         let refused = |e| match e {
             Refused::Dead(_) => self.dead(),
-            Refused::TooMany => AcquireError::TooMany { pool: self.handle.shown(), wanted: n, permits: self.permits() },
+            Refused::TooMany => self.too_many(n),
             Refused::TimedOut => AcquireError::Timeout,
             Refused::NoneFree => AcquireError::WouldBlock,
             Refused::Interrupted => AcquireError::Interrupted,
@@ -78,6 +78,10 @@ impl Pool {
         watched(attachment).map_err(AcquireError::System)?;
         let who = Parties { main: *me, private: None };
         wait_many(&who, &self.site(), n, deadline, &patience(attachment), many).map_err(refused)
+    }
+
+    pub(crate) fn too_many(&self, wanted: u32) -> AcquireError {
+        AcquireError::TooMany { pool: self.handle.shown(), wanted, permits: self.permits() }
     }
 
     pub(crate) fn back_many(&self, many: &mut Many) {
