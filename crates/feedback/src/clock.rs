@@ -131,6 +131,16 @@ impl Locked {
         self.at.filter(|_| known).map(|at| at + ahead * self.each)
     }
 
+    /// How many units have gone by at `now`, by the loop; nothing before the reference's first telling.
+    pub fn units_at(&self, now: f64) -> Option<f64> {
+        self.at.map(|at| self.units + (now - at) / self.each)
+    }
+
+    /// Units that were told until now.
+    pub fn units(&self) -> f64 {
+        self.units
+    }
+
     /// A tick: answers its number, from 0 on.
     pub fn tick(&mut self) -> u64 {
         self.ticks += 1;

@@ -5,6 +5,7 @@
 //! | [`filter`] | low-pass, integrator, derivative (figures 6.4 to 6.6), sums and chains of them |
 //! | [`locked`] | [`Fll`](locked::Fll) and [`Ill`](locked::Ill): a rate that follows a reference N times as fast (6.2) |
 //! | [`Locked`] | ticks that keep the time of a reference which tells how far it is: a device, the system's clock (6.4.1) |
+//! | [`Far`] | the same of another machine's clock, over a network that adds what it likes (6.4.3) |
 //! | [`Dll`] | when a device's periods begin, without the jitter of the thread that reports them (Adriaensen) |
 //! | [`Ticks`](locked::Ticks) | intervals of whole ticks that keep time in the long run (6.4.1) |
 //! | [`Share`] | how much of a processor a stage of a pipeline needs: what steers `chappe pipe` (6.3.1) |
@@ -33,6 +34,7 @@
 mod clock;
 mod dll;
 mod estimate;
+mod far;
 pub mod filter;
 pub mod jobs;
 pub mod locked;
@@ -44,6 +46,7 @@ pub mod stability;
 pub use clock::Locked;
 pub use dll::Dll;
 pub use estimate::Estimate;
+pub use far::{Exchange, Far};
 pub use jobs::Jobs;
 pub use room::Room;
 pub use share::{Law, Seen, Share};
