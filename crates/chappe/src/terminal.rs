@@ -76,9 +76,9 @@ pub enum TerminalError {
     /// The time was up.
     #[error("terminal `{0}`: {1} in time")]
     Timeout(String, &'static str),
-    /// The command has ended, and no line has the text.
-    #[error("the command of terminal `{0}` has ended without a line that has this")]
-    Over(String),
+    /// The command has ended, and no line has the text; so many lines left the history before they were looked at.
+    #[error("the command of terminal `{0}` has ended without a line that has this{but}", but = unseen(*.1))]
+    Over(String, u64),
     /// The expression is none.
     #[error("{0}")]
     Expression(#[source] regex::Error),
@@ -108,6 +108,11 @@ pub enum TerminalError {
     Io(String, #[source] io::Error),
 }
 
+/// What an answer without a line says of those that were not looked at.
+fn unseen(lost: u64) -> String {
+    if lost == 0 { String::new() } else { format!("; {lost} lines left the history before they were looked at") }
+}
+
 /// How a terminal is made.
 #[derive(Clone, Debug, Default)]
 pub struct TerminalOptions {
@@ -115,6 +120,8 @@ pub struct TerminalOptions {
     pub size: Option<(u16, u16)>,
     /// How many bytes of lines that have left the screen are kept; None: 4 MiB.
     pub history: Option<u64>,
+    /// Whether no other user may look at it, also in a directory that several users share.
+    pub private: bool,
     /// The command `chappe`; None: that of `CHAPPE_COMMAND`, or of the `PATH`.
     pub chappe: Option<PathBuf>,
 }
@@ -167,22 +174,28 @@ impl Terminal {
         let (columns, rows) = options.size.unwrap_or((80, 24));
         let mut words = ["term", "run", "--size", &format!("{columns}x{rows}")].map(OsString::from).to_vec();
         words.extend(options.history.map(|history| format!("--history={history}").into()));
+        words.extend(options.private.then(|| "--private".into()));
         words.extend([name, "--"].map(OsString::from));
         words.extend(command.into_iter().map(|word| word.as_ref().to_owned()));
         chappe(options.chappe.as_ref(), &words)?;
         Terminal::open(name)
     }
 
-    /// Opens a terminal that is there, whatever made it.
+    /// Opens a terminal that is there, whatever made it. Another user's, in a directory that several users share, is there to be looked at and waited for; root
+    /// may use it.
     ///
     /// # Errors
-    /// `Terminal`: it is not there, or another user's; `Directory`.
+    /// `Terminal`: it is not there, or another user's private one; `Directory`.
     pub fn open(name: &str) -> Result<Terminal, TerminalError> {
         let dir = directory()?.ok_or_else(|| TermError::Missing(name.into()))?;
-        Ok(Terminal { place: Arc::new(Place::find(&dir, name, true)?) })
+        let found = match Place::find(&dir, name, true) {
+            Err(TermError::NotYours(..)) => Place::find(&dir, name, false),
+            found => found,
+        };
+        Ok(Terminal { place: Arc::new(found?) })
     }
 
-    /// The names of this user's terminals, sorted.
+    /// The names of all terminals in the directory, sorted; of other users', too, where users share it.
     ///
     /// # Errors
     /// `Directory`.
@@ -453,7 +466,7 @@ fn texts(regex: &str, after: Option<After>) -> Result<impl Look<Found> + Send + 
         // Before the lines: what came before the end is among them.
         let is_over = place.is_complete().map_err(|e| TerminalError::Io(place.name().into(), e))?;
         match place.snapshot().and_then(|now| search.look(place, &now)) {
-            None if is_over => Err(TerminalError::Over(place.name().into())),
+            None if is_over => Err(TerminalError::Over(place.name().into(), search.lost())),
             found => Ok(found),
         }
     })
@@ -540,12 +553,14 @@ impl<T> Drop for Awaited<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::term::place::Making;
 
     #[test]
     fn a_look_that_panics_is_an_answer() {
         let here = tempfile::tempdir().expect("a directory");
         let dir = Dir::open(here.path()).expect("a directory");
-        let place = Arc::new(Place::make(&dir, "t", (10, 2), 1 << 16, "", b"").expect("a place"));
+        let making = Making { size: (10, 2), history: 1 << 16, command: "", note: b"", private: true };
+        let place = Arc::new(Place::make(&dir, "t", &making).expect("a place"));
         let awaited: Awaited<()> = Awaited::begin(&place, |_: &Place| panic!("as wanted")).expect("a thread");
         let answer = loop {
             match awaited.take() {

@@ -38,7 +38,7 @@ pub use submit::submit;
 /// With the status that says which kind of failure it is.
 pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Failure> {
     match command {
-        TermCommand::Run { name, size, history, log, attach, command } => {
+        TermCommand::Run { name, size, history, private, log, attach, command } => {
             let wanted = wanted::Wanted {
                 name,
                 size: *size,
@@ -47,6 +47,7 @@ pub fn run(command: &TermCommand, json: bool, file_size: bool) -> Result<u8, Fai
                 label: label(command),
                 within: None,
                 note: &[],
+                private: *private,
                 file_size,
             };
             run::run(&wanted, log.as_deref(), *attach, json)

@@ -490,12 +490,14 @@ impl Coded for chappe::terminal::TerminalError {
             TerminalError::Timeout(..) | TerminalError::Typing(_, TypeError::Unread { .. } | TypeError::Busy) => {
                 libc::ETIMEDOUT
             }
-            TerminalError::Over(_) | TerminalError::Typing(_, TypeError::Over) => libc::EPIPE,
+            TerminalError::Over(..) | TerminalError::Typing(_, TypeError::Over) => libc::EPIPE,
             TerminalError::Expression(_) | TerminalError::Key(_) => libc::EINVAL,
             TerminalError::Command(_) => libc::ECHILD,
             TerminalError::Full(_) => libc::ENOSPC,
             TerminalError::Terminal(TermError::Missing(_)) => libc::ENOENT,
-            TerminalError::Terminal(TermError::NotYours(..)) => libc::EACCES,
+            TerminalError::Terminal(TermError::NotYours(..)) | TerminalError::Typing(_, TypeError::NotYours) => {
+                libc::EACCES
+            }
             TerminalError::Terminal(TermError::InUse(_)) => libc::EBUSY,
             TerminalError::Terminal(TermError::Name(..)) => libc::EINVAL,
             TerminalError::Signal(KillError::Ended(_) | KillError::Gone(_)) => libc::ESRCH,

@@ -16,6 +16,7 @@ use crate::input::{self, Limit};
 use chappe::terminal::{After, Awaited, Ended, Found, Terminal, TerminalError, TerminalOptions};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A handle of a terminal.
@@ -27,6 +28,9 @@ pub struct chappe_awaited(());
 /// Room for a mark, with the 0 at its end.
 pub const CHAPPE_MARK_SIZE: usize = 128;
 
+/// No other user may look at it, also in a directory that several users share.
+pub const CHAPPE_TERMINAL_PRIVATE: u32 = 1;
+
 /// How a terminal is made. Set it to zeros first: 0 stands for what is usual.
 #[repr(C)]
 pub struct chappe_terminal_options {
@@ -34,12 +38,12 @@ pub struct chappe_terminal_options {
     pub columns: u16,
     /// How many rows (24).
     pub rows: u16,
-    /// 0.
-    pub reserved: u32,
+    /// 0, or `CHAPPE_TERMINAL_PRIVATE`.
+    pub flags: u32,
     /// How many bytes of lines that have left the screen are kept (4 MiB).
     pub history: u64,
     /// 0.
-    pub reserved_too: [u64; 2],
+    pub reserved: [u64; 2],
 }
 
 struct Held(Box<Terminal>);
@@ -51,7 +55,8 @@ impl Object for Held {
 }
 
 enum Asked {
-    Text(Awaited<Found>),
+    /// And how many lines were lost, once it was taken.
+    Text(Awaited<Found>, AtomicU64),
     Exit(String, Awaited<Ended>),
 }
 
@@ -137,7 +142,9 @@ pub extern "C" fn chappe_terminal_run(
         }
         let mut wanted = TerminalOptions::default();
         if let Some(given) = input::given_if(options)? {
-            input::unused(&[given.reserved.into(), given.reserved_too[0], given.reserved_too[1]])?;
+            input::unused(&[(given.flags & !CHAPPE_TERMINAL_PRIVATE).into()])?;
+            input::unused(&given.reserved)?;
+            wanted.private = given.flags & CHAPPE_TERMINAL_PRIVATE != 0;
             let or = |given: u16, usual| if given == 0 { usual } else { given };
             wanted.size = Some((or(given.columns, 80), or(given.rows, 24)));
             wanted.history = (given.history > 0).then_some(given.history);
@@ -147,9 +154,10 @@ pub extern "C" fn chappe_terminal_run(
     })
 }
 
-/// Opens the terminal of this name, whatever made it.
+/// Opens the terminal of this name, whatever made it. Another user's, in a directory that several users share, is there to be looked at and waited for; root may
+/// use it.
 ///
-/// Errors: -ENOENT; -EACCES if it is another user's; -EINVAL: the name cannot be one; -ENAMETOOLONG: it does not end within 255 bytes; -EFAULT, -EMFILE; the system's.
+/// Errors: -ENOENT; -EACCES if it is another user's private one; -EINVAL: the name cannot be one; -ENAMETOOLONG: it does not end within 255 bytes; -EFAULT, -EMFILE; the system's.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_terminal_open(name: *const c_char, terminal: *mut *mut chappe_terminal) -> c_int {
     match input::text(name) {
@@ -321,7 +329,9 @@ pub extern "C" fn chappe_terminal_text(
     done(|| {
         let (terminal, regex, after) = (terminal(handle)?, input::long_text(regex)?, after(mark)?);
         let place = input::place(awaited)?;
-        place.write(handle::open_as(|| Ok(Waits(Box::new(Asked::Text(terminal.text(regex, after)?)))))?);
+        place.write(handle::open_as(|| {
+            Ok(Waits(Box::new(Asked::Text(terminal.text(regex, after)?, AtomicU64::new(0)))))
+        })?);
         Ok(())
     })
 }
@@ -347,7 +357,7 @@ pub extern "C" fn chappe_terminal_exit(handle: *const chappe_terminal, awaited: 
 pub extern "C" fn chappe_awaited_descriptor(awaited: *const chappe_awaited) -> c_int {
     answer(|| {
         Ok(match &*handle::get::<Waits>(awaited)?.0 {
-            Asked::Text(text) => text.as_fd().as_raw_fd(),
+            Asked::Text(text, _) => text.as_fd().as_raw_fd(),
             Asked::Exit(_, exit) => exit.as_fd().as_raw_fd(),
         })
     })
@@ -362,13 +372,28 @@ pub extern "C" fn chappe_awaited_descriptor(awaited: *const chappe_awaited) -> c
 pub extern "C" fn chappe_awaited_take(awaited: *mut chappe_awaited, to: *mut c_char, size: usize) -> isize {
     let none = || Failure::new(libc::EAGAIN, c"the answer is not there yet, or was taken");
     answer(|| match &*handle::get::<Waits>(awaited)?.0 {
-        Asked::Text(text) => {
+        Asked::Text(text, lost) => {
             // Before it is taken: what cannot be written is not lost.
             input::buffer(to.cast(), size)?;
             let found = text.take().ok_or_else(none)??;
+            lost.store(found.lost, Ordering::Relaxed); // Relaxed: who asks for it has taken the answer, or was told so.
             input::put_text(to, size, &found.text)
         }
         Asked::Exit(name, exit) => Ok(status(name, exit.take().ok_or_else(none)??)? as isize),
+    })
+}
+
+/// Of a text that was taken: how many lines left the history before they were looked at. 0 as long as it was not taken, and of an end.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_awaited_lost(awaited: *const chappe_awaited) -> isize {
+    answer(|| {
+        Ok(match &*handle::get::<Waits>(awaited)?.0 {
+            // Relaxed: see where it is written. So many lines are never written.
+            Asked::Text(_, lost) => lost.load(Ordering::Relaxed) as isize,
+            Asked::Exit(..) => 0,
+        })
     })
 }
 

@@ -24,7 +24,7 @@ pub struct Terminal(Screen);
 pub struct Awaited(Asked);
 
 /// A line's number, its text, and what matched.
-type Line = (u64, String, String);
+type Line = (u64, String, String, u64);
 
 enum Asked {
     Text(chappe::terminal::Awaited<Found>),
@@ -144,12 +144,12 @@ impl Awaited {
         }
     }
 
-    /// The answer, once: line, text and what matched; or a number. None: it is not there yet.
+    /// The answer, once: line, text, what matched and how many lines were lost; or a number. None: it is not there yet.
     fn _take(&self, py: Python<'_>) -> PyResult<(Option<Line>, Option<i32>)> {
         match &self.0 {
             Asked::Text(text) => {
                 let found = text.take().transpose().map_err(|e| failure(py, e))?;
-                Ok((found.map(|Found { line, text, matched, .. }| (line, text, matched)), None))
+                Ok((found.map(|Found { line, text, matched, lost, .. }| (line, text, matched, lost)), None))
             }
             Asked::Exit(name, exit) => {
                 let ended = exit.take().transpose().map_err(|e| failure(py, e))?;
@@ -162,7 +162,7 @@ impl Awaited {
 impl Failure for TerminalError {
     fn kind(&self) -> Kind {
         match self {
-            TerminalError::Over(_)
+            TerminalError::Over(..)
             | TerminalError::Typing(_, TypeError::Over)
             | TerminalError::Signal(KillError::Ended(_) | KillError::Gone(_)) => Kind::Disconnected,
             TerminalError::Typing(_, TypeError::Unread { .. } | TypeError::Busy) | TerminalError::Timeout(..) => {
@@ -171,7 +171,9 @@ impl Failure for TerminalError {
             TerminalError::Expression(_) | TerminalError::Key(_) => Kind::Value,
             TerminalError::Full(_) => Kind::NoSpace,
             TerminalError::Terminal(TermError::Missing(_)) => Kind::NotFound,
-            TerminalError::Terminal(TermError::NotYours(..)) => Kind::NotOurs,
+            TerminalError::Terminal(TermError::NotYours(..)) | TerminalError::Typing(_, TypeError::NotYours) => {
+                Kind::NotOurs
+            }
             TerminalError::Terminal(TermError::InUse(_)) => Kind::InUse,
             TerminalError::Terminal(TermError::Name(..)) => Kind::Value,
             _ => Kind::System,

@@ -318,7 +318,9 @@ impl<'a> Holder<'a> {
         if len == 0 {
             return Vec::new();
         }
-        let start = self.place.bytes_at(layout::TYPED_AT * 8 + from);
+        // Its own: the holder is its user's.
+        let Some(ring) = self.place.typed_ring() else { return Vec::new() };
+        let start = ring.wrapping_add(from);
         // SAFETY: within the ring; writers do not touch what is put and not given (E4).
         let bytes = unsafe { std::slice::from_raw_parts(start, len) }.to_vec();
         typing.gives(given + len as u64);

@@ -1,13 +1,17 @@
 //! Where things lie in a terminal's file, and the protocol of the words that its processes have in common.
 //!
-//! One file a terminal. The *keeper* starts the program and has its pseudo-terminal; the *holder*, its child, reads, parses and writes
-//! the screen; *viewers* map the file to read alone; *writers* (`send`, `attach`) put bytes into a ring, for the holder to type.
+//! Two files a terminal: one that others may be let look at, and one that is its user's alone. The *keeper* starts the program and has its pseudo-terminal; the *holder*, its child, reads, parses and writes
+//! the screen; *viewers* map the files to read alone; *writers* (`send`, `attach`) put bytes into a ring, for the holder to type.
 //!
 //! ```text
-//!   control words | typed bytes | taken bytes | history | state 0 | state 1 | note
-//!   4 KiB           64 KiB        256 KiB       chosen    store.rs            its maker's; how a job is submitted again
-//!                                                         what is beyond the screen's size is not backed by storage
+//!   control words | taken bytes | history | state 0 | state 1          typed bytes | note
+//!   4 KiB           256 KiB       chosen    store.rs                   64 KiB        its maker's; how a job is submitted again
+//!                                           what is beyond the screen's size is not backed by storage
 //! ```
+//!
+//! The second file is its user's alone because passwords are typed, and a job's environment has tokens. Its name has its inode's number, which [`OWN`] in the
+//! first one has: so it never is another terminal's, whatever was removed and made meanwhile. It has its name before the first file has one, and loses it after
+//! that one: what a killed process leaves is a second file without a first one, which the next terminal's maker removes.
 //!
 //! | word | written by | what |
 //! |---|---|---|
@@ -64,7 +68,7 @@
 /// What the first word holds: `chapterm`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"chapterm");
 /// The version of this layout.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// Which file this is.
 pub const IS_MAGIC: usize = 0;
@@ -82,6 +86,8 @@ pub const HOLDER: usize = 6;
 pub const PROGRAM: usize = 8;
 /// How many bytes the note has.
 pub const NOTE: usize = 10;
+/// The inode's number of the file that is its user's alone.
+pub const OWN: usize = 11;
 /// See [`KEEPER`]: of a job, its command; 0 as long as it waits for its permit. The program is `chappe`, and this command once `chappe` was killed.
 pub const JOB: usize = 12;
 /// See the table.
@@ -164,10 +170,8 @@ pub const MOST_HISTORY: u64 = 1 << 40;
 /// The longest note, in bytes: the kernel's bound for a command with its environment, and some.
 pub const MOST_NOTE: u64 = 8 << 20;
 
-/// Where the typed bytes begin, in words.
-pub const TYPED_AT: usize = CONTROL;
-/// Where the taken bytes begin.
-pub const TAKEN_AT: usize = TYPED_AT + TYPED / 8;
+/// Where the taken bytes begin, in words.
+pub const TAKEN_AT: usize = CONTROL;
 /// Where the history begins.
 pub const HISTORY_AT: usize = TAKEN_AT + TAKEN_BYTES / 8;
 
@@ -176,12 +180,15 @@ pub fn state_at(history: usize, version: u64) -> usize {
     HISTORY_AT + history + (version & 1) as usize * crate::store::WORDS
 }
 
-/// Where the note begins, with so many words of history.
-pub fn note_at(history: usize) -> usize {
+/// How many words the first file has, with so many words of history.
+pub fn words(history: usize) -> usize {
     state_at(history, 0) + 2 * crate::store::WORDS
 }
 
-/// How many words the file has, with so many bytes of note.
-pub fn words(history: usize, note: usize) -> usize {
-    note_at(history) + note.div_ceil(8)
+/// Where the note begins in the second file.
+pub const NOTE_AT: usize = TYPED / 8;
+
+/// How many words the second file has, with so many bytes of note.
+pub fn own_words(note: usize) -> usize {
+    NOTE_AT + note.div_ceil(8)
 }

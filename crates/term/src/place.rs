@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// How the names of terminals' files begin in the directory of arenas.
 pub const PREFIX: &str = ".term-";
+/// How the names of what is a user's alone begin; its inode's number follows.
+const OWN_PREFIX: &str = ".typed-";
 
 /// What went wrong with a terminal.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +38,7 @@ pub enum TermError {
     #[error("there is no terminal `{0}`")]
     Missing(String),
     /// It is another user's.
-    #[error("terminal `{0}` is another user's: only that user may {1}")]
+    #[error("terminal `{0}` is another user's: only that user and root may {1}")]
     NotYours(String, &'static str),
     /// It has not ended.
     #[error(
@@ -54,16 +56,38 @@ pub enum TermError {
     Io(String, #[source] io::Error),
 }
 
-/// A terminal's file, mapped.
+/// A terminal's files, mapped.
 pub struct Place {
     name: String,
     file: OwnedFd,
     at: Arc<Mapping>,
     history: usize,
+    user: u32,
+    /// What is its user's alone, as that user and root have it.
+    own: Option<Mapping>,
+    writes: bool,
+}
+
+/// What a terminal is to be.
+pub struct Making<'a> {
+    /// Its columns and rows.
+    pub size: (usize, usize),
+    /// How many bytes of history it has.
+    pub history: u64,
+    /// What it runs, as text.
+    pub command: &'a str,
+    /// What [`Place::note`] has again.
+    pub note: &'a [u8],
+    /// Whether no other user may look at it, also in a directory that several users share.
+    pub private: bool,
 }
 
 fn name_of(name: &str) -> String {
     format!("{PREFIX}{name}")
+}
+
+fn own_name(inode: u64) -> String {
+    format!("{OWN_PREFIX}{inode}")
 }
 
 /// Refuses what cannot be a name: it is one part of a path, and no option.
@@ -113,7 +137,7 @@ pub fn remove(dir: &Dir, place: &Place) -> Result<(), TermError> {
     if now.is_alive().map_err(io)? || !now.left().map_err(io)?.is_empty() {
         return Err(TermError::InUse(name.into()));
     }
-    dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))
+    unmake(dir, place)
 }
 
 /// Takes the name away of a terminal whose program could not be started. The caller has made it, or is its keeper, and lives: so the name is still
@@ -121,8 +145,37 @@ pub fn remove(dir: &Dir, place: &Place) -> Result<(), TermError> {
 ///
 /// # Errors
 /// `Io`.
-pub fn unmake(dir: &Dir, name: &str) -> Result<(), TermError> {
-    dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))
+pub fn unmake(dir: &Dir, place: &Place) -> Result<(), TermError> {
+    let name = place.name();
+    dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))?;
+    // What stays here the next maker sweeps away. Relaxed: written before it had a name.
+    let _ = dir.unlink(&own_name(place.word(layout::OWN).load(Ordering::Relaxed)));
+    Ok(())
+}
+
+/// Removes what killed processes have left of this user's terminals: second files without a first one. The caller has the directory's lock, under which
+/// both get and lose their names.
+fn sweep(dir: &Dir) -> io::Result<()> {
+    let names = dir.dotted_names()?;
+    let of = |prefix: &'static str| names.iter().filter(move |name| name.starts_with(prefix));
+    if of(OWN_PREFIX).count() <= of(PREFIX).count() {
+        return Ok(());
+    }
+    let is_mine = |name: &&String| dir::file_at(&dir.path().join(name)).is_some_and(|of| of.uid == process::uid());
+    let mut known = Vec::new();
+    for name in of(PREFIX).filter(is_mine) {
+        let mut head = [0; HEAD];
+        viewed::open(dir, name, false)?.read_start(&mut head)?;
+        known.push(own_name(head_word(&head, layout::OWN)));
+    }
+    of(OWN_PREFIX).filter(|name| !known.contains(name)).filter(is_mine).try_for_each(|name| dir.unlink(name))
+}
+
+/// How many bytes are read of a file before it is mapped.
+const HEAD: usize = (layout::OWN + 1) * 8;
+
+fn head_word(head: &[u8; HEAD], at: usize) -> u64 {
+    head.as_chunks::<8>().0.get(at).map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 fn refused(e: io::Error, name: &str, what: &'static str) -> TermError {
@@ -134,37 +187,33 @@ fn refused(e: io::Error, name: &str, what: &'static str) -> TermError {
 }
 
 impl Place {
-    /// Makes a terminal of this size, with so many bytes of history, what it runs as text, and a note, which [`Place::note`] has again. The
-    /// caller's open file keeps it alive: it, and what is forked from it, is the terminal's keeper and holder. The file is its user's alone: what
-    /// is typed lies in it, too.
+    /// Makes a terminal. The caller's open file keeps it alive: it, and what is forked from it, is the terminal's keeper and holder.
     ///
     /// # Errors
     /// `Name`, `Taken`, `TakenByOther`, `Full`, `Io`, also for a note of more than 8 MiB.
-    pub fn make(
-        dir: &Dir,
-        name: &str,
-        size: (usize, usize),
-        history: u64,
-        command: &str,
-        note: &[u8],
-    ) -> Result<Place, TermError> {
+    pub fn make(dir: &Dir, name: &str, wanted: &Making<'_>) -> Result<Place, TermError> {
         check(name)?;
+        let Making { size, history, command, note, private } = *wanted;
         if note.len() as u64 > layout::MOST_NOTE {
             return Err(TermError::Io(format!("make terminal `{name}`"), io::ErrorKind::ArgumentListTooLong.into()));
         }
         let history = history.clamp(layout::LEAST_HISTORY, layout::MOST_HISTORY).div_ceil(8) as usize;
-        let len = layout::words(history, note.len()) * 8;
+        let (len, own_len) = (layout::words(history) * 8, layout::own_words(note.len()) * 8);
         let full = |e: io::Error| match room::missing(dir.path(), &e) {
             Some(what) => TermError::Full(name.into(), dir.path().display().to_string(), what),
             None => TermError::Io(format!("make terminal `{name}` in {}", dir.path().display()), e),
         };
         // Backed later, for the size that it has. The last page is: with it the file has its length.
-        let states = layout::HISTORY_AT + history..layout::note_at(history);
-        let hole = states.start as u64 * 8..(states.end as u64 * 8).min(len as u64 - 4096);
-        let file: OwnedFd = viewed::create(dir, len as u64, hole).map_err(full)?.into();
+        let hole = layout::state_at(history, 0) as u64 * 8..len as u64 - 4096;
+        let file: OwnedFd = viewed::create(dir, len as u64, Some(hole), !private).map_err(full)?.into();
+        let own_file = viewed::create(dir, own_len as u64, None, false).map_err(full)?;
+        let inode = own_file.facts().map_err(full)?.inode;
+        let own_file: OwnedFd = own_file.into();
+        let own = Mapping::new(&own_file, own_len, true).map_err(full)?;
         // A mapping keeps its open file, with the locks of it (I7), as long as it is there, in a process that may not be the keeper.
         let at = Arc::new(viewed::again(&file).and_then(|again| Mapping::new(&again, len, true)).map_err(full)?);
-        let place = Place { name: name.into(), at, file, history };
+        let user = process::uid();
+        let place = Place { name: name.into(), at, file, history, user, own: Some(own), writes: true };
         place.back(size.0, size.1).map_err(full)?;
         let set = |at: usize, value: u64| place.words()[at].store(value, Ordering::Relaxed); // Relaxed: no one has it yet.
         set(layout::IS_VERSION, layout::VERSION);
@@ -173,18 +222,23 @@ impl Place {
         let text = &command.as_bytes()[..command.len().min(layout::MOST_COMMAND)];
         set(layout::COMMAND, text.len() as u64);
         set(layout::NOTE, note.len() as u64);
-        for (from, bytes) in [(layout::COMMAND + 1, text), (layout::note_at(history), note)] {
-            for (at, part) in bytes.chunks(8).enumerate() {
-                let mut word = [0; 8];
-                word[..part.len()].copy_from_slice(part);
-                set(from + at, u64::from_le_bytes(word));
+        set(layout::OWN, inode);
+        let note_words = place.own_words().get(layout::NOTE_AT..).unwrap_or_default();
+        for (to, bytes) in [(&place.words()[layout::COMMAND + 1..], text), (note_words, note)] {
+            for (word, part) in to.iter().zip(bytes.chunks(8)) {
+                let mut all = [0; 8];
+                all[..part.len()].copy_from_slice(part);
+                word.store(u64::from_le_bytes(all), Ordering::Relaxed); // Relaxed: no one has it yet.
             }
         }
         set(layout::IS_MAGIC, layout::MAGIC);
         lease::try_lock(&place.file, layout::ALIVE_BYTE).map_err(full)?;
         let linked = dir.lock().and_then(|_locked| {
-            let again = place.file.try_clone().map(dir::File::of)?;
-            dir.link(&again, &name_of(name))
+            // What cannot be removed now is left for the next one.
+            let _ = sweep(dir);
+            let link = |file: &OwnedFd, name: &str| dir.link(&file.try_clone().map(dir::File::of)?, name);
+            link(&own_file, &own_name(inode))?;
+            link(&place.file, &name_of(name)).inspect_err(|_| _ = dir.unlink(&own_name(inode)))
         });
         linked.map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => match Place::find(dir, name, false) {
@@ -196,7 +250,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Finds a terminal: to look at it, or to `write`.
+    /// Finds a terminal: to look at it, or to `write`. Another user's may be looked at where the directory is shared, unless it was made private; root has all.
     ///
     /// # Errors
     /// `Name`, `Missing`, `NotYours`, `Foreign`, `Io`.
@@ -206,23 +260,61 @@ impl Place {
         let file = viewed::open(dir, &name_of(name), write).map_err(|e| refused(e, name, what))?;
         let io = |e: io::Error| TermError::Io(format!("read terminal `{name}`"), e);
         let facts = file.facts().map_err(io)?;
-        if facts.uid != process::uid() {
+        let user = facts.uid;
+        let is_own = [0, user].contains(&process::uid());
+        if write && !is_own {
             return Err(TermError::NotYours(name.into(), what));
         }
         let len = facts.len as usize;
         let foreign = || TermError::Foreign(dir.path().join(name_of(name)).display().to_string());
-        let mut head = [0; (layout::NOTE + 1) * 8];
+        let mut head = [0; HEAD];
         file.read_start(&mut head).map_err(io)?;
-        let word = |at: usize| u64::from_le_bytes(head[at * 8..at * 8 + 8].try_into().unwrap_or_default());
+        let word = |at: usize| head_word(&head, at);
         let is_ours = word(layout::IS_MAGIC) == layout::MAGIC && word(layout::IS_VERSION) == layout::VERSION;
         let (history, note) = (word(layout::HISTORY_WORDS), word(layout::NOTE));
         let is_fit = history <= layout::MOST_HISTORY / 8 && note <= layout::MOST_NOTE;
-        if !is_ours || !is_fit || layout::words(history as usize, note as usize) * 8 != len {
+        if !is_ours || !is_fit || layout::words(history as usize) * 8 != len {
             return Err(foreign());
+        }
+        let mut own = None;
+        if is_own {
+            // Not there: it was removed meanwhile.
+            let file = viewed::open(dir, &own_name(word(layout::OWN)), write).map_err(|e| refused(e, name, what))?;
+            let (facts, len) = (file.facts().map_err(io)?, layout::own_words(note as usize) * 8);
+            // Root is not led to what is somebody else's.
+            if facts.uid != user || facts.len as usize != len {
+                return Err(foreign());
+            }
+            own = Some(Mapping::new(&file.into(), len, write).map_err(io)?);
         }
         let file: OwnedFd = file.into();
         let at = Arc::new(Mapping::new(&file, len, write).map_err(io)?);
-        Ok(Place { name: name.into(), at, file, history: history as usize })
+        Ok(Place { name: name.into(), at, file, history: history as usize, user, own, writes: write })
+    }
+
+    /// Whose it is, by number.
+    pub fn user(&self) -> u32 {
+        self.user
+    }
+
+    /// Whether what is typed into it, and its note, are to be had here: for its user, and for root.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Whether it was found to be written.
+    pub(crate) fn is_written(&self) -> bool {
+        self.writes
+    }
+
+    /// Where the ring of typed bytes begins; none of another user's.
+    pub(crate) fn typed_ring(&self) -> Option<*mut u8> {
+        self.own.as_ref().map(Mapping::start)
+    }
+
+    /// The words of what is its user's alone; none of another user's.
+    pub(crate) fn own_words(&self) -> &[AtomicU64] {
+        self.own.as_ref().map_or(&[], words_of)
     }
 
     /// Its name.
@@ -331,23 +423,15 @@ impl Place {
     pub fn command(&self) -> String {
         // Relaxed: written before it had a name.
         let len = self.words()[layout::COMMAND].load(Ordering::Relaxed).min(layout::MOST_COMMAND as u64);
-        String::from_utf8_lossy(&self.bytes_from(layout::COMMAND + 1, len as usize)).into_owned()
+        let words = &self.words()[layout::COMMAND + 1..layout::CONTROL];
+        String::from_utf8_lossy(&bytes_of(words, len as usize)).into_owned()
     }
 
-    /// The note that it was made with.
+    /// The note that it was made with; empty of another user's.
     pub fn note(&self) -> Vec<u8> {
         // Relaxed: written before it had a name. More than there is room for it has not.
         let len = self.words()[layout::NOTE].load(Ordering::Relaxed) as usize;
-        let from = layout::note_at(self.history);
-        self.bytes_from(from, len.min((self.words().len() - from) * 8))
-    }
-
-    fn bytes_from(&self, from: usize, len: usize) -> Vec<u8> {
-        // Relaxed: written before it had a name.
-        let words = self.words()[from..from + len.div_ceil(8)].iter().map(|word| word.load(Ordering::Relaxed));
-        let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
-        bytes.truncate(len);
-        bytes
+        bytes_of(self.own_words().get(layout::NOTE_AT..).unwrap_or_default(), len)
     }
 
     /// The program has ended: the keeper's part. With this status, or by this signal.
@@ -401,14 +485,18 @@ impl Place {
         self.word(what as usize).load(Ordering::Relaxed) != 0 // Relaxed: to be shown.
     }
 
-    /// As long as what this answers lives, the terminal is recorded. Several may record it; then others see the first of them.
+    /// As long as what this answers lives, the terminal is recorded. Several may record it; then others see the first of them. None of another user's: what
+    /// that user sees are the own recordings.
     ///
     /// # Errors
     /// The system's.
-    pub fn record(&self) -> io::Result<OwnedFd> {
+    pub fn record(&self) -> io::Result<Option<OwnedFd>> {
+        if !self.is_own() {
+            return Ok(None);
+        }
         let own = viewed::again(&self.file)?;
         lease::try_lock(&own, layout::RECORD_BYTE)?;
-        Ok(own)
+        Ok(Some(own))
     }
 
     /// Whether a process records it.
@@ -451,6 +539,15 @@ pub enum Role {
     Program = layout::PROGRAM as isize,
     /// Of a job, its command, which the program has started.
     Job = layout::JOB as isize,
+}
+
+/// So many bytes of words that are written once, before the terminal has its name.
+fn bytes_of(words: &[AtomicU64], len: usize) -> Vec<u8> {
+    // Relaxed: see above.
+    let mut bytes: Vec<u8> =
+        words.iter().take(len.div_ceil(8)).flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
 }
 
 /// The memory as words.

@@ -92,6 +92,8 @@ pub struct Found {
     pub text: String,
     /// What matched.
     pub matched: String,
+    /// How many lines left the history before they were looked at.
+    pub lost: u64,
 }
 
 /// A search through what a terminal shows, and has shown.
@@ -202,7 +204,8 @@ impl Search {
             }
             text.push_str(&part);
         }
-        let found = |text: &str, matched: &str| Found { line, text: text.into(), matched: matched.into() };
+        let lost = self.lost;
+        let found = |text: &str, matched: &str| Found { line, text: text.into(), matched: matched.into(), lost };
         if let Some(cursor) = cursor {
             let behind = &text[cursor..];
             let echo = common(behind, self.typed.as_deref().unwrap_or_default());
@@ -230,15 +233,17 @@ fn common(one: &str, other: &str) -> usize {
 }
 
 impl Place {
-    /// The text that was typed from a position of all that was ever typed, up to the first control character; empty where it is not kept any more.
+    /// The text that was typed from a position of all that was ever typed, up to the first control character; empty where it is not kept any more, and of
+    /// another user's.
     fn typed_from(&self, position: u64) -> String {
+        let Some(ring) = self.own_words().get(..TYPED / 8) else { return String::new() };
         let put = || self.word(layout::PUT).load(Ordering::Acquire) & !layout::CLOSED; // Acquire: what was put is there.
         let is_kept = |end: u64| end.checked_sub(position).filter(|len| *len <= TYPED as u64);
         let Some(len) = is_kept(put()) else { return String::new() };
         let byte = |at: u64| {
             let at = (at % TYPED as u64) as usize;
             // Relaxed: whether it was overwritten is looked at behind it.
-            self.word(layout::TYPED_AT + at / 8).load(Ordering::Relaxed).to_le_bytes()[at % 8]
+            ring[at / 8].load(Ordering::Relaxed).to_le_bytes()[at % 8]
         };
         let bytes: Vec<u8> = (position..position + len).map(byte).collect();
         let typed = bytes.strip_prefix(keys::PASTE_BEGINS).unwrap_or(&bytes);

@@ -35,6 +35,9 @@ pub enum TypeError {
     /// There is no one that could type.
     #[error("the terminal has ended")]
     Over,
+    /// Another user's may only be looked at.
+    #[error("it is another user's: only that user and root may use it")]
+    NotYours,
     /// The system's.
     #[error("cannot reach the terminal: {0}")]
     Io(#[from] io::Error),
@@ -58,11 +61,14 @@ impl Drop for Writer<'_> {
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Place {
-    /// The right to type, once no other has it, at most after `patience`. The terminal must have been found to write.
+    /// The right to type, once no other has it, at most after `patience`.
     ///
     /// # Errors
-    /// `Busy`, `Io`.
+    /// `Busy`, `Io`; `NotYours`, also of one that was not found to write.
     pub fn writer(&self, patience: Duration) -> Result<Writer<'_>, TypeError> {
+        if !self.is_written() {
+            return Err(TypeError::NotYours);
+        }
         let until = clock::now().saturating_add(nanos(patience));
         let own = viewed::again(self.file())?;
         loop {
@@ -152,7 +158,8 @@ impl Writer<'_> {
     fn put(&self, position: u64, bytes: &[u8]) -> Result<(), TypeError> {
         let from = (position % TYPED as u64) as usize;
         let first = bytes.len().min(TYPED - from);
-        let ring = |at: usize| self.place.bytes_at(layout::TYPED_AT * 8 + at);
+        let start = self.place.typed_ring().ok_or(TypeError::NotYours)?;
+        let ring = |at: usize| start.wrapping_add(at);
         // SAFETY: within the ring; the holder does not read what is not put, and there is one writer (I6).
         unsafe {
             ring(from).copy_from_nonoverlapping(bytes.as_ptr(), first);

@@ -28,6 +28,9 @@ pub struct Submit {
     /// How many bytes of lines that have left the screen are kept (1M, 64M); without it 4M, or as many as with the job that is run again
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pub history: Option<u64>,
+    /// Let no other user look at its terminal, where users share the directory of arenas
+    #[arg(long)]
+    pub private: bool,
     /// Run a job again that has ended: its command under its pools, in its directory, with its environment; what it wrote stays under its name
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pool", "count", "priority", "create", "grace"])]
     pub retry: Option<String>,

@@ -38,6 +38,9 @@ pub enum TermCommand {
         /// How many bytes of lines that have left the screen are kept (1M, 64M; at least 64K)
         #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = size::parse)]
         history: u64,
+        /// Let no other user look at it, where users share the directory of arenas
+        #[arg(long)]
+        private: bool,
         /// Record it into a new file, as `chappe term log` does, to its end
         ///
         /// The recorder is a process of its own: killed, or without room, it ends, and the command goes on (`chappe term show --json`: "recorded"). `chappe term wait --exit` waits until the recording is whole.
@@ -52,7 +55,7 @@ pub enum TermCommand {
     },
     /// Print the screen of a terminal, also when its command has ended
     ///
-    /// JSON: {"name": TEXT, "command": TEXT, "state": "running", "waiting", "exited", "killed", "hung-up" or "unknown", "place": N or null, "pools": [TEXT] or null,
+    /// JSON: {"name": TEXT, "user": UID, "command": TEXT, "state": "running", "waiting", "exited", "killed", "hung-up" or "unknown", "place": N or null, "pools": [TEXT] or null,
     ///   "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null, "columns": N, "rows": N, "cursor": {"row": N, "column": N, "line": N, "visible": BOOL},
     ///   "title": TEXT, "alternate": BOOL, "bells": N, "lost": N, "lines": [{"line": N, "text": TEXT, "wraps": BOOL}],
     ///   "keeper": PID or null, "holder": PID or null, "pid": PID or null, "holders": N, "recorded": BOOL}
@@ -141,11 +144,11 @@ pub enum TermCommand {
         /// The terminal
         name: String,
     },
-    /// List this user's terminals
+    /// List the terminals: this user's, and those of others that may be looked at
     ///
     /// The state of a job (`chappe submit`) that has no permit yet is its place in the pool's line, and whose.
     ///
-    /// JSON: [{"name": TEXT, "command": TEXT, "state": TEXT, "place": N or null, "pools": [TEXT] or null, "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null}]
+    /// JSON: [{"name": TEXT, "user": UID, "command": TEXT, "state": TEXT, "place": N or null, "pools": [TEXT] or null, "status": N or null, "signal": N or null, "began": SECONDS, "ended": SECONDS or null}]
     Ls,
     /// Remove terminals whose commands have ended, with their screens
     ///

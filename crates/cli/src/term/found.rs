@@ -40,7 +40,7 @@ pub fn find(name: &str, write: bool) -> Result<Place> {
 /// A terminal, and how its command has ended.
 pub type One = (Option<(Ended, u64)>, Place);
 
-/// All of this user's, by name, and what is wrong with those that cannot be looked at.
+/// All that may be looked at, by name, and what is wrong with those that cannot be looked at.
 ///
 /// # Errors
 /// The directory cannot be looked at.
@@ -54,7 +54,7 @@ pub fn all() -> Result<(Vec<One>, Vec<anyhow::Error>)> {
     for name in names {
         match find(&name, false).and_then(|place| Ok((place.ended()?, place))) {
             Ok(one) => all.push(one),
-            // In a directory that several users share; or it was removed meanwhile.
+            // Another user's private one; or it was removed meanwhile.
             Err(e) if matches!(e.downcast_ref(), Some(TermError::NotYours(..) | TermError::Missing(_))) => {}
             Err(e) => wrong.push(e),
         }

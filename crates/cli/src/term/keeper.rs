@@ -41,7 +41,7 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
         Err(e) => {
             let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
             // As long as it lives the name is its own. What cannot be removed is found by `doctor`.
-            let _ = directory(false).map(|dir| place::unmake(&dir, wanted.name));
+            let _ = directory(false).map(|dir| place::unmake(&dir, place));
             // The one that waits for it may be gone.
             let _ = tells.write_all(&(-errno).to_le_bytes());
             chappe::process::exit(1);

@@ -8,7 +8,7 @@ use crate::ended::{FAILED, not_started};
 use crate::said::{Failure, write};
 use crate::{first, names, terminal};
 use anyhow::{Result, anyhow};
-use chappe::term::place::{self, Place};
+use chappe::term::place::{self, Making, Place};
 use chappe::term::view::Watch;
 use serde_json::json;
 use std::fmt::Display;
@@ -82,14 +82,15 @@ pub fn begin(wanted: &Wanted<'_>) -> Result<u32, Failure> {
     let size = (cells.0 as u16, cells.1 as u16);
     let pty = pty::open(size.0, size.1).map_err(|e| cannot(anyhow!("cannot open a pseudo-terminal: {e}")))?;
     let (told, tells) = io::pipe().map_err(|e| cannot(anyhow!("cannot make a pipe: {e}")))?;
-    let place = Place::make(&dir, wanted.name, cells, wanted.history, &wanted.label, wanted.note);
-    let place = place.map_err(|e| cannot(e.into()))?;
+    let Wanted { history, note, private, .. } = *wanted;
+    let making = Making { size: cells, history, command: &wanted.label, note, private };
+    let place = Place::make(&dir, wanted.name, &making).map_err(|e| cannot(e.into()))?;
     // SAFETY: this process has one thread: the child has all that it needs.
     match unsafe { libc::fork() } {
         -1 => {
             let e = io::Error::last_os_error();
             // What cannot be removed is found by `doctor`.
-            let _ = place::unmake(&dir, wanted.name);
+            let _ = place::unmake(&dir, &place);
             return Err(cannot(anyhow!("cannot fork: {e}")));
         }
         0 => {

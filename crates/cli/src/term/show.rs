@@ -93,7 +93,7 @@ pub fn row(place: &Place, ended: Option<(Ended, u64)>) -> Value {
     }
     let seconds = |ns: u64| (ns > 0).then_some(ns as f64 / 1e9);
     json!({
-        "name": place.name(), "command": place.command(), "state": state, "place": waiting.as_ref().and_then(|(at, _)| *at), "pools": waiting.map(|(_, pools)| pools),
+        "name": place.name(), "user": place.user(), "command": place.command(), "state": state, "place": waiting.as_ref().and_then(|(at, _)| *at), "pools": waiting.map(|(_, pools)| pools),
         "status": status, "signal": signal,
         "began": seconds(place.began()), "ended": ended.and_then(|(_, at)| seconds(at)),
     })
@@ -108,7 +108,7 @@ pub fn list(json: bool) -> Result<String> {
         return Ok(format!("{}\n", Value::from(rows)));
     }
     let wide = all.iter().map(|(_, place)| place.name().len()).max().unwrap_or(0).max(4);
-    let states: Vec<String> = all.iter().map(|(ended, place)| state(place, *ended)).collect();
+    let states: Vec<String> = all.iter().map(|(ended, place)| state(place, *ended) + &whose(place)).collect();
     let middle = states.iter().map(String::len).max().unwrap_or(0).max(5);
     let mut text = String::new();
     if !all.is_empty() {
@@ -119,6 +119,11 @@ pub fn list(json: bool) -> Result<String> {
         let _ = writeln!(text, "{:wide$}  {state:middle$}  {age:>8}  {}", place.name(), look::plain(&place.command()));
     }
     Ok(text)
+}
+
+/// Whose it is, if it is another user's.
+fn whose(place: &Place) -> String {
+    if place.user() == chappe::process::uid() { String::new() } else { format!(", user {}", place.user()) }
 }
 
 /// How it is, in a few words.

@@ -84,6 +84,7 @@ pub fn submit(a: &Submit, json: bool, file_size: bool) -> Result<u8, Failure> {
             label: label.clone(),
             within,
             note: &note,
+            private: a.private,
             file_size,
         };
         run::begin(&wanted)
@@ -166,7 +167,7 @@ fn stand_apart() -> Result<()> {
 
 /// A job that has ended, once more.
 fn again(name: &str) -> Result<Job> {
-    let place = find(name, false)?;
+    let place = find(name, true)?;
     let Some(mut job) = Job::of(&place) else {
         bail!("terminal `{name}` was not made by `chappe submit`: `chappe term run` runs its command again");
     };
@@ -275,6 +276,10 @@ fn next_number(base: &str) -> Result<u64> {
 /// Where a job stands that does not run yet, and in whose line; None: it runs, or is no job.
 pub fn waiting(place: &Place) -> Option<(Option<usize>, Vec<String>)> {
     let pid = place.process(Role::Program)?;
+    if !place.is_own() {
+        // Its pools are in its note.
+        return (place.is_job() && !place.had(Role::Job)).then_some((None, Vec::new()));
+    }
     let Command::Acquire(acquire) = parsed(&Job::of(place)?.words).ok()?.command else { return None };
     if acquire.pools.iter().any(|name| elsewhere::is_remote(name)) {
         return None;

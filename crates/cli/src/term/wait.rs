@@ -54,7 +54,7 @@ pub fn text(
         // Before the lines: what came before the end is among them.
         let is_over = place.is_complete().map_err(wrong)?;
         if let Some(found) = place.snapshot().and_then(|now| search.look(&place, &now)) {
-            return tell_found(&found, search.lost(), json);
+            return tell_found(&found, json);
         }
         if is_over {
             say_lost(search.lost(), json);
@@ -67,9 +67,9 @@ pub fn text(
     }
 }
 
-fn tell_found(found: &Found, lost: u64, json: bool) -> Result<u8, Failure> {
-    say_lost(lost, json);
-    let Found { line, text, matched } = found;
+fn tell_found(found: &Found, json: bool) -> Result<u8, Failure> {
+    let Found { line, text, matched, lost } = found;
+    say_lost(*lost, json);
     let said = match json {
         true => json!({ "line": line, "text": text, "match": matched, "lost": lost }).to_string(),
         false => text.clone(),

@@ -18,6 +18,8 @@ pub struct Wanted<'a> {
     pub within: Option<&'a Within>,
     /// What is kept beside it.
     pub note: &'a [u8],
+    /// Whether no other user may look at it.
+    pub private: bool,
     /// Whether SIGXFSZ is to have its default action in it.
     pub file_size: bool,
 }

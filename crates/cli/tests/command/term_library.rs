@@ -38,7 +38,7 @@ fn a_program_is_asked_and_answers() {
     let sh = run("sh", "while read -r line; do echo \"got $line\"; done; exit 3");
     let mark = sh.send("one\r").expect("typed");
     let found = sh.wait_text_timeout("[a-z]* one", Some(After::Mark(mark)), long).expect("an answer");
-    assert_eq!((found.text.as_str(), found.matched.as_str()), ("got one", "got one"));
+    assert_eq!((found.text.as_str(), found.matched.as_str(), found.lost), ("got one", "got one", 0));
     assert_eq!(sh.show(0).expect("a screen"), "one\ngot one\n");
     assert!(matches!(sh.wait_text_timeout("never", None, Duration::from_millis(1)), Err(TerminalError::Timeout(..))));
     assert!(matches!(sh.wait_exit_timeout(Duration::from_millis(1)), Err(TerminalError::Timeout(..))));
@@ -51,7 +51,7 @@ fn a_program_is_asked_and_answers() {
     assert_eq!((sh.ended().expect("known"), Terminal::names().expect("names")), (None, vec!["sh".to_owned()]));
     sh.press("C-d").expect("typed");
     assert_eq!(sh.wait_exit().expect("an end"), Ended::Exited(3));
-    assert!(matches!(sh.wait_text("never", None), Err(TerminalError::Over(_))));
+    assert!(matches!(sh.wait_text("never", None), Err(TerminalError::Over(_, 0))));
     assert!(matches!(sh.send("x"), Err(TerminalError::Typing(..))));
     sh.remove().expect("removed");
     assert!(matches!(Terminal::open("sh"), Err(TerminalError::Terminal(_))));
@@ -137,7 +137,7 @@ fn a_text_and_an_end_are_arms_of_a_choice() {
     // An answer that is an error comes as well.
     let never = term.text("never", None).expect("an arm");
     let ended = select! { readable(never) -> ready => { ready.expect("readable"); never.take() } };
-    assert!(matches!(ended, Some(Err(TerminalError::Over(_)))));
+    assert!(matches!(ended, Some(Err(TerminalError::Over(_, 0)))));
 }
 
 /// What is dropped leaves nothing behind: no thread, no descriptor, no memory.

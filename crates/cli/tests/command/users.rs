@@ -280,6 +280,69 @@ fn only_the_owner_of_an_arena_and_root_remove_resize_and_take_by_force() {
 }
 
 #[test]
+#[cfg(feature = "term")]
+fn another_users_terminal_is_looked_at_and_not_used_and_a_private_one_not_seen() {
+    if !is_root() {
+        return;
+    }
+    for (mode, _) in SHARED {
+        let here = place();
+        share(&here, mode, 0o077);
+        let anne = |args: &[&str]| ok(&here, ANNE, 0o077, args);
+        let bert = |args: &[&str]| ran(&here, BERT, 0o077, args);
+        let script = "read -r x; echo \"said $x\"; read -r x; exit 3";
+        anne(&["term", "run", "seen", "--", "sh", "-c", script]);
+        anne(&["term", "run", "--private", "unseen", "--", "sh", "-c", script]);
+        anne(&["submit", "--create", "-p", "gpu", "--name", "job", "--", "sh", "-c", "echo $SECRET; read -r x"]);
+        // What others can do to it, and what only its user and root can.
+        let uses: [&[&str]; 6] = [
+            &["term", "send", "seen", "x"],
+            &["term", "kill", "seen"],
+            &["term", "resize", "seen", "40x10"],
+            &["term", "attach", "seen"],
+            &["term", "rm", "seen"],
+            &["submit", "--retry", "job"],
+        ];
+        for args in uses {
+            let refused = bert(args);
+            let says = "is another user's: only that user and root may use it";
+            assert!(refused.status != Some(0) && refused.err.contains(says), "{mode:o} {args:?}: {refused:?}");
+        }
+        for args in [&["term", "show", "unseen"][..], &["term", "wait", "--exit", "unseen"]] {
+            let refused = bert(args);
+            let says = "terminal `unseen` is another user's: only that user and root may look at it";
+            assert!(refused.status != Some(0) && refused.err.contains(says), "{refused:?}");
+        }
+        let taken = bert(&["term", "run", "unseen", "--", "true"]);
+        assert!(taken.err.contains("of another user: take another name"), "{taken:?}");
+        anne(&["term", "send", "seen", "--enter", "hello"]);
+        assert_eq!(bert(&["term", "wait", "seen", "^said"]).out, "said hello\n");
+        assert_eq!(bert(&["term", "show", "seen"]).out, "hello\nsaid hello\n");
+        let all = bert(&["term", "ls"]).out;
+        assert!(all.contains(&format!("running, user {ANNE}")) && !all.contains("unseen"), "{all}");
+        // What is typed, and a job's environment, are in a file of their user's alone.
+        let typed = std::fs::read_dir(here.arenas()).expect("root may").map(|entry| entry.expect("root may"));
+        let typed: Vec<_> = typed.filter(|entry| entry.file_name().to_string_lossy().starts_with(".typed-")).collect();
+        assert_eq!(typed.len(), 3);
+        assert!(typed.iter().all(|entry| entry.metadata().expect("root may").mode() & 0o7777 == 0o600));
+        // Root is another user, and may.
+        here.ok(&["term", "send", "unseen", "--enter", "from root"]);
+        here.ok(&["term", "wait", "unseen", "said from root"]);
+        for name in ["seen", "unseen", "job"] {
+            anne(&["term", "send", name, "--enter", "x"]);
+        }
+        let waited = bert(&["term", "wait", "--exit", "seen"]);
+        assert_eq!(waited.status, Some(3), "{waited:?}");
+        here.ok(&["term", "rm", "seen"]);
+        anne(&["term", "wait", "--exit", "job"]);
+        anne(&["term", "rm", "unseen", "job"]);
+        let left =
+            std::fs::read_dir(here.arenas()).expect("root may").map(|entry| entry.expect("root may").file_name());
+        assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with(".t")));
+    }
+}
+
+#[test]
 fn a_directory_with_something_in_it_or_of_another_user_is_not_opened_to_others() {
     let here = Place::new();
     here.ok(&["pool", "create", "private"]);

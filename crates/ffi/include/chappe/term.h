@@ -30,6 +30,11 @@ extern "C" {
 #define CHAPPE_MARK_SIZE 128
 
 /**
+ * No other user may look at it, also in a directory that several users share.
+ */
+#define CHAPPE_TERMINAL_PRIVATE 1
+
+/**
  * What is awaited of a terminal.
  */
 typedef struct chappe_awaited chappe_awaited;
@@ -52,9 +57,9 @@ typedef struct chappe_terminal_options {
      */
     uint16_t rows;
     /**
-     * 0.
+     * 0, or CHAPPE_TERMINAL_PRIVATE.
      */
-    uint32_t reserved;
+    uint32_t flags;
     /**
      * How many bytes of lines that have left the screen are kept (4 MiB).
      */
@@ -62,7 +67,7 @@ typedef struct chappe_terminal_options {
     /**
      * 0.
      */
-    uint64_t reserved_too[2];
+    uint64_t reserved[2];
 } chappe_terminal_options;
 
 /**
@@ -78,9 +83,10 @@ int chappe_terminal_run(const char *name,
                         struct chappe_terminal **terminal);
 
 /**
- * Opens the terminal of this name, whatever made it.
+ * Opens the terminal of this name, whatever made it. Another user's, in a directory that several users share, is there to be looked at and waited for; root may
+ * use it.
  *
- * Errors: -ENOENT; -EACCES if it is another user's; -EINVAL: the name cannot be one; -ENAMETOOLONG: it does not end within 255 bytes; -EFAULT, -EMFILE; the system's.
+ * Errors: -ENOENT; -EACCES if it is another user's private one; -EINVAL: the name cannot be one; -ENAMETOOLONG: it does not end within 255 bytes; -EFAULT, -EMFILE; the system's.
  */
 int chappe_terminal_open(const char *name,
                          struct chappe_terminal **terminal);
@@ -223,6 +229,13 @@ int chappe_awaited_descriptor(const struct chappe_awaited *awaited);
 ptrdiff_t chappe_awaited_take(struct chappe_awaited *awaited,
                               char *to,
                               size_t size);
+
+/**
+ * Of a text that was taken: how many lines left the history before they were looked at. 0 as long as it was not taken, and of an end.
+ *
+ * Errors: -EBADF.
+ */
+ptrdiff_t chappe_awaited_lost(const struct chappe_awaited *awaited);
 
 /**
  * Waits no longer, and closes the descriptor. No other thread may be in a call with this handle, or in a wait for its descriptor.

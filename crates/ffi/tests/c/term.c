@@ -12,6 +12,9 @@ static void asked(void) {
     chappe_terminal *shell, *again;
     chappe_terminal_options options = {.columns = 40, .rows = 10};
     char mark[CHAPPE_MARK_SIZE], text[256];
+    options.flags |= 2;
+    CHECK(chappe_terminal_run("sh", SHELL, &options, &shell) == -EINVAL);
+    options.flags = CHAPPE_TERMINAL_PRIVATE;
     CHECK(chappe_terminal_run("sh", SHELL, &options, &shell) == 0);
     CHECK(chappe_terminal_run("sh", SHELL, NULL, &again) == -ECHILD);
     CHECK(strstr(chappe_last_error(), "already") != NULL);
@@ -77,6 +80,7 @@ static void chosen(void) {
     CHECK(chappe_terminal_send(reader, "hello\r", 6, CHAPPE_FOREVER, NULL) == 0);
     CHECK(chappe_select(arms, 3, 0) == 0);
     CHECK(chappe_awaited_take(said, text, sizeof text) == 10 && strcmp(text, "said hello") == 0);
+    CHECK(chappe_awaited_lost(said) == 0 && chappe_awaited_lost(ended) == 0);
     CHECK(chappe_awaited_take(said, text, sizeof text) == -EAGAIN);
     CHECK(chappe_terminal_kill(reader, 9) == 0);
     CHECK(chappe_select(arms + 1, 2, 0) == 0);

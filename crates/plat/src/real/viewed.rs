@@ -1,18 +1,24 @@
-//! Files that one user's processes have in common: some write, and some map them to look alone.
+//! Files that processes have in common: some write, and some map them to look alone.
 
 use super::dir::{Dir, File};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Makes a file of `len` zero bytes without a name, for this user alone, whomever the directory admits. All but the hole is backed by storage.
+/// Makes a file of `len` zero bytes without a name, that this user alone writes; `shown`: the users that the directory admits may look at it. All but the
+/// hole is backed by storage.
 ///
 /// # Errors
 /// `ENOSPC` when the file system is full; others as the system gives them.
-pub fn create(dir: &Dir, len: u64, hole: Range<u64>) -> io::Result<File> {
-    let file = dir.create_unnamed(len, &[hole])?;
+pub fn create(dir: &Dir, len: u64, hole: Option<Range<u64>>, shown: bool) -> io::Result<File> {
+    let file = dir.create_unnamed(len, hole.as_slice())?;
+    let others = if shown { file.facts()?.mode & 0o044 } else { 0 };
     // SAFETY: a plain call on an open descriptor.
-    if unsafe { libc::fchmod(file.as_raw_fd(), 0o600) } == 0 { Ok(file) } else { Err(io::Error::last_os_error()) }
+    if unsafe { libc::fchmod(file.as_raw_fd(), 0o600 | others) } == 0 {
+        Ok(file)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Opens a file to look at it, or to write as well. A symbolic link is refused; does not block.

@@ -28,11 +28,12 @@ __all__ = ["Found", "Terminal"]
 
 
 class Found(NamedTuple):
-    """A line that has the text: its number, what counts of it, and what matched."""
+    """A line that has the text: its number, what counts of it, what matched, and how many lines left the history before they were looked at."""
 
     line: int
     text: str
     match: str
+    lost: int
 
 
 class _Arm:
@@ -60,8 +61,9 @@ class Terminal(_Terminal):
     """
 
     @classmethod
-    def run(cls, name, *command, size=(80, 24), history=None):
-        """Runs a command in a new terminal, and waits until it runs. `history`: how many bytes of lines that have left the screen are kept.
+    def run(cls, name, *command, size=(80, 24), history=None, private=False):
+        """Runs a command in a new terminal, and waits until it runs. `history`: how many bytes of lines that have left the screen are kept. `private`: no other user
+        may look at it, also in a directory that several users share.
 
         Raises FileExistsError if the name is taken, FileNotFoundError without the command, or without the command `chappe`.
         """
@@ -70,6 +72,7 @@ class Terminal(_Terminal):
             raise FileNotFoundError(2, "terminals are made by the command `chappe`, which is not there: put it into the PATH, or set CHAPPE_COMMAND")
         words = [own, "term", "run", f"--size={size[0]}x{size[1]}"]
         words += [] if history is None else [f"--history={history}"]
+        words += ["--private"] if private else []
         done = subprocess.run([*words, name, "--", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip()

@@ -18,7 +18,7 @@ class Asked(Case):
         shell = self.terminal("sh", 'while read -r line; do echo "got $line"; done; exit 3')
         mark = shell.send("one", enter=True)
         found = shell.wait("[a-z]* one", after=mark, timeout=PATIENCE)
-        self.assertEqual((found.text, found.match), ("got one", "got one"))
+        self.assertEqual((found.text, found.match, found.lost), ("got one", "got one", 0))
         self.assertEqual(shell.show(), "one\ngot one\n")
         self.assertIsNone(shell.ended)
         with self.assertRaises(TimeoutError):

@@ -7,11 +7,12 @@ use chappe_term::feed::Emulator;
 use chappe_term::holder::Holder;
 use chappe_term::layout::LEAST_HISTORY;
 use chappe_term::line;
-use chappe_term::place::{self, Place, TermError};
-use chappe_term::search::Mark;
+use chappe_term::place::{self, Making, Place, TermError};
+use chappe_term::search::{After, Mark, Search};
 use chappe_term::typed::TypeError;
 use chappe_term::view::{Ended, Watch};
 use proptest::prelude::*;
+use regex::Regex;
 use std::time::Duration;
 
 pub const COLUMNS: usize = 20;
@@ -30,7 +31,12 @@ pub fn home() -> Home {
 
 impl Home {
     pub fn make(&self, name: &str) -> Place {
-        Place::make(&self.dir, name, (COLUMNS, ROWS), LEAST_HISTORY, "a command", b"a note").expect("a terminal")
+        self.make_with(name, (COLUMNS, ROWS), LEAST_HISTORY).expect("a terminal")
+    }
+
+    pub fn make_with(&self, name: &str, size: (usize, usize), history: u64) -> Result<Place, TermError> {
+        let making = Making { size, history, command: "a command", note: b"a note", private: false };
+        Place::make(&self.dir, name, &making)
     }
 }
 
@@ -166,6 +172,9 @@ fn more_than_the_rings_hold_goes_through_and_the_oldest_lines_are_counted_as_los
     for line in &kept.lines[..kept.lines.len() - 1] {
         assert_eq!(line.text(), format!("line {}", line.number));
     }
+    let mut search = Search::new(Regex::new("^line 99990$").expect("an expression"), Some(After::Line(5)));
+    let found = search.look(&place, &now).expect("it is there");
+    assert_eq!((found.text.as_str(), found.lost), ("line 99990", kept.lost - 6));
     let last = place.lines(&now, 99_990);
     assert_eq!((last.lost, last.lines[0].text()), (0, "line 99990".into()));
     drop(Holder::begin(&place, 1, 1));
@@ -209,7 +218,7 @@ fn a_viewer_sees_whole_states_beside_a_holder_that_writes() {
 #[test]
 fn a_viewer_of_a_large_screen_is_not_overtaken_for_ever() {
     let home = home();
-    let place = Place::make(&home.dir, "t", (500, 524), LEAST_HISTORY, "a command", b"").expect("a terminal");
+    let place = home.make_with("t", (500, 524), LEAST_HISTORY).expect("a terminal");
     let looker = Place::find(&home.dir, "t", false).expect("it is there");
     let looked = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -397,7 +406,7 @@ fn a_size_is_asked_for_and_answered() {
 fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
     let home = home();
     let place = home.make("t");
-    let again = Place::make(&home.dir, "t", (1, 1), 0, "", &[]);
+    let again = home.make_with("t", (1, 1), 0);
     assert!(matches!(again, Err(TermError::Taken(_))));
     assert!(matches!(Place::find(&home.dir, "u", false), Err(TermError::Missing(_))));
     let file = |name: &str| home.dir.path().join(format!(".term-{name}"));
@@ -409,6 +418,8 @@ fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
     assert_eq!(place::names(&home.dir).expect("listed"), ["garbage", "short", "t"]);
     let found = Place::find(&home.dir, "t", false).expect("it is there");
     assert_eq!((found.command(), found.snapshot().is_none()), ("a command".into(), true));
+    assert!(found.note() == b"a note" && found.is_own() && found.user() == place.user());
+    assert!(matches!(found.writer(Duration::ZERO), Err(TypeError::NotYours)), "it was found to look at");
     assert!(found.is_alive().expect("known") && found.ended().expect("known").is_none());
     place.program_ended(Ok(7));
     assert_eq!(found.ended().expect("known").map(|(how, _)| how), Some(Ended::Exited(7)));
@@ -419,4 +430,20 @@ fn names_are_taken_once_and_what_is_no_terminal_is_refused() {
     drop(place);
     place::remove(&home.dir, &found).expect("removed");
     assert!(matches!(Place::find(&home.dir, "t", false), Err(TermError::Missing(_))));
+}
+
+/// As by a kill between a terminal's two names, at its making or its removal.
+#[test]
+fn a_second_file_that_a_killed_process_left_goes_when_the_next_terminal_is_made() {
+    let home = home();
+    let files = || home.dir.dotted_names().expect("listed").iter().filter(|name| name.starts_with(".typed-")).count();
+    let (kept, lost) = (home.make("kept"), home.make("lost"));
+    std::fs::remove_file(home.dir.path().join(".term-lost")).expect("it is there");
+    assert_eq!(files(), 2);
+    let next = home.make("lost");
+    assert_eq!((files(), lost.note(), next.note()), (2, b"a note".to_vec(), b"a note".to_vec()));
+    drop((lost, next));
+    let next = Place::find(&home.dir, "lost", true).expect("it is there");
+    place::remove(&home.dir, &next).expect("removed");
+    assert_eq!((files(), Place::find(&home.dir, "kept", true).expect("it is there").note()), (1, kept.note()));
 }

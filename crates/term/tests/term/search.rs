@@ -210,7 +210,7 @@ fn a_flood_does_not_hold_back_what_is_typed() {
 #[test]
 fn a_line_that_never_ends_is_looked_at_in_pieces_that_overlap() {
     let home = home();
-    let place = Place::make(&home.dir, "t", (COLUMNS, 8), 4 << 20, "a command", b"").expect("a terminal");
+    let place = home.make_with("t", (COLUMNS, 8), 4 << 20).expect("a terminal");
     let mut holder = Holder::begin(&place, COLUMNS, 8);
     holder.save();
     let (mut begin, mut over) = (search("^b|b$c", None), search("xy", None));
