@@ -7,9 +7,10 @@ use prost::Message;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::codegen::tokio_stream::{self, StreamExt};
+use tonic::codegen::tokio_stream::{self, StreamExt, wrappers::ReceiverStream};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status, Streaming};
@@ -17,6 +18,23 @@ use tonic_prost::ProstCodec;
 
 /// How long nothing is asked of endpoints of which none has answered.
 pub const PAUSE: Duration = Duration::from_millis(100);
+
+/// What an engine answers to a request that may go on. Both end with this.
+pub struct Answers<Q, A> {
+    stream: Streaming<A>,
+    /// The request goes on until it is dropped.
+    _more: Option<mpsc::Sender<Q>>,
+}
+
+impl<Q, A> Answers<Q, A> {
+    /// The next one; `None`: there are no more.
+    ///
+    /// # Errors
+    /// The engine's, or that it is gone.
+    pub async fn message(&mut self) -> Result<Option<A>, Status> {
+        self.stream.message().await
+    }
+}
 
 /// Why a call came to nothing.
 pub enum Failure {
@@ -233,28 +251,26 @@ impl Client {
         messages: Vec<Q>,
         open: bool,
         within: Duration,
-    ) -> Result<Streaming<A>, EngineError>
+    ) -> Result<Answers<Q, A>, EngineError>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let end = &self.ends[at];
         let mut grpc = end.grpc();
-        let messages = tokio_stream::iter(messages);
+        let (more, rest) = mpsc::channel(1);
+        let messages = tokio_stream::iter(messages).chain(ReceiverStream::new(rest));
+        // Some engines end the stream when the client has nothing more to say. None ends it while the request goes on, whoever has left.
+        let more = open.then_some(more);
         let opened = async {
             grpc.ready().await.map_err(|e| Failure::Unknown(format!("{}: {}", end.name, chain(&e))))?;
             let codec = ProstCodec::<Q, A>::default();
             let path = PathAndQuery::from_static(path);
-            // Some engines end the stream when the client has nothing more to say.
-            let answer = if open {
-                grpc.streaming(self.request(messages.chain(tokio_stream::pending())), path, codec).await
-            } else {
-                grpc.streaming(self.request(messages), path, codec).await
-            };
+            let answer = grpc.streaming(self.request(messages), path, codec).await;
             answer.map(|answer| answer.into_inner()).map_err(|status| failure(&end.name, &status))
         };
         let why = match tokio::time::timeout(within, opened).await {
-            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Ok(stream)) => return Ok(Answers { stream, _more: more }),
             Ok(Err(Failure::LeaseGone)) => return Err(EngineError::LeaseGone),
             Ok(Err(Failure::Refused(why) | Failure::Full(why))) => return Err(EngineError::Refused(why)),
             Ok(Err(Failure::Token)) => {

@@ -2,6 +2,7 @@
 
 mod compared;
 mod control;
+mod crowd;
 #[path = "../interleavings/model.rs"]
 mod model;
 mod nodes;
