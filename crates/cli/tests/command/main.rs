@@ -10,6 +10,8 @@ mod browser;
 mod crowd;
 mod doctor;
 mod elsewhere;
+#[cfg(feature = "remote")]
+mod engine_storm;
 mod eyes;
 mod filters;
 mod first;
@@ -24,6 +26,8 @@ mod jobserver_make;
 mod jobserver_old;
 #[cfg(feature = "remote")]
 mod keeper;
+#[cfg(feature = "remote")]
+mod lan;
 mod late;
 mod lateness;
 mod lease;
