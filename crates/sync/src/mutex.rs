@@ -392,6 +392,10 @@ pub type OwnedLockResult<'a, T> = Result<OwnedMutexGuard<'a, T>, LockError<Owned
 /// Of a guard: the lock is a thread's. The guard stays there.
 pub struct ByThread(PhantomData<*const ()>);
 
+impl ByThread {
+    pub(crate) const HERE: ByThread = ByThread(PhantomData);
+}
+
 /// Of a guard: the lock is the process's. The guard may go from thread to thread, and is shared among them as its data may be.
 pub struct ByProcess(PhantomData<Cell<()>>);
 

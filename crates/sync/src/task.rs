@@ -21,9 +21,11 @@
 mod condvar;
 mod mutex;
 mod pool;
+mod rwlock;
 mod semaphore;
 mod wait;
 
 pub use mutex::Lock;
 pub use pool::{Acquire, AcquireMany};
+pub use rwlock::{BySeat, OwnedReadGuard, OwnedReadResult, OwnedWriteGuard, OwnedWriteResult, Read, Write};
 pub use semaphore::Down;

@@ -6,7 +6,7 @@ use crate::crash::{Stage, searched_in, sleep};
 use chappe_crashsim::{Process, Search, Shared, World, reached};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, step};
-use chappe_sync::model::{self, Actor, Refusal, RwLockAt, Turn};
+use chappe_sync::model::{self, Actor, Dropped, Refusal, RwLockAt, TaskEnd, Turn};
 use std::cell::Cell;
 
 /// For each search.
@@ -429,4 +429,38 @@ fn read_late(world: &World) {
 #[test]
 fn a_late_reader_of_a_lock_that_is_gone_lets_nobody_sleep() {
     searched_in(SCHEDULES, "rwlock_read_late", read_late, &["late", "writer"]);
+}
+
+/// A task in line behind a writer, with a reader and a writer behind it; it may be dropped at any moment.
+fn task(world: &World, writes: bool) {
+    let (stage, _) = Stage::new(world, 10, &[], 3);
+    let l = Guarded::new(world, &stage);
+    l.holder(&stage, world, "holder", true);
+    let p = world.prepare("task");
+    let bell = stage.member(p, "bell");
+    let me = l.member(&stage, p, "task").at_bell_of(&bell);
+    stage.reaper(stage.lasting(p, move || match l.lock.enter_as_task(&me, writes, Dropped::At(clock::now() + 1000)) {
+        (TaskEnd::Over(Ok(())), Some(turn)) => {
+            l.enter(turn);
+            l.work(turn);
+            reached("task");
+        }
+        (TaskEnd::Dropped, _) => reached("dropped"),
+        (TaskEnd::GaveBack, _) => reached("gave back"),
+        (end, _) => panic!("{end:?}"),
+    }));
+    l.customer(&stage, world, "r", false, 1);
+    l.customer(&stage, world, "w", true, 1);
+    l.last(world, stage);
+}
+
+#[test]
+fn a_tasks_turn_survives_kills() {
+    for (name, writes) in [("rwlock_task_reads", false), ("rwlock_task_writes", true)] {
+        let world = move |world: &World| task(world, writes);
+        searched_in(SCHEDULES / 2, name, world, &["holder", "task", "dropped", "r", "w", "torn"]);
+        // A death would excuse a waiter that is not told: none here.
+        let search = Search::priorities(&format!("{name}_alive"), 4).schedules(2_000);
+        search.run(world).assert_clean().assert_reached(&["dropped", "gave back", "r", "w"]);
+    }
 }

@@ -105,7 +105,9 @@ impl Waiting {
                 Ended::Dead(arm) => Err(Refused::Dead(arm)),
                 Ended::TooMany => Err(Refused::TooMany),
             };
-            self.pass_on(arms);
+            if self.need > 1 {
+                pass_on(arms);
+            }
             // `None`: what it was told of is gone. It waits again, in its old place.
             if let Some(over) = over.transpose() {
                 return Step::Over(over);
@@ -116,29 +118,30 @@ impl Waiting {
     /// Ends the wait before it is over (I2). Whether it had been granted something.
     pub fn leave<A: Arm + ?Sized>(&mut self, who: &Parties, arms: &[&A]) -> bool {
         let Some(begun) = self.begun.take() else { return false };
-        let ended = end(who, arms, &begun);
-        let had = matches!(ended, Ended::Granted(..));
-        if let Ended::Granted(grant, number) = ended {
-            let budget = Cell::new(0);
-            let patience = &patience(&budget, self.priority);
-            let wish = WaitSpec { aim: Mode::Look, ..WaitSpec::to_take(None, patience) };
-            // An error is nobody's: the object has gone.
-            let _ = granted(who, arms, &begun, grant, number, &wish);
+        let given = match end(who, arms, &begun) {
+            Ended::Granted(grant, number) => {
+                let budget = Cell::new(0);
+                let patience = &patience(&budget, self.priority);
+                let wish = WaitSpec { aim: Mode::Look, ..WaitSpec::to_take(None, patience) };
+                Some(granted(who, arms, &begun, grant, number, &wish))
+            }
+            _ => None,
+        };
+        // It was told, and tried in vain: the next may wait for that. (An error is nobody's: the object has gone.)
+        if self.need > 1 || matches!(given, Some(Ok(None))) {
+            pass_on(arms);
         }
-        self.pass_on(arms);
-        had
-    }
-
-    /// A turn is over. What was set aside for it, piece by piece, and is not taken goes on to the next waiter.
-    fn pass_on<A: Arm + ?Sized>(&self, arms: &[&A]) {
-        if self.need > 1 {
-            arms.iter().map(|arm| arm.site()).for_each(|site| kinds::drain(site.map, site.place.index));
-        }
+        given.is_some()
     }
 
     fn terms<'a>(&self, patience: &'a Patience<'a>) -> Terms<'a> {
         Terms { first: 0, arrival: self.arrival, need: self.need, packet: 0, deadline: None, patience }
     }
+}
+
+/// A turn is over. What was set aside for it piece by piece, or waits until it has tried, goes on to the next waiter.
+fn pass_on<A: Arm + ?Sized>(arms: &[&A]) {
+    arms.iter().map(|arm| arm.site()).for_each(|site| kinds::drain(site.map, site.place.index));
 }
 
 /// Of a waiter that neither spins nor sleeps.

@@ -1,7 +1,7 @@
 //! Tasks lock mutexes and wait to be notified, in one line with threads. No runtime: the tests poll by hand.
 
 use crate::tasks::{LONG, bell, block_on, in_a_house, poll};
-use chappe::{Condvar, LockError, Mutex, MutexGuard};
+use chappe::{Condvar, LockError, Mutex, MutexGuard, RwLock, RwLockError, WriteGuard};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -251,4 +251,104 @@ fn locks_of_tasks_may_go_from_thread_to_thread() {
     let guard = block_on(m.lock_async()).unwrap();
     is_send(&guard);
     is_send(&c.wait_async(guard));
+    let lock = RwLock::private(0).unwrap();
+    is_send(&lock.read_async());
+    is_send(&block_on(lock.read_async()).unwrap());
+    is_send(&lock.write_async());
+    is_send(&block_on(lock.write_async()).unwrap());
+}
+
+fn locks(name: &str, test: impl Fn(&RwLock<u32>)) {
+    test(&RwLock::private(0).unwrap());
+    in_a_house(name, || test(&RwLock::create("l", 0).unwrap()));
+}
+
+#[test]
+fn tasks_read_together_and_write_alone() {
+    locks("task_reads", |l| {
+        let ((waker, ..), (other, _, woken)) = (bell(), bell());
+        let readers = [(); 3].map(|()| block_on(l.read_async()).unwrap());
+        let mut write = pin!(l.write_async());
+        assert!(poll(&mut write, &waker).is_pending());
+        let mut behind = pin!(l.read_async());
+        assert!(poll(&mut behind, &other).is_pending(), "a writer came before it");
+        assert!(matches!(l.try_read(), Err(RwLockError::WouldBlock)));
+        std::thread::scope(|s| s.spawn(move || drop(readers)).join().unwrap());
+        let Poll::Ready(Ok(mut guard)) = poll(&mut write, &waker) else { panic!("nobody reads any more") };
+        *guard = 1;
+        let reading = WriteGuard::downgrade(guard);
+        woken.recv_timeout(LONG).expect("it may read beside the writer that was");
+        let Poll::Ready(Ok(guard)) = poll(&mut behind, &other) else { panic!("nobody writes any more") };
+        assert_eq!((*guard, *reading), (1, 1));
+        drop((guard, reading));
+        assert!(l.try_write().is_ok());
+    });
+}
+
+#[test]
+fn a_dropped_tasks_turn_goes_to_the_next() {
+    locks("task_turn", |l| {
+        for (writes, granted) in [(false, false), (false, true), (true, false), (true, true)] {
+            let ((waker, ..), (second, _, woken)) = (bell(), bell());
+            let guard = l.write().unwrap();
+            let mut next = pin!(l.write_async());
+            let (mut read, mut write) = (Box::pin(l.read_async()), Box::pin(l.write_async()));
+            let pending = if writes {
+                poll(&mut write.as_mut(), &waker).is_pending()
+            } else {
+                poll(&mut read.as_mut(), &waker).is_pending()
+            };
+            assert!(pending && poll(&mut next, &second).is_pending());
+            if granted {
+                drop(guard);
+                drop((read, write));
+            } else {
+                drop((read, write));
+                drop(guard);
+            }
+            woken.recv_timeout(LONG).expect("the next is told");
+            assert!(matches!(poll(&mut next, &second), Poll::Ready(Ok(_))));
+        }
+    });
+}
+
+#[test]
+fn a_condemned_or_removed_rwlocks_tasks_are_told() {
+    locks("task_rwlock_condemned", |l| {
+        let (waker, _, woken) = bell();
+        let guard = block_on(l.write_async()).unwrap();
+        let mut read = pin!(l.read_async());
+        assert!(poll(&mut read, &waker).is_pending());
+        WriteGuard::condemn(guard);
+        woken.recv_timeout(LONG).unwrap();
+        assert!(matches!(poll(&mut read, &waker), Poll::Ready(Err(RwLockError::Condemned { .. }))));
+        assert!(matches!(block_on(l.write_async()), Err(RwLockError::Condemned { .. })));
+    });
+    in_a_house("task_rwlock_removed", || {
+        let l = RwLock::create("l", 0u32).unwrap();
+        let (waker, _, woken) = bell();
+        let guard = l.read().unwrap();
+        let mut write = pin!(l.write_async());
+        assert!(poll(&mut write, &waker).is_pending());
+        RwLock::remove("l", true).unwrap();
+        woken.recv_timeout(LONG).unwrap();
+        assert!(matches!(poll(&mut write, &waker), Poll::Ready(Err(RwLockError::Dead { .. }))));
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_writing_task_that_panics_leaves_the_data_torn() {
+    locks("task_rwlock_panics", |l| {
+        let guard = block_on(l.write_async()).unwrap();
+        std::thread::scope(|s| {
+            let panics = s.spawn(move || {
+                let _guard = guard;
+                std::panic::resume_unwind(Box::new("by intent"));
+            });
+            assert!(panics.join().is_err());
+        });
+        let Err(RwLockError::OwnerDied(mut guard)) = block_on(l.write_async()) else { panic!("not told") };
+        WriteGuard::make_consistent(&mut guard);
+    });
 }

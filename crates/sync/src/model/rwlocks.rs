@@ -1,6 +1,8 @@
 //! Readers-writer locks, as members use them under the explorer.
 
 use super::{Actor, Refusal};
+#[cfg(feature = "sim")]
+use super::{Dropped, TaskEnd};
 use crate::rwlock::row;
 use crate::rwlock::word::{Entry, Reading, Slots, Writing};
 use chappe_arena::{ArenaError, Map, Place};
@@ -63,6 +65,22 @@ impl RwLockAt {
             Err(refused) => Err(refused),
         };
         found.map(|taken| Turn { writes, torn: taken.position != 0, word: taken.word.0 }).map_err(Refusal::from)
+    }
+
+    /// As [`RwLockAt::enter`], as a task, in the actor's own name.
+    ///
+    /// # Panics
+    /// If the actor has no bell.
+    #[cfg(feature = "sim")]
+    pub fn enter_as_task(self, me: &Actor, writes: bool, dropped: Dropped) -> (TaskEnd, Option<Turn>) {
+        let (reading, writing) = (Reading(self.0), Writing(self.0));
+        let arm: &dyn Arm = if writes { &writing } else { &reading };
+        let (end, taken) = match arm.attempt(&me.who.main, false) {
+            Ok(taken) => (TaskEnd::Over(Ok(())), Some(taken)),
+            Err(chappe_wait::operation::Refused::NoneFree) => me.wait_as_task(arm, || 1, || (), dropped),
+            Err(refused) => (TaskEnd::Over(Err(Refusal::from(refused))), None),
+        };
+        (end, taken.map(|taken| Turn { writes, torn: taken.position != 0, word: taken.word.0 }))
     }
 
     /// Locks if no member has the lock or waits.

@@ -10,7 +10,7 @@ use crate::many::Many;
 use chappe_plat::clock;
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::light::Chime;
-use chappe_wait::operation::{Arm, Refused, Site};
+use chappe_wait::operation::{Arm, Refused, Site, Taken};
 use chappe_wait::tasks::{Step, Waiting};
 use std::cell::RefCell;
 
@@ -42,7 +42,7 @@ impl Actor {
     /// # Panics
     /// If the actor has no bell.
     pub fn down_as_task(&self, semaphore: SemaphoreAt, dropped: Dropped) -> TaskEnd {
-        self.wait_as_task(&semaphore, || 1, || (), dropped)
+        self.wait_as_task(&semaphore, || 1, || (), dropped).0
     }
 
     /// Takes `n` permits of a pool at once as a task, for another member of its process to hold.
@@ -53,7 +53,7 @@ impl Actor {
         let into = RefCell::new(Many::new());
         let arm = Several { pool: pool.site(), need: n, holder: *holder.party(pool.map), into };
         let end = match arm.attempt(self.party(pool.map), false) {
-            Err(Refused::NoneFree) => self.wait_as_task(&arm, || n, || (), dropped),
+            Err(Refused::NoneFree) => self.wait_as_task(&arm, || n, || (), dropped).0,
             over => TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from)),
         };
         (end, arm.into.into_inner().all().map(|taken| Held { pool, taken }).collect())
@@ -67,7 +67,7 @@ impl Actor {
         let locks = Locks::new(Site::of(mutex.map, mutex.place), holder.mine());
         let since = clock::now();
         let end = match locks.attempt(self.party(mutex.map), false) {
-            Err(Refused::NoneFree) => self.wait_as_task(&locks, || need(since), || (), dropped),
+            Err(Refused::NoneFree) => self.wait_as_task(&locks, || need(since), || (), dropped).0,
             over => TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from)),
         };
         if matches!(end, TaskEnd::Over(Err(_))) {
@@ -83,17 +83,17 @@ impl Actor {
     /// If the actor has no bell.
     pub fn hear_as_task(&self, condvar: CondvarAt, mutex: MutexAt, holder: &Actor, dropped: Dropped) -> TaskEnd {
         let unlock = || assert!(holder.unlock(mutex));
-        self.wait_as_task(&Hears(Site::of(condvar.map, condvar.place)), || 1, unlock, dropped)
+        self.wait_as_task(&Hears(Site::of(condvar.map, condvar.place)), || 1, unlock, dropped).0
     }
 
-    /// `polled`: follows the first poll.
-    fn wait_as_task<A: Arm>(
+    /// Waits as a task; with what was taken. `polled`: follows the first poll.
+    pub(super) fn wait_as_task<A: Arm + ?Sized>(
         &self,
         arm: &A,
         need: impl Fn() -> u32,
         polled: impl FnOnce(),
         dropped: Dropped,
-    ) -> TaskEnd {
+    ) -> (TaskEnd, Option<Taken>) {
         let mut polled = Some(polled);
         let at = self.bell.expect("a task waits at its process's bell");
         let chime = Chime::new(&self.who.main.map.member(at).bell, |_, _| {});
@@ -104,7 +104,8 @@ impl Actor {
             let step = waiting.poll(&self.who, &[arm], false, Some(at));
             polled.take().into_iter().for_each(|polled| polled());
             if let Step::Over(over) = step {
-                return TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from));
+                let taken = over.as_ref().ok().map(|(_, taken)| *taken);
+                return (TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from)), taken);
             }
             if dropped != Dropped::AfterPoll {
                 if let Some((word, value)) = chime.sleeps() {
@@ -115,7 +116,7 @@ impl Actor {
             }
             if dropped == Dropped::AfterPoll || deadline.is_some_and(|deadline| clock::now() >= deadline) {
                 let had = waiting.leave(&self.who, &[arm]);
-                return if had { TaskEnd::GaveBack } else { TaskEnd::Dropped };
+                return (if had { TaskEnd::GaveBack } else { TaskEnd::Dropped }, None);
             }
         }
     }

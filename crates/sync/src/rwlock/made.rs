@@ -1,5 +1,6 @@
 //! The public interface of readers-writer locks: data that many threads read, or one changes.
 
+use super::error::RwLockError;
 use super::row;
 use super::word::{self, Entry, Reading, Slots, Writing};
 use crate::armed::Armed;
@@ -7,6 +8,7 @@ use crate::error::ObjectError;
 use crate::guarded::Data;
 use crate::handle::Handle;
 use crate::lease::locks;
+use crate::mutex::ByThread;
 use crate::named::{Named, NamedKind};
 use crate::registry::{Arena, ArenaOptions};
 use crate::select::{Select, SelectedOperation};
@@ -22,73 +24,9 @@ use chappe_wait::operation::{Arm, Refused, Taken, WaitSpec};
 use chappe_wait::owner::{held_by, member_of};
 use chappe_wait::patience::{Until, patience};
 use chappe_wait::wait::Parties;
-use std::io;
-use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-
-/// Why a readers-writer lock was not locked; or that it was, with a condition to handle. `G` is the guard.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum RwLockError<G> {
-    /// Locked; a writer died or panicked, and the data is as it left it. Make it whole and call [`WriteGuard::make_consistent`], or
-    /// [`WriteGuard::condemn`].
-    #[error(
-        "locked, but an earlier writer died in the middle of its section: look at the data, then say that it is consistent, or condemn the lock"
-    )]
-    OwnerDied(G),
-    /// A thread has it locked, or waits for it.
-    #[error("the readers-writer lock is locked, or others wait for it")]
-    WouldBlock,
-    /// The time was up first.
-    #[error("timed out waiting for the readers-writer lock")]
-    Timeout,
-    /// A signal was handled, or another thread asked for an interrupt: see [`interruptible`](crate::interruptible).
-    #[error("interrupted while waiting for the readers-writer lock")]
-    Interrupted,
-    /// This very thread writes.
-    #[error(
-        "readers-writer lock `{lock}` is written by this very thread: it would wait for itself for ever; drop the guard, or downgrade it"
-    )]
-    Deadlock {
-        /// Which.
-        lock: String,
-    },
-    /// This very thread reads. A read lock cannot become a write lock, and a second one could wait behind a writer that waits for the first.
-    #[error(
-        "readers-writer lock `{lock}` is read by this very thread: it would wait for itself for ever; drop the read guard first (a write guard can be downgraded, a read guard cannot be upgraded)"
-    )]
-    Upgrade {
-        /// Which.
-        lock: String,
-    },
-    /// Its data was given up.
-    #[error(
-        "readers-writer lock `{lock}` was condemned: a writer died and its data could not be made whole; remove it and make it anew"
-    )]
-    Condemned {
-        /// Which.
-        lock: String,
-    },
-    /// It was removed.
-    #[error("readers-writer lock `{lock}` was removed while it was in use; open it again if it was made anew")]
-    Dead {
-        /// Which.
-        lock: String,
-    },
-    /// The arena cannot take another member, or is gone.
-    #[error(transparent)]
-    Arena(ArenaError),
-    /// The system refused the thread that watches for deaths; without it no thread should sleep.
-    #[error("cannot start the thread that watches for deaths: {0}")]
-    System(#[source] io::Error),
-}
-
-impl<G> std::fmt::Debug for RwLockError<G> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RwLockError({self})")
-    }
-}
 
 /// A readers-writer lock around data, between threads (private) or processes (named), that survives the death of its holders.
 ///
@@ -281,13 +219,13 @@ impl<T> RwLock<T> {
     fn get_to_read(&self, until: Until) -> ReadResult<'_, T> {
         let attempt = |member, _| self.reading.try_enter(member);
         let (entry, member, _, incarnation) = self.get(&self.reading, until, attempt)?;
-        self.answer(entry, until, || ReadGuard { lock: self, member, incarnation, here: PhantomData })
+        self.answer(entry, until, || ReadGuard { lock: self, member, incarnation, _by: ByThread::HERE })
     }
 
     fn get_to_write(&self, until: Until) -> WriteResult<'_, T> {
         let attempt = |member, generation| self.writing.try_enter(member, held_by(member, generation));
         let (entry, member, generation, incarnation) = self.get(&self.writing, until, attempt)?;
-        self.answer(entry, until, || WriteGuard::new(self, held_by(member, generation), incarnation))
+        self.answer(entry, until, || WriteGuard::new(self, held_by(member, generation), incarnation, ByThread::HERE))
     }
 
     fn answer<G>(&self, entry: Entry, until: Until, guard: impl FnOnce() -> G) -> Result<G, RwLockError<G>> {
@@ -383,17 +321,54 @@ impl<T> RwLock<T> {
     #[doc(hidden)]
     #[track_caller]
     pub fn __finish_read(&self, took: Took) -> ReadResult<'_, T> {
-        let (entry, word) = self.chosen(took.0);
-        let (member, incarnation) = (member_of(word), process::incarnation() as u32);
-        self.answer(entry, Until::Forever, || ReadGuard { lock: self, member, incarnation, here: PhantomData })
+        self.came_to_read(took.0, ByThread::HERE)
     }
 
     /// Completes a choice that came to a `write` arm.
     #[doc(hidden)]
     #[track_caller]
     pub fn __finish_write(&self, took: Took) -> WriteResult<'_, T> {
-        let (entry, mine) = self.chosen(took.0);
-        self.answer(entry, Until::Forever, || WriteGuard::new(self, mine, process::incarnation() as u32))
+        self.came_to_write(took.0, ByThread::HERE)
+    }
+
+    /// The guard for what was taken by the member that is `by`'s, or the error if nothing was.
+    pub(crate) fn came_to_read<By>(
+        &self,
+        taken: Option<Taken>,
+        by: By,
+    ) -> Result<ReadGuard<'_, T, By>, RwLockError<ReadGuard<'_, T, By>>> {
+        let (entry, word) = self.chosen(taken);
+        let (member, incarnation) = (member_of(word), process::incarnation() as u32);
+        self.answer(entry, Until::Forever, || ReadGuard { lock: self, member, incarnation, _by: by })
+    }
+
+    /// The same to write.
+    pub(crate) fn came_to_write<By>(
+        &self,
+        taken: Option<Taken>,
+        by: By,
+    ) -> Result<WriteGuard<'_, T, By>, RwLockError<WriteGuard<'_, T, By>>> {
+        let (entry, mine) = self.chosen(taken);
+        self.answer(entry, Until::Forever, || WriteGuard::new(self, mine, process::incarnation() as u32, by))
+    }
+
+    /// As its readers, or its writers, wait for it.
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    pub(crate) fn arm(&self, writes: bool) -> &dyn Arm {
+        if writes { &self.writing } else { &self.reading }
+    }
+
+    /// The error of a task's wait for a lock that is not in service any more.
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    pub(crate) fn gone<G>(&self) -> RwLockError<G> {
+        let lock = self.handle.shown();
+        if self.is_condemned() { RwLockError::Condemned { lock } } else { RwLockError::Dead { lock } }
+    }
+
+    /// The error of a task's wait that a forked child inherited.
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    pub(crate) fn inherited<G>(&self) -> RwLockError<G> {
+        RwLockError::Inherited { lock: self.handle.shown() }
     }
 }
 
@@ -508,10 +483,10 @@ pub(crate) unsafe fn of_mine(lock: &RwLock<()>) -> Option<Mine<'_>> {
     })
     .ok()?;
     if lock.slots().writes(mine) {
-        return Some(Mine::Writes(WriteGuard::new(lock, mine, incarnation)));
+        return Some(Mine::Writes(WriteGuard::new(lock, mine, incarnation, ByThread::HERE)));
     }
     let reads = !lock.handle.is_dead() && lock.slots().reads(member);
-    reads.then_some(Mine::Reads(ReadGuard { lock, member, incarnation, here: PhantomData }))
+    reads.then_some(Mine::Reads(ReadGuard { lock, member, incarnation, _by: ByThread::HERE }))
 }
 
 /// The data of a lock that is locked to read; unlocked when dropped, and when the thread dies. It belongs to the thread that locked it:
@@ -522,11 +497,12 @@ pub(crate) unsafe fn of_mine(lock: &RwLock<()>) -> Option<Mine<'_>> {
 /// must_be_send(lock.read().unwrap());
 /// ```
 #[must_use = "a guard that is not kept unlocks at once"]
-pub struct ReadGuard<'a, T> {
+pub struct ReadGuard<'a, T, By = ByThread> {
     lock: &'a RwLock<T>,
     member: u32,
     incarnation: u32,
-    here: PhantomData<*const ()>,
+    /// Whose it is. Dropped last: no other is this member before.
+    _by: By,
 }
 
 /// The data of a lock that is locked to write; unlocked when dropped, and when the thread dies. It belongs to the thread that locked it:
@@ -537,19 +513,20 @@ pub struct ReadGuard<'a, T> {
 /// must_be_send(lock.write().unwrap());
 /// ```
 #[must_use = "a guard that is not kept unlocks at once"]
-pub struct WriteGuard<'a, T> {
+pub struct WriteGuard<'a, T, By = ByThread> {
     lock: &'a RwLock<T>,
     mine: u64,
     incarnation: u32,
     /// It was locked by a destructor that runs because of a panic: that panic does not tear this section's data.
     panicking: bool,
-    here: PhantomData<*const ()>,
+    /// Whose it is. Dropped last: no other is this member before.
+    by: By,
 }
 
 // SAFETY: a shared guard gives out shared references to the data only.
-unsafe impl<T: Sync> Sync for ReadGuard<'_, T> {}
+unsafe impl<T: Sync, By> Sync for ReadGuard<'_, T, By> {}
 // SAFETY: as above.
-unsafe impl<T: Sync> Sync for WriteGuard<'_, T> {}
+unsafe impl<T: Sync, By> Sync for WriteGuard<'_, T, By> {}
 
 #[cold]
 fn void<T>(lock: &RwLock<T>) -> ! {
@@ -559,15 +536,15 @@ fn void<T>(lock: &RwLock<T>) -> ! {
     )
 }
 
-impl<'a, T> ReadGuard<'a, T> {
+impl<T, By> ReadGuard<'_, T, By> {
     fn is_ours(&self) -> bool {
         process::is_incarnation(self.incarnation)
     }
 }
 
-impl<'a, T> WriteGuard<'a, T> {
-    fn new(lock: &'a RwLock<T>, mine: u64, incarnation: u32) -> WriteGuard<'a, T> {
-        WriteGuard { lock, mine, incarnation, panicking: std::thread::panicking(), here: PhantomData }
+impl<'a, T, By> WriteGuard<'a, T, By> {
+    fn new(lock: &'a RwLock<T>, mine: u64, incarnation: u32, by: By) -> Self {
+        WriteGuard { lock, mine, incarnation, panicking: std::thread::panicking(), by }
     }
 
     fn is_ours(&self) -> bool {
@@ -575,13 +552,15 @@ impl<'a, T> WriteGuard<'a, T> {
     }
 
     /// Goes on as a reader, with no other writer in between. Readers that stand first in line enter, too.
-    pub fn downgrade(this: Self) -> ReadGuard<'a, T> {
+    pub fn downgrade(this: Self) -> ReadGuard<'a, T, By> {
+        let this = ManuallyDrop::new(this);
         let (lock, mine, incarnation) = (this.lock, this.mine, this.incarnation);
         if this.is_ours() {
             lock.slots().downgrade(mine);
         }
-        std::mem::forget(this);
-        ReadGuard { lock, member: member_of(mine), incarnation, here: PhantomData }
+        // SAFETY: the writer's guard is not used, nor dropped, after this.
+        let by = unsafe { std::ptr::read(&raw const this.by) };
+        ReadGuard { lock, member: member_of(mine), incarnation, _by: by }
     }
 
     /// Marks the data as whole again: later lockers are not told of the death.
@@ -599,7 +578,7 @@ impl<'a, T> WriteGuard<'a, T> {
     }
 }
 
-impl<T> Deref for ReadGuard<'_, T> {
+impl<T, By> Deref for ReadGuard<'_, T, By> {
     type Target = T;
     fn deref(&self) -> &T {
         if !self.is_ours() {
@@ -611,7 +590,7 @@ impl<T> Deref for ReadGuard<'_, T> {
     }
 }
 
-impl<T> Deref for WriteGuard<'_, T> {
+impl<T, By> Deref for WriteGuard<'_, T, By> {
     type Target = T;
     fn deref(&self) -> &T {
         if !self.is_ours() {
@@ -622,7 +601,7 @@ impl<T> Deref for WriteGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for WriteGuard<'_, T> {
+impl<T, By> DerefMut for WriteGuard<'_, T, By> {
     fn deref_mut(&mut self) -> &mut T {
         if !self.is_ours() {
             void(self.lock);
@@ -632,19 +611,19 @@ impl<T> DerefMut for WriteGuard<'_, T> {
     }
 }
 
-impl<T: std::fmt::Debug> std::fmt::Debug for ReadGuard<'_, T> {
+impl<T: std::fmt::Debug, By> std::fmt::Debug for ReadGuard<'_, T, By> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl<T: std::fmt::Debug> std::fmt::Debug for WriteGuard<'_, T> {
+impl<T: std::fmt::Debug, By> std::fmt::Debug for WriteGuard<'_, T, By> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl<T> Drop for ReadGuard<'_, T> {
+impl<T, By> Drop for ReadGuard<'_, T, By> {
     fn drop(&mut self) {
         if self.is_ours() {
             self.lock.slots().leave(self.member);
@@ -652,7 +631,7 @@ impl<T> Drop for ReadGuard<'_, T> {
     }
 }
 
-impl<T> Drop for WriteGuard<'_, T> {
+impl<T, By> Drop for WriteGuard<'_, T, By> {
     fn drop(&mut self) {
         if !self.is_ours() {
             return;

@@ -27,7 +27,7 @@ impl<T> Future for Hear<'_, '_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Hear { condvar, guard, wait } = self.get_mut();
-        let over = wait.poll(&Hears(site(condvar)), cx, |_| ());
+        let over = wait.poll(&Hears(site(condvar)), cx, |_, _| ());
         // I1 of the condition variable: the member's bit is set by now. An error of the first poll keeps the guard: it is told with it.
         if !matches!(over, Poll::Ready(Err(_))) {
             *guard = None;

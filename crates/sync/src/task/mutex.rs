@@ -73,7 +73,7 @@ impl<'a, T> Future for Lock<'a, T> {
         }
         *begun = Some((process, since));
         wait.need = need(since);
-        let Poll::Ready(over) = wait.poll(&locks, cx, |_| ()) else { return Poll::Pending };
+        let Poll::Ready(over) = wait.poll(&locks, cx, |_, _| ()) else { return Poll::Pending };
         Poll::Ready(match over {
             Ok(()) => mutex.awaited(locks.outcome(), locks.mine),
             Err(Failed::Arena(e)) => Err(LockError::Arena(e)),

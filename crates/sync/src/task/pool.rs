@@ -49,7 +49,9 @@ impl Future for Acquire<'_> {
                     over => return Poll::Ready(over),
                 }
             }
-            let Poll::Ready(over) = wait.poll(*pool, cx, |taken| owned(pool, taken)) else { return Poll::Pending };
+            let Poll::Ready(over) = wait.poll(*pool, cx, |taken, _seat| owned(pool, taken)) else {
+                return Poll::Pending;
+            };
             match over {
                 // Taken by force in these few instructions: it waits again.
                 Ok(Err(AcquireError::WouldBlock)) => {}
@@ -145,7 +147,7 @@ impl Future for AcquireMany<'_> {
         let taken = match (tried, self.holder) {
             (Err(Failed::Refused(Refused::NoneFree)), Some(holder)) => {
                 let arm = self.arm(holder);
-                let Poll::Ready(over) = self.wait.poll(&arm, cx, |_| ()) else { return Poll::Pending };
+                let Poll::Ready(over) = self.wait.poll(&arm, cx, |_, _| ()) else { return Poll::Pending };
                 over.map(|()| arm.into.into_inner())
             }
             (tried, _) => tried,

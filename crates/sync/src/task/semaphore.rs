@@ -42,7 +42,7 @@ impl Future for Down<'_> {
                 over => return Poll::Ready(over),
             }
         }
-        wait.poll(*semaphore, cx, |_| ()).map_err(|failed| match failed {
+        wait.poll(*semaphore, cx, |_, _| ()).map_err(|failed| match failed {
             Failed::Arena(e) => DownError::Arena(e),
             Failed::Refused(Refused::Inherited(_)) => DownError::Inherited { semaphore: semaphore.name() },
             Failed::Refused(_) => semaphore.dead(),

@@ -54,12 +54,23 @@ impl Wait {
         Wait { stay: None, dies, need }
     }
 
-    /// Ready: with what was taken, which `then` makes the process's while the stay still has its member.
+    /// Begins its stay, and takes what it would wait for if that is there and nobody waits for it: in the name of its seat, which comes with it.
+    pub fn attempt<A: Arm + ?Sized>(&mut self, arm: &A) -> Result<Option<(Taken, Seat)>, Failed> {
+        let stay = Stay::begin(arm.site().map, self.dies).map_err(Failed::Arena)?;
+        match arm.attempt(&stay.seat.party().main, false) {
+            Ok(taken) => return Ok(Some((taken, stay.seat))),
+            Err(Refused::NoneFree) => self.stay = Some(stay),
+            Err(refused) => return Err(Failed::Refused(refused)),
+        }
+        Ok(None)
+    }
+
+    /// Ready: with what was taken, in the name of the seat, which `then` gets, and lets go of when what was taken is the process's.
     pub fn poll<A: Arm + ?Sized, R>(
         &mut self,
         arm: &A,
         cx: &mut Context<'_>,
-        then: impl FnOnce(Taken) -> R,
+        then: impl FnOnce(Taken, Seat) -> R,
     ) -> Poll<Result<R, Failed>> {
         let stay = match &mut self.stay {
             Some(stay) => stay,
@@ -70,9 +81,8 @@ impl Wait {
         };
         stay.waiting.need = self.need;
         let Poll::Ready(over) = stay.poll(arm, cx) else { return Poll::Pending };
-        let over = over.map(then).map_err(Failed::Refused);
-        self.stay = None;
-        Poll::Ready(over)
+        let stay = self.stay.take().expect("it was polled just now");
+        Poll::Ready(over.map(|taken| then(taken, stay.seat)).map_err(Failed::Refused))
     }
 
     /// The future is dropped.
