@@ -14,7 +14,12 @@
 //! One that is leaked (`mem::forget`), or that belongs to a light thread which dies, keeps its place in the line until the process ends, and what it
 //! is granted with it.
 //!
-//! Where waiters are served by priority, a task has that of the thread which polls it first.
+//! Of the tasks of a process that wait for one object at once, 64 have places in its line. The others come up in their order, as those are served: so
+//! tasks without number cost an object 64 places of its arena at most. Each has its place by arrival, from its first poll on; but while all 64 were granted
+//! something and were not polled yet, threads and other processes may overtake those who have no place. (Notifications are kept for nobody: each
+//! task that waits for one has a place.)
+//!
+//! Where waiters are served by priority, a task has that of the thread which polls it first; and of those without a place, it is called by that.
 //!
 //! How a task waits: see the head of `chappe_wait::tasks`.
 

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Nothing is new on the words: to all others the task is a member that sleeps (wait queue, I10). Its member is an attachment that a kernel
-//! thread holds (`lent`), in a [`Seat`], which the wait has until it is over.
+//! thread holds (`lent`), in a [`Seat`], which the wait has until it is over. So many tasks of a process have seats at one object; the others
+//! stand until it is their turn to sit down (`tasks/crowd`).
 //!
 //! - I1: the waker is noted before the task's last look at the word in each poll. The granter swaps the word before it looks for the waker. So
 //!   one of them sees the other (E1): the poll sees the grant, or the granter the waker of this poll. A waker stays noted until it has been
@@ -37,6 +38,8 @@
 //! Explored: `tests/crash_bell.rs` (a member that sleeps at a bell, its time-outs, and drops). Left out there: the sitter and its waker, the
 //! seat, the driver and its bits.
 
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub mod crowd;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 mod driver;
 #[cfg(not(any(feature = "sim", feature = "loom")))]

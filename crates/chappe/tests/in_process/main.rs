@@ -21,6 +21,7 @@ mod semaphore_ends;
 mod semaphore_model;
 mod semaphore_order;
 mod semaphore_units;
+mod task_crowds;
 mod task_locks;
 mod tasks;
 mod threads;

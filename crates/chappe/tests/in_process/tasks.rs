@@ -1,6 +1,7 @@
 //! Tasks wait as threads do: in the same line, without losing what they are handed. No runtime: the tests poll by hand.
 
 use crate::house::House;
+use chappe::task::Down;
 use chappe::{AcquireError, Arena, DownError, LockError, Mutex, Pool, Semaphore};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -46,7 +47,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// A private semaphore, and one of an arena that the test removes at its end.
-fn of_each_kind(name: &str, test: impl Fn(&Semaphore)) {
+pub fn of_each_kind(name: &str, test: impl Fn(&Semaphore)) {
     test(&Semaphore::private(0).unwrap());
     in_a_house(name, || test(&Semaphore::create("s", 0).unwrap()));
 }
@@ -595,31 +596,42 @@ fn a_removed_pools_tasks_are_told() {
 
 #[test]
 fn a_process_may_have_more_tasks_than_a_thread_holds_attachments() {
-    of_each_kind("crowd", |s| {
+    let wait_at = |all: &[Semaphore]| {
         let (waker, bell, woken) = bell();
-        let mut all: Vec<_> = (0..1_500).map(|_| Box::pin(s.down_async())).collect();
+        let mut tasks: Vec<_> = at_each(all).collect();
         let mut cx = Context::from_waker(&waker);
-        assert!(all.iter_mut().all(|down| down.as_mut().poll(&mut cx).is_pending()));
-        s.up_many(1_500).unwrap();
+        assert!(tasks.iter_mut().all(|down| down.as_mut().poll(&mut cx).is_pending()));
+        all.iter().for_each(|s| s.up_many(50).unwrap());
         (0..1_500).for_each(|_| woken.recv().unwrap());
-        assert!(all.iter_mut().all(|down| matches!(down.as_mut().poll(&mut cx), Poll::Ready(Ok(())))));
+        assert!(tasks.iter_mut().all(|down| matches!(down.as_mut().poll(&mut cx), Poll::Ready(Ok(())))));
         // A wake under way may be repeated by another thread.
-        assert_eq!(s.value(), 0);
+        assert!(all.iter().all(|s| s.value() == 0));
         assert!(bell.1.load(Ordering::SeqCst) >= 1_500);
-    });
+    };
+    wait_at(&[(); 30].map(|()| Semaphore::private(0).unwrap()));
+    in_a_house("many_tasks", || wait_at(&thirty()));
+}
+
+fn thirty() -> Vec<Semaphore> {
+    (0..30).map(|at| Semaphore::create(&format!("s{at}"), 0).unwrap()).collect()
+}
+
+/// Fifty tasks at each semaphore: all have seats.
+fn at_each(all: &[Semaphore]) -> impl Iterator<Item = Pin<Box<Down<'_>>>> {
+    all.iter().flat_map(|s| (0..50).map(move |_| Box::pin(s.down_async())))
 }
 
 #[test]
 fn members_of_a_burst_of_tasks_are_the_arenas_again() {
     in_a_house("burst", || {
-        let s = Semaphore::create("s", 0).unwrap();
+        let all = thirty();
         let map = Arena::open("default").unwrap().map();
         let used = || (0..map.members_used()).filter(|member| map.occupant(*member).is_some()).count();
         let mut cx = Context::from_waker(Waker::noop());
-        let mut all: Vec<_> = (0..1_500).map(|_| Box::pin(s.down_async())).collect();
-        assert!(all.iter_mut().all(|down| down.as_mut().poll(&mut cx).is_pending()));
+        let mut tasks: Vec<_> = at_each(&all).collect();
+        assert!(tasks.iter_mut().all(|down| down.as_mut().poll(&mut cx).is_pending()));
         assert!(used() >= 1_500);
-        drop(all);
+        drop(tasks);
         // Two sixteenths are kept, for tasks and for light threads; and the driver, this thread, the reaper's threads.
         let most = map.geometry().members as usize / 8 + 64;
         assert!(used() <= most, "{} members are still in use", used());

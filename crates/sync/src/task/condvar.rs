@@ -51,10 +51,10 @@ impl Condvar {
     /// mutex already. In a forked child, a future that it inherited is refused.
     ///
     /// # Errors
-    /// As [`Mutex::lock_async`](crate::Mutex::lock_async); `CondvarDead`, with the guard, if the condition variable is or gets removed.
+    /// As [`Mutex::lock_async`](crate::Mutex::lock_async); `Arena` if the arena has no place for the task; `CondvarDead`, with the guard, if the condition variable is or gets removed.
     pub async fn wait_async<'a, T>(&self, guard: OwnedMutexGuard<'a, T>) -> OwnedLockResult<'a, T> {
         let mutex = guard.mutex();
-        let mut hear = Hear { condvar: self, guard: Some(guard), wait: Wait::new(true, 1) };
+        let mut hear = Hear { condvar: self, guard: Some(guard), wait: Wait::always_seated() };
         let heard = (&mut hear).await;
         let kept = hear.guard.take();
         drop(hear);

@@ -36,8 +36,8 @@ impl<T> Mutex<T> {
     /// A task that locks it twice waits for itself: of tasks, [`LockError::Deadlock`] is not told.
     ///
     /// # Errors
-    /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Inherited`. A process has one place in an arena for each task that waits there at once; `Arena`
-    /// if it has no more.
+    /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Inherited`; `Arena` if its arena has no place left, and no other task of the process has
+    /// one at this mutex.
     pub fn lock_async(&self) -> Lock<'_, T> {
         Lock { mutex: self, begun: None, wait: Wait::new(true, 0) }
     }

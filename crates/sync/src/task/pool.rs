@@ -31,7 +31,7 @@ impl Pool {
     /// dropped, or when the process dies. In a forked child, a future that it inherited is refused.
     ///
     /// # Errors
-    /// As [`Pool::acquire_owned`]. A process has one place in an arena for each task that waits there at once; `Arena` if it has no more.
+    /// As [`Pool::acquire_owned`]. `Arena` if its arena has no place left, and no other task of the process has one at this object.
     pub fn acquire_async(&self) -> Acquire<'_> {
         Acquire { pool: self, wait: Wait::new(true, 1) }
     }
@@ -43,7 +43,7 @@ impl Future for Acquire<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Acquire { pool, wait } = self.get_mut();
         loop {
-            if wait.stay.is_none() {
+            if wait.may_take(*pool) {
                 match pool.try_acquire_owned() {
                     Err(AcquireError::WouldBlock) => {}
                     over => return Poll::Ready(over),
@@ -109,7 +109,7 @@ impl Pool {
     /// inherited is refused.
     ///
     /// # Errors
-    /// As [`Pool::acquire_many`]. A process has one place in an arena for each task that waits there at once; `Arena` if it has no more.
+    /// As [`Pool::acquire_many`]. `Arena` if its arena has no place left, and no other task of the process has one at this object.
     pub fn acquire_many_async(&self, n: u32) -> AcquireMany<'_> {
         AcquireMany { pool: self, holder: None, wait: Wait::new(true, n) }
     }
@@ -121,11 +121,7 @@ impl AcquireMany<'_> {
     }
 
     /// Takes them now, if so many are free and nobody waits.
-    fn attempt(&mut self) -> Result<Many, Failed> {
-        let map = self.pool.site().map;
-        let joined = process_attachment(map).map_err(Failed::Arena)?;
-        let holder = Party { map, member: joined.index, generation: joined.generation, holds: Holds::NONE };
-        self.holder = Some(holder);
+    fn attempt(&self, holder: Party) -> Result<Many, Failed> {
         let arm = self.arm(holder);
         let attempt = || arm.attempt(&holder, false).map_err(Failed::Refused);
         match attempt() {
@@ -134,26 +130,41 @@ impl AcquireMany<'_> {
         };
         Ok(arm.into.into_inner())
     }
+
+    /// The member that stands for the process.
+    fn holder(&mut self) -> Result<Party, Failed> {
+        if let Some(holder) = self.holder {
+            return Ok(holder);
+        }
+        let map = self.pool.site().map;
+        let joined = process_attachment(map).map_err(Failed::Arena)?;
+        Ok(*self.holder.insert(Party { map, member: joined.index, generation: joined.generation, holds: Holds::NONE }))
+    }
+
+    fn poll_many(&mut self, cx: &mut Context<'_>) -> Poll<Result<Many, Failed>> {
+        let holder = match self.holder() {
+            Ok(holder) => holder,
+            Err(failed) => return Poll::Ready(Err(failed)),
+        };
+        if self.wait.may_take(self.pool) {
+            match self.attempt(holder) {
+                Err(Failed::Refused(Refused::NoneFree)) => {}
+                over => return Poll::Ready(over),
+            }
+        }
+        let arm = self.arm(holder);
+        let over = self.wait.poll(&arm, cx, |_, _| ());
+        over.map_ok(|()| arm.into.into_inner())
+    }
 }
 
 impl Future for AcquireMany<'_> {
     type Output = Result<OwnedPermits, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let tried = match &self.wait.stay {
-            None => self.attempt(),
-            Some(_) => Err(Failed::Refused(Refused::NoneFree)),
-        };
-        let taken = match (tried, self.holder) {
-            (Err(Failed::Refused(Refused::NoneFree)), Some(holder)) => {
-                let arm = self.arm(holder);
-                let Poll::Ready(over) = self.wait.poll(&arm, cx, |_, _| ()) else { return Poll::Pending };
-                over.map(|()| arm.into.into_inner())
-            }
-            (tried, _) => tried,
-        };
+        let over = self.poll_many(cx);
         let (pool, n) = (self.pool, self.wait.need);
-        Poll::Ready(taken.map(|many| OwnedPermits::new(pool, many)).map_err(|failed| refused(pool, n, failed)))
+        over.map(|over| over.map(|many| OwnedPermits::new(pool, many)).map_err(|failed| refused(pool, n, failed)))
     }
 }
 

@@ -92,8 +92,8 @@ impl<T> RwLock<T> {
     /// A task that locks it twice may wait for itself: of tasks, `Deadlock` and `Upgrade` are not told.
     ///
     /// # Errors
-    /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Inherited`. A process has one place in an arena for each task that waits there, or reads or
-    /// writes; `Arena` if it has no more.
+    /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Inherited`. Each task that reads or writes has a place in the arena besides those that wait;
+    /// `Arena` if it has none left, and no other task of the process waits for this lock.
     pub fn read_async(&self) -> Read<'_, T> {
         Read(Entering::new(self, false))
     }

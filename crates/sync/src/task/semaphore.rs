@@ -25,7 +25,7 @@ impl Semaphore {
     /// On a private semaphore for which tasks wait, a signal handler must not call `up`: that calls the task's waker.
     ///
     /// # Errors
-    /// As [`Semaphore::down`]. A process has one place in an arena for each task that waits there at once; `Arena` if it has no more.
+    /// As [`Semaphore::down`]. `Arena` if its arena has no place left, and no other task of the process has one at this object.
     pub fn down_async(&self) -> Down<'_> {
         Down { semaphore: self, wait: Wait::new(self.dies(), 1) }
     }
@@ -36,7 +36,7 @@ impl Future for Down<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Down { semaphore, wait } = self.get_mut();
-        if wait.stay.is_none() {
+        if wait.may_take(*semaphore) {
             match semaphore.try_down() {
                 Err(DownError::WouldBlock) => {}
                 over => return Poll::Ready(over),

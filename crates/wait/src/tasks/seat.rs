@@ -43,24 +43,40 @@ impl Free {
 /// Seats that no wait has.
 pub static FREE: Mutex<Free> = Mutex::new(Free::none(0));
 
+/// A place for a waker.
+pub(super) fn lend_sitter() -> &'static Sitter {
+    let old = with_free(|free| free.sitters.pop());
+    old.unwrap_or_else(|| Box::leak(Box::default()))
+}
+
+/// The place is not needed any more.
+pub(super) fn return_sitter(sitter: &'static Sitter) {
+    // Dropped last, with nothing locked, as a seat's.
+    let _waker = sitter.forget();
+    with_free(|free| free.sitters.push(sitter));
+}
+
+fn with_free<R>(then: impl FnOnce(&mut Free) -> R) -> R {
+    let now = process::incarnation();
+    let mut free = light::lock(&FREE);
+    if free.incarnation != now {
+        // The parent's.
+        *free = Free::none(now);
+    }
+    then(&mut free)
+}
+
 impl Seat {
     /// A seat in an arena. `dies`: what is waited for may be another thread's, whose death must be noticed.
     ///
     /// # Errors
     /// The arena's when it is full, and the system's when it refuses a thread.
     pub fn take(map: &'static Map, dies: bool) -> Result<Seat, ArenaError> {
-        let now = process::incarnation();
-        let mut free = light::lock(&FREE);
-        if free.incarnation != now {
-            // The parent's.
-            *free = Free::none(now);
-        }
-        let old = free.seats.iter_mut().find(|(of, _)| *of == key(map)).and_then(|(_, seats)| seats.pop());
-        let sitter = if old.is_none() { free.sitters.pop() } else { None };
-        drop(free);
+        let old =
+            with_free(|free| free.seats.iter_mut().find(|(of, _)| *of == key(map)).and_then(|(_, seats)| seats.pop()));
         let mut seat = match old {
             Some(seat) => ManuallyDrop::into_inner(seat),
-            None => Seat::make(map, sitter, now)?,
+            None => Seat::make(map)?,
         };
         if dies && !seat.watched {
             let cannot =
@@ -72,12 +88,12 @@ impl Seat {
     }
 
     #[cold]
-    fn make(map: &'static Map, sitter: Option<&'static Sitter>, incarnation: u64) -> Result<Seat, ArenaError> {
+    fn make(map: &'static Map) -> Result<Seat, ArenaError> {
         let driver = if map.is_private() { None } else { Some(driver::of(map)?) };
         let joined = lent::take(map)?;
-        let sitter = sitter.unwrap_or_else(|| Box::leak(Box::default()));
+        let sitter = lend_sitter();
         holders::seat(map, joined.index, sitter);
-        Ok(Seat { map, joined, sitter, driver, watched: false, incarnation })
+        Ok(Seat { map, joined, sitter, driver, watched: false, incarnation: process::incarnation() })
     }
 
     /// As a waiter.
