@@ -278,11 +278,12 @@ impl Reaper {
         }
         let mut unsure = false;
         for i in (0..self.map.members_used()).filter(is_kin) {
+            // First: a process that goes between the two looks is found dead by the second one, or by a look that this one asks for.
+            unsure |= self.map.unconfirmed(i);
             if let Some(generation) = self.map.dead(i) {
                 self.w.found(1);
                 self.map.sweep(i, generation);
             }
-            unsure |= self.map.unconfirmed(i);
         }
         self.looks = if unsure { self.looks + 1 } else { 0 };
     }
