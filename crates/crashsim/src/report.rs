@@ -23,6 +23,30 @@ pub enum Fault {
     ForeignWrite,
 }
 
+/// How far a search depth first came: first without violence, then with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// All schedules with so many preemptions were played.
+    pub whole: [Option<u32>; 2],
+    /// All straight ones.
+    pub straight: [Option<u32>; 2],
+    /// The most preemptions of a schedule that was played.
+    pub part: [Option<u32>; 2],
+}
+
+impl Reach {
+    /// What two workers have done together.
+    pub fn join(self, other: Reach) -> Reach {
+        let both =
+            |f: fn(Option<u32>, Option<u32>) -> Option<u32>, a: [_; 2], b: [_; 2]| [f(a[0], b[0]), f(a[1], b[1])];
+        Reach {
+            whole: both(Option::min, self.whole, other.whole),
+            straight: both(Option::min, self.straight, other.straight),
+            part: both(Option::max, self.part, other.part),
+        }
+    }
+}
+
 /// A failure, before it is told.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -84,12 +108,16 @@ pub struct Report {
     pub(crate) how: String,
     pub(crate) schedules: u64,
     pub(crate) complete: bool,
-    /// With how many preemptions a search depth first ended.
-    pub(crate) came_to: Option<u32>,
+    /// How many preemptions it is asked to play.
+    pub(crate) preemptions: u32,
+    /// Whether it is asked for kills, stops, interrupted sleeps or held stores.
+    pub(crate) violent: bool,
+    /// How far a search depth first came.
+    pub(crate) reach: Option<Reach>,
     pub(crate) replayed: bool,
     pub(crate) skipped: bool,
-    /// It is a sweep of kills or stops: one in which none happens finds nothing.
-    pub(crate) sweeps: bool,
+    /// It is asked for kills or stops.
+    pub(crate) falls: bool,
     pub(crate) counts: Counts,
     pub(crate) outcomes: BTreeMap<String, u64>,
     pub(crate) late: BTreeMap<String, u64>,
@@ -153,7 +181,7 @@ impl Report {
     pub(crate) fn join(&mut self, other: Report) {
         self.schedules += other.schedules;
         self.complete &= other.complete;
-        self.came_to = self.came_to.min(other.came_to);
+        self.reach = self.reach.zip(other.reach).map(|(one, other)| one.join(other));
         self.counts.add(&other.counts);
         for (outcome, times) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += times;
@@ -175,20 +203,24 @@ impl Report {
     /// Panics with the failure told in words, if there was one; prints the counts.
     ///
     /// # Panics
-    /// When the search found a failure, and when it is a sweep of kills or stops in which no process was killed or stopped: the world's
-    /// processes are all immortal then, or the share of the sweep is smaller than the world.
+    /// When the search found a failure, and when it played none of what it is asked to play: no kill or stop (the world's processes are all
+    /// immortal then, or the share of the sweep is smaller than the world); or, depth first and not complete, no preemption, alone or beside
+    /// a kill (its limit is too small).
     pub fn assert_clean(&self) -> &Report {
         println!("{self}");
         if let Some(f) = &self.found {
             panic!("\n{}\n\n{}\n", f.story, self.verdict(f));
         }
-        let played = !self.replayed && !self.skipped;
-        let fell = self.counts.kills + self.counts.stops > 0;
-        assert!(
-            fell || !self.sweeps || !played,
-            "{}: a sweep that killed and stopped no process tests nothing",
-            self.name
-        );
+        if !self.replayed && !self.skipped {
+            let fell = self.counts.kills + self.counts.stops > 0;
+            assert!(fell || !self.falls, "{}: a search that killed and stopped no process tests nothing", self.name);
+            let preempted = |reach: Reach| reach.part[0] > Some(0) && (!self.violent || reach.part[1] > Some(0));
+            assert!(
+                self.complete || self.preemptions == 0 || self.reach.is_none_or(preempted),
+                "{}: it played no preemption, or none beside a kill: give it more schedules",
+                self.name
+            );
+        }
         self
     }
 
@@ -207,6 +239,17 @@ impl Report {
         self
     }
 
+    /// How many preemptions there were, in words.
+    fn preempted(&self, reach: Reach) -> String {
+        let number = |n: Option<u32>| n.map_or("none".to_owned(), |n| n.to_string());
+        let kind = |violent: usize| {
+            let [all, straight, some] = [reach.whole, reach.straight, reach.part].map(|of| number(of[violent]));
+            format!("all to {all}, straight to {straight}, some to {some}")
+        };
+        let calm = format!("of schedules with n preemptions {}", kind(0));
+        if self.violent { format!("{calm}; with violence {}", kind(1)) } else { calm }
+    }
+
     fn verdict(&self, f: &Found) -> String {
         format!("{}: {:?}: {}\nreplay with CRASHSIM_REPLAY='{}'", self.name, f.fault, f.text, f.token)
     }
@@ -219,8 +262,8 @@ impl fmt::Display for Report {
             (Some(_), ..) => "FAILED",
             (_, true, _) => "skipped: another world is replayed",
             (_, _, true) => "clean, complete",
-            _ => match self.came_to {
-                Some(n) => &format!("clean, as far as it went: to {n} preemptions"),
+            _ => match self.reach {
+                Some(reach) => &format!("clean, as far as it went: {}", self.preempted(reach)),
                 None => "clean, as far as it went",
             },
         };

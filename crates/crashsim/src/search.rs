@@ -1,7 +1,7 @@
 //! Searches: how the schedules of a world are chosen, and what is done with a failure.
 
 use crate::chance::Chance;
-use crate::depth::Depth;
+use crate::depth::{Budget, Depth};
 use crate::event::parse;
 use crate::play::play;
 use crate::replay::explain;
@@ -95,7 +95,9 @@ impl Search {
         }
     }
 
-    /// All schedules with at most so many preemptions, fewest first, each state once.
+    /// All schedules with at most so many preemptions, fewest first, each state once. A limit ([`Search::schedules`]) is shared: first come
+    /// the schedules in which the next thread in turn goes on wherever one blocks, then those with all choices of the next; in either, each
+    /// number of preemptions without kills, stops, interrupted sleeps and held stores, then with them.
     pub fn depth(name: &str, preemptions: u32) -> Search {
         Search::new(name, How::Depth { preemptions }, 100_000)
     }
@@ -218,6 +220,7 @@ impl Search {
         }
         if let Some(n) = number("CRASHSIM_SCHEDULES") {
             search.schedules = n.max(1);
+            search.partial = true;
         }
         if let Some(n) = number("CRASHSIM_SECONDS") {
             search.time = Some(Duration::from_secs(n));
@@ -268,6 +271,12 @@ impl Search {
         .expect("one worker at least")
     }
 
+    /// Whether anything befalls the threads beside the schedule.
+    fn violent(&self) -> bool {
+        let Limits { kills, stops, spurious, holds, .. } = self.limits;
+        kills + stops + spurious + holds > 0
+    }
+
     fn report(&self) -> Report {
         let Limits { kills, stops, resume, spurious, holds, .. } = self.limits;
         let how = match self.how {
@@ -294,10 +303,15 @@ impl Search {
             how,
             schedules: 0,
             complete: false,
-            came_to: None,
+            preemptions: match self.how {
+                How::Depth { preemptions } => preemptions,
+                _ => 0,
+            },
+            violent: self.violent(),
+            reach: None,
             replayed: false,
             skipped: false,
-            sweeps: matches!(self.how, How::Sweep { .. } | How::Sampled) && kills + stops > 0,
+            falls: kills + stops > 0,
             counts: Counts::default(),
             outcomes: Default::default(),
             late: Default::default(),
@@ -310,7 +324,7 @@ impl Search {
 
     fn drive(&self, world: &dyn Fn(&World), replay: Option<&str>, part: Part) -> Report {
         let mut report = self.report();
-        let began = Instant::now();
+        let (began, mut ended) = (Instant::now(), false);
         if let Some(token) = replay {
             let (name, deviations) = parse(token).unwrap_or_else(|| panic!("`{token}` is not a crashsim token"));
             if name != self.name {
@@ -324,7 +338,14 @@ impl Search {
             return report;
         }
         let mut strategy: Option<Box<dyn Strategy>> = Some(match self.how {
-            How::Depth { preemptions } => Box::new(Depth::new(preemptions, self.prune, part)),
+            How::Depth { preemptions } => {
+                let budget = match self.time {
+                    Some(time) => Budget::Time(began, time),
+                    None if self.partial => Budget::Schedules(self.schedules.div_ceil(part.of.into())),
+                    None => Budget::Whole,
+                };
+                Box::new(Depth::new(preemptions, self.violent(), budget, self.prune, part))
+            }
             How::Priorities { changes } => Box::new(Chance::new(Some(changes), self.limits, self.dice(part))),
             How::Uniform => Box::new(Chance::new(None, self.limits, self.dice(part))),
             How::Sweep { orders } => Box::new(Sweep::new(orders, self.share, self.doubles, part)),
@@ -335,7 +356,7 @@ impl Search {
                 break;
             }
             if !strategy.as_mut().expect("given back by play").begin() {
-                report.complete = true;
+                ended = true;
                 break;
             }
             let played = play(world, &mut strategy, self.limits, false);
@@ -356,7 +377,9 @@ impl Search {
                 break;
             }
         }
-        report.came_to = strategy.as_ref().and_then(|strategy| strategy.preemptions());
+        report.reach = strategy.as_ref().and_then(|strategy| strategy.reach());
+        let most = Some(report.preemptions);
+        report.complete = ended && report.reach.is_none_or(|reach| reach.whole[usize::from(report.violent)] == most);
         report.coverage = crate::coverage::take();
         report.late = crate::guarded::take_late();
         report.took = began.elapsed();
@@ -443,12 +466,15 @@ mod tests {
             for kills in [0, 1] {
                 let mut search = Search::depth("pruning", 1).kills(kills);
                 let pruned = search.clone().schedules(200_000).whole().run(program(seed));
+                // By blocks, each with a share that is large enough.
+                let shared = search.clone().schedules(400_000).run(program(seed));
                 search.prune = false;
                 let whole = search.clone().schedules(200_000).whole().run(program(seed));
-                assert!(pruned.assert_clean().complete());
-                assert!(whole.assert_clean().complete());
                 let outcomes = |r: &Report| r.outcomes().keys().cloned().collect::<Vec<_>>();
-                assert_eq!(outcomes(&pruned), outcomes(&whole), "seed {seed}, {kills} kills");
+                for report in [&pruned, &shared, &whole] {
+                    assert!(report.assert_clean().complete());
+                    assert_eq!(outcomes(report), outcomes(&whole), "seed {seed}, {kills} kills");
+                }
                 with += pruned.schedules();
                 without += whole.schedules();
             }

@@ -1,6 +1,7 @@
 //! What a search is to the loop that plays its schedules.
 
 use crate::event::Event;
+use crate::report::Reach;
 use crate::state::Engine;
 
 /// Chooses among what can happen.
@@ -15,8 +16,8 @@ pub(crate) trait Strategy {
     }
     /// One of the offers.
     fn choose(&mut self, e: &mut Engine) -> Event;
-    /// With how many preemptions it plays now, if that is bounded.
-    fn preemptions(&self) -> Option<u32> {
+    /// How far it has come, if what it plays is bounded.
+    fn reach(&self) -> Option<Reach> {
         None
     }
     /// Whether states must be numbered.

@@ -418,7 +418,7 @@ fn removed(world: &World) {
 
 #[test]
 fn a_late_subscriber_writes_to_no_other_object() {
-    searched_in(400, "removed", removed, &["subscriber", "in its memory"]);
+    searched_in(800, "removed", removed, &["subscriber", "in its memory"]);
 }
 
 /// The only publisher and subscriber has died. A thread that has seen that it is gone, before the recovery, sees nothing else during it.

@@ -286,6 +286,7 @@ fn endings(world: &World) {
 #[test]
 fn a_viewer_learns_how_a_program_ended_unless_its_keeper_was_killed_before() {
     let deep = Search::depth("term_endings", 2).kills(2).schedules(20_000).run(endings);
-    deep.assert_clean().assert_reached(&["not known", "known", "runs", "complete"]);
-    Search::priorities("term_endings_pct", 4).kills(2).schedules(3_000).run(endings).assert_clean();
+    deep.assert_clean().assert_reached(&["known", "runs", "complete"]);
+    let random = Search::priorities("term_endings_pct", 4).kills(2).schedules(3_000).run(endings);
+    random.assert_clean().assert_reached(&["not known", "known", "runs", "complete"]);
 }

@@ -345,6 +345,39 @@ fn a_mistake_that_needs_two_preemptions_is_found_with_two_and_not_with_one() {
     Search::priorities("two_switches_priorities", 3).run(two_switches).assert_caught();
 }
 
+/// Each process makes many steps, and the mistake lies at their beginning: it needs a preemption there, with `killed` a death besides.
+fn crowded(killed: bool) -> impl Fn(&World) + Sync {
+    move |world| {
+        let words = world.share([const { AtomicU32::new(0) }; 2]);
+        let stored = world.share(Cell::new(0));
+        let all = ["a", "b", "c"].map(|name| {
+            world.process(name, move || {
+                let seen = words[0].load(SeqCst);
+                words[0].store(seen + 1, SeqCst);
+                stored.set(stored.get() + 1);
+                (0..12).for_each(|_| _ = words[1].fetch_add(1, SeqCst));
+            })
+        });
+        world.check(move || {
+            let died = all.iter().any(|p| p.fate() == Fate::Killed);
+            assert!(died != killed || words[0].peek() == stored.get(), "an update is lost");
+        });
+    }
+}
+
+#[test]
+fn kills_leave_schedules_for_preemptions_without_and_beside_them() {
+    let search = Search::depth("crowded", 2).kills(1).schedules(8_000);
+    search.run(crowded(false)).assert_caught();
+    search.run(crowded(true)).assert_caught();
+}
+
+#[test]
+#[should_panic(expected = "played no preemption")]
+fn a_search_with_too_few_schedules_for_a_preemption_is_refused() {
+    Search::depth("too_few", 1).schedules(1).run(two_switches).assert_clean();
+}
+
 /// Needs two stops: each of two processes in the middle of what it does.
 fn two_stops(world: &World) {
     let words = world.share([AtomicU32::new(0), AtomicU32::new(0)]);
@@ -393,12 +426,19 @@ fn fates_are_known_to_the_check() {
     assert!(report.assert_clean().counts().kills > 2);
 }
 
-/// All of them may die and none can: what such a sweep says to be clean, no death was tried on.
+/// All of them may die and none can: what such a search says to be clean, no death was tried on.
+fn immortal(world: &World) {
+    world.process("immortal", || ()).immortal();
+}
+
 #[test]
 #[should_panic(expected = "tests nothing")]
 fn a_sweep_that_kills_no_process_is_refused() {
-    let world = |world: &World| {
-        world.process("immortal", || ()).immortal();
-    };
-    Search::sweep("all_immortal").kills(1).run(world).assert_clean();
+    Search::sweep("all_immortal").kills(1).run(immortal).assert_clean();
+}
+
+#[test]
+#[should_panic(expected = "tests nothing")]
+fn a_search_by_dice_that_kills_no_process_is_refused() {
+    Search::uniform("all_immortal_dice").kills(1).schedules(20).run(immortal).assert_clean();
 }
