@@ -9,6 +9,7 @@
 //! cargo xtask check                      format, house rules, clippy in all three builds, documentation: before a commit
 //! cargo xtask lint                       the house rules alone
 //! cargo xtask engines                    etcd, for the tests of `test --all` that need an engine; needs Go
+//! cargo xtask guest KERNEL BUSYBOX [ARG...]  test programs under another kernel, or for another processor, in a guest of QEMU
 //! cargo xtask count [COMMIT]             lines of code by crate, without blank ones and comments; beside those of a commit
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
@@ -61,6 +62,7 @@ mod count;
 mod dist;
 mod engines;
 mod explore;
+mod guest;
 mod install;
 mod lint;
 mod manual;
@@ -111,6 +113,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["check"] => stages::check(),
         ["lint"] => lint::command(&root()),
         ["engines"] => engines::build().map(|at| println!("{}", at.display())),
+        ["guest", kernel, busybox, rest @ ..] => guest::command(kernel, busybox, rest),
         ["count"] => count::command(None),
         ["count", commit] => count::command(Some(*commit)),
         ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters" | "queue"), rest @ ..] => {

@@ -155,7 +155,8 @@ fn errors_are_those_of_netbsd() {
     assert_eq!(errno(purge(block(2), 2 * BLOCK)), Err(libc::ESRCH));
 }
 
-static A_WORD: u32 = 0;
+/// Not a constant: where the linker puts those beside code, they are in executable pages.
+static A_WORD: AtomicU32 = AtomicU32::new(0);
 
 #[test]
 fn there_are_sixteen_at_most() {

@@ -56,11 +56,17 @@ mod tests {
     fn an_alarm_rings_when_its_time_has_come_and_says_so_when_it_is_set_anew() {
         let now = || Duration::from_nanos(clock::boot());
         let rings = |alarm: &Alarm| is_ready(alarm.as_fd().as_raw_fd(), false).unwrap();
+        // The processor's timer rings it, perhaps after the call that set it.
+        let rang = |alarm: &Alarm| {
+            while !rings(alarm) {
+                std::thread::yield_now();
+            }
+        };
         let alarm = Alarm::at(now() + Duration::from_secs(3600)).unwrap();
         assert!(!rings(&alarm) && !alarm.set(Duration::ZERO));
-        assert!(rings(&alarm), "its time was over");
+        rang(&alarm);
         assert!(alarm.set(now() + Duration::from_secs(3600)), "it had rung");
         assert!(!rings(&alarm) && !alarm.set(now()));
-        assert!(rings(&alarm));
+        rang(&alarm);
     }
 }
