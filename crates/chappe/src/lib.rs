@@ -90,7 +90,7 @@ pub use chappe_plat::pair::Pair;
 #[doc(hidden)]
 pub use chappe_plat::thread as kernel_thread;
 #[doc(hidden)]
-pub use chappe_plat::{alarm, dir, durations, forks, marks, memory, process, room};
+pub use chappe_plat::{alarm, dir, durations, forks, marks, memory, process, room, topology};
 pub use chappe_ras as ras;
 /// Pools that many machines share, on an engine. Feature `remote`.
 #[cfg(feature = "remote")]

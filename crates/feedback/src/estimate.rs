@@ -28,15 +28,20 @@ pub struct Estimate {
     /// The mean square of a sample's deviation, in strips.
     spread: f64,
     samples: f64,
+    /// By how much it would be late when that was told last.
+    told: Option<f64>,
 }
 
+/// It is told again when it is twice as late as was told, and by this part of its time.
+const WORSE: f64 = 0.05;
+
 /// What a look at the job leaves of the weight of older ones.
-const KEPT: f64 = 0.98;
+pub(crate) const KEPT: f64 = 0.98;
 
 impl Estimate {
     /// A job of so many strips (bytes, records) that is to be done at `deadline`.
     pub fn new(total: f64, deadline: f64) -> Estimate {
-        Estimate { total, deadline, at: 0.0, done: 0.0, time: 0.0, work: 0.0, spread: 0.0, samples: 0.0 }
+        Estimate { total, deadline, at: 0.0, done: 0.0, time: 0.0, work: 0.0, spread: 0.0, samples: 0.0, told: None }
     }
 
     /// So many strips are done at `now`. Steps of equal length are best.
@@ -99,6 +104,17 @@ impl Estimate {
         let unfinished = self.done < self.total;
         unfinished && (self.at >= self.deadline || self.now().is_some_and(|estimate| estimate > 1.0 + self.doubt()))
     }
+
+    /// By how many seconds it will be late, as far as one can tell, if that is to be told now: when it is known first, and whenever it has become
+    /// much worse since.
+    pub fn news(&mut self) -> Option<f64> {
+        if !self.is_late() {
+            return None;
+        }
+        let late = (self.end().unwrap_or(self.at).max(self.at) - self.deadline).max(0.0);
+        let is_news = self.told.is_none_or(|told| late >= 2.0 * told && late - told >= WORSE * self.deadline);
+        is_news.then(|| *self.told.insert(late))
+    }
 }
 
 #[cfg(test)]
@@ -151,6 +167,38 @@ mod tests {
             job.is_late()
         });
         assert!(called.is_some_and(|at| at > 40 && at <= 80), "{called:?}");
+    }
+
+    #[test]
+    fn a_forecast_is_told_again_when_it_gets_much_worse_and_not_for_chance() {
+        let mut random = Random::new(14);
+        let mut told = |rate: fn(f64) -> f64| {
+            let (mut job, mut done, mut now, mut news) = (Estimate::new(10_000.0, 100.0), 0.0f64, 0.0, Vec::new());
+            while done < 10_000.0 {
+                now += 0.25;
+                done += 0.25 * rate(now) * (1.0 + random.within(-0.3, 0.3));
+                job.progress(now, done.min(10_000.0));
+                news.extend(job.news());
+            }
+            (news, now - 100.0)
+        };
+        for _ in 0..100 {
+            let (news, late) = told(|_| 70.0);
+            assert!(news.len() == 1 && (news[0] - late).abs() < 0.5 * late, "{news:?} {late}");
+            // It becomes slower and slower: told as often as it doubles.
+            let (news, late) = told(|now| if now < 50.0 { 95.0 } else { (95.0 - 1.5 * (now - 50.0)).max(20.0) });
+            assert!((2..=5).contains(&news.len()) && news.is_sorted(), "{news:?} {late}");
+            assert!(late < 2.5 * news[news.len() - 1], "{news:?} {late}");
+            assert!(told(|_| 130.0).0.is_empty());
+        }
+        // What stands is told at the deadline, and when it is late by more and more.
+        let mut job = Estimate::new(100.0, 10.0);
+        let mut news = Vec::new();
+        for k in 1..=40 {
+            job.progress(f64::from(k), 99.0);
+            news.extend(job.news().map(|late| (k, late)));
+        }
+        assert_eq!(news.iter().map(|(k, _)| *k).collect::<Vec<_>>(), [10, 11, 13, 17, 25]);
     }
 
     #[test]

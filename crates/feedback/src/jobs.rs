@@ -8,9 +8,45 @@
 //! - I1: a job is ended only for one at least as important that can be done in time without it, and not beside it. A job that needs more than all processors,
 //!   or more than its threads can use at once (one that is late needs without bound), is hopeless: nothing is ended for it, and what it needs turns no
 //!   other one out. It takes no more than its threads can use.
+//!   Nor is it ended for one that would be late all the same, since others have the processors: one that needs more than it has, and all that less
+//!   important jobs have, and what is idle.
 //! - I2: a job whose measurements are fewer than ten counts as needing nothing.
 
 use crate::Estimate;
+use crate::estimate::KEPT;
+
+/// How fast a sum has grown lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lately {
+    /// The last look: when, and the sum.
+    last: Option<(f64, f64)>,
+    /// Weights: what was added counts for less the older it is.
+    time: f64,
+    more: f64,
+}
+
+impl Lately {
+    fn next(&mut self, now: f64, sum: f64) {
+        if let Some((then, before)) = self.last.replace((now, sum))
+            && now > then
+        {
+            self.time = KEPT * self.time + (now - then);
+            self.more = KEPT * self.more + (sum - before).max(0.0);
+        }
+    }
+
+    /// A second; infinity: nobody knows yet.
+    fn rate(&self) -> f64 {
+        if self.time > 0.0 { self.more / self.time } else { f64::INFINITY }
+    }
+}
+
+/// Whether these can have what they need, as far as one can tell, when so many processors are freed or idle: no scheduler gives them more than that and what
+/// they have.
+fn can_get(some: &[(usize, Need)], freed: f64) -> bool {
+    let has: f64 = some.iter().map(|(_, need)| need.gets).sum();
+    within(has + freed, some.iter().map(|(_, need)| need), true)
+}
 
 /// One job.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +57,7 @@ struct Job {
     /// Its strips by the processor time that it has used.
     work: Estimate,
     used: f64,
+    gets: Lately,
     is_over: bool,
 }
 
@@ -34,7 +71,7 @@ impl Job {
         let time = self.deadline - now;
         let load = if time > 0.0 { left / time } else { f64::INFINITY };
         let doubt = if load.is_finite() { load * doubt } else { 0.0 };
-        Some(Need { importance: self.importance, load, doubt, width: self.width })
+        Some(Need { importance: self.importance, load, doubt, width: self.width, gets: self.gets.rate() })
     }
 }
 
@@ -49,14 +86,17 @@ pub struct Need {
     pub doubt: f64,
     /// So many processors its threads can use at once.
     pub width: f64,
+    /// So many it has had lately.
+    pub gets: f64,
 }
 
 /// Which of these jobs is to be ended on so many processors, if they need more than there is, and what those need that are kept and this one.
 ///
 /// From the most important one down each job is kept that can be done in time beside those that are kept already; of equally important ones first the one
-/// that needs least, and of those the last. The answer is the least important job that is not kept, if one above it is (I1).
-pub fn excess(processors: f64, needs: &[Need]) -> Option<(usize, f64)> {
-    excess_where(needs, |some, doubt| within(processors, some.iter().map(|(_, need)| need), doubt))
+/// that needs least, and of those the last. The answer is the least important job that is not kept, if one above it is (I1). So many processors are
+/// idle, of the machine's (infinity: nobody knows it).
+pub fn excess(processors: f64, idle: f64, needs: &[Need]) -> Option<(usize, f64)> {
+    excess_where(needs, idle, |some, doubt| within(processors, some.iter().map(|(_, need)| need), doubt))
 }
 
 /// Whether so many processors do all of these in time, for all that is known, or (`doubt`) as far as one can tell.
@@ -68,13 +108,13 @@ pub fn within<'a>(processors: f64, needs: impl Iterator<Item = &'a Need>, doubt:
 
 /// As [`excess`], where not all jobs may use the same processors: `fits` says whether some of them, with their numbers, can be done in time together, as
 /// [`within`] does.
-pub fn excess_where(needs: &[Need], fits: impl Fn(&[(usize, Need)], bool) -> bool) -> Option<(usize, f64)> {
+pub fn excess_where(needs: &[Need], idle: f64, fits: impl Fn(&[(usize, Need)], bool) -> bool) -> Option<(usize, f64)> {
     let mut ranked: Vec<(usize, Need)> = needs.iter().copied().enumerate().collect();
     ranked
         .sort_by(|(i, a), (j, b)| b.importance.total_cmp(&a.importance).then(a.load.total_cmp(&b.load)).then(j.cmp(i)));
     // Those that are kept; whether one of them gains by an end.
     let (mut kept, mut gains, mut last) = (Vec::with_capacity(needs.len()), false, None);
-    for (at, need) in ranked {
+    for (rank, &(at, need)) in ranked.iter().enumerate() {
         let is_hopeless = need.load > need.width + need.doubt || !fits(&[(at, need)], true);
         // Where it would need more there is no doubt what it takes.
         let takes = if need.load > need.width { Need { load: need.width, doubt: 0.0, ..need } } else { need };
@@ -85,7 +125,8 @@ pub fn excess_where(needs: &[Need], fits: impl Fn(&[(usize, Need)], bool) -> boo
         if is_hopeless || !fits(&kept, true) {
             kept.pop();
         } else {
-            gains |= need.load <= need.width && fits(&[(at, need)], false);
+            let freed: f64 = ranked[rank + 1..].iter().map(|(_, need)| need.gets).sum();
+            gains |= need.load <= need.width && fits(&[(at, need)], false) && can_get(&kept, freed + idle);
         }
     }
     last.map(|(at, load)| (at, kept.iter().map(|(_, need)| need.load).sum::<f64>() + load))
@@ -107,7 +148,7 @@ pub fn in_words(needed: f64) -> String {
 /// for second in 1..=20 {
 ///     // Each has half of the processor, and does a strip a second: it needs 50 s of the processor.
 ///     for job in [a, b] {
-///         jobs.progress(job, f64::from(second) * 0.5, f64::from(second));
+///         jobs.progress(job, f64::from(second), f64::from(second) * 0.5, f64::from(second));
 ///     }
 ///     ended = ended.or(jobs.excess(f64::from(second)));
 /// }
@@ -116,13 +157,15 @@ pub fn in_words(needed: f64) -> String {
 #[derive(Clone, Debug)]
 pub struct Jobs {
     processors: f64,
+    /// How long the machine's processors were idle.
+    idle: Lately,
     jobs: Vec<Job>,
 }
 
 impl Jobs {
     /// None yet, on so many processors.
     pub fn new(processors: f64) -> Jobs {
-        Jobs { processors, jobs: Vec::new() }
+        Jobs { processors, idle: Lately::default(), jobs: Vec::new() }
     }
 
     /// There are so many processors.
@@ -130,10 +173,28 @@ impl Jobs {
         self.processors = processors;
     }
 
+    /// For so many seconds the machine's processors were idle until now, together.
+    pub fn idle(&mut self, now: f64, seconds: f64) {
+        self.idle.next(now, seconds);
+    }
+
+    /// So many of them are idle, lately; infinity: nobody has said.
+    pub fn idle_processors(&self) -> f64 {
+        self.idle.rate()
+    }
+
     /// One more: so important, of so many strips, that is to be done by then. Answers its number.
     pub fn add(&mut self, importance: f64, strips: f64, deadline: f64) -> usize {
         let work = Estimate::new(strips, f64::INFINITY);
-        self.jobs.push(Job { importance, deadline, width: f64::INFINITY, work, used: 0.0, is_over: false });
+        self.jobs.push(Job {
+            importance,
+            deadline,
+            width: f64::INFINITY,
+            work,
+            used: 0.0,
+            gets: Lately::default(),
+            is_over: false,
+        });
         self.jobs.len() - 1
     }
 
@@ -142,10 +203,11 @@ impl Jobs {
         self.jobs[job].width = processors;
     }
 
-    /// A job has used so many seconds of a processor in all, and done so many strips.
-    pub fn progress(&mut self, job: usize, used: f64, done: f64) {
+    /// A job has used so many seconds of a processor in all until now, and done so many strips.
+    pub fn progress(&mut self, job: usize, now: f64, used: f64, done: f64) {
         let job = &mut self.jobs[job];
         job.used = used;
+        job.gets.next(now, used);
         job.work.progress(used, done);
     }
 
@@ -163,7 +225,7 @@ impl Jobs {
     pub fn excess(&mut self, now: f64) -> Option<(usize, f64)> {
         let known = self.jobs.iter().enumerate().filter_map(|(at, job)| Some((at, job.need(now)?)));
         let (numbers, needs): (Vec<usize>, Vec<Need>) = known.unzip();
-        let (last, sum) = excess(self.processors, &needs)?;
+        let (last, sum) = excess(self.processors, self.idle_processors(), &needs)?;
         self.over(numbers[last]);
         Some((numbers[last], sum))
     }
@@ -215,12 +277,13 @@ mod tests {
                 }
                 used[at] += time;
                 done[at] += time / told[at].each * (1.0 + random.within(-told[at].noise, told[at].noise));
-                jobs.progress(numbers[at], used[at], done[at].min(told[at].strips));
+                jobs.progress(numbers[at], now, used[at], done[at].min(told[at].strips));
                 if done[at] >= told[at].strips {
                     ends[at] = now;
                     jobs.over(numbers[at]);
                 }
             }
+            jobs.idle(now, 0.0);
             ended = ended.or(jobs.excess(now).map(|(who, _)| (now, who)));
         }
         Ran { ends, ended }
@@ -279,7 +342,7 @@ mod tests {
         // Alone it is late, and no contest.
         let mut jobs = Jobs::new(1.0);
         let one = jobs.add(1.0, 1000.0, 10.0);
-        (1..=20).for_each(|k| jobs.progress(one, f64::from(k) * 0.1, f64::from(k)));
+        (1..=20).for_each(|k| jobs.progress(one, f64::from(k) * 0.1, f64::from(k) * 0.1, f64::from(k)));
         assert_eq!(jobs.excess(2.0), None);
         assert!(jobs.need(one, 2.0).unwrap().load > 1.0);
     }
@@ -306,9 +369,10 @@ mod tests {
         order.iter().rev().copied().find(ends)
     }
 
+    const NEED: Need = Need { importance: 0.0, load: 0.0, doubt: 0.0, width: f64::INFINITY, gets: f64::INFINITY };
+
     fn needs(told: &[(f64, f64)]) -> Vec<Need> {
-        let need =
-            |(importance, load): &(f64, f64)| Need { importance: *importance, load: *load, doubt: 0.0, width: 4.0 };
+        let need = |(importance, load): &(f64, f64)| Need { importance: *importance, load: *load, width: 4.0, ..NEED };
         told.iter().map(need).collect()
     }
 
@@ -326,13 +390,40 @@ mod tests {
             // One of several processes.
             (4.0, &[(2.0, 3.5), (1.0, 2.0)], Some(1)),
         ] {
-            assert_eq!(excess(processors, &needs(told)).map(|(at, _)| at), ended, "{told:?}");
+            let found = excess(processors, f64::INFINITY, &needs(told));
+            assert_eq!(found.map(|(at, _)| at), ended, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn no_job_is_ended_for_one_that_others_keep_from_its_time() {
+        let need = |importance, load, gets| Need { importance, load, gets, ..NEED };
+        let ended = |idle, all: &[Need]| excess(2.0, idle, all).map(|(at, _)| at);
+        // Three get a fifth of a processor each of two, and need two thirds each and more: without both others one would have three fifths.
+        let three = [3.0, 2.0, 1.0].map(|importance| need(importance, 0.7, 0.2));
+        assert_eq!(ended(0.0, &three), None);
+        // Alone with each other one is enough.
+        let alone = three.map(|one| Need { gets: 2.0 / 3.0, ..one });
+        assert_eq!((ended(0.0, &alone), ended(0.0, &alone[..2])), (Some(2), None));
+        // What is idle can be had, too.
+        assert_eq!(ended(1.0, &three), Some(2));
+        // One that can do with what is there is a reason.
+        let small = need(2.0, 0.3, 0.25);
+        assert_eq!(ended(0.0, &[small, need(1.0, 1.8, 0.25)]), Some(1));
+        assert_eq!(ended(0.0, &[Need { load: 0.6, ..small }, need(1.0, 1.8, 0.25)]), None);
+        // So far as one can tell.
+        assert_eq!(ended(0.0, &[Need { load: 0.6, doubt: 0.3, ..small }, need(1.0, 2.8, 0.25)]), Some(1));
+        // One that is late whatever ends keeps what it has.
+        for (gets, found) in [(2.0 / 3.0, Some(2)), (0.3, None)] {
+            let late = Need { width: 1.0, ..need(3.0, f64::INFINITY, 2.0 / 3.0) };
+            assert_eq!(ended(0.0, &[late, need(2.0, 0.9, gets), need(1.0, 1.2, gets)]), found, "{gets}");
         }
     }
 
     #[test]
     fn a_job_takes_no_more_than_its_threads_can_use_and_needs_more_in_vain() {
-        let need = |importance, load, width| Need { importance, load, doubt: 0.0, width };
+        let need = |importance, load, width| Need { importance, load, width, ..NEED };
+        let excess = |processors, all: &[Need]| excess(processors, f64::INFINITY, all);
         // One thread on four processors: nothing is ended for it, and it leaves three to others.
         let alone = need(2.0, 1.5, 1.0);
         assert_eq!(excess(4.0, &[alone, need(1.0, 3.0, 4.0)]), None);
@@ -353,6 +444,7 @@ mod tests {
     fn the_job_that_is_ended_is_the_one_that_a_search_through_all_sets_finds() {
         let mut random = Random::new(6);
         let (mut ended, mut left) = (0, 0);
+        let excess = |processors, all: &[Need]| excess(processors, f64::INFINITY, all);
         for _ in 0..20_000 {
             let processors = [1.0, 2.0, 4.0][(random.any() % 3) as usize];
             // Eighths: sums have no error, and come out even.
@@ -385,7 +477,7 @@ mod tests {
         let mut jobs = Jobs::new(1.0);
         let (a, b) = (jobs.add(2.0, 1e9, 10.0), jobs.add(1.0, 1e9, 10.0));
         for k in 1..=9 {
-            [a, b].into_iter().for_each(|job| jobs.progress(job, f64::from(k), f64::from(k)));
+            [a, b].into_iter().for_each(|job| jobs.progress(job, f64::from(k), f64::from(k), f64::from(k)));
             assert_eq!(jobs.excess(f64::from(k)), None);
         }
         assert_eq!(jobs.need(a, 9.0), None);

@@ -11,7 +11,7 @@
 use chappe_feedback::Jobs;
 use chappe_feedback::jobs::in_words;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
-use chappe_plat::clock;
+use chappe_plat::{clock, topology};
 use chappe_sync::tube::{self, Receiver, Sender};
 use std::collections::HashMap;
 use std::fmt;
@@ -29,19 +29,26 @@ type Called = Arc<Mutex<Option<Arc<Mutex<EmergencyCall>>>>>;
 #[derive(Debug, Default)]
 pub struct Use {
     nanoseconds: AtomicU64,
+    /// Of the thread that has used most.
+    most: AtomicU64,
     threads: AtomicU32,
 }
 
 impl Use {
-    /// So many nanoseconds of a processor more.
-    pub fn add(&self, nanoseconds: u64) {
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed); // Relaxed: a count.
+    /// So many nanoseconds of a processor more, of a thread that has used so many in all.
+    pub fn add(&self, nanoseconds: u64, own: u64) {
+        // Relaxed, both: counts.
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.most.fetch_max(own, Ordering::Relaxed);
     }
 
-    /// Seconds of a processor, by so many threads.
-    pub fn so_far(&self) -> (f64, u32) {
-        // Relaxed, both: counts.
-        (self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9, self.threads.load(Ordering::Relaxed))
+    /// Seconds of a processor, and how many processors its threads can use at once: they wait for the one that has most to do.
+    pub fn so_far(&self) -> (f64, f64) {
+        // Relaxed, all: counts.
+        let all = self.nanoseconds.load(Ordering::Relaxed) as f64;
+        let (most, threads) = (self.most.load(Ordering::Relaxed), self.threads.load(Ordering::Relaxed));
+        let width = if most > 0 { all / most as f64 } else { f64::INFINITY };
+        (all / 1e9, width.min(threads.into()).max(1.0))
     }
 }
 
@@ -61,6 +68,8 @@ struct Board {
 pub struct Contest {
     board: Mutex<Board>,
     call: Called,
+    /// When somebody looked at the machine's processors last, in tenths of a second.
+    looked: AtomicU64,
     /// The thread that calls, and what it has to say.
     caller: Mutex<Option<(mpsc::Sender<(String, f64)>, JoinHandle<()>)>>,
 }
@@ -106,12 +115,18 @@ impl Contest {
         Entry { job, ended }
     }
 
-    /// A job is so far at this time: ends whichever is to be ended.
-    pub fn progress(&self, of: &Entry, now: f64, (used, threads): (f64, u32), done: f64) {
+    /// A job is so far at this time, and can use so many processors at once: ends whichever is to be ended.
+    pub fn progress(&self, of: &Entry, now: f64, (used, width): (f64, f64), done: f64) {
+        // Relaxed: of those that come in the same tenth of a second one looks.
+        let is_first = self.looked.fetch_max((now * 10.0) as u64, Ordering::Relaxed) < (now * 10.0) as u64;
+        let idle = is_first.then(topology::idle).flatten();
         let mut board = self.board();
         let Some(jobs) = &mut board.jobs else { return };
-        jobs.set_width(of.job, threads.max(1).into());
-        jobs.progress(of.job, used, done);
+        if let Some(idle) = idle {
+            jobs.idle(now, idle);
+        }
+        jobs.set_width(of.job, width);
+        jobs.progress(of.job, now, used, done);
         let Some((job, need)) = jobs.excess(now) else { return };
         let (name, ended) = &board.ends[job];
         // Relaxed: its stage looks at each block.
@@ -212,6 +227,8 @@ type Stamp = (u64, u32, ThreadId);
 /// one ran, the mean of those before is taken. Laps are measured apart: a thread that waits for each block does not work on it meanwhile.
 pub struct Meter {
     spent: Spent,
+    /// What it has used.
+    own: u64,
     began: Stamp,
     means: [f64; 2],
 }
@@ -220,7 +237,7 @@ impl Meter {
     /// For the threads of a job.
     pub fn new(spent: Spent) -> Meter {
         spent.threads.fetch_add(1, Ordering::Relaxed); // Relaxed: a count.
-        Meter { spent, began: Meter::now(), means: [0.0; 2] }
+        Meter { spent, own: 0, began: Meter::now(), means: [0.0; 2] }
     }
 
     fn now() -> Stamp {
@@ -248,7 +265,8 @@ impl Meter {
         } else {
             *mean as u64
         };
-        self.spent.add(took);
+        self.own += took;
+        self.spent.add(took, self.own);
     }
 }
 
@@ -271,7 +289,7 @@ mod tests {
         let entries = jobs.map(|(name, importance)| contest.enter(name, importance, 1000.0, 100.0));
         for second in 1..=20 {
             let now = f64::from(second);
-            entries.iter().for_each(|entry| contest.progress(entry, now, (now, 1), now * 15.0));
+            entries.iter().for_each(|entry| contest.progress(entry, now, (now, 1.0), now * 15.0));
         }
         contest.settle();
         assert_eq!(told.try_iter().collect::<Vec<_>>(), ["first b", "second c"]);
@@ -290,7 +308,7 @@ mod tests {
         let entries = [("a", 2.0), ("b", 1.0)].map(|(name, of)| contest.enter(name, of, 1000.0, 100.0));
         for second in 1..=20 {
             let now = f64::from(second);
-            entries.iter().for_each(|entry| contest.progress(entry, now, (now * 0.5, 1), now * 7.0));
+            entries.iter().for_each(|entry| contest.progress(entry, now, (now * 0.5, 1.0), now * 7.0));
         }
         // The call waits for this thread, which has found the excess.
         assert!(entries[1].is_ended() && told.try_recv().is_err());
@@ -311,9 +329,17 @@ mod tests {
             meter.end_at(Lap::Get, (used + 500, block + 1, kernel));
             meter.end_at(Lap::Put, (used + 600, block + 1, kernel));
         }
-        assert_eq!(spent.so_far(), (1e-6, 1));
+        assert_eq!(spent.so_far(), (1e-6, 1.0));
         // Where one of them ran in the work, it is the mean.
         meter.end_at(Lap::Put, (20_000, 90, kernel));
         assert_eq!(spent.so_far().0, 1.1e-6);
+        // Another thread does a tenth as much beside it: so both together can use little more than one processor, and two that do as much use two.
+        let mut other = Meter::new(Arc::clone(&spent));
+        let mut does = |used: u64| {
+            other.began = (0, 7, kernel);
+            other.end_at(Lap::Put, (used, 7, kernel));
+            spent.so_far().1
+        };
+        assert!((does(110) - 1.1).abs() < 1e-9 && (does(990) - 2.0).abs() < 1e-9);
     }
 }

@@ -135,9 +135,10 @@ Pipelines with --importance, of one user, see what each needs: the
   processor time that its bytes still take, by the time until its
   deadline. When all together need more processors than there are, by
   more than chance explains, and a more important one can be done in time
-  without it, the least important one ends: its stages get SIGTERM (5 s
+  without it, by what its busiest stage can do and by what both have of
+  the processors beside other programs, the least important one ends: its stages get SIGTERM (5 s
   later SIGKILL), and then its --emergency runs, and writes to stderr.
-  They meet in the map `pipe-jobs` of the arena; one that is killed
+  They meet in the map `pipelines` of the arena; one that is killed
   counts no more.
 
 Exit status, as `set -o pipefail` has it:
@@ -183,8 +184,8 @@ With --json, on stderr, one object a line:
     \"ends_in_seconds\": N or null, \"late\": BOOL or null,
     \"behind_ms\": N or null}
   {\"event\": \"warning\", \"stage\": N, \"kind\": \"stopped\", \"hangs\",
-    \"killed\", \"too-slow\", \"takes-all\", \"late\", \"emergency\" or
-    \"alone\", \"what\": TEXT}
+    \"killed\", \"too-slow\", \"takes-all\", \"late\", \"no-size\",
+    \"emergency\" or \"alone\", \"what\": TEXT}
   {\"event\": \"ended\", \"status\": N or null, \"seconds\": N, \"used\": N,
     \"reserved\": N, \"stages\": [{\"stage\": N, \"status\": N or null,
     \"signal\": N or null, \"bytes\": N, \"used\": N, \"reserved\": N,

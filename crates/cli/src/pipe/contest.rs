@@ -1,6 +1,6 @@
 //! Pipelines with deadlines that share the machine's processors: which of them ends early (synthesis, 6.4.2).
 //!
-//! Each `chappe pipe --importance` has an entry in the map `pipe-jobs` of the user's arena: what it needs until its deadline, and when it said so. At each
+//! Each `chappe pipe --importance` has an entry in the map `pipelines` of the user's arena: what it needs until its deadline, and when it said so. At each
 //! look it reads the others', and if all together need more than there is, the least important one ends itself; nobody ends another.
 //!
 //! - I1: of pipelines that see the same excess one ends. Two looks at different moments may choose differently; so one that is to end takes its entry
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Where they meet.
-const NAME: &str = "pipe-jobs";
+const NAME: &str = "pipelines";
 /// So many pipelines at once, and the count of ends.
 const ENTRIES: u32 = 256;
 /// The count of ends: no process has this key.
@@ -33,19 +33,20 @@ const SETS: usize = 256;
 
 /// A process: its number, and when it began.
 type Key = [u64; 2];
-/// What it needs, and when it said so.
-type Said = [u64; 5];
+/// What it needs and gets, and when it said so.
+type Said = [u64; 6];
 
 fn said(need: Need, now: Duration) -> Said {
-    let [importance, load, doubt, width] = [need.importance, need.load, need.doubt, need.width].map(f64::to_bits);
-    [importance, load, doubt, width, now.as_nanos() as u64]
+    let Need { importance, load, doubt, width, gets } = need;
+    let [importance, load, doubt, width, gets] = [importance, load, doubt, width, gets].map(f64::to_bits);
+    [importance, load, doubt, width, gets, now.as_nanos() as u64]
 }
 
 /// What an entry says at this time, if it is not too old.
-fn need([importance, load, doubt, width, at]: Said, now: Duration) -> Option<Need> {
-    let [importance, load, doubt, width] = [importance, load, doubt, width].map(f64::from_bits);
+fn need([importance, load, doubt, width, gets, at]: Said, now: Duration) -> Option<Need> {
+    let [importance, load, doubt, width, gets] = [importance, load, doubt, width, gets].map(f64::from_bits);
     let age = now.saturating_sub(Duration::from_nanos(at));
-    (age <= AGE).then_some(Need { importance, load, doubt, width })
+    (age <= AGE).then_some(Need { importance, load, doubt, width, gets })
 }
 
 /// One that takes part.
@@ -53,8 +54,6 @@ pub struct Contest {
     key: Key,
     map: Map<Key, Said>,
     jobs: Jobs,
-    /// The most that its stages have had at once.
-    threads: usize,
     /// What the control group allows.
     quota: f64,
     /// On which processors a process may run.
@@ -135,25 +134,18 @@ impl Contest {
         // Less than the processors that it may use: the control group's.
         let is_less = kernel::cpus(0).is_some_and(|cpus| quota < count(&cpus));
         let quota = if is_less { quota } else { f64::INFINITY };
-        Ok(Contest {
-            key: [pid.into(), start],
-            map,
-            jobs,
-            threads: 1,
-            quota,
-            cpus: kernel::cpus,
-            ends: None,
-            ended: None,
-        })
+        Ok(Contest { key: [pid.into(), start], map, jobs, quota, cpus: kernel::cpus, ends: None, ended: None })
     }
 
-    /// So far it is after so many seconds, and has used so many of a processor, with so many threads. Whether it is to end now.
+    /// So far it is after so many seconds, has used so many of a processor, and can use so many at once. Whether it is to end now.
     ///
     /// # Errors
     /// The map was removed, or is full.
-    pub fn look(&mut self, at: f64, used: f64, bytes: f64, threads: usize) -> Result<bool> {
-        self.threads = self.threads.max(threads);
-        self.jobs.set_width(0, self.threads as f64);
+    pub fn look(&mut self, at: f64, used: f64, bytes: f64, width: f64) -> Result<bool> {
+        self.jobs.set_width(0, width);
+        if let Some(idle) = chappe::topology::idle() {
+            self.jobs.idle(at, idle);
+        }
         if self.ended.is_none()
             && let Some(sum) = self.would_end(at, used, bytes, look::now())?
             && self.ends_now()?
@@ -165,7 +157,7 @@ impl Contest {
 
     /// Says what it needs, and reads what the others do: whether it is the one to end, and what all need.
     fn would_end(&mut self, at: f64, used: f64, bytes: f64, now: Duration) -> Result<Option<f64>> {
-        self.jobs.progress(0, used, bytes);
+        self.jobs.progress(0, at, used, bytes);
         let Some(own) = self.jobs.need(0, at) else { return Ok(None) };
         // I1: before the others are read.
         self.ends = self.map.get(&ENDS)?;
@@ -187,14 +179,14 @@ impl Contest {
         self.map.insert(&self.key, &said(own, now))?;
         let (keys, all): (Vec<Key>, Vec<(Need, Cpus)>) = beside(self.key, all).into_iter().unzip();
         let (needs, cpus): (Vec<Need>, Vec<Cpus>) = all.into_iter().unzip();
-        let last = excess_where(&needs, |some, doubt| fit(&cpus, some, self.quota, doubt));
+        let last = excess_where(&needs, self.jobs.idle_processors(), |some, doubt| fit(&cpus, some, self.quota, doubt));
         Ok(last.filter(|(last, _)| keys[*last] == self.key).map(|(_, sum)| sum))
     }
 
     /// It ends, unless another one has ended since it has read the others (I1).
     fn ends_now(&self) -> Result<bool> {
         self.leave();
-        let next = [self.ends.map_or(1, |ends| ends[0].wrapping_add(1)), 0, 0, 0, 0];
+        let next = [self.ends.map_or(1, |ends| ends[0].wrapping_add(1)), 0, 0, 0, 0, 0];
         Ok(self.map.compare_exchange(&ENDS, self.ends.as_ref(), Some(&next))?.is_ok())
     }
 
@@ -224,7 +216,7 @@ mod tests {
     fn contest(key: Key, importance: f64, map: &Map<Key, Said>) -> Contest {
         let mut jobs = Jobs::new(1.0);
         jobs.add(importance, 1000.0, 100.0);
-        Contest { key, map: map.clone(), jobs, threads: 1, quota: 1.0, cpus: same, ends: None, ended: None }
+        Contest { key, map: map.clone(), jobs, quota: 1.0, cpus: same, ends: None, ended: None }
     }
 
     fn map() -> Map<Key, Said> {
@@ -246,13 +238,16 @@ mod tests {
         for second in 1..100 {
             let (at, used) = (f64::from(second), f64::from(second) * 0.5);
             for one in 0..2 {
-                if ended[one].is_none() && two[one].look(at, used, used / each, 4).unwrap() {
+                if ended[one].is_none() && two[one].look(at, used, used / each, 4.0).unwrap() {
                     ended[one] = Some(at);
                 }
             }
         }
         ended
     }
+
+    /// What nobody has told.
+    const NEED: Need = Need { importance: 9.0, load: 0.9, doubt: 0.0, width: 4.0, gets: f64::INFINITY };
 
     #[test]
     fn the_less_important_of_two_pipelines_ends_itself_and_no_other() {
@@ -273,7 +268,7 @@ mod tests {
         for second in 1..20 {
             let (at, used) = (f64::from(second), f64::from(second) * 0.5);
             // Each finds in the map what the other one said a moment ago, when it needed less than it does now.
-            let less = said(Need { importance: 1.0, load: 0.6, doubt: 0.0, width: 4.0 }, now);
+            let less = said(Need { importance: 1.0, load: 0.6, ..NEED }, now);
             let mut ends = [false; 2];
             for one in 0..2 {
                 map.insert(&keys[1 - one], &less).unwrap();
@@ -293,7 +288,7 @@ mod tests {
     fn one_that_has_not_looked_for_long_counts_nothing_until_it_looks() {
         let (map, [own, other]) = (map(), living());
         let at = Duration::from_secs(50);
-        map.insert(&other, &said(Need { importance: 9.0, load: 0.9, doubt: 0.0, width: 4.0 }, at)).unwrap();
+        map.insert(&other, &said(NEED, at)).unwrap();
         let mut one = contest(own, 1.0, &map);
         let mut ends = |k: u32, after: Duration| {
             let used = f64::from(k) * 0.5;
@@ -327,7 +322,7 @@ mod tests {
             let mut one = contest(own, 1.0, &map);
             (one.cpus, one.quota) = (cpus, f64::INFINITY);
             let now = Duration::from_secs(50);
-            map.insert(&other, &said(Need { importance: 9.0, load, doubt: 0.0, width: 4.0 }, now)).unwrap();
+            map.insert(&other, &said(Need { load, ..NEED }, now)).unwrap();
             let mut ended = false;
             for k in 1..40 {
                 let used = f64::from(k) * 0.5;
@@ -361,7 +356,7 @@ mod tests {
                     let mut cpus = Cpus::default();
                     cpus[0] = 1 + below(15);
                     // Eighths: sums have no error, and come out even.
-                    (Need { importance: 1.0, load: below(12) as f64 / 8.0, doubt: 0.0, width: 4.0 }, cpus)
+                    (Need { load: below(12) as f64 / 8.0, ..NEED }, cpus)
                 })
                 .collect();
             let some: Vec<(usize, Need)> = all.iter().map(|(need, _)| *need).enumerate().collect();
@@ -378,17 +373,17 @@ mod tests {
         let map = map();
         let [own, _] = living();
         let dead = |k: u64| [own[0], own[1] + 1 + k];
-        let what = said(Need { importance: 9.0, load: 0.9, doubt: 0.0, width: 4.0 }, look::now());
+        let what = said(NEED, look::now());
         map.insert(&dead(0), &what).unwrap();
         let mut one = contest(own, 1.0, &map);
-        assert!((1..90).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, 4).unwrap()));
+        assert!((1..90).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, 4.0).unwrap()));
         assert_eq!(map.len(), 1);
         drop(one);
         assert_eq!(map.len(), 0);
         // As many as there is room for.
         assert!((0..).any(|k| map.insert(&dead(k), &what).is_err()) && map.len() >= 8);
         let mut one = contest(own, 1.0, &map);
-        assert!((1..20).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, 4).unwrap()));
+        assert!((1..20).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, 4.0).unwrap()));
         assert_eq!(map.len(), 1);
     }
 }

@@ -54,8 +54,8 @@ pub struct Row {
     pub waits: (f64, f64),
     pub stopped: bool,
     pub processes: usize,
-    /// Of all its processes.
-    pub threads: usize,
+    /// So many processors its threads can use at once.
+    pub at_once: f64,
     /// The scheduler treats it like any other, since a stage takes all it is given.
     pub alone: bool,
     /// Processor and reservation since the begin, in seconds.
@@ -518,7 +518,7 @@ impl Stage {
             waits: (part(self.looks.1), part(self.looks.2)),
             stopped: self.processes.waits.stopped,
             processes: self.processes.count(),
-            threads: self.processes.threads(),
+            at_once: self.processes.at_once(),
             alone,
             sums: self.sums,
         };

@@ -220,9 +220,13 @@ impl Processes {
         self.all.len()
     }
 
-    /// How many threads they have, as of the last slow look.
-    pub fn threads(&self) -> usize {
-        self.all.iter().map(|p| p.tasks.len()).sum()
+    /// How many processors they can use at once, by how their threads have shared the work lately. Of those that come and go nobody knows it: as many as
+    /// there are threads.
+    pub fn at_once(&self) -> f64 {
+        let parts: Vec<f64> = self.tasks().into_iter().map(|task| task.2).collect();
+        let threads = parts.len().max(1) as f64;
+        let most = parts.into_iter().fold(0.0, f64::max);
+        if self.brief > 0.1 || most <= 0.0 { threads } else { (1.0 / most).clamp(1.0, threads) }
     }
 
     /// Their numbers.

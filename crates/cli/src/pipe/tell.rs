@@ -36,12 +36,16 @@ struct Progress {
     done: f64,
     /// When the first byte was seen, and how many there were then.
     first: Option<(f64, f64)>,
+    /// By how much it will be late, if that is to be told now.
+    news: Option<f64>,
+    /// Without a size: it has been told that the deadline has passed.
+    is_over: bool,
 }
 
 impl Progress {
     fn new(job: Job) -> Progress {
         let estimate = job.size.map(|size| Estimate::new(size, job.deadline.unwrap_or(f64::INFINITY)));
-        Progress { job, estimate, done: 0.0, first: None }
+        Progress { job, estimate, done: 0.0, first: None, news: None, is_over: false }
     }
 
     fn next(&mut self, at: f64, rows: &[Row]) -> Standing {
@@ -54,10 +58,12 @@ impl Progress {
             if self.job.deadline.is_some() {
                 standing.estimate = estimate.now();
                 standing.late = Some(estimate.is_late());
+                self.news = estimate.news();
             }
         } else if let Some(deadline) = self.job.deadline {
             // Without a size only this can be told.
             standing.late = Some(at > deadline);
+            self.news = (at > deadline && !std::mem::replace(&mut self.is_over, true)).then_some(0.0);
         }
         if let Some(rate) = self.job.rate.filter(|_| done > 0.0) {
             let (from, had) = *self.first.get_or_insert((at, done));
@@ -65,6 +71,13 @@ impl Progress {
         }
         standing
     }
+}
+
+/// How many processors a pipeline can use at once: its stages wait for the one that has most to do.
+fn at_once(rows: &[Row]) -> f64 {
+    let used: f64 = rows.iter().map(|row| row.sums.0).sum();
+    let longest = rows.iter().map(|row| row.sums.0 / row.at_once.max(1.0)).fold(0.0, f64::max);
+    if longest > 0.0 { (used / longest).max(1.0) } else { f64::INFINITY }
 }
 
 /// How much is told.
@@ -93,7 +106,6 @@ pub struct Teller {
     window: Vec<Window>,
     told_at: f64,
     at: f64,
-    late: bool,
     ended: Vec<Option<Ended>>,
     /// Whether it is to end early for a more important one.
     contest: Option<Contest>,
@@ -126,7 +138,6 @@ impl Teller {
             window: vec![Window::default(); count],
             told_at: 0.0,
             at: 0.0,
-            late: false,
             ended: vec![None; count],
             contest: None,
             commands,
@@ -145,9 +156,8 @@ impl Teller {
 
     fn contend(&mut self, at: f64) {
         let used = self.rows.iter().map(|row| row.sums.0).sum();
-        let threads = self.rows.iter().map(|row| row.threads).sum();
         let Some(contest) = self.contest.as_mut().filter(|contest| contest.ended.is_none()) else { return };
-        match contest.look(at, used, self.progress.done, threads) {
+        match contest.look(at, used, self.progress.done, at_once(&self.rows)) {
             Ok(true) => {
                 let need = in_words(contest.ended.unwrap_or_default());
                 let what = format!(
@@ -169,6 +179,15 @@ impl Teller {
 
     /// All stages have begun.
     pub fn started(&mut self, pids: &[i32], attached: bool) {
+        self.has_begun(pids, attached);
+        let of = self.progress.job;
+        if of.deadline.is_some() && of.size.is_none() && (self.manner.json || !self.manner.quiet) {
+            let what = "(and the whole) is told to be late at the deadline only: how much there is to do is not known. Say it with --size, or let stdin be a file";
+            self.warning(1, "no-size", what);
+        }
+    }
+
+    fn has_begun(&self, pids: &[i32], attached: bool) {
         if self.manner.json {
             let stages: Vec<Value> = self
                 .commands
@@ -272,9 +291,11 @@ impl Teller {
         self.rows = rows;
         let standing = self.progress.next(at, &self.rows);
         self.contend(at);
-        if standing.late == Some(true) && !std::mem::replace(&mut self.late, true) {
+        if let Some(by) = self.progress.news {
             let what = match standing.left {
-                Some(left) if left.is_finite() => format!("will be done in {left:.0} s, after the deadline"),
+                Some(left) if left.is_finite() => {
+                    format!("will be done in {left:.0} s, {by:.0} s after the deadline, as far as one can tell")
+                }
                 _ => "is not done at the deadline".to_owned(),
             };
             self.warning(1, "late", &format!("(and the whole) {what}"));
@@ -339,6 +360,10 @@ impl Teller {
     pub fn done(&mut self, outcome: Option<Ended>) -> Summary {
         if let Some(view) = &mut self.view {
             view.end();
+        }
+        let late = self.progress.job.deadline.map_or(0.0, |deadline| self.at - deadline);
+        if let (Some(Ended::Exited(_)), None, true) = (outcome, self.ended_early(), late > 0.0) {
+            self.warning(1, "late", &format!("(and the whole) was done {late:.1} s after the deadline"));
         }
         let seconds = self.at.max(1e-3);
         let lines: Vec<Line> = (0..self.rows.len())
@@ -407,11 +432,25 @@ mod tests {
     }
 
     #[test]
+    fn a_pipeline_uses_as_many_processors_as_its_busiest_stage_lets_it() {
+        let of = |rows: &[(f64, f64)]| {
+            let row = |&(used, at_once): &(f64, f64)| Row { sums: (used, 0.0), at_once, ..Row::default() };
+            at_once(&rows.iter().map(row).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[(10.0, 1.0), (0.5, 1.0)]), 1.05);
+        assert_eq!(of(&[(10.0, 1.0), (10.0, 1.0), (5.0, 1.0)]), 2.5);
+        assert_eq!((of(&[(10.0, 4.0), (1.0, 1.0)]), of(&[(10.0, 4.0), (5.0, 1.0)])), (4.4, 3.0));
+        // Nobody knows it yet.
+        assert_eq!(of(&[(0.0, 1.0), (0.0, 0.0)]), f64::INFINITY);
+    }
+
+    #[test]
     fn without_a_size_only_the_deadline_itself_is_known() {
         let mut progress = Progress::new(Job { deadline: Some(1.0), ..Job::default() });
         let standing = progress.next(0.5, &row(1));
         assert_eq!((standing.estimate, standing.late), (None, Some(false)));
-        assert_eq!(progress.next(1.5, &row(2)).late, Some(true));
+        assert_eq!((progress.next(1.5, &row(2)).late, progress.news), (Some(true), Some(0.0)));
+        assert_eq!((progress.next(2.0, &row(2)).late, progress.news), (Some(true), None));
     }
 
     #[test]

@@ -426,9 +426,15 @@ fn the_less_important_of_two_pipelines_ends_early_and_its_emergency_runs() {
     std::fs::write(here.file("go"), "").unwrap();
     assert_eq!(important.end().status, Some(0));
     // Nobody is left among them: the count of ends alone.
-    assert_eq!(here.ok(&["map", "ls", "pipe-jobs"]).lines().count(), 1);
+    assert_eq!(here.ok(&["map", "ls", "pipelines"]).lines().count(), 1);
     let said = here.fails(125, &["pipe", "--deadline", "1h", "--importance", "1", "echo x | cat"]);
     assert!(said.contains("say it with --size"), "{said}");
+    // Without it nothing is known of how late it will be, which is said.
+    let deadline = ["--deadline", "1h", "echo x | cat"];
+    let said = pipe(&here, &deadline).err;
+    assert!(said.contains("is told to be late at the deadline only") && said.contains("--size"), "{said}");
+    let said = pipe(&here, &[&["--quiet"], &deadline[..]].concat()).err;
+    assert!(!said.contains("--size"), "{said}");
     let said = here.fails(2, &["pipe", "--importance", "1", "echo x | cat"]);
     assert!(said.contains("--deadline"), "{said}");
 }

@@ -12,6 +12,22 @@ pub fn possible() -> usize {
     last.map_or(0, |n| n + 1).max(usize::try_from(configured).unwrap_or(1)).max(1)
 }
 
+/// For how many seconds the processors of the machine have been idle since it began, all together. To a clock tick, and nothing where /proc does not say it.
+pub fn idle() -> Option<f64> {
+    let text = super::process::read_all("/proc/stat")?;
+    let line = text.split(|byte| *byte == b'\n').next()?;
+    // SAFETY: a plain call that takes a number.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    let ticks = idle_in(std::str::from_utf8(line).ok()?).filter(|_| per_second > 0)?;
+    Some(ticks as f64 / per_second as f64)
+}
+
+/// Ticks, of the line of all processors: `cpu user nice system idle iowait ...`.
+fn idle_in(line: &str) -> Option<u64> {
+    let numbers: Option<Vec<u64>> = line.strip_prefix("cpu ")?.split_whitespace().map(|n| n.parse().ok()).collect();
+    Some(numbers?.get(3..5)?.iter().sum())
+}
+
 /// On which processors the calling thread may run.
 ///
 /// # Errors
@@ -81,6 +97,15 @@ mod tests {
         .join()
         .unwrap();
     }
+    #[test]
+    fn idle_time_is_read_from_the_line_of_all_processors() {
+        assert_eq!(idle_in("cpu  1 2 4 1000 500 8 16 32 900 900"), Some(1500));
+        for text in ["cpu0 1 2 4 5 6", "cpu  1 2 4 5", "cpu  1 x 3 4 5", ""] {
+            assert_eq!(idle_in(text), None, "{text}");
+        }
+        assert!(idle().is_some_and(|seconds| seconds >= 0.0));
+    }
+
     #[test]
     fn a_thread_that_was_kept_to_one_processor_can_go_to_the_others() {
         std::thread::spawn(|| {
