@@ -9,7 +9,7 @@ use crate::args::GraphCommand;
 use crate::said::{Failure, failed, tell, write};
 use crate::signals::{self, Set};
 use anyhow::anyhow;
-use chappe::stream::{Kinds, Stopper, explain, link, process};
+use chappe::stream::{Kinds, Lost, Stopper, explain, link, process};
 use file::{after, read};
 use serde_json::json;
 use std::fmt::Write;
@@ -34,6 +34,12 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
                 running.on_late(|label, by| tell(format_args!("chappe: `{label}` is late by {by:.3} s")));
             }
             if !json {
+                running.on_lost(|label, what| match what {
+                    Lost::Gone => tell(format_args!("chappe: the device of `{label}` has gone, and is looked for")),
+                    Lost::Back(away) => {
+                        tell(format_args!("chappe: the device of `{label}` is there again, after {away:.1} s"))
+                    }
+                });
                 running.on_stopped(|part, pid, stopped| match stopped {
                     true => tell(format_args!(
                         "chappe: @{part} is stopped (pid {pid}), and the others wait for it: `kill -CONT {pid}` lets it go on"

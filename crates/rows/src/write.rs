@@ -77,6 +77,11 @@ impl Writer {
         out.push(b'\n');
     }
 
+    /// Another writer has written the names.
+    pub fn skip_head(&mut self) {
+        self.began = true;
+    }
+
     /// Writes records, and the texts that they name. Of a table all that are to be seen together.
     pub fn rows(&mut self, rows: &[u8], texts: &[u8], out: &mut Vec<u8>) {
         if self.style == Style::Table {

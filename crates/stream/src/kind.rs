@@ -93,6 +93,9 @@ pub enum Anew {
     Fresh,
     /// It gives the same blocks again from its begin, of which those that were done are skipped. Files and generators.
     Replay,
+    /// It goes on with what comes from then on. The block that it had in work is lost, and counted as dropped: sources that read what comes once,
+    /// as devices give it.
+    Live,
     /// It cannot go on in the middle of what it wrote: its process is not begun anew.
     Never,
     /// It stands for something that only the process that runs the graph has: its standard input.

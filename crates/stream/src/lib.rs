@@ -67,6 +67,6 @@ pub use placed::Node;
 pub use relink::Replaced;
 pub use report::{NodeReport, QueueReport, Report, RunError};
 pub use run::{Running, Stopper, run};
-pub use seat::LateCall;
-pub use stage::{Body, Fault, Gather, Kept, Out, Source, Stage};
+pub use seat::{LateCall, LostCall};
+pub use stage::{Body, Fault, Gather, Kept, Lost, Out, Source, Stage};
 pub use types::{Block, Data, Element, Type};

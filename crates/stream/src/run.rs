@@ -18,7 +18,7 @@ use crate::queue::{Callbacks, Getter, Putter, When, queue};
 use crate::report::{NodeReport, QueueReport, Report, RunError};
 use crate::sched::{Quantum, press};
 use crate::seat::{Floor, LateCall, Seat, SourceSlot};
-use crate::stage::{Body, Fault, Gather, Source, Stage};
+use crate::stage::{Body, Fault, Gather, Lost, Source, Stage};
 use crate::types::Block;
 use chappe_plat::atomic::Ordering;
 use chappe_plat::clock;
@@ -358,6 +358,9 @@ impl Graph {
             let gives = node.gives.as_ref().or(node.takes.first());
             let bytes = gives.is_some_and(|t| matches!(t.element, crate::types::Element::Record(_)));
             let frame = gives.map_or(1, |t| if bytes { t.frame_bytes() } else { t.shape as usize });
+            if let (Anew::Live, Some(shared)) = (node.anew, shared) {
+                shared.settle(at, frame as u64);
+            }
             Arc::new(Seat::new(at, node.label.clone(), frame as u64, Arc::clone(&floor), shared.cloned()))
         };
         let seats: Vec<Arc<Seat>> = self.nodes.iter().enumerate().map(seat).collect();
@@ -466,10 +469,17 @@ impl Running {
         &self.links
     }
 
-    /// Calls this whenever something is late: with the node's label, and by how many seconds.
+    /// Calls this whenever something is late: with the node's label, and by how many seconds. Of stages in other
+    /// processes (`@name`) it hears nothing; the report counts them.
     pub fn on_late(&self, call: impl FnMut(&str, f64) + Send + 'static) {
         let call: LateCall = Box::new(call);
         *self.floor.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+    }
+
+    /// Calls this whenever the device of a stage that waits for it (`lost=wait`) has gone, and when it is there again: with the node's label. Of stages in
+    /// other processes (`@name`) it hears nothing.
+    pub fn on_lost(&self, call: impl FnMut(&str, Lost) + Send + 'static) {
+        *self.floor.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(call));
     }
 
     /// Measures the time in each stage from now on: some 50 ns a block.

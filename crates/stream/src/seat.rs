@@ -11,7 +11,7 @@
 
 use crate::counted::Counts;
 use crate::process::Shared;
-use crate::stage::{Fault, Out, Source, Stage};
+use crate::stage::{Fault, Lost, Out, Source, Stage};
 use crate::types::Block;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::clock;
@@ -28,10 +28,15 @@ pub struct Floor {
     pub fault: Mutex<Option<(usize, String)>>,
     /// The callout `late`.
     pub late: Mutex<Option<LateCall>>,
+    /// The callout `lost`.
+    pub lost: Mutex<Option<LostCall>>,
 }
 
 /// What is called when something is late: the node's label, and by how many seconds.
 pub type LateCall = Box<dyn FnMut(&str, f64) + Send>;
+
+/// What is called when a device goes away or comes back: the node's label, and which of the two.
+pub type LostCall = Box<dyn FnMut(&str, Lost) + Send>;
 
 impl Floor {
     /// A node has failed: records the first fault, and stops all threads of the graph.
@@ -74,6 +79,7 @@ pub struct Seat {
     replaced: AtomicU64,
     ns: AtomicU64,
     done: AtomicU32,
+    begun: AtomicU32,
     waits: AtomicU32,
     /// Where its counts are written down, if this is a part of a graph.
     shared: Option<Shared>,
@@ -92,6 +98,7 @@ impl Seat {
     pub fn new(node: usize, label: String, frame: u64, floor: Arc<Floor>, shared: Option<Shared>) -> Seat {
         let zero = || AtomicU64::new(0);
         let before = shared.as_ref().map_or_else(Counts::default, |s| s.counts(node));
+        let is_begun = shared.as_ref().is_some_and(|s| s.is_begun(node));
         Seat {
             node,
             label,
@@ -107,6 +114,7 @@ impl Seat {
             replaced: zero(),
             ns: zero(),
             done: AtomicU32::new(0),
+            begun: AtomicU32::new(is_begun.into()),
             waits: AtomicU32::new(0),
             shared,
             next: Mutex::new(None),
@@ -174,6 +182,25 @@ impl Seat {
         }
         if let Some(call) = &mut *self.floor.late.lock().unwrap_or_else(PoisonError::into_inner) {
             call(&self.label, by);
+        }
+    }
+
+    fn lost(&self, what: Lost) {
+        if let Some(call) = &mut *self.floor.lost.lock().unwrap_or_else(PoisonError::into_inner) {
+            call(&self.label, what);
+        }
+    }
+
+    fn is_begun(&self) -> bool {
+        // Relaxed: the thread that runs the node alone writes it.
+        self.begun.load(Ordering::Relaxed) != 0
+    }
+
+    fn begun(&self) {
+        // Relaxed: as above.
+        self.begun.store(1, Ordering::Relaxed);
+        if let Some(shared) = &self.shared {
+            shared.begun(self.node);
         }
     }
 
@@ -287,6 +314,18 @@ impl<P: FnMut(Block) -> Result<(), Fault>> Out for Callout<'_, P> {
         self.seat.late(by);
     }
 
+    fn lost(&mut self, what: Lost) {
+        self.seat.lost(what);
+    }
+
+    fn is_begun(&self) -> bool {
+        self.seat.is_begun()
+    }
+
+    fn begun(&mut self) {
+        self.seat.begun();
+    }
+
     fn is_stopped(&self) -> bool {
         self.seat.floor.stops()
     }
@@ -327,8 +366,12 @@ impl SourceSlot {
             0 => {}
             frames => self.seat.drop_frames(frames),
         }
-        if matches!(got, Ok(None)) && self.source.is_broken() {
-            self.seat.broken();
+        match &got {
+            Ok(None) if self.source.is_broken() => self.seat.broken(),
+            Ok(Some(block)) if block.is_empty() => {
+                self.source.lost().into_iter().for_each(|what| self.seat.lost(what));
+            }
+            _ => {}
         }
         got
     }
@@ -340,7 +383,8 @@ impl Source for SourceSlot {
         if std::mem::take(&mut self.busy)
             && let Some(shared) = &self.seat.shared
         {
-            shared.finish(self.seat.node);
+            // Relaxed: this thread alone writes it.
+            shared.finish(self.seat.node, self.seat.elements.load(Ordering::Relaxed));
         }
         while self.skip > 0 {
             self.skip -= 1;

@@ -28,6 +28,15 @@ impl From<std::io::Error> for Fault {
     }
 }
 
+/// What became of a stage's device.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Lost {
+    /// It has gone, and the stage looks for it.
+    Gone,
+    /// It is there again, after so many seconds.
+    Back(f64),
+}
+
 /// The callout of a stage.
 pub trait Out {
     /// Hands a block on. Returns when the next stage or queue has taken it: if a queue is full, the calling light
@@ -45,6 +54,19 @@ pub trait Out {
 
     /// Says that something that had its time was late by so many seconds: the callout `late`.
     fn late(&mut self, by: f64);
+
+    /// Says that the stage's device has gone, or is there again: the callout `lost`.
+    fn lost(&mut self, what: Lost) {
+        let _ = what;
+    }
+
+    /// Whether what stands once at the begin was handed on already: by this stage, by one whose seat it took, or in a process that was killed.
+    fn is_begun(&self) -> bool {
+        false
+    }
+
+    /// It has been handed on: said behind [`Out::put`], so a kill between the two repeats it with a block that is marked, and never loses it.
+    fn begun(&mut self) {}
 
     /// Whether the graph is to stop: a stage that waits for something outside looks at this.
     fn is_stopped(&self) -> bool {
@@ -109,6 +131,11 @@ pub trait Source: Send {
         0
     }
 
+    /// Whether its device has gone, or is there again, since it was last asked: the callout `lost`. It is asked after each `get` that gives an empty block.
+    fn lost(&mut self) -> Option<Lost> {
+        None
+    }
+
     /// Whether it has ended before those that feed it were done: one died, or stopped with an error. It is asked when there is no next block.
     fn is_broken(&self) -> bool {
         false
@@ -163,6 +190,10 @@ pub struct Kept {
     pub finished: bool,
     /// How often it was late.
     pub late: u64,
+    /// What became of its device.
+    pub lost: Vec<Lost>,
+    /// Whether what stands at the begin was handed on.
+    pub begun: bool,
 }
 
 impl Out for Kept {
@@ -181,6 +212,18 @@ impl Out for Kept {
 
     fn late(&mut self, _: f64) {
         self.late += 1;
+    }
+
+    fn lost(&mut self, what: Lost) {
+        self.lost.push(what);
+    }
+
+    fn is_begun(&self) -> bool {
+        self.begun
+    }
+
+    fn begun(&mut self) {
+        self.begun = true;
     }
 }
 

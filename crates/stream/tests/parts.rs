@@ -4,10 +4,12 @@
 
 use chappe_stream::process::{Command, serve};
 use chappe_stream::{Anew, Block, Body, Data, Graph, Kind, Options, Plan, Report, RunError, Running};
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Kinds of the tests: `dies AT FILE`, which kills its process at that block, as often as the file has letters; `slowly MS`.
+/// Kinds of the tests: `dies AT FILE`, which kills its process at the block that begins with this number (of bytes and records: at its
+/// so manieth block), as often as the file has letters; `slowly MS`.
 fn options() -> Options {
     let mut options = Options::default();
     options.kinds.add(Kind::new("dies", "AT \"FILE\" [signal=N]", "kills its process", |call| {
@@ -36,8 +38,12 @@ struct Dies {
 
 impl chappe_stream::Stage for Dies {
     fn put(&mut self, block: Block, out: &mut dyn chappe_stream::Out) -> Result<(), chappe_stream::Fault> {
-        let Data::F32(numbers) = &block.data else { panic!("not numbers") };
-        self.first = numbers.first().copied();
+        self.first = match &block.data {
+            Data::F32(numbers) => numbers.first().copied(),
+            // The how manieth of this process.
+            _ if !block.is_empty() => Some(self.first.unwrap_or_default() + 1.0),
+            _ => self.first,
+        };
         if self.first == Some(self.at as f32) {
             let lives = std::fs::read_to_string(&self.file).unwrap();
             if !lives.is_empty() {
@@ -176,6 +182,87 @@ fn a_source_that_is_killed_goes_on_behind_what_it_had_finished() {
         assert_eq!(read(dir.path()), (0..6400).map(|i| i as f32).collect::<Vec<_>>());
         assert_eq!((report.parts[0].restarts, report.node("file").unwrap().counts.again), (2, 1));
     }
+}
+
+#[test]
+fn the_names_of_columns_come_once_whichever_block_kills_their_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let quoted = |name: &str| format!("{:?}", dir.path().join(name).display().to_string());
+    let numbers = 0..8_000u32;
+    std::fs::write(dir.path().join("in"), numbers.clone().flat_map(u32::to_le_bytes).collect::<Vec<u8>>()).unwrap();
+    let (from, lives, to) = (format!("records {} \"n: u32\"", quoted("in")), quoted("lives"), out(dir.path()));
+    // Blocks of 2,048 records: four. The first kill comes before rows are made of a block, or before they are handed on.
+    for (at, kills) in [(1, "x"), (2, "x"), (4, "x"), (1, "xx")] {
+        for stages in [format!("dies {at} {lives} @a | csv @a"), format!("csv @a | dies {at} {lives} @a")] {
+            std::fs::write(dir.path().join("lives"), kills).unwrap();
+            let report = run(&format!("{from} | {stages} | {to}")).unwrap();
+            assert_eq!(
+                (report.parts[0].restarts, report.parts[0].dropped),
+                (kills.len() as u64, kills.len() as u64 - 1)
+            );
+            // A block that has killed two processes is dropped.
+            let first = if kills == "xx" { 2_048 } else { 0 };
+            let rows: String = numbers.clone().skip(first).map(|n| format!("{n}\n")).collect();
+            let got = std::fs::read_to_string(dir.path().join("out.raw")).unwrap();
+            assert!(got == format!("n\n{rows}"), "{stages}, {kills}: {} bytes: {:.60}", got.len(), got);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_killed_goes_on_behind_what_it_had_finished() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let quoted = |name: &str| format!("{:?}", dir.path().join(name).display().to_string());
+    let bytes: Vec<u8> = (0..50_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(dir.path().join("disk"), &bytes).unwrap();
+    std::fs::write(dir.path().join("lives"), "x").unwrap();
+    let text = format!("disk {} block=4096 @a | dies 5 {} @a | {}", quoted("disk"), quoted("lives"), out(dir.path()));
+    match run(&text) {
+        Ok(report) => {
+            assert!(std::fs::read(dir.path().join("out.raw")).unwrap() == bytes);
+            assert_eq!((report.parts[0].restarts, report.dropped()), (1, 0));
+            assert_eq!(report.node("file").unwrap().counts.again, 1);
+        }
+        Err(e) => assert!(e.to_string().contains("takes no direct transfers"), "{e}"),
+    }
+}
+
+#[test]
+fn a_serial_line_in_a_killed_part_counts_what_is_lost_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (lives, mut device) = (dir.path().join("lives"), crate::serial::Device::new());
+    std::fs::write(&lives, "x").unwrap();
+    let text = format!(
+        "serial {:?} @a | dies 3 {:?} @a | heard: count | {}",
+        device.name,
+        lives.display().to_string(),
+        out(dir.path())
+    );
+    let running = begun(&text).unwrap();
+    let all = |report: &Report| {
+        let got = report.node("heard").unwrap().counts.elements;
+        (got, report.dropped())
+    };
+    let sent: Vec<u8> = (0..250).collect();
+    for (at, part) in sent.chunks(10).enumerate() {
+        device.outer.write_all(part).unwrap();
+        // Each is in the part's hands, or behind it, before the next one comes.
+        loop {
+            let (got, dropped) = all(&running.report());
+            if got + dropped == (at as u64 + 1) * 10 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    running.stop();
+    let report = running.wait().unwrap();
+    let (got, dropped) = all(&report);
+    assert_eq!((got + dropped, report.parts[0].restarts), (250, 1));
+    // All but a run of bytes in the midst.
+    let left = std::fs::read(dir.path().join("out.raw")).unwrap();
+    let at = left.iter().zip(&sent).take_while(|(a, b)| a == b).count();
+    assert!(left == [&sent[..at], &sent[at + dropped as usize..]].concat() && at > 0 && dropped > 0, "{at} {dropped}");
 }
 
 #[test]

@@ -1,23 +1,24 @@
 //! Serial lines, on pseudo-terminals: what the other end wrote comes, what is written goes out at the line's rate, and a line that goes away is
 //! told, or waited for.
 
-use chappe_stream::{Graph, Running};
+use chappe_stream::{Graph, Lost, Running};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// The device's side of a line, and the name of ours. A descriptor of ours is kept, so that the line does not hang up between two programs.
-struct Device {
-    outer: File,
-    name: String,
+pub struct Device {
+    pub outer: File,
+    pub name: String,
     inner: OwnedFd,
 }
 
 impl Device {
-    fn new() -> Device {
+    pub fn new() -> Device {
         let (mut outer, mut inner) = (-1, -1);
         let mut name = [0u8; 64];
         // SAFETY: both point to a number each, the name has room; raw settings from the begin, so that no byte comes back as an echo.
@@ -112,10 +113,15 @@ fn a_line_that_goes_away_is_told_or_waited_for() {
     let mut device = plugged();
     let text = format!("serial {} lost=wait | take 200 | count | file {}", quoted(&name), quoted(&out));
     let running = Graph::new(&text).unwrap().run().unwrap();
+    let (tell, told) = channel();
+    running.on_lost(move |label, what| tell.send((label.to_owned(), what)).unwrap());
     device.outer.write_all(&bytes(100)).unwrap();
     has(100, &running);
     drop(device);
+    // Told when it goes, and not when it is back.
+    assert_eq!(told.recv().unwrap(), ("serial".to_owned(), Lost::Gone));
     device = plugged();
+    assert!(matches!(told.recv().unwrap(), (_, Lost::Back(away)) if away > 0.0));
     device.outer.write_all(&bytes(200)[100..]).unwrap();
     let report = running.wait().unwrap();
     assert!(std::fs::read(&out).unwrap() == bytes(200));

@@ -189,6 +189,16 @@ impl Line {
         Ok(bytes.unsigned_abs() as usize)
     }
 
+    /// How often since the machine's begin something that came found no room, in the device or in its driver: each time one byte or more was lost. Nothing
+    /// of a line whose driver does not count (a pseudo-terminal).
+    pub fn overruns(&self) -> Option<u32> {
+        // serial_icounter_struct of <linux/serial.h>: eleven counts, and room for more.
+        let mut counts = [0 as libc::c_int; 20];
+        control(&self.file, libc::TIOCGICOUNT, counts.as_mut_ptr()).ok()?;
+        let [device, driver] = [counts[7], counts[10]].map(libc::c_int::cast_unsigned);
+        Some(device.wrapping_add(driver))
+    }
+
     /// Whether an error of a read or a write says that the device has gone.
     pub fn is_gone(e: &io::Error) -> bool {
         matches!(e.raw_os_error(), Some(libc::EIO | libc::ENXIO | libc::ENODEV | libc::EPIPE))

@@ -1,5 +1,6 @@
 //! Devices that go away and come back: how often, and for how long.
 
+use crate::stage::Lost;
 use chappe_plat::clock;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ pub(super) struct Absent {
     since: u64,
     losses: u64,
     seconds: f64,
+    /// What is not told yet.
+    news: Option<Lost>,
 }
 
 impl Absent {
@@ -20,13 +23,20 @@ impl Absent {
     pub fn begins(&mut self) {
         self.since = clock::now();
         self.losses += 1;
+        self.news = Some(Lost::Gone);
     }
 
     /// It is there again: for how many seconds it was not.
     pub fn ends(&mut self) -> f64 {
         let seconds = (clock::now() - self.since) as f64 / 1e9;
         self.seconds += seconds;
+        self.news = Some(Lost::Back(seconds));
         seconds
+    }
+
+    /// What is to be told.
+    pub fn news(&mut self) -> Option<Lost> {
+        self.news.take()
     }
 
     /// What a stage says of it at the end, behind something else.

@@ -8,12 +8,13 @@
 //! has; the nearest to those of the graph first. Another rate is no loss but an error: `default` and `plughw:` convert, `hw:` does not.
 //!
 //! A card that goes away (unplugged) ends the graph with a fault. With `lost=wait` the stage looks for it ten times a second, under the same name,
-//! and goes on: what a player had in the card's buffer, and what a recorder did not hear, count as dropped; the time is told by `late`.
+//! and goes on: what a player had in the card's buffer, and what a recorder did not hear, count as dropped. That it has gone, and that
+//! it is there again, is told by the callout `lost`, and of a player the time by `late`.
 //! The library is loaded when a graph first has such a stage.
 
 use super::absent::{Absent, LOOK};
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Source, Stage, stage};
+use crate::stage::{Body, Fault, Lost, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::alsa::{Format, Pcm, Refused, Wanted, Way};
 use chappe_plat::clock;
@@ -236,6 +237,7 @@ impl Stage for Plays {
                     Some(away) => out.late(away),
                     None => chappe_thread::sleep(LOOK),
                 }
+                self.0.absent.news().into_iter().for_each(|what| out.lost(what));
                 continue;
             };
             // A card that came back may have another format.
@@ -265,6 +267,7 @@ impl Stage for Plays {
                         Failed::Late => out.late(late.max(0.0)),
                         Failed::Gone => out.drop_frames(unheard),
                     }
+                    self.0.absent.news().into_iter().for_each(|what| out.lost(what));
                 }
             }
         }
@@ -294,6 +297,7 @@ impl Stage for Plays {
         {
             out.drop_frames(unheard);
             self.0.failed(error)?;
+            self.0.absent.news().into_iter().for_each(|what| out.lost(what));
         }
         self.0.card = None;
         Ok(())
@@ -361,6 +365,10 @@ impl Source for Records {
         std::mem::take(&mut self.dropped)
     }
 
+    fn lost(&mut self) -> Option<Lost> {
+        self.plug.absent.news()
+    }
+
     fn says(&self) -> Option<String> {
         self.plug.says()
     }
@@ -398,7 +406,7 @@ fn alsa(call: &Call<'_>) -> Result<Plan, Wrong> {
             plug.open()?;
             Ok(Body::Source(Box::new(Records { plug, element, dropped: 0 }) as Box<dyn Source>))
         });
-        return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Fresh));
+        return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Live));
     }
     let input = call.input()?;
     let is_samples = input.element == Element::I16;
@@ -517,6 +525,7 @@ mod tests {
         assert_eq!((&script.heard, script.opened), (&expected, 3));
         // Once it had nothing to play, and once it was away.
         assert_eq!((out.late, plays.0.xruns, plays.0.frames), (2, 1, 40));
+        assert!(matches!(out.lost[..], [Lost::Gone, Lost::Back(away)] if away > 0.0), "{:?}", out.lost);
         let says = plays.says().unwrap();
         assert!(says.starts_with("40 frames, 1 xruns, 1 times lost, for 0."), "{says}");
     }
@@ -534,8 +543,9 @@ mod tests {
     fn a_recorder_goes_on_after_a_loss_and_counts_it() {
         let (plug, _) = plugged(&[Ok(7), Err(XRUN), Ok(4), Err(19), Ok(2)], 0, true);
         let mut records = Records { plug, element: Element::I16, dropped: 0 };
-        let lengths: Vec<usize> = (0..6).map(|_| records.get().unwrap().unwrap().len() / 2).collect();
-        assert_eq!(lengths, [7, 0, 4, 0, 0, 2]);
+        let mut next = || (records.get().unwrap().unwrap().len() / 2, records.lost().map(|lost| lost == Lost::Gone));
+        let all: Vec<(usize, Option<bool>)> = (0..6).map(|_| next()).collect();
+        assert_eq!(all, [(7, None), (0, None), (4, None), (0, Some(true)), (0, Some(false)), (2, None)]);
         assert_eq!((records.plug.xruns, records.plug.frames), (1, 13));
     }
 

@@ -3,7 +3,7 @@
 
 use super::packets;
 use crate::kind::{Call, Kind, Plan, Wrong};
-use crate::stage::{Fault, Out, Stage, stage};
+use crate::stage::{Fault, Lost, Out, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
 use chappe_plat::clock;
 
@@ -154,6 +154,18 @@ impl<B: Stage> Out for Between<'_, B> {
 
     fn late(&mut self, by: f64) {
         self.out.late(by);
+    }
+
+    fn lost(&mut self, what: Lost) {
+        self.out.lost(what);
+    }
+
+    fn is_begun(&self) -> bool {
+        self.out.is_begun()
+    }
+
+    fn begun(&mut self) {
+        self.out.begun();
     }
 
     fn is_stopped(&self) -> bool {

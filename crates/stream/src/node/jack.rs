@@ -498,7 +498,7 @@ fn jack(call: &Call<'_>) -> Result<Plan, Wrong> {
         let source = JackIn::open(&wishes, client, channels).map_err(Fault)?;
         Ok(Body::Source(Box::new(source) as Box<dyn Source>))
     };
-    Ok(Plan::source(gives, make).ends(End::Passive, End::Active).anew(Anew::Fresh))
+    Ok(Plan::source(gives, make).ends(End::Passive, End::Active).anew(Anew::Live))
 }
 
 /// The kinds.

@@ -180,7 +180,7 @@ fn tap(call: &Call<'_>) -> Result<Plan, Wrong> {
         let until = seconds.map(|s| clock::now() + (s * 1e9) as u64);
         Ok(Body::Source(Box::new(Taps { tap, interface, left: count, until, ended: false })))
     });
-    Ok(plan.ends(End::Passive, End::Active).anew(Anew::Fresh))
+    Ok(plan.ends(End::Passive, End::Active).anew(Anew::Live))
 }
 
 /// Writes a capture file.

@@ -90,22 +90,44 @@ fn query(call: &Call<'_>, has: Has) -> Result<Plan, Wrong> {
 /// Records to lines.
 struct ToLines {
     writer: Writer,
+    /// The names were handed on, or there are none.
+    is_named: bool,
+}
+
+impl ToLines {
+    /// Before each text: of the processes and stages that write here one after the other the first one writes the names.
+    fn begin(&mut self, out: &dyn Out) {
+        if !self.is_named && out.is_begun() {
+            self.writer.skip_head();
+            self.is_named = true;
+        }
+    }
+
+    fn hand_on(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        out.put(block)?;
+        if !std::mem::replace(&mut self.is_named, true) {
+            out.begun();
+        }
+        Ok(())
+    }
 }
 
 impl Stage for ToLines {
     fn put(&mut self, block: Block, out: &mut dyn Out) -> Result<(), Fault> {
+        self.begin(out);
         let mut text = Vec::new();
         if let Data::Bytes(records) = &block.data {
             self.writer.rows(records, block.texts(), &mut text);
         }
-        out.put(block.instead(Data::Bytes(text)))
+        self.hand_on(block.instead(Data::Bytes(text)), out)
     }
 
     fn end(&mut self, out: &mut dyn Out) -> Result<(), Fault> {
+        self.begin(out);
         // Names are there even if nothing else is.
         let mut text = Vec::new();
         self.writer.head(None, &mut text);
-        if text.is_empty() { Ok(()) } else { out.put(Block::bytes(text)) }
+        if text.is_empty() { Ok(()) } else { self.hand_on(Block::bytes(text), out) }
     }
 }
 
@@ -266,7 +288,7 @@ pub fn kinds() -> Vec<Kind> {
             let schema = schema(call)?;
             let delimiter = delimiter(call, !json)?;
             let writer = Writer::new(if json { Style::Json } else { Style::Csv }, &schema).delimited(delimiter);
-            Ok(Plan::filter(Type::of(Element::Line), move || stage(ToLines { writer })))
+            Ok(Plan::filter(Type::of(Element::Line), move || stage(ToLines { writer, is_named: json })))
         }
     };
     vec![

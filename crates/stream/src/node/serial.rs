@@ -5,15 +5,17 @@
 //! with a large buffer) gets it at the same rate.
 //!
 //! A device that goes away (unplugged) ends the graph with a fault. With `lost=wait` the stage looks for it ten times a second, under the
-//! same name, and goes on. Bytes that the device sent meanwhile are lost; bytes that were to be written wait. A sink tells the time that it was away
-//! by the callout `late`; both say it at their end.
+//! same name, and goes on. Bytes that the device sent meanwhile are lost; bytes that were to be written wait. That it has gone, and
+//! that it is there again, is told by the callout `lost`, and of a sink the time by `late`; both say it at their end.
+//!
+//! What finds no room in the device or in its driver counts as dropped, where the driver counts it; each time it is one byte or more.
 //!
 //! While nothing comes the stage gives an empty block ten times a second, as `packets` does.
 
 use super::absent::{Absent, LOOK};
 use super::time::sleep_until;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
-use crate::stage::{Body, Fault, Out, Source, Stage, stage};
+use crate::stage::{Body, Fault, Lost, Out, Source, Stage, stage};
 use crate::types::{Block, Element, Type};
 use chappe_plat::clock;
 use chappe_plat::serial::{Flow, Line, Parity, Settings};
@@ -104,15 +106,42 @@ impl Plug {
 }
 
 /// What comes over a line.
-struct Hears(Plug);
+struct Hears {
+    plug: Plug,
+    /// The line's overruns, so far as it counts them, and those that are not told.
+    overruns: Overruns,
+}
+
+/// Follows a count that goes on from where it is when a line is opened.
+#[derive(Default)]
+struct Overruns {
+    last: Option<u32>,
+    more: u64,
+}
+
+impl Overruns {
+    /// So many there are now; nothing: another line, or one that counts nothing.
+    fn now(&mut self, count: Option<u32>) {
+        if let (Some(last), Some(count)) = (self.last, count) {
+            self.more += u64::from(count.wrapping_sub(last));
+        }
+        self.last = count;
+    }
+}
 
 impl Source for Hears {
+    fn lost(&mut self) -> Option<Lost> {
+        self.plug.absent.news()
+    }
+
     fn get(&mut self) -> Result<Option<Block>, Fault> {
-        let Hears(plug) = self;
+        let Hears { plug, overruns } = self;
         let Some(line) = &plug.line else {
             if plug.find().is_none() {
                 chappe_thread::sleep(LOOK);
             }
+            overruns.last = None;
+            overruns.now(plug.line.as_ref().and_then(Line::overruns));
             return Ok(Some(Block::bytes(Vec::new())));
         };
         let mut bytes = vec![0; BLOCK];
@@ -124,6 +153,9 @@ impl Source for Hears {
                 read = line.read(&mut bytes);
             }
         }
+        if overruns.last.is_some() {
+            overruns.now(line.overruns());
+        }
         let n = match read {
             Ok(n) => n,
             Err(e) => plug.failed(e).map(|()| 0)?,
@@ -133,8 +165,12 @@ impl Source for Hears {
         Ok(Some(Block::bytes(bytes)))
     }
 
+    fn dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.overruns.more)
+    }
+
     fn says(&self) -> Option<String> {
-        self.0.says()
+        self.plug.says()
     }
 }
 
@@ -161,6 +197,7 @@ impl Tells {
                     Some(away) => out.late(away),
                     None => chappe_thread::sleep(LOOK),
                 }
+                self.plug.absent.news().into_iter().for_each(|what| out.lost(what));
                 continue;
             };
             self.free = self.free.max(clock::now());
@@ -180,7 +217,10 @@ impl Tells {
                         return Ok(());
                     }
                 }
-                Err(e) => self.plug.failed(e)?,
+                Err(e) => {
+                    self.plug.failed(e)?;
+                    self.plug.absent.news().into_iter().for_each(|what| out.lost(what));
+                }
             }
         }
         Ok(())
@@ -217,9 +257,11 @@ fn serial(call: &Call<'_>) -> Result<Plan, Wrong> {
     if call.inputs.is_empty() {
         let plan = Plan::source(Type::of(Element::Byte), move || {
             plug.open()?;
-            Ok(Body::Source(Box::new(Hears(plug))))
+            let mut overruns = Overruns::default();
+            overruns.now(plug.line.as_ref().and_then(Line::overruns));
+            Ok(Body::Source(Box::new(Hears { plug, overruns })))
         });
-        return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Fresh));
+        return Ok(plan.ends(End::Passive, End::Active).anew(Anew::Live));
     }
     let input = call.input()?;
     if !matches!(input.element, Element::Byte | Element::Line) {
@@ -245,4 +287,26 @@ pub fn kinds() -> Vec<Kind> {
         "a serial line: read, or written at its rate if something leads to it",
         serial,
     )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overruns_count_from_the_opening_of_each_line_on() {
+        let mut overruns = Overruns::default();
+        for (count, more) in [
+            (Some(u32::MAX - 1), 0),
+            (Some(1), 3),
+            (Some(1), 3),
+            // It counts no more; the next one has counted before.
+            (None, 3),
+            (Some(900), 3),
+            (Some(902), 5),
+        ] {
+            overruns.now(count);
+            assert_eq!(overruns.more, more, "{count:?}");
+        }
+    }
 }

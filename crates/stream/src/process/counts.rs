@@ -1,7 +1,7 @@
 //! A part's counts: words of the graph's arena, which survive a kill of the part's process.
 //!
 //! ```text
-//!  0: stop | of each node: blocks elements dropped late latest again finished broken | of each queue: put finished
+//!  0: stop | of each node: blocks elements dropped late latest again finished broken begun settled | of each queue: put finished
 //! ```
 //!
 //! Each count has one writer at a time: the part's thread at that node. A part that is begun anew goes on from the
@@ -13,7 +13,7 @@ use crate::counted::Counts;
 use chappe_sync::words::Words;
 use std::sync::Arc;
 
-const NODE: u32 = 8;
+const NODE: u32 = 10;
 const QUEUE: u32 = 2;
 
 /// The words of a part.
@@ -98,15 +98,34 @@ impl Shared {
         self.write(8 + NODE * node as u32, count);
     }
 
+    /// A node has handed on what stands once at its begin.
+    pub fn begun(&self, node: usize) {
+        self.write(9 + NODE * node as u32, 1);
+    }
+
+    /// Whether it has.
+    pub fn is_begun(&self, node: usize) -> bool {
+        self.read(9 + NODE * node as u32) != 0
+    }
+
     /// How many blocks of a source are finished (P1).
     pub fn finished(&self, node: usize) -> u64 {
         self.read(7 + NODE * node as u32)
     }
 
-    /// A source has finished one more block.
-    pub fn finish(&self, node: usize) {
-        let at = 7 + NODE * node as u32;
-        let _ = self.words.update([at], |[now]| *now += 1);
+    /// A source has finished one more block, and with it so many elements in all.
+    pub fn finish(&self, node: usize, elements: u64) {
+        let at = 1 + NODE * node as u32;
+        let _ = self.words.update([at + 6, at + 9], |now| *now = [now[0] + 1, elements]);
+    }
+
+    /// Counts what a source gave and nobody finished as dropped, in frames of so many elements: its process was killed. It counts as finished from now on.
+    pub fn settle(&self, node: usize, frame: u64) {
+        let at = 1 + NODE * node as u32;
+        let _ = self.words.update([at + 1, at + 9, at + 2], |now| {
+            now[2] += now[0].saturating_sub(now[1]) / frame.max(1);
+            now[1] = now[0];
+        });
     }
 
     /// How many blocks the part's sources have finished together: a measure of its progress.
@@ -154,6 +173,8 @@ mod tests {
         shared.dropped(1, 7);
         shared.late(1, 2, 0.5f64.to_bits());
         shared.broken(1, 1);
+        shared.begun(1);
+        assert_eq!([0, 1, 2].map(|node| shared.is_begun(node)), [false, true, false]);
         let expected = Counts {
             blocks: 5,
             elements: 500,
@@ -168,8 +189,12 @@ mod tests {
             (shared.counts(1), shared.counts(0), shared.counts(2)),
             (expected, Counts::default(), Counts::default())
         );
-        [0, 2, 2].into_iter().for_each(|at| shared.finish(at));
+        [0, 2, 2].into_iter().for_each(|at| shared.finish(at, 50));
         assert_eq!((shared.progress(), shared.finished(2)), (3, 2));
+        // Of a device: a block of 60 elements, thirty frames, was not finished.
+        shared.count(2, 3, 110, 0);
+        (0..2).for_each(|_| shared.settle(2, 2));
+        assert_eq!((shared.counts(2).dropped, shared.counts(2).elements, shared.finished(2)), (30, 110, 2));
         let queue = shared.queue(1);
         [100, 50, -50].into_iter().for_each(|n| queue.put(n));
         queue.finish(60);

@@ -20,7 +20,7 @@
 //! - P2: blocks that lay in a queue *within* the part are lost, and counted as dropped at the stage behind the queue.
 //!   The linker puts no queue into a part where calls suffice; [`crate::explain`] shows the queues that there are.
 //! - P3: each stage begins anew as its kind says ([`Anew`]): filters without their memory, files and generators behind
-//!   the last block that was finished. If a part has a stage that cannot begin anew (one that writes a file), the part
+//!   the last block that was finished, devices with what comes from then on (what they had given and nobody finished is lost, and counted). If a part has a stage that cannot begin anew (one that writes a file), the part
 //!   is not begun anew: the graph ends with an error.
 //! - P4: a part that dies four times in a row without having finished a block ends the graph. So does a part whose
 //!   stage fails: the message is the stage's, with its place in the text.
