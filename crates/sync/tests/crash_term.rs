@@ -2,9 +2,11 @@
 //! beginning, all of it where the sender is told so, and never a byte twice or out of order.
 //!
 //! And how its program ends, while keeper and holder are killed: a viewer is told how, unless the keeper was killed before it said so, and the screen is
-//! called complete only when it is.
+//! called complete only when it is. A keeper that is not killed comes to a whole screen, whatever holders are.
+//!
+//! The loops are those of terminals: the writer's, a step of the holder's, and the keeper's.
 
-use crate::term_words::{End, Typing};
+use crate::term_words::{Desk, End, House, How, Read, Typing, Unsent, keep};
 use chappe_crashsim::{Search, Shared, World, reached};
 use chappe_plat::Life;
 use chappe_plat::atomic::{AtomicU64, Ordering::SeqCst, pause};
@@ -13,10 +15,10 @@ use std::cell::Cell;
 
 /// The texts that are sent, one behind the other: their bytes.
 const TEXTS: [&[u64]; 2] = [&[1, 2, 3], &[4, 5]];
-/// How much of the ring is written at once, and typed at once.
+/// How much is typed at once.
 const PIECE: u64 = 2;
 /// How many bytes the ring has.
-const RING: u64 = 4;
+const RING: u64 = 2;
 
 /// A text's outcome.
 const OPEN: u64 = 0;
@@ -62,43 +64,26 @@ impl Terminal {
                 continue;
             }
             let end = put.min(given + PIECE);
-            typing.gives(end);
-            // The kernel takes one byte at a time: a holder can be killed between two.
-            for at in given..end {
-                let byte = self.ring[(at % RING) as usize].load(SeqCst);
-                let len = self.len.load(SeqCst);
-                self.got[len as usize].store(byte, SeqCst);
-                self.len.store(len + 1, SeqCst);
-            }
-            typing.gave(end - given);
+            let typed: Result<u64, ()> = typing.pass(end, || {
+                // The kernel takes one byte at a time: a holder can be killed between two.
+                for at in given..end {
+                    let byte = self.ring[(at % RING) as usize].load(SeqCst);
+                    let len = self.len.load(SeqCst);
+                    self.got[len as usize].store(byte, SeqCst);
+                    self.len.store(len + 1, SeqCst);
+                }
+                Ok(end - given)
+            });
+            assert_eq!(typed, Ok(end - given));
         }
     }
 
-    /// Sends a text as `Writer::type_bytes` does. What becomes of it.
+    /// Sends a text. What becomes of it.
     fn send(&self, text: &[u64]) -> u64 {
-        let typing = self.typing();
-        while typing.is_closing() {
-            pause();
-        }
-        let (begin, doubts) = typing.open();
-        let end = begin + text.len() as u64;
-        let mut at = begin;
-        loop {
-            let Some(given) = typing.typed(doubts) else { return DOUBT };
-            let next = end.min(at + PIECE);
-            if at < next && next - given <= RING {
-                for at in at..next {
-                    self.ring[(at % RING) as usize].store(text[(at - begin) as usize], SeqCst);
-                }
-                if !typing.add(at, next) {
-                    return DOUBT;
-                }
-                at = next;
-            } else if given >= end {
-                return TYPED;
-            } else {
-                pause();
-            }
+        match self.typing().send(text.len() as u64, RING, &mut Text { to: self, text }) {
+            Ok(_) => TYPED,
+            Err(Unsent::Doubt) => DOUBT,
+            Err(Unsent::Over | Unsent::Late { .. }) => unreachable!("holders come as long as there are texts"),
         }
     }
 
@@ -129,6 +114,43 @@ impl Terminal {
             rest = &rest[same..];
         }
         assert!(rest.is_empty(), "no beginnings of the texts: {got:?}");
+    }
+}
+
+/// A text on its way into the ring. Its terminal has holders to the end.
+struct Text<'a> {
+    to: &'a Terminal,
+    text: &'a [u64],
+}
+
+impl Desk for Text<'_> {
+    fn look(&mut self) {}
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn begin(&mut self, _: u64) {}
+
+    fn write(&mut self, position: u64, from: u64, to: u64) {
+        for (at, byte) in (position..).zip(&self.text[from as usize..to as usize]) {
+            self.to.ring[(at % RING) as usize].store(*byte, SeqCst);
+        }
+    }
+
+    fn ring(&mut self) {}
+
+    fn is_come_to(&self) -> bool {
+        true
+    }
+
+    fn sleep(&mut self) -> bool {
+        pause();
+        true
     }
 }
 
@@ -185,16 +207,25 @@ fn a_killed_sender_leaves_a_beginning_and_the_next_one_goes_on() {
 const WRITTEN: u64 = 2;
 const HOW: u64 = 7;
 
+/// How many holders there can be.
+const HOLDERS: usize = 3;
+/// The program's number. Holders have the others, from 1 on.
+const PROGRAM: i32 = 9;
+
 #[derive(Default)]
 struct Ending {
     status: AtomicU64,
     time: AtomicU64,
     over: AtomicU64,
-    /// What the kernel has: how many bytes were written, and whether the program has ended.
+    /// What the kernel has: how many bytes were written, whether the program has ended, how many holders were started, and which of them have exited.
     written: AtomicU64,
     ended: AtomicU64,
-    /// How many of them are on the screen.
+    started: AtomicU64,
+    exited: [AtomicU64; HOLDERS],
+    /// How many bytes are on the screen.
     screen: AtomicU64,
+    /// The keeper has come to its end, and was not killed.
+    kept: AtomicU64,
 }
 
 impl Ending {
@@ -207,30 +238,31 @@ impl Ending {
         self.ended.store(1, SeqCst);
     }
 
-    /// The keeper waits for its program, and says how it ended.
-    fn keep(&self) {
-        while self.ended.load(SeqCst) == 0 {
+    /// A holder's life: it begins when the keeper starts it.
+    fn hold(&self, number: usize, is_orphan: impl Fn() -> bool) {
+        while self.started.load(SeqCst) <= number as u64 {
+            if is_orphan() {
+                return;
+            }
             pause();
         }
-        self.end().say(HOW, HOW);
-    }
-
-    fn hold(&self, is_orphan: impl Fn() -> bool) {
         loop {
             let is_said = self.end().is_said();
             // The kernel says that the program's side is closed when all that was written is read.
             let is_closed = self.ended.load(SeqCst) == 1;
             let written = self.written.load(SeqCst);
-            let is_new = written != self.screen.load(SeqCst);
+            let read = match written != self.screen.load(SeqCst) {
+                true => Read::More,
+                false if is_closed => Read::Closed,
+                false => Read::Empty,
+            };
             self.screen.store(written, SeqCst);
-            if is_new {
-                continue;
+            let level = End::level(is_said, read, is_orphan());
+            if level > 0 {
+                self.end().reach(level);
             }
-            if is_said {
-                self.end().reach(1);
-            }
-            if is_closed && (is_said || is_orphan()) {
-                self.end().reach(2);
+            if level == 2 {
+                self.exited[number].store(1, SeqCst);
                 return;
             }
             pause();
@@ -259,6 +291,64 @@ impl Ending {
             }
         }
     }
+
+    /// A keeper that was not killed has said how the program ended, and leaves a whole screen, whatever holders were killed.
+    fn is_kept(&self) {
+        if self.kept.load(SeqCst) == 1 {
+            assert_eq!((self.status.load(SeqCst), self.over.load(SeqCst)), (HOW, 2));
+            assert_eq!(self.screen.load(SeqCst), WRITTEN);
+            let all = self.started.load(SeqCst);
+            reached(if all > 1 { "kept by a later holder" } else { "kept by the first holder" });
+        }
+    }
+}
+
+/// The keeper's children, as the kernel has them.
+struct Children {
+    all: Shared<Ending>,
+    holders: [Shared<LifeLock>; HOLDERS],
+    /// Which child was waited for.
+    is_waited: [bool; HOLDERS + 1],
+}
+
+impl House for Children {
+    fn start(&mut self) -> Option<i32> {
+        // The number of the holder that begins by it.
+        Some(self.all.started.fetch_add(1, SeqCst) as i32 + 1)
+    }
+
+    fn wait(&mut self, patiently: bool) -> Option<(i32, How)> {
+        assert!(patiently, "there always was a process for a holder");
+        loop {
+            if !self.is_waited[HOLDERS] && self.all.ended.load(SeqCst) == 1 {
+                self.is_waited[HOLDERS] = true;
+                return Some((PROGRAM, Ok(HOW as u8)));
+            }
+            for number in 0..self.all.started.load(SeqCst) as usize {
+                if !self.is_waited[number] && !lives(&self.holders[number]) {
+                    self.is_waited[number] = true;
+                    let how = if self.all.exited[number].load(SeqCst) == 1 { Ok(0) } else { Err(9) };
+                    return Some((number as i32 + 1, how));
+                }
+            }
+            pause();
+        }
+    }
+
+    fn pause(&mut self, _: u32) {}
+
+    fn was_of_use(&mut self) -> bool {
+        true
+    }
+
+    fn heir(&mut self, _: i32) -> Option<i32> {
+        None
+    }
+
+    fn ended(&mut self, how: How) {
+        let how = how.expect("it exits").into();
+        self.all.end().say(how, how);
+    }
 }
 
 /// Whether the process that has claimed it lives.
@@ -266,27 +356,45 @@ fn lives(lock: &LifeLock) -> bool {
     matches!(lock.probe(), Life::Alive(_))
 }
 
+/// The keeper is killed, or a holder and its successor, which the keeper starts.
 fn endings(world: &World) {
     let all = world.share(Ending::default());
-    let locks: [Shared<LifeLock>; 2] = std::array::from_fn(|_| {
+    world.check(move || all.is_kept());
+    let lock = || {
         let place = world.zeroed(size_of::<LifeLock>()).cast::<LifeLock>();
         // SAFETY: zeroed bytes of the schedule are a free lock, and stay as long as it.
         world.share(unsafe { place.read() })
-    });
+    };
+    let (keeps, holders): (_, [Shared<LifeLock>; HOLDERS]) = (lock(), std::array::from_fn(|_| lock()));
     world.prepare("program").immortal().run(move || all.write());
     let keeper = world.prepare("keeper").only_kills();
-    let holder = world.prepare("holder").only_kills();
-    keeper.before(move || _ = locks[0].try_claim());
-    holder.before(move || _ = locks[1].try_claim());
-    keeper.run(move || all.keep());
-    holder.run(move || all.hold(|| !lives(&locks[0])));
-    world.prepare("viewer").immortal().run(move || all.look(&|| lives(&locks[0]) || lives(&locks[1])));
+    keeper.before(move || _ = keeps.try_claim());
+    keeper.run(move || {
+        keep(PROGRAM, &mut Children { all, holders, is_waited: [false; HOLDERS + 1] });
+        all.kept.store(1, SeqCst);
+    });
+    let mut last = None;
+    for (number, own) in holders.into_iter().enumerate() {
+        let holder = match last {
+            None => world.prepare("holder"),
+            Some(last) => world.successor("next holder", last),
+        };
+        let holder = if number + 1 < HOLDERS { holder.only_kills() } else { holder.immortal() };
+        holder.before(move || _ = own.try_claim());
+        last = Some(holder.run(move || all.hold(number, || !lives(&keeps))));
+    }
+    world.prepare("viewer").immortal().run(move || {
+        let started = || all.started.load(SeqCst) as usize;
+        all.look(&|| lives(&keeps) || holders[..started()].iter().any(|holder| lives(holder)));
+    });
 }
 
 #[test]
 fn a_viewer_learns_how_a_program_ended_unless_its_keeper_was_killed_before() {
-    let deep = Search::depth("term_endings", 2).kills(2).schedules(20_000).run(endings);
-    deep.assert_clean().assert_reached(&["known", "runs", "complete"]);
-    let random = Search::priorities("term_endings_pct", 4).kills(2).schedules(3_000).run(endings);
-    random.assert_clean().assert_reached(&["not known", "known", "runs", "complete"]);
+    let swept = Search::sweep("term_endings_sweep").kills(2).run(endings);
+    swept.assert_clean().assert_reached(&["not known", "known", "runs", "kept by a later holder"]);
+    let wide = Search::priorities("term_endings_pct", 4).kills(2).schedules(10_000).run(endings);
+    wide.assert_clean().assert_reached(&["not known", "known", "runs", "complete"]);
+    wide.assert_reached(&["kept by the first holder", "kept by a later holder"]);
+    Search::depth("term_endings", 2).kills(2).schedules(20_000).run(endings).assert_clean();
 }

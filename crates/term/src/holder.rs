@@ -6,6 +6,8 @@ use crate::line;
 use crate::place::{Place, words_of};
 use crate::screen::{Screen, Scrolled, fit};
 use crate::store::{self, Beside, Kept};
+use crate::words::End;
+pub use crate::words::Read;
 use chappe_plat::atomic::{Ordering, low_half};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::poll::Event;
@@ -288,16 +290,23 @@ impl<'a> Holder<'a> {
         self.coming.0 == send && (is_empty || self.beside.parsed >= self.coming.1 + PIPELINE)
     }
 
-    /// Bytes that are to be typed now; from here on they count as given, unless [`Holder::gave`] says otherwise. `is_empty`: the
-    /// last reading has taken all that the program had written. A new text waits until what was written before it was heard of is taken.
-    pub fn to_type(&mut self, is_empty: bool) -> Vec<u8> {
+    /// Types bytes that were put, by `write`, which answers how many the program's side took. How many these are; None: there is nothing to type.
+    /// `is_empty`: the last reading has taken all that the program had written. A new text waits until what was written before it was heard of is taken.
+    ///
+    /// # Errors
+    /// That of `write`.
+    pub fn type_some(
+        &mut self,
+        is_empty: bool,
+        write: impl FnOnce(&[u8]) -> io::Result<usize>,
+    ) -> io::Result<Option<usize>> {
         let typing = self.place.typing();
         let (given, put) = typing.ready();
         let (mark, new) = self.next_text(given);
         if let Some(send) = new {
             // The bell rings for one that came behind the last reading.
             if !self.is_come_to(send, is_empty) {
-                return Vec::new();
+                return Ok(None);
             }
             let (screen, cursor) = (self.screen(), self.screen().cursor());
             let column = cursor.column + usize::from(cursor.is_past);
@@ -315,24 +324,15 @@ impl<'a> Holder<'a> {
         let end = if given < mark { put.min(mark) } else { put };
         let from = (given % TYPED as u64) as usize;
         let len = (end.saturating_sub(given)).min((TYPED - from) as u64).min(1024) as usize;
-        if len == 0 {
-            return Vec::new();
-        }
         // Its own: the holder is its user's.
-        let Some(ring) = self.place.typed_ring() else { return Vec::new() };
-        let start = ring.wrapping_add(from);
+        let Some(ring) = self.place.typed_ring().filter(|_| len > 0) else { return Ok(None) };
         // SAFETY: within the ring; writers do not touch what is put and not given (E4).
-        let bytes = unsafe { std::slice::from_raw_parts(start, len) }.to_vec();
-        typing.gives(given + len as u64);
-        bytes
-    }
-
-    /// So many of them were typed.
-    pub fn gave(&mut self, count: usize) {
-        self.place.typing().gave(count as u64);
+        let bytes = unsafe { std::slice::from_raw_parts(ring.wrapping_add(from), len) };
+        let count = typing.pass(given + len as u64, || write(bytes).map(|count| count as u64))?;
         if count > 0 {
             self.place.tell();
         }
+        Ok(Some(count as usize))
     }
 
     /// Answers to the program's questions, to be typed by the caller. They are given once at most: the state without them comes first.
@@ -375,13 +375,18 @@ impl<'a> Holder<'a> {
         self.place.end().is_said()
     }
 
-    /// All that the program wrote until it ended is on the screen; with `for_good`, nothing can follow.
-    pub fn is_over(&mut self, for_good: bool) {
-        if self.unsaved() > 0 {
-            self.save();
+    /// Behind a round of reading: says if all that the program wrote until it ended is on the screen; whether nothing can follow. `has_ended`: as it was
+    /// before that round.
+    pub fn is_over(&mut self, has_ended: bool, read: Read, is_orphan: bool) -> bool {
+        let level = End::level(has_ended, read, is_orphan);
+        if level > 0 {
+            if self.unsaved() > 0 {
+                self.save();
+            }
+            if self.place.end().reach(level) {
+                self.place.tell();
+            }
         }
-        if self.place.end().reach(if for_good { 2 } else { 1 }) {
-            self.place.tell();
-        }
+        level == 2
     }
 }

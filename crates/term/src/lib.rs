@@ -6,6 +6,7 @@
 //! | [`store`] | that screen as words without pointers |
 //! | [`layout`] | the file, and the protocol of its words |
 //! | [`place`] | files: made, found, removed |
+//! | [`words`] | the steps on those words, and the loops of writers, holders and keepers |
 //! | [`holder`] | the one that reads the program and writes the screen |
 //! | [`view`], [`search`] | looking and waiting, for a text |
 //! | [`typed`], [`keys`], [`kill`] | typing, what keys send, signals |
@@ -31,4 +32,4 @@ mod sgr;
 pub mod store;
 pub mod typed;
 pub mod view;
-mod words;
+pub mod words;

@@ -4,6 +4,7 @@ use crate::layout::{self, TYPED};
 use crate::place::Place;
 use crate::search::Mark;
 use crate::view::{Watch, nanos};
+use crate::words::{Desk, Unsent};
 use chappe_plat::atomic::Ordering;
 use chappe_plat::{clock, lease, viewed};
 use std::io;
@@ -57,6 +58,61 @@ impl Drop for Writer<'_> {
     }
 }
 
+/// A text on its way into the ring.
+struct Text<'a, 'b> {
+    place: &'a Place,
+    ring: *mut u8,
+    bytes: &'a [u8],
+    watch: &'a mut Watch<'b>,
+    deadline: Option<u64>,
+    /// Which text it is of all, once it has begun.
+    number: u64,
+}
+
+impl Desk for Text<'_, '_> {
+    fn look(&mut self) {
+        self.watch.look();
+    }
+
+    fn is_gone(&self) -> bool {
+        self.watch.is_gone()
+    }
+
+    fn is_over(&self) -> bool {
+        self.place.word(layout::OVER).load(Ordering::Acquire) == 2 // E5 acquire.
+    }
+
+    fn begin(&mut self, position: u64) {
+        // Relaxed: read behind the number. There is one writer (I6).
+        self.place.word(layout::MARK).store(position, Ordering::Relaxed);
+        self.number = self.place.word(layout::SENDS).fetch_add(1, Ordering::AcqRel) + 1; // AcqRel: the mark comes before.
+        self.place.ring();
+    }
+
+    fn write(&mut self, position: u64, from: u64, to: u64) {
+        let bytes = &self.bytes[from as usize..to as usize];
+        let at = (position % TYPED as u64) as usize;
+        let first = bytes.len().min(TYPED - at);
+        // SAFETY: within the ring; the holder does not read what is not put, and there is one writer (I6).
+        unsafe {
+            self.ring.wrapping_add(at).copy_from_nonoverlapping(bytes.as_ptr(), first);
+            self.ring.copy_from_nonoverlapping(bytes[first..].as_ptr(), bytes.len() - first);
+        }
+    }
+
+    fn ring(&mut self) {
+        self.place.ring();
+    }
+
+    fn is_come_to(&self) -> bool {
+        self.place.word(layout::AT_SEND).load(Ordering::Acquire) == self.number // Acquire: the place comes before.
+    }
+
+    fn sleep(&mut self) -> bool {
+        self.watch.sleep(self.deadline)
+    }
+}
+
 /// How often the right to type is asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
@@ -96,79 +152,25 @@ impl Writer<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<Mark, TypeError> {
         let place = self.place;
+        let ring = place.typed_ring().ok_or(TypeError::NotYours)?;
         let deadline = patience.map(|patience| clock::now().saturating_add(nanos(patience)));
-        let load = |at: usize| place.word(at).load(Ordering::Acquire); // E4 acquire.
-        let typing = place.typing();
-        // A holder that is closing the ring has not said yet which texts are in doubt.
-        loop {
-            watch.look();
-            if !typing.is_closing() {
-                break;
-            }
-            if watch.is_gone() {
-                return Err(TypeError::Over);
-            }
-            if !watch.sleep(deadline) {
-                let all = bytes.len() as u64;
-                return Err(TypeError::Unread { left: all, kept: 0, all });
-            }
-        }
-        let (begin, doubts) = typing.open();
-        // Relaxed: read behind the number. There is one writer (I6).
-        place.word(layout::MARK).store(begin, Ordering::Relaxed);
-        let number = place.word(layout::SENDS).fetch_add(1, Ordering::AcqRel) + 1; // AcqRel: the mark comes before.
-        place.ring();
-        let mut rest = bytes;
-        let end = begin + bytes.len() as u64;
-        loop {
-            watch.look();
-            // First: what was typed before the end counts.
-            let is_over = watch.is_gone() || load(layout::OVER) == 2;
-            let given = typing.typed(doubts).ok_or(TypeError::Doubt)?;
-            let at = end - rest.len() as u64;
-            let room = TYPED - at.saturating_sub(given) as usize;
-            let (now, later) = rest.split_at(rest.len().min(room));
-            if !now.is_empty() {
-                self.put(at, now)?;
-                rest = later;
-            }
-            if given >= end && load(layout::AT_SEND) == number {
-                let place = load(layout::AT_PLACE);
-                return Ok(Mark {
-                    line: load(layout::AT_LINE),
-                    byte: load(layout::AT_BYTE),
-                    row: (place >> 32) as u32,
-                    column: place as u32,
-                    typed: begin,
-                    text: load(layout::AT_TEXT),
-                });
-            }
-            if is_over {
-                return Err(TypeError::Over);
-            }
-            if !watch.sleep(deadline) {
-                let left = (end - load(layout::GIVEN).min(end)).min(bytes.len() as u64);
-                let kept = left - (rest.len() as u64).min(left);
-                return Err(TypeError::Unread { left, kept, all: bytes.len() as u64 });
-            }
-        }
-    }
-
-    /// Puts bytes at a position, unless the ring was closed.
-    fn put(&self, position: u64, bytes: &[u8]) -> Result<(), TypeError> {
-        let from = (position % TYPED as u64) as usize;
-        let first = bytes.len().min(TYPED - from);
-        let start = self.place.typed_ring().ok_or(TypeError::NotYours)?;
-        let ring = |at: usize| start.wrapping_add(at);
-        // SAFETY: within the ring; the holder does not read what is not put, and there is one writer (I6).
-        unsafe {
-            ring(from).copy_from_nonoverlapping(bytes.as_ptr(), first);
-            ring(0).copy_from_nonoverlapping(bytes[first..].as_ptr(), bytes.len() - first);
-        }
-        let end = position + bytes.len() as u64;
-        let done = self.place.typing().add(position, end); // E4.
-        self.place.ring();
-        done.then_some(()).ok_or(TypeError::Doubt)
+        let all = bytes.len() as u64;
+        let mut text = Text { place, ring, bytes, watch, deadline, number: 0 };
+        let begin = place.typing().send(all, TYPED as u64, &mut text).map_err(|why| match why {
+            Unsent::Over => TypeError::Over,
+            Unsent::Doubt => TypeError::Doubt,
+            Unsent::Late { left, kept } => TypeError::Unread { left, kept, all },
+        })?;
+        let load = |at: usize| place.word(at).load(Ordering::Acquire); // Acquire: as in `is_come_to`.
+        let at = load(layout::AT_PLACE);
+        Ok(Mark {
+            line: load(layout::AT_LINE),
+            byte: load(layout::AT_BYTE),
+            row: (at >> 32) as u32,
+            column: at as u32,
+            typed: begin,
+            text: load(layout::AT_TEXT),
+        })
     }
 
     /// Asks for another size, and waits for the holder's answer; false: there is no room for it.

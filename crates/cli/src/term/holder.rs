@@ -1,7 +1,7 @@
 //! The holder of a terminal: it reads what the program writes, and types what is put for it.
 
 use super::pty;
-use chappe::term::holder::Holder;
+use chappe::term::holder::{Holder, Read};
 use chappe::term::place::{Place, Role};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -18,17 +18,6 @@ const READINGS: usize = 16;
 
 /// How often it is tried again to read where no process has the program's side open, and the program runs.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// What a round of reading ended with.
-#[derive(PartialEq, Eq, Clone, Copy)]
-enum Read {
-    /// There may be more.
-    More,
-    /// There is nothing now.
-    Empty,
-    /// No process has the other end open.
-    Closed,
-}
 
 /// Holds the terminal to its end. It never returns: this is a process of its own.
 pub fn hold(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> ! {
@@ -57,13 +46,9 @@ fn held(place: &Place, master: &OwnedFd, size: (u16, u16), keeper: u32) -> io::R
             holder.save();
             saved = Instant::now();
         }
-        if state != Read::More && has_ended {
-            holder.is_over(false);
-        }
         // SAFETY: a plain call.
         let is_orphan = unsafe { libc::getppid() } as u32 != keeper;
-        if state == Read::Closed && (has_ended || is_orphan) {
-            holder.is_over(true);
+        if holder.is_over(has_ended, state, is_orphan) {
             return Ok(());
         }
         // The others wait in the screen, which is bounded.
@@ -126,14 +111,9 @@ fn type_all(holder: &mut Holder<'_>, master: &OwnedFd, answers: &mut Vec<u8>, is
         }
     }
     loop {
-        let bytes = holder.to_type(is_empty);
-        if bytes.is_empty() {
-            return Ok(true);
-        }
-        let typed = pty::write(master, &bytes);
-        holder.gave(*typed.as_ref().ok().and_then(Option::as_ref).unwrap_or(&0));
-        match typed? {
-            Some(0) | None => return Ok(false),
+        match holder.type_some(is_empty, |bytes| pty::write(master, bytes).map(Option::unwrap_or_default))? {
+            None => return Ok(true),
+            Some(0) => return Ok(false),
             Some(_) => {}
         }
     }

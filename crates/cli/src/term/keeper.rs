@@ -7,6 +7,7 @@ use super::scope;
 use super::wanted::Wanted;
 use chappe::term::kill::OWN;
 use chappe::term::place::{self, Place, Role};
+use chappe::term::words::{self, House, How};
 use std::fs::OpenOptions;
 use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -36,7 +37,7 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     let Pty { master, slave } = pty;
     // With it open, the end of the program's side would never be seen.
     drop(slave);
-    let mut program = match started {
+    let program = match started {
         Ok(child) => child.id(),
         Err(e) => {
             let errno = e.raw_os_error().unwrap_or(libc::EINVAL);
@@ -53,51 +54,60 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     // Before there is another process that has the pipe.
     let _ = tells.write_all(&(program as i32).to_le_bytes());
     drop(tells);
-    let mut held = hold(place, &master, size);
-    let (mut has_ended, mut is_over) = (false, false);
-    let (mut failed, mut taken, mut began) = (0, 0, Instant::now());
-    while !(has_ended && is_over) {
-        // The system has no process left for one: it is asked again and again, as without a holder the program waits for ever.
-        if held < 0 {
-            std::thread::sleep(LATER * 10);
-            held = hold(place, &master, size);
-        }
-        let mut status = 0;
-        // SAFETY: the status is a valid place.
-        let pid = unsafe { libc::waitpid(-1, &mut status, if held < 0 { libc::WNOHANG } else { 0 }) };
-        if pid <= 0 && held < 0 {
-            continue;
-        }
-        if pid < 0 {
-            break;
-        }
-        let how =
-            if libc::WIFSIGNALED(status) { Err(libc::WTERMSIG(status)) } else { Ok(libc::WEXITSTATUS(status) as u8) };
-        // A number can be another process's when its own was waited for.
-        if pid as u32 == program && !has_ended {
-            // A job's chappe was killed: its command, if that runs, is this process's child by now, and goes on as the program.
-            if let Some(job) = place.process(Role::Job).filter(|job| *job != program) {
-                place.is(Role::Program, job);
-                program = job;
-                continue;
-            }
-            place.program_ended(how);
-            has_ended = true;
-        } else if pid == held && !is_over {
-            is_over = how == Ok(0);
-            if is_over {
-                continue;
-            }
-            let now = place.taken();
-            failed = if now == taken && began.elapsed() < LIVED { failed + 1 } else { 0 };
-            taken = now;
-            // One that cannot even begin, for want of a thread, is not begun again without a pause.
-            std::thread::sleep(LATER * u32::min(failed, 100));
-            began = Instant::now();
-            held = hold(place, &master, size);
+    words::keep(program as i32, &mut Here { place, master, size, taken: 0, began: Instant::now() });
+    chappe::process::exit(0)
+}
+
+/// The keeper's children, as the system has them.
+struct Here<'a> {
+    place: &'a Place,
+    master: OwnedFd,
+    size: (u16, u16),
+    /// How much had been taken when the last holder ended, and when it was started.
+    taken: u64,
+    began: Instant,
+}
+
+impl House for Here<'_> {
+    fn start(&mut self) -> Option<i32> {
+        let keeper = chappe::process::pid();
+        self.began = Instant::now();
+        self.place.count_holder();
+        // SAFETY: this process has one thread: the child has all that it needs.
+        match unsafe { libc::fork() } {
+            0 => holder::hold(self.place, &self.master, self.size, keeper),
+            pid => Some(pid).filter(|pid| *pid > 0),
         }
     }
-    chappe::process::exit(0)
+
+    fn wait(&mut self, patiently: bool) -> Option<(i32, How)> {
+        let mut status = 0;
+        // SAFETY: the status is a valid place.
+        let pid = unsafe { libc::waitpid(-1, &mut status, if patiently { 0 } else { libc::WNOHANG }) };
+        let how =
+            if libc::WIFSIGNALED(status) { Err(libc::WTERMSIG(status)) } else { Ok(libc::WEXITSTATUS(status) as u8) };
+        (pid > 0).then_some((pid, how))
+    }
+
+    fn pause(&mut self, failed: u32) {
+        std::thread::sleep(LATER * failed.min(100));
+    }
+
+    fn was_of_use(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.taken, self.place.taken());
+        before != self.taken || self.began.elapsed() >= LIVED
+    }
+
+    fn heir(&mut self, of: i32) -> Option<i32> {
+        // A job's chappe was killed: its command, if that runs, is this process's child by now, and goes on as the program.
+        let job = self.place.process(Role::Job).filter(|job| *job as i32 != of)?;
+        self.place.is(Role::Program, job);
+        Some(job as i32)
+    }
+
+    fn ended(&mut self, how: How) {
+        self.place.program_ended(how);
+    }
 }
 
 /// Closes whatever else the shell has left open: its pipes and locks are not to live as long as the terminal.
@@ -117,15 +127,4 @@ fn leave_the_shell() {
     }
     // It stays where it is if that cannot be.
     let _ = std::env::set_current_dir("/");
-}
-
-/// Starts a holder; its process id. -1 where the system has no process left.
-fn hold(place: &Place, master: &OwnedFd, size: (u16, u16)) -> i32 {
-    let keeper = chappe::process::pid();
-    place.count_holder();
-    // SAFETY: this process has one thread: the child has all that it needs.
-    match unsafe { libc::fork() } {
-        0 => holder::hold(place, master, size, keeper),
-        pid => pid,
-    }
 }

@@ -1,6 +1,7 @@
 //! `chappe graph`, as shell users have it.
 
 use crate::place::{Place, until};
+use crate::terminal::Screen;
 
 /// A graph's file with this text.
 fn file(here: &Place, text: &str) -> String {
@@ -43,6 +44,24 @@ fn a_graph_waits_at_an_empty_tube_for_its_next_sender() {
         let ran = running.end();
         assert_eq!((ran.status, ran.out.as_str()), (Some(0), text), "{}", ran.err);
     }
+}
+
+/// On the user's terminal, as long as it runs.
+#[test]
+fn a_graph_that_is_shown_draws_what_flows_through_each_stage() {
+    let here = Place::new();
+    let path = here.file("fifo");
+    assert!(here.program("mkfifo", &["fifo"]).status().expect("it is there").success());
+    let graph = file(&here, &format!("lines {path:?} | count | null"));
+    let mut screen = Screen::run(&here, &format!("$CHAPPE graph run --show {graph}; echo status $?"));
+    let mut to = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut to, b"one\ntwo\nthree\n").unwrap();
+    for text in ["STAGE", "A SECOND", "count", "so far"] {
+        screen.expect(text);
+    }
+    drop(to);
+    screen.expect("status 0");
+    screen.end();
 }
 
 #[test]

@@ -57,28 +57,34 @@ static void asked(void) {
     CHECK(chappe_terminal_run("x", NULL, NULL, &again) == -EFAULT);
 }
 
-/* A text, an end and a permit in one choice. */
+/* A text, an end, a permit, a message and a time in one choice. */
 static void chosen(void) {
     chappe_terminal *reader;
     chappe_awaited *said, *ended;
     chappe_pool *gpu;
     chappe_permit permit;
-    char text[64];
+    chappe_sender *tx;
+    chappe_receiver *rx;
+    char text[64], message[16];
     CHECK(chappe_terminal_run("reader", READER, NULL, &reader) == 0);
     CHECK(chappe_terminal_text(reader, "^said", NULL, &said) == 0);
     CHECK(chappe_terminal_exit(reader, &ended) == 0);
     CHECK(chappe_awaited_take(said, text, sizeof text) == -EAGAIN);
     CHECK(chappe_pool_create("gpu", 1, &gpu) == 0);
+    CHECK(chappe_tube_private(1, 16, &tx, &rx) == 0);
     CHECK(chappe_pool_acquire(gpu, &permit) == 0);
     chappe_permit taken;
     chappe_arm arms[] = {
         chappe_arm_readable(chappe_awaited_descriptor(said)),
         chappe_arm_readable(chappe_awaited_descriptor(ended)),
         chappe_arm_acquire(gpu, &taken),
+        chappe_arm_recv(rx, message, sizeof message),
     };
-    CHECK(chappe_select_timeout(arms, 3, 0, 1000) == -ETIMEDOUT);
+    CHECK(chappe_select_timeout(arms, 4, 0, 1000) == -ETIMEDOUT);
+    CHECK(chappe_send(tx, "news", 4) == 0);
+    CHECK(chappe_select(arms, 4, 0) == 3 && arms[3].result == 4 && memcmp(message, "news", 4) == 0);
     CHECK(chappe_terminal_send(reader, "hello\r", 6, CHAPPE_FOREVER, NULL) == 0);
-    CHECK(chappe_select(arms, 3, 0) == 0);
+    CHECK(chappe_select(arms, 4, 0) == 0);
     CHECK(chappe_awaited_take(said, text, sizeof text) == 10 && strcmp(text, "said hello") == 0);
     CHECK(chappe_awaited_lost(said) == 0 && chappe_awaited_lost(ended) == 0);
     CHECK(chappe_awaited_take(said, text, sizeof text) == -EAGAIN);
@@ -89,6 +95,7 @@ static void chosen(void) {
     CHECK(chappe_awaited_descriptor(said) == -EBADF);
     CHECK(chappe_permit_release(&permit) == 0);
     CHECK(chappe_pool_close(gpu) == 0);
+    CHECK(chappe_sender_close(tx) == 0 && chappe_receiver_close(rx) == 0);
     CHECK(chappe_terminal_close(reader) == 0);
     CHECK(chappe_terminal_remove("reader") == 0);
 }

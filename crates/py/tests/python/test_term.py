@@ -63,15 +63,17 @@ class Asked(Case):
         with self.assertRaises(FileNotFoundError):
             term.Terminal.run("x", "no-such-command")
 
-    def test_a_text_an_end_and_a_permit_are_in_one_choice(self):
+    def test_a_text_an_end_a_permit_a_message_and_a_time_are_in_one_choice(self):
         shell = self.terminal("choice", 'read x; echo "said $x"; read x')
-        gpu = chappe.Pool("gpu", 1)
+        gpu, tube = chappe.Pool("gpu", 1), chappe.Tube(slots=1)
         text, ended = shell.text("^said"), shell.exit()
         with gpu.acquire():
             with self.assertRaises(TimeoutError):
-                chappe.select(text, ended, gpu.acquire, timeout=0.01)
+                chappe.select(text, ended, gpu.acquire, tube.get, timeout=0.01)
+            tube.put("news")
+            self.assertEqual(chappe.select(text, ended, gpu.acquire, tube.get, timeout=PATIENCE), (3, "news"))
             shell.send("hello", enter=True)
-            self.assertEqual(chappe.select(text, ended, gpu.acquire, timeout=PATIENCE).index, 0)
+            self.assertEqual(chappe.select(text, ended, gpu.acquire, tube.get, timeout=PATIENCE).index, 0)
             self.assertEqual(text.result().text, "said hello")
             shell.kill(9)
             self.assertEqual(chappe.select(ended, gpu.acquire, timeout=PATIENCE).index, 0)

@@ -4,7 +4,7 @@
 use crate::streams;
 use chappe_plat::dir::Dir;
 use chappe_term::feed::Emulator;
-use chappe_term::holder::Holder;
+use chappe_term::holder::{Holder, Read};
 use chappe_term::layout::LEAST_HISTORY;
 use chappe_term::line;
 use chappe_term::place::{self, Making, Place, TermError};
@@ -199,7 +199,7 @@ fn a_viewer_sees_whole_states_beside_a_holder_that_writes() {
                 }
                 holder.save();
             }
-            holder.is_over(true);
+            holder.is_over(true, Read::Closed, false);
         });
         let mut versions = 0;
         let mut watch = Watch::begin(&looker).expect("a watch");
@@ -256,54 +256,59 @@ fn typed_text_comes_once_and_in_order_or_its_writer_is_told() {
         let typing = scope.spawn(|| type_at(&writer, &long, None));
         let mut typed: Vec<u8> = Vec::new();
         while typed.len() < long.len() {
-            let now = {
-                holder.hear();
-                holder.to_type(true)
-            };
             // The program takes a part at a time.
-            let some = now.len().div_ceil(2);
-            typed.extend(&now[..some]);
-            holder.gave(some);
+            typed.extend(type_some(&mut holder, true, |len| len.div_ceil(2)));
             std::thread::yield_now();
         }
         assert_eq!(typing.join().expect("no panic").expect("typed").line, 2);
         assert!(typed == long);
         let typing = scope.spawn(|| type_at(&writer, b"rm", None));
-        while {
-            holder.hear();
-            holder.to_type(true)
-        }
-        .is_empty()
-        {
-            std::thread::yield_now();
-        }
-        // Killed in the middle of it.
+        end_as_it_types(&mut holder);
         let mut holder = Holder::begin(&place, COLUMNS, ROWS);
         assert!(matches!(typing.join().expect("no panic"), Err(TypeError::Doubt)));
-        assert!(
-            {
-                holder.hear();
-                holder.to_type(true)
-            }
-            .is_empty()
-        );
+        assert!(type_some(&mut holder, true, |len| len).is_empty());
     });
     let unread = type_at(&writer, b"xyz", Some(Duration::ZERO));
     assert!(matches!(unread, Err(TypeError::Unread { left: 3, kept: 3, all: 3 })), "{unread:?}");
 }
 
+/// Types what there is, as far as the program takes so many bytes. What it took.
+pub fn type_some(holder: &mut Holder<'_>, is_empty: bool, takes: impl Fn(usize) -> usize) -> Vec<u8> {
+    holder.hear();
+    type_unheard(holder, is_empty, takes)
+}
+
+/// The same, of what was heard of.
+pub fn type_unheard(holder: &mut Holder<'_>, is_empty: bool, takes: impl Fn(usize) -> usize) -> Vec<u8> {
+    let mut typed = Vec::new();
+    let took = |bytes: &[u8]| {
+        typed.extend(&bytes[..takes(bytes.len())]);
+        Ok(typed.len())
+    };
+    let count = holder.type_some(is_empty, took).expect("no error").unwrap_or(0);
+    assert_eq!(count, typed.len());
+    typed
+}
+
+/// Ends a holder in the middle of what it types, as a kill does, once there is something.
+fn end_as_it_types(holder: &mut Holder<'_>) {
+    loop {
+        holder.hear();
+        let ends = |_: &[u8]| std::panic::resume_unwind(Box::new("killed"));
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| holder.type_some(true, ends))).is_err() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// Types what there is; how many bytes, at least one.
 fn give(holder: &mut Holder<'_>) -> usize {
     loop {
-        let now = {
-            holder.hear();
-            holder.to_type(true)
-        };
-        if !now.is_empty() {
-            holder.gave(now.len());
-            return now.len();
+        match type_some(holder, true, |len| len).len() {
+            0 => std::thread::yield_now(),
+            count => return count,
         }
-        std::thread::yield_now();
     }
 }
 
@@ -326,13 +331,7 @@ fn a_text_begins_at_one_line_whoever_types_its_end() {
                 }
             }
             while !typing.is_finished() {
-                assert!(
-                    {
-                        holder.hear();
-                        holder.to_type(true)
-                    }
-                    .is_empty()
-                );
+                assert!(type_some(&mut holder, true, |len| len).is_empty());
                 std::thread::yield_now();
             }
             assert_eq!(typing.join().expect("no panic").expect("typed").line, line, "{text}");
@@ -351,24 +350,11 @@ fn a_text_in_doubt_has_no_end_without_its_middle() {
     std::thread::scope(|scope| {
         let typing = scope.spawn(|| type_at(&writer, &long, None));
         give(&mut holder);
-        while {
-            holder.hear();
-            holder.to_type(true)
-        }
-        .is_empty()
-        {
-            std::thread::yield_now();
-        }
+        end_as_it_types(&mut holder);
         holder = Holder::begin(&place, COLUMNS, ROWS);
         assert!(matches!(typing.join().expect("no panic"), Err(TypeError::Doubt)));
     });
-    assert!(
-        {
-            holder.hear();
-            holder.to_type(true)
-        }
-        .is_empty()
-    );
+    assert!(type_some(&mut holder, true, |len| len).is_empty());
     std::thread::scope(|scope| {
         let typing = scope.spawn(|| type_at(&writer, b"next", None));
         assert_eq!(give(&mut holder), 4);

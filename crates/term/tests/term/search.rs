@@ -1,6 +1,6 @@
 //! What counts for a search behind a mark, and lines that never end.
 
-use crate::memory::{COLUMNS, Home, home, read};
+use crate::memory::{COLUMNS, Home, home, read, type_some, type_unheard};
 use chappe_term::holder::{Holder, PIPELINE};
 use chappe_term::place::Place;
 use chappe_term::search::{After, MOST_ROWS, Mark, Search};
@@ -18,11 +18,7 @@ fn typed(home: &Home, holder: &mut Holder<'_>, text: &str) -> Mark {
             right.type_bytes(text.as_bytes(), None, &mut watch).expect("typed")
         });
         while !typing.is_finished() {
-            let now = {
-                holder.hear();
-                holder.to_type(true)
-            };
-            holder.gave(now.len());
+            type_some(holder, true, |len| len);
             std::thread::yield_now();
         }
         typing.join().expect("no panic")
@@ -132,19 +128,12 @@ fn output_from_before_the_typed_text_is_not_counted_as_after_it() {
         // As long as the kernel may have more that was written before, nothing is typed.
         let mut early = 0;
         for _ in 0..1000 {
-            holder.hear();
-            let now = holder.to_type(false).len();
-            holder.gave(now);
-            early += now;
+            early += type_some(&mut holder, false, |len| len).len();
             std::thread::yield_now();
         }
         say(&mut holder, "done\r\n");
         while !typing.is_finished() {
-            let now = {
-                holder.hear();
-                holder.to_type(true)
-            };
-            holder.gave(now.len());
+            type_some(&mut holder, true, |len| len);
             std::thread::yield_now();
         }
         let mark = typing.join().expect("no panic");
@@ -172,13 +161,11 @@ fn a_text_is_typed_only_behind_a_reading_that_began_when_it_was_there() {
         });
         // The last reading found nothing, before the text came.
         for _ in 0..1000 {
-            assert!(holder.to_type(true).is_empty());
+            assert!(type_unheard(&mut holder, true, |len| len).is_empty());
             std::thread::yield_now();
         }
         while !typing.is_finished() {
-            holder.hear();
-            let now = holder.to_type(true);
-            holder.gave(now.len());
+            type_some(&mut holder, true, |len| len);
         }
     });
 }
@@ -198,8 +185,7 @@ fn a_flood_does_not_hold_back_what_is_typed() {
         while !typing.is_finished() {
             holder.hear();
             if holder.can_type() {
-                let now = holder.to_type(false);
-                holder.gave(now.len());
+                type_unheard(&mut holder, false, |len| len);
             }
             say(&mut holder, "flood\r\n");
         }
