@@ -3,6 +3,7 @@
 mod compared;
 mod control;
 mod crowd;
+mod histories;
 #[path = "../interleavings/model.rs"]
 mod model;
 mod nodes;
