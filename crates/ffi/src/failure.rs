@@ -325,6 +325,7 @@ impl Coded for chappe::remote::RemoteError {
             E::Unreadable { .. } => libc::EBADMSG,
             E::Lost { why, .. } => why.code(),
             E::Refused(_) => libc::EPROTO,
+            E::NearlyFull(_) => libc::ENOSPC,
             E::Inherited { .. } => libc::EPERM,
             E::TwoEngines { .. } => libc::EXDEV,
             E::System { source, .. } => system(source),

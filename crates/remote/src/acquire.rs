@@ -51,10 +51,40 @@ pub const HELP_AFTER: Duration = Duration::from_millis(100);
 pub enum Of {
     /// Pools and mutexes: what is had of them is held, and given back.
     Permits,
+    /// Pools alone.
+    Pools,
+    /// Mutexes alone: their holder hears of the last one's death.
+    Mutexes,
     /// Semaphores: what is had of them is spent.
     Units,
     /// Any.
     Either,
+}
+
+impl Of {
+    /// The kind of object that is wanted, or one of them.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Of::Permits | Of::Pools | Of::Either => "pool",
+            Of::Mutexes => "mutex",
+            Of::Units => "semaphore",
+        }
+    }
+
+    /// Whether this is of that kind.
+    pub fn has(self, object: &Object) -> bool {
+        match object {
+            Object::Pool { .. } => matches!(self, Of::Permits | Of::Pools | Of::Either),
+            Object::Mutex { .. } => matches!(self, Of::Permits | Of::Mutexes | Of::Either),
+            Object::Sem { .. } => matches!(self, Of::Units | Of::Either),
+            Object::Tube { .. } => false,
+        }
+    }
+
+    /// Whether units may be among it.
+    fn units(self) -> bool {
+        matches!(self, Of::Units | Of::Either)
+    }
 }
 
 /// What is wanted.
@@ -76,11 +106,19 @@ impl Want {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<(), String> {
+        self.check_as(str::to_owned)
+    }
+
+    /// The same, with names as their user writes them.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_as(&self, called: impl Fn(&str) -> String) -> Result<(), String> {
         for pool in &self.pools {
             keys::check("pool", pool)?;
         }
         if let Some(twice) = self.pools.iter().enumerate().find(|(at, pool)| self.pools[..*at].contains(pool)) {
-            return Err(format!("pool `{}` is named twice", twice.1));
+            return Err(format!("pool `{}` is named twice", called(twice.1)));
         }
         match (self.pools.len(), self.n) {
             (0, _) => Err("no pool is named".into()),
@@ -304,7 +342,7 @@ impl Acquire {
 
     /// Whether it wants what has no owner: what it was given is not given back by the end of its lease.
     pub fn wants_units(&self) -> bool {
-        self.want.of != Of::Permits
+        self.want.of.units()
     }
 
     /// The lease has ended, or its deadline has passed. Permits are lost then, and units are had or not.
@@ -426,11 +464,7 @@ impl Acquire {
             self.at = At::Done(Outcome::NoPool(at));
             return;
         }
-        let other = |object: &Object| match object {
-            Object::Pool { .. } | Object::Mutex { .. } => self.want.of == Of::Units,
-            Object::Sem { .. } => self.want.of == Of::Permits,
-            Object::Tube { .. } => true,
-        };
+        let other = |object: &Object| !self.want.of.has(object);
         let kinds = self.views.iter().map(|view| view.object.map(|object| object.what).filter(other));
         if let Some((at, object)) = kinds.enumerate().find_map(|(at, other)| Some((at, other?))) {
             self.at = At::Done(Outcome::Other(at, object));
@@ -474,7 +508,7 @@ impl Acquire {
             // What is gone by now is told by what changed since it was seen.
             let unseen = self.views[pool].place(id).is_some() && view.place(id).is_none() && view.held_by(id).is_none();
             match &mut self.at {
-                At::Queued(queued) if unseen && self.want.of != Of::Permits => queued.ended = true,
+                At::Queued(queued) if unseen && self.want.of.units() => queued.ended = true,
                 _ => self.views[pool] = view,
             }
         }

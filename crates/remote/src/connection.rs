@@ -16,11 +16,27 @@ pub trait Connection: Send + Sync {
     /// As [`EngineError`] has it.
     fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError>;
 
+    /// As [`Engine::txn_within`].
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn txn_within(&self, txn: &Txn, _most: Duration) -> Result<TxnReply, EngineError> {
+        self.txn(txn)
+    }
+
     /// As [`Engine::grant`].
     ///
     /// # Errors
     /// As [`EngineError`] has it.
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError>;
+
+    /// As [`Engine::grant_within`].
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn grant_within(&self, ttl: Duration, _most: Duration) -> Result<(LeaseId, Duration), EngineError> {
+        self.grant(ttl)
+    }
 
     /// As [`Engine::keep_alive`].
     ///
@@ -39,6 +55,11 @@ pub trait Connection: Send + Sync {
     /// # Errors
     /// As [`EngineError`] has it.
     fn watch(&self, keys: &[Keys], from: Revision) -> Result<News, EngineError>;
+
+    /// The bytes of its database, and how many there may be (0: not said); `None`: it does not say that.
+    fn size(&self) -> Option<(u64, u64)> {
+        None
+    }
 
     /// Renews a lease from now on, and tells its pulse; until that is gone, or over.
     fn renew(&self, lease: LeaseId, pulse: Weak<Pulse>);
@@ -64,8 +85,16 @@ impl Engine for Link {
         self.0.txn(txn)
     }
 
+    fn txn_within(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
+        self.0.txn_within(txn, most)
+    }
+
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
         self.0.grant(ttl)
+    }
+
+    fn grant_within(&self, ttl: Duration, most: Duration) -> Result<(LeaseId, Duration), EngineError> {
+        self.0.grant_within(ttl, most)
     }
 
     fn keep_alive(&self, lease: LeaseId) -> Result<Duration, EngineError> {

@@ -24,22 +24,38 @@ pub enum DriveError {
 pub trait Circumstances {
     /// Whether the lease's deadline has passed.
     fn is_over(&self) -> bool;
-    /// Whether to give up: the time is up, or somebody wants it to end.
+    /// Whether to give up: the time is up, or somebody wants it to end. It is asked while something is waited for, be it an answer that did not come:
+    /// what can be had at once is had, however short the time is.
     fn gives_up(&self) -> bool;
+    /// The longest that an answer may be waited for; at least [`GRACE`].
+    fn answers_within(&self) -> Duration {
+        Duration::MAX
+    }
     /// The longest that may pass before these are asked again.
     fn look_again(&self) -> Duration;
     /// What is waited for, each time that it changes.
     fn waits(&self, _machine: &Acquire) {}
+    /// The engine said that the lease has ended.
+    fn lease_gone(&self) {}
     /// The engine did not answer.
     fn silent(&self, _why: &str) {}
 }
 
+/// How long one that has no more time waits for an answer.
+pub const GRACE: Duration = Duration::from_millis(500);
+
 /// How long one that has no more time waits for the engine to say whether it has got units.
 pub const LAST_WORDS: Duration = Duration::from_secs(3);
 
+/// The time until then in which an answer is waited for.
+pub fn answers_until(until: Option<Instant>) -> Duration {
+    until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()).max(GRACE))
+}
+
 /// Gets permits. `space` and `pools` are the machine's.
 ///
-/// Blocks until they are granted, refused, or given up. After the time is up it waits for one answer of the engine: what was granted meanwhile
+/// Blocks until they are granted, refused, or given up. What can be had at once is had, if the engine answers: the time counts from when they must be
+/// waited for. After the time is up it waits for one answer of the engine, for [`GRACE`]: what was granted meanwhile
 /// is not lost. When the lease's deadline has passed while units were waited for, it ends the lease, and waits to be told whether it has got
 /// them: after the time is up for [`LAST_WORDS`] at most. Permits may be granted under a lease whose deadline has passed by then: look before they
 /// are used.
@@ -55,6 +71,7 @@ pub fn acquire<E: Engine>(
 ) -> Result<Outcome, DriveError> {
     let (mut watch, mut help_at, mut over) = (None, None, false);
     let mut leaving: Option<Instant> = None;
+    let (mut unanswered, mut in_line) = (false, false);
     loop {
         if !over && around.is_over() {
             over = true;
@@ -64,7 +81,8 @@ pub fn acquire<E: Engine>(
                 let _ = engine.revoke(machine.lease());
             }
         }
-        if leaving.is_none() && around.gives_up() {
+        in_line |= machine.place().is_some();
+        if leaving.is_none() && (in_line || unanswered) && around.gives_up() {
             leaving = Some(Instant::now() + LAST_WORDS);
             machine.cancel();
         }
@@ -72,7 +90,8 @@ pub fn acquire<E: Engine>(
         let (from, help) = match machine.step() {
             Step::Done(outcome) => return Ok(outcome),
             Step::Call(txn) => {
-                let answer = engine.txn(&txn);
+                let answer = engine.txn_within(&txn, around.answers_within());
+                unanswered = matches!(answer, Err(EngineError::Unknown(_)));
                 if let Err(EngineError::Unknown(why)) = &answer {
                     if leaving.is_some() && !machine.wants_units() {
                         return Err(DriveError::Silent(why.clone()));
@@ -97,6 +116,7 @@ pub fn acquire<E: Engine>(
             None => match engine.watch(&keys(), from) {
                 Ok(stream) => watch.insert(stream),
                 Err(e) => {
+                    unanswered = true;
                     around.silent(&e.to_string());
                     machine.missed_some();
                     continue;
@@ -134,11 +154,24 @@ pub fn acquire<E: Engine>(
 /// # Errors
 /// What the engine said, or that it did not answer: then they come back when the lease ends.
 pub fn release<E: Engine>(engine: &E, machine: &mut Release, gives_up: impl Fn() -> bool) -> Result<Vec<u32>, String> {
+    release_until(engine, machine, None, gives_up)
+}
+
+/// The same; no answer is waited for beyond that time and [`GRACE`].
+///
+/// # Errors
+/// As [`release`].
+pub fn release_until<E: Engine>(
+    engine: &E,
+    machine: &mut Release,
+    until: Option<Instant>,
+    gives_up: impl Fn() -> bool,
+) -> Result<Vec<u32>, String> {
     loop {
         match machine.step() {
             release::Step::Done(end) => return end,
             release::Step::Call(txn) => {
-                let answer = engine.txn(&txn);
+                let answer = engine.txn_within(&txn, answers_until(until));
                 if let Err(EngineError::Unknown(why)) = &answer
                     && gives_up()
                 {
@@ -191,9 +224,12 @@ pub fn tube<E: Engine, M: TubeEnd>(
         let from = match machine.next() {
             Next::User => return Ok(true),
             Next::Call(txn) => {
-                let answer = engine.txn(&txn);
+                let answer = engine.txn_within(&txn, around.answers_within());
                 // Also before it is left: its user asks it what may have been done.
                 machine.answered(&answer);
+                if answer == Err(EngineError::LeaseGone) {
+                    around.lease_gone();
+                }
                 if let Err(EngineError::Unknown(why)) = &answer {
                     if around.gives_up() {
                         return Err(DriveError::Silent(why.clone()));

@@ -222,11 +222,27 @@ pub trait Engine {
     /// As [`EngineError`] has it.
     fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError>;
 
+    /// The same, but waits for the answer so long at most. One that answers at once need not know of it.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn txn_within(&self, txn: &Txn, _most: Duration) -> Result<TxnReply, EngineError> {
+        self.txn(txn)
+    }
+
     /// Makes a lease of this time to live; answers the time that the engine gives it.
     ///
     /// # Errors
     /// As [`EngineError`] has it.
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError>;
+
+    /// The same, but waits for the answer so long at most. One that answers at once need not know of it.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn grant_within(&self, ttl: Duration, _most: Duration) -> Result<(LeaseId, Duration), EngineError> {
+        self.grant(ttl)
+    }
 
     /// Renews a lease; answers its time to live, counted from some moment after this was called.
     ///

@@ -26,7 +26,7 @@ pub enum RemoteError {
     #[error("{0}")]
     OldEngine(String),
     /// There is no such object.
-    #[error("there is no {kind} `{name}` on {url}: `chappe {} create {name}` makes it", made_by(kind))]
+    #[error("there is no {kind} `{name}` on {url}: `chappe {} {name}` makes it", made_by(kind))]
     Unknown {
         /// What was looked for.
         kind: &'static str,
@@ -168,6 +168,9 @@ pub enum RemoteError {
     /// The engine refuses, and has done nothing.
     #[error("the engine refuses: {0}")]
     Refused(String),
+    /// So much of the engine's room is used that nothing more is sent: locks need some.
+    #[error("the engine is nearly full, {0}: nothing more is sent, so that locks go on; {advice}", advice = crate::room::ADVICE)]
+    NearlyFull(String),
     /// The connection is that of the process from which this one was forked.
     #[error("the connection to {url} is of the process that this one was forked from: open it anew")]
     Inherited {
@@ -194,9 +197,10 @@ pub enum RemoteError {
 
 fn made_by(kind: &str) -> &'static str {
     match kind {
-        "semaphore" => "sem",
-        "tube" => "tube",
-        _ => "pool",
+        "semaphore" => "sem create",
+        "tube" => "tube create",
+        "mutex" => "pool create --mutex",
+        _ => "pool create",
     }
 }
 

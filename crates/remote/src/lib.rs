@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!       remote, mutex, semaphore, tube       what a program has
-//!            permit, session                 what it holds; its lease, and what is done where an answer was lost
+//!            permit, session, leased         what it holds; how it waits; its lease, and what is done where an answer was lost
 //!       site, connection, place, pulse       objects by their names; the engine's own thread; where it is; whether the lease is certain
 //!
 //!            drive                      has an engine do what a machine says
@@ -39,6 +39,7 @@ pub mod etcd;
 pub mod grant;
 pub mod here;
 pub mod keys;
+mod leased;
 pub mod life;
 mod mutex;
 pub mod page;
@@ -49,6 +50,7 @@ pub mod pulse;
 pub mod receive;
 pub mod release;
 mod remote;
+pub mod room;
 mod semaphore;
 pub mod send;
 mod session;

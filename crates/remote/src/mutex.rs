@@ -79,7 +79,7 @@ impl Mutex {
         self.lock_until(Patience::Now, None)
     }
 
-    /// Waits at most so long.
+    /// Waits at most so long; one that is free is locked however short that is.
     ///
     /// # Errors
     /// `Timeout`; and as [`Mutex::lock`].
@@ -91,11 +91,12 @@ impl Mutex {
     #[doc(hidden)]
     pub fn lock_until(&self, patience: Patience, interrupt: Interrupt<'_>) -> Result<Guard, LockError> {
         let wait = patience != Patience::Now;
-        let want = Want { of: Of::Permits, pools: vec![self.name.clone()], n: 1, wait };
-        let won = self.session.acquire(&want, "mutex", patience, interrupt)?;
+        let want = Want { of: Of::Mutexes, pools: vec![self.name.clone()], n: 1, wait };
+        let won = self.session.acquire(&want, patience, interrupt)?;
         let died = won.grant.owner_died;
         let permit = Permit::new(&self.session, won, self.name.clone())?;
-        let guard = Guard { permit: Some(Box::new(permit)), consistent: u32::from(!died).into() };
+        let (permit, panicking) = (Some(Box::new(permit)), std::thread::panicking());
+        let guard = Guard { permit, consistent: u32::from(!died).into(), panicking };
         if died { Err(LockError::OwnerDied(guard)) } else { Ok(guard) }
     }
 }
@@ -108,6 +109,8 @@ pub struct Guard {
     permit: Option<Box<Permit>>,
     /// 1 if the next holder need not be warned.
     consistent: AtomicU32,
+    /// The thread that locked it panicked already: what it does then is a destructor's.
+    panicking: bool,
 }
 
 impl Guard {
@@ -150,7 +153,7 @@ impl Guard {
         self.consistent.store(1, Ordering::Relaxed);
     }
 
-    /// Unlocks it, and says whether it was locked until now.
+    /// Unlocks it, and says whether it was locked until now, as far as the engine's answers tell.
     ///
     /// # Errors
     /// As [`Permit::release`].
@@ -166,11 +169,8 @@ impl Guard {
     fn end(&mut self) -> Option<Box<Permit>> {
         let mut permit = self.permit.take()?;
         // A panic is a death: what it left is as it happened to be.
-        permit.ends_as(if *self.consistent.get_mut() == 1 && !std::thread::panicking() {
-            End::Finished
-        } else {
-            End::Left
-        });
+        let panics = std::thread::panicking() && !self.panicking;
+        permit.ends_as(if *self.consistent.get_mut() == 1 && !panics { End::Finished } else { End::Left });
         Some(permit)
     }
 }

@@ -4,8 +4,9 @@ use crate::acquire::Grant;
 use crate::engine::Keys;
 use crate::error::RemoteError;
 use crate::grant::End;
+use crate::leased::Leased;
 use crate::pulse::{Hold, Loss};
-use crate::session::{Leased, Session, Won};
+use crate::session::{Session, Won};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -117,7 +118,8 @@ impl Permit {
         self.end = end;
     }
 
-    /// Gives it back, and says whether it was held until now.
+    /// Gives it back, and says whether it was held until now. Where an answer was lost on the way and the key is not there any more, it is taken for given
+    /// back by this.
     ///
     /// # Errors
     /// `Lost`: it was not; what was done since it was lost was done without it. `Silent`: the engine does not answer; it comes back as soon as it

@@ -57,13 +57,15 @@ pub struct Pulse(Mutex<Beat>);
 #[derive(Debug)]
 struct Beat {
     life: Life,
+    /// Why it is over.
+    why: Option<Loss>,
     holds: Vec<Weak<Hold>>,
 }
 
 impl Pulse {
     /// Of a lease.
     pub fn new(life: Life) -> Pulse {
-        Pulse(Mutex::new(Beat { life, holds: vec![] }))
+        Pulse(Mutex::new(Beat { life, why: None, holds: vec![] }))
     }
 
     /// Its life as it is now.
@@ -77,10 +79,12 @@ impl Pulse {
     }
 
     /// Why, if so: of the life itself and not of a copy, so that no renewal comes between the judgement and what follows from it.
-    fn loss(&self) -> Option<Loss> {
-        let (mut beat, now) = (lock(&self.0), now());
-        let over = beat.life.is_over(now);
-        over.then(|| if now >= beat.life.kill_at() { Loss::Unreachable } else { Loss::Revoked })
+    pub fn loss(&self) -> Option<Loss> {
+        let mut beat = lock(&self.0);
+        if beat.life.is_over(now()) {
+            beat.why.get_or_insert(Loss::Unreachable);
+        }
+        beat.why
     }
 
     /// A renewal was answered that was sent at `sent`.
@@ -94,6 +98,9 @@ impl Pulse {
     /// The engine says that the lease has ended.
     pub fn ended(&self) {
         let mut beat = lock(&self.0);
+        if !beat.life.is_over(now()) {
+            beat.why = Some(Loss::Revoked);
+        }
         beat.life.ended();
         beat.holds.drain(..).filter_map(|hold| hold.upgrade()).for_each(|hold| hold.is_lost(Loss::Revoked));
     }

@@ -144,6 +144,8 @@ pub struct Receiver {
     full: Option<String>,
     /// A claim was not answered.
     unsure: bool,
+    /// What it acknowledged last was not there any more: it had done that before, or the lease has ended.
+    doubtful: bool,
     /// It was to leave, or to give up what it has claimed.
     left: bool,
     at: At,
@@ -219,8 +221,26 @@ impl Receiver {
     /// One that follows goes on when no sender is there, until the tube is sealed.
     pub fn new(space: Space, by: Attempt, tube: String, follows: bool) -> Receiver {
         let (known, number, own, came, full) = (None, 0, None, None, None);
-        let (unsure, left, at) = (false, false, At::Look);
-        Receiver { space, tube, by, known, number, own, follows, came, full, unsure, left, at }
+        let (unsure, doubtful, left, at) = (false, false, false, At::Look);
+        Receiver { space, tube, by, known, number, own, follows, came, full, unsure, doubtful, left, at }
+    }
+
+    /// Goes on under another lease where it has nothing under the last one, which has ended: nothing of what it was given comes to another. Answers
+    /// whether it does.
+    pub fn moves(&mut self, by: Attempt) -> bool {
+        let stays = matches!(self.at, At::Leave(_) | At::Shut(_) | At::Abandon(_));
+        let ended = matches!(&self.at, At::Done(outcome) if *outcome != Outcome::Lost);
+        if stays || ended || self.has_claimed() {
+            return false;
+        }
+        // A claim that was not answered goes with the last lease.
+        (self.by, self.unsure, self.at) = (by, false, At::Look);
+        true
+    }
+
+    /// Whether it may have something that is not acknowledged.
+    pub fn has_claimed(&self) -> bool {
+        self.own.is_some() || self.doubtful
     }
 
     /// What came need not come again; the next is wanted.
@@ -374,7 +394,7 @@ impl Receiver {
             At::Acknowledge => {
                 // It was done before, if it was not now; or the lease has ended, which the next claim is told.
                 let reads = if reply.held { reply.replies.get(3..) } else { reply.replies.get(..) };
-                self.own = None;
+                (self.own, self.doubtful) = (None, !reply.held);
                 self.look(reads.unwrap_or_default(), reply.revision);
             }
             At::Tell if reply.held => self.at = At::Done(Outcome::End { died: true }),
@@ -406,7 +426,7 @@ impl Receiver {
                 (self.own, self.at) = (Some((span, token)), At::Read(span, token));
             }
             (At::Acknowledge, None) => {
-                self.own = None;
+                (self.own, self.doubtful) = (None, true);
                 self.choose();
             }
             // The next one is told, too.
@@ -441,7 +461,7 @@ impl Receiver {
         let (token, own) = (reply.revision, if self.own.is_some() { 3 } else { 0 });
         let Some([_, _, pages, reads @ ..]) = reply.replies.get(own..) else { return };
         if self.reads_all(reads, token) {
-            self.unsure = false;
+            (self.unsure, self.doubtful) = (false, false);
             self.own = Some((span, token));
             self.at = At::Got(got(span, token, Some(pages)));
         }

@@ -34,8 +34,14 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Every operation blocks the calling thread for a round trip to the engine, some milliseconds, or as long as it waits; a light thread calls them by
-/// `blocking`. No operation waits for a process that has died or is stopped for longer than its lease's time to live.
+/// Every operation blocks the calling thread, for as long as it waits, and for its round trips to the engine, some milliseconds each: two to take a
+/// permit, a mutex or a unit, and one to give it back; two to add units; one to send or to receive what is there. The first operation asks for a lease
+/// before. A light thread calls them by `blocking`. No operation waits for a process that has died or is stopped for longer than its lease's time to
+/// live.
+///
+/// An engine that does not answer is asked on for 5 s by what has no time of its own, and then that is `Silent`; what waits in line or for a record waits
+/// on. An operation with a time ends half a second after it at the latest, that of [`Semaphore::down_timeout`] three seconds. The last `Remote`, or what
+/// came of it, ends the lease when it is dropped: a round trip, and without an answer 1.5 s for each endpoint.
 ///
 /// In a forked child a `Remote` and all that came from it are void: each operation says `Inherited`. Open it anew there.
 #[derive(Clone)]
@@ -53,7 +59,7 @@ impl Remote {
     /// Connects: `@lab` is the engine `lab` of remotes.toml, `@` that of `CHAPPE_ON`, and a URL, `etcd://HOST[:PORT],.../NAMESPACE` or `etcds://`, says itself
     /// where the engine is. See [`place`](crate::place) for certificates, users and times to live. Feature `remote` of `chappe`.
     ///
-    /// Blocks until one endpoint has answered, for 5 s at most.
+    /// Blocks until one endpoint has answered, for 5 s at most, and 50 ms for each endpoint.
     ///
     /// # Errors
     /// `Invalid`, `Unreachable`, `OldEngine`, `Refused`.
@@ -210,7 +216,8 @@ impl Pool {
     /// Waits for a permit, in the order of arrival. One that loses its lease meanwhile begins anew at the end of the queue.
     ///
     /// # Errors
-    /// `Unknown`, `Other`, `Removed`, `Silent`, `Newer`, `Refused`, `Inherited`.
+    /// `Unknown`, `Other`, `Removed`, `Silent`, `Newer`, `Refused`, `Inherited`. `System`: no descriptor is left for [`Permit::lost`], and what was granted is
+    /// given back.
     pub fn acquire(&self) -> Result<Permit, RemoteError> {
         self.acquire_many(1, Patience::Forever)
     }
@@ -223,7 +230,7 @@ impl Pool {
         self.acquire_many(1, Patience::Now)
     }
 
-    /// Waits at most so long.
+    /// Waits at most so long; one that is free is taken however short that is.
     ///
     /// # Errors
     /// `Timeout`; and as [`Pool::acquire`].
@@ -301,8 +308,8 @@ fn acquire(
     patience: Patience,
     interrupt: Interrupt<'_>,
 ) -> Result<(usize, Permit), RemoteError> {
-    let want = Want { of: Of::Permits, pools, n, wait: patience != Patience::Now };
-    let won = session.acquire(&want, "pool", patience, interrupt)?;
+    let want = Want { of: Of::Pools, pools, n, wait: patience != Patience::Now };
+    let won = session.acquire(&want, patience, interrupt)?;
     let which = won.grant.pool;
     let pool = want.pools.into_iter().nth(which).unwrap_or_default();
     Ok((which, Permit::new(session, won, pool)?))

@@ -43,14 +43,21 @@ impl Semaphore {
     pub fn up(&self, units: u32) -> Result<u32, RemoteError> {
         let (site, called) = (&self.session.site, self.session.site.name(&self.name));
         let what = || format!("{units} units were added to `{called}`");
-        let (leased, by) = self.session.begin(&called)?;
+        let link = self.session.link()?;
         if units == 0 {
             return self.value();
         }
         let until = Instant::now() + PATIENCE;
-        let mut machine = Add::new(site.space.clone(), by, self.name.clone(), units);
-        let gives_up = || Instant::now() >= until || leased.pulse.is_over();
-        let came = drive::add(self.session.link()?, &mut machine, gives_up);
+        let (machine, came) = loop {
+            let (leased, by) = self.session.begin(&called)?;
+            let mut machine = Add::new(site.space.clone(), by, self.name.clone(), units);
+            let gives_up = || Instant::now() >= until || leased.pulse.is_over();
+            match drive::add(link, &mut machine, gives_up) {
+                // Nothing was added, and the lease has ended: it was not known here.
+                Ok(Outcome::Lost) if Instant::now() < until => leased.pulse.ended(),
+                came => break (machine, came),
+            }
+        };
         Err(match came {
             Ok(Outcome::Added(left)) => {
                 self.session.forget(&self.name, machine.id());
@@ -62,8 +69,8 @@ impl Semaphore {
             Ok(Outcome::Newer(format)) => site.newer(format),
             Ok(Outcome::Refused(why)) => RemoteError::Refused(why),
             Ok(Outcome::Lost) => {
-                let why = "the lease ended before".into();
-                RemoteError::Silent { wanted: format!("nothing was added to `{called}`"), why }
+                let why = "each lease ended before".into();
+                RemoteError::Silent { wanted: format!("adding to `{called}`"), why }
             }
             Ok(Outcome::Unsure(why)) | Err(why) => RemoteError::Unsure { what: what(), why },
         })
@@ -86,7 +93,7 @@ impl Semaphore {
         self.down_until(Patience::Now, None)
     }
 
-    /// Waits at most so long.
+    /// Waits at most so long; a unit that is there is taken however short that is.
     ///
     /// # Errors
     /// `Timeout`: nothing was taken; and as [`Semaphore::down`].
@@ -99,7 +106,7 @@ impl Semaphore {
     pub fn down_until(&self, patience: Patience, interrupt: Interrupt<'_>) -> Result<(), RemoteError> {
         let wait = patience != Patience::Now;
         let want = Want { of: Of::Units, pools: vec![self.name.clone()], n: 1, wait };
-        let won = self.session.acquire(&want, "semaphore", patience, interrupt)?;
+        let won = self.session.acquire(&want, patience, interrupt)?;
         self.session.forget(&self.name, &won.grant.id);
         Ok(())
     }

@@ -23,6 +23,7 @@
 //! - **S4** One that is told why it cannot go on has its key still, and [`Sender::close`] leaves then, too: no key outlives the handle under a lease that
 //!   goes on. One whose opening was not answered writes the tail as it is: then that was done, or never is.
 //! - **S5** An engine without room does not count it as closed, but deletes: its key goes, and receivers are told of a death.
+//! - **S6** One that is given up before its user was done leaves in the same way, and is not counted as closed.
 //!
 //! A tube is for few senders: of several that send at once one goes on, and the others ask again with the tail that they were told.
 
@@ -110,6 +111,8 @@ pub struct Sender {
     /// Its key was there.
     opened: bool,
     closing: bool,
+    /// Its user was not done.
+    dies: bool,
     at: At,
 }
 
@@ -161,8 +164,8 @@ impl Sender {
     /// A machine that begins. Nobody else has the name of this attempt.
     pub fn new(space: Space, by: Attempt, tube: String) -> Sender {
         let (known, pages, part, unsure, full) = (None, vec![], 0, false, None);
-        let (opened, closing, at) = (false, false, At::Look);
-        Sender { space, tube, by, known, number: 0, pages, part, unsure, full, opened, closing, at }
+        let (opened, closing, dies, at) = (false, false, false, At::Look);
+        Sender { space, tube, by, known, number: 0, pages, part, unsure, full, opened, closing, dies, at }
     }
 
     /// Sends pages at a time when it is ready: together as many as the tube has room for, and at most [`MOST_PAGES`].
@@ -203,6 +206,12 @@ impl Sender {
             At::Done(outcome) => self.ends(outcome.clone()),
             At::Put | At::Full(_) | At::Shut | At::Leave | At::Abandon(_) => {}
         }
+    }
+
+    /// The same, where its user was not done: receivers are told that a sender died.
+    pub fn abandon(&mut self) {
+        self.dies = true;
+        self.close();
     }
 
     /// Whether it is at its end, and its key is not there, or goes with the lease.
@@ -279,7 +288,7 @@ impl Sender {
     fn leaves(&self, known: &Known) -> Txn {
         let (space, tube, (tail, at)) = (&self.space, self.tube.as_str(), known.tail);
         let own = space.sender(tube, &self.by.id);
-        let tail = Tail { closed: tail.closed + 1, ..tail };
+        let tail = Tail { closed: tail.closed + u64::from(!self.dies), ..tail };
         let when = vec![is(space.tail(tube), Test::Modified(at))];
         let put = Op::Put { key: space.tail(tube), value: keys::write(&tail), lease: None };
         Txn { when, then: vec![put, Op::Delete(Keys::One(own))], otherwise: self.reads() }

@@ -10,26 +10,26 @@
 //! A lease that is over is left alone: the next operation makes another. What still waits begins anew, at the end of the queue.
 //!
 //! **Loose ends.** An attempt that is given up, or a permit that is given back, while the engine does not answer may have been granted, or be held
-//! still, and the lease goes on. So a thread of its own asks until that is known, or the lease is over: nothing stays taken that nobody has. So it is
-//! where the engine refuses, which is asked again from time to time, as long as the program has something of that lease.
+//! still, and the lease goes on. So a thread of the lease asks until that is known, or the lease is over: nothing stays taken that nobody has. So it is
+//! where the engine refuses, which is asked again from time to time, as long as the program has something of that lease. See [`leased`](crate::leased).
 
 use crate::acquire::{Acquire, Grant, Outcome, Step, Want};
 use crate::connection::{Link, News};
 use crate::drive::{self, Circumstances, DriveError};
-use crate::engine::{Engine, EngineError, Keys, LeaseId, Op, Txn};
+use crate::engine::{Engine, EngineError, Keys, Op, Txn};
 use crate::error::RemoteError;
 use crate::grant::{self, Attempt, End, Own};
 use crate::here;
-use crate::keys::{self, Object, Who};
-use crate::life::Life;
-use crate::pulse::{Loss, Pulse, now};
+use crate::keys::{Object, Who};
+use crate::leased::{Leased, Leases, Tied};
+use crate::pulse::Loss;
 use crate::release::Release;
 use crate::site::Site;
 use crate::tube_end::TubeEnd;
-use chappe_plat::{process, thread};
-use std::cell::Cell;
+use chappe_plat::process;
+use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long an operation may take to find the engine, where it is to wait for nothing else.
@@ -38,8 +38,6 @@ const CONTACT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the one that gives something back waits for the engine itself.
 const PARTING: Duration = Duration::from_secs(1);
-/// Of a thread that ties up a loose end: what serialisation needs in a build without optimisation.
-const STACK: usize = 256 << 10;
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,19 +62,6 @@ pub enum Stop {
     Over,
 }
 
-impl Stop {
-    /// As its user is told it.
-    pub fn told(self, wanted: String, patience: Patience) -> RemoteError {
-        match (self, patience) {
-            (Stop::Time, Patience::For(after)) => RemoteError::Timeout { wanted, after },
-            (Stop::Time, _) => RemoteError::WouldBlock { wanted },
-            (Stop::Interrupted, _) => RemoteError::Interrupted { wanted },
-            (Stop::Silent(why), _) => RemoteError::Silent { wanted, why },
-            (Stop::Over, _) => RemoteError::Lost { held: wanted, why: Loss::Unreachable },
-        }
-    }
-}
-
 /// How far an end of a tube is that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
@@ -91,55 +76,14 @@ pub enum Leaving {
 /// What ends a wait from outside, if anything can.
 pub type Interrupt<'a> = Option<&'a dyn Fn() -> bool>;
 
-/// A lease of this process.
-pub struct Leased {
-    link: ManuallyDrop<Link>,
-    process: u64,
-    /// The lease.
-    pub lease: LeaseId,
-    /// Its life.
-    pub pulse: Arc<Pulse>,
-    /// How many attempts were made under it.
-    attempts: Mutex<u32>,
-}
-
-impl Leased {
-    /// An attempt of this name: nobody else's.
-    fn attempt(&self, who: &Who) -> Attempt {
-        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        *attempts = attempts.wrapping_add(1);
-        Attempt { id: keys::attempt(self.lease, *attempts), lease: self.lease, who: who.clone() }
-    }
-
-    /// Whether this process is the one that has it.
-    pub fn is_own(&self) -> bool {
-        self.process == process::incarnation()
-    }
-}
-
-impl Drop for Leased {
-    fn drop(&mut self) {
-        // In a forked child nothing is touched that a thread of the parent's may have been in the midst of.
-        if self.is_own() {
-            if !self.pulse.is_over() {
-                // Without an answer it ends by itself.
-                let _ = self.link.revoke(self.lease);
-            }
-            // SAFETY: not used after this.
-            unsafe { ManuallyDrop::drop(&mut self.link) };
-        }
-    }
-}
-
 /// The session.
 pub struct Session {
     link: ManuallyDrop<Link>,
     process: u64,
     /// Where its objects are.
     pub site: Site,
-    ttl: Duration,
     who: Who,
-    leased: Mutex<Option<Arc<Leased>>>,
+    leases: Leases,
 }
 
 impl Drop for Session {
@@ -164,8 +108,8 @@ pub struct Won {
 impl Session {
     /// One that has no lease yet.
     pub fn new(link: Link, site: Site, ttl: Duration, label: &str) -> Session {
-        let (link, leased) = (ManuallyDrop::new(link), Mutex::new(None));
-        Session { link, process: process::incarnation(), site, ttl, who: here::who(label), leased }
+        let (link, leases) = (ManuallyDrop::new(link), Leases::new(ttl));
+        Session { link, process: process::incarnation(), site, who: here::who(label), leases }
     }
 
     /// The engine.
@@ -179,21 +123,6 @@ impl Session {
         }
     }
 
-    /// The lease that goes on, or another.
-    fn leased(&self, link: &Link) -> Result<Arc<Leased>, EngineError> {
-        let mut leased = self.leased.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(leased) = leased.as_ref().filter(|leased| !leased.pulse.is_over()) {
-            return Ok(Arc::clone(leased));
-        }
-        let sent = now();
-        let (lease, ttl) = link.grant(self.ttl)?;
-        let pulse = Arc::new(Pulse::new(Life::new(sent, ttl)));
-        link.0.renew(lease, Arc::downgrade(&pulse));
-        let link = ManuallyDrop::new(link.clone());
-        let new = Arc::new(Leased { link, process: self.process, lease, pulse, attempts: Mutex::new(0) });
-        Ok(Arc::clone(leased.insert(new)))
-    }
-
     /// A lease, and an attempt under it, for what waits for nothing.
     ///
     /// # Errors
@@ -202,7 +131,7 @@ impl Session {
         let link = self.link()?;
         let until = Instant::now() + CONTACT;
         loop {
-            match self.leased(link) {
+            match self.leases.get(link, Some(until)) {
                 Ok(leased) => {
                     let by = leased.attempt(&self.who);
                     return Ok((leased, by));
@@ -214,23 +143,19 @@ impl Session {
         }
     }
 
-    /// Waits for the grant. One whose lease ends meanwhile begins anew, at the end of the queue.
+    /// Waits for the grant. One whose lease ends meanwhile begins anew, at the end of the queue. What can be had at once is had, if the engine answers
+    /// within the time, or within half a second.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn acquire(
-        &self,
-        want: &Want,
-        kind: &'static str,
-        patience: Patience,
-        interrupt: Interrupt<'_>,
-    ) -> Result<Won, RemoteError> {
-        want.check().map_err(RemoteError::Invalid)?;
-        let link = self.link()?;
+    pub fn acquire(&self, want: &Want, patience: Patience, interrupt: Interrupt<'_>) -> Result<Won, RemoteError> {
+        want.check_as(|own| self.site.name(own)).map_err(RemoteError::Invalid)?;
+        let (link, kind) = (self.link()?, want.of.kind());
         let began = Instant::now();
+        let contact = began + CONTACT;
         let until = match patience {
             // What can be had at once takes the engine's answers, and no longer than one of them may be waited for.
-            Patience::Now => Some(began + CONTACT),
+            Patience::Now => Some(contact),
             Patience::For(time) => began.checked_add(time),
             Patience::Forever => None,
         };
@@ -241,12 +166,13 @@ impl Session {
         };
         let mut was_in_line = false;
         loop {
-            let leased = match self.leased(link) {
+            // One that had a place in line waits for the engine, too.
+            let ends = if was_in_line { until } else { until.into_iter().chain([contact]).min() };
+            // Each time that it looks whether it is to end.
+            let look = interrupt.map(|_| Instant::now() + LOOK);
+            let leased = match self.leases.get(link, ends.into_iter().chain(look).min()) {
                 Ok(leased) => leased,
                 Err(EngineError::Unknown(why)) => {
-                    // One that had a place in line waits for the engine, too.
-                    let contact = if was_in_line { None } else { Some(began + CONTACT) };
-                    let ends = until.into_iter().chain(contact).min();
                     if ends.is_some_and(|end| Instant::now() >= end) {
                         return Err(RemoteError::Silent { wanted: wanted(), why });
                     }
@@ -260,42 +186,36 @@ impl Session {
             let by = leased.attempt(&self.who);
             let id = by.id.clone();
             let mut machine = Acquire::new(self.site.space.clone(), by, want.clone());
-            let around = Around::new(&leased, until, interrupt);
+            let around = Around { interrupt, ..Around::new(&leased, until, until) };
             let came = drive::acquire(link, &self.site.space, &want.pools, &mut machine, &around);
             was_in_line |= machine.place().is_some();
             let left = around.left.get() || matches!(came, Ok(Outcome::Removed(_) | Outcome::TooMany(_)));
             if left && came.is_ok() && !around.unanswered.get() {
                 // All that it asked for was answered: nothing may come late that its fence would keep out, and the lease goes on for long.
                 let fence = Keys::One(self.site.space.fence(&id));
-                let _ = link.txn(&Txn::of(vec![Op::Delete(fence)]));
+                let _ = link.txn_within(&Txn::of(vec![Op::Delete(fence)]), drive::GRACE);
             }
             let name = |at: usize| self.site.name(&want.pools[at]);
+            let silent = around.silent.take();
             return Err(match came {
                 // Of a unit there is nothing that could be lost.
                 Ok(Outcome::Granted(grant)) if grant.indices.is_empty() || !leased.pulse.is_over() => {
                     let object = machine.views()[grant.pool].object;
-                    let is = object.map_or(Object::Pool { permits: 1 }, |object| object.what);
-                    if is.kind() == kind {
-                        return Ok(Won { grant, object: is, leased });
-                    }
-                    // Nobody has seen it: a mutex is as its last holder left it.
-                    let _ = self.give_back(&leased, &want.pools[grant.pool], &grant, End::of(is, !grant.owner_died));
-                    RemoteError::Other { name: name(grant.pool), is, wanted: kind }
+                    let object = object.map_or(Object::Pool { permits: 1 }, |object| object.what);
+                    return Ok(Won { grant, object, leased });
                 }
                 Ok(Outcome::Refused(why)) if machine.is_refused() => {
                     self.tie_up_attempt(&leased, machine, want.pools.clone());
                     RemoteError::Refused(why)
                 }
                 Ok(Outcome::Unsure) => {
+                    let why = silent.unwrap_or_else(|| leased.pulse.loss().unwrap_or(Loss::Unreachable).to_string());
                     self.tie_up_attempt(&leased, machine, want.pools.clone());
-                    let what = format!("a unit of {} was taken", wanted());
-                    RemoteError::Unsure { what, why: Loss::Unreachable.to_string() }
+                    RemoteError::Unsure { what: format!("a unit of {} was taken", wanted()), why }
                 }
                 Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) => {
                     // If the lease goes on, somebody has deleted the ticket: the next look says what has become of the pool.
-                    if !leased.pulse.is_over() && link.keep_alive(leased.lease) == Err(EngineError::LeaseGone) {
-                        leased.pulse.ended();
-                    }
+                    leased.has_ended();
                     continue;
                 }
                 Err(DriveError::Silent(why)) => {
@@ -304,7 +224,10 @@ impl Session {
                 }
                 Ok(Outcome::WouldBlock) => RemoteError::WouldBlock { wanted: wanted() },
                 Ok(Outcome::Cancelled) if around.interrupted.get() => RemoteError::Interrupted { wanted: wanted() },
-                Ok(Outcome::Cancelled) => RemoteError::Timeout { wanted: wanted(), after: began.elapsed() },
+                Ok(Outcome::Cancelled) => match silent {
+                    Some(why) => RemoteError::Silent { wanted: wanted(), why },
+                    None => RemoteError::Timeout { wanted: wanted(), after: began.elapsed() },
+                },
                 Ok(Outcome::NoPool(at)) if !was_in_line => self.site.unknown(kind, &want.pools[at]),
                 Ok(Outcome::NoPool(at) | Outcome::Removed(at)) => RemoteError::Removed { kind, name: name(at) },
                 Ok(Outcome::Other(at, is)) => RemoteError::Other { name: name(at), is, wanted: kind },
@@ -324,7 +247,8 @@ impl Session {
         let own = Own { pool: pool.to_owned(), token: grant.token, end };
         let mut machine = Release::new(self.site.space.clone(), own, grant.indices.clone(), false);
         let until = Instant::now() + PARTING;
-        match drive::release(link, &mut machine, || Instant::now() >= until || leased.pulse.is_over()) {
+        let gives_up = || Instant::now() >= until || leased.pulse.is_over();
+        match drive::release_until(link, &mut machine, Some(until), gives_up) {
             Ok(lost) => Ok(!lost.is_empty()),
             Err(why) if leased.pulse.is_over() => {
                 // It has gone with the lease.
@@ -333,7 +257,7 @@ impl Session {
             }
             Err(why) => {
                 let refused = machine.is_refused();
-                tie_up_until_known(leased, move |leased| releases(leased, &mut machine));
+                leased.ties_up(move |leased| releases(leased, &mut machine));
                 Err(match refused {
                     true => RemoteError::Refused(why),
                     false => RemoteError::Silent { wanted: format!("giving back `{}`", self.site.name(pool)), why },
@@ -344,20 +268,20 @@ impl Session {
 
     fn tie_up_attempt(&self, leased: &Arc<Leased>, mut machine: Acquire, pools: Vec<String>) {
         let (space, mut release) = (self.site.space.clone(), None);
-        tie_up_until_known(leased, move |leased| {
+        leased.ties_up(move |leased| {
             let around = Around::new(leased, Some(Instant::now()), None);
             loop {
                 if let Some(release) = &mut release {
                     return releases(leased, release);
                 }
                 machine.again();
-                match drive::acquire(&*leased.link, &space, &pools, &mut machine, &around) {
+                match drive::acquire(leased.link(), &space, &pools, &mut machine, &around) {
                     Err(DriveError::Silent(_)) => return Tied::Silent,
                     // Its time was up again, or it will never know.
                     Ok(Outcome::Unsure) if !matches!(machine.step(), Step::Done(_)) => return Tied::Silent,
                     // Units are spent, and what says so is not needed.
                     Ok(Outcome::Granted(grant)) if grant.indices.is_empty() => {
-                        return match leased.link.txn(&grant::forget(&space, &pools[grant.pool], &grant.id)) {
+                        return match leased.link().txn(&grant::forget(&space, &pools[grant.pool], &grant.id)) {
                             Err(EngineError::Unknown(_)) => Tied::Silent,
                             _ => Tied::Known,
                         };
@@ -388,12 +312,13 @@ impl Session {
         interrupt: Interrupt<'_>,
     ) -> Result<(), Stop> {
         let link = self.link().map_err(|_| Stop::Over)?;
-        let until = match patience {
-            Patience::Now => Some(Instant::now()),
-            Patience::For(time) => Instant::now().checked_add(time),
-            Patience::Forever => None,
+        let began = Instant::now();
+        let (until, answers) = match patience {
+            Patience::Now => (Some(began), Some(began + CONTACT)),
+            Patience::For(time) => (began.checked_add(time), began.checked_add(time)),
+            Patience::Forever => (None, None),
         };
-        let around = Around::new(leased, until, interrupt);
+        let around = Around { interrupt, ..Around::new(leased, until, answers) };
         match drive::tube(link, machine, watch, &around) {
             Ok(true) => Ok(()),
             Ok(false) if around.interrupted.get() => Err(Stop::Interrupted),
@@ -412,10 +337,10 @@ impl Session {
         mut watch: Option<News>,
         mut leaves: impl FnMut(&mut M) -> Leaving + Send + 'static,
     ) {
-        let mut goes = move |leased: &Leased| {
-            let around = Around::new(leased, Some(Instant::now()), None);
+        let mut goes = move |leased: &Leased, answers: Option<Instant>| {
+            let around = Around::new(leased, Some(Instant::now()), answers);
             loop {
-                match drive::tube(&*leased.link, &mut machine, &mut watch, &around) {
+                match drive::tube(leased.link(), &mut machine, &mut watch, &around) {
                     Ok(_) => match leaves(&mut machine) {
                         Leaving::Gone => return Tied::Known,
                         Leaving::Refused => return Tied::Refused,
@@ -426,15 +351,15 @@ impl Session {
                 }
             }
         };
-        if goes(leased) != Tied::Known {
-            tie_up_until_known(leased, goes);
+        if goes(leased, Some(Instant::now() + PARTING)) != Tied::Known {
+            leased.ties_up(move |leased| goes(leased, None));
         }
     }
 
     /// Deletes what an attempt at a semaphore has left for itself. It goes with the lease, too.
     pub fn forget(&self, own: &str, id: &str) {
         if let Ok(link) = self.link() {
-            let _ = link.txn(&grant::forget(&self.site.space, own, id));
+            let _ = link.txn_within(&grant::forget(&self.site.space, own, id), PARTING);
         }
     }
 }
@@ -445,59 +370,13 @@ fn unseen(machine: &Acquire, grant: &Grant) -> End {
     End::of(object, !grant.owner_died)
 }
 
-/// What has become of a loose end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tied {
-    Known,
-    Silent,
-    Refused,
-}
-
 /// Gives back what nobody has.
 fn releases(leased: &Leased, machine: &mut Release) -> Tied {
     machine.again();
-    match drive::release(&*leased.link, machine, || true) {
+    match drive::release(leased.link(), machine, || true) {
         Ok(_) => Tied::Known,
         Err(_) if machine.is_refused() => Tied::Refused,
         Err(_) => Tied::Silent,
-    }
-}
-
-/// Has a thread ask until it is known, or the lease is over.
-fn tie_up_until_known(leased: &Arc<Leased>, mut asks: impl FnMut(&Leased) -> Tied + Send + 'static) {
-    let mut held = Some(Arc::clone(leased));
-    tie_up(move || {
-        while let Some(leased) = held.take().filter(|leased| !leased.pulse.is_over()) {
-            match asks(&leased) {
-                Tied::Known => return,
-                Tied::Silent => held = Some(leased),
-                Tied::Refused => {
-                    // Meanwhile the lease ends if nobody has anything of it.
-                    let (pause, waits) = (leased.pulse.life().every().min(PARTING), Arc::downgrade(&leased));
-                    drop(leased);
-                    std::thread::sleep(pause);
-                    held = waits.upgrade();
-                }
-            }
-        }
-    });
-}
-
-/// Does it on a thread of its own; without one, here.
-fn tie_up(what: impl FnOnce() + Send + 'static) {
-    // What the thread does not take it gives back to be done here.
-    let what = Arc::new(Mutex::new(Some(what)));
-    let take = |what: &Mutex<Option<_>>| what.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let there = Arc::clone(&what);
-    let body = move || {
-        if let Some(what) = take(&there) {
-            what();
-        }
-    };
-    if thread::background_with("chappe-loose", STACK, body).is_err()
-        && let Some(what) = take(&what)
-    {
-        what();
     }
 }
 
@@ -505,17 +384,21 @@ fn tie_up(what: impl FnOnce() + Send + 'static) {
 struct Around<'a> {
     leased: &'a Leased,
     until: Option<Instant>,
+    /// Until when answers may be waited for.
+    answers: Option<Instant>,
     interrupt: Interrupt<'a>,
     interrupted: Cell<bool>,
     /// It was told to give up.
     left: Cell<bool>,
     unanswered: Cell<bool>,
+    /// What was seen of the engine where it did not answer, until it did.
+    silent: RefCell<Option<String>>,
 }
 
 impl<'a> Around<'a> {
-    fn new(leased: &'a Leased, until: Option<Instant>, interrupt: Interrupt<'a>) -> Around<'a> {
+    fn new(leased: &'a Leased, until: Option<Instant>, answers: Option<Instant>) -> Around<'a> {
         let (interrupted, left, unanswered) = (false.into(), false.into(), false.into());
-        Around { leased, until, interrupt, interrupted, left, unanswered }
+        Around { leased, until, answers, interrupt: None, interrupted, left, unanswered, silent: RefCell::default() }
     }
 }
 
@@ -533,8 +416,21 @@ impl Circumstances for Around<'_> {
         gives_up
     }
 
-    fn silent(&self, _why: &str) {
+    fn answers_within(&self) -> Duration {
+        drive::answers_until(self.answers)
+    }
+
+    fn waits(&self, _machine: &Acquire) {
+        self.silent.take();
+    }
+
+    fn lease_gone(&self) {
+        self.leased.pulse.ended();
+    }
+
+    fn silent(&self, why: &str) {
         self.unanswered.set(true);
+        self.silent.replace(Some(why.to_owned()));
     }
 
     fn look_again(&self) -> Duration {

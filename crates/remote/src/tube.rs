@@ -4,17 +4,19 @@ use crate::connection::News;
 use crate::engine::{Compare, Engine, EngineError, Keys, Op, Revision, Test, Txn};
 use crate::error::RemoteError;
 use crate::keys::{self, Object};
+use crate::leased::Leased;
 use crate::page::{self, MOST_BYTES, MOST_PAGES, MOST_RECORD, PAGE};
 use crate::permit::Token;
 use crate::pulse::Loss;
 use crate::receive;
+use crate::room::{LOOK_EACH, nearly_full};
 use crate::send;
-use crate::session::{Interrupt, Leased, Leaving, Patience, Session, Stop};
+use crate::session::{Interrupt, Leaving, Patience, Session, Stop};
 use crate::tube_end::TubeEnd;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A tube on an engine.
 #[derive(Clone)]
@@ -58,13 +60,20 @@ impl Tube {
         let Object::Tube { record, .. } = known.what else {
             return Err(RemoteError::Other { name: called, is: known.what, wanted: "tube" });
         };
-        let (leased, by) = session.begin(&called)?;
-        let machine = send::Sender::new(session.site.space.clone(), by, self.name.clone());
         let most = usize::try_from(record).unwrap_or(MOST_RECORD);
-        let end = End { session: Arc::clone(session), leased, name: self.name.clone(), watch: None };
-        let mut sender = Sender { end, machine: Some(machine), most, broken: false };
-        sender.goes_on(Patience::For(OPENING), None)?;
-        Ok(sender)
+        let until = Instant::now() + OPENING;
+        loop {
+            let (leased, by) = session.begin(&called)?;
+            let machine = send::Sender::new(session.site.space.clone(), by, self.name.clone());
+            let end = End { session: Arc::clone(session), leased, name: self.name.clone(), watch: None };
+            let (machine, panicking) = (Some(machine), std::thread::panicking());
+            let mut sender = Sender { end, machine, most, unlooked: LOOK_EACH, broken: false, panicking };
+            match sender.goes_on(Patience::For(until.saturating_duration_since(Instant::now())), None) {
+                // The lease has ended, which was not known here: nobody has seen this sender.
+                Err(RemoteError::Lost { .. }) if sender.end.leased.pulse.is_over() && Instant::now() < until => {}
+                came => return came.map(|()| sender),
+            }
+        }
     }
 
     /// A receiver. Its stream is at its end when all was received, and of the senders that there were none is left.
@@ -89,7 +98,8 @@ impl Tube {
         let machine = receive::Receiver::new(session.site.space.clone(), by, self.name.clone(), follows);
         let end = End { session: Arc::clone(session), leased, name: self.name.clone(), watch: None };
         let (queue, at, again, token) = (VecDeque::new(), (0, 0), false, 0);
-        Ok(Receiver { end, machine: Some(machine), queue, at, again, token, told: false })
+        let panicking = std::thread::panicking();
+        Ok(Receiver { end, machine: Some(machine), queue, at, again, token, told: false, panicking })
     }
 
     /// Lets nothing more be sent: senders are told so, and receivers end when they have had what is there.
@@ -133,8 +143,24 @@ impl End {
     }
 
     fn lost(&self, what: &str) -> RemoteError {
-        let why = if self.leased.is_own() { Loss::Unreachable } else { Loss::Inherited };
-        RemoteError::Lost { held: format!("{what} of {}", self.called()), why }
+        // Under a lease that goes on somebody has deleted its key.
+        RemoteError::Lost { held: format!("{what} of {}", self.called()), why: self.loss().unwrap_or(Loss::TakenAway) }
+    }
+
+    /// Why its lease is over, if it is. No I/O.
+    fn loss(&self) -> Option<Loss> {
+        if self.leased.is_own() { self.leased.pulse.loss() } else { Some(Loss::Inherited) }
+    }
+
+    /// Why it is not where its user is wanted.
+    fn stopped(&self, why: Stop, what: &str, wanted: String, patience: Patience) -> RemoteError {
+        match (why, patience) {
+            (Stop::Over, _) => self.lost(what),
+            (Stop::Time, Patience::For(after)) => RemoteError::Timeout { wanted, after },
+            (Stop::Time, _) => RemoteError::WouldBlock { wanted },
+            (Stop::Interrupted, _) => RemoteError::Interrupted { wanted },
+            (Stop::Silent(why), _) => RemoteError::Silent { wanted, why },
+        }
     }
 
     fn unknown(&self) -> RemoteError {
@@ -188,15 +214,22 @@ fn more(unsure: usize) -> String {
     if unsure == 0 { String::new() } else { format!(", and of {unsure} more it is not known whether they were") }
 }
 
-/// A sender of a tube. While it is there, receivers wait for more. Dropped, it has finished; if its process ends without that, or loses its lease,
-/// receivers are told that a sender died.
+/// A sender of a tube. While it is there, receivers wait for more. Dropped, it has finished; if its process ends without that, or loses its lease, or
+/// the sender is dropped by a panic, receivers are told that a sender died.
+///
+/// Dropping it takes one round trip to the engine, for which the dropping thread waits. If the engine does not answer for a second, another thread goes
+/// on with that, and receivers wait as long.
 pub struct Sender {
     end: End,
     /// There until it is dropped.
     machine: Option<send::Sender>,
     most: usize,
+    /// How many bytes were sent since it was looked how full the engine is.
+    unlooked: usize,
     /// Something is under way without an answer.
     broken: bool,
+    /// The thread that made it panicked already.
+    panicking: bool,
 }
 
 impl fmt::Debug for Sender {
@@ -218,7 +251,7 @@ impl Sender {
     ///
     /// # Errors
     /// Why not all were sent, and how many were. `Invalid`: a record is too long, and nothing was sent. `WouldBlock`, `Timeout`: the tube is full, and
-    /// the rest was not sent. `Sealed`, `Removed`, `Refused`, `Newer`, `Inherited`. `Silent`, `Lost`: this sender is at its end; make another.
+    /// the rest was not sent. `NearlyFull`: four fifths of the engine's room are used. `Sealed`, `Removed`, `Refused`, `Newer`, `Inherited`. `Silent`, `Lost`: this sender is at its end; make another.
     pub fn send_all<R: AsRef<[u8]>>(&mut self, records: &[R], patience: Patience) -> Result<(), SendError> {
         self.send_all_until(records, patience, None)
     }
@@ -249,6 +282,15 @@ impl Sender {
                 let why = over.err().unwrap_or_else(|| self.end.lost("a sender"));
                 return Err(SendError { sent, unsure: 0, wanted, why });
             };
+            if self.unlooked >= LOOK_EACH {
+                // One that does not say it is sent to, and says so then.
+                let size = self.end.session.link().ok().and_then(|link| link.0.size());
+                if let Some(full) = size.and_then(nearly_full) {
+                    return Err(SendError { sent, unsure: 0, wanted, why: RemoteError::NearlyFull(full) });
+                }
+                self.unlooked = 0;
+            }
+            self.unlooked += pages.iter().map(Vec::len).sum::<usize>();
             machine.send(pages);
             let came = self.goes_on(patience, interrupt);
             let (left, unsure) =
@@ -268,6 +310,13 @@ impl Sender {
         Ok(())
     }
 
+    /// Goes without having finished: receivers are told that a sender died, as after a panic.
+    pub fn abandon(mut self) {
+        if let Some(machine) = &mut self.machine {
+            machine.abandon();
+        }
+    }
+
     /// Goes on until all is there that was to be.
     fn goes_on(&mut self, patience: Patience, interrupt: Interrupt<'_>) -> Result<(), RemoteError> {
         let called = format!("room in {}", self.end.called());
@@ -275,8 +324,7 @@ impl Sender {
         let Some(machine) = &mut self.machine else { return Err(end.lost("a sender")) };
         match end.session.drives(&end.leased, machine, &mut end.watch, patience, interrupt) {
             Ok(()) => {}
-            Err(Stop::Over) => return Err(end.lost("a sender")),
-            Err(stop) => return Err(stop.told(called, patience)),
+            Err(stop) => return Err(end.stopped(stop, "a sender", called, patience)),
         }
         match machine.step() {
             send::Step::Done(outcome) => Err(match outcome {
@@ -296,8 +344,12 @@ impl Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         let Some(mut machine) = self.machine.take() else { return };
-        // Before it goes on: one that has not opened does not.
-        machine.close();
+        // Before it goes on: one that has not opened does not. A panic is a death: what came may be a part.
+        if std::thread::panicking() && !self.panicking {
+            machine.abandon()
+        } else {
+            machine.close()
+        }
         self.end.leaves(machine, |machine| {
             // What does not fit is not sent: the caller was told so.
             machine.take_back();
@@ -326,6 +378,9 @@ pub struct Record {
 
 /// A receiver of a tube. Each record has one receiver. What it was given counts as done when it asks for what comes after those that came with it, or is
 /// dropped; if it dies before, or panics, or loses its lease, those records come to another, with [`Record::again`].
+///
+/// Dropping it takes one round trip to the engine, for which the dropping thread waits. If the engine does not answer for a second, another thread goes
+/// on with that.
 pub struct Receiver {
     end: End,
     /// There until it is dropped.
@@ -338,6 +393,8 @@ pub struct Receiver {
     token: Revision,
     /// The death of a sender was told.
     told: bool,
+    /// The thread that made it panicked already.
+    panicking: bool,
 }
 
 impl fmt::Debug for Receiver {
@@ -378,28 +435,43 @@ impl Receiver {
         // In a forked child first: what has come is its parent's, and a lock may have been held by a thread that is not there.
         self.end.session.link()?;
         loop {
-            if self.end.leased.pulse.is_over() {
+            if self.end.leased.pulse.is_over() && !self.moves()? {
                 return Err(self.end.lost("a receiver"));
             }
             if let Some(record) = self.next()? {
                 return Ok(Some(record));
             }
-            if !self.goes_on(patience, interrupt)? {
-                return Ok(None);
+            match self.goes_on(patience, interrupt) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                // If it had nothing, it goes on under another lease.
+                Err(RemoteError::Lost { .. }) if self.end.leased.pulse.is_over() => {}
+                Err(e) => return Err(e),
             }
         }
     }
 
-    /// Whether what it was given last is certainly still its own: no I/O, as [`Permit::check`](crate::Permit::check).
+    /// Goes on under another lease, if it has nothing that comes to another with the end of the last one.
+    fn moves(&mut self) -> Result<bool, RemoteError> {
+        let Some(machine) = &mut self.machine else { return Ok(false) };
+        if !self.queue.is_empty() || machine.has_claimed() {
+            return Ok(false);
+        }
+        let (leased, by) = self.end.session.begin(&self.end.called())?;
+        let moves = machine.moves(by);
+        if moves {
+            self.end.leased = leased;
+        }
+        Ok(moves)
+    }
+
+    /// Whether what it was given last certainly comes to nobody else: no I/O, as [`Permit::check`](crate::Permit::check). It knows of its lease; what
+    /// somebody deletes by hand or removes with the tube it does not watch, and that comes to nobody.
     ///
     /// # Errors
     /// Why it comes to another.
     pub fn check(&self) -> Result<(), Loss> {
-        match self.end.leased.is_own() {
-            false => Err(Loss::Inherited),
-            true if self.end.leased.pulse.is_over() => Err(Loss::Unreachable),
-            true => Ok(()),
-        }
+        self.end.loss().map_or(Ok(()), Err)
     }
 
     /// Goes without having finished with the record that it was given last, which comes to another, as after a panic.
@@ -442,8 +514,7 @@ impl Receiver {
         machine.acknowledge();
         match end.session.drives(&end.leased, machine, &mut end.watch, patience, interrupt) {
             Ok(()) => {}
-            Err(Stop::Over) => return Err(end.lost("a receiver")),
-            Err(stop) => return Err(stop.told(called, patience)),
+            Err(stop) => return Err(end.stopped(stop, "a receiver", called, patience)),
         }
         match machine.step() {
             receive::Step::Got(got) => {
@@ -473,7 +544,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         let Some(machine) = self.machine.take() else { return };
         // With what it was given last it has finished, unless it panics.
-        let from = if std::thread::panicking() { self.at.0 } else { self.at.1 };
+        let from = if std::thread::panicking() && !self.panicking { self.at.0 } else { self.at.1 };
         let front = self.queue.pop_front().map(|(page, records)| (page, records[from..].to_vec()));
         let mut rest = front.filter(|(_, records)| !records.is_empty()).or_else(|| self.queue.pop_front());
         // What has come by an answer that was late, and was given to nobody, is put back whole.

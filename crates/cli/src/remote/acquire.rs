@@ -31,7 +31,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     let failed = |why| Failure { status: FAILED, why };
     let place = Place::of(&a.pools, on).map_err(failed)?;
     let want = Want { of: Of::Permits, pools: place.names.clone(), n: a.count, wait: !a.nonblock };
-    want.check().map_err(|e| failed(anyhow!(e)))?;
+    want.check_as(|own| place.name(own)).map_err(|e| failed(anyhow!(e)))?;
     let ttl = a.ttl.or(place.ttl).unwrap_or(life::USUAL);
     life::check(ttl).map_err(|e| failed(anyhow!(e)))?;
     refuse(a, &place).map_err(failed)?;

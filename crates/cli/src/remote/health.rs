@@ -5,7 +5,8 @@ use crate::look::{ms, plain};
 use anyhow::{Result, anyhow, bail};
 use chappe::remote::engine::{Engine, Op, Txn};
 use chappe::remote::etcd::{Etcd, Status, check_version};
-use chappe::remote::{keys, life};
+use chappe::remote::room::{ADVICE, nearly_full};
+use chappe::remote::{RemoteError, keys, life};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -16,12 +17,6 @@ struct Finding {
     what: String,
     advice: Option<&'static str>,
 }
-
-/// How full a database may be before that is told, in percent of its quota.
-const FULL: u64 = 80;
-
-/// The quota of a member that does not say it.
-const USUAL_QUOTA: u64 = 2 << 30;
 
 /// Examines it. Status 1 if it cannot be used.
 ///
@@ -61,10 +56,10 @@ fn of_member(member: &Status) -> Vec<Finding> {
         add("no-leader", "it knows no leader: nothing is granted".into(), Some(QUORUM));
     }
     if let Some(full) = nearly_full(member.size) {
-        add("nearly-full", full, Some(SPACE));
+        add("nearly-full", full, Some(ADVICE));
     }
     for error in &member.errors {
-        add("alarm", error.clone(), error.contains("NOSPACE").then_some(SPACE));
+        add("alarm", error.clone(), error.contains("NOSPACE").then_some(ADVICE));
     }
     all
 }
@@ -75,19 +70,10 @@ fn of_member(member: &Status) -> Vec<Finding> {
 /// How full it is, and what to do.
 pub fn has_room(etcd: &Etcd) -> Result<()> {
     match etcd.size().and_then(nearly_full) {
-        Some(full) => bail!("the engine is nearly full, {full}: nothing more is sent, so that locks go on; {SPACE}"),
+        Some(full) => bail!(RemoteError::NearlyFull(full)),
         None => Ok(()),
     }
 }
-
-/// How full, if a database is.
-fn nearly_full((bytes, quota): (u64, u64)) -> Option<String> {
-    let quota = if quota == 0 { USUAL_QUOTA } else { quota };
-    (bytes.saturating_mul(100) / quota >= FULL).then(|| format!("its database has {bytes} of {quota} bytes"))
-}
-
-const SPACE: &str =
-    "compact it, defragment each member, then disarm the alarm; --auto-compaction-retention does the first";
 
 /// Does what a permit needs: reads, and makes a lease, writes under it and ends it. Answers how long each took.
 fn use_it(place: &Place) -> Result<(Duration, Duration), String> {

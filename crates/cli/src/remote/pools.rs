@@ -6,17 +6,22 @@ use crate::look::{permits_text, plain};
 use crate::names;
 use crate::said::complain;
 use anyhow::{Result, anyhow, bail, ensure};
+use chappe::remote::RemoteError;
 use chappe::remote::acquire::Of;
+use chappe::remote::connection::Link;
 use chappe::remote::drive;
-use chappe::remote::engine::{Compare, Engine, EngineError, Entry, Keys, LeaseId, Op, Reply, Test, Txn, TxnReply};
+use chappe::remote::engine::{
+    Compare, Engine, EngineError, Entry, Keys, LeaseId, Op, Reply, Revision, Test, Txn, TxnReply,
+};
 use chappe::remote::etcd::Etcd;
 use chappe::remote::grant::{End, Own};
-use chappe::remote::keys::{self, Format, Head, MOST_PERMITS, Object, Part, Tail};
+use chappe::remote::keys::{self, MOST_PERMITS, Object, Part, Tail};
 use chappe::remote::release::Release;
 use chappe::remote::view::{Known, View};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 pub fn engine_said(e: EngineError) -> anyhow::Error {
     match e {
@@ -24,10 +29,6 @@ pub fn engine_said(e: EngineError) -> anyhow::Error {
         EngineError::Full(why) => anyhow!("the engine has no room, and may have done it: {why}"),
         e => anyhow!("the engine refuses: {e}"),
     }
-}
-
-fn is(key: String, is: Test) -> Compare {
-    Compare { keys: Keys::One(key), is }
 }
 
 /// Does something to a pool as it is seen, again if it has changed meanwhile.
@@ -73,7 +74,7 @@ pub fn is_held_by(etcd: &Etcd, place: &Place, pool: &str, attempts: &str) -> boo
 pub fn unknown(place: &Place, pool: &str, of: Of) -> String {
     let (name, url) = (place.name(pool), place.options.url());
     let (what, how) = match of {
-        Of::Permits | Of::Either => ("pool", format!("pool create {name} --permits N")),
+        Of::Permits | Of::Pools | Of::Mutexes | Of::Either => ("pool", format!("pool create {name} --permits N")),
         Of::Units => ("semaphore", format!("sem create {name}")),
     };
     format!("there is no {what} `{name}` on {url}: `chappe {how}` makes it")
@@ -107,53 +108,26 @@ pub fn newer(place: &Place, format: u32) -> String {
 /// # Errors
 /// That, or the engine's.
 pub fn make(etcd: &Etcd, place: &Place, name: &str, object: Object, anew: bool) -> Result<()> {
-    let (space, called) = (place.space(), place.name(name));
-    loop {
-        let look = vec![Op::Get(Keys::One(space.format())), Op::Get(Keys::One(space.size(name)))];
-        let reply = etcd.txn(&Txn::of(look)).map_err(engine_said)?;
-        let [Reply::Found(format), Reply::Found(size)] = reply.replies.as_slice() else {
-            bail!("the engine's answer makes no sense");
-        };
-        if let Some(format) = keys::newer(format) {
-            bail!(newer(place, format));
+    let called = place.name(name);
+    match (place.site().make(&link(etcd), name, object), object) {
+        (Ok(()), _) => Ok(()),
+        (Err(e @ RemoteError::Exists { .. }), _) if anew => bail!(e),
+        (Err(RemoteError::Exists { is: Object::Pool { permits: has }, .. }), Object::Pool { permits }) => {
+            ensure!(has == permits, "pool `{called}` has {}, not {permits}", permits_text(has));
+            Ok(())
         }
-        let there = size.first().map(|entry| keys::read::<Object>(&entry.value));
-        match there {
-            Some(Some(there)) if anew => bail!("{} `{called}` is there already", there.kind()),
-            Some(Some(there @ Object::Pool { permits })) if there != object => match object {
-                Object::Pool { permits: wanted } => {
-                    bail!("pool `{called}` has {}, not {wanted}", permits_text(permits))
-                }
-                _ => bail!("`{called}` is a pool there, and no {}", object.kind()),
-            },
-            // Its one permit is what a pool of one has.
-            Some(Some(Object::Mutex { .. })) if object == (Object::Pool { permits: 1 }) => return Ok(()),
-            Some(Some(there)) if there.kind() != object.kind() => {
-                bail!("`{called}` is a {} there, and no {}", there.kind(), object.kind())
-            }
-            Some(Some(_)) => return Ok(()),
-            Some(None) => bail!("what `{called}` is on {} cannot be read", place.options.url()),
-            None => {}
+        // Its one permit is what a pool of one has.
+        (Err(RemoteError::Exists { is: Object::Mutex { .. }, .. }), Object::Pool { permits: 1 }) => Ok(()),
+        (Err(RemoteError::Exists { is, .. }), _) => {
+            ensure!(is.kind() == object.kind(), "`{called}` is a {} there, and no {}", is.kind(), object.kind());
+            Ok(())
         }
-        let known = format.first();
-        let has = known.and_then(|entry| keys::read::<Format>(&entry.value)).map_or(0, |format| format.format);
-        let mut then = vec![Op::Put { key: space.size(name), value: keys::write(&object), lease: None }];
-        if matches!(object, Object::Tube { .. }) {
-            let (tail, head) = (Tail::default(), Head { pages: 0 });
-            then.push(Op::Put { key: space.tail(name), value: keys::write(&tail), lease: None });
-            then.push(Op::Put { key: space.head(name), value: keys::write(&head), lease: None });
-        }
-        if has < object.format() {
-            let format = Format { format: object.format() };
-            then.push(Op::Put { key: space.format(), value: keys::write(&format), lease: None });
-        }
-        let format = known.map_or(Test::Absent, |entry| Test::Modified(entry.modified));
-        let when = vec![is(space.size(name), Test::Absent), is(space.format(), format)];
-        if etcd.txn(&Txn { when, then, otherwise: vec![] }).map_err(engine_said)?.held {
-            return Ok(());
-        }
-        // Another was faster.
+        (Err(e), _) => bail!(e),
     }
+}
+
+fn link(etcd: &Etcd) -> Link {
+    Link(Arc::new(etcd.clone()))
 }
 
 /// A pool of so many permits.
@@ -180,13 +154,8 @@ pub fn create(place: &Place, etcd: &Etcd, pool: &str, permits: u64, mutex: bool)
 
 /// `chappe pool resize`.
 pub fn resize(place: &Place, etcd: &Etcd, pool: &str, permits: u64) -> Result<Value> {
-    let (object, space) = (of(permits)?, place.space());
-    change(etcd, || {
-        let (_, Known { what, modified, .. }) = seen(etcd, place, pool)?;
-        ensure!(matches!(what, Object::Pool { .. }), "`{}` is a {}, and no pool", place.name(pool), what.kind());
-        let put = Op::Put { key: space.size(pool), value: keys::write(&object), lease: None };
-        Ok(Txn { when: vec![is(space.size(pool), Test::Modified(modified))], then: vec![put], otherwise: vec![] })
-    })?;
+    let object = of(permits)?;
+    place.site().resize(&link(etcd), pool, object.permits())?;
     Ok(json!({ "name": place.name(pool), "permits": object.permits() }))
 }
 
@@ -278,19 +247,26 @@ pub fn state(views: &[View]) -> String {
     }
 }
 
-fn who(who: &keys::Who) -> String {
+pub fn who(who: &keys::Who) -> String {
     plain(&format!("{} pid {} `{}`", who.host, who.pid, who.label))
 }
 
-/// All pools of an engine.
-fn all(place: &Place, etcd: &Etcd) -> Result<Vec<(String, View)>> {
+/// All pools of an engine, by their names.
+fn all(place: &Place, etcd: &Etcd) -> Result<BTreeMap<String, View>> {
+    Ok(read(place, etcd)?.0)
+}
+
+/// The same, and the revision of that.
+///
+/// # Errors
+/// The engine's.
+pub fn read(place: &Place, etcd: &Etcd) -> Result<(BTreeMap<String, View>, Revision)> {
     let space = place.space();
     let reply = etcd.txn(&Txn::of(vec![Op::Get(space.pools())])).map_err(engine_said)?;
     let Some(Reply::Found(entries)) = reply.replies.first() else { bail!("the engine's answer makes no sense") };
     let part = |entry: &Entry| space.part(&entry.key).map(|(pool, part)| (pool.to_owned(), part == Part::Size));
-    let pools: BTreeSet<String> =
-        entries.iter().filter_map(part).filter(|(_, size)| *size).map(|(pool, _)| pool).collect();
-    Ok(pools.into_iter().map(|pool| (pool.clone(), View::of(&space, &pool, entries, reply.revision))).collect())
+    let pools = entries.iter().filter_map(part).filter(|(_, size)| *size).map(|(pool, _)| pool);
+    Ok((pools.map(|pool| (pool.clone(), View::of(&space, &pool, entries, reply.revision))).collect(), reply.revision))
 }
 
 /// `chappe metrics @REMOTE`: by the names of local objects. An engine that cannot be read is said to be down.
@@ -349,8 +325,8 @@ pub fn list(place: &Place, etcd: &Etcd, json: bool) -> Result<String> {
         let rows: Vec<Value> = views.iter().map(|(pool, view)| row(place, pool, view)).collect();
         return Ok(serde_json::to_string(&rows)? + "\n");
     }
-    let wide = views.iter().map(|(pool, _)| place.name(pool).len()).max().unwrap_or(0).max(4);
-    let kinds = views.iter().filter_map(|(_, view)| Some(view.object?.what.kind().len()));
+    let wide = views.keys().map(|pool| place.name(pool).len()).max().unwrap_or(0).max(4);
+    let kinds = views.values().filter_map(|view| Some(view.object?.what.kind().len()));
     let kind_wide = kinds.max().unwrap_or(0).max(4);
     let mut text = String::new();
     if !views.is_empty() {
@@ -365,7 +341,7 @@ pub fn list(place: &Place, etcd: &Etcd, json: bool) -> Result<String> {
 }
 
 /// "1 of 2 permits held".
-fn standing(what: Object, view: &View) -> String {
+pub fn standing(what: Object, view: &View) -> String {
     match what {
         Object::Pool { permits } => format!("{} of {} held", view.held.len(), permits_text(permits)),
         Object::Mutex { .. } if !view.held.is_empty() => "held".into(),
@@ -382,7 +358,8 @@ fn standing(what: Object, view: &View) -> String {
     }
 }
 
-fn row(place: &Place, pool: &str, view: &View) -> Value {
+/// An object as JSON has it.
+pub fn row(place: &Place, pool: &str, view: &View) -> Value {
     let (name, waiting) = (place.name(pool), view.queue.len());
     let kind = view.object.map_or("pool", |object| object.what.kind());
     match view.object.map(|object| object.what) {

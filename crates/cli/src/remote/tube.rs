@@ -20,6 +20,7 @@ use chappe::remote::etcd::{Etcd, Session};
 use chappe::remote::keys::{self, Object};
 use chappe::remote::page::{self, MOST_BYTES, MOST_PAGES, MOST_RECORD, PAGE};
 use chappe::remote::receive::{self, Got, Receiver};
+use chappe::remote::room::LOOK_EACH;
 use chappe::remote::send::{self, Sender};
 use chappe::remote::view::Known;
 use serde_json::{Value, json};
@@ -85,14 +86,15 @@ impl Circumstances for Around<'_> {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
+    fn answers_within(&self) -> Duration {
+        drive::answers_until(self.until)
+    }
+
     fn look_again(&self) -> Duration {
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         left.unwrap_or(Duration::MAX).clamp(Duration::from_millis(1), self.session.life().every())
     }
 }
-
-/// How many bytes are sent between two looks at the engine's room.
-const LOOK_EACH: u64 = 8 << 20;
 
 /// Status 124, if it was the time.
 struct End {
@@ -347,7 +349,7 @@ fn sends(
         session.life().every()
     };
     while let Some(pages) = gather(&records, &mut next, &check, &mut idle)? {
-        if looked_at.is_none_or(|bytes| sent.bytes >= bytes + LOOK_EACH) {
+        if looked_at.is_none_or(|bytes| sent.bytes >= bytes + LOOK_EACH as u64) {
             has_room(etcd)?;
             looked_at = Some(sent.bytes);
         }

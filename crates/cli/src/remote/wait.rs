@@ -80,6 +80,10 @@ impl Circumstances for Around<'_> {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
+    fn answers_within(&self) -> Duration {
+        drive::answers_until(self.until)
+    }
+
     fn look_again(&self) -> Duration {
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         left.unwrap_or(Duration::MAX).clamp(Duration::from_millis(1), self.session.life().every())
@@ -130,10 +134,11 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
     let shown = Arc::new(Mutex::new(format!("chappe: waiting for {}", place.called)));
     let text = Arc::clone(&shown);
     let _line = Line::show(how.json, move || text.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    // A waiter that had a place in line waits for the engine, too.
     let mut was_in_line = false;
     loop {
-        let session = match etcd.session(how.ttl) {
+        // One that had a place in line waits for the engine, too.
+        let contact = if was_in_line { None } else { began.checked_add(place.options.connect_timeout) };
+        let session = match etcd.session_within(how.ttl, drive::answers_until(until.into_iter().chain(contact).min())) {
             Ok(session) => session,
             Err(EngineError::Unknown(why)) if !nonblock && until.is_some_and(|until| Instant::now() >= until) => {
                 return Err(Failure { status: TIMED_OUT, why: anyhow!("the engine gives no lease: {why}") });
@@ -169,6 +174,7 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
         };
         let came = drive::acquire(etcd, &place.space(), &want.pools, &mut machine, &around);
         was_in_line = around.in_line.get();
+        let silent = around.silent.take();
         let (wanted, mut keeper, views) = (around.wanted(), around.keeper.into_inner(), machine.views());
         let why = match came {
             Ok(Outcome::Granted(grant)) => {
@@ -207,7 +213,11 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
             Ok(Outcome::Cancelled) => {
                 let patience = if let Until::Over(patience) = how.until { Some(patience) } else { None };
                 let time = time::show(patience.unwrap_or(place.options.connect_timeout));
-                (TIMED_OUT, format!("timed out after {time} waiting for {wanted}; {}", pools::state(views)))
+                let state = match silent {
+                    Some(why) => format!("the engine does not answer: {why}"),
+                    None => pools::state(views),
+                };
+                (TIMED_OUT, format!("timed out after {time} waiting for {wanted}; {state}"))
             }
             Ok(Outcome::NoPool(at)) if !was_in_line => (FAILED, pools::unknown(place, &want.pools[at], want.of)),
             Ok(Outcome::Other(at, object)) => (FAILED, pools::other(place, &want.pools[at], object)),
@@ -234,7 +244,10 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
             }
             Ok(Outcome::Newer(format)) => (FAILED, pools::newer(place, format)),
             Ok(Outcome::Refused(why)) => (FAILED, format!("the engine refuses: {why}")),
-            Err(e) => (TIMED_OUT, format!("timed out waiting for {wanted}: {e}")),
+            Err(e) => {
+                // What ends the lease is the keeper, which has the time.
+                return Err(Failure { status: TIMED_OUT, why: anyhow!("timed out waiting for {wanted}: {e}") });
+            }
         };
         give_up(session, keeper);
         return Err(Failure { status: why.0, why: anyhow!(why.1) });

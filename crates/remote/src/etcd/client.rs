@@ -6,7 +6,7 @@ use crate::engine::EngineError;
 use prost::Message;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -15,6 +15,23 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
+
+/// How long a request may take at one endpoint.
+pub const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// How long an answer is waited for.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    /// At each endpoint.
+    pub each: Duration,
+    /// At all of them.
+    pub most: Duration,
+}
+
+impl Patience {
+    /// Of a small request whose caller has time.
+    pub const USUAL: Patience = Patience { each: PATIENCE, most: Duration::MAX };
+}
 
 /// How long nothing is asked of endpoints of which none has answered.
 pub const PAUSE: Duration = Duration::from_millis(100);
@@ -175,7 +192,7 @@ impl Client {
         &self,
         path: &'static str,
         message: Q,
-        within: Duration,
+        patience: Patience,
         repeats: bool,
     ) -> Result<A, EngineError>
     where
@@ -183,8 +200,13 @@ impl Client {
         A: Message + Default + 'static,
     {
         let (mut reasons, mut proved) = (Vec::new(), false);
+        let until = Instant::now().checked_add(patience.most);
+        let left = || until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         while reasons.len() < self.ends.len() {
-            let at = self.at();
+            let (at, within) = (self.at(), patience.each.min(left()));
+            if within.is_zero() && !reasons.is_empty() {
+                break;
+            }
             match self.once(at, path, message.clone(), within).await {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::LeaseGone) => return Err(EngineError::LeaseGone),
@@ -209,7 +231,7 @@ impl Client {
             }
         }
         // A caller that asks again at once asks in vain.
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(PAUSE.min(left())).await;
         Err(EngineError::Unknown(reasons.join("; ")))
     }
 
@@ -289,19 +311,21 @@ impl Client {
         (self.ends[at].name.clone(), status)
     }
 
-    /// The status of the first endpoint that answers, which is asked from then on; or each endpoint's reason.
+    /// The status of the first endpoint that answers, which is asked from then on; or each endpoint's reason. Each is asked, if shortly, also when the
+    /// time is up.
     ///
     /// # Errors
     /// It refuses.
-    pub async fn first_status(&self, within: Duration) -> Result<Result<m::StatusResponse, Vec<String>>, EngineError> {
-        match self.prove(within).await {
+    pub async fn first_status(&self, until: Instant) -> Result<Result<m::StatusResponse, Vec<String>>, EngineError> {
+        let within = || until.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(50), PATIENCE);
+        match self.prove(within()).await {
             Err(EngineError::Unknown(why)) => return Ok(Err(vec![why])),
             proved => proved?,
         }
         let mut reasons = Vec::new();
         for _ in 0..self.ends.len() {
             let at = self.at();
-            match self.status(at, within).await.1 {
+            match self.status(at, within()).await.1 {
                 Ok(status) => return Ok(Ok(status)),
                 Err(Failure::Unsent(why) | Failure::Unknown(why)) => {
                     reasons.push(why);

@@ -15,7 +15,7 @@ use crate::life::Life;
 use crate::page;
 pub use crate::pulse::now;
 use crate::pulse::{Hold, Pulse};
-use client::{Client, PAUSE};
+use client::{Client, PATIENCE, PAUSE, Patience};
 use messages as m;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -28,9 +28,6 @@ type Job = Box<dyn FnOnce(Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> + Sen
 
 /// Of the thread: what TLS and HTTP need in a build without optimisation.
 const STACK: usize = 2 << 20;
-
-/// How long a request may take at one endpoint.
-const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// An engine that is connected. Clones share the connections; they end with the last.
 #[derive(Clone, Debug)]
@@ -88,11 +85,10 @@ impl Etcd {
     pub fn connect(options: &Options) -> Result<Etcd, ConnectError> {
         let (etcd, until) = (Etcd::start(options)?, Instant::now() + options.connect_timeout);
         loop {
-            let within = until.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(50), PATIENCE);
             let status = etcd.does(move |client| async move {
-                let status = client.first_status(within).await.map_err(ConnectError::Engine)?;
+                let status = client.first_status(until).await.map_err(ConnectError::Engine)?;
                 if status.is_err() {
-                    tokio::time::sleep(within.min(PAUSE)).await;
+                    tokio::time::sleep(until.saturating_duration_since(Instant::now()).min(PAUSE)).await;
                 }
                 Ok(status)
             });
@@ -111,7 +107,8 @@ impl Etcd {
 
     /// The bytes of its database at an endpoint that answers, and how many there may be (0: not said).
     pub fn size(&self) -> Option<(u64, u64)> {
-        let status = self.does(move |client| async move { client.first_status(PATIENCE).await });
+        let until = Instant::now() + PATIENCE;
+        let status = self.does(move |client| async move { client.first_status(until).await });
         let status = status?.ok()?.ok()?;
         Some((status.db_size.unsigned_abs(), status.db_size_quota.unsigned_abs()))
     }
@@ -150,7 +147,7 @@ impl Etcd {
     pub fn left(&self, lease: LeaseId) -> Result<Duration, EngineError> {
         let message = m::LeaseRequest { id: lease.0 };
         let done = self.does(move |client| async move {
-            client.call::<_, m::LeaseKeepAliveResponse>(TIME_TO_LIVE, message, PATIENCE, true).await
+            client.call::<_, m::LeaseKeepAliveResponse>(TIME_TO_LIVE, message, Patience::USUAL, true).await
         });
         let answer = done.unwrap_or_else(|| Err(gone()))?;
         Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or_default()))
@@ -213,8 +210,16 @@ impl Etcd {
     /// # Errors
     /// As [`EngineError`] has it.
     pub fn session(&self, ttl: Duration) -> Result<Session, EngineError> {
+        self.session_within(ttl, Duration::MAX)
+    }
+
+    /// The same, but waits for the answer so long at most.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    pub fn session_within(&self, ttl: Duration, most: Duration) -> Result<Session, EngineError> {
         let sent = now();
-        let (lease, ttl) = Engine::grant(self, ttl)?;
+        let (lease, ttl) = Engine::grant_within(self, ttl, most)?;
         Ok(self.renewing(lease, Life::new(sent, ttl)))
     }
 
@@ -323,6 +328,8 @@ const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
 const WATCH: &str = "/etcdserverpb.Watch/Watch";
 
 fn gone() -> EngineError {
+    // A caller that asks again at once asks in vain.
+    std::thread::sleep(PAUSE);
     EngineError::Unknown("the engine's thread has ended".into())
 }
 
@@ -352,18 +359,27 @@ impl Engine for Etcd {
     type Watch = Stream;
 
     fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError> {
-        let (message, repeats, within) = (wire::txn(txn), only_reads(txn), patience(txn));
+        Engine::txn_within(self, txn, Duration::MAX)
+    }
+
+    fn txn_within(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
+        let (message, repeats, patience) = (wire::txn(txn), only_reads(txn), Patience { each: patience(txn), most });
         let done = self.does(move |client| async move {
-            client.call::<_, m::TxnResponse>(TXN, message, within, repeats).await.map(wire::reply)
+            client.call::<_, m::TxnResponse>(TXN, message, patience, repeats).await.map(wire::reply)
         });
         done.unwrap_or_else(|| Err(gone()))
     }
 
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
+        Engine::grant_within(self, ttl, Duration::MAX)
+    }
+
+    fn grant_within(&self, ttl: Duration, most: Duration) -> Result<(LeaseId, Duration), EngineError> {
         let message = m::LeaseGrantRequest { ttl: ttl.as_secs_f64().ceil() as i64 };
+        let patience = Patience { most, ..Patience::USUAL };
         // One that was made without an answer ends by itself, with nothing under it.
         let done = self.does(move |client| async move {
-            client.call::<_, m::LeaseGrantResponse>(GRANT, message, PATIENCE, true).await
+            client.call::<_, m::LeaseGrantResponse>(GRANT, message, patience, true).await
         });
         let answer = done.unwrap_or_else(|| Err(gone()))?;
         Ok((LeaseId(answer.id), Duration::from_secs(answer.ttl.unsigned_abs())))
@@ -376,8 +392,9 @@ impl Engine for Etcd {
 
     fn revoke(&self, lease: LeaseId) -> Result<(), EngineError> {
         let message = m::LeaseRequest { id: lease.0 };
-        let done =
-            self.does(move |client| async move { client.call::<_, m::Nothing>(REVOKE, message, PATIENCE, true).await });
+        let done = self.does(move |client| async move {
+            client.call::<_, m::Nothing>(REVOKE, message, Patience::USUAL, true).await
+        });
         match done.unwrap_or_else(|| Err(gone())) {
             Ok(_) | Err(EngineError::LeaseGone) => Ok(()),
             Err(e) => Err(e),
@@ -404,8 +421,16 @@ impl Connection for Etcd {
         Engine::txn(self, txn)
     }
 
+    fn txn_within(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
+        Engine::txn_within(self, txn, most)
+    }
+
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
         Engine::grant(self, ttl)
+    }
+
+    fn grant_within(&self, ttl: Duration, most: Duration) -> Result<(LeaseId, Duration), EngineError> {
+        Engine::grant_within(self, ttl, most)
     }
 
     fn keep_alive(&self, lease: LeaseId) -> Result<Duration, EngineError> {
@@ -418,6 +443,10 @@ impl Connection for Etcd {
 
     fn watch(&self, keys: &[Keys], from: Revision) -> Result<connection::News, EngineError> {
         Ok(Box::new(Engine::watch(self, keys, from)?))
+    }
+
+    fn size(&self) -> Option<(u64, u64)> {
+        self.size()
     }
 
     fn renew(&self, lease: LeaseId, pulse: Weak<Pulse>) {
@@ -450,7 +479,8 @@ async fn attend(client: &Client, keys: &[Keys], mut from: Revision, hold: &Weak<
             let Some(read) = hold.upgrade().filter(|hold| hold.loss().is_none()).map(|hold| hold.reads()) else {
                 return;
             };
-            match client.call::<_, m::TxnResponse>(TXN, wire::txn(&read), PATIENCE, true).await.map(wire::reply) {
+            match client.call::<_, m::TxnResponse>(TXN, wire::txn(&read), Patience::USUAL, true).await.map(wire::reply)
+            {
                 Ok(reply) => match hold.upgrade().and_then(|hold| hold.found(&reply)) {
                     Some(next) => break from = next,
                     None => return,

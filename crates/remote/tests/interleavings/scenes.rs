@@ -109,7 +109,7 @@ fn anything(faults: Faults) -> World {
     World::of(&[("m", FREE), ("s", Object::Sem { value: 0 })], &clients, faults)
 }
 
-const NONE: Faults = Faults { lost: 0, late: 0, kills: 0, stops: 0, cuts: 0, breaks: 0, full: 0 };
+const NONE: Faults = Faults { lost: 0, late: 0, kills: 0, stops: 0, cuts: 0, breaks: 0, full: 0, refuses: 0 };
 
 #[test]
 fn one_permit_has_one_holder_although_answers_are_lost() {
@@ -217,6 +217,14 @@ fn an_engine_without_room_says_so_and_has_done_it_or_not() {
 }
 
 #[test]
+fn an_engine_that_refuses_leaves_nothing_that_nobody_has() {
+    search(one_permit(Faults { refuses: 2, lost: 1, ..NONE }));
+    search(impatient(Faults { refuses: 2, ..NONE }));
+    search(mutex(Faults { refuses: 1, lost: 1, ..NONE }));
+    search(unit(Faults { refuses: 2, lost: 1, ..NONE }));
+}
+
+#[test]
 fn a_choice_of_a_mutex_and_a_semaphore_gets_one_of_them() {
     search(anything(NONE));
 }
@@ -235,8 +243,9 @@ fn scenes_in_which_more_goes_wrong() {
         cuts: u8::from(at == 4),
         breaks: u8::from(at == 5),
         full: u8::from(at == 6),
+        refuses: u8::from(at == 7),
     };
-    for (scene, fault) in scenes.iter().chain(&others).flat_map(|scene| (0..7).map(move |at| (scene, one(at)))) {
+    for (scene, fault) in scenes.iter().chain(&others).flat_map(|scene| (0..8).map(move |at| (scene, one(at)))) {
         search(scene(fault));
     }
     search(one_permit(Faults { lost: 1, late: 1, kills: 1, ..NONE }));
@@ -246,7 +255,7 @@ fn scenes_in_which_more_goes_wrong() {
 #[test]
 #[ignore = "storm: random walks of larger scenes"]
 fn large_scenes_walked_at_random() {
-    let faults = Faults { lost: 4, late: 4, kills: 2, stops: 3, cuts: 2, breaks: 3, full: 3 };
+    let faults = Faults { lost: 4, late: 4, kills: 2, stops: 3, cuts: 2, breaks: 3, full: 3, refuses: 3 };
     let both = [hold(&["a", "b"]), gives_up(&["b", "c"]), hold(&["c"]), gives_up(&["a", "b", "c"])];
     let other = [many("b", 2), hold(&["b", "a"]), at_once(&["c", "a"]), many("b", 2)];
     let clients: [&[Act]; 6] = [&both, &both, &other, &other, &[hold(&["a"]), hold(&["a"])], &both];

@@ -30,6 +30,8 @@ struct Faults {
     refuses: u8,
     /// The tube is sealed.
     seals: u8,
+    /// A receiver whose lease has ended goes on under another, if it has nothing.
+    moves: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +54,7 @@ struct Client {
     watch: Option<Revision>,
     /// The pages that it has and has not acknowledged.
     has: BTreeSet<Vec<u8>>,
-    /// A receiver that leaves when it has had the first of several pages.
+    /// A receiver that leaves when it has had the first of several pages; a sender that is abandoned when it has sent all.
     leaves: bool,
     /// A sender has asked for its first group.
     asked: bool,
@@ -93,6 +95,7 @@ enum Move {
     Breaks(usize),
     Killed(usize),
     Ends(usize),
+    Moves(usize),
 }
 
 const TUBE: &str = "t";
@@ -193,6 +196,9 @@ impl Tubes {
             if faults.kills > 0 {
                 all.push(Move::Killed(c));
             }
+            if faults.moves > 0 && client.clone().moves() {
+                all.push(Move::Moves(c));
+            }
         }
         if faults.seals > 0 {
             all.push(Move::Seals);
@@ -274,6 +280,11 @@ impl Tubes {
                 let changes = self.engine.revoke(self.clients[c].lease);
                 self.remember(&changes);
             }
+            Move::Moves(c) => {
+                self.faults.moves -= 1;
+                self.clients[c].moves();
+                self.engine.grant(self.clients[c].lease);
+            }
         }
         self.check();
     }
@@ -318,6 +329,7 @@ impl Tubes {
         let client = &mut self.clients[c];
         match &mut client.machine {
             Machine::Sends(machine, groups) => match machine.step() {
+                send::Step::Ready if groups.is_empty() && client.leaves => machine.abandon(),
                 send::Step::Ready if groups.is_empty() => machine.close(),
                 send::Step::Ready => {
                     client.asked = true;
@@ -458,6 +470,9 @@ impl Tubes {
                 left.map(|left| &left.key)
             );
         }
+        let gone = |client: &&Client| client.over && client.leaves && matches!(client.machine, Machine::Sends(..));
+        let abandoned = self.clients.iter().filter(gone).count() as u64;
+        assert!(tail.deaths() >= abandoned, "{abandoned} senders were abandoned: {tail:?}");
         // Of one sender the pages are in its order.
         let mut last: BTreeMap<u8, u8> = BTreeMap::new();
         for entry in self.engine.found(&all) {
@@ -510,6 +525,19 @@ impl Client {
         }
     }
 
+    /// A receiver whose lease has ended goes on under another; answers whether it does.
+    fn moves(&mut self) -> bool {
+        let Machine::Receives(machine) = &mut self.machine else { return false };
+        let lease = LeaseId(self.lease.0 + 100);
+        let by = Attempt { id: keys::attempt(lease, 1), lease, who: Who::default() };
+        if self.certain || self.killed || self.over || !machine.moves(by) {
+            return false;
+        }
+        assert!(self.has.is_empty(), "it has {:?}, which comes to another, and is not told", self.has);
+        (self.lease, self.certain, self.watch) = (lease, true, None);
+        true
+    }
+
     /// From where it waits for news.
     fn from(&self) -> Option<Revision> {
         match &self.machine {
@@ -555,7 +583,7 @@ impl Scene for Tubes {
     }
 }
 
-const NONE: Faults = Faults { lost: 0, late: 0, kills: 0, cuts: 0, breaks: 0, full: 0, refuses: 0, seals: 0 };
+const NONE: Faults = Faults { lost: 0, late: 0, kills: 0, cuts: 0, breaks: 0, full: 0, refuses: 0, seals: 0, moves: 0 };
 
 #[test]
 fn each_page_is_sent_once_and_received_although_answers_are_lost() {
@@ -565,6 +593,19 @@ fn each_page_is_sent_once_and_received_although_answers_are_lost() {
 #[test]
 fn two_senders_share_a_tube() {
     search(Tubes::new(2, &[&[1], &[1]], 1, NONE));
+}
+
+#[test]
+fn an_abandoned_sender_counts_as_dead() {
+    let mut tubes = Tubes::new(2, &[&[1]], 1, Faults { lost: 1, late: 1, ..NONE });
+    tubes.clients[0].leaves = true;
+    search(tubes);
+}
+
+#[test]
+fn a_receiver_that_has_nothing_goes_on_under_another_lease() {
+    search(Tubes::new(2, &[&[1]], 2, Faults { cuts: 1, moves: 1, ..NONE }));
+    search(Tubes::new(2, &[&[1]], 1, Faults { cuts: 1, moves: 1, lost: 1, ..NONE }));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use chappe_remote::grant::{self, Attempt, End, Own};
 use chappe_remote::keys::{self, Object, Space, Who};
 use chappe_remote::release::{self, Release};
 pub use seen::puts;
-use seen::{in_order, is_mutex, keys_of, view};
+use seen::{in_order, is_mutex, keys_of, lacks_units, view};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What may still go wrong.
@@ -34,6 +34,8 @@ pub struct Faults {
     pub breaks: u8,
     /// The engine has no room, and does what writes or not. It says so each time.
     pub full: u8,
+    /// The engine refuses, and does nothing. It is asked again for what a client has left.
+    pub refuses: u8,
 }
 
 /// What a client does, one after the other.
@@ -106,6 +108,7 @@ pub struct World {
     /// An answer was lost, or what a watch was to tell.
     untold: bool,
     was_full: bool,
+    has_refused: bool,
 }
 
 /// One step of one of them.
@@ -117,6 +120,8 @@ pub enum Move {
     GoesUnanswered(usize),
     /// The engine is full: it does it all the same, or not.
     Full(usize, bool),
+    /// The engine refuses.
+    Refused(usize),
     /// It is done later, or never.
     GoesLate(usize),
     /// What is late is done.
@@ -170,8 +175,9 @@ impl World {
         clients.iter().for_each(|client| engine.grant(client.lease));
         let finished = objects.iter().map(|(name, _)| (*name).to_owned()).collect();
         let (tokens, added) = (BTreeMap::new(), BTreeSet::new());
-        let (spent, untold, was_full) = (BTreeMap::new(), false, faults.full > 0);
-        World { engine, clients, late: vec![], faults, tokens, forced: false, finished, added, spent, untold, was_full }
+        let (spent, untold, was_full, has_refused) = (BTreeMap::new(), false, faults.full > 0, faults.refuses > 0);
+        let (late, forced) = (vec![], false);
+        World { engine, clients, late, faults, tokens, forced, finished, added, spent, untold, was_full, has_refused }
     }
 
     /// All that can happen next. What makes one client go on comes first.
@@ -242,6 +248,10 @@ impl World {
             if asks && faults.late > 0 {
                 all.push(Move::GoesLate(c));
             }
+            // What is to be forgotten goes with the lease.
+            if asks && faults.refuses > 0 && !matches!(client.doing, Doing::Forgetting(_)) {
+                all.push(Move::Refused(c));
+            }
         }
     }
 
@@ -264,6 +274,10 @@ impl World {
                     let _ = self.does(&txn, self.clients[c].end());
                 }
                 self.clients[c].told(&Err(EngineError::Full("no room".into())));
+            }
+            Move::Refused(c) => {
+                self.faults.refuses -= 1;
+                self.clients[c].told(&Err(EngineError::Refused("no".into())));
             }
             Move::GoesLate(c) => {
                 self.faults.late -= 1;
@@ -405,6 +419,8 @@ impl World {
                     client.watch = Some(vec![VecDeque::new(); pools]);
                     self.catch_up(c, from);
                 }
+                // Its user is told, and what it may have left is a loose end.
+                Step::Done(Outcome::Refused(_)) if machine.is_refused() => machine.again(),
                 Step::Done(outcome) => self.ended(c, outcome),
                 Step::Call(_) => {}
             },
@@ -419,6 +435,7 @@ impl World {
                     Doing::Releasing(Release::new(space, own, grant.indices.clone(), client.attempts % 2 == 0))
                 };
             }
+            (Doing::Releasing(release), _) if self.has_refused && release.is_refused() => release.again(),
             (Doing::Releasing(release), _) => {
                 if let release::Step::Done(lost) = release.step() {
                     let certain = client.certain && !self.forced && !(lost.is_err() && self.was_full);
@@ -442,12 +459,12 @@ impl World {
                             );
                         }
                         add::Outcome::Unsure(_) => {
-                            let told = self.was_full || !client.certain;
+                            let told = self.was_full || self.has_refused || !client.certain;
                             assert!(told, "client {c} cannot tell whether it added, and nothing was cut");
                             client.next_act();
                             return self.leaves(c);
                         }
-                        add::Outcome::Refused(_) if self.was_full => {
+                        add::Outcome::Refused(_) if self.was_full || self.has_refused => {
                             assert!(!was, "client {c} has added, and was refused")
                         }
                         other => assert!(self.forced, "client {c} could not add: {other:?}"),
@@ -477,7 +494,7 @@ impl World {
                 assert!(spent, "client {c} is told of units that it has not")
             }
             Outcome::Unsure => {
-                let told = self.was_full || self.untold && !client.certain;
+                let told = self.was_full || self.has_refused || self.untold && !client.certain;
                 assert!(told, "client {c} does not know, and nothing was lost");
             }
             _ => assert!(!spent, "client {c} has units, and is told {outcome:?}"),
@@ -577,12 +594,7 @@ impl World {
     /// Whether it waits for units of semaphores alone, which nobody adds.
     fn has_no_units(&self, client: &Client) -> bool {
         let Some(Act::Hold(want, _)) = client.acts.front() else { return false };
-        let lacks = |pool: &String| {
-            let view = view(&self.engine, pool);
-            let is_sem = view.object.is_some_and(|object| matches!(object.what, Object::Sem { .. }));
-            is_sem && view.head().is_none_or(|(_, head)| view.free(head.ticket.n, 0).is_none())
-        };
-        client.being != Being::Killed && want.pools.iter().all(lacks)
+        client.being != Being::Killed && want.pools.iter().all(|pool| lacks_units(&self.engine, pool))
     }
 
     /// What must hold in each state.

@@ -10,6 +10,7 @@ use chappe_remote::site::Site;
 use chappe_remote::{Patience, Remote};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// How long a call takes of which no answer comes.
@@ -35,6 +36,12 @@ struct State {
     ttl: Option<Duration>,
     /// Transactions that were done.
     calls: usize,
+    /// It lets those wait that ask for a lease, and so many do.
+    holds_grants: (bool, usize),
+    /// The bytes of its database, and how many there may be.
+    size: Option<(u64, u64)>,
+    /// The threads that asked for a transaction.
+    callers: Vec<ThreadId>,
 }
 
 pub struct Fake {
@@ -60,6 +67,9 @@ impl Fake {
             last: None,
             ttl: None,
             calls: 0,
+            holds_grants: (false, 0),
+            size: None,
+            callers: vec![],
         };
         Arc::new_cyclic(|own| Fake { own: own.clone(), state: Mutex::new(state), changed: Condvar::new() })
     }
@@ -184,6 +194,32 @@ impl Fake {
         self.state().last = Some(transactions);
     }
 
+    /// Its database has so many bytes of those that it may have.
+    pub fn has(&self, bytes: u64, of: u64) {
+        self.state().size = Some((bytes, of));
+    }
+
+    /// Those that ask for a lease wait from now on, or not any more.
+    pub fn holds_grants(&self, holds: bool) {
+        self.state().holds_grants.0 = holds;
+        self.changed.notify_all();
+    }
+
+    /// Waits until somebody waits for a lease.
+    pub fn until_granting(&self) {
+        let mut state = self.state();
+        while state.holds_grants.1 == 0 {
+            let (next, time) = self.changed.wait_timeout(state, WATCHDOG).unwrap_or_else(PoisonError::into_inner);
+            assert!(!time.timed_out(), "nobody asks for a lease");
+            state = next;
+        }
+    }
+
+    /// The threads that have asked for a transaction from now on.
+    pub fn callers(&self) -> Vec<ThreadId> {
+        std::mem::take(&mut self.state().callers)
+    }
+
     fn unanswered(&self, state: MutexGuard<'_, State>) -> EngineError {
         // As a client does: one that asks again at once asks in vain.
         drop(self.changed.wait_timeout(state, UNANSWERED));
@@ -194,6 +230,10 @@ impl Fake {
 impl Connection for Fake {
     fn txn(&self, txn: &Txn) -> Result<TxnReply, EngineError> {
         let mut state = self.state();
+        let caller = std::thread::current().id();
+        if !state.callers.contains(&caller) {
+            state.callers.push(caller);
+        }
         if state.silent {
             return Err(self.unanswered(state));
         }
@@ -220,6 +260,12 @@ impl Connection for Fake {
 
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
         let mut state = self.state();
+        state.holds_grants.1 += 1;
+        self.changed.notify_all();
+        while state.holds_grants.0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.holds_grants.1 -= 1;
         if state.silent {
             return Err(self.unanswered(state));
         }
@@ -255,6 +301,10 @@ impl Connection for Fake {
         let told = state.history.iter().take_while(|(revision, _)| *revision < from).count();
         drop(state);
         Ok(Box::new(FakeWatch { fake: self.own.upgrade().unwrap(), keys: keys.to_vec(), told, part: 0 }))
+    }
+
+    fn size(&self) -> Option<(u64, u64)> {
+        self.state().size
     }
 
     fn renew(&self, lease: LeaseId, pulse: Weak<Pulse>) {

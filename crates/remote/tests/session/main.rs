@@ -121,6 +121,10 @@ fn a_mutex_is_no_pool_whose_holder_would_not_hear_of_a_death() {
     let lab = fake.program();
     let mutex = lab.create_mutex("m").unwrap();
     let pool = lab.create_pool("p", 1).unwrap();
+    // Also where it is held: it is seen before it is waited for.
+    let guard = mutex.lock().unwrap();
+    assert!(matches!(lab.pool("m").unwrap().try_acquire(), Err(RemoteError::Other { wanted: "pool", .. })));
+    drop(guard);
     assert!(matches!(lab.pool("m").unwrap().acquire(), Err(RemoteError::Other { wanted: "pool", .. })));
     let not = lab.mutex("p").unwrap().lock().unwrap_err();
     assert!(matches!(not, LockError::Remote(RemoteError::Other { wanted: "mutex", .. })), "{not}");
@@ -161,6 +165,20 @@ fn the_next_holder_of_a_mutex_is_told_of_a_death_until_one_has_mended() {
         std::panic::resume_unwind(Box::new(()));
     });
     assert!(panics.join().is_err());
+    // What is locked by a destructor then has not panicked itself.
+    struct Locks(Mutex);
+    impl Drop for Locks {
+        fn drop(&mut self) {
+            warned(self.0.lock()).make_consistent();
+        }
+    }
+    let locks = Locks(other.mutex("m").unwrap());
+    let panics = std::thread::spawn(move || {
+        let _locks = locks;
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(panics.join().is_err());
+    mutex.lock().unwrap().abandon();
     drop(warned(mutex.lock()));
     // A waiter hears of it, too.
     let holder = warned(mutex.lock());
@@ -274,6 +292,83 @@ fn an_attempt_given_up_unanswered_keeps_nothing_when_the_engine_answers_again() 
     fake.is_silent(false);
     fake.until(|model| !model.entries.contains_key(&space().held("gpu", 0)));
     drop(pool.acquire().unwrap());
+}
+
+#[test]
+fn a_free_permit_is_had_however_short_the_time_is() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let (pool, mutex) = (lab.create_pool("gpu", 1).unwrap(), lab.create_mutex("m").unwrap());
+    let sem = lab.create_semaphore("s", 1).unwrap();
+    // Also where the lease is to be had before.
+    let held = pool.acquire_timeout(Duration::ZERO).unwrap();
+    drop(mutex.lock_timeout(Duration::ZERO).unwrap());
+    sem.down_timeout(Duration::ZERO).unwrap();
+    assert!(matches!(pool.acquire_timeout(Duration::ZERO), Err(RemoteError::Timeout { .. })));
+    assert!(matches!(sem.down_timeout(Duration::ZERO), Err(RemoteError::Timeout { .. })));
+    assert!(!fake.keys().iter().any(|key| key.contains("/wait/") || key.contains("fence")), "{:?}", fake.keys());
+    fake.is_silent(true);
+    let said = pool.acquire_timeout(Duration::ZERO).unwrap_err();
+    assert!(matches!(said, RemoteError::Silent { .. }), "{said}");
+    let said = acquire_any_until(&[&pool], Patience::Forever, Some(&|| true)).unwrap_err();
+    assert!(matches!(said, RemoteError::Interrupted { .. }), "{said}");
+    fake.is_silent(false);
+    drop(held);
+}
+
+#[test]
+fn a_thread_that_asks_for_a_lease_keeps_no_other_beyond_its_time() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 2).unwrap();
+    fake.holds_grants(true);
+    let first = waits(&lab, "gpu", Patience::Forever);
+    fake.until_granting();
+    let said = pool.acquire_timeout(Duration::ZERO).unwrap_err();
+    assert!(matches!(said, RemoteError::Silent { .. }), "{said}");
+    let second = waits(&lab, "gpu", Patience::Forever);
+    fake.holds_grants(false);
+    let (first, second) = (first.join().unwrap().unwrap(), second.join().unwrap().unwrap());
+    assert!(first.check().is_ok() && second.check().is_ok() && fake.leases() == 1);
+}
+
+#[test]
+fn a_lease_that_has_ended_unheard_is_replaced_where_nothing_was_had_under_it() {
+    let fake = Fake::new();
+    let (lab, other) = (fake.program(), fake.program());
+    let (sem, tube) = (lab.create_semaphore("s", 0).unwrap(), lab.create_tube("t", 4, 100).unwrap());
+    let mut receiver = other.tube("t").unwrap().receiver().unwrap();
+    let mut theirs = tube.receiver().unwrap();
+    assert_eq!(sem.up(1).unwrap(), 1);
+    fake.ends_leases(false);
+    assert_eq!(sem.up(1).unwrap(), 2, "each was added once");
+    fake.ends_leases(false);
+    let mut sender = tube.sender().unwrap();
+    // One hears of it by its first claim, the other by what the sender was told.
+    for receiver in [&mut receiver, &mut theirs] {
+        sender.send(b"a").unwrap();
+        let record = receiver.try_recv().unwrap().unwrap();
+        assert!(!record.again && receiver.check().is_ok());
+    }
+    fake.ends_leases(false);
+    assert!(matches!(receiver.recv(), Err(RemoteError::Lost { why: Loss::Revoked, .. })), "it had a record");
+    assert_eq!(receiver.check(), Err(Loss::Revoked));
+}
+
+#[test]
+fn loose_ends_of_a_lease_are_tied_up_by_one_thread() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let pool = lab.create_pool("gpu", 3).unwrap();
+    let permits: Vec<Permit> = (0..3).map(|_| pool.acquire().unwrap()).collect();
+    fake.refuses_after(Some(0));
+    drop(permits);
+    fake.callers();
+    fake.refuses_after(None);
+    fake.until(|model| model.found(&space().holders("gpu")).count() == 0);
+    let own = std::thread::current().id();
+    let callers = fake.callers();
+    assert!(callers.len() == 1 && callers[0] != own, "{callers:?}");
 }
 
 #[test]

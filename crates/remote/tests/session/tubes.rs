@@ -1,7 +1,7 @@
 //! Tubes, as programs have them.
 
 use crate::fake::{Fake, space};
-use chappe_remote::{Loss, Patience, Receiver, Record, RemoteError};
+use chappe_remote::{Loss, Patience, Receiver, Record, RemoteError, Sender, Tube};
 use std::time::Duration;
 
 fn text(got: Result<Option<Record>, RemoteError>) -> String {
@@ -111,13 +111,73 @@ fn a_dead_sender_is_told_before_the_end_and_a_lost_lease_ends_a_receiver() {
     let record = receiver.recv().unwrap().unwrap();
     assert!(record.token.get() > 0 && receiver.check().is_ok());
     fake.ends_leases(true);
-    assert_eq!(receiver.check(), Err(Loss::Unreachable));
-    assert!(matches!(receiver.recv(), Err(RemoteError::Lost { .. })));
+    assert_eq!(receiver.check(), Err(Loss::Revoked));
+    assert!(matches!(receiver.recv(), Err(RemoteError::Lost { why: Loss::Revoked, .. })));
     let mut receiver = other.tube("t").unwrap().receiver().unwrap();
     let again = receiver.recv().unwrap().unwrap();
     assert!(again.again && again.bytes == b"a" && again.token > record.token);
     let said = receiver.recv().unwrap_err().to_string();
     assert_eq!(said, "a sender of `@lab/t` died before it was done: what came may be a part");
+    ends(&mut receiver);
+}
+
+#[test]
+fn a_sender_that_is_dropped_by_a_panic_or_abandoned_has_not_finished() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let dies = |goes: fn(Sender)| {
+        let tube = lab.create_tube("t", 8, 100).unwrap();
+        let mut receiver = tube.receiver().unwrap();
+        let panics = std::thread::spawn(move || {
+            let mut sender = tube.sender().unwrap();
+            sender.send(b"a").unwrap();
+            goes(sender);
+        });
+        let _ = panics.join();
+        assert_eq!(text(receiver.recv()), "a");
+        let died = matches!(receiver.recv(), Err(RemoteError::SenderDied { .. }));
+        ends(&mut receiver);
+        drop(receiver);
+        lab.remove("t", false).unwrap();
+        died
+    };
+    assert!(dies(|_sender| std::panic::resume_unwind(Box::new(()))));
+    assert!(dies(Sender::abandon));
+    assert!(!dies(drop));
+    // One that was made by a destructor then has finished.
+    struct Sends(Tube);
+    impl Drop for Sends {
+        fn drop(&mut self) {
+            self.0.sender().unwrap().send(b"last").unwrap();
+        }
+    }
+    let tube = lab.create_tube("t", 8, 100).unwrap();
+    let mut receiver = tube.receiver().unwrap();
+    let sends = Sends(tube);
+    let panics = std::thread::spawn(move || {
+        let _sends = sends;
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(panics.join().is_err());
+    assert_eq!(text(receiver.recv()), "last");
+    ends(&mut receiver);
+}
+
+#[test]
+fn nothing_is_sent_to_an_engine_that_is_nearly_full() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let tube = lab.create_tube("t", 8, 100).unwrap();
+    let mut sender = tube.sender().unwrap();
+    fake.has(80, 100);
+    let said = sender.send(b"a").unwrap_err();
+    assert!(said.sent == 0 && matches!(said.why, RemoteError::NearlyFull(_)), "{said}");
+    assert!(said.to_string().contains("80 of 100 bytes"), "{said}");
+    fake.has(79, 100);
+    sender.send(b"b").unwrap();
+    drop(sender);
+    let mut receiver = tube.receiver().unwrap();
+    assert_eq!(text(receiver.recv()), "b");
     ends(&mut receiver);
 }
 

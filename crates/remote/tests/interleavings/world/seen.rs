@@ -15,6 +15,13 @@ pub fn is_mutex(engine: &Model, name: &str) -> bool {
     view(engine, name).object.is_some_and(|object| matches!(object.what, Object::Mutex { .. }))
 }
 
+/// Whether it is a semaphore without the units that its head waits for.
+pub fn lacks_units(engine: &Model, name: &str) -> bool {
+    let view = view(engine, name);
+    let is_sem = view.object.is_some_and(|object| matches!(object.what, Object::Sem { .. }));
+    is_sem && view.head().is_none_or(|(_, head)| view.free(head.ticket.n, 0).is_none())
+}
+
 /// Whether an engine counts what a transaction puts: it does not look into those within.
 pub fn puts(txn: &Txn) -> bool {
     txn.then.iter().chain(&txn.otherwise).any(|op| matches!(op, Op::Put { .. }))
