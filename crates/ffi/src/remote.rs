@@ -25,7 +25,7 @@ use chappe::remote::{Guard, LockError, Patience, Permit, Pool, Receiver, Record,
 use chappe::remote::{acquire_any, place::Place};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A handle of a connection to a namespace of an engine.
 pub struct chappe_remote(());
@@ -117,6 +117,11 @@ fn patience(ns: i64) -> Answer<Patience> {
 /// The end of a tube, for this thread.
 fn alone<T>(end: &Mutex<T>) -> Answer<MutexGuard<'_, T>> {
     end.try_lock().map_err(|_| Failure::new(libc::EBUSY, c"another thread is in a call with this end of a tube"))
+}
+
+/// The end of a tube, which nobody else has any more.
+fn inside<T>(end: Mutex<T>) -> T {
+    end.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Connects. `place`: "@lab" for the engine lab of remotes.toml, "@" for that of CHAPPE_ON, or a URL, etcd://HOST[:PORT],.../NAMESPACE, with etcds:// for TLS;
@@ -382,6 +387,20 @@ pub extern "C" fn chappe_remote_release(permit: *mut chappe_remote_permit) -> c_
     })
 }
 
+/// Gives a mutex back without having finished: its next holder is told, as after a death. A permit of a pool is given back. Closes the handle in any case.
+///
+/// Errors: -EPERM, -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_remote_abandon(permit: *mut chappe_remote_permit) -> c_int {
+    done(|| {
+        match *handle::close::<Held>(permit)?.0 {
+            Had::Permit(permit) => drop(permit),
+            Had::Guard(guard) => guard.abandon(),
+        }
+        Ok(())
+    })
+}
+
 /// Adds units to a semaphore: those that the head of the line waits for are its own at once. Answers how many are left, as far as an int has room.
 ///
 /// Errors: -EOVERFLOW: it would have too many; and those of all.
@@ -435,7 +454,7 @@ pub extern "C" fn chappe_remote_open_sender(
 /// Sends `n` records in their order, many in one transaction: the record at `records[i]` has `lengths[i]` bytes. Waits while the tube is full. They are there,
 /// each whole and once, when this returns. Answers how many are there: fewer than `n` where something went wrong behind them, which the next call is told.
 ///
-/// Errors, if none is there: -EAGAIN with `ns` 0, -ETIMEDOUT: the tube is full; -EPIPE: it is sealed; -EREMOTEIO: some may be there; -ESTALE, -EHOSTDOWN: this
+/// Errors, if none is there: -EAGAIN with `ns` 0, -ETIMEDOUT: the tube is full; -EPIPE: it is sealed; -ENOSPC: four fifths of the engine's room are used; -EREMOTEIO: some may be there; -ESTALE, -EHOSTDOWN: this
 /// sender is at its end, open another; -EBUSY: another thread uses it; and those of all.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_remote_send(
@@ -464,6 +483,14 @@ pub extern "C" fn chappe_remote_send(
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_remote_close_sender(sender: *mut chappe_remote_sender) -> c_int {
     done(|| handle::close::<Sends>(sender).map(drop))
+}
+
+/// Closes a sender that has not finished: receivers are told that a sender died.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_remote_abandon_sender(sender: *mut chappe_remote_sender) -> c_int {
+    done(|| handle::close::<Sends>(sender).map(|sends| inside(*sends.0).abandon()))
 }
 
 /// Lets nothing more be sent into a tube: receivers end when they have had what is there.
@@ -533,10 +560,36 @@ pub extern "C" fn chappe_remote_recv(
     })
 }
 
-/// Closes a receiver: it has finished with what it was given, and the rest of what came with that goes to another.
+/// Whether what it was given last certainly comes to no other receiver, by this machine's clock. Makes no call, to the system or to the engine, but to read a
+/// clock.
+///
+/// Errors: -ESTALE: the lease is lost, and it comes to another; -EPERM: it is the parent's; -EBUSY: another thread uses it; -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_remote_check_receiver(receiver: *const chappe_remote_receiver) -> c_int {
+    done(|| Ok(alone(&handle::get::<Receives>(receiver)?.0)?.0.check()?))
+}
+
+/// Closes a receiver: it has finished with what it was given, and the rest of what came with that goes to another, and so does a record for which there was
+/// too little room.
 ///
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_remote_close_receiver(receiver: *mut chappe_remote_receiver) -> c_int {
-    done(|| handle::close::<Receives>(receiver).map(drop))
+    done(|| {
+        let (receiver, kept) = inside(*handle::close::<Receives>(receiver)?.0);
+        if kept.is_some() {
+            receiver.abandon()
+        } else {
+            drop(receiver)
+        }
+        Ok(())
+    })
+}
+
+/// Closes a receiver that has not finished with what it was given last: that comes to another, too.
+///
+/// Errors: -EBADF.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_remote_abandon_receiver(receiver: *mut chappe_remote_receiver) -> c_int {
+    done(|| handle::close::<Receives>(receiver).map(|receives| inside(*receives.0).0.abandon()))
 }

@@ -292,7 +292,7 @@ impl Permit {
     }
 
     /// The same of a section that raised: the next holder of a mutex is told.
-    fn _abandon(&self, py: Python<'_>) {
+    fn abandon(&self, py: Python<'_>) {
         match self.take() {
             Some(Held::Guard(guard)) => detached(py, || guard.abandon()),
             held => detached(py, || drop(held)),
@@ -341,9 +341,11 @@ impl Sender {
         waits(py, |interrupt| sender.send_all_until(&records, patience, interrupt).map_err(NotSent))
     }
 
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    /// Has finished, or, with `raised`, has not.
+    #[pyo3(signature = (raised=false))]
+    fn _close(&self, py: Python<'_>, raised: bool) -> PyResult<()> {
         let sender = alone(&self.0)?.take();
-        detached(py, || drop(sender));
+        detached(py, || if raised { sender.map(remote::Sender::abandon) } else { sender.map(drop) });
         Ok(())
     }
 }
@@ -357,6 +359,12 @@ impl Receiver {
         let receiver = receiver.as_mut().ok_or_else(closed)?;
         let got = waits(py, |interrupt| receiver.recv_until(patience, interrupt))?;
         Ok(got.map(|record| (record.bytes, record.token.get(), record.again)))
+    }
+
+    /// Whether what came last certainly comes to no other; raises Lost. No call to the engine.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let checked = alone(&self.0)?.as_ref().ok_or_else(closed)?.check();
+        checked.map_err(|why| failure(py, Lost(why)))
     }
 
     /// Has finished with what came last, or, with `raised`, has not.

@@ -237,6 +237,13 @@ ptrdiff_t chappe_remote_indices(const struct chappe_remote_permit *permit,
 int chappe_remote_release(struct chappe_remote_permit *permit);
 
 /**
+ * Gives a mutex back without having finished: its next holder is told, as after a death. A permit of a pool is given back. Closes the handle in any case.
+ *
+ * Errors: -EPERM, -EBADF.
+ */
+int chappe_remote_abandon(struct chappe_remote_permit *permit);
+
+/**
  * Adds units to a semaphore: those that the head of the line waits for are its own at once. Answers how many are left, as far as an int has room.
  *
  * Errors: -EOVERFLOW: it would have too many; and those of all.
@@ -274,7 +281,7 @@ int chappe_remote_open_sender(struct chappe_remote *remote,
  * Sends n records in their order, many in one transaction: the record at records[i] has lengths[i] bytes. Waits while the tube is full. They are there,
  * each whole and once, when this returns. Answers how many are there: fewer than n where something went wrong behind them, which the next call is told.
  *
- * Errors, if none is there: -EAGAIN with ns 0, -ETIMEDOUT: the tube is full; -EPIPE: it is sealed; -EREMOTEIO: some may be there; -ESTALE, -EHOSTDOWN: this
+ * Errors, if none is there: -EAGAIN with ns 0, -ETIMEDOUT: the tube is full; -EPIPE: it is sealed; -ENOSPC: four fifths of the engine's room are used; -EREMOTEIO: some may be there; -ESTALE, -EHOSTDOWN: this
  * sender is at its end, open another; -EBUSY: another thread uses it; and those of all.
  */
 ptrdiff_t chappe_remote_send(struct chappe_remote_sender *sender,
@@ -289,6 +296,13 @@ ptrdiff_t chappe_remote_send(struct chappe_remote_sender *sender,
  * Errors: -EBADF.
  */
 int chappe_remote_close_sender(struct chappe_remote_sender *sender);
+
+/**
+ * Closes a sender that has not finished: receivers are told that a sender died.
+ *
+ * Errors: -EBADF.
+ */
+int chappe_remote_abandon_sender(struct chappe_remote_sender *sender);
 
 /**
  * Lets nothing more be sent into a tube: receivers end when they have had what is there.
@@ -322,11 +336,27 @@ ptrdiff_t chappe_remote_recv(struct chappe_remote_receiver *receiver,
                              struct chappe_remote_record *record);
 
 /**
- * Closes a receiver: it has finished with what it was given, and the rest of what came with that goes to another.
+ * Whether what it was given last certainly comes to no other receiver, by this machine's clock. Makes no call, to the system or to the engine, but to read a
+ * clock.
+ *
+ * Errors: -ESTALE: the lease is lost, and it comes to another; -EPERM: it is the parent's; -EBUSY: another thread uses it; -EBADF.
+ */
+int chappe_remote_check_receiver(const struct chappe_remote_receiver *receiver);
+
+/**
+ * Closes a receiver: it has finished with what it was given, and the rest of what came with that goes to another, and so does a record for which there was
+ * too little room.
  *
  * Errors: -EBADF.
  */
 int chappe_remote_close_receiver(struct chappe_remote_receiver *receiver);
+
+/**
+ * Closes a receiver that has not finished with what it was given last: that comes to another, too.
+ *
+ * Errors: -EBADF.
+ */
+int chappe_remote_abandon_receiver(struct chappe_remote_receiver *receiver);
 
 #ifdef __cplusplus
 }

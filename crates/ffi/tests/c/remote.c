@@ -68,7 +68,9 @@ static void mutexes_and_semaphores(void) {
     CHECK(chappe_remote_lock(lab, "m", 0, &guard) == -EAGAIN);
     CHECK(chappe_remote_lock(lab, "m", CHAPPE_FOREVER, &guard) == -EOWNERDEAD);
     CHECK(chappe_remote_consistent(guard) == 0 && chappe_remote_release(guard) == 0);
-    CHECK(chappe_remote_lock(lab, "m", 0, &guard) == 0 && chappe_remote_release(guard) == 0);
+    CHECK(chappe_remote_lock(lab, "m", 0, &guard) == 0 && chappe_remote_abandon(guard) == 0);
+    CHECK(chappe_remote_lock(lab, "m", 0, &guard) == -EOWNERDEAD && chappe_remote_consistent(guard) == 0);
+    CHECK(chappe_remote_release(guard) == 0 && chappe_remote_abandon(guard) == -EBADF);
 
     CHECK(chappe_remote_create_semaphore(lab, "s", 1) == 0);
     CHECK(chappe_remote_down(lab, "s", 0) == 0 && chappe_remote_down(lab, "s", 0) == -EAGAIN);
@@ -96,6 +98,23 @@ static void tubes(void) {
     CHECK(chappe_remote_recv(receiver, text, 4, CHAPPE_FOREVER, NULL) == -EMSGSIZE);
     CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, NULL) == 5 && !memcmp(text, "three", 5));
     CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, NULL) == 3);
+    CHECK(chappe_remote_check_receiver(receiver) == 0);
+    /* What it was not given, and what it has not finished with, comes to another. */
+    CHECK(chappe_remote_send(sender, (const void *const *)words, lengths, 2, CHAPPE_FOREVER) == 2);
+    CHECK(chappe_remote_recv(receiver, text, 2, CHAPPE_FOREVER, NULL) == -EMSGSIZE);
+    CHECK(chappe_remote_close_receiver(receiver) == 0);
+    CHECK(chappe_remote_open_receiver(lab, "t", false, &receiver) == 0);
+    CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, &record) == 3 && record.again);
+    CHECK(chappe_remote_abandon_receiver(receiver) == 0 && chappe_remote_check_receiver(receiver) == -EBADF);
+    CHECK(chappe_remote_open_receiver(lab, "t", false, &receiver) == 0);
+    CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, &record) == 3 && record.again);
+    CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, &record) == 5);
+    CHECK(chappe_remote_abandon_sender(sender) == 0 && chappe_remote_abandon_sender(sender) == -EBADF);
+    CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, NULL) == -ECONNRESET);
+    CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, NULL) == -EPIPE);
+    CHECK(chappe_remote_close_receiver(receiver) == 0);
+    CHECK(chappe_remote_open_sender(lab, "t", &sender) == 0);
+    CHECK(chappe_remote_open_receiver(lab, "t", false, &receiver) == 0);
     CHECK(chappe_remote_seal(lab, "t") == 0);
     CHECK(chappe_remote_send(sender, (const void *const *)words, lengths, 1, CHAPPE_FOREVER) == -EPIPE);
     CHECK(chappe_remote_close_sender(sender) == 0 && chappe_remote_close_sender(sender) == -EBADF);

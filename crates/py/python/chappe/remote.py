@@ -55,15 +55,15 @@ class Permit:
         if kind is None:
             self._held.release()
         else:
-            self._held._abandon()
+            self._held.abandon()
 
     def __getattr__(self, name):
-        """`which`, `name`, `indices`, `owner_died`, `check`, `fileno`, `left`, `consistent`, `release`: those of the compiled part."""
+        """`which`, `name`, `indices`, `owner_died`, `check`, `fileno`, `left`, `consistent`, `release`, `abandon`: those of the compiled part."""
         return getattr(self._held, name)
 
 
 class Sender:
-    """A sender of a tube. While it is open, receivers wait for more."""
+    """A sender of a tube. While it is open, receivers wait for more. A section that raises has not finished: receivers are told that a sender died."""
 
     def __init__(self, end):
         self._end: RemoteSender = end
@@ -78,13 +78,17 @@ class Sender:
 
     def close(self):
         """It has finished."""
-        self._end.close()
+        self._end._close()
+
+    def abandon(self):
+        """It has not finished: receivers are told that a sender died."""
+        self._end._close(True)
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, traceback):
-        self.close()
+        self._end._close(kind is not None)
 
 
 class Receiver:
@@ -101,6 +105,14 @@ class Receiver:
     def close(self):
         """It has finished with what it was given."""
         self._end._close()
+
+    def abandon(self):
+        """It has not finished with what it was given last, which comes to another."""
+        self._end._close(True)
+
+    def check(self):
+        """Whether what it was given last certainly comes to no other; raises Lost if not. Asks this machine's clock, and nobody else."""
+        self._end.check()
 
     def __iter__(self):
         return iter(self.recv, None)
@@ -130,7 +142,7 @@ class Remote(_Remote):
         """
         guard = Permit(super()._lock(name, timeout))
         if guard.owner_died and not mends:
-            guard._abandon()
+            guard.abandon()
             raise OwnerDied(f"the last holder of mutex `{name}` died: what it guards may be half-changed; lock it with mends=True to mend that")
         return guard
 

@@ -96,7 +96,15 @@ class Shared(Case):
                 sender.send(bytes(101))
             receiver = lab.receiver("t", follows=True)
             self.assertEqual([receiver.recv()[::2] for _ in range(2)], [(b"b", True), (b"c", True)])
+            receiver.check()
+        with self.assertRaises(KeyError), lab.sender("t") as sender:
+            sender.send(b"d")
+            raise KeyError
+        self.assertEqual(receiver.recv().bytes, b"d")
+        receiver.abandon()
         lab.seal("t")
+        receiver = lab.receiver("t")
+        self.assertEqual(receiver.recv()[::2], (b"d", True))
         self.assertEqual(list(receiver), [])
         with self.assertRaises(chappe.Disconnected):
             lab.sender("t").send(b"d")
