@@ -1,28 +1,29 @@
 //! Which names are on other machines, and what is done with them: by `crate::remote`, where this build has it.
 
 use crate::args::metrics::Metrics;
+use crate::args::term::TermCommand;
 use crate::args::top::Top;
-use crate::args::{Cli, Command, PoolCommand, SemCommand, TubeCommand};
+use crate::args::{BarrierCommand, Cli, Command, MapCommand, PoolCommand, SchemaCommand, SemCommand, TubeCommand};
 use crate::built;
 use anyhow::{Result, bail};
+
+const ONE: &str = "it is about the memory of one machine";
+const MAP: &str = "a map is in the memory of one machine; an engine has pools, mutexes, semaphores and tubes";
 
 /// The names of a command, and why those of other machines are not for it; `None`: they are.
 fn names(command: &Command) -> (Vec<&str>, Option<&'static str>) {
     const ORDER: &str = "on an engine waiters are served in the order of arrival: leave --priority and --barging out";
     match command {
         Command::Acquire(a) => (a.pools.iter().map(String::as_str).collect(), (a.priority > 0).then_some(ORDER)),
-        Command::Pool(PoolCommand::Create { names, order, .. }) => {
-            (names.iter().map(String::as_str).collect(), order.priority.then_some(ORDER))
-        }
-        Command::Pool(PoolCommand::Rm { names, .. }) | Command::Rm { names, .. } => {
-            (names.iter().map(String::as_str).collect(), None)
-        }
+        Command::Pool(PoolCommand::Create { names, order, .. }) => (many(names), order.priority.then_some(ORDER)),
+        Command::Pool(PoolCommand::Rm { names, .. }) | Command::Rm { names, .. } => (many(names), None),
         Command::Pool(PoolCommand::Resize { name, .. })
         | Command::Show { name, .. }
         | Command::Release { name, .. } => (one(name), None),
-        Command::Ls { arena: all } | Command::Doctor { engine: all } | Command::Metrics(Metrics { arena: all, .. }) => {
-            (all.iter().map(String::as_str).collect(), None)
-        }
+        Command::Ls { arena: all }
+        | Command::Doctor { engine: all }
+        | Command::Top(Top { arena: all, .. })
+        | Command::Metrics(Metrics { arena: all, .. }) => (all.iter().map(String::as_str).collect(), None),
         Command::Lock(a) => {
             let why = "a lock that many jobs share has no engine's counterpart: a pool of one permit is a lock alone, `chappe acquire` takes it";
             (one(&a.name), Some(why))
@@ -43,16 +44,12 @@ fn names(command: &Command) -> (Vec<&str>, Option<&'static str>) {
             (sem(command), (!in_order).then_some(ORDER))
         }
         Command::Tube(command) => (tube(command), None),
-        Command::Map(_)
-        | Command::Schema(_)
-        | Command::Run(_)
-        | Command::Pipe(_)
-        | Command::Arena(_)
-        | Command::Threads(_) => (vec![], Some("it is about the memory of one machine")),
-        Command::Top(Top { arena, .. }) => (
-            arena.iter().map(String::as_str).collect(),
-            Some("it shows this machine; `chappe ls` and `chappe metrics` show an engine"),
-        ),
+        Command::Map(command) => (map(command), Some(MAP)),
+        Command::Barrier(command) => (barrier(command), Some("the parties of a barrier are processes of one machine")),
+        Command::Schema(command) => (schema(command), Some(ONE)),
+        Command::Term(command) => (term(command), Some("a terminal and its command are on one machine")),
+        Command::Watch(a) => (one(&a.expr), Some("it looks at this machine; `chappe metrics` has an engine's figures")),
+        Command::Run(_) | Command::Pipe(_) | Command::Arena(_) | Command::Threads(_) => (vec![], Some(ONE)),
         _ => (vec![], Some("it is about this machine")),
     }
 }
@@ -63,14 +60,62 @@ fn one(name: &str) -> Vec<&str> {
 
 fn sem(command: &SemCommand) -> Vec<&str> {
     match command {
-        SemCommand::Create { names, .. } | SemCommand::Rm { names, .. } => names.iter().map(String::as_str).collect(),
+        SemCommand::Create { names, .. } | SemCommand::Rm { names, .. } => many(names),
         SemCommand::Up { name, .. } | SemCommand::Down { name, .. } | SemCommand::Value { name } => vec![name],
+    }
+}
+
+fn many(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+fn map(command: &MapCommand) -> Vec<&str> {
+    match command {
+        MapCommand::Create { names, .. } | MapCommand::Rm { names, .. } => many(names),
+        MapCommand::Put { name, .. }
+        | MapCommand::Get { name, .. }
+        | MapCommand::Ls { name }
+        | MapCommand::Delete { name, .. }
+        | MapCommand::Watch { name, .. } => vec![name],
+    }
+}
+
+fn barrier(command: &BarrierCommand) -> Vec<&str> {
+    match command {
+        BarrierCommand::Create { names, .. }
+        | BarrierCommand::Abort { names }
+        | BarrierCommand::Reset { names }
+        | BarrierCommand::Rm { names, .. } => many(names),
+        BarrierCommand::Wait { name, .. } => vec![name],
+    }
+}
+
+fn schema(command: &SchemaCommand) -> Vec<&str> {
+    match command {
+        SchemaCommand::Create { name, .. } | SchemaCommand::Show { name } => vec![name],
+        SchemaCommand::Ls { arena } => arena.iter().map(String::as_str).collect(),
+        SchemaCommand::Rm { names } => many(names),
+    }
+}
+
+fn term(command: &TermCommand) -> Vec<&str> {
+    match command {
+        TermCommand::Run { name, .. }
+        | TermCommand::Show { name, .. }
+        | TermCommand::Log { name, .. }
+        | TermCommand::Send { name, .. }
+        | TermCommand::Wait { name, .. }
+        | TermCommand::Attach { name, .. }
+        | TermCommand::Kill { name, .. }
+        | TermCommand::Resize { name, .. } => vec![name],
+        TermCommand::Rm { names, .. } => many(names),
+        TermCommand::Ls => vec![],
     }
 }
 
 fn tube(command: &TubeCommand) -> Vec<&str> {
     match command {
-        TubeCommand::Create { names, .. } | TubeCommand::Rm { names, .. } => names.iter().map(String::as_str).collect(),
+        TubeCommand::Create { names, .. } | TubeCommand::Rm { names, .. } => many(names),
         TubeCommand::Seal { name } => vec![name],
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`place`] says where a name is and how to reach it, [`acquire`] runs a job under a remote permit, [`hold`] looks after that permit beside the
 //! job, [`wait`] waits for it, [`keeper`] starts the process that does so when chappe is gone or stopped, [`stay`] is that
-//! process, [`sem`] is `chappe sem`, [`tube`] is tubes, [`pools`] is everything else.
+//! process, [`sem`] is `chappe sem`, [`tube`] is tubes, [`top`] is `chappe top`, [`pools`] is everything else.
 
 mod acquire;
 mod health;
@@ -14,6 +14,7 @@ mod place;
 mod pools;
 mod sem;
 pub mod stay;
+mod top;
 mod tube;
 mod wait;
 
@@ -112,6 +113,10 @@ pub fn run(cli: &Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Metrics(a) => {
             let place = whole(a.arena.as_deref(), on).map_err(failed)?;
             return metrics::run(a, || pools::exposition(&place));
+        }
+        Command::Top(a) => {
+            let place = whole(a.arena.as_deref(), on).map_err(failed)?;
+            return top::run(a, &place, json);
         }
         Command::Tube(command @ TubeCommand::Create { names, .. }) => {
             names::refuse_numbers(names, "tube", "--slots N").map_err(failed)?;

@@ -23,7 +23,7 @@ pub enum View {
 /// `chappe top`.
 #[derive(clap::Args, Debug)]
 pub struct Top {
-    /// Only this arena
+    /// Only this arena; @REMOTE shows the pools, semaphores and tubes of an engine
     pub arena: Option<String>,
     /// How often to look (500ms, 30s, or seconds)
     #[arg(long, short, value_name = "DURATION", value_parser = time::parse, default_value = "1s")]
@@ -60,6 +60,9 @@ with --view light also
 with --view terminals also
    \"terminals\": [{\"name\": TEXT, \"state\": TEXT, \"age_seconds\": N, \"written_bytes\": N,
     \"written_bytes_per_second\": N or null, \"command\": TEXT}]
+
+Of an engine: \"objects\" as `chappe ls @REMOTE` has them, with \"longest_wait_seconds\" since this
+command saw the waiter, and \"processes\" with \"host\".
 
 Pipes and light threads are those of processes that the user may look into.
 To ask a pipe what is in it, its read end is opened for some microseconds.

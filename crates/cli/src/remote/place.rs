@@ -26,6 +26,11 @@ impl Place {
         }
         let mut parts = Vec::new();
         for name in names {
+            if is_remote(name) && !name.contains('/') {
+                bail!(
+                    "`{name}` is an engine, and no object there: write {name}/NAME; `chappe ls {name}` lists what is there"
+                );
+            }
             let rest = name.strip_prefix('@').filter(|_| is_remote(name));
             let (remote, own) = rest.and_then(|rest| rest.split_once('/')).with_context(|| {
                 format!("`{name}` does not say what is meant there: write @REMOTE/NAME, or @/NAME for the engine of CHAPPE_ON")

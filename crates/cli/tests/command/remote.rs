@@ -261,6 +261,17 @@ fn an_engine_says_what_it_has_and_how_it_is() {
     ] {
         assert!(told.lines().any(|told| told == line), "{line}: {told}");
     }
+    let waiter = lab.spawn(&["acquire", "-n", "2", "@/gpu", "--", "true"]);
+    lab.waiting("@/gpu", 1);
+    let text = lab.ok(&["top", "--once", "--interval", "100ms", "@"]);
+    let row = text.lines().find(|line| line.starts_with("@/gpu ")).unwrap();
+    assert!(row.split_whitespace().take(3).eq(["@/gpu", "pool", "1"]), "{text}");
+    assert!(row.ends_with("1 of 2 permits held"), "{text}");
+    assert!(text.contains(" 1 waiting, longest ") && text.ends_with("for @/gpu\n"), "{text}");
+    let seen = lab.json(&["top", "--interval", "100ms", "@"]);
+    assert!(seen["objects"][0]["longest_wait_seconds"].as_f64().unwrap() >= 0.1, "{seen}");
+    assert_eq!((&seen["objects"][2]["value"], &seen["processes"][0]["wants"]), (&3.into(), &"@/gpu".into()), "{seen}");
+    drop(waiter);
     let well = lab.json(&["doctor", "@"]);
     assert_eq!(
         (well["members"].as_array().unwrap().len(), well["findings"].as_array().unwrap().len()),
@@ -501,10 +512,10 @@ fn a_request_that_no_engine_could_grant_is_refused_locally() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let choice = [&["acquire"], many.as_slice(), &["--", "true"]].concat();
     let cases: [(&[&str], &str); 9] = [
-        (&["acquire", "@gpu", "--", "true"], "write @REMOTE/NAME"),
+        (&["acquire", "@gpu", "--", "true"], "`@gpu` is an engine, and no object there: write @gpu/NAME"),
         (&["acquire", "@/a/b", "--", "true"], "it contains '/'"),
         (&["acquire", "@/", "--", "true"], "it is empty"),
-        (&["acquire", "@/a", "@/a", "--", "true"], "pool `a` is named twice"),
+        (&["acquire", "@/a", "@/a", "--", "true"], "pool `@/a` is named twice"),
         (&["acquire", "@/a", "@lab/a", "--", "true"], "are two engines"),
         (&["acquire", "-n", "101", "@/a", "--", "true"], "at most 100"),
         (&["acquire", "--ttl", "1s", "@/a", "--", "true"], "a time to live of 1s is not possible, from 2s to 3600s is"),
