@@ -5,7 +5,6 @@ use crate::map::Map;
 #[cfg(not(feature = "sim"))]
 use chappe_plat::atomic::Ordering;
 use chappe_plat::futex::{self, Scope};
-#[cfg(not(any(feature = "sim", feature = "loom")))]
 use chappe_plat::later::Busy;
 use chappe_plat::life::Claim;
 use chappe_plat::light::Shield;
@@ -29,20 +28,13 @@ pub struct Admin {
     /// A light thread that ended here would leave the lock to its kernel thread, which lives.
     _shield: Shield,
     /// Last: wakers that are due meanwhile are called when the lock is released.
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
     _busy: Busy,
 }
 
 impl Admin {
     /// Of the calling thread, which has just taken the lock.
     fn taken(map: &'static Map, gates: Gates, shield: Shield) -> Admin {
-        Admin {
-            map,
-            gates,
-            _shield: shield,
-            #[cfg(not(any(feature = "sim", feature = "loom")))]
-            _busy: Busy::begin(),
-        }
+        Admin { map, gates, _shield: shield, _busy: Busy::begin() }
     }
 
     /// The arena.

@@ -74,6 +74,7 @@ use crate::map::{Map, Standing, Visitor};
 use crate::tgid_word;
 use chappe_plat::atomic::{Ordering, fence};
 use chappe_plat::futex;
+use chappe_plat::later::Busy;
 use chappe_plat::life::Claim;
 use chappe_plat::{Life, probe, process, step};
 
@@ -160,6 +161,8 @@ impl Map {
     /// `may_exec`: the thread may call exec, and does not lead its process. (A thread that another one's exec ends is marked under its own id.)
     fn join_by(&'static self, kind: MemberKind, label: &str, may_exec: bool) -> Result<Joined, ArenaError> {
         self.fit()?;
+        // Wakers that a dead member's end brings about are called when the slot has its new occupant.
+        let _busy = Busy::begin();
         let (capacity, gates) = (self.geometry().members, self.gates()?);
         for i in 0..capacity {
             if i >= self.members_used() {
@@ -490,6 +493,8 @@ impl Map {
 
     /// Gives back what the dead generation held. Then, unless another thread is doing so, clears its wait bits.
     pub fn sweep(&'static self, i: u32, generation: u32) {
+        // Wakers are called when the dead member's life word is free again.
+        let _busy = Busy::begin();
         // Relaxed: for observers; the next occupant writes it before its own `ident`.
         probe::death(&self.header().name, i, generation, || self.member(i).pid.load(Ordering::Relaxed));
         chappe_plat::recovering(|| self.sweep_out(i, generation));

@@ -29,7 +29,6 @@ mod backend;
 mod back;
 pub mod dumped;
 pub mod durations;
-#[cfg(not(any(feature = "sim", feature = "loom")))]
 pub mod later;
 pub mod light;
 mod made;

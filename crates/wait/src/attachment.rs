@@ -16,6 +16,7 @@ use crate::private;
 use crate::spin::Looks;
 use crate::wait::Party;
 use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind, Place, Watch};
+use chappe_plat::later::{Acts, Busy};
 use chappe_plat::light::{self, End};
 use chappe_plat::{ROBUST, process, thread, tls};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -169,6 +170,7 @@ impl Drop for Attachments {
         let exits = || process::tid() == process::pid();
         let within = self.within.get() > 0;
         let entered = self.entered.take();
+        let busy = Busy::begin();
         for attachment in self.all.get_mut() {
             if attachment.lent || !(exits() && attachment.owns()) {
                 // The next light thread that has this member is in the middle of nothing. One that dies leaves all to recovery, with its member.
@@ -178,6 +180,23 @@ impl Drop for Attachments {
                 attachment.leave_at_end(within, self.ends.get());
             }
         }
+        elsewhere(busy.hand_over());
+    }
+}
+
+/// Has another thread do it: this one ends, and can become no member any more.
+fn elsewhere(acts: Acts) {
+    if acts.is_empty() {
+        return;
+    }
+    let acts = Arc::new(Mutex::new(Some(acts)));
+    let run = |acts: &Mutex<Option<Acts>>| {
+        let acts = light::lock(acts).take();
+        acts.into_iter().for_each(Acts::run);
+    };
+    let its = acts.clone();
+    if thread::background("chappe-wakes", move || run(&its)).is_err() {
+        run(&acts);
     }
 }
 
@@ -320,8 +339,7 @@ pub fn leave(map: &'static Map, which: impl Fn(&ThreadAttachment) -> bool) {
     // First: a signal handler may ask in between.
     set_last(std::ptr::null());
     // A waker that is due meanwhile may come to this thread's attachments.
-    #[cfg(not(any(feature = "sim", feature = "loom")))]
-    let _busy = chappe_plat::later::Busy::begin();
+    let _busy = Busy::begin();
     let _ = with_attachments(|s| {
         let goes = |attachment: &ThreadAttachment| std::ptr::eq(attachment.map, map) && which(attachment);
         s.all.borrow_mut().retain(|attachment| {
@@ -400,20 +418,24 @@ pub unsafe fn attachment_at_hand<'a>(map: &'static Map) -> Option<&'a ThreadAtta
 /// # Errors
 /// As [`Map::join`].
 pub fn attachment<R>(map: &'static Map, then: impl FnOnce(&ThreadAttachment) -> R) -> Result<R, ArenaError> {
-    // Once: a signal handler may change it.
-    let mut last = last();
+    // Once in each turn: a signal handler may change it.
+    let mut last = self::last();
     let fits = |last: &ThreadAttachment| std::ptr::eq(last.map, map) && last.incarnation == process::incarnation();
-    // SAFETY: as in `last_attachment`: nothing here leaves.
-    if last.is_null() || !fits(unsafe { &*last }) {
-        last = attachment_slow(map)?;
+    // SAFETY: as in `last_attachment`: nothing here leaves, between the look and the use.
+    while last.is_null() || !fits(unsafe { &*last }) {
+        // Then a waker may have been called, which may have used another arena, or left this one.
+        attachment_slow(map)?;
+        last = self::last();
     }
-    // SAFETY: as in `last_attachment`; not null after attachment_slow.
+    // SAFETY: as above.
     Ok(then(unsafe { &*last }))
 }
 
 #[cold]
-fn attachment_slow(map: &'static Map) -> Result<*const ThreadAttachment, ArenaError> {
+fn attachment_slow(map: &'static Map) -> Result<(), ArenaError> {
     let now = process::incarnation();
+    // A waker that is due meanwhile may come to this thread's attachments.
+    let _busy = Busy::begin();
     if map.directory().is_none() {
         // Purges the copy after a fork.
         private::usable();
@@ -428,7 +450,7 @@ fn attachment_slow(map: &'static Map) -> Result<*const ThreadAttachment, ArenaEr
         attachments.retain(|attachment| attachment.incarnation == now);
         if let Some(attachment) = attachments.iter().find(|s| std::ptr::eq(s.map, map)) {
             set_last(Rc::as_ptr(attachment));
-            return Ok(Rc::as_ptr(attachment));
+            return Ok(());
         }
         let me = light::current();
         let joined = match me {
@@ -453,10 +475,9 @@ fn attachment_slow(map: &'static Map) -> Result<*const ThreadAttachment, ArenaEr
             watched: Cell::new(false),
             lent: me.is_some(),
         });
-        let last = Rc::as_ptr(&attachment);
-        set_last(last);
+        set_last(Rc::as_ptr(&attachment));
         attachments.push(attachment);
-        Ok(last)
+        Ok(())
     })
     .map_err(|_| ended())?
 }
@@ -469,6 +490,8 @@ fn attachment_slow(map: &'static Map) -> Result<*const ThreadAttachment, ArenaEr
 pub fn process_attachment(map: &'static Map) -> Result<Joined, ArenaError> {
     let now = process::incarnation();
     let key = std::ptr::from_ref(map) as usize;
+    // Wakers that are due meanwhile are called when the lock is released.
+    let _busy = Busy::begin();
     let mut attachments = light::lock(&PROCESS_MEMBERS);
     attachments.retain(|s| s.0 == now);
     if let Some((_, _, joined)) = attachments.iter().find(|s| s.1 == key) {
@@ -477,9 +500,10 @@ pub fn process_attachment(map: &'static Map) -> Result<Joined, ArenaError> {
     let (tell, told) = std::sync::mpsc::channel();
     let name = label();
     thread::background("chappe-holder", move || {
+        let busy = Busy::begin();
         let joined = map.join(MemberKind::Process, &name);
         let stay = joined.is_ok();
-        let _ = tell.send(joined);
+        let _ = tell.send((joined, busy.hand_over()));
         if stay {
             loop {
                 std::thread::park();
@@ -487,7 +511,9 @@ pub fn process_attachment(map: &'static Map) -> Result<Joined, ArenaError> {
         }
     })
     .map_err(|source| ArenaError::Io { what: "cannot start the thread that holds owned permits".into(), source })?;
-    let joined = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })??;
+    let (joined, acts) = told.recv().map_err(|_| ArenaError::Removed { name: map.name().into() })?;
+    acts.run();
+    let joined = joined?;
     attachments.push((now, key, joined));
     map.keep_process_member((joined.index, joined.generation), now);
     // `owned::ending` goes through what was met. A private arena has nothing that outlives its process.

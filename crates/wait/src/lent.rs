@@ -12,8 +12,11 @@
 //!
 //! So in each arena as many light threads of a process can hold or wait for something at once as there are attachments left: some 4,000 in
 //! the private arena and in a named one that was made with the usual number of members, less those in use. The next one is refused ([`ArenaError::MembersFull`]).
+//! Of those that no light thread has, and of those that no task has, a process keeps a sixteenth of an arena's attachments at most ([`spare`]); the others
+//! are the arena's again.
 //!
-//! A granter in the same process wakes the light thread itself: [`holders`] tells which it is. Another process rings a bell: see `bell`.
+//! A granter wakes a light thread that waits for a private object itself: [`holders`] tells which it is. At a named object every granter rings a bell, also
+//! one in the same process: see `bell`.
 
 pub mod holders;
 
@@ -21,6 +24,7 @@ use crate::kinds;
 use crate::recover::{owns, recover};
 use chappe_arena::{ArenaError, Dead, Joined, Map, MemberKind};
 use chappe_plat::atomic::Ordering;
+use chappe_plat::later::{Acts, Busy};
 use chappe_plat::light::{self, End, Record};
 use chappe_plat::{process, thread};
 use holders::{key, slot};
@@ -32,11 +36,11 @@ const HELD: u32 = 1_000;
 
 /// What a kernel thread that holds attachments is asked.
 enum Request {
-    Join(&'static Map, Sender<Result<Joined, ArenaError>>),
+    Join(&'static Map, Sender<(Result<Joined, ArenaError>, Acts)>),
     /// The light thread that had this one has died.
-    Die(&'static Map, Joined, Sender<()>),
+    Die(&'static Map, Joined, Sender<Acts>),
     /// It is not to be lent any more, and has nothing.
-    Leave(&'static Map, Joined, Sender<()>),
+    Leave(&'static Map, Joined, Sender<Acts>),
 }
 
 pub struct Attachments {
@@ -78,6 +82,8 @@ pub fn borrow(map: &'static Map, me: &'static Record) -> Result<Joined, ArenaErr
 
 /// An attachment that no light thread borrows: a bell's, for as long as the process lives.
 pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
+    // Wakers that are due meanwhile are called when the lock is released.
+    let _busy = Busy::begin();
     let mut attachments = light::lock(&ATTACHMENTS);
     let now = process::incarnation();
     if attachments.incarnation != now {
@@ -94,17 +100,20 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
         let (requests, come) = channel::<Request>();
         let hold = move || {
             for request in come {
+                // Somebody waits for the answer, with locks perhaps: wakers that are due are called there, by then without any.
+                let busy = Busy::begin();
                 match request {
                     Request::Join(map, answer) => {
-                        let _ = answer.send(map.join_without_exec(MemberKind::Thread, &crate::label::label()));
+                        let joined = map.join_without_exec(MemberKind::Thread, &crate::label::label());
+                        let _ = answer.send((joined, busy.hand_over()));
                     }
                     Request::Die(map, joined, answer) => {
                         map.die(joined);
-                        let _ = answer.send(());
+                        let _ = answer.send(busy.hand_over());
                     }
                     Request::Leave(map, joined, answer) => {
                         map.leave(joined);
-                        let _ = answer.send(());
+                        let _ = answer.send(busy.hand_over());
                     }
                 }
             }
@@ -122,7 +131,8 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
     let (answer, answered) = channel();
     let gone = || ArenaError::Removed { name: map.name().into() };
     attachments.holders[by].0.send(Request::Join(map, answer)).map_err(|_| gone())?;
-    let joined = answered.recv().map_err(|_| gone())?;
+    let (joined, acts) = answered.recv().map_err(|_| gone())?;
+    acts.run();
     if let Ok(joined) = &joined {
         // A refused one counts for nothing: the thread holds no life word for it.
         attachments.holders[by].1 += 1;
@@ -136,14 +146,16 @@ pub fn take(map: &'static Map) -> Result<Joined, ArenaError> {
 fn bury(map: &'static Map, joined: Joined) {
     let (answer, answered) = channel();
     let asked = light::lock(&ATTACHMENTS).give_up(map, &joined, Request::Die(map, joined, answer));
-    if asked && answered.recv().is_ok() {
+    if asked && let Ok(acts) = answered.recv() {
+        acts.run();
         map.recover_dead();
     }
 }
 
-/// How many attachments in an arena that other processes use a process keeps, of each kind, while it does not use them.
+/// How many attachments in an arena a process keeps, of each kind, while it does not use them. More would be missing to others: to other processes, or
+/// to threads of this one.
 pub fn spare(map: &Map) -> usize {
-    if map.is_private() { usize::MAX } else { map.geometry().members.div_ceil(16) as usize }
+    map.geometry().members.div_ceil(16) as usize
 }
 
 /// A light thread ends, or a task's seat is not needed: what it still holds there goes back, and the attachment becomes free, or, where enough are,
@@ -172,8 +184,8 @@ pub fn give_back(map: &'static Map, joined: Joined, how: End) {
             let (answer, answered) = channel();
             let asked = attachments.give_up(map, &joined, Request::Leave(map, joined, answer));
             drop(attachments);
-            if asked {
-                let _ = answered.recv();
+            if asked && let Ok(acts) = answered.recv() {
+                acts.run();
             }
         }
     }

@@ -16,14 +16,16 @@
 //! stand until it is their turn to sit down (`tasks/crowd`).
 //!
 //! - I1: the waker is noted before the task's last look at the word in each poll. The granter swaps the word before it looks for the waker. So
-//!   one of them sees the other (E1): the poll sees the grant, or the granter the waker of this poll. A waker stays noted until it has been
-//!   called: a granter that is stopped before the call does not have it alone, and another granter repeats the wake.
+//!   one of them sees the other (E1): the poll sees the grant, or the granter the waker of this poll. It is taken away after the call
+//!   has returned, and only if no poll has noted one since: a granter that is stopped before the call does not have it alone, and another granter
+//!   repeats the wake.
 //! - I2: a wait that is dropped ends as a wait that is out of time. If it was granted, it ends as one that only looked: what was granted
 //!   goes back, and from there to the next waiter. One swap decides (wait queue, R2).
 //! - I3: the seat goes to another wait only when the bits are cleared. A granter that was stopped before the wake then wakes the next task
 //!   in the seat: for nothing, once.
 //! - I4: a waker is a function of somebody else's. It may panic: the panic ends here, and the granter goes on. It may drop the task, and so
-//!   end waits and objects: a granter that has a lock of chappe's calls it when it has released that (plat, `later`). Nothing of the task's is
+//!   end waits and objects: a granter that has a lock of chappe's calls it when it has released that (plat, `later`). One for which
+//!   another thread waits with a lock hands the call over to that thread, and one that ends, to a new thread. Nothing of the task's is
 //!   half done when one of the waker's functions is called, so any of them may panic in a poll or a drop, too.
 //!
 //! Ordering edges:

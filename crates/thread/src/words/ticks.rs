@@ -56,8 +56,9 @@ fn procs(set: u64) -> impl Iterator<Item = usize> + Clone {
     (0..u64::BITS as usize).filter(move |at| set >> at & 1 != 0)
 }
 
-/// Which idle proc helps which of those that are `stuck`: each idle one helps one. If fewer idle than are stuck, those begin that `turn` says, so that
-/// with each look another is helped: a proc whose ready threads may not leave it holds up no other.
+/// Which idle proc helps which of those that are `stuck`: each idle one helps one. If fewer idle than are stuck, those begin that `turn` says. So while the same
+/// ones are stuck, with each look another is helped: a proc whose ready threads may not leave it holds up no other. (Of a set that changes with each
+/// look, one may be passed over as long as it does.)
 pub(crate) fn pairs(idle: u64, stuck: u64, turn: u32) -> impl Iterator<Item = (usize, usize)> {
     let first = turn as usize % (stuck.count_ones() as usize).max(1);
     procs(idle).zip(procs(stuck).cycle().skip(first).take(stuck.count_ones() as usize))

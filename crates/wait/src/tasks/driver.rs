@@ -10,6 +10,7 @@ use crate::wait::still_waits;
 use chappe_arena::{ArenaError, Map};
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::futex::{self, Scope};
+use chappe_plat::later::Busy;
 use chappe_plat::light::{self, Chime};
 use chappe_plat::{process, thread};
 use std::sync::Mutex;
@@ -36,6 +37,8 @@ pub static DRIVERS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// The arena's when it is full, and the system's when it refuses a thread.
 pub fn of(map: &'static Map) -> Result<&'static Driver, ArenaError> {
     let now = process::incarnation();
+    // Wakers that are due meanwhile are called when the lock is released.
+    let _busy = Busy::begin();
     let mut drivers = light::lock(&DRIVERS);
     if let Some((.., driver)) = drivers.iter().find(|(of, m, _)| (*of, *m) == (now, holders::key(map))) {
         return Ok(driver);

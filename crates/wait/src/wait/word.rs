@@ -133,6 +133,11 @@ pub fn wake_told(map: &Map, member: u32, seen: State) {
 /// Notes in the member's word that it needs no wake any more, unless the word says so, or the member has gone on.
 #[inline]
 fn woken(map: &Map, member: u32, told: State, ticket: u64) {
+    // A task's waker may have been put off: until it has been called, others repeat it.
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    if map.is_private() && matches!(crate::lent::holders::holder(map, member), Some(Holder::Task(_))) {
+        return;
+    }
     if let Some(g) = told.grant().filter(|g| g.permit & WOKEN == 0) {
         let awake = told.granted(Grant { permit: g.permit | WOKEN, ..g });
         // After the wake. A failure: the member has gone on, or another thread has noted it.
