@@ -22,9 +22,9 @@
 //! - I3: the numbers of versions begin at one by chance. So blocks that stay in a map whose words were removed are of no version of the words that are made
 //!   next: the map goes on as an empty one does, and the sweep of I1 removes them.
 //!
-//! **A file that changes** (its number, length or time of change) begins a new version: nothing of the old one is found any more. A reader reads as far
-//! as the origin went when it began. If the file has become shorter meanwhile, its line ends there, and the report counts it as broken
-//! ([`crate::Report::broken`]). What changes within the file system's clock tick, at the same length, cannot be told. Of an HTTP server's file the
+//! **A file that changes** (its number, length or time of change) begins a new version: nothing of the old one is found any more. A reader reads one version,
+//! that of its begin: when it sees another one its line ends, and the report counts it as broken ([`crate::Report::broken`]). What changes
+//! within the file system's clock tick, at the same length, cannot be told, nor by writes through a mapping behind the first. Of an HTTP server's file the
 //! stamp is its length and its `ETag` or `Last-Modified`, looked at when a reader begins and with each fetch. A server that gives neither is refused.
 
 mod origin;
@@ -295,7 +295,8 @@ impl Cache {
             let (bytes, behind) =
                 self.origin.fetch(block * self.block as u64, self.block, until).map_err(|e| self.told(&e))?;
             // I2. What changes all the time is read as it is, and not kept.
-            let is_of = self.seen(behind)? == version;
+            let is_now = self.seen(behind)?;
+            let is_of = is_now == version;
             if !is_of && tries < TRIES {
                 tries += 1;
                 continue;
@@ -304,7 +305,7 @@ impl Cache {
             if is_of && !bytes.is_empty() {
                 self.insert(block, version, &bytes)?;
             }
-            return Ok((bytes, false, version));
+            return Ok((bytes, false, is_now));
         }
     }
 }
@@ -316,23 +317,33 @@ struct Cached {
     end: u64,
     found: u64,
     fetched: u64,
-    broken: bool,
+    /// The one that it reads, and another one that it has seen: then it is broken.
+    version: Version,
+    other: Option<Version>,
 }
 
 impl Cached {
     fn next(&mut self) -> Result<Option<Block>, Failed> {
-        if self.at >= self.end || self.broken {
+        if self.at >= self.end || self.other.is_some() {
             return Ok(None);
         }
         let size = self.cache.block as u64;
         let (mut bytes, found, version) = self.cache.block(self.at / size)?;
+        if version != self.version {
+            self.other = Some(version);
+            return Ok(None);
+        }
         self.found += u64::from(found);
         self.fetched += u64::from(!found);
         let from = (self.at % size) as usize;
         let whole = (size - from as u64).min(self.end - self.at) as usize;
         bytes.truncate(from + whole);
         bytes.drain(..from.min(bytes.len()));
-        self.broken = bytes.len() < whole || version.stamp.length < self.end;
+        if bytes.len() < whole {
+            // As long as it was, by its server or its clock, and not so.
+            self.other =
+                Some(Version { stamp: Stamp { length: self.at + bytes.len() as u64, ..version.stamp }, ..version });
+        }
         self.at += bytes.len() as u64;
         Ok((!bytes.is_empty()).then(|| Block::bytes(bytes)))
     }
@@ -345,7 +356,7 @@ impl Source for Cached {
     }
 
     fn is_broken(&self) -> bool {
-        self.broken
+        self.other.is_some()
     }
 
     fn says(&self) -> Option<String> {
@@ -353,8 +364,10 @@ impl Source for Cached {
         let of = |n: Result<u64, WordsError>| n.unwrap_or(0);
         let (found, fetched, evicted) = (of(words.load(FOUND)), of(words.load(FETCHED)), of(words.load(EVICTED)));
         let ratio = found as f64 / (found + fetched).max(1) as f64 * 100.0;
-        let cut =
-            if self.broken { format!("; {} has become shorter", self.cache.origin.name()) } else { String::new() };
+        let cut = self.other.map_or(String::new(), |other| {
+            let how = if other.stamp.length < self.end { "become shorter" } else { "changed" };
+            format!("; {} has {how} while it was read", self.cache.origin.name())
+        });
         let ours = format!("{} blocks found and {} fetched", self.found, self.fetched);
         Some(format!("{ours}; of all readers {ratio:.1} % of {} found, {evicted} evicted{cut}", found + fetched))
     }
@@ -374,10 +387,11 @@ fn cache(call: &Call<'_>) -> Result<Plan, Wrong> {
         let begun = || {
             let cache = Cache::open(&name, origin, block, slots)?;
             let now = cache.origin.now().map_err(|e| cache.told(&e))?;
-            let length = cache.seen(now)?.stamp.length;
+            let version = cache.seen(now)?;
+            let length = version.stamp.length;
             let end = bytes.map_or(length, |n| length.min(from.saturating_add(n)));
             cache.holds(end)?;
-            Ok::<_, Failed>(Cached { cache, at: from, end, found: 0, fetched: 0, broken: false })
+            Ok::<_, Failed>(Cached { cache, at: from, end, found: 0, fetched: 0, version, other: None })
         };
         let cached = chappe_thread::block_in_place(begun).map_err(Fault::new)?;
         Ok(Body::Source(Box::new(cached)))
