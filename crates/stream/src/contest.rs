@@ -6,7 +6,8 @@
 //!
 //! - I1: a job ends once: by the contest, or by itself. Its rescuers hear of the first, and that none will come of the second.
 //! - I2: a thread holds the contest's locks for no more than a sum over its jobs. What is called when a job ends early has a thread of its own: it may wait,
-//!   and may name another, and no job stands meanwhile. The graph's end waits for it.
+//!   and may name another, or panic, and no job stands meanwhile (but where the kernel has no thread for it: then the job that found the excess). The
+//!   graph's end waits for it.
 
 use chappe_feedback::Jobs;
 use chappe_feedback::jobs::in_words;
@@ -153,7 +154,9 @@ impl Contest {
                 for (name, need) in told {
                     // The one that was named last, and nothing else is held.
                     let call = locked(&call).clone();
-                    call.iter().for_each(|call| locked(call)(&name, need));
+                    // One that panics has said so, and is called again for the next job.
+                    let calls = || call.iter().for_each(|call| locked(call)(&name, need));
+                    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(calls));
                 }
             };
             let made = std::thread::Builder::new().name("chappe-emergency".to_owned()).spawn(calls);
@@ -162,8 +165,9 @@ impl Contest {
         match &*caller {
             // It ends behind `settle` alone.
             Some((tell, _)) => _ = tell.send((name, need)),
-            // The kernel has no thread: this one stands for it.
+            // The kernel has no thread: this one stands for it, and nobody else.
             None => {
+                drop(caller);
                 let call = locked(&self.call).clone();
                 call.iter().for_each(|call| chappe_thread::block_in_place(|| locked(call)(&name, need)));
             }
@@ -174,7 +178,7 @@ impl Contest {
     pub fn settle(&self) {
         if let Some((tell, thread)) = locked(&self.caller).take() {
             drop(tell);
-            // A call that has panicked has said so.
+            // It does not panic.
             let _ = chappe_thread::block_in_place(|| thread.join());
         }
     }
@@ -270,12 +274,18 @@ impl Meter {
     }
 }
 
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.spent.threads.fetch_sub(1, Ordering::Relaxed); // Relaxed: a count.
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_emergencys_call_may_name_the_next_one() {
+    fn an_emergencys_call_may_name_the_next_one_and_panic() {
         let contest = Arc::new(Contest::default());
         contest.begin(1);
         let (tell, told) = std::sync::mpsc::channel();
@@ -284,6 +294,7 @@ mod tests {
             tell.send(format!("first {name}")).unwrap();
             let named = named.clone();
             next.on_emergency(Box::new(move |name, _| named.send(format!("second {name}")).unwrap()));
+            panic!("a call that fails");
         }));
         let jobs = [("a", 3.0), ("b", 2.0), ("c", 1.0)];
         let entries = jobs.map(|(name, importance)| contest.enter(name, importance, 1000.0, 100.0));
@@ -341,5 +352,8 @@ mod tests {
             spent.so_far().1
         };
         assert!((does(110) - 1.1).abs() < 1e-9 && (does(990) - 2.0).abs() < 1e-9);
+        // It has ended: one is left.
+        drop(other);
+        assert_eq!(spent.so_far().1, 1.0);
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! - I1: of pipelines that see the same excess one ends. Two looks at different moments may choose differently; so one that is to end takes its entry
 //!   away first, then changes the map's count of ends, and ends only if nobody has changed that since before it read the others. Otherwise it looks
-//!   again, where the one that was faster has no entry any more. A death between the two steps takes away an entry that would go anyway.
+//!   again, where the one that was faster has no entry any more. One that has finished changes the count, too: nobody ends for it any more. A death between
+//!   the two steps takes away an entry that would go anyway.
 //! - I2: an entry counts while its process lives and has looked within [`AGE`]: one that is stopped needs nothing meanwhile. A pipeline that sees the entry of a
 //!   process that has died removes it.
 //! - I3: pipelines that may use different processors (taskset(1)) compete where they share some, directly or through others. They can be done in
@@ -186,8 +187,13 @@ impl Contest {
     /// It ends, unless another one has ended since it has read the others (I1).
     fn ends_now(&self) -> Result<bool> {
         self.leave();
-        let next = [self.ends.map_or(1, |ends| ends[0].wrapping_add(1)), 0, 0, 0, 0, 0];
-        Ok(self.map.compare_exchange(&ENDS, self.ends.as_ref(), Some(&next))?.is_ok())
+        self.count_end(self.ends)
+    }
+
+    /// Changes the count of ends, unless somebody has since it was this.
+    fn count_end(&self, ends: Option<Said>) -> Result<bool> {
+        let next = [ends.map_or(1, |ends| ends[0].wrapping_add(1)), 0, 0, 0, 0, 0];
+        Ok(self.map.compare_exchange(&ENDS, ends.as_ref(), Some(&next))?.is_ok())
     }
 
     fn leave(&self) {
@@ -199,6 +205,10 @@ impl Contest {
 impl Drop for Contest {
     fn drop(&mut self) {
         self.leave();
+        // I1: those that have read its entry look again. Where somebody else is faster they do so for that.
+        if let Ok(ends) = self.map.get(&ENDS) {
+            let _ = self.count_end(ends);
+        }
     }
 }
 
@@ -282,6 +292,19 @@ mod tests {
                 return;
             }
         }
+    }
+
+    #[test]
+    fn a_pipeline_that_has_finished_ends_no_other_one() {
+        let (map, [own, other]) = (map(), living());
+        let (mut one, more) = (contest(own, 1.0, &map), contest(other, 9.0, &map));
+        let now = Duration::from_secs(100);
+        map.insert(&other, &said(NEED, now)).unwrap();
+        let mut ends = |k: u32| one.would_end(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, now).unwrap();
+        assert!((1..40).any(|k| ends(k).is_some()));
+        drop(more);
+        assert!(!one.ends_now().unwrap());
+        assert!((40..60).all(|k| one.would_end(f64::from(k), 20.0, 280.0, now).unwrap().is_none()));
     }
 
     #[test]
@@ -379,11 +402,11 @@ mod tests {
         assert!((1..90).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, 4.0).unwrap()));
         assert_eq!(map.len(), 1);
         drop(one);
-        assert_eq!(map.len(), 0);
+        assert!(map.len() == 1 && map.get(&ENDS).unwrap().is_some());
         // As many as there is room for.
         assert!((0..).any(|k| map.insert(&dead(k), &what).is_err()) && map.len() >= 8);
         let mut one = contest(own, 1.0, &map);
         assert!((1..20).all(|k| !one.look(f64::from(k), f64::from(k) * 0.5, f64::from(k) * 7.0, 4.0).unwrap()));
-        assert_eq!(map.len(), 1);
+        assert_eq!(map.len(), 2);
     }
 }
