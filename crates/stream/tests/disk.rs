@@ -74,6 +74,11 @@ fn a_disk_has_what_was_written_to_it() {
         run(&format!("disk {by} block=8192 in_flight=5 | file {to}")).unwrap();
         assert!(std::fs::read(&out).unwrap() == bytes(len), "{len}");
     }
+    let text = include_str!("../../../examples/graphs/disk.graph");
+    let copy = dir.path().join("copy.disk");
+    let text = text.replace("\"in.wav\"", &quoted(&dir.path().join("in"))).replace("\"copy.disk\"", &quoted(&copy));
+    run(&text).unwrap();
+    assert!(std::fs::read(&copy).unwrap() == bytes(300_001));
     let why = failed(&format!("disk {} block=1000 | null", quoted(&disk)));
     assert!(
         why.contains("`block` of `disk` is 1000, and the blocks of") && why.contains("a multiple of that"),

@@ -130,6 +130,22 @@ fn a_line_that_goes_away_is_told_or_waited_for() {
 }
 
 #[test]
+fn the_example_of_a_serial_line_makes_a_table_of_what_it_hears() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, mut device) = (dir.path().join("high.csv"), Device::new());
+    let text = include_str!("../../../examples/graphs/serial.graph");
+    let text = text.replace("\"/dev/ttyUSB0\"", &format!("{:?}", device.name)).replace("\"high.csv\"", &quoted(&out));
+    let running = Graph::new(&text).unwrap().run().unwrap();
+    device.outer.write_all(b"1 3.2\n2 3.5\n3 5\n4 0.1\n").unwrap();
+    while running.report().node("serial").unwrap().counts.elements < 22 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    running.stop();
+    assert_eq!(running.wait().unwrap().dropped(), 0);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "at,volts\n2,3.5\n3,5.0\n");
+}
+
+#[test]
 fn a_stop_ends_a_line_on_which_nothing_happens() {
     let device = Device::new();
     let running = Graph::new(&format!("serial {:?} | null", device.name)).unwrap().run().unwrap();
