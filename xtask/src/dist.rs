@@ -15,15 +15,18 @@
 //! and of the target taken out of what is built. Files have the time of the commit, or of `SOURCE_DATE_EPOCH`. What also matters is
 //! the system: the C library and the linker, and for the packages dpkg's tools and rpmbuild.
 //!
+//! [`check`] installs what was made.
+//!
 //! `--built DIR` packs what was built before, as `cargo xtask install --built` does.
 
+mod check;
 mod contents;
 mod crates;
 mod deb;
 mod files;
 mod rpm;
 
-use self::files::{all, is_debug, set_rights, stage, tool};
+use self::files::{all, fresh, is_debug, set_rights, stage, tool};
 use crate::install;
 use crate::run::{Cargo, DIST, root, target};
 use anyhow::{Context, Result, bail, ensure};
@@ -122,9 +125,10 @@ fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &s
 /// What does not build, a tool that is not there, a command that is too large.
 pub fn command(args: &[&str]) -> Result<()> {
     let built = match args {
+        ["--check"] => return check::command(),
         [] => None,
         ["--built", built] => Some(PathBuf::from(built)),
-        other => bail!("`{}` is not known here\nusage: cargo xtask dist [--built DIR]", other.join(" ")),
+        other => bail!("`{}` is not known here\nusage: cargo xtask dist [--built DIR | --check]", other.join(" ")),
     };
     let (epoch, version) = (epoch()?, install::version()?);
     let built = match built {
@@ -132,12 +136,8 @@ pub fn command(args: &[&str]) -> Result<()> {
         None => build(&epoch)?,
     };
     let (work, packages) = (target().join("dist-work"), target().join("packages"));
-    for directory in [&work, &packages] {
-        if directory.exists() {
-            fs::remove_dir_all(directory)?;
-        }
-        fs::create_dir_all(directory)?;
-    }
+    fresh(&work)?;
+    fresh(&packages)?;
     archives(&built, &work, &packages, &version, &epoch)?;
     deb::packages(&built, &work, &packages, &version, &epoch)?;
     rpm::packages(&built, &work, &packages, &version, &epoch)?;

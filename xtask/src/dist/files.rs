@@ -10,15 +10,14 @@ use std::process::Command;
 /// Runs a program; what it wrote to stdout, without the line's end.
 pub fn tool(command: &mut Command) -> Result<String> {
     let out = command.output().with_context(|| format!("cannot start {command:?}: is it installed?"))?;
-    ensure!(out.status.success(), "{command:?} ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
-    Ok(String::from_utf8_lossy(&out.stdout).trim_end().to_owned())
+    let [said, why] = [&out.stdout, &out.stderr].map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
+    ensure!(out.status.success(), "{command:?} ended with {}: {why}\n{said}", out.status);
+    Ok(said)
 }
 
 /// Installs what was built as it is to lie below `prefix`, into an empty directory.
 pub fn stage(built: &Path, to: &Path, prefix: &str, libdir: &str) -> Result<PathBuf> {
-    if to.exists() {
-        fs::remove_dir_all(to)?;
-    }
+    fresh(to)?;
     let (built, destdir) = (built.display().to_string(), to.display().to_string());
     let places = ["--built", &built, "--destdir", &destdir, "--prefix", prefix, "--libdir", libdir];
     install::command(&[&places[..], &["--debug"]].concat())?;
@@ -29,6 +28,14 @@ pub fn stage(built: &Path, to: &Path, prefix: &str, libdir: &str) -> Result<Path
             .arg(base.join(libdir).join("libchappe.a")),
     )?;
     Ok(base)
+}
+
+/// Makes an empty directory.
+pub fn fresh(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
 }
 
 /// All files and links below a directory, and the directories; in order.
