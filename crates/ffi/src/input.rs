@@ -20,7 +20,7 @@ const SCHEMA: usize = 65_535;
 /// Of a filter: more than a tube stores, so that the library says what is wrong with one that is too long.
 const FILTER: usize = 4095;
 /// The kernel's bound of one word of a command, without the 0.
-#[cfg(feature = "term")]
+#[cfg(any(feature = "remote", feature = "term"))]
 const LONG: usize = (128 << 10) - 1;
 
 fn at<T>(place: *const T) -> Answer<()> {
@@ -142,7 +142,7 @@ pub fn text<'a>(text: *const c_char) -> Answer<&'a str> {
 }
 
 /// A text that people write or paste, or a word of a command, as long as the kernel takes one.
-#[cfg(feature = "term")]
+#[cfg(any(feature = "remote", feature = "term"))]
 pub fn long_text<'a>(text: *const c_char) -> Answer<&'a str> {
     text_of(text, LONG)
 }

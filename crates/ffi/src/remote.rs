@@ -83,7 +83,8 @@ impl Object for Held {
     const REFUSAL: &'static CStr = c"this is no permit of an engine: NULL, given back already, or something else";
 }
 
-struct Sends(Box<Mutex<Sender>>);
+/// With whether the next call is to be told that records may be there behind those that it was told of.
+struct Sends(Box<Mutex<(Sender, bool)>>);
 
 impl Object for Sends {
     type Name = chappe_remote_sender;
@@ -205,7 +206,7 @@ pub extern "C" fn chappe_remote_create_semaphore(remote: *mut chappe_remote, nam
     done(|| Ok(connected(remote)?.create_semaphore(input::text(name)?, units).map(drop)?))
 }
 
-/// Makes a tube with room for so many pages, each of up to 64 KiB or one record, 1 to 10,000; and records of `size` bytes at most, up to 1 MiB.
+/// Makes a tube with room for so many pages, each of up to 64 KiB or one record, and records of `size` bytes at most, up to 1 MiB; together 512 MiB.
 ///
 /// Errors: -EEXIST; and those of all.
 #[unsafe(no_mangle)]
@@ -446,16 +447,17 @@ pub extern "C" fn chappe_remote_open_sender(
     done(|| {
         let to = input::place(sender)?;
         let tube = connected(remote)?.tube(input::text(tube)?)?;
-        to.write(handle::open_as(|| Ok(Sends(Box::new(Mutex::new(tube.sender()?)))))?);
+        to.write(handle::open_as(|| Ok(Sends(Box::new(Mutex::new((tube.sender()?, false))))))?);
         Ok(())
     })
 }
 
 /// Sends `n` records in their order, many in one transaction: the record at `records[i]` has `lengths[i]` bytes. Waits while the tube is full. They are there,
-/// each whole and once, when this returns. Answers how many are there: fewer than `n` where something went wrong behind them, which the next call is told.
+/// each whole and once, when this returns. Answers how many are certainly there: fewer than `n` where something went wrong behind them, which the next call is
+/// told.
 ///
-/// Errors, if none is there: -EAGAIN with `ns` 0, -ETIMEDOUT: the tube is full; -EPIPE: it is sealed; -ENOSPC: four fifths of the engine's room are used; -EREMOTEIO: some may be there; -ESTALE, -EHOSTDOWN: this
-/// sender is at its end, open another; -EBUSY: another thread uses it; and those of all.
+/// Errors, if none is there: -EAGAIN with `ns` 0, -ETIMEDOUT: the tube is full; -EPIPE: it is sealed; -ENOSPC: four fifths of the engine's room are used;
+/// -EREMOTEIO: some may be there; -ESTALE, -EHOSTDOWN: this sender is at its end, open another; -EBUSY: another thread uses it; and those of all.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_remote_send(
     sender: *mut chappe_remote_sender,
@@ -468,9 +470,17 @@ pub extern "C" fn chappe_remote_send(
         let (patience, mut sender) = (patience(ns)?, alone(&handle::get::<Sends>(sender)?.0)?);
         let pairs = input::array(records, n)?.iter().zip(input::array(lengths, n)?);
         let all = pairs.map(|(record, length)| input::bytes(*record, *length)).collect::<Answer<Vec<&[u8]>>>()?;
+        let (sender, unsure) = &mut *sender;
+        if std::mem::take(unsure) {
+            let text = c"an answer was lost: records behind those that were counted may be there; look before they are sent again";
+            return Err(Failure::new(libc::EREMOTEIO, text));
+        }
         match sender.send_all(&all, patience) {
             Ok(()) => Ok(n as isize),
-            Err(e) if e.sent > 0 && e.unsure == 0 => Ok(e.sent as isize),
+            Err(e) if e.sent > 0 => {
+                *unsure = e.unsure > 0;
+                Ok(e.sent as isize)
+            }
             Err(e) if e.unsure > 0 => Err(Failure::told(libc::EREMOTEIO, &e)),
             Err(e) => Err(e.why.into()),
         }
@@ -490,7 +500,7 @@ pub extern "C" fn chappe_remote_close_sender(sender: *mut chappe_remote_sender) 
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_remote_abandon_sender(sender: *mut chappe_remote_sender) -> c_int {
-    done(|| handle::close::<Sends>(sender).map(|sends| inside(*sends.0).abandon()))
+    done(|| handle::close::<Sends>(sender).map(|sends| inside(*sends.0).0.abandon()))
 }
 
 /// Lets nothing more be sent into a tube: receivers end when they have had what is there.
@@ -538,6 +548,10 @@ pub extern "C" fn chappe_remote_recv(
         let (room, known, patience) = (input::buffer(to, size)?, input::place_if(record)?, patience(ns)?);
         let mut receives = alone(&handle::get::<Receives>(receiver)?.0)?;
         let (receiver, kept) = &mut *receives;
+        if kept.is_some() {
+            // It is a parent's, or comes to another by now.
+            receiver.check()?;
+        }
         let got = match kept.take() {
             Some(record) => record,
             None => receiver

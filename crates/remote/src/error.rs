@@ -82,13 +82,16 @@ pub enum RemoteError {
         page: u64,
     },
     /// Somebody holds or waits for what was to be removed.
-    #[error("{kind} `{name}` is in use: {held} held, {waiting} waiting; wait for them, or remove it by force")]
+    #[error(
+        "{kind} `{name}` is in use: {held} {}, {waiting} waiting; wait for them, or remove it by force",
+        parts(kind)
+    )]
     InUse {
         /// What it is.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// How many permits are held, or how many ends of a tube are there.
+        /// How many permits are held, or how many ends and pages of a tube are there.
         held: usize,
         /// How many wait.
         waiting: usize,
@@ -193,6 +196,10 @@ pub enum RemoteError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+fn parts(kind: &str) -> &'static str {
+    if kind == "tube" { "ends and pages" } else { "held" }
 }
 
 fn made_by(kind: &str) -> &'static str {

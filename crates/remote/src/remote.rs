@@ -174,10 +174,10 @@ impl Remote {
     }
 
     /// Removes an object of any kind, with all that is in it. With `force` also one that is in use: its holders lose what they hold, and its waiters are
-    /// told that it was removed.
+    /// told that it was removed; and a tube with the records in it that nobody has received.
     ///
     /// # Errors
-    /// `Unknown`, `InUse`, `Unsure`, `Refused`, `Inherited`.
+    /// `Unknown`, `InUse`: held or waited for, or there are records; `Unsure`, `Refused`, `Inherited`.
     pub fn remove(&self, name: &str, force: bool) -> Result<(), RemoteError> {
         self.session.site.remove(self.session.link()?, name, force)
     }

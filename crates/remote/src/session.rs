@@ -22,7 +22,7 @@ use crate::grant::{self, Attempt, End, Own};
 use crate::here;
 use crate::keys::{Object, Who};
 use crate::leased::{Leased, Leases, Tied};
-use crate::pulse::Loss;
+use crate::pulse::{Loss, now};
 use crate::release::Release;
 use crate::site::Site;
 use crate::tube_end::TubeEnd;
@@ -417,7 +417,9 @@ impl Circumstances for Around<'_> {
     }
 
     fn answers_within(&self) -> Duration {
-        drive::answers_until(self.answers)
+        // Nothing that is asked under a lease is of use behind its end: an answer with pages may take longer over a slow line.
+        let lease = self.leased.pulse.life().kill_at().saturating_sub(now()).max(drive::GRACE);
+        drive::answers_until(self.answers).min(lease)
     }
 
     fn waits(&self, _machine: &Acquire) {

@@ -122,14 +122,15 @@ impl Site {
         }
     }
 
-    /// Removes an object, and all that is in it. With `force` also one that is in use: its holders lose what they hold.
+    /// Removes an object, and all that is in it. With `force` also one that is in use, or a tube with records: its holders lose what they hold.
     ///
     /// # Errors
     /// `InUse`, `Unknown`; and as [`Site::make`].
     pub fn remove(&self, link: &Link, own: &str, force: bool) -> Result<(), RemoteError> {
         let (space, name) = (&self.space, self.name(own));
         let what = format!("`{name}` was removed");
-        let ends = [space.holders(own), space.queue(own), space.senders(own), space.claims(own)];
+        let pages = space.pages(own, 0, u64::MAX);
+        let ends = [space.holders(own), space.queue(own), space.senders(own), space.claims(own), pages];
         loop {
             let view = self.look(link, own)?;
             let Some(known) = view.object else { return Err(self.unknown("object", own)) };

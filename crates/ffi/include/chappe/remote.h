@@ -144,7 +144,7 @@ int chappe_remote_create_mutex(struct chappe_remote *remote, const char *name);
 int chappe_remote_create_semaphore(struct chappe_remote *remote, const char *name, uint32_t units);
 
 /**
- * Makes a tube with room for so many pages, each of up to 64 KiB or one record, 1 to 10,000; and records of size bytes at most, up to 1 MiB.
+ * Makes a tube with room for so many pages, each of up to 64 KiB or one record, and records of size bytes at most, up to 1 MiB; together 512 MiB.
  *
  * Errors: -EEXIST; and those of all.
  */
@@ -279,10 +279,11 @@ int chappe_remote_open_sender(struct chappe_remote *remote,
 
 /**
  * Sends n records in their order, many in one transaction: the record at records[i] has lengths[i] bytes. Waits while the tube is full. They are there,
- * each whole and once, when this returns. Answers how many are there: fewer than n where something went wrong behind them, which the next call is told.
+ * each whole and once, when this returns. Answers how many are certainly there: fewer than n where something went wrong behind them, which the next call is
+ * told.
  *
- * Errors, if none is there: -EAGAIN with ns 0, -ETIMEDOUT: the tube is full; -EPIPE: it is sealed; -ENOSPC: four fifths of the engine's room are used; -EREMOTEIO: some may be there; -ESTALE, -EHOSTDOWN: this
- * sender is at its end, open another; -EBUSY: another thread uses it; and those of all.
+ * Errors, if none is there: -EAGAIN with ns 0, -ETIMEDOUT: the tube is full; -EPIPE: it is sealed; -ENOSPC: four fifths of the engine's room are used;
+ * -EREMOTEIO: some may be there; -ESTALE, -EHOSTDOWN: this sender is at its end, open another; -EBUSY: another thread uses it; and those of all.
  */
 ptrdiff_t chappe_remote_send(struct chappe_remote_sender *sender,
                              const void *const *records,

@@ -318,15 +318,22 @@ impl Client {
     /// It refuses.
     pub async fn first_status(&self, until: Instant) -> Result<Result<m::StatusResponse, Vec<String>>, EngineError> {
         let within = || until.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(50), PATIENCE);
-        match self.prove(within()).await {
-            Err(EngineError::Unknown(why)) => return Ok(Err(vec![why])),
-            proved => proved?,
-        }
         let mut reasons = Vec::new();
-        for _ in 0..self.ends.len() {
+        // One that has proved itself is not asked again: meanwhile others' renewals would go without a token.
+        let (mut wants_proof, mut again) = (self.token.borrow().is_none(), false);
+        while reasons.len() < self.ends.len() {
+            if std::mem::take(&mut wants_proof) {
+                match self.prove(within()).await {
+                    Err(EngineError::Unknown(why)) => return Ok(Err(vec![why])),
+                    proved => proved?,
+                }
+            }
             let at = self.at();
             match self.status(at, within()).await.1 {
                 Ok(status) => return Ok(Ok(status)),
+                Err(Failure::Token) if self.user.is_some() && self.token.borrow().is_some() && !again => {
+                    (again, wants_proof) = (true, true);
+                }
                 Err(Failure::Unsent(why) | Failure::Unknown(why)) => {
                     reasons.push(why);
                     self.turn(at);

@@ -176,6 +176,8 @@ fn nothing_is_sent_to_an_engine_that_is_nearly_full() {
     fake.has(79, 100);
     sender.send(b"b").unwrap();
     drop(sender);
+    let said = lab.remove("t", false).unwrap_err().to_string();
+    assert!(said.contains("1 ends and pages"), "a record is there that nobody has had: {said}");
     let mut receiver = tube.receiver().unwrap();
     assert_eq!(text(receiver.recv()), "b");
     ends(&mut receiver);
