@@ -96,7 +96,7 @@ def flood(title, file):
             if name == "screen" and turn > 0 and size > 10 << 20:
                 continue
             figures[name].append(in_terminal(command()))
-            for left in glob.glob(f"{HOME}/arenas/.term-b*"):
+            for left in glob.glob(f"{HOME}/arenas/.term-b*") + glob.glob(f"{HOME}/arenas/.typed-*"):
                 os.unlink(left)
     middle = {name: [statistics.median(part) for part in zip(*rounds)] for name, rounds in figures.items()}
     base = middle.get("tmux")

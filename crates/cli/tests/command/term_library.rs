@@ -147,7 +147,10 @@ fn a_dropped_terminal_leaves_one_thread_and_nothing_else() {
         return;
     }
     let count = |what: &str| std::fs::read_dir(format!("/proc/self/{what}")).expect("a list").count();
-    let mapped = || std::fs::read_to_string("/proc/self/maps").expect("a list").matches(".term-").count();
+    let mapped = || {
+        let all = std::fs::read_to_string("/proc/self/maps").expect("a list");
+        [".term-", ".typed-"].map(|kind| all.matches(kind).count())
+    };
     let term = run("t", "echo ready; read -r x");
     let once = || {
         let again = Terminal::open("t").expect("it is there");
@@ -155,7 +158,7 @@ fn a_dropped_terminal_leaves_one_thread_and_nothing_else() {
         again.wait_text("ready", None).expect("it came");
     };
     once();
-    let ends = || crate::place::until("threads end", || (count("task") <= 3 && mapped() == 1).then_some(()));
+    let ends = || crate::place::until("threads end", || (count("task") <= 3 && mapped() == [1, 1]).then_some(()));
     ends();
     let (descriptors, threads) = (count("fd"), count("task"));
     (0..20).for_each(|_| once());

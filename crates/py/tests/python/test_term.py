@@ -65,7 +65,7 @@ class Asked(Case):
 
     def test_a_text_an_end_a_permit_a_message_and_a_time_are_in_one_choice(self):
         shell = self.terminal("choice", 'read x; echo "said $x"; read x')
-        gpu, tube = chappe.Pool("gpu", 1), chappe.Tube(slots=1)
+        gpu, tube = chappe.Pool("gpu", 1), chappe.Tube("news", slots=1)
         text, ended = shell.text("^said"), shell.exit()
         with gpu.acquire():
             with self.assertRaises(TimeoutError):
