@@ -14,8 +14,9 @@ use std::path::Path;
 /// How long each search may take, unless it is told otherwise.
 const SECONDS: &str = "8";
 /// Whose places are counted.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "crates/arena/src",
+    "crates/lane/src",
     "crates/structures/src",
     "crates/wait/src",
     "crates/tube/src",

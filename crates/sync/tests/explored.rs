@@ -15,6 +15,7 @@ mod crash_condvar;
 mod crash_endings;
 mod crash_far;
 mod crash_interrupt;
+mod crash_lane;
 mod crash_late_writes;
 mod crash_left;
 mod crash_lull;

@@ -6,6 +6,7 @@
 mod arena;
 mod loom;
 mod loom_bias;
+mod loom_lane;
 mod loom_light;
 mod loom_mutex;
 mod loom_plan9;

@@ -12,19 +12,19 @@
 //!   tube                                               the protocols of tubes: what sends, receives and deaths do to their words
 //!   wait                                               the wait queue, what can be waited for, membership of an arena
 //!   structures rows                                    lock-free structures over memory; text as records: neither knows the other
-//!   arena      synth      remote      term             shared memory; expressions and machine code; many machines; terminals: none knows another
+//!   arena   synth   remote   term   lane               shared memory; expressions and machine code; many machines; terminals; pipes: none knows another
 //!   plat                                               atomics, futex, clock, memory, files, processes
 //!   crashsim   macros   feedback   fourier             what plat is when it is explored; `#[chappe::main]`; control loops, pure; a transform
 //! ```
 //!
 //! What the explorer runs must reach the outside through `plat` alone, or what is explored is not what ships: in
-//! `arena`, `wait`, `tube`, `sync`, `ras`, `thread`, `stream` and the facade the usual ways around it are refused.
+//! `arena`, `lane`, `wait`, `tube`, `sync`, `ras`, `thread`, `stream` and the facade the usual ways around it are refused.
 
 use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 27] = [
+const LEVELS: [(&str, u32); 28] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
@@ -34,6 +34,7 @@ const LEVELS: [(&str, u32); 27] = [
     ("synth", 2),
     ("remote", 2),
     ("term", 2),
+    ("lane", 2),
     ("rows", 3),
     ("structures", 3),
     ("wait", 4),

@@ -12,7 +12,7 @@ use super::source::{Line, has_word};
 
 const NAMES: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 const REACH: usize = 3;
-const PROTOCOLS: [&str; 6] = ["plat", "arena", "structures", "wait", "tube", "sync"];
+const PROTOCOLS: [&str; 7] = ["plat", "arena", "lane", "structures", "wait", "tube", "sync"];
 
 pub fn check(house: &House) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -25,10 +25,10 @@ const WAYS: [&str; 11] = [
 ];
 
 /// The rooms in which a thread could wait for a peer.
-const ROOMS: [&str; 8] = ["arena", "structures", "wait", "tube", "sync", "ras", "thread", "stream"];
+const ROOMS: [&str; 9] = ["arena", "lane", "structures", "wait", "tube", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 49] = [
+const PLACES: [(&str, &str); 51] = [
     ("crates/wait/src/wait/rest.rs", "the one place to park"),
     ("crates/wait/src/wait/word.rs", "the one place to wake"),
     (
@@ -62,6 +62,8 @@ const PLACES: [(&str, &str); 49] = [
     ),
     ("crates/arena/src/reaper.rs", "watches for deaths: what a waiter cannot do"),
     ("crates/arena/src/reaper/group.rs", "watches for deaths: what a waiter cannot do"),
+    ("crates/lane/src/ends.rs", "a pipe's writer, in a program that is no member of an arena"),
+    ("crates/lane/src/demotion.rs", "whoever comes to a pipe while its ring is given up, in such a program"),
     ("crates/ras/src/lock/parking.rs", "the slow way of a lock that is no object of an arena"),
     ("crates/ras/src/lock/patience.rs", "looks at a lock for a while before it sleeps: adaptive"),
     ("crates/ras/src/gate.rs", "one trial of restartable sequences a process; the others wait for its outcome"),

@@ -1,6 +1,6 @@
 //! A mutant, as its file says it.
 //!
-//! A mutant is a file in `mutants` of chappe-sync, -ras, -remote or -term: a sentence that says what is wrong, which checker must find it, and
+//! A mutant is a file in `mutants` of chappe-sync, -ras, -remote, -term or -lane: a sentence that says what is wrong, which checker must find it, and
 //! one or more changes: the source file, a piece of it as it is, and the same as it must not be.
 //!
 //! ```text
@@ -40,7 +40,13 @@ use std::fs;
 use std::path::Path;
 
 /// Where mutants are.
-const KEPT: [&str; 4] = ["crates/sync/mutants", "crates/ras/mutants", "crates/remote/mutants", "crates/term/mutants"];
+const KEPT: [&str; 5] = [
+    "crates/sync/mutants",
+    "crates/ras/mutants",
+    "crates/remote/mutants",
+    "crates/term/mutants",
+    "crates/lane/mutants",
+];
 
 /// A mistake, and what must find it.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,0 +1,293 @@
+//! The two ends of a lane: what takes the place of write(2) and read(2). The protocol is told at the head of the crate.
+
+use super::words::{ASLEEP, FLAGS, FULL, INSIDE, Lane, OFF, Pipe, REAL, RING, SHIFT, UNSURE, position};
+use chappe_plat::Life;
+use chappe_plat::atomic::{Ordering, low_half};
+use chappe_plat::futex::{self, Scope, Wait};
+use chappe_plat::life::{Claim, LifeLock};
+use std::marker::PhantomData;
+
+/// Belongs to a thread.
+type Own = PhantomData<*const ()>;
+
+/// The writing end, owned by the calling thread.
+pub struct Writer<'a, P>(Lane<'a, P>, Own);
+
+/// The reading end, owned by the calling thread.
+pub struct Reader<'a, P>(Lane<'a, P>, Own);
+
+/// Which end the caller owns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Writer,
+    Reader,
+}
+
+/// What one step of a write came to.
+enum Step<E> {
+    /// So many bytes are written.
+    Moved(usize),
+    /// Something has changed: look again.
+    Again,
+    /// This is the call's answer, but for what was written before.
+    Last(Result<usize, E>),
+}
+
+impl<'a, P: Pipe> Lane<'a, P> {
+    /// Owns the writing end, until the thread ends or [`Writer::release`]. None: the lane is demoted, and all calls are the kernel's.
+    pub fn writer(self) -> Option<Writer<'a, P>> {
+        self.own(&self.words.writer, End::Writer).then_some(Writer(self, PhantomData))
+    }
+
+    /// Owns the reading end, until the thread ends or [`Reader::release`]. None: the lane is demoted, and all calls are the kernel's.
+    pub fn reader(self) -> Option<Reader<'a, P>> {
+        if !self.own(&self.words.reader, End::Reader) {
+            return None;
+        }
+        // Acquire: what an earlier reader has done.
+        if self.words.tail.load(Ordering::Acquire) & RING == 0 {
+            if !(futex::wait_any_supported() && self.pipe.widen()) {
+                self.demote_as(Some(End::Reader));
+                self.words.reader.release();
+                return None;
+            }
+            self.words.head.0.fetch_or(UNSURE, Ordering::Release); // Release: before RING, with which the ring begins.
+            self.words.tail.fetch_or(RING, Ordering::AcqRel); // AcqRel: the reader's word and the pipe's size come before.
+        }
+        Some(Reader(self, PhantomData))
+    }
+
+    fn own(self, lock: &LifeLock, end: End) -> bool {
+        let claim = lock.try_claim();
+        if claim == Claim::AfterDeath && end == End::Reader {
+            // A demoter takes what the dead one left for the living one's.
+            let was = self.words.head.0.fetch_and(!INSIDE, Ordering::AcqRel); // AcqRel: E4.
+            self.tell_demoter(was);
+        }
+        // Acquire: E4.
+        let is_open = claim == Claim::Fresh && self.words.tail.load(Ordering::Acquire) & OFF == 0;
+        if !is_open {
+            self.demote_as((claim != Claim::Busy).then_some(end));
+            if claim != Claim::Busy {
+                lock.release();
+            }
+        }
+        is_open
+    }
+
+    /// A demoter sleeps until the reader is out of its read(2): `was` is the head as the reader left it.
+    fn tell_demoter(self, was: u64) {
+        if was & OFF != 0 {
+            futex::wake(low_half(&self.words.head.0), u32::MAX, Scope::Shared);
+        }
+    }
+}
+
+impl<P: Pipe> Writer<'_, P> {
+    /// As write(2): blocks while the ring is full, unless [`Pipe::refusal`] says otherwise. Answers how many bytes were written, fewer than
+    /// there are where the rest failed.
+    ///
+    /// # Errors
+    /// Those of the kernel's write(2), where nothing was written.
+    pub fn write(&self, bytes: &[u8]) -> Result<usize, P::Error> {
+        if bytes.is_empty() {
+            return self.0.pipe.write(bytes);
+        }
+        let mut done = 0;
+        loop {
+            match self.step(&bytes[done..], bytes.len()) {
+                Step::Moved(count) if done + count < bytes.len() => done += count,
+                Step::Moved(count) => return Ok(done + count),
+                Step::Again => {}
+                Step::Last(Err(_)) if done > 0 => return Ok(done),
+                Step::Last(last) => return last.map(|count| done + count),
+            }
+        }
+    }
+
+    /// `whole`: how many bytes the call has.
+    fn step(&self, rest: &[u8], whole: usize) -> Step<P::Error> {
+        let Lane { words, pipe } = self.0;
+        let seen = words.tail.load(Ordering::Acquire); // Acquire: E4, and RING behind what the reader has prepared.
+        let is_ours = seen & (OFF | REAL) == 0;
+        if is_ours && seen & RING == 0 {
+            return self.real(seen, rest).map_or(Step::Again, Step::Last);
+        }
+        // REAL: this thread has jumped out of an earlier write(2).
+        if !is_ours || !matches!(words.reader.probe(), Life::Alive(_)) {
+            self.0.demote_as(Some(End::Writer));
+            return Step::Last(pipe.write(rest));
+        }
+        if seen & ASLEEP != 0 {
+            return match self.real(seen, &rest[..rest.len().min(pipe.atomic())]) {
+                Some(Ok(count)) => Step::Moved(count),
+                Some(error) => Step::Last(error),
+                None => Step::Again,
+            };
+        }
+        let head = words.head.0.load(Ordering::Acquire); // Acquire: E2, E4.
+        if head & OFF != 0 {
+            // `tail` has it, too.
+            return Step::Again;
+        }
+        let at = position(seen);
+        let room = pipe.size().saturating_sub(at - position(head)); // I7.
+        let least = if whole <= pipe.atomic() { rest.len() } else { 1 };
+        if room < least as u64 {
+            return self.wait(head);
+        }
+        let count = rest.len().min(room as usize);
+        pipe.put(at, &rest[..count]);
+        // Release: E1; nobody but this writer moves it: I3. Relaxed where it fails: it is loaded again.
+        let put =
+            words.tail.compare_exchange(seen, seen + ((count as u64) << SHIFT), Ordering::Release, Ordering::Relaxed);
+        if put.is_ok() { Step::Moved(count) } else { Step::Again }
+    }
+
+    /// A write(2), with its bytes counted. None: something has changed before it.
+    fn real(&self, seen: u64, bytes: &[u8]) -> Option<Result<usize, P::Error>> {
+        let Lane { words, pipe } = self.0;
+        // AcqRel: E1, and the sleeper is this writer's to wake: I2. Relaxed where it fails: it is loaded again.
+        let claimed = (seen & !ASLEEP) | REAL;
+        words.tail.compare_exchange(seen, claimed, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        let result = pipe.write(bytes);
+        let count = *result.as_ref().unwrap_or(&0) as u64;
+        let end = position(seen) + count;
+        if count > 0 {
+            words.kernel_end.store(end, Ordering::Release); // Release: I5, E1 behind it.
+        }
+        let unanswered = if count == 0 { seen & ASLEEP } else { 0 };
+        let mut now = words.tail.load(Ordering::Relaxed); // Relaxed: the swap decides.
+        loop {
+            let next = end << SHIFT | (now & FLAGS & !REAL) | unanswered;
+            // AcqRel: E1, E4. Relaxed where it fails: as above.
+            match words.tail.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(result),
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// There is no room: sleeps until the reader has made some, or is dead.
+    fn wait(&self, head: u64) -> Step<P::Error> {
+        let Lane { words, pipe } = self.0;
+        if let Some(refusal) = pipe.refusal() {
+            return Step::Last(Err(refusal));
+        }
+        let full = head | FULL;
+        // Relaxed, both: the reader swaps the same word, and `full` is looked at again in the sleep.
+        if full != head && words.head.0.compare_exchange(head, full, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return Step::Again;
+        }
+        let Some(alive) = words.reader.watch() else { return Step::Again };
+        let sleep = [(low_half(&words.head.0), full as u32), (words.reader.word(), alive)];
+        match futex::wait_any(&sleep, None, Scope::Shared) {
+            Wait::Interrupted => Step::Last(Err(pipe.interrupted())),
+            _ => Step::Again,
+        }
+    }
+
+    /// Gives the end back, between two calls: the next owner goes on with the lane.
+    pub fn release(self) {
+        self.0.words.writer.release();
+    }
+}
+
+impl<P: Pipe> Reader<'_, P> {
+    /// As read(2): sleeps there while there is nothing to read. 0: end of file.
+    ///
+    /// # Errors
+    /// Those of the kernel's read(2).
+    pub fn read(&self, into: &mut [u8]) -> Result<usize, P::Error> {
+        let Lane { words, pipe } = self.0;
+        if into.is_empty() {
+            return pipe.read(into);
+        }
+        loop {
+            let head = words.head.0.load(Ordering::Acquire); // Acquire: E4.
+            let seen = words.tail.load(Ordering::Acquire); // Acquire: E1.
+            let kernel_end = words.kernel_end.load(Ordering::Acquire); // Acquire: I5, behind `tail`.
+            // INSIDE: this thread has jumped out of an earlier read(2).
+            if head & (OFF | INSIDE) != 0 || seen & OFF != 0 {
+                self.0.demote_as(Some(End::Reader));
+                return pipe.read(into);
+            }
+            let (at, end) = (position(head), position(seen));
+            let answer = if at < kernel_end && head & UNSURE == 0 {
+                self.read_kernel(head, None, into)
+            } else if at < kernel_end && seen & REAL == 0 {
+                self.make_sure(head, seen, kernel_end);
+                None
+            } else if at < end && kernel_end <= at {
+                self.take(head, end, into).map(Ok)
+            } else {
+                self.read_kernel(head, Some(seen), into)
+            };
+            if let Some(answer) = answer {
+                return answer;
+            }
+        }
+    }
+
+    /// Out of the ring. None: something has changed before it.
+    fn take(&self, head: u64, end: u64, into: &mut [u8]) -> Option<usize> {
+        let at = position(head);
+        let count = into.len().min((end - at) as usize);
+        self.0.pipe.get(at, &mut into[..count]);
+        self.advance(head, head & FLAGS, at + count as u64, end).then_some(count)
+    }
+
+    /// Swaps `head`, and wakes the writer once half of the ring is free: so one wake brings many bytes.
+    fn advance(&self, head: u64, flags: u64, to: u64, end: u64) -> bool {
+        let word = &self.0.words.head.0;
+        let has_room = end.saturating_sub(to) <= self.0.pipe.size() / 2;
+        let flags = if has_room { flags & !FULL } else { flags };
+        // AcqRel: E2, E4. Relaxed where it fails: it is loaded again.
+        if word.compare_exchange(head, to << SHIFT | flags, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        if head & FULL != flags & FULL {
+            futex::wake(low_half(word), u32::MAX, Scope::Shared);
+        }
+        true
+    }
+
+    /// By read(2). `nothing`: the tail with which there was nothing to read, and with which read(2) may sleep. None: something has changed
+    /// before it.
+    fn read_kernel(&self, head: u64, nothing: Option<u64>, into: &mut [u8]) -> Option<Result<usize, P::Error>> {
+        let Lane { words, pipe } = self.0;
+        // AcqRel: E4. Relaxed where it fails: it is loaded again.
+        words.head.0.compare_exchange(head, head | INSIDE, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        // AcqRel: E1, I2. Relaxed where it fails: as above.
+        let is_asleep =
+            |seen| words.tail.compare_exchange(seen, seen | ASLEEP, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let result = nothing.is_none_or(is_asleep).then(|| pipe.read(into));
+        if nothing.is_some() && result.is_some() {
+            words.tail.fetch_and(!ASLEEP, Ordering::AcqRel); // AcqRel: E1.
+        }
+        let count = result.as_ref().and_then(|r| r.as_ref().ok()).map_or(0, |count| *count as u64);
+        loop {
+            // Acquire, both: the swap decides; FULL was set behind the tail that is loaded behind it, or the swap fails.
+            let (now, end) = (words.head.0.load(Ordering::Acquire), words.tail.load(Ordering::Acquire));
+            if self.advance(now, now & FLAGS & !INSIDE, position(now) + count, position(end)) {
+                self.0.tell_demoter(now);
+                return result;
+            }
+        }
+    }
+
+    /// Others may have read what this reader's position does not count. The kernel knows how many bytes are left.
+    fn make_sure(&self, head: u64, seen: u64, kernel_end: u64) {
+        let Lane { words, pipe } = self.0;
+        let start = kernel_end.saturating_sub(pipe.held());
+        // Acquire: no write(2) has begun meanwhile.
+        if words.tail.load(Ordering::Acquire) == seen {
+            self.advance(head, head & FLAGS & !UNSURE, start.max(position(head)), position(seen));
+        }
+    }
+
+    /// Gives the end back, between two calls: the next owner goes on with the lane. A writer that comes to it before demotes it.
+    pub fn release(self) {
+        self.0.words.reader.release();
+    }
+}

@@ -1,0 +1,61 @@
+//! A lane: the bytes of a pipe go through a ring in shared memory, and the kernel's pipe stays the pipe.
+//!
+//! Synthesis (section 1.3.5, table 7.1) ran unmodified programs over calls of its own. A lane is that for the pipe between two processes
+//! of Linux. Nothing but the program's own data is ever in the kernel's pipe, so a program that reads the descriptor without knowing of the lane
+//! reads right bytes or sleeps, and end of file, `EPIPE`, `EAGAIN` and `EINTR` come from the kernel. Two decisions are the lane's: a writer
+//! that finds the ring full asks [`Pipe::refusal`] and sleeps on a futex; and a handler without `SA_RESTART` ends that sleep.
+//!
+//! ```text
+//!                 head            kernel_end                      tail
+//!   taken          |   K: kernel   |   R: ring, by position mod    |   not written
+//!   ---------------+---------------+-------------------------------+------------->  positions of the stream
+//! ```
+//!
+//! | word | written by | what |
+//! |---|---|---|
+//! | `tail` | all | position of the writer; `ASLEEP`: the reader sleeps in the kernel; `REAL`: the writer is in write(2); `OFF`: no more bytes into the ring; `RING`: a reader has come |
+//! | `kernel_end` | the writer | where the last write(2) ended: what is older is in the kernel's pipe or taken |
+//! | `head` | the reader | position of the reader; `INSIDE`: it is in read(2), or about to be; `FULL`: the writer sleeps; `UNSURE`: others may have read before it; `OFF`: nothing more out of the ring |
+//! | `stage` | the demoter | `OPEN`, `PUSHING` with what the kernel's pipe held before, `PLAIN` |
+//! | `writer`, `reader` | the end's owner | robust words: one thread owns an end, and the kernel marks its death or exec |
+//! | `guard` | the demoter | a robust word |
+//!
+//! **Invariants**
+//! - I1 K is older than R. A write(2) begins only while R is empty: before a reader has come, or when the writer has claimed `ASLEEP`.
+//! - I2 `ASLEEP` is set by a swap of `tail` that proves R empty. The writer that swaps it for `REAL` has claimed the sleeper: its bytes wake
+//!   it. Where write(2) brings none, the writer sets `ASLEEP` again. `ASLEEP` that stands without a sleeper costs a system call.
+//! - I3 The writer puts bytes into the ring, and then swaps `tail`: the swap fails once `ASLEEP` or `OFF` has come.
+//! - I4 The reader copies bytes, and then swaps `head`: the swap fails once `OFF` has come, and nothing was taken.
+//! - I5 `kernel_end` is stored before the `tail` that ends `REAL`, and loaded behind `tail`: bytes of K are never looked for in the ring.
+//! - I6 While `REAL` is set R is empty, and `tail` does not count what write(2) has brought: `head` may be ahead of `tail`.
+//! - I7 `tail - head` may be more than the ring's size: K counts.
+//! - I8 After `OFF` in both words, and while the reader is not `INSIDE`, R stays as it is. `OFF` is final, and so is `PLAIN`.
+//! - I9 The kernel's pipe has room for the ring beside K ([`Pipe::widen`]), or there is no lane.
+//!
+//! **Edges** E1 `tail` release by the writer, acquire by the reader: the ring's bytes are there, and so is `kernel_end` (I5). E2 `head`
+//! release by the reader, acquire by the writer: the places are free. E3 `stage` release by the demoter, acquire by all: what was pushed is
+//! in the pipe. E4 `OFF` acquire and release: the demoter sees what the ends have done before. All sleeps are futexes with the value that
+//! was seen, so a wake that comes first is not lost.
+//!
+//! **Progress** An end never waits for the other one but where a pipe does. A demoter waits for a reader that is `INSIDE` while R is not
+//! empty: that reader's read(2) has bytes and returns, unless the process is stopped. All who find `OFF` wait for the demoter, or finish
+//! what a dead one has left. A thread that has jumped out of read(2) in a signal handler is `INSIDE` until its next call, which demotes.
+//!
+//! **Deaths**
+//! - The writer: what it has not counted in `tail` does not exist; what write(2) has brought is in K. The reader takes R, and then read(2)
+//!   says what the kernel knows. The next writer demotes.
+//! - The reader: what it has not counted in `head` was not taken; what read(2) has given it is gone, as with a pipe. The writer, or the next
+//!   reader, demotes: K first, R behind it, wherever in K the dead one was.
+//! - The demoter: the next one finds in `stage` what K held before the first push, and by FIONREAD how much was pushed since.
+//! - A sleeper that was woken by a death and dies has the wake passed on by the kernel, through `baton`.
+//!
+//! Everything that is not a call of the two owners demotes ([`Lane::demote`]): a second owner, a program that does not know of lanes, poll,
+//! splice, a descriptor that is sent away. Explored with kills in `crates/sync/tests/crash_lane.rs`, with all stale reads in
+//! `crates/sync/tests/loom_lane.rs`. Left out: readers that take bytes by system calls of their own while R is not empty.
+
+mod demotion;
+mod ends;
+mod words;
+
+pub use ends::{Reader, Writer};
+pub use words::{Lane, Pipe, Words};

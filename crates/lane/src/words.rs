@@ -1,0 +1,127 @@
+//! What the processes of a lane have in common: its words, and the pipe that it stands before. The head of the crate has what they mean.
+
+use chappe_plat::atomic::{AtomicU32, AtomicU64};
+use chappe_plat::life::LifeLock;
+
+/// What a lane stands before: the kernel's pipe, and the ring's memory.
+pub trait Pipe {
+    /// What a call fails with.
+    type Error;
+
+    /// read(2).
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn read(&self, into: &mut [u8]) -> Result<usize, Self::Error>;
+
+    /// write(2).
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn write(&self, bytes: &[u8]) -> Result<usize, Self::Error>;
+
+    /// How many bytes the kernel's pipe holds: FIONREAD.
+    fn held(&self) -> u64;
+
+    /// Puts bytes behind what the kernel's pipe holds, and answers how many; 0: nobody can read them. Never sleeps, and raises no signal.
+    fn push(&self, bytes: &[u8]) -> usize;
+
+    /// Makes the kernel's pipe so large that it holds all of the ring beside what it holds already. False: that is refused.
+    fn widen(&self) -> bool;
+
+    /// What a writer is told that finds no room, if its descriptor does not block.
+    fn refusal(&self) -> Option<Self::Error>;
+
+    /// What a writer is told whose sleep a signal has ended.
+    fn interrupted(&self) -> Self::Error;
+
+    /// How many bytes the ring has: twice [`Pipe::atomic`] at least.
+    fn size(&self) -> u64;
+
+    /// How many bytes a write(2) puts whole or not at all: `PIPE_BUF`.
+    fn atomic(&self) -> usize;
+
+    /// Copies bytes to these positions of the ring.
+    fn put(&self, at: u64, bytes: &[u8]);
+
+    /// Copies bytes from these positions of the ring.
+    fn get(&self, at: u64, into: &mut [u8]);
+}
+
+/// The words of a lane, in shared memory that begins as zeroes.
+#[repr(C, align(64))]
+pub struct Words {
+    /// See the table.
+    pub tail: AtomicU64,
+    /// See the table.
+    pub kernel_end: AtomicU64,
+    /// See the table.
+    pub stage: AtomicU64,
+    /// Always 0: the kernel wakes a sleeper here when another one dies.
+    pub(crate) baton: AtomicU32,
+    /// See the table.
+    pub writer: LifeLock,
+    pub(crate) guard: LifeLock,
+    /// See the table. On a line of its own: the reader writes it.
+    pub head: Apart,
+    /// See the table.
+    pub reader: LifeLock,
+}
+
+/// A word at the beginning of a line.
+#[repr(C, align(64))]
+pub struct Apart(pub AtomicU64);
+
+impl Words {
+    /// Makes the locks of zeroes; any number of processes may.
+    pub fn make(&self) {
+        [&self.writer, &self.guard, &self.reader].into_iter().for_each(LifeLock::make);
+    }
+}
+
+/// A pipe and its words.
+pub struct Lane<'a, P> {
+    /// Shared by all processes that have the pipe.
+    pub words: &'a Words,
+    /// As this process has it.
+    pub pipe: &'a P,
+}
+
+impl<P> Clone for Lane<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Lane<'_, P> {}
+
+/// Where the positions begin in `tail` and `head`.
+pub(crate) const SHIFT: u32 = 4;
+/// The flags below.
+pub(crate) const FLAGS: u64 = (1 << SHIFT) - 1;
+/// In `tail` and `head`: the ring is closed.
+pub(crate) const OFF: u64 = 1;
+/// In `tail`: the reader sleeps in read(2), or is about to.
+pub(crate) const ASLEEP: u64 = 2;
+/// In `tail`: the writer is in write(2).
+pub(crate) const REAL: u64 = 4;
+/// In `tail`: a reader has come, and the ring is used.
+pub(crate) const RING: u64 = 8;
+/// In `head`: the reader is in read(2), or is about to be.
+pub(crate) const INSIDE: u64 = 2;
+/// In `head`: the writer sleeps until there is room.
+pub(crate) const FULL: u64 = 4;
+/// In `head`: others may have read before this reader, and its position may be too low.
+pub(crate) const UNSURE: u64 = 8;
+
+/// `stage`: nobody has begun to demote.
+pub(crate) const OPEN: u64 = 0;
+/// `stage`: the ring is empty for ever, and all calls are the kernel's.
+pub(crate) const PLAIN: u64 = 1;
+/// `stage`: the ring's bytes are being pushed; above the two lowest bits, how many bytes the kernel's pipe held before.
+pub(crate) const PUSHING: u64 = 2;
+
+/// The position in `tail` or `head`.
+pub(crate) fn position(word: u64) -> u64 {
+    word >> SHIFT
+}
