@@ -24,6 +24,8 @@
 //! How a task waits: see the head of `chappe_wait::tasks`.
 
 mod condvar;
+mod hear;
+mod map;
 mod mutex;
 mod pool;
 mod rwlock;

@@ -1,7 +1,7 @@
 //! Tasks lock mutexes and wait to be notified, in one line with threads. No runtime: the tests poll by hand.
 
 use crate::tasks::{LONG, bell, block_on, in_a_house, poll};
-use chappe::{Condvar, LockError, Mutex, MutexGuard, RwLock, RwLockError, WriteGuard};
+use chappe::{Condvar, LockError, Map, MapError, MapOptions, Mutex, MutexGuard, RwLock, RwLockError, WriteGuard};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -350,5 +350,51 @@ fn a_writing_task_that_panics_leaves_the_data_torn() {
         });
         let Err(RwLockError::OwnerDied(mut guard)) = block_on(l.write_async()) else { panic!("not told") };
         WriteGuard::make_consistent(&mut guard);
+    });
+}
+
+fn maps(name: &str, test: impl Fn(&Map<u32, u32>)) {
+    let options = MapOptions { entries: 8, ..MapOptions::default() };
+    test(&Map::private(&options).unwrap());
+    in_a_house(name, || test(&Map::create("t", &options).unwrap()));
+}
+
+#[test]
+fn a_task_hears_of_a_maps_changes() {
+    maps("task_map", |map| {
+        let ((waker, _, woken), (other, _, also)) = (bell(), bell());
+        map.insert(&1, &1).unwrap();
+        let (mut watch, mut only) = (map.watch(None), map.watch(Some(&2)));
+        assert_eq!(block_on(watch.next_async()).unwrap().len(), 1, "what is there is the first change");
+        {
+            let (mut next, mut second) = (pin!(watch.next_async()), pin!(only.next_async()));
+            assert!(poll(&mut next, &waker).is_pending() && poll(&mut second, &other).is_pending());
+            map.insert(&2, &7).unwrap();
+            [&woken, &also].map(|woken| woken.recv_timeout(LONG).unwrap());
+            for (wait, waker) in [(&mut next, &waker), (&mut second, &other)] {
+                let Poll::Ready(Ok(events)) = poll(wait, waker) else { panic!("it has changed") };
+                assert_eq!((events.len(), &events[0].old), (1, &None));
+            }
+        }
+        {
+            let mut next = pin!(watch.next_async());
+            assert!(poll(&mut next, &waker).is_pending());
+            map.remove(&1).unwrap();
+        }
+        assert_eq!(block_on(watch.next_async()).unwrap().len(), 1, "the dropped one has looked at nothing");
+        assert_eq!(only.changes().unwrap(), []);
+    });
+}
+
+#[test]
+fn a_removed_maps_tasks_are_told() {
+    in_a_house("task_map_removed", || {
+        let map = Map::<u32, u32>::create("t", &MapOptions::default()).unwrap();
+        let (mut watch, (waker, _, woken)) = (map.watch(None), bell());
+        let mut next = pin!(watch.next_async());
+        assert!(poll(&mut next, &waker).is_pending());
+        Map::unmake("t", true).unwrap();
+        woken.recv_timeout(LONG).unwrap();
+        assert!(matches!(poll(&mut next, &waker), Poll::Ready(Err(MapError::Dead { .. }))));
     });
 }

@@ -91,6 +91,12 @@ pub enum MapError {
         /// The map.
         name: String,
     },
+    /// A task's wait that a forked child inherited: its place among the waiters is the parent's.
+    #[error("the wait for map `{name}` to change began before this process was forked, and is the parent's; wait anew")]
+    Inherited {
+        /// The map.
+        name: String,
+    },
     /// The wait for a change was interrupted.
     #[error("the wait for the map to change was interrupted")]
     Interrupted,

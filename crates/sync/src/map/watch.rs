@@ -61,6 +61,22 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
         Ok(events)
     }
 
+    pub(crate) fn site(&self) -> Site {
+        Site::of(self.map.handle.map, self.map.handle.place)
+    }
+
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn name(&self) -> String {
+        self.map.handle.shown()
+    }
+
+    /// By a waiter, once its bit is set: if the map changed before that, it notifies itself, and all other waiters.
+    pub(crate) fn look_again(&self) {
+        if self.look().map_or(true, |now| now != self.seen) {
+            condvar::notify_all(self.map.handle.map, self.map.handle.place);
+        }
+    }
+
     fn look(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, MapError> {
         let table = &self.map.table;
         let mut value = vec![0; table.shape().value as usize];
@@ -96,14 +112,9 @@ impl<K: Datum + ?Sized, V: Datum + ?Sized> Watch<'_, K, V> {
             let heard = attachment(self.map.handle.map, |attachment| {
                 watched(attachment).map_err(MapError::System)?;
                 let who = Parties { main: party(attachment), private: None };
-                let at = Site::of(self.map.handle.map, self.map.handle.place);
-                // I4 of the atlas: the map may have changed before the bit was set. Then this thread notifies itself, and all other waiters.
-                let look = || {
-                    if self.look().map_or(true, |now| now != self.seen) {
-                        condvar::notify_all(self.map.handle.map, self.map.handle.place);
-                    }
-                };
-                Ok::<_, MapError>(condvar::wait(&who, &at, deadline, &patience(attachment), look))
+                // I4 of the atlas: the map may have changed before the bit was set.
+                let look = || self.look_again();
+                Ok::<_, MapError>(condvar::wait(&who, &self.site(), deadline, &patience(attachment), look))
             })??;
             match heard {
                 Heard::Notified => {}
