@@ -25,8 +25,7 @@ use chappe_wait::label::LABEL;
 use chappe_wait::lent::{ATTACHMENTS, holders::NAMED};
 use chappe_wait::private::PRIVATE;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-use chappe_wait::tasks::crowd::CROWDS;
-use chappe_wait::tasks::{DRIVERS, FREE};
+use chappe_wait::tasks::{DRIVERS, FREE, crowd::CROWDS};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;

@@ -7,7 +7,7 @@ use crate::lease::{self, Lease};
 use crate::many::Many;
 use crate::pool::Pool;
 use chappe_plat::process;
-use chappe_wait::attachment::{here, process_attachment};
+use chappe_wait::attachment::process_attachment;
 use chappe_wait::operation::Taken;
 use std::marker::PhantomData;
 
@@ -248,8 +248,9 @@ impl std::fmt::Debug for OwnedPermits {
 }
 
 impl OwnedPermits {
+    #[cfg(not(feature = "loom"))]
     pub(crate) fn new(pool: &Pool, many: Many) -> OwnedPermits {
-        OwnedPermits { pool: pool.clone(), many, incarnation: here() }
+        OwnedPermits { pool: pool.clone(), many, incarnation: chappe_wait::attachment::here() }
     }
 
     /// How many.
