@@ -17,7 +17,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[allow(dead_code, reason = "the benchmarks use the rest")]
@@ -42,6 +42,8 @@ pub struct Lan {
     directory: PathBuf,
     /// Whether the engines ask for a user.
     users: Mutex<bool>,
+    /// There is one at a time in a program: storms have times in them.
+    _only: MutexGuard<'static, ()>,
 }
 
 /// Where something is plugged in.
@@ -92,6 +94,8 @@ pub fn ahead(command: &mut Command, seconds: u32) -> &mut Command {
 impl Lan {
     /// A network of so many engines and hosts; `None`, with a line: this machine has none, or no engine.
     pub fn new(engines: usize, hosts: usize, rule: Rule) -> Option<Lan> {
+        static ONLY: Mutex<()> = Mutex::new(());
+        let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
         let etcd = program("etcd")?;
         sweep();
         let tag = format!("ch{}", std::process::id());
@@ -132,6 +136,7 @@ impl Lan {
             _relays: Vec::new(),
             directory,
             users: Mutex::new(false),
+            _only: only,
         };
         for at in 0..engines {
             let address = lan.address(At::Engine(at));
@@ -354,16 +359,20 @@ fn post(address: Ipv4Addr, path: &str, token: &str, body: &str) -> Option<String
     answer.lines().next()?.contains(" 200 ").then_some(answer)
 }
 
-/// Removes the networks of test programs that were killed.
+/// Removes the networks, and the engines' data, of test programs that were killed.
 fn sweep() {
+    let gone = |rest: &str| rest.parse::<u32>().is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
     for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().into_string().unwrap_or_default();
         let digits = name.strip_prefix("ch").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or(""));
-        if digits
-            .and_then(|pid| pid.parse::<u32>().ok())
-            .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
-        {
+        if digits.is_some_and(gone) {
             ip(None, &format!("netns del {name}\n"));
+        }
+    }
+    for entry in std::fs::read_dir(env!("CARGO_TARGET_TMPDIR")).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().and_then(|name| name.strip_prefix("lan-")).is_some_and(gone) {
+            // Another program may do so at the same time.
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -373,7 +382,7 @@ impl Drop for Lan {
         for at in 0..self.engines {
             self.end(at);
         }
-        let mut switch = self.switch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut switch = self.switch.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = switch.0.kill();
         let _ = switch.0.wait();
         if std::thread::panicking() {
