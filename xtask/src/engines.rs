@@ -3,7 +3,7 @@
 
 use crate::run::{root, target};
 use anyhow::{Context, Result, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Programs, and what Go calls them.
@@ -17,13 +17,25 @@ pub fn build() -> Result<PathBuf> {
     let to = target().join("engines");
     std::fs::create_dir_all(&to)?;
     for (name, package) in PROGRAMS {
-        let mut go = Command::new("go");
-        go.args(["build", "-o"]).arg(to.join(name)).arg(package);
-        go.current_dir(root().join("crates/remote/engines"));
-        let out = go.output().context("engines are built by Go, and `go` cannot be started")?;
-        ensure!(out.status.success(), "Go cannot build {package}: {}", String::from_utf8_lossy(&out.stderr).trim());
+        go(&to.join(name), package, "crates/remote/engines")?;
     }
     Ok(to)
+}
+
+/// Builds the peers of `bench remote` beside them: a client of etcd in Go, and NATS.
+///
+/// # Errors
+/// As [`build`].
+pub fn peers(to: &Path) -> Result<()> {
+    go(&to.join("peers"), ".", "crates/bench/engines")
+}
+
+fn go(to: &Path, package: &str, module: &str) -> Result<()> {
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(to).arg(package).current_dir(root().join(module));
+    let out = go.output().context("engines are built by Go, and `go` cannot be started")?;
+    ensure!(out.status.success(), "Go cannot build {package}: {}", String::from_utf8_lossy(&out.stderr).trim());
+    Ok(())
 }
 
 /// Builds them, where that can be; else a line says what is not tested, and why.

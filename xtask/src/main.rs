@@ -20,6 +20,7 @@
 //! cargo xtask bench waiters [N...]       many processes that wait: idle, at a death, on one semaphore
 //! cargo xtask bench c [--quick]          semaphores in C, and under `chappe run`, beside the C library's and Rust's
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei, Boost and kernel threads
+//! cargo xtask bench remote [--quick]     pools and tubes of many machines beside Go's Mutex, etcdctl and JetStream; needs Go
 //! cargo xtask bench query [MIB] [--quick]  questions about text beside mawk, jq, DuckDB, polars, ripgrep and tshark (1024 MiB each)
 //! cargo xtask bench stream [N | --quick] [stages|turns|notes|cook|jack|pipe] [--seconds S]
 //!                                        `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
@@ -129,6 +130,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["bench", "term", rest @ ..] => python::bench_terminals(rest),
         ["bench", "c", rest @ ..] => bench_c(rest),
         ["bench", "thread", rest @ ..] => bench_thread(rest),
+        ["bench", "remote", rest @ ..] => bench_remote(rest),
         ["bench", what @ ("stream" | "query"), rest @ ..] => bench_command(what, rest),
         ["crashsim", rest @ ..] => explore::command(rest),
         ["kill-sweep"] => injector("sweep", &["--all", "--jobs", &stages::processors().to_string()]),
@@ -281,6 +283,16 @@ fn bench_command(what: &str, rest: &[&str]) -> Result<()> {
         .args(["-p", "chappe-bench", "--features", "stream", "--", what, &chappe])
         .args(rest)
         .run()
+}
+
+/// The command itself is measured, beside what Go builds.
+fn bench_remote(rest: &[&str]) -> Result<()> {
+    let engines = engines::build()?;
+    engines::peers(&engines)?;
+    install::building("dist").run()?;
+    let (chappe, engines) = (target().join("dist/chappe").display().to_string(), engines.display().to_string());
+    let with = ["-p", "chappe-bench", "--features", "remote", "--", "remote", &chappe, &engines];
+    Cargo::new("run").args(DIST).args(with).args(rest).run()
 }
 
 /// iceoryx2 is built only if it is asked for, alone or with all.

@@ -13,6 +13,8 @@
 //!
 //! `chappe-bench query CHAPPE [MIB]`: questions about text beside mawk, jq, DuckDB, polars, ripgrep and tshark, where those are installed.
 //!
+//! `chappe-bench remote CHAPPE DIRECTORY`: pools and tubes of many machines, with the engines and peers of that directory.
+//!
 //! `chappe-bench thread`: light threads beside Go's and others'.
 //!
 //! `chappe-bench stream`: `chappe pipe` beside the plain shell, graphs beside calls, turns and a JACK server.
@@ -36,6 +38,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench queue [N...]\n       \
                      chappe-bench stream CHAPPE [RUNS] [stages|turns|notes|cook|jack|source|pipe] [--seconds N] [--quick]    (built with the feature `stream`)\n       \
                      chappe-bench query CHAPPE [MIB] [--quick]\n       \
+                     chappe-bench remote CHAPPE ENGINES [--quick]    (built with the feature `remote`)\n       \
                      chappe-bench synth [--quick]    (built with the feature `jit`)\n       \
                      chappe-bench thread [--go PROGRAM] [--boost PROGRAM] [--quick]    (built with the feature `threads`)";
 
@@ -206,6 +209,16 @@ fn streams(args: &[&str]) -> ExitCode {
     reported(&stream::measure(Path::new(chappe), runs, only, seconds))
 }
 
+/// `cargo xtask bench remote` builds the command, engines and peers, and says where they are.
+#[cfg(feature = "remote")]
+fn machines(chappe: &str, engines: &str, rest: &[&str]) -> ExitCode {
+    println!("{}", machine::facts());
+    let programs = crate::remote::Programs { chappe: Path::new(chappe), engines: Path::new(engines) };
+    let quick = rest == ["--quick"];
+    crate::far::measure(if quick { 10 } else { 40 });
+    reported(&crate::remote::measure(&programs, quick).map_err(|why| why.to_string()))
+}
+
 /// A place for arenas, in a program of more than one thread: programs that need locks have threads; with none, the C library
 /// leaves out half of its work.
 fn busy_house(name: &str) -> House {
@@ -248,6 +261,8 @@ pub fn main() -> ExitCode {
         ["stream", ref rest @ ..] => return streams(rest),
         ["query", ref rest @ ..] => return texts(rest),
         ["robustness", ref rest @ ..] => return robustness(rest),
+        #[cfg(feature = "remote")]
+        ["remote", chappe, engines, ref rest @ ..] => return machines(chappe, engines, rest),
         ["c", ref rest @ ..] => return in_c(rest),
         ["waiters", ref rest @ ..] => return many_wait(rest),
         ["queue", ref rest @ ..] => return long_queues(rest),

@@ -19,6 +19,8 @@
 //! | the contests of nix-semaphores-tubes | [`nix`] |
 //! | objects with and without locks, table 5.1 of the Synthesis thesis | [`objects`] |
 //! | loops that measure and adjust, its chapter 6 | [`feedback`] |
+//! | a clock that follows another machine's, through a [`relay`], its section 6.4.3 | [`far`] |
+//! | pools and tubes of many machines | `remote`, a feature |
 //! | `chappe pipe` beside the plain shell | [`stream`] |
 //! | code made for what stays the same, its chapter 3 | `synth`, a feature |
 //! | what the kernel takes for the operations of the Synthesis thesis | [`kernel`] |
@@ -32,6 +34,7 @@ pub mod choice;
 pub mod command;
 pub mod contend;
 pub mod death;
+pub mod far;
 pub mod feedback;
 pub mod footprint;
 pub mod guarded;
@@ -47,6 +50,9 @@ pub mod queue;
 pub mod ras;
 pub mod raw;
 pub mod realtime;
+pub mod relay;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub mod ring;
 pub mod robustness;
 pub mod size;
