@@ -67,7 +67,7 @@ const HEAD: &str = "\
 
 Made by `cargo xtask mutants --table`. Each mistake is planted alone, in a copy of the protocols; crashsim is the explorer, a *test* one of
 what ships, spin runs the protocol's model with the same mistake, and the kill sweep kills real processes. `cargo xtask mutants` plants all
-of them; each `cargo xtask test` plants a tenth of those that crashsim or loom finds, another one each day.
+of them; each `cargo xtask test` plants a tenth of those that crashsim or loom finds, another one with each commit.
 ";
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 //! | clippy, documentation | no: `cargo xtask check` | yes |
 //! | licences, models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
-//! The tenth is another one each day, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due every
-//! fifth day; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
+//! The tenth is another one with each commit, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due in
+//! two of ten; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
 //! read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
 //!
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
@@ -86,7 +86,7 @@ cargo xtask test --changed [COMMIT]
 
 The first runs: format, lint, all tests but storms (with counts of system calls and allocations), the command's build without
 features, documentation tests, the explorer and loom with a fifth of their tests, the sequences with delays, the kill injector
-over a tenth of the operations, and a tenth of the mutants. The tenths are others each day, and the same for the same commit.
+over a tenth of the operations, and a tenth of the mutants. The tenths are drawn by the commit's hash.
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
 kill at random, measure, or take long), all schedules of the explorer's random searches, every operation of the kill
@@ -100,7 +100,7 @@ sequences and the injector, where they changed themselves. No documentation test
 Each stage prints a line: its time, what its processes had of the processors, how many tests it ran. A failure says how to run
 the test that failed alone.
 
-  CHAPPE_TEST_TURN=N      another tenth (0 to 9) than that of the commit
+  CHAPPE_TEST_TURN=N      another tenth than that of the commit (0 to 9)
 ";
 
 /// How much is run.

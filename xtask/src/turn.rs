@@ -1,8 +1,8 @@
-//! Which part of what is too much for the gate is run: a tenth (of the tests of the explorer and of loom two), another one each day, and
-//! the same one again for the same commit.
+//! Which part of what is too much for the gate is run: a tenth (of the tests of the explorer and of loom two), another one with each
+//! commit, and the same one again for the same commit.
 //!
-//! The part is chosen by the day of the commit (UTC), so a run can be repeated, and a mend of what a part has found is tested by the same
-//! part; `CHAPPE_TEST_TURN=N` chooses it by hand.
+//! The part is drawn by the commit's hash: a run can be repeated, and no pattern of commits and days leaves a part out for ever, as a count
+//! of days does where commits come each fifth day. What a part has found is tried again by `CHAPPE_TEST_TURN=N`, which chooses it by hand.
 
 use crate::run::root;
 use anyhow::{Context, Result};
@@ -17,24 +17,24 @@ pub fn turn() -> Result<u64> {
         let number: u64 = asked.parse().with_context(|| format!("CHAPPE_TEST_TURN={asked} is not a number"))?;
         return Ok(number % PARTS);
     }
-    let seconds = Command::new("git").args(["show", "--no-patch", "--format=%ct", "HEAD"]).current_dir(root()).output();
+    let hash = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root()).output();
     // Sources without a history have the first part.
-    Ok(seconds.ok().filter(|out| out.status.success()).map_or(0, |out| of(&String::from_utf8_lossy(&out.stdout))))
+    Ok(hash.ok().filter(|out| out.status.success()).map_or(0, |out| of(&String::from_utf8_lossy(&out.stdout))))
 }
 
-/// The part of a commit's time, in seconds since 1970.
-fn of(seconds: &str) -> u64 {
-    seconds.trim().parse::<u64>().map_or(0, |seconds| seconds / 86_400 % PARTS)
+/// The number of a commit's hash.
+fn of(hash: &str) -> u64 {
+    hash.get(..8).and_then(|first| u64::from_str_radix(first, 16).ok()).map_or(0, |first| first % PARTS)
 }
 
 /// Whether this one belongs to the part.
 pub fn is_due(name: &str, turn: u64) -> bool {
-    sum(name) % PARTS == turn
+    sum(name) % PARTS == turn % PARTS
 }
 
-/// Whether this one belongs to one of two parts: it is due every fifth day.
+/// Whether this one belongs to one of two parts: a fifth of all are due.
 pub fn is_due_often(name: &str, turn: u64) -> bool {
-    [0, 5].iter().any(|days| is_due(name, (turn + days) % PARTS))
+    [0, 5].iter().any(|more| is_due(name, turn + more))
 }
 
 /// FNV-1a, mixed: the last digit of the sum is as good as any.
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_due_once_in_all_turns_and_the_parts_are_alike() {
+    fn each_name_is_due_once_in_ten_turns_and_the_parts_are_alike() {
         let names: Vec<String> = (0..1000).map(|n| format!("name_{n}")).collect();
         let parts: Vec<usize> = (0..PARTS).map(|turn| names.iter().filter(|n| is_due(n, turn)).count()).collect();
         assert_eq!(parts.iter().sum::<usize>(), names.len());
@@ -58,17 +58,18 @@ mod tests {
     }
 
     #[test]
-    fn a_frequent_check_is_due_every_fifth_day() {
+    fn a_frequent_check_is_due_in_two_of_ten_turns() {
         for name in (0..1000).map(|n| format!("name_{n}")) {
-            let due: Vec<u64> = (0..2 * PARTS).filter(|day| is_due_often(&name, day % PARTS)).collect();
-            assert_eq!(due.len(), 4, "{name}: {due:?}");
-            assert!(due.windows(2).all(|two| two[1] - two[0] == 5), "{name}: {due:?}");
+            let due: Vec<u64> = (0..PARTS).filter(|turn| is_due_often(&name, *turn)).collect();
+            assert_eq!(due.len(), 2, "{name}: {due:?}");
         }
     }
 
     #[test]
-    fn each_commit_of_a_day_has_the_days_turn() {
-        assert_eq!((of("1795651200\n"), of("1795737599"), of("1795737600")), (3, 3, 4));
-        assert_eq!(of("no number"), 0);
+    fn hashes_have_all_turns_alike_and_each_hash_its_own() {
+        assert_eq!((of("00000009ffff"), of("0000000a1234"), of("ffffffff"), of("none"), of("")), (9, 0, 5, 0, 0));
+        let mut times = [0; PARTS as usize];
+        (0..1000).for_each(|n| times[of(&format!("{:08x}", sum(&format!("commit {n}")) as u32)) as usize] += 1);
+        assert!(times.iter().all(|n| (50..150).contains(n)), "{times:?}");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each is compiled with all warnings as errors, run, compiled once more with the address and undefined-behaviour sanitizers, and run
 //! again, in a directory of arenas of its own. The gate (`CHAPPE_TEST_TURN`) does so with the sanitizers for a third of the programs, another
-//! third each day: they take more of its time than all else here. Without a C compiler nothing of this can be: then each test says so, and passes.
+//! third with each commit: they take more of its time than all else here. Without a C compiler nothing of this can be: then each test says
+//! so, and passes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -167,7 +168,7 @@ fn runs(source: &str, args: &[&str], sanitized: &[&str]) {
     print!("{}", House::new().run(&program, sanitized));
 }
 
-/// Whether what has this number is of the third that the gate runs today; outside of the gate all is due.
+/// Whether what has this number is of the third that the gate runs; outside of the gate all is due.
 fn is_due(number: usize) -> bool {
     let turn = std::env::var("CHAPPE_TEST_TURN").ok().and_then(|turn| turn.parse::<usize>().ok());
     turn.is_none_or(|turn| number % 3 == turn % 3)
@@ -550,7 +551,7 @@ fn the_headers_compile_in_every_dialect_without_a_warning() {
             ("c++", "c++", "c++17"),
             ("c++", "c++", "c++20"),
         ];
-        // In the gate in one dialect of each language, in another one each day.
+        // In the gate in one dialect of each language, in another one with each commit.
         let due = dialects.into_iter().enumerate().filter(|(n, _)| is_due(at + n)).map(|(_, dialect)| dialect);
         for (compiler, language, standard) in due.filter(|(compiler, ..)| is_there(compiler)) {
             let mut command = Command::new(compiler);

@@ -33,8 +33,8 @@ fn chappe() -> PathBuf {
     target.join("chappe")
 }
 
-/// Each control is tried. In the gate a fifth of them also by deaths at each instruction, another fifth each day: that these find the same
-/// depends on the injector alone, and takes nine tenths of the time.
+/// Each control is tried. In the gate a fifth of them also by deaths at each instruction, another fifth with each
+/// commit: that these find the same depends on the injector alone, and takes nine tenths of the time.
 #[test]
 fn an_injector_that_finds_nothing_would_be_seen() {
     let turn = std::env::var("CHAPPE_TEST_TURN").ok();

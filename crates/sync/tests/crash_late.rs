@@ -8,8 +8,8 @@
 //!
 //! With both stops there are too many combinations to play all: a case plays as many as it has schedules, drawn by dice, the same ones each time.
 //!
-//! A kind is one row: [`kinds`]. The gate plays a tenth of the cases, another one each day; `cargo xtask test --all` plays all. Not here: the records
-//! of light threads, which the guard does not know.
+//! A kind is one row: [`kinds`]. The gate plays a tenth of the cases, another one with each commit; `cargo xtask test --all` plays all.
+//! Not here: the records of light threads, which the guard does not know.
 
 mod crash;
 

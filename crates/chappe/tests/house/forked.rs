@@ -4,7 +4,7 @@
 //! system call by a debugger's means (ptrace): it stands still before each. (What it has done by the time it comes out of one, it has
 //! done before the next, too.) At the n-th such place the subject's
 //! second thread forks, and the child does the same operation. It must come to its end. One subject for each n, until the
-//! operation has no n-th place. In the gate a third of the places, another third each day.
+//! operation has no n-th place. In the gate a third of the places, another third with each commit.
 //!
 //! A fork may have to wait for what the first thread has locked. Then the director lets that one go on: which is what happens at this
 //! place without a debugger, too.
