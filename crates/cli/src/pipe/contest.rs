@@ -29,7 +29,7 @@ const ENTRIES: u32 = 256;
 const ENDS: Key = [0, 0];
 /// Beyond it a pipeline is stopped: it looks ten times a second.
 const AGE: Duration = Duration::from_secs(2);
-/// So many sets of processors are looked at, at most: more than one only where pipelines may use different ones.
+/// So many unions of what pipelines may use are looked at, at most: more than one only where they may use different processors.
 const SETS: usize = 256;
 
 /// A process: its number, and when it began.
@@ -99,7 +99,8 @@ fn beside(own: Key, mut all: BTreeMap<Key, (Need, Cpus)>) -> BTreeMap<Key, (Need
 
 /// Whether some can be done in time together: no set of processors is needed by more than there are of it (I3).
 fn fit(cpus: &[Cpus], some: &[(usize, Need)], quota: f64, doubt: bool) -> bool {
-    let mut sets: Vec<Cpus> = Vec::new();
+    // First what no limit of sets may leave out: all that they may use, and then what each may.
+    let mut sets = vec![some.iter().fold(Cpus::default(), |sum, (at, _)| or(&sum, &cpus[*at]))];
     for (at, _) in some {
         let cpus = cpus[*at];
         if sets.contains(&cpus) {
@@ -389,6 +390,26 @@ mod tests {
             fitted[usize::from(fits)] += 1;
         }
         assert!(fitted.iter().all(|n| *n > 500), "{fitted:?}");
+    }
+
+    #[test]
+    fn beyond_the_limit_of_sets_each_jobs_own_set_and_that_of_all_still_count() {
+        // Each may use a processor and the next one: more unions than are looked at.
+        let jobs = 20;
+        let cpus: Vec<Cpus> = (0..jobs)
+            .map(|at| {
+                let mut set = Cpus::default();
+                set[0] = 1 << at | 1 << ((at + 1) % jobs);
+                set
+            })
+            .collect();
+        let fits = |load: &dyn Fn(usize) -> f64| {
+            let need = |at| Need { load: load(at), ..NEED };
+            fit(&cpus, &(0..jobs).map(|at| (at, need(at))).collect::<Vec<_>>(), f64::INFINITY, false)
+        };
+        assert!(fits(&|_| 1.0));
+        assert!(!fits(&|_| 1.0625), "they need 21.25 of 20 processors");
+        assert!((0..jobs).all(|most| !fits(&|at| if at == most { 2.25 } else { 0.25 })), "one needs 2.25 of two");
     }
 
     #[test]
