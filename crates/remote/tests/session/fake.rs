@@ -261,6 +261,7 @@ impl Connection for Fake {
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
         let mut state = self.state();
         state.holds_grants.1 += 1;
+        assert!(!state.holds_grants.0 || state.holds_grants.1 == 1, "two threads of a program ask for a lease at once");
         self.changed.notify_all();
         while state.holds_grants.0 {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
